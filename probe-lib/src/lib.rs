@@ -1,0 +1,4 @@
+//! placeholder
+#![no_std]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! { loop {} }

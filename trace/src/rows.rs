@@ -1,0 +1,233 @@
+//! One struct per table of a trace: what a row means, in which unit.
+//!
+//! Times are nanoseconds since the trace started; sizes are bytes.
+
+use serde::{Deserialize, Serialize};
+
+/// How a block came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// `malloc`, `operator new`.
+    Malloc,
+    /// `calloc`.
+    Calloc,
+    /// `realloc`, `reallocarray` with a size.
+    Realloc,
+    /// `memalign`, `posix_memalign`, `aligned_alloc`, `valloc`, `pvalloc`.
+    Aligned,
+    /// A private anonymous mapping.
+    MapAnonymous,
+    /// A shared anonymous mapping.
+    MapShared,
+    /// A mapping of a file.
+    MapFile,
+    /// Address space reserved without access (`PROT_NONE`).
+    MapReserved,
+}
+
+impl Kind {
+    /// True for blocks that an allocator's own symbols handed out: they make up `heap_bytes`.
+    pub fn is_heap(self) -> bool {
+        matches!(self, Kind::Malloc | Kind::Calloc | Kind::Realloc | Kind::Aligned)
+    }
+}
+
+/// What a block was to the span it was allocated in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Not (yet) known to be anything else; also every block outside spans.
+    None,
+    /// Holds (part of) an input of the span.
+    Input,
+    /// Holds (part of) a result of the span.
+    Output,
+    /// Released before its span ended.
+    Temporary,
+    /// Outlives its span, is not its output, and no later span of the operator allocates it again.
+    Once,
+}
+
+/// `allocations`: one row per block. A `realloc` that keeps or moves a block ends one row and starts another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AllocationRow {
+    /// Index into `processes`.
+    pub process: u32,
+    /// Index into `threads`: who allocated.
+    pub thread: u32,
+    /// Which call made it.
+    pub kind: Kind,
+    /// Where it is.
+    pub address: u64,
+    /// Requested bytes (the length, for mappings).
+    pub bytes: u64,
+    /// When the call returned.
+    pub alloc_ns: i64,
+    /// When its release began; `None` if live when its process or the recording ended.
+    pub free_ns: Option<i64>,
+    /// Index into `sites`; `None` where stacks were not recorded.
+    pub site: Option<u64>,
+    /// n-th block of that site (of that kind, without sites) in its innermost span, from 0.
+    pub ordinal: u32,
+    /// The innermost span of the allocating thread, if any.
+    pub span: Option<u32>,
+    /// What the block is to that span.
+    pub role: Role,
+}
+
+/// `spans`: one execution of an operator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SpanRow {
+    /// Unique in the trace.
+    pub span: u32,
+    /// The span it ran inside of, on the same thread.
+    pub parent: Option<u32>,
+    /// Index into `processes`.
+    pub process: u32,
+    /// Index into `threads`.
+    pub thread: u32,
+    /// Name of the operator: `module:function`, or what the program called it.
+    pub operator: String,
+    /// n-th span of this operator in its process, from 0 (0 is the cold call).
+    pub call: u32,
+    /// When it began.
+    pub start_ns: i64,
+    /// When it ended; `None` if it was still running when its process or the recording ended.
+    pub end_ns: Option<i64>,
+    /// Array arguments.
+    pub inputs: Vec<ArrayInfo>,
+    /// Arrays in the result.
+    pub outputs: Vec<ArrayInfo>,
+    /// Scalar parameters (name -> number, text or boolean) and `versions` of libraries.
+    pub params: serde_json::Map<String, serde_json::Value>,
+    /// Sum of the inputs' bytes.
+    pub input_bytes: u64,
+    /// Sum of the outputs' bytes.
+    pub output_bytes: u64,
+    /// Peak of (bytes allocated in the span and not yet released).
+    pub working_peak_bytes: u64,
+    /// The same, less blocks from before the span that it released.
+    pub net_peak_bytes: u64,
+    /// Once bytes (see the glossary); 0 unless this is the operator's first span in its process.
+    pub once_bytes: u64,
+    /// Largest sampled resident size of the process during the span, if it was sampled at all.
+    pub resident_peak_bytes: Option<u64>,
+    /// Blocks allocated in the span and its children.
+    pub allocations: u64,
+    /// When the working peak was reached.
+    pub peak_ns: i64,
+}
+
+/// An array that went into or came out of a span.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct ArrayInfo {
+    /// Parameter name or position, where known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Length of each axis.
+    pub shape: Vec<u64>,
+    /// NumPy's notation, byte order included: `<f4`, `>f4`, `|u1`.
+    pub dtype: String,
+    /// `C`, `F` or `strided`.
+    #[serde(default)]
+    pub layout: String,
+    /// Bytes of its elements.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Address of its first element, 0 if unknown.
+    #[serde(default)]
+    pub address: u64,
+}
+
+/// `processes`: one row per process image (an `exec` starts a new one).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProcessRow {
+    /// Index used by the other tables.
+    pub process: u32,
+    /// Process id.
+    pub pid: u32,
+    /// Parent's process id.
+    pub ppid: u32,
+    /// Command line, space separated.
+    pub command: String,
+    /// `exec` or `fork`.
+    pub origin: String,
+    /// First event.
+    pub start_ns: i64,
+    /// When it was seen to have ended; `None` if it outlived the recording.
+    pub end_ns: Option<i64>,
+    /// Exit status (128+N for signal N), known for the recorded command itself.
+    pub exit: Option<i32>,
+    /// Peak of live bytes: heap + touched part of own mappings.
+    pub peak_live_bytes: u64,
+    /// Peak of the bytes that came through an allocator's symbols.
+    pub peak_heap_bytes: u64,
+    /// Peak of the program's own mappings (length, touched or not).
+    pub peak_mapped_bytes: u64,
+    /// Peak resident size as the kernel counts it, less the probe's rings; 0 if it was never sampled.
+    pub peak_resident_bytes: u64,
+    /// Resident bytes of the probe's rings (already subtracted).
+    pub probe_bytes: u64,
+    /// When live bytes peaked.
+    pub peak_ns: i64,
+    /// Blocks allocated.
+    pub allocations: u64,
+    /// Sum of requested bytes of all of them.
+    pub requested_bytes: u64,
+    /// Events dropped because a ring was full or unavailable.
+    pub lost_events: u64,
+    /// Releases of blocks inherited over `fork`.
+    pub inherited_releases: u64,
+    /// Releases of blocks the trace never saw allocated, and debts never paid.
+    pub unseen_releases: u64,
+}
+
+/// `threads`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThreadRow {
+    /// Index used by the other tables.
+    pub thread: u32,
+    /// Index into `processes`.
+    pub process: u32,
+    /// Kernel thread id.
+    pub tid: u32,
+    /// First event.
+    pub start_ns: i64,
+    /// Events recorded.
+    pub events: u64,
+}
+
+/// `timeline`: the three numbers of a process, at regular times and at its peak.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TimelineRow {
+    /// Index into `processes`.
+    pub process: u32,
+    /// When.
+    pub time_ns: i64,
+    /// `sample` (at regular times), `peak` (the peak of live bytes).
+    pub reason: String,
+    /// Live bytes.
+    pub live_bytes: u64,
+    /// The heap part of live bytes.
+    pub heap_bytes: u64,
+    /// Bytes mapped by the program itself.
+    pub mapped_bytes: u64,
+    /// Resident bytes by /proc, if sampled at this time.
+    pub resident_bytes: Option<u64>,
+}
+
+/// `modules`: executables and libraries mapped into a process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModuleRow {
+    /// Index into `processes`.
+    pub process: u32,
+    /// File path.
+    pub path: String,
+    /// First mapped address.
+    pub start: u64,
+    /// One past the last.
+    pub end: u64,
+    /// GNU build id in hex, empty if it has none.
+    pub build_id: String,
+}

@@ -1,0 +1,159 @@
+//! Events as 64-bit words. The first word holds the kind in its top 8 bits and an address (or a span's
+//! id) in the lower 56, the second the stamp; what follows depends on the kind:
+//!
+//! ```text
+//! 63     56 55                                             0
+//! +--------+-----------------------------------------------+
+//! |  kind  |  address / span id                            |  word 0
+//! +--------+-----------------------------------------------+
+//! |  stamp                                                 |  word 1
+//! +------+-------------------------------------------------+
+//! | tier |  bytes                                          |  word 2   acquires, begins with a length
+//! +------+-------------------------------------------------+
+//! |  extra: prot and flags, or the new length              |  word 3   mappings
+//! +--------------------------------------------------------+
+//! |  JSON, zero-padded …                                   |  spans: word 2 is its length in bytes
+//! +--------------------------------------------------------+
+//! ```
+
+/// Most bytes of JSON a span event carries.
+pub const TEXT_MAX: usize = 60 * 1024;
+/// Most words of an event.
+pub const EVENT_WORDS_MAX: usize = 3 + TEXT_MAX.div_ceil(8);
+
+const ADDRESS_BITS: u32 = 56;
+const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
+const BYTES_MASK: u64 = (1 << 60) - 1;
+/// `bytes` of an end event whose call failed.
+pub const FAILED: u64 = BYTES_MASK;
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// `malloc` returned.
+    Malloc = 1,
+    /// `calloc` returned.
+    Calloc = 2,
+    /// An aligned allocation returned.
+    Aligned = 3,
+    /// `free` is about to be called.
+    Free = 4,
+    /// `realloc` of a live block is about to be called.
+    ReallocBegin = 5,
+    /// It returned: address 0 and bytes 0: the block was freed; bytes [`FAILED`]: it is still live.
+    ReallocEnd = 6,
+    /// `realloc(NULL, n)` returned.
+    ReallocNew = 7,
+    /// `mmap` with `MAP_FIXED` is about to be called on this range.
+    MapBegin = 8,
+    /// `mmap` returned; extra = prot << 32 | flags. bytes [`FAILED`]: it failed.
+    MapEnd = 9,
+    /// `munmap` is about to be called.
+    UnmapBegin = 10,
+    /// It returned; bytes [`FAILED`]: nothing changed.
+    UnmapEnd = 11,
+    /// `mremap` is about to be called: bytes = old length, extra = new length.
+    RemapBegin = 12,
+    /// It returned: bytes = new length, extra = flags; bytes [`FAILED`]: nothing changed.
+    RemapEnd = 13,
+    /// A span begins.
+    SpanBegin = 14,
+    /// A span ends.
+    SpanEnd = 15,
+    /// Reserved: a sampled memory access.
+    Access = 16,
+    /// Reserved: a block placed in a memory tier.
+    Placement = 17,
+}
+
+impl Kind {
+    /// The kind with this code.
+    pub fn from_code(code: u8) -> Option<Kind> {
+        use Kind::*;
+        Some(match code {
+            1 => Malloc,
+            2 => Calloc,
+            3 => Aligned,
+            4 => Free,
+            5 => ReallocBegin,
+            6 => ReallocEnd,
+            7 => ReallocNew,
+            8 => MapBegin,
+            9 => MapEnd,
+            10 => UnmapBegin,
+            11 => UnmapEnd,
+            12 => RemapBegin,
+            13 => RemapEnd,
+            14 => SpanBegin,
+            15 => SpanEnd,
+            _ => return None,
+        })
+    }
+
+    /// Words of an event of this kind, without the text of spans.
+    #[inline(always)]
+    pub const fn words(self) -> usize {
+        match self {
+            Kind::Free | Kind::ReallocBegin => 2,
+            Kind::MapEnd | Kind::RemapBegin | Kind::RemapEnd => 4,
+            _ => 3,
+        }
+    }
+
+    /// True if the third word is the length of a text that follows.
+    pub const fn has_text(self) -> bool {
+        matches!(self, Kind::SpanBegin | Kind::SpanEnd)
+    }
+}
+
+/// An event without its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub kind: Kind,
+    /// Address of the block, or id of the span.
+    pub address: u64,
+    /// When, in the segment's clock.
+    pub stamp: u64,
+    /// Bytes; of a span: length of its text. 0 where the kind has none.
+    pub bytes: u64,
+    /// Fourth word, 0 where the kind has none.
+    pub extra: u64,
+}
+
+impl Event {
+    /// The event's words; only the first [`Kind::words`] count.
+    #[inline(always)]
+    pub fn encode(&self) -> [u64; 4] {
+        [
+            (self.kind as u64) << ADDRESS_BITS | self.address & ADDRESS_MASK,
+            self.stamp,
+            self.bytes & BYTES_MASK,
+            self.extra,
+        ]
+    }
+
+    /// Reads the event that begins at `position`, and how many words it takes with its text.
+    /// `None` if these words were not written by [`Event::encode`].
+    #[inline]
+    pub fn decode(word: impl Fn(u64) -> u64, position: u64, available: u64) -> Option<(Event, u64)> {
+        if available < 2 {
+            return None;
+        }
+        let first = word(position);
+        let kind = Kind::from_code((first >> ADDRESS_BITS) as u8)?;
+        let fixed = kind.words() as u64;
+        if available < fixed {
+            return None;
+        }
+        let bytes = if fixed > 2 { word(position + 2) & BYTES_MASK } else { 0 };
+        let extra = if fixed > 3 { word(position + 3) } else { 0 };
+        let text = if kind.has_text() { bytes.div_ceil(8) } else { 0 };
+        if text > TEXT_MAX as u64 / 8 || available < fixed + text {
+            return None;
+        }
+        let event = Event { kind, address: first & ADDRESS_MASK, stamp: word(position + 1), bytes, extra };
+        Some((event, fixed + text))
+    }
+}

@@ -1,0 +1,102 @@
+//! What is said over the socket before the segment is shared: the probe sends a [`Hello`], the tracer
+//! answers with a [`Welcome`] that carries the segment's descriptor (SCM_RIGHTS).
+
+use crate::layout::{MAGIC, VERSION};
+
+/// Variable that names the tracer's socket.
+pub const SOCKET_VARIABLE: &str = "MEMTRACE_SOCKET";
+/// Variable with the token, 32 hex digits: who can read the recorded program's environment may join.
+pub const TOKEN_VARIABLE: &str = "MEMTRACE_TOKEN";
+
+/// Probe to tracer.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hello {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Process id in the sender's own namespace.
+    pub pid: u32,
+    /// The image's first stamp, as in its slots.
+    pub image: u64,
+    /// The token.
+    pub token: [u8; 16],
+}
+
+/// Tracer to probe; followed by the descriptor if `accepted` is 1.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Welcome {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// [`VERSION`].
+    pub version: u32,
+    /// 1, or 0 for a version or token that does not fit.
+    pub accepted: u32,
+}
+
+impl Hello {
+    /// Bytes on the socket.
+    pub const BYTES: usize = size_of::<Hello>();
+
+    /// A hello of this version.
+    pub fn new(pid: u32, image: u64, token: [u8; 16]) -> Hello {
+        Hello { magic: MAGIC, version: VERSION, pid, image, token }
+    }
+
+    /// To bytes.
+    pub fn encode(&self) -> [u8; Hello::BYTES] {
+        let mut out = [0; Hello::BYTES];
+        out[0..8].copy_from_slice(&self.magic.to_le_bytes());
+        out[8..12].copy_from_slice(&self.version.to_le_bytes());
+        out[12..16].copy_from_slice(&self.pid.to_le_bytes());
+        out[16..24].copy_from_slice(&self.image.to_le_bytes());
+        out[24..40].copy_from_slice(&self.token);
+        out
+    }
+
+    /// From bytes; `None` if the magic is missing (the version is for the caller to judge).
+    pub fn decode(bytes: &[u8; Hello::BYTES]) -> Option<Hello> {
+        let mut token = [0; 16];
+        token.copy_from_slice(&bytes[24..40]);
+        let hello = Hello {
+            magic: u64::from_le_bytes(*bytes.first_chunk()?),
+            version: u32::from_le_bytes(*bytes[8..].first_chunk()?),
+            pid: u32::from_le_bytes(*bytes[12..].first_chunk()?),
+            image: u64::from_le_bytes(*bytes[16..].first_chunk()?),
+            token,
+        };
+        (hello.magic == MAGIC).then_some(hello)
+    }
+}
+
+impl Welcome {
+    /// Bytes on the socket.
+    pub const BYTES: usize = size_of::<Welcome>();
+
+    /// To bytes.
+    pub fn encode(accepted: bool) -> [u8; Welcome::BYTES] {
+        let mut out = [0; Welcome::BYTES];
+        out[0..8].copy_from_slice(&MAGIC.to_le_bytes());
+        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[12..16].copy_from_slice(&u32::from(accepted).to_le_bytes());
+        out
+    }
+
+    /// True if these bytes accept a probe of this version.
+    pub fn accepts(bytes: &[u8; Welcome::BYTES]) -> bool {
+        *bytes == Welcome::encode(true)
+    }
+}
+
+/// Reads a token of 32 hex digits.
+pub fn parse_token(text: &[u8]) -> Option<[u8; 16]> {
+    let digit = |c: u8| (c as char).to_digit(16).map(|d| d as u8);
+    let text: &[u8; 32] = text.try_into().ok()?;
+    let mut token = [0; 16];
+    for (byte, pair) in token.iter_mut().zip(text.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(token)
+}

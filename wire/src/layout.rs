@@ -1,0 +1,128 @@
+//! Where things are in the segment, a `memfd` that the tracer creates and every recorded process maps:
+//!
+//! ```text
+//! 0            [`SegmentHeader`]   one page
+//! TEXT_OFFSET  Python text         TEXT_BYTES, NUL-terminated, written before the first handshake
+//! SLOTS_OFFSET [`Slot`] × SLOTS    one per thread that is being recorded
+//! RINGS_OFFSET ring × SLOTS        RING_WORDS × 8 bytes each
+//! ```
+//!
+//! A slot is claimed by a thread (`FREE → CLAIMING → ACTIVE`, compare-and-swap) and given back by the
+//! tracer once its owner is gone and its ring is empty. The owner holds the slot's robust mutex: when it
+//! dies, whichever way, the kernel sets [`OWNER_DIED`] in the mutex's first word (set_robust_list(2)).
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// First word of a segment: "memtrace" in ASCII.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrace");
+/// Version of everything in this crate; both sides must have the same.
+pub const VERSION: u32 = 1;
+/// Threads that can be recorded at one time.
+pub const SLOTS: usize = 512;
+/// Words of a ring (a power of two). 512 KiB: of the sizes tried from 64 KiB to 64 MiB, those between
+/// 256 KiB and 1 MiB cost the program least, and its pages are resident in the program.
+pub const RING_WORDS: usize = 1 << 16;
+/// Offset of the Python text.
+pub const TEXT_OFFSET: usize = 4096;
+/// Bytes reserved for it.
+pub const TEXT_BYTES: usize = 128 * 1024 - 4096;
+/// Offset of the slots.
+pub const SLOTS_OFFSET: usize = TEXT_OFFSET + TEXT_BYTES;
+/// Offset of the rings.
+pub const RINGS_OFFSET: usize = SLOTS_OFFSET + SLOTS * size_of::<Slot>();
+/// Bytes of the whole segment; sparse, only touched pages exist.
+pub const SEGMENT_BYTES: usize = RINGS_OFFSET + SLOTS * RING_WORDS * 8;
+/// Bit of a robust mutex's first word that the kernel sets when its owner dies (FUTEX_OWNER_DIED).
+pub const OWNER_DIED: u32 = 0x4000_0000;
+
+/// Stamps are raw TSC ticks.
+pub const CLOCK_TSC: u32 = 0;
+/// Stamps are nanoseconds of `CLOCK_MONOTONIC`, where the TSC is not invariant.
+pub const CLOCK_MONOTONIC: u32 = 1;
+
+/// A `pthread_mutex_t` (40 bytes on x86-64) in a cache line of its own.
+#[repr(C, align(64))]
+pub struct RobustMutex {
+    /// First word of the mutex: the futex the kernel marks.
+    pub futex: AtomicU32,
+    rest: [AtomicU32; 15],
+}
+
+/// Head of the segment.
+#[repr(C)]
+pub struct SegmentHeader {
+    /// [`MAGIC`].
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU32,
+    /// [`CLOCK_TSC`] or [`CLOCK_MONOTONIC`].
+    pub clock: AtomicU32,
+    /// Set when the tracer has stopped reading: probes stop writing.
+    pub detached: AtomicU32,
+    /// 1 while the tracer sleeps on this word (futex); a writer whose ring fills wakes it.
+    pub sleeping: AtomicU32,
+    /// One past the highest slot ever claimed.
+    pub slots_used: AtomicU32,
+    /// Nonzero: a Python text is present and wants to be run.
+    pub text_present: AtomicU32,
+    /// Events lost because no slot was free.
+    pub lost_without_slot: AtomicU64,
+    /// Held by the tracer for as long as it reads.
+    pub tracer: RobustMutex,
+}
+
+/// Nobody owns the slot.
+pub const FREE: u32 = 0;
+/// A thread is filling the slot in.
+pub const CLAIMING: u32 = 1;
+/// Its owner writes events.
+pub const ACTIVE: u32 = 2;
+
+/// The process began by exec (or is the command itself).
+pub const ORIGIN_EXEC: u32 = 1;
+/// The process began by fork.
+pub const ORIGIN_FORK: u32 = 2;
+
+/// One recorded thread. Fields that different sides write lie on different cache lines.
+#[repr(C, align(256))]
+pub struct Slot {
+    /// [`FREE`], [`CLAIMING`] or [`ACTIVE`].
+    pub state: AtomicU32,
+    /// Process id.
+    pub pid: AtomicU32,
+    /// Kernel thread id.
+    pub tid: AtomicU32,
+    /// Parent's process id.
+    pub ppid: AtomicU32,
+    /// [`ORIGIN_EXEC`] or [`ORIGIN_FORK`].
+    pub origin: AtomicU32,
+    pad0: AtomicU32,
+    /// Stamp at which the process image began: with `pid` it names the image.
+    pub image: AtomicU64,
+    /// For [`ORIGIN_FORK`]: the image it was forked from.
+    pub parent_image: AtomicU64,
+    /// Stamp of the claim.
+    pub claimed: AtomicU64,
+    pad1: AtomicU64,
+
+    /// Words written and committed since the claim (writer's line).
+    pub head: AtomicU64,
+    /// 1 from before an event's stamp is taken until it is committed.
+    pub open: AtomicU32,
+    pad2: AtomicU32,
+    /// Events dropped.
+    pub lost: AtomicU64,
+    /// Nanoseconds the thread waited for the tracer.
+    pub waited_ns: AtomicU64,
+    pad3: [AtomicU64; 4],
+
+    /// Words read (reader's line).
+    pub tail: AtomicU64,
+    pad4: [AtomicU64; 7],
+
+    /// Held by the owner for as long as it lives.
+    pub owner: RobustMutex,
+}
+
+const _: () = assert!(size_of::<Slot>() == 256 && size_of::<SegmentHeader>() <= TEXT_OFFSET);
+const _: () = assert!(RINGS_OFFSET.is_multiple_of(4096) && RING_WORDS.is_power_of_two());

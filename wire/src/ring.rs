@@ -1,0 +1,221 @@
+//! A ring of words with one writer and one reader, in memory that both map.
+//!
+//! `head` counts the words ever committed, `tail` those ever read; both only grow, so nothing is lost
+//! or seen twice as long as each side publishes its own counter with release and reads the other's with
+//! acquire order. The writer keeps copies of both and looks at the reader's line only when its copy says
+//! that the ring may be full.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::event::{EVENT_WORDS_MAX, Event};
+use crate::layout::{RING_WORDS, Slot};
+
+const MASK: u64 = RING_WORDS as u64 - 1;
+const _: () = assert!(EVENT_WORDS_MAX <= RING_WORDS / 4);
+
+/// The ring has no room for the event now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+/// The writing side. All zeroes is a writer without a ring, for which every reservation is refused.
+#[repr(C)]
+pub struct Writer {
+    words: *const AtomicU64,
+    slot: *const Slot,
+    head: u64,
+    /// Up to where `head` may go before the slow path has to look.
+    limit: u64,
+}
+
+impl Writer {
+    /// A writer without a ring.
+    pub const NONE: Writer = Writer { words: core::ptr::null(), slot: core::ptr::null(), head: 0, limit: 0 };
+
+    /// A writer at the start of an empty ring.
+    ///
+    /// # Safety
+    /// `slot` and the [`RING_WORDS`] words at `words` stay mapped for as long as the writer is used, and
+    /// it is the only writer of both.
+    pub unsafe fn new(slot: *const Slot, words: *const AtomicU64) -> Writer {
+        Writer { words, slot, head: 0, limit: 0 }
+    }
+
+    /// The slot, if the writer has a ring.
+    #[inline(always)]
+    pub fn slot(&self) -> Option<&Slot> {
+        // SAFETY: null or, by the contract of `new`, a live slot.
+        unsafe { self.slot.as_ref() }
+    }
+
+    /// True if `words` more surely fit: the hot path's only check.
+    #[inline(always)]
+    pub fn has_room(&self, words: usize) -> bool {
+        self.head + words as u64 <= self.limit
+    }
+
+    /// Looks at the reader's progress. At most `stride` words are granted before the next look, so that
+    /// the caller's slow path runs at least that often.
+    pub fn refill(&mut self, words: usize, stride: u64) -> Result<(), Full> {
+        let Some(slot) = self.slot() else { return Err(Full) };
+        let end = slot.tail.load(Ordering::Acquire) + RING_WORDS as u64;
+        let needed = self.head + words as u64;
+        if needed > end {
+            return Err(Full);
+        }
+        self.limit = end.min((self.head + stride).max(needed));
+        Ok(())
+    }
+
+    /// Words committed and not yet read, as far as the writer can see.
+    pub fn backlog(&self) -> u64 {
+        self.slot().map_or(0, |slot| self.head - slot.tail.load(Ordering::Acquire))
+    }
+
+    /// Announces that a stamp is about to be taken: until [`Writer::push`] commits, the reader holds back
+    /// everything later than the ring's last event.
+    #[inline(always)]
+    pub fn open(&self) {
+        if let Some(slot) = self.slot() {
+            slot.open.store(1, Ordering::Relaxed);
+            // x86 keeps stores in order, so this one is visible before the commit; keep the compiler
+            // from sinking it below the stamp.
+            core::sync::atomic::compiler_fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Takes an announcement back (the event was dropped).
+    pub fn close(&self) {
+        if let Some(slot) = self.slot() {
+            slot.open.store(0, Ordering::Release);
+        }
+    }
+
+    #[inline(always)]
+    fn put(&self, position: u64, word: u64) {
+        // SAFETY: masked to the ring's length; mapped by the contract of `new`.
+        unsafe { (*self.words.add((position & MASK) as usize)).store(word, Ordering::Relaxed) }
+    }
+
+    #[inline(always)]
+    fn commit(&mut self, words: u64) {
+        self.head += words;
+        // SAFETY: room was granted, so there is a slot.
+        let slot = unsafe { &*self.slot };
+        slot.head.store(self.head, Ordering::Release);
+        slot.open.store(0, Ordering::Release);
+    }
+
+    /// Writes and commits an event. Room for [`Kind::words`](crate::event::Kind::words) must have been
+    /// granted.
+    #[inline(always)]
+    pub fn push(&mut self, event: Event) {
+        debug_assert!(self.has_room(event.kind.words()));
+        let words = event.encode();
+        let count = event.kind.words();
+        self.put(self.head, words[0]);
+        self.put(self.head + 1, words[1]);
+        if count > 2 {
+            self.put(self.head + 2, words[2]);
+        }
+        if count > 3 {
+            self.put(self.head + 3, words[3]);
+        }
+        self.commit(count as u64);
+    }
+
+    /// Writes and commits a span event with its text (at most [`TEXT_MAX`](crate::event::TEXT_MAX) bytes;
+    /// `event.bytes` is its length). Room for 3 + ⌈length / 8⌉ words must have been granted.
+    pub fn push_text(&mut self, event: Event, text: &[u8]) {
+        let words = event.encode();
+        for (i, word) in words.iter().take(3).enumerate() {
+            self.put(self.head + i as u64, *word);
+        }
+        let mut position = self.head + 3;
+        for chunk in text.chunks(8) {
+            let mut bytes = [0; 8];
+            for (to, from) in bytes.iter_mut().zip(chunk) {
+                *to = *from;
+            }
+            self.put(position, u64::from_le_bytes(bytes));
+            position += 1;
+        }
+        self.commit(position - self.head);
+    }
+}
+
+/// The reading side.
+pub struct Reader {
+    words: *const AtomicU64,
+    slot: *const Slot,
+    tail: u64,
+}
+
+/// The ring holds words that no writer of this version writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Corrupt;
+
+impl Reader {
+    /// A reader at the start of a ring.
+    ///
+    /// # Safety
+    /// As for [`Writer::new`], and it is the only reader.
+    pub unsafe fn new(slot: *const Slot, words: *const AtomicU64) -> Reader {
+        Reader { words, slot, tail: 0 }
+    }
+
+    /// The slot.
+    pub fn slot(&self) -> &Slot {
+        // SAFETY: live by the contract of `new`.
+        unsafe { &*self.slot }
+    }
+
+    /// Hands every committed event to `each`, text included (empty for kinds without), then gives the
+    /// room back. Returns how many there were. On [`Corrupt`] the rest of what was committed is skipped.
+    pub fn drain(&mut self, mut each: impl FnMut(Event, &[u8])) -> Result<u64, Corrupt> {
+        let head = self.slot().head.load(Ordering::Acquire);
+        let mut count = 0;
+        let mut result = Ok(());
+        let mut text = [0u8; 256];
+        // A head that ran away from the tail is as good as garbage: the other side may be hostile.
+        if head.wrapping_sub(self.tail) > RING_WORDS as u64 {
+            self.give_back(head);
+            return Err(Corrupt);
+        }
+        while self.tail < head {
+            let Some((event, words)) = Event::decode(|at| self.word(at), self.tail, head - self.tail) else {
+                result = Err(Corrupt);
+                break;
+            };
+            if event.kind.has_text() {
+                self.with_text(event, &mut text, |text| each(event, text));
+            } else {
+                each(event, &[]);
+            }
+            self.tail += words;
+            count += 1;
+        }
+        self.give_back(head);
+        result.map(|()| count)
+    }
+
+    fn give_back(&mut self, head: u64) {
+        self.tail = head;
+        self.slot().tail.store(head, Ordering::Release);
+    }
+
+    fn word(&self, position: u64) -> u64 {
+        // SAFETY: masked to the ring's length; mapped by the contract of `new`.
+        unsafe { (*self.words.add((position & MASK) as usize)).load(Ordering::Relaxed) }
+    }
+
+    /// Copies a text out of the ring, through `small` if it fits and in one piece otherwise.
+    fn with_text(&self, event: Event, small: &mut [u8; 256], then: impl FnOnce(&[u8])) {
+        let mut large = [0u8; crate::event::TEXT_MAX + 8];
+        let length = event.bytes as usize;
+        let buffer: &mut [u8] = if length <= small.len() { small } else { &mut large };
+        for (i, chunk) in buffer[..length.next_multiple_of(8)].chunks_mut(8).enumerate() {
+            chunk.copy_from_slice(&self.word(self.tail + 3 + i as u64).to_le_bytes());
+        }
+        then(&buffer[..length]);
+    }
+}

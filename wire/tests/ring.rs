@@ -1,0 +1,153 @@
+//! Whatever way writer and reader interleave, every event arrives once, in order, whole.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memtrace_wire::event::{Event, FAILED, Kind, TEXT_MAX};
+use memtrace_wire::layout::{RING_WORDS, Slot};
+use memtrace_wire::ring::{Full, Reader, Writer};
+use proptest::prelude::*;
+
+struct Shared {
+    slot: Box<Slot>,
+    words: Vec<AtomicU64>,
+}
+
+fn shared() -> Shared {
+    // SAFETY: a slot is made of atomics only, for which zero is a valid value.
+    let slot = unsafe { Box::<Slot>::new_zeroed().assume_init() };
+    Shared { slot, words: (0..RING_WORDS).map(|_| AtomicU64::new(0)).collect() }
+}
+
+impl Shared {
+    fn ends(&self) -> (Writer, Reader) {
+        let (slot, words) = (&raw const *self.slot, self.words.as_ptr());
+        // SAFETY: `self` outlives both ends in every test, and each is made once.
+        unsafe { (Writer::new(slot, words), Reader::new(slot, words)) }
+    }
+}
+
+/// The n-th event of a test: kind and length follow from n, so the reader can check it.
+fn event(n: u64, text_length: usize) -> (Event, Vec<u8>) {
+    let kinds = [Kind::Malloc, Kind::Free, Kind::MapEnd, Kind::SpanBegin, Kind::ReallocEnd];
+    let kind = kinds[n as usize % kinds.len()];
+    let text: Vec<u8> =
+        if kind.has_text() { (0..text_length).map(|i| (i as u64 + n) as u8).collect() } else { vec![] };
+    let bytes = match kind {
+        Kind::Free => 0,
+        Kind::SpanBegin => text.len() as u64,
+        Kind::ReallocEnd => FAILED,
+        _ => n * 3,
+    };
+    let extra = if kind == Kind::MapEnd { n } else { 0 };
+    (Event { kind, address: n, stamp: n + 1, bytes, extra }, text)
+}
+
+fn write(writer: &mut Writer, n: u64, text_length: usize, stride: u64) -> Result<(), Full> {
+    let (event, text) = event(n, text_length);
+    let words = event.kind.words() + text.len().div_ceil(8);
+    if !writer.has_room(words) {
+        writer.refill(words, stride)?;
+    }
+    writer.open();
+    if event.kind.has_text() {
+        writer.push_text(event, &text)
+    } else {
+        writer.push(event)
+    }
+    Ok(())
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Write { count: u64, text_length: usize },
+    Read,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let write = (1..4000u64, prop_oneof![0..40usize, Just(TEXT_MAX)]).prop_map(|(count, text_length)| {
+        Step::Write { count: if text_length > 40 { count % 8 } else { count }, text_length }
+    });
+    prop::collection::vec(prop_oneof![3 => write, 2 => Just(Step::Read)], 1..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn any_interleaving_loses_and_duplicates_nothing(steps in steps(), stride in 1..RING_WORDS as u64) {
+        let shared = shared();
+        let (mut writer, mut reader) = shared.ends();
+        let mut expected = std::collections::VecDeque::new();
+        let mut written = 0;
+        for step in steps {
+            match step {
+                Step::Write { count, text_length } => {
+                    for _ in 0..count {
+                        if write(&mut writer, written, text_length, stride).is_err() {
+                            // Full: it must be true that the event does not fit.
+                            prop_assert!(writer.backlog() + (3 + text_length.div_ceil(8)) as u64 + 1 > RING_WORDS as u64);
+                            break;
+                        }
+                        expected.push_back(event(written, text_length));
+                        written += 1;
+                    }
+                }
+                Step::Read => {
+                    let read = reader.drain(|event, text| {
+                        assert_eq!(expected.pop_front(), Some((event, text.to_vec())));
+                    });
+                    prop_assert!(read.is_ok());
+                    prop_assert!(expected.is_empty());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_reader_survives_any_words(words in prop::collection::vec(any::<u64>(), 1..200), head in any::<u64>()) {
+        let shared = shared();
+        for (to, from) in shared.words.iter().zip(&words) {
+            to.store(*from, Ordering::Relaxed);
+        }
+        shared.slot.head.store(head, Ordering::Release);
+        let (_, mut reader) = shared.ends();
+        let _ = reader.drain(|_, _| ());
+        prop_assert_eq!(reader.drain(|_, _| ()), Ok(0), "the rest was skipped");
+    }
+}
+
+#[test]
+fn two_threads_lose_and_duplicate_nothing() {
+    const EVENTS: u64 = 2_000_000;
+    let shared = shared();
+    let (mut writer, mut reader) = shared.ends();
+    struct Send<T>(T);
+    // SAFETY: each end is used by one thread only.
+    unsafe impl<T> std::marker::Send for Send<T> {}
+    let mut writer = Send({
+        writer.refill(4, 64).expect("an empty ring has room");
+        writer
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let Send(writer) = { &mut writer };
+            for n in 0..EVENTS {
+                while write(writer, n, n as usize % 50, RING_WORDS as u64 / 2).is_err() {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let mut next = 0;
+        while next < EVENTS {
+            let read = reader.drain(|got, text| {
+                let (want, want_text) = event(next, next as usize % 50);
+                assert_eq!((got, text), (want, want_text.as_slice()));
+                next += 1;
+            });
+            if read == Ok(0) {
+                std::thread::yield_now();
+            }
+        }
+    });
+    assert_eq!(shared.slot.open.load(Ordering::Acquire), 0);
+}

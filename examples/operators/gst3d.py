@@ -19,8 +19,11 @@ def gst3d(volume):
 
     The layers' normal v is the eigenvector of the largest eigenvalue of the local mean of
     g·gᵀ, g being the gradient. It is turned to v₂ ≥ 0, as its sign is arbitrary:
-    dip = arccos v₂ in [0, 90], azimuth = atan2(v₀, v₁) in [0, 360).
+    dip = arccos v₂ in [0, 90], azimuth = atan2(v₀, v₁) in [0, 360). ValueError for a volume
+    without a cell that has neighbours on all sides.
     """
+    if min(volume.shape) < 3:
+        raise ValueError(f"gst3d needs 3 cells or more along each axis, not {volume.shape}")
     return _angles(_normals(_structure_tensor(volume)))
 
 

@@ -1,0 +1,46 @@
+//! What can go wrong, each as one sentence that says what to do.
+
+use std::path::PathBuf;
+
+/// An error of the analysis.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A trace could not be read.
+    #[error("cannot read the trace: {0}")]
+    Trace(String),
+    /// A model file could not be read or written.
+    #[error("cannot {action} the model {path}: {source}")]
+    Io {
+        /// `read` or `write`.
+        action: &'static str,
+        /// The model file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A model file that is not one.
+    #[error("{path} is not a usable memtrace model: {reason}")]
+    Malformed {
+        /// The model file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A model file of a later memtrace.
+    #[error("the model has schema version {found}, this memtrace reads up to {supported}: update memtrace")]
+    Newer {
+        /// Its version.
+        found: u64,
+        /// The newest this program reads.
+        supported: u32,
+    },
+    /// No law for what was asked.
+    #[error("{0}")]
+    NoLaw(String),
+    /// Nothing to fit on.
+    #[error("{0}")]
+    NoRuns(String),
+    /// A shape of the wrong number of dimensions, with an empty one, or too large to mean anything.
+    #[error("{0}")]
+    Shape(String),
+}

@@ -1,0 +1,119 @@
+//! The allocation sequence of an operator, evaluated at any shape: which step sets the peak.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Point, Size};
+
+/// What an operator allocates and releases, in order.
+///
+/// Two blocks of equal size are interchangeable for every live sum, so a step names a size and
+/// not a block.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Sequence {
+    /// Blocks below this many bytes are not in the sequence but in the law's residual.
+    pub threshold_bytes: u64,
+    /// The distinct sizes.
+    pub sizes: Vec<Size>,
+    /// `i + 1`: a block of size i is allocated; `-(i + 1)`: one is released.
+    pub steps: Vec<i64>,
+}
+
+/// Where a sequence holds most, at one point.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peak {
+    /// Bytes live.
+    pub bytes: u128,
+    /// Index of the step that reaches it; 0 also for an empty sequence.
+    pub step: usize,
+    /// Blocks live then: (index of the size, how many).
+    pub live: Vec<(usize, u64)>,
+}
+
+impl Sequence {
+    /// The largest live sum over all steps at a point; `None` where a size does not fit 128 bits.
+    pub fn peak(&self, point: &Point) -> Option<Peak> {
+        let bytes = self.sizes.iter().map(|size| size.at(point)).collect::<Option<Vec<_>>>()?;
+        let (step, bytes) = self.largest(&bytes)?;
+        Some(Peak { bytes, step, live: self.live_after(step) })
+    }
+
+    /// Bytes of the peak alone.
+    pub fn peak_bytes(&self, point: &Point) -> Option<u128> {
+        let bytes = self.sizes.iter().map(|size| size.at(point)).collect::<Option<Vec<_>>>()?;
+        Some(self.largest(&bytes)?.1)
+    }
+
+    /// The same with every size at its upper bound.
+    pub fn upper_bytes(&self, point: &Point) -> Option<u128> {
+        let bytes = self.sizes.iter().map(|size| size.upper(point)).collect::<Option<Vec<_>>>()?;
+        Some(self.largest(&bytes)?.1)
+    }
+
+    /// Index of the size a step is about, and whether it allocates.
+    pub fn step(&self, step: i64) -> Option<(usize, bool)> {
+        let index = usize::try_from(step.unsigned_abs()).ok()?.checked_sub(1)?;
+        (index < self.sizes.len()).then_some((index, step > 0))
+    }
+
+    fn largest(&self, bytes: &[u128]) -> Option<(usize, u128)> {
+        let (mut live, mut largest) = (0u128, (0, 0u128));
+        for (position, &step) in self.steps.iter().enumerate() {
+            let (index, allocates) = self.step(step)?;
+            if allocates {
+                live = live.checked_add(bytes[index])?;
+                if live > largest.1 {
+                    largest = (position, live);
+                }
+            } else {
+                live = live.checked_sub(bytes[index])?;
+            }
+        }
+        Some(largest)
+    }
+
+    fn live_after(&self, last: usize) -> Vec<(usize, u64)> {
+        let mut counts = vec![0i64; self.sizes.len()];
+        for (index, allocates) in self.steps.iter().take(last + 1).filter_map(|&step| self.step(step)) {
+            counts[index] += if allocates { 1 } else { -1 };
+        }
+        let counted = counts.into_iter().enumerate();
+        counted
+            .filter_map(|(index, count)| Some((index, u64::try_from(count).ok().filter(|&n| n > 0)?)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::law::{Factor, Form, Rule};
+
+    fn power(coefficient: u64, power: u8) -> Size {
+        let factor = Factor { variable: 0, rule: Rule::Length, offset: 0, power };
+        Size::Exact { form: Form { coefficient, factors: vec![factor], constant: 0 }, others: vec![] }
+    }
+
+    /// One step holds 1000·n, a later one n²: which one is the peak depends on n.
+    #[test]
+    fn another_step_becomes_the_peak_at_larger_shapes() {
+        let sequence = Sequence {
+            threshold_bytes: 4096,
+            sizes: vec![power(1000, 1), power(1, 2), power(7, 1)],
+            steps: vec![3, 1, -1, 2, -2, -3],
+        };
+        let small = sequence.peak(&[100]).unwrap();
+        assert_eq!((small.bytes, small.step), (100_700, 1));
+        assert_eq!(small.live, vec![(0, 1), (2, 1)]);
+        let large = sequence.peak(&[10_000]).unwrap();
+        assert_eq!((large.bytes, large.step), (100_070_000, 3));
+        assert_eq!(large.live, vec![(1, 1), (2, 1)]);
+    }
+
+    #[test]
+    fn a_sequence_that_names_no_size_or_releases_nothing_has_no_peak() {
+        for steps in [vec![2], vec![0], vec![-1], vec![i64::MIN]] {
+            let sequence = Sequence { threshold_bytes: 0, sizes: vec![power(1, 1)], steps };
+            assert_eq!(sequence.peak_bytes(&[3]), None);
+        }
+    }
+}

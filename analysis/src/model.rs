@@ -1,0 +1,368 @@
+//! The model: laws keyed by everything that changes them, and what was measured beside them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::law::{Form, Point, Regression, Sequence, Size};
+
+/// Version of the JSON this program writes; later ones are refused.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Laws of the operators found in a set of traces.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Model {
+    /// See [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// One law per operator and [`Key`].
+    pub laws: Vec<Law>,
+    /// What was left out of the fit, and why, in sentences.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// What a law is about: a different value of any of these may have another law (DESIGN §8).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Key {
+    /// `module:function`, or what the program called it.
+    pub operator: String,
+    /// Scalar parameters.
+    #[serde(default)]
+    pub params: BTreeMap<String, Value>,
+    /// NumPy dtypes of the array inputs in order, byte order included: `<f4`, `<f4,<f8`.
+    pub dtype: String,
+    /// Memory layouts of the array inputs in order: `C`, `F`, `strided`.
+    #[serde(default)]
+    pub layout: String,
+    /// Versions of the libraries that ran it.
+    #[serde(default)]
+    pub versions: BTreeMap<String, String>,
+}
+
+/// One dimension the law is a function of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variable {
+    /// `n0`, `n1`, … for the axes of the first array; `m1_0`: axis 0 of array input 1.
+    pub name: String,
+    /// Smallest length trained on.
+    pub min: u64,
+    /// Largest length trained on.
+    pub max: u64,
+}
+
+/// An array that goes in or comes out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArrayLaw {
+    /// Parameter name or position, where known.
+    #[serde(default)]
+    pub name: String,
+    /// NumPy dtype.
+    pub dtype: String,
+    /// Bytes per element.
+    pub item_bytes: u64,
+    /// Length of each axis as a function of the variables.
+    pub shape: Vec<Size>,
+}
+
+/// How the working peak follows from the shape.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Body {
+    /// The sequence of allocations, the same at every shape.
+    Symbolic(Sequence),
+    /// The runs did not align: a regression of the working peak itself.
+    Regression(Regression),
+}
+
+/// What an upper bound rests on (DESIGN §8).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Proof {
+    /// A run it was not fitted on, far outside the training range, agreed within 0.1 %.
+    Exact {
+        /// Shape of that run.
+        shape: Vec<u64>,
+        /// |predicted − measured| / measured.
+        error: f64,
+    },
+    /// Such a run stayed at or below the law, within 5 %; bounded blocks are at their largest.
+    WorstCase {
+        /// Shape of that run.
+        shape: Vec<u64>,
+        /// (predicted − measured) / measured.
+        error: f64,
+    },
+    /// A regression: the bound is what cross validation over this many runs gave.
+    Calibrated {
+        /// Number of runs.
+        runs: usize,
+    },
+    /// Nothing but the training runs.
+    Unverified,
+}
+
+impl std::fmt::Display for Proof {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Proof::Exact { .. } => f.write_str("exact"),
+            Proof::WorstCase { .. } => f.write_str("worst case"),
+            Proof::Calibrated { runs } => write!(f, "calibrated {runs}"),
+            Proof::Unverified => f.write_str("unverified"),
+        }
+    }
+}
+
+/// A run that was used, as evidence.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainingRun {
+    /// One value per variable.
+    pub shape: Vec<u64>,
+    /// Working peak as recorded, bytes.
+    pub working_peak_bytes: u64,
+    /// Seconds from start to end of the span.
+    pub seconds: f64,
+}
+
+/// Blocks a process holds once, however often the operator runs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Once {
+    /// Their sum; the largest over the processes.
+    pub bytes: u64,
+    /// The biggest of them.
+    #[serde(default)]
+    pub blocks: Vec<OnceBlock>,
+}
+
+/// One such block.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnceBlock {
+    /// The call that made it: `malloc`, `map_anonymous`, …
+    pub kind: String,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What the process held just before the operator first ran; the largest over the processes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// Heap bytes.
+    pub heap_bytes: u64,
+    /// Resident bytes, where they were sampled.
+    pub resident_bytes: Option<u64>,
+}
+
+/// Time of one call: `overhead + per_element · volume`, fitted to the steady runs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Seconds {
+    /// Seconds whatever the shape.
+    pub overhead: f64,
+    /// Seconds per unit of volume (the product of the variables).
+    pub per_element: f64,
+}
+
+/// A law: shape → bytes, with its bound, its evidence and its range.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Law {
+    /// What it is about.
+    pub key: Key,
+    /// What it is a function of, in the order a shape gives them.
+    pub variables: Vec<Variable>,
+    /// Array inputs.
+    pub inputs: Vec<ArrayLaw>,
+    /// Array outputs.
+    pub outputs: Vec<ArrayLaw>,
+    /// How the working peak follows.
+    pub body: Body,
+    /// Bytes of the blocks below the sequence's threshold; added to the peak.
+    pub residual: Size,
+    /// What the bound rests on.
+    pub proof: Proof,
+    /// The runs it was fitted on.
+    pub trained_on: Vec<TrainingRun>,
+    /// Largest relative difference between working peaks of runs of one shape.
+    #[serde(default)]
+    pub same_shape_spread: f64,
+    /// Kept apart from the law, once per process.
+    #[serde(default)]
+    pub once: Once,
+    /// What the recorded processes held before.
+    #[serde(default)]
+    pub baseline: Option<Baseline>,
+    /// Time.
+    #[serde(default)]
+    pub seconds: Seconds,
+    /// What a reader should know, in sentences.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// What a planner asks of a law, cheap enough to be asked thousands of times.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TaskBytes {
+    /// Working peak, inputs not included.
+    pub working: u64,
+    /// The same at its upper bound.
+    pub working_upper: u64,
+    /// Inputs.
+    pub input: u64,
+    /// Outputs.
+    pub output: u64,
+    /// Seconds of one call.
+    pub seconds: f64,
+}
+
+impl Law {
+    /// Names of the variables, for printing.
+    pub fn names(&self) -> Vec<String> {
+        self.variables.iter().map(|variable| variable.name.clone()).collect()
+    }
+
+    /// Bytes and seconds at a shape (one value per variable).
+    ///
+    /// # Errors
+    /// A shape of another number of dimensions, an empty one, or one whose bytes do not fit.
+    pub fn bytes(&self, shape: &Point) -> Result<TaskBytes, Error> {
+        self.check(shape)?;
+        let too_large = || Error::Shape(format!("the shape {} is too large for any memory", joined(shape)));
+        let fit = |bytes: Option<u128>| u64::try_from(bytes.ok_or_else(too_large)?).map_err(|_| too_large());
+        let sum = |a: Option<u128>, b: Option<u128>| a?.checked_add(b?);
+        let working = match &self.body {
+            Body::Symbolic(sequence) => sum(sequence.peak_bytes(shape), self.residual.at(shape)),
+            Body::Regression(regression) => regression.at(shape),
+        };
+        let upper = match &self.body {
+            Body::Symbolic(sequence) => sum(sequence.upper_bytes(shape), self.residual.upper(shape)),
+            Body::Regression(regression) => regression.upper(shape),
+        };
+        let working = fit(working)?;
+        Ok(TaskBytes {
+            working,
+            working_upper: fit(upper)?.max(working),
+            input: fit(arrays_bytes(&self.inputs, shape))?,
+            output: fit(arrays_bytes(&self.outputs, shape))?,
+            seconds: self.seconds.overhead + self.seconds.per_element * crate::law::volume(shape) as f64,
+        })
+    }
+
+    fn check(&self, shape: &Point) -> Result<(), Error> {
+        if shape.len() != self.variables.len() {
+            return Err(Error::Shape(format!(
+                "{} takes {} dimensions ({}), the shape {} has {}",
+                self.key.operator,
+                self.variables.len(),
+                self.names().join(", "),
+                joined(shape),
+                shape.len()
+            )));
+        }
+        if shape.contains(&0) {
+            return Err(Error::Shape(format!(
+                "the shape {} is empty: give lengths of at least 1",
+                joined(shape)
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn arrays_bytes(arrays: &[ArrayLaw], shape: &Point) -> Option<u128> {
+    arrays.iter().try_fold(0u128, |sum, array| sum.checked_add(array.bytes(shape)?))
+}
+
+impl ArrayLaw {
+    /// Length of each axis at a point.
+    pub fn shape_at(&self, point: &Point) -> Option<Vec<u64>> {
+        self.shape.iter().map(|axis| u64::try_from(axis.at(point)?).ok()).collect()
+    }
+
+    /// Bytes of its elements at a point.
+    pub fn bytes(&self, point: &Point) -> Option<u128> {
+        let mut axes = self.shape.iter().map(|axis| axis.at(point));
+        axes.try_fold(u128::from(self.item_bytes), |product, axis| product.checked_mul(axis?))
+    }
+}
+
+impl Variable {
+    /// The variable as a form.
+    pub fn form(index: usize) -> Size {
+        Size::Exact { form: Form::variable(index), others: Vec::new() }
+    }
+}
+
+/// `200×200×100`
+pub(crate) fn joined(shape: &Point) -> String {
+    shape.iter().map(u64::to_string).collect::<Vec<_>>().join("×")
+}
+
+impl Model {
+    /// The law for an operator; `dtype` and `params` narrow the choice where there are several.
+    ///
+    /// A dtype without byte order (`f4`) means the native one.
+    ///
+    /// # Errors
+    /// No such law, or more than one left: the message lists what there is.
+    pub fn select(
+        &self,
+        operator: &str,
+        dtype: Option<&str>,
+        params: &BTreeMap<String, Value>,
+    ) -> Result<&Law, Error> {
+        let named = |law: &&Law| {
+            let known = law.key.operator.as_str();
+            known == operator || known.rsplit([':', '.']).next() == Some(operator)
+        };
+        let of_operator: Vec<&Law> = self.laws.iter().filter(named).collect();
+        if of_operator.is_empty() {
+            let known: Vec<&str> = self.laws.iter().map(|law| law.key.operator.as_str()).collect();
+            return Err(Error::NoLaw(format!(
+                "the model has no law for {operator}; it has {}",
+                known.join(", ")
+            )));
+        }
+        let fits = |law: &&&Law| {
+            dtype.is_none_or(|wanted| same_dtype(&law.key.dtype, wanted))
+                && params.iter().all(|(name, value)| {
+                    law.key.params.get(name).is_some_and(|known| same_value(known, value))
+                })
+        };
+        let fitting: Vec<&Law> = of_operator.iter().filter(fits).copied().collect();
+        let list = |laws: &[&Law]| laws.iter().map(|law| law.key.to_string()).collect::<Vec<_>>().join("; ");
+        match fitting.as_slice() {
+            [law] => Ok(law),
+            [] => Err(Error::NoLaw(format!(
+                "the model has no law for {operator} with these parameters; it has {}",
+                list(&of_operator)
+            ))),
+            several => Err(Error::NoLaw(format!(
+                "the model has several laws for {operator}: choose one by --dtype or --param: {}",
+                list(several)
+            ))),
+        }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {}", self.operator, self.dtype, self.layout)?;
+        let params = self.params.iter().map(|(name, value)| format!(" {name}={value}"));
+        let versions = self.versions.iter().map(|(name, version)| format!(" {name} {version}"));
+        params.chain(versions).try_for_each(|part| f.write_str(&part))
+    }
+}
+
+/// `f4` means the native byte order, as NumPy reads it.
+fn same_dtype(known: &str, wanted: &str) -> bool {
+    let native = if cfg!(target_endian = "little") { "<" } else { ">" };
+    known == wanted || known == format!("{native}{wanted}") || known == format!("|{wanted}")
+}
+
+/// 3 and 3.0 are one value, as is a number given as text on a command line.
+fn same_value(known: &Value, wanted: &Value) -> bool {
+    let number = |value: &Value| value.as_f64().or_else(|| value.as_str()?.parse().ok());
+    match (number(known), number(wanted)) {
+        (Some(a), Some(b)) => a == b,
+        _ => known == wanted || known.to_string().trim_matches('"') == wanted.to_string().trim_matches('"'),
+    }
+}

@@ -1,4 +1,28 @@
-//! placeholder
+//! Constraints: `no_std`; never allocates; takes no lock and makes no system call on the hot path; never
+//! panics, aborts or prints; leaves `errno` as it was; in doubt it degrades and counts.
+//!
+//! The library that memtrace preloads into the program it records (`LD_PRELOAD`). It stands in front of
+//! the C library's allocation functions ([`heap`], [`maps`]), passes every call on to the next definition
+//! ([`next`]) and writes what happened into a ring that the calling thread owns ([`record`]) in memory
+//! shared with the tracer ([`process`] connects, claims rings and notices forks).
 #![no_std]
+#![allow(unreachable_pub)] // what is `pub` here is exported by the dynamic linker, not by the crate
+
+mod connect;
+mod heap;
+mod maps;
+mod next;
+mod process;
+mod python;
+mod record;
+mod spans;
+mod sys;
+mod tls;
+
+/// Nothing here panics (a test looks for it in the symbol table); the compiler wants a handler anyway.
 #[panic_handler]
-fn panic(_: &core::panic::PanicInfo) -> ! { loop {} }
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {
+        sys::nanosleep(1_000_000_000);
+    }
+}

@@ -1,0 +1,160 @@
+//! Reaching the tracer: its sockets and the token are in the environment of the program image, the
+//! segment's descriptor comes back over the socket and is closed as soon as it is mapped.
+
+use core::ffi::{CStr, c_char};
+use core::ptr::null_mut;
+
+use memtrace_wire::handshake::{Hello, SOCKET_VARIABLE, TOKEN_VARIABLE, Welcome, parse_token};
+use memtrace_wire::layout::{MAGIC, SEGMENT_BYTES, SegmentHeader};
+
+use crate::sys::{self, syscall};
+
+/// Connects and maps the segment; null if there is no tracer to talk to.
+pub fn segment(image: u64) -> *mut u8 {
+    let Some(token) = variable(TOKEN_VARIABLE).and_then(parse_token) else { return null_mut() };
+    // The abstract name works in a chroot, the path in another network namespace: try both.
+    let Some(sockets) = variable(SOCKET_VARIABLE) else { return null_mut() };
+    let mut parts = sockets.splitn(2, |&byte| byte == b';');
+    let (abstract_name, path) = (parts.next().unwrap_or(&[]), parts.next().unwrap_or(&[]));
+    let mut stream = dial(path, false);
+    if stream < 0 {
+        stream = dial(abstract_name, true);
+    }
+    if stream < 0 {
+        return null_mut();
+    }
+    let hello = Hello::new(sys::getpid(), image, token);
+    let descriptor = exchange(stream, &hello);
+    sys::close(stream);
+    if descriptor < 0 {
+        return null_mut();
+    }
+    let segment = map(descriptor);
+    sys::close(descriptor);
+    segment
+}
+
+/// A variable of the environment the image was started with. The C library's own `environ` is not set yet
+/// when the dynamic linker makes the first allocation; the kernel's copy above the initial stack pointer
+/// (argc, argv, NULL, envp, NULL) is.
+fn variable(name: &str) -> Option<&'static [u8]> {
+    unsafe extern "C" {
+        static __libc_stack_end: *const usize;
+    }
+    // SAFETY: glibc's ld.so stores the stack pointer at process entry there, before anything else runs.
+    unsafe {
+        let stack = __libc_stack_end;
+        if stack.is_null() {
+            return None;
+        }
+        let mut entry = stack.add(*stack + 2).cast::<*const c_char>();
+        while !(*entry).is_null() {
+            let text = CStr::from_ptr(*entry).to_bytes();
+            if let Some(value) = text.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"=")) {
+                return Some(value);
+            }
+            entry = entry.add(1);
+        }
+    }
+    None
+}
+
+fn dial(name: &[u8], is_abstract: bool) -> i32 {
+    const PATH_OFFSET: usize = 2;
+    let mut address = [0u8; 110];
+    let start = PATH_OFFSET + usize::from(is_abstract);
+    let Some(room) = address.get_mut(start..start + name.len()) else { return -1 };
+    if name.is_empty() || (!is_abstract && start + name.len() >= 110) {
+        return -1;
+    }
+    for (to, from) in room.iter_mut().zip(name) {
+        *to = *from;
+    }
+    address[0] = libc::AF_UNIX as u8;
+    let length = start + name.len() + usize::from(!is_abstract);
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    // SAFETY: plain socket calls on a descriptor of our own; buffers live on the stack.
+    unsafe {
+        let stream = syscall(libc::SYS_socket, [libc::AF_UNIX as usize, kind as usize, 0, 0, 0, 0]);
+        if stream < 0 {
+            return -1;
+        }
+        // A stopped tracer must not hang the program.
+        let five_seconds = [5usize, 0];
+        for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+            syscall(
+                libc::SYS_setsockopt,
+                [stream as usize, libc::SOL_SOCKET as usize, option as usize, five_seconds.as_ptr() as usize, 16, 0],
+            );
+        }
+        if syscall(libc::SYS_connect, [stream as usize, address.as_ptr() as usize, length, 0, 0, 0]) < 0 {
+            sys::close(stream as i32);
+            return -1;
+        }
+        stream as i32
+    }
+}
+
+/// Says hello; the descriptor that comes with the welcome, or -1.
+fn exchange(stream: i32, hello: &Hello) -> i32 {
+    let bytes = hello.encode();
+    let mut answer = [0u8; Welcome::BYTES];
+    // cmsghdr (16 bytes) and one int, as CMSG_SPACE(sizeof(int)) pads it.
+    #[repr(C, align(8))]
+    struct Control {
+        length: usize,
+        level: i32,
+        kind: i32,
+        descriptor: i32,
+        padding: i32,
+    }
+    let mut control = Control { length: 0, level: 0, kind: 0, descriptor: -1, padding: 0 };
+    let mut part = libc::iovec { iov_base: answer.as_mut_ptr().cast(), iov_len: answer.len() };
+    // SAFETY: all zeroes is a valid msghdr.
+    let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = (&raw mut control).cast();
+    message.msg_controllen = size_of::<Control>();
+    // SAFETY: buffers on the stack, lengths as they are.
+    let received = unsafe {
+        syscall(
+            libc::SYS_sendto,
+            [stream as usize, bytes.as_ptr() as usize, bytes.len(), libc::MSG_NOSIGNAL as usize, 0, 0],
+        );
+        syscall(
+            libc::SYS_recvmsg,
+            [stream as usize, (&raw mut message) as usize, libc::MSG_CMSG_CLOEXEC as usize, 0, 0, 0],
+        )
+    };
+    let has_descriptor = control.level == libc::SOL_SOCKET && control.kind == libc::SCM_RIGHTS;
+    if !has_descriptor {
+        return -1;
+    }
+    if received != Welcome::BYTES as isize || !Welcome::accepts(&answer) {
+        sys::close(control.descriptor);
+        return -1;
+    }
+    control.descriptor
+}
+
+fn map(descriptor: i32) -> *mut u8 {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping; the tracer made the file SEGMENT_BYTES long and sealed its size.
+    let segment = unsafe {
+        syscall(
+            libc::SYS_mmap,
+            [0, SEGMENT_BYTES, protection as usize, flags as usize, descriptor as usize, 0],
+        )
+    };
+    if segment < 0 {
+        return null_mut();
+    }
+    // SAFETY: just mapped.
+    let header = unsafe { &*(segment as *const SegmentHeader) };
+    if header.magic.load(core::sync::atomic::Ordering::Relaxed) != MAGIC {
+        return null_mut();
+    }
+    segment as *mut u8
+}

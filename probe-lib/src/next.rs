@@ -1,0 +1,187 @@
+//! The next definitions of the functions the probe stands in front of: glibc's, or those of an allocator
+//! that the user preloads or links.
+//!
+//! They are looked up by `dlsym(RTLD_NEXT)` when the first of them is needed. `dlsym` itself may allocate
+//! (its error text), and then enters the probe again: those few calls are served from a static pool.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+macro_rules! next_definitions {
+    ($($name:ident: fn($($argument:ident: $type:ty),*) -> $result:ty, first $first:expr;)*) => {
+        $(
+            /// Calls the next definition.
+            ///
+            /// # Safety
+            /// As the C function demands.
+            #[inline(always)]
+            pub unsafe fn $name($($argument: $type),*) -> $result {
+                // SAFETY: the pointer is either `first` below or a definition with this signature.
+                unsafe {
+                    let function: unsafe extern "C" fn($($type),*) -> $result =
+                        core::mem::transmute(pointers::$name.load(Ordering::Relaxed));
+                    function($($argument),*)
+                }
+            }
+        )*
+
+        #[allow(non_upper_case_globals)]
+        mod pointers {
+            use super::*;
+            $(
+                pub static $name: AtomicPtr<c_void> = AtomicPtr::new({
+                    // Stands in until the definitions are known: finds them and calls again.
+                    unsafe extern "C" fn first($($argument: $type),*) -> $result {
+                        // SAFETY: `find_all` replaces every pointer unless it is already running.
+                        unsafe {
+                            if find_all() { super::$name($($argument),*) } else { $first }
+                        }
+                    }
+                    first as *mut c_void
+                });
+            )*
+        }
+
+        /// Finds every definition. False if this thread is inside the look-up already.
+        fn find_all() -> bool {
+            if FINDER.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+                return false;
+            }
+            $(
+                let name = concat!(stringify!($name), "\0").as_bytes();
+                let found = look_up(libc::RTLD_NEXT, name);
+                if !found.is_null() {
+                    pointers::$name.store(found, Ordering::Relaxed);
+                }
+            )*
+            FINDER.store(2, Ordering::Release);
+            true
+        }
+    };
+}
+
+next_definitions! {
+    malloc: fn(bytes: usize) -> *mut c_void, first pool_allocate(bytes, 16);
+    calloc: fn(count: usize, bytes: usize) -> *mut c_void, first pool_allocate(count.saturating_mul(bytes), 16);
+    realloc: fn(block: *mut c_void, bytes: usize) -> *mut c_void, first { let _ = block; pool_allocate(bytes, 16) };
+    free: fn(block: *mut c_void) -> (), first { let _ = block; };
+    memalign: fn(alignment: usize, bytes: usize) -> *mut c_void, first pool_allocate(bytes, alignment);
+    aligned_alloc: fn(alignment: usize, bytes: usize) -> *mut c_void, first pool_allocate(bytes, alignment);
+    posix_memalign: fn(out: *mut *mut c_void, alignment: usize, bytes: usize) -> c_int,
+        first { let _ = (out, alignment, bytes); libc::ENOMEM };
+    valloc: fn(bytes: usize) -> *mut c_void, first { let _ = bytes; core::ptr::null_mut() };
+    pvalloc: fn(bytes: usize) -> *mut c_void, first { let _ = bytes; core::ptr::null_mut() };
+    mmap: fn(address: *mut c_void, length: usize, protection: c_int, flags: c_int, descriptor: c_int, offset: i64) -> *mut c_void,
+        first raw::mmap(address, length, protection, flags, descriptor, offset);
+    munmap: fn(address: *mut c_void, length: usize) -> c_int, first raw::munmap(address, length);
+    mremap: fn(address: *mut c_void, length: usize, new_length: usize, flags: c_int, new_address: *mut c_void) -> *mut c_void,
+        first raw::mremap(address, length, new_length, flags, new_address);
+}
+
+/// 0: not looked for yet, 1: being looked for, 2: found.
+static FINDER: AtomicUsize = AtomicUsize::new(0);
+
+/// `dlsym`, with a NUL-terminated name.
+pub fn look_up(handle: *mut c_void, name: &[u8]) -> *mut c_void {
+    match CStr::from_bytes_with_nul(name) {
+        // SAFETY: a valid handle and a NUL-terminated name.
+        Ok(name) => unsafe { libc::dlsym(handle, name.as_ptr()) },
+        Err(_) => core::ptr::null_mut(),
+    }
+}
+
+mod raw {
+    //! Mapping calls made while the look-up is under way go straight to the kernel.
+    use core::ffi::{c_int, c_void};
+
+    use crate::sys;
+
+    fn finish(result: isize) -> *mut c_void {
+        if (-4095..0).contains(&result) {
+            // SAFETY: the calling thread's errno.
+            unsafe { *libc::__errno_location() = -result as c_int };
+            return libc::MAP_FAILED;
+        }
+        result as *mut c_void
+    }
+
+    pub unsafe fn mmap(
+        address: *mut c_void,
+        length: usize,
+        protection: c_int,
+        flags: c_int,
+        descriptor: c_int,
+        offset: i64,
+    ) -> *mut c_void {
+        let arguments = [
+            address as usize,
+            length,
+            protection as usize,
+            flags as usize,
+            descriptor as usize,
+            offset as usize,
+        ];
+        // SAFETY: the caller's call, passed on.
+        finish(unsafe { sys::syscall(libc::SYS_mmap, arguments) })
+    }
+
+    pub unsafe fn munmap(address: *mut c_void, length: usize) -> c_int {
+        // SAFETY: the caller's call, passed on.
+        finish(unsafe { sys::syscall(libc::SYS_munmap, [address as usize, length, 0, 0, 0, 0]) }) as isize
+            as c_int
+    }
+
+    pub unsafe fn mremap(
+        address: *mut c_void,
+        length: usize,
+        new_length: usize,
+        flags: c_int,
+        new_address: *mut c_void,
+    ) -> *mut c_void {
+        let arguments =
+            [address as usize, length, new_length, flags as usize, new_address as usize, 0];
+        // SAFETY: the caller's call, passed on.
+        finish(unsafe { sys::syscall(libc::SYS_mremap, arguments) })
+    }
+}
+
+const POOL_BYTES: usize = 64 * 1024;
+
+#[repr(C, align(4096))]
+struct Pool(core::cell::UnsafeCell<[u8; POOL_BYTES]>);
+
+// SAFETY: every byte is handed out once, by an atomic counter.
+unsafe impl Sync for Pool {}
+
+static POOL: Pool = Pool(core::cell::UnsafeCell::new([0; POOL_BYTES]));
+static POOL_USED: AtomicUsize = AtomicUsize::new(0);
+
+/// A zeroed block of the pool, preceded by its size; null when the pool is used up.
+fn pool_allocate(bytes: usize, alignment: usize) -> *mut c_void {
+    let alignment = alignment.max(16);
+    if bytes > POOL_BYTES || alignment > 4096 || !alignment.is_power_of_two() {
+        return core::ptr::null_mut();
+    }
+    let start = POOL_USED.fetch_add(bytes + alignment + 32, Ordering::Relaxed);
+    let block = (start + 16).next_multiple_of(alignment);
+    if block + bytes > POOL_BYTES {
+        return core::ptr::null_mut();
+    }
+    let base = POOL.0.get().cast::<u8>();
+    // SAFETY: [block - 16, block + bytes) lies in the pool and belongs to this call alone.
+    unsafe {
+        base.add(block - 16).cast::<usize>().write(bytes);
+        base.add(block).cast()
+    }
+}
+
+/// The size of a block of the pool; `None` if it is not one.
+#[inline(always)]
+pub fn pool_bytes(block: *mut c_void) -> Option<usize> {
+    let base = POOL.0.get() as usize;
+    if (block as usize).wrapping_sub(base) >= POOL_BYTES {
+        return None;
+    }
+    // SAFETY: a pointer into the pool was handed out by `pool_allocate`, which wrote the size before it.
+    Some(unsafe { block.cast::<u8>().sub(16).cast::<usize>().read() })
+}

@@ -1,0 +1,230 @@
+//! The process's side of the connection: made once per program image, noticed to be a copy after a fork,
+//! and given to threads as rings.
+
+use core::ffi::c_void;
+use core::mem::MaybeUninit;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use memtrace_wire::layout::{
+    ACTIVE, CLAIMING, FREE, ORIGIN_EXEC, ORIGIN_FORK, OWNER_DIED, RING_WORDS, RINGS_OFFSET, SLOTS,
+    SLOTS_OFFSET, SegmentHeader, Slot,
+};
+use memtrace_wire::ring::Writer;
+
+use crate::record::stamp;
+use crate::tls::Thread;
+use crate::{connect, python, record, sys};
+
+const NEW: u32 = 0;
+const CONNECTING: u32 = 1;
+const ON: u32 = 2;
+/// Not recorded: no tracer asked for it, or it is gone. For good.
+const OFF: u32 = 3;
+
+static STATE: AtomicU32 = AtomicU32::new(NEW);
+static SEGMENT: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+static ORIGIN: AtomicU32 = AtomicU32::new(ORIGIN_EXEC);
+static IMAGE: AtomicU64 = AtomicU64::new(0);
+static PARENT_IMAGE: AtomicU64 = AtomicU64::new(0);
+
+/// 1 in the process that wrote it, 0 in a forked copy: once connected, this points to a page that the
+/// kernel wipes on fork (madvise(2), MADV_WIPEONFORK). That also sees `_Fork` and raw `clone`, which run no
+/// atfork handlers, and is not fooled by `vfork`, whose child shares the memory.
+static ALIVE: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const ALWAYS).cast_mut());
+static ALWAYS: AtomicU32 = AtomicU32::new(1);
+
+/// True in a forked child that has not noticed yet.
+#[inline(always)]
+pub fn forked() -> bool {
+    // SAFETY: points to `ALWAYS` or to a page that stays mapped.
+    unsafe { (*ALIVE.load(Ordering::Relaxed)).load(Ordering::Relaxed) == 0 }
+}
+
+/// The segment, while the process is being recorded.
+pub struct Attached {
+    segment: *mut u8,
+}
+
+impl Attached {
+    /// Head of the segment.
+    pub fn header(&self) -> &SegmentHeader {
+        // SAFETY: mapped for the life of the process; all fields are atomics.
+        unsafe { &*self.segment.cast() }
+    }
+
+    /// True if nobody reads any more.
+    pub fn tracer_gone(&self) -> bool {
+        let header = self.header();
+        let gone = header.detached.load(Ordering::Relaxed) != 0
+            || header.tracer.futex.load(Ordering::Relaxed) & OWNER_DIED != 0;
+        if gone {
+            STATE.store(OFF, Ordering::Relaxed);
+        }
+        gone
+    }
+
+    fn slot(&self, index: usize) -> &Slot {
+        // SAFETY: `index` < SLOTS by the loop in `claim`; all fields are atomics.
+        unsafe { &*self.segment.add(SLOTS_OFFSET).cast::<Slot>().add(index) }
+    }
+
+    fn ring(&self, index: usize) -> *const AtomicU64 {
+        // SAFETY: as for `slot`.
+        unsafe { self.segment.add(RINGS_OFFSET + index * RING_WORDS * 8).cast() }
+    }
+}
+
+/// Connects on the first call; adopts the connection in a forked child.
+pub fn attached(thread: &mut Thread) -> Option<Attached> {
+    if STATE.load(Ordering::Acquire) == ON && forked() {
+        adopt_after_fork(thread);
+    }
+    if STATE.load(Ordering::Acquire) == NEW {
+        connect_once();
+    }
+    // Another thread of a starting process may be connecting; it takes microseconds.
+    let mut patience = 10_000;
+    while STATE.load(Ordering::Acquire) == CONNECTING && patience > 0 {
+        sys::sched_yield();
+        patience -= 1;
+    }
+    if STATE.load(Ordering::Acquire) != ON {
+        return None;
+    }
+    let attached = Attached { segment: SEGMENT.load(Ordering::Relaxed) };
+    if attached.tracer_gone() {
+        return None;
+    }
+    python::poll(&attached);
+    Some(attached)
+}
+
+fn connect_once() {
+    if STATE.compare_exchange(NEW, CONNECTING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return;
+    }
+    let image = stamp();
+    let segment = connect::segment(image);
+    let alive = fork_page();
+    if segment.is_null() || alive.is_null() {
+        STATE.store(OFF, Ordering::Release);
+        return;
+    }
+    SEGMENT.store(segment, Ordering::Relaxed);
+    ALIVE.store(alive, Ordering::Relaxed);
+    IMAGE.store(image, Ordering::Relaxed);
+    let attached = Attached { segment };
+    record::set_clock(attached.header().clock.load(Ordering::Relaxed));
+    python::find(&attached);
+    STATE.store(ON, Ordering::Release);
+}
+
+/// A page with a 1 in it that a fork wipes; null if the kernel cannot (before 4.14).
+fn fork_page() -> *mut AtomicU32 {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping of our own; `madvise` acts on it alone.
+    unsafe {
+        let page = sys::syscall(
+            libc::SYS_mmap,
+            [0, 4096, protection as usize, flags as usize, usize::MAX, 0],
+        );
+        if page < 0
+            || sys::syscall(
+                libc::SYS_madvise,
+                [page as usize, 4096, libc::MADV_WIPEONFORK as usize, 0, 0, 0],
+            ) < 0
+        {
+            return null_mut();
+        }
+        let alive = page as *mut AtomicU32;
+        (*alive).store(1, Ordering::Relaxed);
+        alive
+    }
+}
+
+/// The child of a fork is a process of its own that shares the parent's segment: it needs a new name and
+/// rings of its own. The forking thread is the only one at first, but may start others before it allocates.
+fn adopt_after_fork(thread: &mut Thread) {
+    // SAFETY: the page stays mapped, wiped or not.
+    let alive = unsafe { &*ALIVE.load(Ordering::Relaxed) };
+    thread.writer = Writer::NONE;
+    if alive.compare_exchange(0, 2, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        PARENT_IMAGE.store(IMAGE.load(Ordering::Relaxed), Ordering::Relaxed);
+        IMAGE.store(stamp(), Ordering::Relaxed);
+        ORIGIN.store(ORIGIN_FORK, Ordering::Relaxed);
+        alive.store(1, Ordering::Release);
+    }
+}
+
+/// Claims a free slot for the calling thread.
+pub fn claim(thread: &mut Thread, attached: &Attached) -> bool {
+    let now = stamp();
+    let header = attached.header();
+    if thread.slotless_until > now {
+        header.lost_without_slot.fetch_add(1, Ordering::Relaxed);
+        return false;
+    }
+    for _ in 0..1000 {
+        for index in 0..SLOTS {
+            if take(attached.slot(index), now) {
+                header.slots_used.fetch_max(index as u32 + 1, Ordering::AcqRel);
+                // SAFETY: the slot and its ring are this thread's now and stay mapped.
+                thread.writer = unsafe { Writer::new(attached.slot(index), attached.ring(index)) };
+                return true;
+            }
+        }
+        if attached.tracer_gone() {
+            return false;
+        }
+        // More threads at work than slots: wait for one to end.
+        sys::nanosleep(1_000_000);
+    }
+    header.lost_without_slot.fetch_add(1, Ordering::Relaxed);
+    thread.slotless_until = stamp() + (1 << 30);
+    false
+}
+
+fn take(slot: &Slot, now: u64) -> bool {
+    if slot.state.load(Ordering::Relaxed) != FREE
+        || slot.state.compare_exchange(FREE, CLAIMING, Ordering::AcqRel, Ordering::Relaxed).is_err()
+    {
+        return false;
+    }
+    slot.pid.store(sys::getpid(), Ordering::Relaxed);
+    slot.tid.store(sys::gettid(), Ordering::Relaxed);
+    slot.ppid.store(sys::getppid(), Ordering::Relaxed);
+    slot.origin.store(ORIGIN.load(Ordering::Relaxed), Ordering::Relaxed);
+    slot.image.store(IMAGE.load(Ordering::Relaxed), Ordering::Relaxed);
+    slot.parent_image.store(PARENT_IMAGE.load(Ordering::Relaxed), Ordering::Relaxed);
+    slot.claimed.store(now, Ordering::Relaxed);
+    for counter in [&slot.head, &slot.tail, &slot.lost, &slot.waited_ns] {
+        counter.store(0, Ordering::Relaxed);
+    }
+    slot.open.store(0, Ordering::Relaxed);
+    hold(slot);
+    slot.state.store(ACTIVE, Ordering::Release);
+    true
+}
+
+/// Locks the slot's robust mutex for the rest of the thread's life: the kernel marks it when the thread
+/// ends by exit, exec or a signal (set_robust_list(2)), so that no exit hook is needed.
+fn hold(slot: &Slot) {
+    let mut attributes = MaybeUninit::uninit();
+    let mutex = (&raw const slot.owner).cast_mut().cast();
+    // SAFETY: the slot is claimed, so nobody else touches its mutex; the attributes live on the stack.
+    unsafe {
+        libc::pthread_mutexattr_init(attributes.as_mut_ptr());
+        libc::pthread_mutexattr_setpshared(attributes.as_mut_ptr(), libc::PTHREAD_PROCESS_SHARED);
+        libc::pthread_mutexattr_setrobust(attributes.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST);
+        libc::pthread_mutex_init(mutex, attributes.as_ptr());
+        libc::pthread_mutex_lock(mutex);
+    }
+}
+
+/// The Python text in the segment.
+pub fn text(attached: &Attached) -> *const c_void {
+    // SAFETY: inside the mapping.
+    unsafe { attached.segment.add(memtrace_wire::layout::TEXT_OFFSET).cast() }
+}

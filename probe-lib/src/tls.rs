@@ -1,0 +1,63 @@
+//! Per-thread state in initial-exec TLS: one load and one addition away, no `__tls_get_addr`, which may
+//! allocate. Stable Rust has no thread-locals without std, so the block is laid out in assembly; the C
+//! library zeroes it for every thread, and all zeroes is a valid [`Thread`].
+
+use core::arch::{asm, global_asm};
+
+use memtrace_wire::ring::Writer;
+
+/// What the probe keeps per thread.
+#[repr(C)]
+pub struct Thread {
+    /// The thread's ring.
+    pub writer: Writer,
+    /// Stack address of the probe frame that is at work, 0 if none is.
+    pub guard: usize,
+    /// The probe itself (not the program, from a signal handler) may re-enter: it is connecting.
+    pub connecting: bool,
+    /// Until this stamp no free slot is looked for.
+    pub slotless_until: u64,
+    /// The ring stayed full for too long; events are dropped until there is room.
+    pub dropping: bool,
+}
+
+const _: () = assert!(size_of::<Thread>() <= 128 && align_of::<Thread>() <= 16);
+
+global_asm!(
+    ".pushsection .tbss,\"awT\",@nobits",
+    ".p2align 4",
+    ".hidden memtrace_thread",
+    ".globl memtrace_thread",
+    ".type memtrace_thread,@object",
+    ".size memtrace_thread,128",
+    "memtrace_thread:",
+    ".zero 128",
+    ".popsection",
+);
+
+/// The calling thread's state. Use it through short-lived borrows: a signal handler on the same thread
+/// gets the same pointer.
+#[inline(always)]
+pub fn thread() -> *mut Thread {
+    let pointer: *mut Thread;
+    // SAFETY: reads the block's offset from the GOT and the thread pointer from fs:0, as the x86-64 TLS
+    // ABI defines initial-exec access.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + memtrace_thread@GOTTPOFF]",
+            "add {0}, qword ptr fs:[0]",
+            out(reg) pointer,
+            options(pure, readonly, nostack),
+        );
+    }
+    pointer
+}
+
+/// The stack pointer, roughly.
+#[inline(always)]
+pub fn stack_address() -> usize {
+    let address: usize;
+    // SAFETY: copies a register.
+    unsafe { asm!("mov {}, rsp", out(reg) address, options(nomem, nostack, preserves_flags)) };
+    address
+}

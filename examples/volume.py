@@ -60,6 +60,7 @@ def synthetic(shape, layers=None):
 def write_segy(path, shape, layers=None):
     """Write the layers as SEG-Y, inline by inline; its text header says their dip."""
     layers = layers or Layers()
+    Path(path).touch()  # its error names the path, segyio's does not
     spec = segyio.spec()
     spec.sorting = INLINE_SORTING
     spec.format = IEEE_FLOAT

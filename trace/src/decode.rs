@@ -1,0 +1,245 @@
+//! Record batches to rows, by column name; whatever does not fit is an error, never a guess.
+
+use std::path::Path;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type, UInt8Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch, StringArray};
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+use crate::labels::Label;
+use crate::rows::{ModuleRow, ProcessRow, SpanRow, ThreadRow, TimelineRow};
+use crate::schema::Table;
+
+/// The columns of one batch, with what an error must name.
+pub(crate) struct Columns<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) table: Table,
+    pub(crate) batch: &'a RecordBatch,
+}
+
+impl<'a> Columns<'a> {
+    pub(crate) fn rows(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    /// A column that may hold nulls.
+    pub(crate) fn nullable<T: ArrowPrimitiveType>(
+        &self,
+        column: &'static str,
+    ) -> Result<&'a PrimitiveArray<T>> {
+        let array = self.column(column)?;
+        let found = array.as_primitive_opt::<T>();
+        found.ok_or_else(|| self.wrong_type(column, array, &T::DATA_TYPE))
+    }
+
+    /// A column without nulls.
+    pub(crate) fn required<T: ArrowPrimitiveType>(&self, column: &'static str) -> Result<&'a [T::Native]> {
+        let array = self.nullable::<T>(column)?;
+        self.no_nulls(column, array)?;
+        Ok(array.values())
+    }
+
+    /// A dictionary-encoded column of a closed set of values.
+    pub(crate) fn labels<L: Label>(&self, column: &'static str) -> Result<Vec<L>> {
+        let array = self.column(column)?;
+        let wrong = || self.wrong_type(column, array, &crate::schema::label_type());
+        let dictionary = array.as_dictionary_opt::<UInt8Type>().ok_or_else(wrong)?;
+        let texts = dictionary.values().as_string_opt::<i32>().ok_or_else(wrong)?;
+        self.no_nulls(column, dictionary.keys())?;
+        self.no_nulls(column, texts)?;
+        let known: Vec<Result<L, _>> = texts.iter().flatten().map(L::parse).collect();
+        let keys = dictionary.keys().values().iter();
+        keys.map(|&key| match known.get(usize::from(key)) {
+            Some(Ok(label)) => Ok(*label),
+            Some(Err(unknown)) => Err(self.error(column, format!("is damaged: {unknown}"))),
+            None => Err(self.error(column, "points past its dictionary".to_owned())),
+        })
+        .collect()
+    }
+
+    fn text(&self, column: &'static str) -> Result<&'a StringArray> {
+        let array = self.column(column)?;
+        let texts = array
+            .as_string_opt::<i32>()
+            .ok_or_else(|| self.wrong_type(column, array, &arrow_schema::DataType::Utf8))?;
+        self.no_nulls(column, texts)?;
+        Ok(texts)
+    }
+
+    fn json<T: DeserializeOwned>(&self, column: &'static str) -> Result<Vec<T>> {
+        let texts = self.text(column)?.iter().flatten();
+        texts
+            .map(|text| {
+                serde_json::from_str(text)
+                    .map_err(|error| self.error(column, format!("is not the JSON it should be: {error}")))
+            })
+            .collect()
+    }
+
+    fn column(&self, column: &'static str) -> Result<&'a ArrayRef> {
+        let found = self.batch.column_by_name(column);
+        found.ok_or_else(|| self.error(column, "is missing".to_owned()))
+    }
+
+    fn no_nulls(&self, column: &'static str, array: &dyn Array) -> Result<()> {
+        match array.null_count() {
+            0 => Ok(()),
+            nulls => Err(self.error(column, format!("has {nulls} nulls and must have none"))),
+        }
+    }
+
+    fn wrong_type(&self, column: &'static str, found: &ArrayRef, expected: &arrow_schema::DataType) -> Error {
+        self.error(column, format!("has type {} instead of {expected}", found.data_type()))
+    }
+
+    fn error(&self, column: &'static str, reason: String) -> Error {
+        Error::Column { path: self.path.to_owned(), table: self.table.name(), column, reason }
+    }
+}
+
+/// The value of a nullable column in row `row`.
+pub(crate) fn value<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, row: usize) -> Option<T::Native> {
+    array.is_valid(row).then(|| array.value(row))
+}
+
+pub(crate) fn processes(columns: &Columns) -> Result<Vec<ProcessRow>> {
+    let process = columns.required::<UInt32Type>("process")?;
+    let pid = columns.required::<UInt32Type>("pid")?;
+    let ppid = columns.required::<UInt32Type>("ppid")?;
+    let command = columns.text("command")?;
+    let origin = columns.text("origin")?;
+    let start_ns = columns.required::<Int64Type>("start_ns")?;
+    let end_ns = columns.nullable::<Int64Type>("end_ns")?;
+    let exit = columns.nullable::<Int32Type>("exit")?;
+    let peak_live_bytes = columns.required::<UInt64Type>("peak_live_bytes")?;
+    let peak_heap_bytes = columns.required::<UInt64Type>("peak_heap_bytes")?;
+    let peak_mapped_bytes = columns.required::<UInt64Type>("peak_mapped_bytes")?;
+    let peak_resident_bytes = columns.required::<UInt64Type>("peak_resident_bytes")?;
+    let probe_bytes = columns.required::<UInt64Type>("probe_bytes")?;
+    let peak_ns = columns.required::<Int64Type>("peak_ns")?;
+    let allocations = columns.required::<UInt64Type>("allocations")?;
+    let requested_bytes = columns.required::<UInt64Type>("requested_bytes")?;
+    let lost_events = columns.required::<UInt64Type>("lost_events")?;
+    let inherited_releases = columns.required::<UInt64Type>("inherited_releases")?;
+    let unseen_releases = columns.required::<UInt64Type>("unseen_releases")?;
+    let row = |i: usize| ProcessRow {
+        process: process[i],
+        pid: pid[i],
+        ppid: ppid[i],
+        command: command.value(i).to_owned(),
+        origin: origin.value(i).to_owned(),
+        start_ns: start_ns[i],
+        end_ns: value(end_ns, i),
+        exit: value(exit, i),
+        peak_live_bytes: peak_live_bytes[i],
+        peak_heap_bytes: peak_heap_bytes[i],
+        peak_mapped_bytes: peak_mapped_bytes[i],
+        peak_resident_bytes: peak_resident_bytes[i],
+        probe_bytes: probe_bytes[i],
+        peak_ns: peak_ns[i],
+        allocations: allocations[i],
+        requested_bytes: requested_bytes[i],
+        lost_events: lost_events[i],
+        inherited_releases: inherited_releases[i],
+        unseen_releases: unseen_releases[i],
+    };
+    Ok((0..columns.rows()).map(row).collect())
+}
+
+pub(crate) fn threads(columns: &Columns) -> Result<Vec<ThreadRow>> {
+    let thread = columns.required::<UInt32Type>("thread")?;
+    let process = columns.required::<UInt32Type>("process")?;
+    let tid = columns.required::<UInt32Type>("tid")?;
+    let start_ns = columns.required::<Int64Type>("start_ns")?;
+    let events = columns.required::<UInt64Type>("events")?;
+    let row = |i: usize| ThreadRow {
+        thread: thread[i],
+        process: process[i],
+        tid: tid[i],
+        start_ns: start_ns[i],
+        events: events[i],
+    };
+    Ok((0..columns.rows()).map(row).collect())
+}
+
+pub(crate) fn modules(columns: &Columns) -> Result<Vec<ModuleRow>> {
+    let process = columns.required::<UInt32Type>("process")?;
+    let path = columns.text("path")?;
+    let start = columns.required::<UInt64Type>("start")?;
+    let end = columns.required::<UInt64Type>("end")?;
+    let build_id = columns.text("build_id")?;
+    let row = |i: usize| ModuleRow {
+        process: process[i],
+        path: path.value(i).to_owned(),
+        start: start[i],
+        end: end[i],
+        build_id: build_id.value(i).to_owned(),
+    };
+    Ok((0..columns.rows()).map(row).collect())
+}
+
+pub(crate) fn spans(columns: &Columns) -> Result<Vec<SpanRow>> {
+    let span = columns.required::<UInt32Type>("span")?;
+    let parent = columns.nullable::<UInt32Type>("parent")?;
+    let process = columns.required::<UInt32Type>("process")?;
+    let thread = columns.required::<UInt32Type>("thread")?;
+    let operator = columns.text("operator")?;
+    let call = columns.required::<UInt32Type>("call")?;
+    let start_ns = columns.required::<Int64Type>("start_ns")?;
+    let end_ns = columns.nullable::<Int64Type>("end_ns")?;
+    let mut inputs = columns.json("inputs")?;
+    let mut outputs = columns.json("outputs")?;
+    let mut params = columns.json("params")?;
+    let input_bytes = columns.required::<UInt64Type>("input_bytes")?;
+    let output_bytes = columns.required::<UInt64Type>("output_bytes")?;
+    let working_peak_bytes = columns.required::<UInt64Type>("working_peak_bytes")?;
+    let net_peak_bytes = columns.required::<UInt64Type>("net_peak_bytes")?;
+    let once_bytes = columns.required::<UInt64Type>("once_bytes")?;
+    let resident_peak_bytes = columns.nullable::<UInt64Type>("resident_peak_bytes")?;
+    let allocations = columns.required::<UInt64Type>("allocations")?;
+    let peak_ns = columns.required::<Int64Type>("peak_ns")?;
+    let row = |i: usize| SpanRow {
+        span: span[i],
+        parent: value(parent, i),
+        process: process[i],
+        thread: thread[i],
+        operator: operator.value(i).to_owned(),
+        call: call[i],
+        start_ns: start_ns[i],
+        end_ns: value(end_ns, i),
+        inputs: std::mem::take(&mut inputs[i]),
+        outputs: std::mem::take(&mut outputs[i]),
+        params: std::mem::take(&mut params[i]),
+        input_bytes: input_bytes[i],
+        output_bytes: output_bytes[i],
+        working_peak_bytes: working_peak_bytes[i],
+        net_peak_bytes: net_peak_bytes[i],
+        once_bytes: once_bytes[i],
+        resident_peak_bytes: value(resident_peak_bytes, i),
+        allocations: allocations[i],
+        peak_ns: peak_ns[i],
+    };
+    Ok((0..columns.rows()).map(row).collect())
+}
+
+pub(crate) fn timeline(columns: &Columns) -> Result<Vec<TimelineRow>> {
+    let process = columns.required::<UInt32Type>("process")?;
+    let time_ns = columns.required::<Int64Type>("time_ns")?;
+    let reason = columns.text("reason")?;
+    let live_bytes = columns.required::<UInt64Type>("live_bytes")?;
+    let heap_bytes = columns.required::<UInt64Type>("heap_bytes")?;
+    let mapped_bytes = columns.required::<UInt64Type>("mapped_bytes")?;
+    let resident_bytes = columns.nullable::<UInt64Type>("resident_bytes")?;
+    let row = |i: usize| TimelineRow {
+        process: process[i],
+        time_ns: time_ns[i],
+        reason: reason.value(i).to_owned(),
+        live_bytes: live_bytes[i],
+        heap_bytes: heap_bytes[i],
+        mapped_bytes: mapped_bytes[i],
+        resident_bytes: value(resident_bytes, i),
+    };
+    Ok((0..columns.rows()).map(row).collect())
+}

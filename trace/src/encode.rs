@@ -1,0 +1,119 @@
+//! Rows to record batches.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch, StringArray,
+    types::{Int32Type, Int64Type, UInt32Type, UInt64Type},
+};
+use arrow_schema::ArrowError;
+use serde::Serialize;
+
+use crate::rows::{ModuleRow, ProcessRow, SpanRow, ThreadRow, TimelineRow};
+use crate::schema::Table;
+
+/// Batch of a table, checked against its schema.
+pub(crate) type Encoded = Result<RecordBatch, ArrowError>;
+
+fn required<T: ArrowPrimitiveType>(values: impl Iterator<Item = T::Native>) -> ArrayRef {
+    Arc::new(PrimitiveArray::<T>::from_iter_values(values))
+}
+
+fn nullable<T: ArrowPrimitiveType>(values: impl Iterator<Item = Option<T::Native>>) -> ArrayRef {
+    Arc::new(values.collect::<PrimitiveArray<T>>())
+}
+
+fn text<'a>(values: impl Iterator<Item = &'a str>) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(values))
+}
+
+fn json<'a, T: Serialize + 'a>(values: impl Iterator<Item = &'a T>) -> Result<ArrayRef, ArrowError> {
+    let texts: Result<Vec<String>, _> = values.map(serde_json::to_string).collect();
+    let texts = texts.map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
+    Ok(Arc::new(StringArray::from_iter_values(texts)))
+}
+
+pub(crate) fn processes(rows: &[ProcessRow]) -> Encoded {
+    let columns = vec![
+        required::<UInt32Type>(rows.iter().map(|r| r.process)),
+        required::<UInt32Type>(rows.iter().map(|r| r.pid)),
+        required::<UInt32Type>(rows.iter().map(|r| r.ppid)),
+        text(rows.iter().map(|r| r.command.as_str())),
+        text(rows.iter().map(|r| r.origin.as_str())),
+        required::<Int64Type>(rows.iter().map(|r| r.start_ns)),
+        nullable::<Int64Type>(rows.iter().map(|r| r.end_ns)),
+        nullable::<Int32Type>(rows.iter().map(|r| r.exit)),
+        required::<UInt64Type>(rows.iter().map(|r| r.peak_live_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.peak_heap_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.peak_mapped_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.peak_resident_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.probe_bytes)),
+        required::<Int64Type>(rows.iter().map(|r| r.peak_ns)),
+        required::<UInt64Type>(rows.iter().map(|r| r.allocations)),
+        required::<UInt64Type>(rows.iter().map(|r| r.requested_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.lost_events)),
+        required::<UInt64Type>(rows.iter().map(|r| r.inherited_releases)),
+        required::<UInt64Type>(rows.iter().map(|r| r.unseen_releases)),
+    ];
+    RecordBatch::try_new(Table::Processes.schema(), columns)
+}
+
+pub(crate) fn threads(rows: &[ThreadRow]) -> Encoded {
+    let columns = vec![
+        required::<UInt32Type>(rows.iter().map(|r| r.thread)),
+        required::<UInt32Type>(rows.iter().map(|r| r.process)),
+        required::<UInt32Type>(rows.iter().map(|r| r.tid)),
+        required::<Int64Type>(rows.iter().map(|r| r.start_ns)),
+        required::<UInt64Type>(rows.iter().map(|r| r.events)),
+    ];
+    RecordBatch::try_new(Table::Threads.schema(), columns)
+}
+
+pub(crate) fn modules(rows: &[ModuleRow]) -> Encoded {
+    let columns = vec![
+        required::<UInt32Type>(rows.iter().map(|r| r.process)),
+        text(rows.iter().map(|r| r.path.as_str())),
+        required::<UInt64Type>(rows.iter().map(|r| r.start)),
+        required::<UInt64Type>(rows.iter().map(|r| r.end)),
+        text(rows.iter().map(|r| r.build_id.as_str())),
+    ];
+    RecordBatch::try_new(Table::Modules.schema(), columns)
+}
+
+pub(crate) fn spans(rows: &[SpanRow]) -> Encoded {
+    let columns = vec![
+        required::<UInt32Type>(rows.iter().map(|r| r.span)),
+        nullable::<UInt32Type>(rows.iter().map(|r| r.parent)),
+        required::<UInt32Type>(rows.iter().map(|r| r.process)),
+        required::<UInt32Type>(rows.iter().map(|r| r.thread)),
+        text(rows.iter().map(|r| r.operator.as_str())),
+        required::<UInt32Type>(rows.iter().map(|r| r.call)),
+        required::<Int64Type>(rows.iter().map(|r| r.start_ns)),
+        nullable::<Int64Type>(rows.iter().map(|r| r.end_ns)),
+        json(rows.iter().map(|r| &r.inputs))?,
+        json(rows.iter().map(|r| &r.outputs))?,
+        json(rows.iter().map(|r| &r.params))?,
+        required::<UInt64Type>(rows.iter().map(|r| r.input_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.output_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.working_peak_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.net_peak_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.once_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.resident_peak_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.allocations)),
+        required::<Int64Type>(rows.iter().map(|r| r.peak_ns)),
+    ];
+    RecordBatch::try_new(Table::Spans.schema(), columns)
+}
+
+pub(crate) fn timeline(rows: &[TimelineRow]) -> Encoded {
+    let columns = vec![
+        required::<UInt32Type>(rows.iter().map(|r| r.process)),
+        required::<Int64Type>(rows.iter().map(|r| r.time_ns)),
+        text(rows.iter().map(|r| r.reason.as_str())),
+        required::<UInt64Type>(rows.iter().map(|r| r.live_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.heap_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.mapped_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.resident_bytes)),
+    ];
+    RecordBatch::try_new(Table::Timeline.schema(), columns)
+}

@@ -1,0 +1,109 @@
+//! Text and dictionary keys of [`Kind`] and [`Role`].
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::rows::{Kind, Role};
+
+/// A text that is none of the values its type knows.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a known value")]
+pub struct UnknownLabel(pub String);
+
+/// A closed set of values stored as dictionary-encoded text; the key is the place in `ALL`.
+pub(crate) trait Label: Copy + 'static {
+    const ALL: &'static [Self];
+    fn text(self) -> &'static str;
+
+    fn parse(text: &str) -> Result<Self, UnknownLabel> {
+        let found = Self::ALL.iter().copied().find(|label| label.text() == text);
+        found.ok_or_else(|| UnknownLabel(text.to_owned()))
+    }
+}
+
+impl Label for Kind {
+    const ALL: &'static [Kind] = &[
+        Kind::Malloc,
+        Kind::Calloc,
+        Kind::Realloc,
+        Kind::Aligned,
+        Kind::MapAnonymous,
+        Kind::MapShared,
+        Kind::MapFile,
+        Kind::MapReserved,
+    ];
+
+    fn text(self) -> &'static str {
+        match self {
+            Kind::Malloc => "malloc",
+            Kind::Calloc => "calloc",
+            Kind::Realloc => "realloc",
+            Kind::Aligned => "aligned",
+            Kind::MapAnonymous => "map_anonymous",
+            Kind::MapShared => "map_shared",
+            Kind::MapFile => "map_file",
+            Kind::MapReserved => "map_reserved",
+        }
+    }
+}
+
+impl Label for Role {
+    const ALL: &'static [Role] = &[Role::None, Role::Input, Role::Output, Role::Temporary, Role::Once];
+
+    fn text(self) -> &'static str {
+        match self {
+            Role::None => "none",
+            Role::Input => "input",
+            Role::Output => "output",
+            Role::Temporary => "temporary",
+            Role::Once => "once",
+        }
+    }
+}
+
+macro_rules! text_conversions {
+    ($label:ty) => {
+        impl $label {
+            /// The text in the tables.
+            pub fn as_str(self) -> &'static str {
+                self.text()
+            }
+        }
+
+        impl fmt::Display for $label {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.text())
+            }
+        }
+
+        impl FromStr for $label {
+            type Err = UnknownLabel;
+
+            fn from_str(text: &str) -> Result<Self, UnknownLabel> {
+                <$label as Label>::parse(text)
+            }
+        }
+    };
+}
+
+text_conversions!(Kind);
+text_conversions!(Role);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The writer uses a value's discriminant as its key.
+    #[test]
+    fn keys_are_discriminants_and_texts_come_back() {
+        for (key, kind) in Kind::ALL.iter().enumerate() {
+            assert_eq!(*kind as usize, key);
+            assert_eq!(kind.as_str().parse(), Ok(*kind));
+        }
+        for (key, role) in Role::ALL.iter().enumerate() {
+            assert_eq!(*role as usize, key);
+            assert_eq!(role.as_str().parse(), Ok(*role));
+        }
+        assert_eq!("mallox".parse::<Kind>(), Err(UnknownLabel("mallox".into())));
+    }
+}

@@ -1,0 +1,27 @@
+//! The Parquet tables of a memtrace trace. Knows no probe and no command line, prints nothing,
+//! and never panics on what it reads: a damaged or hostile trace is an [`Error`].
+//!
+//! [`TraceWriter`] writes a trace while it is being recorded, [`Trace`] reads one. The structs in
+//! [`rows`] say what a row means; `docs/trace-format.md` says it for readers in other languages.
+
+mod atomic;
+mod block_columns;
+mod decode;
+mod encode;
+mod error;
+mod labels;
+mod meta;
+mod parts;
+mod pruning;
+mod reader;
+pub mod rows;
+mod schema;
+mod table_reader;
+mod writer;
+
+pub use error::{Error, Result};
+pub use labels::UnknownLabel;
+pub use meta::{Lost, Meta, Peak, SCHEMA_VERSION, Totals};
+pub use reader::{AllocationFilter, Trace};
+pub use schema::Table;
+pub use writer::TraceWriter;

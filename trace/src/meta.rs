@@ -1,0 +1,155 @@
+//! `meta.json`: how the trace came to be, its sums, and what was lost.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::atomic::Replacement;
+use crate::error::{Error, Result};
+
+/// Version of the tables and of `meta.json`; raised when an older reader would misread them.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Name of the file in the trace directory.
+pub(crate) const FILE_NAME: &str = "meta.json";
+
+/// Everything about a trace that is not a row of a table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Meta {
+    /// [`SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// Version of memtrace that wrote the trace.
+    pub memtrace: String,
+    /// The recorded command and its arguments.
+    pub command: Vec<String>,
+    /// Working directory of the command.
+    pub cwd: String,
+    /// Host name.
+    pub host: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Logical CPUs the command could run on.
+    pub cpus: u32,
+    /// Start of the trace (time 0 of all tables), nanoseconds since 1970-01-01 UTC.
+    pub start_unix_ns: i64,
+    /// Length of the recording, ns.
+    pub duration_ns: i64,
+    /// Where times come from: `tsc` or `monotonic`.
+    pub clock: String,
+    /// What was recorded, by name: `stacks: none`, `kernel: proc`, `gc: observe`.
+    pub recorded: BTreeMap<String, String>,
+    /// What was lost, counted.
+    pub lost: Lost,
+    /// Exit status of the command (128+N for signal N); `None` if it was not seen to end.
+    pub exit: Option<i32>,
+    /// True once the recording was closed in order; set by the writer alone.
+    pub complete: bool,
+    /// The largest of each of the numbers.
+    pub peak: Peak,
+    /// Sums over all processes.
+    pub totals: Totals,
+    /// Sentences on what could not be seen.
+    pub notes: Vec<String>,
+}
+
+impl Default for Meta {
+    fn default() -> Self {
+        Meta {
+            schema_version: SCHEMA_VERSION,
+            memtrace: String::new(),
+            command: Vec::new(),
+            cwd: String::new(),
+            host: String::new(),
+            kernel: String::new(),
+            cpus: 0,
+            start_unix_ns: 0,
+            duration_ns: 0,
+            clock: String::new(),
+            recorded: BTreeMap::new(),
+            lost: Lost::default(),
+            exit: None,
+            complete: false,
+            peak: Peak::default(),
+            totals: Totals::default(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// What the recording lost, over all processes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Lost {
+    /// Events dropped because a ring was full or unavailable.
+    pub events: u64,
+    /// Events whose time lay before what had already been merged.
+    pub late_events: u64,
+    /// Releases of blocks the trace never saw allocated.
+    pub unseen_releases: u64,
+}
+
+/// Peaks over the whole recording, bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Peak {
+    /// Peak of the sum of live bytes over all processes at one time.
+    pub live_bytes: u64,
+    /// Peak of the sum of heap bytes over all processes at one time.
+    pub heap_bytes: u64,
+    /// Largest peak resident size of any one process.
+    pub resident_bytes: u64,
+    /// When live bytes peaked, ns since the trace started.
+    pub peak_ns: i64,
+}
+
+/// Sums over all processes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Totals {
+    /// Blocks allocated.
+    pub allocations: u64,
+    /// Sum of their requested bytes.
+    pub requested_bytes: u64,
+}
+
+/// The one field that must be understood before the others are looked at.
+#[derive(Deserialize)]
+struct Version {
+    schema_version: u32,
+}
+
+impl Meta {
+    /// Reads `meta.json` of the trace in `directory`; `None` if the trace has none (yet).
+    pub(crate) fn load(directory: &Path) -> Result<Option<Meta>> {
+        let path = directory.join(FILE_NAME);
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(Error::io("read", &path))?,
+        };
+        let understood = |source| Error::Meta { path: path.clone(), source };
+        let Version { schema_version } = serde_json::from_slice(&text).map_err(understood)?;
+        if schema_version > SCHEMA_VERSION {
+            return Err(Error::Newer {
+                path: directory.to_owned(),
+                found: schema_version,
+                supported: SCHEMA_VERSION,
+            });
+        }
+        serde_json::from_slice(&text).map(Some).map_err(understood)
+    }
+
+    /// Writes `meta.json` into `directory`, replacing an earlier one at once.
+    pub(crate) fn store(&self, directory: &Path) -> Result<()> {
+        let path = directory.join(FILE_NAME);
+        let mut text =
+            serde_json::to_vec_pretty(self).map_err(|source| Error::Meta { path: path.clone(), source })?;
+        text.push(b'\n');
+        let mut file = Replacement::create(&path)?;
+        file.write_all(&text).map_err(Error::io("write", &path))?;
+        file.commit()
+    }
+}

@@ -1,0 +1,150 @@
+//! Parquet files of a table: encodings, and parts that appear only when they are closed.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use arrow_array::RecordBatch;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+
+use crate::atomic::Replacement;
+use crate::error::{Error, Result};
+use crate::schema::Table;
+
+/// Rows of a row group at most: bounds what a reader must hold.
+const ROW_GROUP_ROWS: usize = 512 * 1024;
+
+/// Columns that only ever grow a little from row to row, or are too many for a dictionary.
+const DELTA_COLUMNS: [&str; 6] = ["alloc_ns", "free_ns", "start_ns", "time_ns", "address", "ordinal"];
+
+/// Columns with few values per row group; past the dictionary's limit they too become deltas.
+const DICTIONARY_COLUMNS: [&str; 5] = ["thread", "process", "span", "bytes", "site"];
+
+fn properties() -> WriterProperties {
+    let mut builder = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+        .set_statistics_enabled(EnabledStatistics::Chunk);
+    for name in DELTA_COLUMNS {
+        let column = ColumnPath::from(name);
+        builder = builder
+            .set_column_dictionary_enabled(column.clone(), false)
+            .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+    }
+    for name in DICTIONARY_COLUMNS {
+        builder = builder.set_column_encoding(ColumnPath::from(name), Encoding::DELTA_BINARY_PACKED);
+    }
+    builder.build()
+}
+
+/// A Parquet file of `table` that takes its name when closed.
+pub(crate) struct TableFile {
+    path: PathBuf,
+    writer: ArrowWriter<Replacement>,
+}
+
+impl TableFile {
+    pub(crate) fn create(path: &Path, table: Table) -> Result<Self> {
+        let file = Replacement::create(path)?;
+        let writer =
+            ArrowWriter::try_new(file, table.schema(), Some(properties())).map_err(Error::write(path))?;
+        Ok(TableFile { path: path.to_owned(), writer })
+    }
+
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.writer.write(batch).map_err(Error::write::<ParquetError>(&self.path))
+    }
+
+    pub(crate) fn close(self) -> Result<()> {
+        self.writer.into_inner().map_err(Error::write::<ParquetError>(&self.path))?.commit()
+    }
+}
+
+/// The parts of one table: `NAME/part-00000.parquet`, `part-00001.parquet`, …
+pub(crate) struct Parts {
+    table: Table,
+    directory: PathBuf,
+    next: u32,
+    open: Option<TableFile>,
+    rows: usize,
+}
+
+impl Parts {
+    /// Makes the table's directory (0700) inside the trace directory.
+    pub(crate) fn create(trace: &Path, table: Table) -> Result<Self> {
+        let directory = trace.join(table.name());
+        DirBuilder::new().mode(0o700).create(&directory).map_err(Error::io("create", &directory))?;
+        Ok(Parts { table, directory, next: 0, open: None, rows: 0 })
+    }
+
+    /// Rows in the part now open.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Adds a batch to the open part. After an error that part is gone, earlier ones stay.
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut file = match self.open.take() {
+            Some(file) => file,
+            None => self.start()?,
+        };
+        file.write(batch)?;
+        self.rows += batch.num_rows();
+        self.open = Some(file);
+        Ok(())
+    }
+
+    /// Gives the open part its name; nothing to do when there is none.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        let Some(file) = self.open.take() else { return Ok(()) };
+        file.close()?;
+        self.next += 1;
+        Ok(())
+    }
+
+    /// Closes the last part; a table without rows gets an empty one, so that it can be queried.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        if self.open.is_none() && self.next == 0 {
+            self.open = Some(self.start()?);
+        }
+        self.close()
+    }
+
+    fn start(&mut self) -> Result<TableFile> {
+        self.rows = 0;
+        let path = self.directory.join(format!("part-{:05}.parquet", self.next));
+        TableFile::create(&path, self.table)
+    }
+}
+
+/// Where a table that is written whole lives.
+pub(crate) fn whole_path(trace: &Path, table: Table) -> PathBuf {
+    trace.join(format!("{}.parquet", table.name()))
+}
+
+/// Closed files of a table in `trace`, in the order they were written.
+pub(crate) fn files(trace: &Path, table: Table) -> Result<Vec<PathBuf>> {
+    if !table.in_parts() {
+        let path = whole_path(trace, table);
+        return Ok(if path.is_file() { vec![path] } else { Vec::new() });
+    }
+    let directory = trace.join(table.name());
+    let entries = match fs::read_dir(&directory) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(Error::io("read", &directory))?,
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(Error::io("read", &directory))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("part-") && name.ends_with(".parquet") && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,187 @@
+//! Reads a trace: the small tables as rows, `allocations` as a stream.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use arrow_array::types::{Int64Type, UInt32Type, UInt64Type};
+use parquet::file::metadata::RowGroupMetaData;
+
+use crate::decode::{self, Columns, value};
+use crate::error::{Error, Result};
+use crate::meta::Meta;
+use crate::parts;
+use crate::pruning;
+use crate::rows::{AllocationRow, ModuleRow, ProcessRow, SpanRow, ThreadRow, TimelineRow};
+use crate::schema::Table;
+use crate::table_reader;
+
+/// A trace directory opened for reading.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    directory: PathBuf,
+    meta: Meta,
+}
+
+/// Which blocks [`Trace::allocations`] hands over; the default is all of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AllocationFilter<'a> {
+    /// Blocks of at least this many requested bytes.
+    pub min_bytes: u64,
+    /// Blocks of this process.
+    pub process: Option<u32>,
+    /// Blocks whose innermost span is one of these.
+    pub spans: Option<&'a HashSet<u32>>,
+}
+
+impl Trace {
+    /// Opens the trace in `directory`.
+    ///
+    /// One that was never closed (no `meta.json`, or one without `complete`) opens too, with
+    /// whatever was on disk.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the directory cannot be read, [`Error::NotATrace`], [`Error::Newer`],
+    /// or [`Error::Meta`] if `meta.json` is damaged.
+    pub fn open(directory: impl AsRef<Path>) -> Result<Trace> {
+        let directory = directory.as_ref();
+        std::fs::read_dir(directory).map_err(Error::io("read", directory))?;
+        let meta = match Meta::load(directory)? {
+            Some(meta) => meta,
+            None if holds_tables(directory)? => Meta::default(),
+            None => return Err(Error::NotATrace(directory.to_owned())),
+        };
+        Ok(Trace { directory: directory.to_owned(), meta })
+    }
+
+    /// Where the trace is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What `meta.json` says; all empty, with `complete` false, if the recorder died before it
+    /// wrote one.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// All rows of `processes`.
+    pub fn processes(&self) -> Result<Vec<ProcessRow>> {
+        self.rows(Table::Processes, decode::processes)
+    }
+
+    /// All rows of `threads`.
+    pub fn threads(&self) -> Result<Vec<ThreadRow>> {
+        self.rows(Table::Threads, decode::threads)
+    }
+
+    /// All rows of `modules`.
+    pub fn modules(&self) -> Result<Vec<ModuleRow>> {
+        self.rows(Table::Modules, decode::modules)
+    }
+
+    /// All rows of `spans`.
+    pub fn spans(&self) -> Result<Vec<SpanRow>> {
+        self.rows(Table::Spans, decode::spans)
+    }
+
+    /// All rows of `timeline`.
+    pub fn timeline(&self) -> Result<Vec<TimelineRow>> {
+        self.rows(Table::Timeline, decode::timeline)
+    }
+
+    /// Streams the blocks `filter` asks for to `each`, in the order they were written, in
+    /// memory that does not grow with the trace. Row groups without any are not read.
+    pub fn allocations(&self, filter: AllocationFilter, mut each: impl FnMut(AllocationRow)) -> Result<()> {
+        let spans = filter.spans.and_then(range);
+        if filter.spans.is_some() && spans.is_none() {
+            return Ok(());
+        }
+        let wanted = |group: &RowGroupMetaData| {
+            pruning::may_hold(group, "bytes", filter.min_bytes..=u64::MAX)
+                && filter.process.is_none_or(|p| pruning::may_hold(group, "process", p.into()..=p.into()))
+                && spans.clone().is_none_or(|s| pruning::may_hold(group, "span", s))
+        };
+        for path in self.files(Table::Allocations)? {
+            table_reader::read(&path, Table::Allocations, wanted, |columns| {
+                blocks(columns, &filter, &mut each)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn rows<R>(&self, table: Table, decode: fn(&Columns) -> Result<Vec<R>>) -> Result<Vec<R>> {
+        let mut rows = Vec::new();
+        for path in self.files(table)? {
+            table_reader::read(
+                &path,
+                table,
+                |_| true,
+                |columns| {
+                    rows.append(&mut decode(columns)?);
+                    Ok(())
+                },
+            )?;
+        }
+        Ok(rows)
+    }
+
+    /// Files of a table; a trace that was never closed may lack some, a complete one may not.
+    fn files(&self, table: Table) -> Result<Vec<PathBuf>> {
+        let files = parts::files(&self.directory, table)?;
+        if files.is_empty() && self.meta.complete {
+            return Err(Error::MissingTable { path: self.directory.clone(), table: table.name() });
+        }
+        Ok(files)
+    }
+}
+
+fn holds_tables(directory: &Path) -> Result<bool> {
+    for table in Table::ALL {
+        if !parts::files(directory, table)?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Smallest and largest of a set; `None` if it is empty.
+fn range(spans: &HashSet<u32>) -> Option<std::ops::RangeInclusive<u64>> {
+    Some(u64::from(*spans.iter().min()?)..=u64::from(*spans.iter().max()?))
+}
+
+fn blocks(columns: &Columns, filter: &AllocationFilter, each: &mut impl FnMut(AllocationRow)) -> Result<()> {
+    let process = columns.required::<UInt32Type>("process")?;
+    let thread = columns.required::<UInt32Type>("thread")?;
+    let kind = columns.labels("kind")?;
+    let address = columns.required::<UInt64Type>("address")?;
+    let bytes = columns.required::<UInt64Type>("bytes")?;
+    let alloc_ns = columns.required::<Int64Type>("alloc_ns")?;
+    let free_ns = columns.nullable::<Int64Type>("free_ns")?;
+    let site = columns.nullable::<UInt64Type>("site")?;
+    let ordinal = columns.required::<UInt32Type>("ordinal")?;
+    let span = columns.nullable::<UInt32Type>("span")?;
+    let role = columns.labels("role")?;
+    for i in 0..columns.rows() {
+        let span = value(span, i);
+        if bytes[i] < filter.min_bytes
+            || filter.process.is_some_and(|wanted| wanted != process[i])
+            || filter.spans.is_some_and(|wanted| !span.is_some_and(|s| wanted.contains(&s)))
+        {
+            continue;
+        }
+        each(AllocationRow {
+            process: process[i],
+            thread: thread[i],
+            kind: kind[i],
+            address: address[i],
+            bytes: bytes[i],
+            alloc_ns: alloc_ns[i],
+            free_ns: value(free_ns, i),
+            site: value(site, i),
+            ordinal: ordinal[i],
+            span,
+            role: role[i],
+        });
+    }
+    Ok(())
+}

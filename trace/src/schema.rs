@@ -1,0 +1,166 @@
+//! The Arrow schema of every table: the code's side of `docs/trace-format.md`.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+/// A table of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Table {
+    /// One row per process image.
+    Processes,
+    /// One row per thread that recorded events.
+    Threads,
+    /// One row per executable or library mapped into a process.
+    Modules,
+    /// One row per block.
+    Allocations,
+    /// One row per execution of an operator.
+    Spans,
+    /// One row per process and sampled time.
+    Timeline,
+}
+
+impl Table {
+    /// Every table a trace of this version can have.
+    pub const ALL: [Table; 6] =
+        [Table::Processes, Table::Threads, Table::Modules, Table::Allocations, Table::Spans, Table::Timeline];
+
+    /// Its name: `NAME.parquet`, or the directory `NAME/` of a table in parts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Table::Processes => "processes",
+            Table::Threads => "threads",
+            Table::Modules => "modules",
+            Table::Allocations => "allocations",
+            Table::Spans => "spans",
+            Table::Timeline => "timeline",
+        }
+    }
+
+    /// True for tables that grow while the recording runs and are written in parts.
+    pub fn in_parts(self) -> bool {
+        matches!(self, Table::Allocations | Table::Timeline)
+    }
+
+    /// Its columns, in order.
+    pub fn schema(self) -> SchemaRef {
+        Arc::new(Schema::new(match self {
+            Table::Processes => processes(),
+            Table::Threads => threads(),
+            Table::Modules => modules(),
+            Table::Allocations => allocations(),
+            Table::Spans => spans(),
+            Table::Timeline => timeline(),
+        }))
+    }
+}
+
+/// The type of `kind` and `role`: text for whoever reads it, one byte per row in memory.
+pub(crate) fn label_type() -> DataType {
+    DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8))
+}
+
+fn required(name: &str, data_type: DataType) -> Field {
+    Field::new(name, data_type, false)
+}
+
+fn nullable(name: &str, data_type: DataType) -> Field {
+    Field::new(name, data_type, true)
+}
+
+fn processes() -> Vec<Field> {
+    vec![
+        required("process", DataType::UInt32),
+        required("pid", DataType::UInt32),
+        required("ppid", DataType::UInt32),
+        required("command", DataType::Utf8),
+        required("origin", DataType::Utf8),
+        required("start_ns", DataType::Int64),
+        nullable("end_ns", DataType::Int64),
+        nullable("exit", DataType::Int32),
+        required("peak_live_bytes", DataType::UInt64),
+        required("peak_heap_bytes", DataType::UInt64),
+        required("peak_mapped_bytes", DataType::UInt64),
+        required("peak_resident_bytes", DataType::UInt64),
+        required("probe_bytes", DataType::UInt64),
+        required("peak_ns", DataType::Int64),
+        required("allocations", DataType::UInt64),
+        required("requested_bytes", DataType::UInt64),
+        required("lost_events", DataType::UInt64),
+        required("inherited_releases", DataType::UInt64),
+        required("unseen_releases", DataType::UInt64),
+    ]
+}
+
+fn threads() -> Vec<Field> {
+    vec![
+        required("thread", DataType::UInt32),
+        required("process", DataType::UInt32),
+        required("tid", DataType::UInt32),
+        required("start_ns", DataType::Int64),
+        required("events", DataType::UInt64),
+    ]
+}
+
+fn modules() -> Vec<Field> {
+    vec![
+        required("process", DataType::UInt32),
+        required("path", DataType::Utf8),
+        required("start", DataType::UInt64),
+        required("end", DataType::UInt64),
+        required("build_id", DataType::Utf8),
+    ]
+}
+
+fn allocations() -> Vec<Field> {
+    vec![
+        required("process", DataType::UInt32),
+        required("thread", DataType::UInt32),
+        required("kind", label_type()),
+        required("address", DataType::UInt64),
+        required("bytes", DataType::UInt64),
+        required("alloc_ns", DataType::Int64),
+        nullable("free_ns", DataType::Int64),
+        nullable("site", DataType::UInt64),
+        required("ordinal", DataType::UInt32),
+        nullable("span", DataType::UInt32),
+        required("role", label_type()),
+    ]
+}
+
+fn spans() -> Vec<Field> {
+    vec![
+        required("span", DataType::UInt32),
+        nullable("parent", DataType::UInt32),
+        required("process", DataType::UInt32),
+        required("thread", DataType::UInt32),
+        required("operator", DataType::Utf8),
+        required("call", DataType::UInt32),
+        required("start_ns", DataType::Int64),
+        nullable("end_ns", DataType::Int64),
+        required("inputs", DataType::Utf8),
+        required("outputs", DataType::Utf8),
+        required("params", DataType::Utf8),
+        required("input_bytes", DataType::UInt64),
+        required("output_bytes", DataType::UInt64),
+        required("working_peak_bytes", DataType::UInt64),
+        required("net_peak_bytes", DataType::UInt64),
+        required("once_bytes", DataType::UInt64),
+        nullable("resident_peak_bytes", DataType::UInt64),
+        required("allocations", DataType::UInt64),
+        required("peak_ns", DataType::Int64),
+    ]
+}
+
+fn timeline() -> Vec<Field> {
+    vec![
+        required("process", DataType::UInt32),
+        required("time_ns", DataType::Int64),
+        required("reason", DataType::Utf8),
+        required("live_bytes", DataType::UInt64),
+        required("heap_bytes", DataType::UInt64),
+        required("mapped_bytes", DataType::UInt64),
+        nullable("resident_bytes", DataType::UInt64),
+    ]
+}

@@ -1,0 +1,54 @@
+//! Reads one Parquet file batch by batch, in bounded memory.
+
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
+
+use crate::decode::Columns;
+use crate::error::{Error, Result};
+use crate::schema::Table;
+
+/// Rows decoded at once.
+const BATCH_ROWS: usize = 8 * 1024;
+
+/// Hands the batches of the row groups that `wanted` says yes to over to `each`, in order.
+pub(crate) fn read(
+    path: &Path,
+    table: Table,
+    wanted: impl Fn(&RowGroupMetaData) -> bool,
+    mut each: impl FnMut(&Columns) -> Result<()>,
+) -> Result<()> {
+    let file = File::open(path).map_err(Error::io("read", path))?;
+    let mut batches = guarded(path, || open(file, table, wanted))?;
+    while let Some(batch) = guarded(path, || batches.next().transpose())? {
+        each(&Columns { path, table, batch: &batch })?;
+    }
+    Ok(())
+}
+
+fn open(
+    file: File,
+    table: Table,
+    wanted: impl Fn(&RowGroupMetaData) -> bool,
+) -> Result<ParquetRecordBatchReader, ParquetError> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
+    let groups = builder.metadata().row_groups().iter().enumerate();
+    let groups = groups.filter(|(_, group)| wanted(group)).map(|(index, _)| index).collect();
+    let schema = table.schema();
+    let names = schema.fields().iter().map(|field| field.name().as_str());
+    let columns = ProjectionMask::columns(builder.parquet_schema(), names);
+    builder.with_projection(columns).with_row_groups(groups).with_batch_size(BATCH_ROWS).build()
+}
+
+/// Turns a panic of the Parquet library on a damaged file into an error.
+fn guarded<T, E: ToString>(path: &Path, work: impl FnOnce() -> Result<T, E>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result.map_err(Error::damaged(path)),
+        Err(_) => Err(Error::damaged(path)("its pages make no sense")),
+    }
+}

@@ -1,0 +1,363 @@
+"""Records calls of chosen functions as spans, from inside the recorded process.
+
+The tracer joins `_recorder_arrays.py`, this file and `_recorder_natives.py` to one
+text; the probe runs it before `site`, in a module of its own, `_memtrace_recorder`,
+and calls `install`. Hence their constraints (DESIGN §6.2): they need nothing but
+the standard library, import nothing but `sys` until there is work, print nothing,
+raise nothing into the program, never import NumPy, and keep no reference to an
+argument or a result (it would raise the peak of an operator that rebinds its input).
+"""
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # tells linters which names the other texts define
+    from ._recorder_arrays import ITEM_LIMIT, arrays_in, scalar
+    from ._recorder_natives import await_modules
+
+TEXT_LIMIT = 60 * 1024  # bytes of one span's JSON that the probe accepts
+CALL, RETURN = 0, 3  # CPython's PyTrace_CALL and PyTrace_RETURN
+OPTIMIZED, VARARGS, VARKEYWORDS = 0x1, 0x4, 0x8  # co_flags
+GENERATORS = 0x20 | 0x80 | 0x200  # generator, coroutine, async generator
+
+_by_name = {}  # name of a code object -> operators it may be; also the names watched
+_by_code = {}  # code of a decorated function -> its operator
+_open = {}  # id of a running operator's frame -> its span
+_CodeType = type((lambda: None).__code__)
+
+
+# Spans ----------------------------------------------------------------------
+
+
+class _Probe:
+    """The preloaded probe's C functions, through `PyDLL`: they are short and keep the GIL."""
+
+    def __init__(self):
+        import ctypes
+        import json
+
+        library = ctypes.PyDLL(None)
+        self.begin = library.memtrace_span_begin_json
+        self.begin.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+        self.begin.restype = ctypes.c_uint64
+        self.end = library.memtrace_span_end_json
+        self.end.argtypes = [ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t]
+        self.end.restype = None
+        self.dumps = json.dumps
+
+    def encode(self, record, arrays):
+        """`record` as JSON; the list called `arrays`, then the parameters go if it is too long."""
+        text = self.text_of(record)
+        while len(text) > TEXT_LIMIT and record[arrays]:
+            del record[arrays][len(record[arrays]) // 2 :]
+            text = self.text_of(record)
+        if len(text) > TEXT_LIMIT:
+            text = self.text_of({"name": record["name"], arrays: [], "params": {}})
+        return text
+
+    def text_of(self, record):
+        # "replace": file names may hold lone surrogates, JSON readers refuse them.
+        return self.dumps(record, ensure_ascii=False).encode("utf-8", "replace")
+
+
+_probe = None
+
+
+def begin(name, inputs, params):
+    """Begins a span and returns its id, 0 if it is not recorded."""
+    global _probe
+    if _probe is None:
+        _probe = _Probe()
+    record = {"name": name[:1000], "inputs": inputs, "params": params}
+    text = _probe.encode(record, "inputs")
+    return _probe.begin(text, len(text))
+
+
+def end(span, outputs, error=None):
+    """Ends a span; `error` is the name of the exception that ended it."""
+    record = {"outputs": outputs}
+    if error is not None:
+        record["error"] = error
+    text = _probe.encode(record, "outputs")
+    _probe.end(span, text, len(text))
+
+
+def _arguments(frame):
+    """(name, value) of every argument of a function's frame that has just been entered."""
+    code = frame.f_code
+    count = code.co_argcount + code.co_kwonlyargcount
+    values = frame.f_locals
+    try:
+        pairs = [(name, values.get(name)) for name in code.co_varnames[:count]]
+        if code.co_flags & VARARGS:
+            name = code.co_varnames[count]
+            rest = values.get(name, ())[:ITEM_LIMIT]
+            pairs += [(f"{name}[{i}]", value) for i, value in enumerate(rest)]
+            count += 1
+        if code.co_flags & VARKEYWORDS:
+            pairs += list(values.get(code.co_varnames[count], {}).items())[:ITEM_LIMIT]
+        return pairs
+    finally:
+        if type(values) is dict:
+            values.clear()  # up to 3.12 the frame keeps this copy, and with it every argument
+
+
+def _begin_call(operator, pairs, code=None, namespace=None):
+    inputs, params = [], {"versions": operator.versions(code, namespace)}
+    for name, value in pairs:
+        value_as_scalar = scalar(value)
+        if value_as_scalar is None:
+            inputs += arrays_in(name, value)
+        elif operator.params is None or name in operator.params:
+            params[str(name)[:200]] = value_as_scalar
+    if any(0 in array["shape"] for array in inputs):
+        return 0  # a ghost: Dask's compute_meta calls functions on empty arrays
+    if operator.shape_of is not None:
+        inputs = [a for a in inputs if a["name"].partition("[")[0] in operator.shape_of]
+    return begin(operator.name, inputs, params)
+
+
+def _enter(operator, frame):
+    try:
+        span = _begin_call(operator, _arguments(frame), frame.f_code, frame.f_globals)
+        if span:
+            _open[id(frame)] = span  # a running frame's id is its own until it ends
+    except Exception:
+        pass
+
+
+def _leave(span, result, error=None):
+    try:
+        end(span, arrays_in("", result) if error is None else [], error)
+    except Exception:
+        pass
+
+
+def versions_of(modules):
+    """Versions of Python and of the packages, as far as they are imported, of these modules."""
+    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
+    for module in modules:
+        package = module.partition(".")[0] if isinstance(module, str) else ""
+        found = getattr(sys.modules.get(package), "__dict__", {}).get("__version__")
+        if isinstance(found, str):
+            versions[package] = str(found)[:100]
+    return versions
+
+
+# Which code is an operator --------------------------------------------------
+
+
+class _Operator:
+    """What is recorded, under which name, and which of its arguments count (None: all)."""
+
+    def __init__(self, module, path, name=None, params=None, shape_of=None):
+        self.module, self.path = module, path
+        self.name = name or f"{module}:{path}"
+        self.params, self.shape_of = params, shape_of
+        self._versions = None
+
+    def at(self, path):
+        """The object at an attribute path of the module now, found without running any code."""
+        value = sys.modules.get(self.module)
+        for part in path.split("."):
+            owners = value.__mro__ if isinstance(value, type) else (value,)
+            spaces = [getattr(owner, "__dict__", {}) for owner in owners]
+            value = next((space[part] for space in spaces if part in space), None)
+        return value
+
+    def owns(self, code, module):
+        """Whether `code`, run with the globals of `module`, is this operator's."""
+        own = _code_of(self.at(self.path))
+        if own == code:
+            return True  # equal, not the same: cloudpickle copies code
+        if own is not None and own.co_name == code.co_name:
+            return False  # another function of that name, a method perhaps
+        if module != self.module and (self.module, module) != ("__main__", "__mp_main__"):
+            return False
+        qualname = getattr(code, "co_qualname", None)  # from 3.11
+        if qualname is None:
+            return "." not in self.path
+        return qualname == self.path or qualname.endswith("<locals>." + self.path)
+
+    def versions(self, code, namespace):
+        """Versions of Python, NumPy, the operator's package and the packages its code names."""
+        if self._versions is None:
+            names = [self.module, "numpy"]
+            for name in code.co_names if code else ():
+                value = namespace.get(name)
+                kind = type(value)
+                module = value.__name__ if kind is type(sys) else None
+                names.append(module or getattr(value, "__module__", None))
+            self._versions = versions_of(names)
+        return self._versions
+
+
+def _code_of(value):
+    """The code of the innermost Python function that `value` is or wraps, None if there is none."""
+    code = None
+    for _ in range(32):
+        found = getattr(value, "__code__", None)
+        code = found if isinstance(found, _CodeType) else code
+        kind = type(value)
+        if kind.__module__ == "functools" and kind.__name__ == "partial":
+            value = value.func
+            continue
+        links = ("__func__", "_implementation", "__wrapped__")
+        inner = [getattr(value, link, None) for link in links]
+        value = next((link for link in inner if link is not None), None)
+        if value is None:
+            break
+    return code
+
+
+def _operator_of(frame):
+    """The operator that a function's frame runs, None if it runs none."""
+    code, module = frame.f_code, frame.f_globals.get("__name__")
+    if code.co_flags & GENERATORS or not code.co_flags & OPTIMIZED:
+        return None  # no call that begins and ends; a class body
+    if code in _by_code:
+        return _by_code[code]
+    try:
+        candidates = _by_name.get(code.co_name, ())
+        return next((operator for operator in candidates if operator.owns(code, module)), None)
+    except Exception:
+        return None
+
+
+# Being told of calls --------------------------------------------------------
+
+_refresh = None  # tells the running engine that `_by_name` has grown
+
+
+def _watch(name, operator=None):
+    global _refresh
+    known = name in _by_name
+    operators = _by_name.setdefault(name, [])
+    if operator is not None and operator not in operators:
+        operators.append(operator)
+    if _refresh is None:
+        _refresh = _monitor() if sys.version_info >= (3, 12) else _profile()
+    elif not known:
+        _refresh()
+
+
+def _monitor():
+    """Python 3.12 and later: code that cannot match is seen once, then costs nothing."""
+    import atexit
+
+    monitoring = sys.monitoring
+    start, returned, unwound = (
+        getattr(monitoring.events, name) for name in ("PY_START", "PY_RETURN", "PY_UNWIND")
+    )
+    tool = next((tool for tool in (4, 3) if monitoring.get_tool(tool) is None), None)
+    if tool is None:
+        return lambda: None  # all ids are taken by other tools
+    monitoring.use_tool_id(tool, "memtrace")
+
+    def on_start(code, _offset, names=_by_name, frame_at=sys._getframe, never=monitoring.DISABLE):
+        if code.co_name not in names:
+            return never
+        operator = _operator_of(frame_at(1))
+        if operator is not None:
+            monitoring.set_local_events(tool, code, returned)
+            _enter(operator, frame_at(1))
+        return None
+
+    def on_return(_code, _offset, result):
+        span = _open.pop(id(sys._getframe(1)), None)
+        if span is not None:
+            _leave(span, result)
+
+    def on_unwind(code, _offset, error):
+        span = _open.pop(id(sys._getframe(1)), None) if _open else None
+        if span is not None:
+            _leave(span, None, type(error).__name__)
+
+    monitoring.register_callback(tool, start, on_start)
+    monitoring.register_callback(tool, returned, on_return)
+    monitoring.register_callback(tool, unwound, on_unwind)
+    monitoring.set_events(tool, start | unwound)
+    atexit.register(monitoring.set_events, tool, 0)
+    return monitoring.restart_events
+
+
+def _profile():
+    """Up to Python 3.11: a C-level profile function, in this thread and those to come.
+
+    `sys.setprofile` will not do: it copies every frame's locals into a dict that
+    pins them, in every function of the program, and clearing it unbinds them.
+    """
+    import atexit
+    import ctypes
+    import threading
+
+    prototype = ctypes.PYFUNCTYPE(
+        ctypes.c_int, ctypes.c_void_p, ctypes.py_object, ctypes.c_int, ctypes.c_void_p
+    )
+
+    def on_event(_self, frame, what, result, names=_by_name):
+        try:
+            if what == CALL:
+                if frame.f_code.co_name in names:
+                    operator = _operator_of(frame)
+                    if operator is not None:
+                        _enter(operator, frame)
+            elif what == RETURN and id(frame) in _open:
+                span = _open.pop(id(frame))
+                if result is None:  # no object: an exception, whose name nobody tells
+                    _leave(span, None, "exception")
+                else:
+                    _leave(span, ctypes.cast(result, ctypes.py_object).value)
+        except BaseException as error:
+            _raise_later(ctypes, error)
+        return 0
+
+    api = ctypes.pythonapi
+    api.PyEval_SetProfile.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    api.PyEval_SetProfile.restype = None
+    function = prototype(on_event)
+    api.Py_IncRef(ctypes.py_object(function))  # for ever: threads may outlive this module
+    address = ctypes.cast(function, ctypes.c_void_p).value
+
+    def adopt(*_event):
+        api.PyEval_SetProfile(address, None)
+
+    adopt()
+    threading.setprofile(adopt)
+    atexit.register(api.PyEval_SetProfile, None, None)
+    return lambda: None
+
+
+def _raise_later(ctypes, error):
+    """Raises in the program what its own signal handler raised while a C callback ran."""
+    kind = type(error)
+    again = type(kind.__name__, (kind,), {"__new__": lambda _: error})  # the very same object
+    thread = ctypes.c_ulong(sys.modules["threading"].get_ident())
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(again))
+
+
+# The way in -----------------------------------------------------------------
+
+
+def install(config):
+    """Starts recording `config["operators"]`, a list of "module:function"."""
+    try:
+        operators = []
+        for spec in config.get("operators", ()):
+            module, _, path = spec.partition(":")
+            if module and path:
+                operators.append(_Operator(module, path))
+        for operator in operators:
+            _watch(operator.path.rpartition(".")[2], operator)
+        await_modules(operators)
+    except Exception:
+        pass
+
+
+def register(function, name=None, params=None, shape_of=None):
+    """Records the calls of a Python function: what `@memtrace.operator` does when recorded."""
+    code = _code_of(function)
+    if code is not None:
+        operator = _Operator(function.__module__, function.__qualname__, name, params, shape_of)
+        _by_code[code] = operator
+        _watch(code.co_name)

@@ -1,0 +1,108 @@
+"""What a recorded span says of arguments and results: arrays by their shape, scalars by value.
+
+The first of the three texts that make up the recorder (see `_recorder.py`, which
+states their constraints). Nothing here keeps a reference to what it describes.
+"""
+
+import sys
+
+ITEM_LIMIT = 64  # members looked at in one list, tuple, dict or *args
+
+
+def describe(name, value):
+    """`value` as an array {name, shape, dtype, layout, bytes, address}; None if it is none."""
+    try:
+        kind = type(value)
+        if kind.__module__.startswith("xarray."):
+            value = getattr(value, "variable", value)._data  # `.data` could load a file
+            kind = type(value)
+        if hasattr(kind, "data_ptr") and hasattr(kind, "stride"):
+            return _tensor(name, value)
+        if not all(hasattr(kind, part) for part in ("shape", "dtype", "nbytes")):
+            return None
+        for protocol in ("__array_interface__", "__cuda_array_interface__"):
+            # Dask, Zarr and HDF5 arrays have neither: their elements are not in memory.
+            if hasattr(kind, protocol):
+                interface = getattr(value, protocol)
+                shape, strides = interface["shape"], interface.get("strides")
+                item = getattr(value.dtype, "itemsize", 1)
+                place = (interface.get("data") or (0,))[0]
+                return _array(name, shape, interface["typestr"], strides, item, value.nbytes, place)
+    except Exception:
+        pass
+    return None
+
+
+def _tensor(name, tensor):
+    text = str(tensor.dtype).rsplit(".", 1)[-1]
+    letters = text.rstrip("0123456789")
+    kind = {"float": "f", "int": "i", "uint": "u", "complex": "c"}.get(letters)
+    item = tensor.element_size()
+    if kind is not None:
+        text = f"{'|' if item == 1 else '<'}{kind}{item}"
+    elif text == "bool":
+        text = "|b1"
+    size = tensor.numel() * item
+    return _array(name, tensor.shape, text, tensor.stride(), 1, size, tensor.data_ptr())
+
+
+def _array(name, shape, dtype, strides, step, size, address):
+    shape = [int(length) for length in shape]
+    axes = None if strides is None else list(zip(shape, strides))
+    if axes is None or _dense(reversed(axes), step):
+        layout = "C"
+    else:
+        layout = "F" if _dense(axes, step) else "strided"
+    return {
+        "name": str(name)[:200],
+        "shape": shape,
+        "dtype": str(dtype)[:200],
+        "layout": layout,
+        "bytes": int(size),
+        "address": int(address),
+    }
+
+
+def _dense(axes, step):
+    """Whether (length, stride) pairs, fastest axis first, leave no gaps; `step`: one element."""
+    for length, stride in axes:
+        if length != 1 and stride != step:
+            return False
+        step *= length
+    return True
+
+
+def arrays_in(name, value):
+    """The arrays that `value` is, or holds one level down in a list, tuple or dict."""
+    if isinstance(value, (list, tuple)):
+        members = [(f"{name}[{i}]", v) for i, v in enumerate(value[:ITEM_LIMIT])]
+    elif isinstance(value, dict):
+        members = [(f"{name}[{str(k)[:100]}]", value[k]) for k in list(value)[:ITEM_LIMIT]]
+    else:
+        members = [(name, value)]
+    found = [describe(name, member) for name, member in members]
+    return [array for array in found if array is not None]
+
+
+def scalar(value):
+    """`value` as a JSON scalar, None if it is no scalar parameter."""
+    kind = type(value)
+    if hasattr(kind, "__array_interface__") and hasattr(kind, "item") and value.shape == ():
+        value = value.item()  # NumPy's scalars and 0-d arrays
+    if value is None or isinstance(value, complex):
+        return str(value)
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value) if -(2**63) <= value < 2**63 else str(int(value))[:200]
+    if isinstance(value, float):
+        return float(value) if value - value == 0 else str(float(value))  # JSON has no infinity
+    if isinstance(value, str):
+        return str(value) if len(value) <= 200 else None
+    if isinstance(value, (tuple, list)) and len(value) <= ITEM_LIMIT:
+        plain = all(type(member) in (int, float, bool) for member in value)
+        return str(value) if plain else None
+    if isinstance(value, type):
+        return value.__name__
+    numpy = sys.modules.get("numpy")
+    return value.str if isinstance(value, getattr(numpy, "dtype", ())) else None

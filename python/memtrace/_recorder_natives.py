@@ -1,0 +1,133 @@
+"""Operators without Python code (ufuncs, builtins, compiled functions): wrapped once imported.
+
+The last of the three texts that make up the recorder (see `_recorder.py`, which
+states their constraints). Such a function never makes a frame to watch, so a
+forwarding object takes its place in its module before anybody can import it. Its
+arguments are the caller's for the whole call anyway: the wrapper adds no lifetime.
+"""
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # tells linters which names the other texts define
+    from ._recorder import _begin_call, _code_of, _leave, _watch
+
+
+class _Native:
+    """Forwards everything to the callable it stands for; calls are spans."""
+
+    __slots__ = ("_memtrace_target", "_memtrace_operator")
+
+    def __init__(self, target, operator):
+        self._memtrace_target = target
+        self._memtrace_operator = operator
+
+    def __call__(self, *args, **kwargs):
+        span = _begin_native(self._memtrace_operator, args, kwargs)
+        if not span:
+            return self._memtrace_target(*args, **kwargs)
+        try:
+            result = self._memtrace_target(*args, **kwargs)
+        except BaseException as error:
+            _leave(span, None, type(error).__name__)
+            raise
+        _leave(span, result)
+        return result
+
+    @property
+    def __class__(self):
+        return type(self._memtrace_target)
+
+    @property
+    def __doc__(self):
+        return self._memtrace_target.__doc__
+
+    def __getattr__(self, name):
+        return getattr(self._memtrace_target, name)
+
+    def __dir__(self):
+        return dir(self._memtrace_target)
+
+    def __repr__(self):
+        return repr(self._memtrace_target)
+
+    def __eq__(self, other):
+        return self is other or self._memtrace_target == other
+
+    def __hash__(self):
+        return hash(self._memtrace_target)
+
+    def __reduce_ex__(self, protocol):
+        return self._memtrace_target.__reduce_ex__(protocol)
+
+
+def _begin_native(operator, args, kwargs):
+    try:
+        pairs = [(f"args[{i}]", value) for i, value in enumerate(args)]
+        return _begin_call(operator, pairs + list(kwargs.items()))
+    except Exception:
+        return 0
+
+
+class _Finder:
+    """A finder on `sys.meta_path` that learns when the operators' modules have been executed."""
+
+    def __init__(self, operators):
+        self.operators = operators
+
+    def find_spec(self, name, path=None, target=None):
+        if not any(operator.module == name for operator in self.operators):
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find and finder is not self else None
+            if spec is not None:
+                self._follow(spec.loader, name)
+                return spec
+        return None
+
+    def _follow(self, loader, name):
+        """Lets the loader, for one module, call `_arrived` after it has executed it."""
+        try:
+            execute = loader.exec_module
+            if isinstance(loader, type):
+                return  # builtin and frozen modules share their loader
+
+            def exec_module(module):
+                del loader.exec_module
+                execute(module)
+                _arrived(name, self.operators)
+
+            loader.exec_module = exec_module
+        except Exception:
+            pass
+
+
+def _arrived(module, operators):
+    for operator in operators:
+        if operator.module == module:
+            try:
+                _settle(operator)
+            except Exception:
+                pass  # a type that cannot be changed, for one
+
+
+def _settle(operator):
+    """Sees to an operator whose module has just been executed."""
+    target = operator.at(operator.path)
+    code = _code_of(target)
+    if code is not None:
+        _watch(code.co_name, operator)  # the code's own name, where the operator's is an alias
+    elif callable(target) and not isinstance(target, (type, _Native)):
+        parent, _, last = operator.path.rpartition(".")
+        owner = operator.at(parent) if parent else sys.modules[operator.module]
+        setattr(owner, last, _Native(target, operator))
+
+
+def await_modules(operators):
+    """Looks at the modules of the operators as soon as they are there."""
+    for module in {operator.module for operator in operators} & set(sys.modules):
+        _arrived(module, operators)
+    later = [operator for operator in operators if operator.module not in sys.modules]
+    if later:
+        sys.meta_path.insert(0, _Finder(later))

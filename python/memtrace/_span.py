@@ -1,0 +1,122 @@
+"""Marking operators in a program's own text.
+
+Constraint: outside of a recorded process nothing is wrapped, imported or kept.
+A recorded process is known by the recorder's module, which the probe put there.
+"""
+
+import re
+import sys
+
+RECORDER = "_memtrace_recorder"
+
+
+def operator(function=None, *, name=None, params=None, shape_of=None):
+    """Marks a function as an operator: each call is a span.
+
+    name: what to call it (default: `module:qualified name`).
+    params: the names of the scalar arguments to record (default: all).
+    shape_of: the name, or names, of the arrays that count as its input (default: all).
+
+    Returns the very same function, recorded or not. Calls of generator functions and
+    coroutines are not spans.
+    """
+
+    def mark(function):
+        recorder = sys.modules.get(RECORDER)
+        if recorder is not None:
+            recorder.register(function, name, _names(params), _names(shape_of))
+        return function
+
+    return mark if function is None else mark(function)
+
+
+def span(name, *inputs, **params):
+    """A context in which the operator `name` runs.
+
+    inputs: arrays; or shapes, each followed by its dtype if it is known.
+    params: scalar parameters. `span.outputs(array, ...)` inside tells what came out.
+
+    >>> with span("stack", gathers, fold=24) as running:
+    ...     section = stack(gathers)
+    ...     running.outputs(section)
+    """
+    recorder = sys.modules.get(RECORDER)
+    return _NOTHING if recorder is None else _Span(recorder, name, inputs, params)
+
+
+def _names(names):
+    return (names,) if isinstance(names, str) else names
+
+
+class _Nothing:
+    """The span of a program that is not recorded."""
+
+    __slots__ = ()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return None
+
+    def outputs(self, *arrays):
+        """Does nothing."""
+
+
+_NOTHING = _Nothing()
+
+
+class _Span:
+    """A span of a recorded program; keeps descriptions of its arrays, never the arrays."""
+
+    def __init__(self, recorder, name, inputs, params):
+        self._recorder, self._name, self._id = recorder, str(name), 0
+        self._inputs, self._outputs = _described(recorder, inputs), []
+        scalars = ((key, recorder.scalar(value)) for key, value in params.items())
+        self._params = {key: value for key, value in scalars if value is not None}
+
+    def __enter__(self):
+        self._params["versions"] = self._recorder.versions_of(["numpy"])
+        self._id = self._recorder.begin(self._name, self._inputs, self._params)
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        if self._id:
+            self._recorder.end(self._id, self._outputs, kind and kind.__name__)
+
+    def outputs(self, *arrays):
+        """Says which arrays, or shapes and dtypes, come out of the span."""
+        self._outputs = _described(self._recorder, arrays)
+
+
+def _described(recorder, values):
+    """Arrays as the recorder describes them; a shape, with the dtype after it, counts as one."""
+    found = []
+    for position, value in enumerate(values):
+        if isinstance(value, tuple) and all(isinstance(length, int) for length in value):
+            found.append({"name": f"args[{position}]", "shape": list(value), "dtype": ""})
+            continue
+        arrays = recorder.arrays_in(f"args[{position}]", value)
+        if not arrays and found and found[-1]["dtype"] == "":
+            text, item = _dtype(value)
+            size = item
+            for length in found[-1]["shape"]:
+                size *= length
+            found[-1].update(dtype=text, layout="C", bytes=size)
+        found += arrays
+    return found
+
+
+def _dtype(dtype):
+    """NumPy's text for a dtype, and the bytes of an element (0 where it is not understood)."""
+    numpy = sys.modules.get("numpy")
+    try:
+        dtype = numpy.dtype(dtype) if numpy else dtype
+        return dtype.str, dtype.itemsize
+    except (AttributeError, TypeError):
+        text = str(dtype)
+    known = re.fullmatch(r"([<>|=]?)([a-zA-Z])(\d+)", text)
+    if known is None:
+        return text, 0
+    order, kind, item = known.groups()
+    return (order or ("|" if item == "1" else "<")) + kind + item, int(item)

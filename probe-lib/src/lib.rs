@@ -6,7 +6,6 @@
 //! ([`next`]) and writes what happened into a ring that the calling thread owns ([`record`]) in memory
 //! shared with the tracer ([`process`] connects, claims rings and notices forks).
 #![no_std]
-#![allow(unreachable_pub)] // what is `pub` here is exported by the dynamic linker, not by the crate
 
 mod connect;
 mod heap;

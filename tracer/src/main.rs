@@ -1,2 +1,19 @@
-//! placeholder
-fn main() {}
+//! memtrace: records every allocation a program makes, says which operator needed how much memory, and
+//! turns a few small runs into a law, *operator + input shape → peak bytes*.
+//!
+//! This crate is the command line: it launches and collects (`record`), shows (`report`) and hands traces
+//! to `memtrace-analysis` (`laws`). What it prints about itself goes to stderr.
+
+mod cli;
+mod laws;
+mod record;
+mod report;
+mod summary;
+mod sweep;
+mod units;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

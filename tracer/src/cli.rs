@@ -1,0 +1,169 @@
+//! The command line: what is asked for, and exit statuses.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand};
+use memtrace_trace::Trace;
+use memtrace_trace::rows::ArrayInfo;
+
+use crate::units::parse_shape;
+use crate::{laws, record, report, summary, sweep};
+
+/// Records every allocation of a program and turns small runs into a law: operator + input shape -> peak bytes.
+#[derive(Parser)]
+#[command(name = "memtrace", version, args_conflicts_with_subcommands = true)]
+#[command(override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <report|sweep|fit|predict|recommend> ...")]
+struct Cli {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    record: Record,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Run a command and record it (the default)
+    Record(Record),
+    /// Show peaks, operators and processes of a trace
+    Report {
+        /// Trace directory
+        trace: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// With --json: list every span, not only the 1,000 largest of each operator
+        #[arg(long, requires = "json")]
+        all_spans: bool,
+    },
+    /// Record a command at several small shapes and fit a model
+    Sweep(sweep::Sweep),
+    /// Fit a model to traces
+    Fit(laws::Fit),
+    /// Predict the bytes of an operator at a shape
+    Predict(laws::Predict),
+    /// Choose chunks that fit a memory limit
+    Recommend(laws::Recommend),
+}
+
+/// What to record and where.
+#[derive(Args, Clone)]
+pub struct Record {
+    /// Directory for the trace [default: memtrace.COMMAND.PID]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Record calls of this Python function as spans, e.g. scipy.ndimage:gaussian_filter or __main__:gst3d
+    #[arg(long = "operator", value_name = "MODULE:FUNCTION", value_parser = parse_operator)]
+    pub operators: Vec<String>,
+    /// Record the whole command as one span with this name
+    #[arg(long, value_name = "NAME", requires = "shape")]
+    pub span: Option<String>,
+    /// Shape of that span's input
+    #[arg(long, value_name = "N,N,...", requires = "span", value_parser = parse_shape_argument)]
+    pub shape: Option<Shape>,
+    /// Its element type, as NumPy writes it
+    #[arg(long, default_value = "f4", requires = "span")]
+    pub dtype: String,
+    /// Print no summary
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The command to run
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Lengths of the axes of an array.
+#[derive(Debug, Clone)]
+pub struct Shape(pub Vec<u64>);
+
+/// Reads a shape argument.
+pub fn parse_shape_argument(text: &str) -> Result<Shape, String> {
+    parse_shape(text).map(Shape)
+}
+
+fn parse_operator(text: &str) -> Result<String, String> {
+    match text.split_once(':') {
+        Some((module, function)) if !module.is_empty() && !function.is_empty() => Ok(text.to_string()),
+        _ => Err("write MODULE:FUNCTION, e.g. scipy.ndimage:gaussian_filter or __main__:gst3d".into()),
+    }
+}
+
+/// Runs what the command line asks for.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.action {
+        None => return run_record(&cli.record),
+        Some(Action::Record(arguments)) => return run_record(&arguments),
+        Some(Action::Report { trace, json, all_spans }) => show(&trace, json, all_spans),
+        Some(Action::Sweep(arguments)) => sweep::run(&arguments),
+        Some(Action::Fit(arguments)) => laws::fit(&arguments),
+        Some(Action::Predict(arguments)) => laws::predict(&arguments),
+        Some(Action::Recommend(arguments)) => laws::recommend(&arguments),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("memtrace: {error:#}");
+        ExitCode::from(1)
+    })
+}
+
+fn run_record(arguments: &Record) -> ExitCode {
+    if arguments.command.is_empty() {
+        eprintln!("memtrace: no command to record; write memtrace -- COMMAND [ARG]... (memtrace --help)");
+        return ExitCode::from(2);
+    }
+    let output = arguments.output.clone().unwrap_or_else(|| default_output(&arguments.command[0]));
+    match record::run(&options(arguments, output.clone())) {
+        Ok(outcome) => {
+            if !arguments.quiet
+                && let Err(error) = summarise(&output)
+            {
+                eprintln!("memtrace: {error:#}");
+            }
+            ExitCode::from(outcome.code as u8)
+        }
+        Err(failure) => {
+            eprintln!("memtrace: {}", failure.message);
+            ExitCode::from(failure.code as u8)
+        }
+    }
+}
+
+/// What the arguments ask to record into `output`.
+pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
+    let span = arguments.span.clone().zip(arguments.shape.clone()).map(|(name, Shape(shape))| {
+        (name, ArrayInfo { shape, dtype: format!("<{}", arguments.dtype.trim_start_matches(['<', '>', '|', '='])), layout: "C".into(), ..Default::default() })
+    });
+    record::Options { output, command: arguments.command.clone(), operators: arguments.operators.clone(), span }
+}
+
+fn default_output(command: &OsString) -> PathBuf {
+    let name = std::path::Path::new(command).file_name().unwrap_or(command);
+    PathBuf::from(format!("memtrace.{}.{}", name.display(), std::process::id()))
+}
+
+fn summarise(output: &PathBuf) -> anyhow::Result<()> {
+    eprint!("{}  trace: {}\n", summary::text(&Trace::open(output)?)?, output.display());
+    Ok(())
+}
+
+fn show(trace: &PathBuf, json: bool, all_spans: bool) -> anyhow::Result<ExitCode> {
+    let trace = Trace::open(trace)?;
+    let text = if json {
+        serde_json::to_string_pretty(&report::json(&trace, all_spans)?)? + "\n"
+    } else {
+        summary::text(&trace)?
+    };
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a result to stdout; a reader that has heard enough (`| head`) is no error.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    use std::io::Write;
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write to standard output"),
+    }
+}

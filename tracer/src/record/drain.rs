@@ -1,0 +1,259 @@
+//! Reads the rings and puts their events in the order in which they happened.
+//!
+//! What may be passed on is bounded by a horizon: a ring whose `open` flag is down will only ever add
+//! events stamped after the flag was looked at; one whose flag is up, none before its last event. The
+//! minimum over all rings, less a margin for the store buffer, is the horizon; no delay is assumed bounded.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use memtrace_wire::event::Event;
+use memtrace_wire::layout::{ACTIVE, FREE, ORIGIN_FORK, OWNER_DIED, RING_WORDS, SLOTS, Slot};
+use memtrace_wire::ring::Reader;
+
+use super::segment::Segment;
+
+/// Who writes into a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Writer {
+    /// Process id.
+    pub pid: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// Parent's process id.
+    pub ppid: u32,
+    /// First stamp of the process image.
+    pub image: u64,
+    /// True if the image began by fork.
+    pub forked: bool,
+}
+
+/// Where ordered events go.
+pub trait Sink {
+    /// A ring was claimed; the handle names its writer from now on.
+    fn writer(&mut self, writer: Writer) -> u32;
+    /// The next event.
+    fn event(&mut self, writer: u32, event: Event, text: &[u8]);
+    /// The writer is gone and all it wrote has been passed on.
+    fn writer_gone(&mut self, writer: u32, usage: RingUsage);
+}
+
+/// What a ring has seen.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RingUsage {
+    /// Events dropped.
+    pub lost: u64,
+    /// Nanoseconds the thread waited for room.
+    pub waited_ns: u64,
+    /// Bytes of the ring that were touched, and so are resident in the program.
+    pub touched_bytes: u64,
+}
+
+struct Pending {
+    event: Event,
+    text: Box<[u8]>,
+}
+
+struct Ring {
+    reader: Reader,
+    slot_index: usize,
+    writer: u32,
+    pid: u32,
+    pending: VecDeque<Pending>,
+    last_stamp: u64,
+    dead: bool,
+    open_since: Option<Instant>,
+    corrupt: u64,
+}
+
+/// The rings and what was read from them but not yet passed on.
+pub struct Drain<'a> {
+    segment: &'a Segment,
+    rings: Vec<Ring>,
+    /// Slots that `rings` reads.
+    known: [bool; SLOTS],
+    pending: usize,
+    passed_on: u64,
+    /// Events that came after later ones had been passed on.
+    pub late: u64,
+    last_liveness_check: Instant,
+}
+
+/// A flag that stays up this long belongs to a thread that was stopped in mid-write.
+const OPEN_TOO_LONG: Duration = Duration::from_millis(100);
+/// Events held back at most; beyond it the rings fill up and the program waits.
+const PENDING_MAX: usize = 8 << 20;
+
+impl<'a> Drain<'a> {
+    /// Nothing read yet.
+    pub fn new(segment: &'a Segment) -> Drain<'a> {
+        Drain {
+            segment,
+            rings: Vec::new(),
+            known: [false; SLOTS],
+            pending: 0,
+            passed_on: 0,
+            late: 0,
+            last_liveness_check: Instant::now(),
+        }
+    }
+
+    /// True if some ring still has an owner.
+    pub fn has_writers(&self) -> bool {
+        !self.rings.is_empty()
+    }
+
+    /// Reads all rings once and passes on what can be ordered; `last` passes on everything. Returns the
+    /// number of events read. `safe` is a stamp from before the call, less the margin for the store buffer.
+    pub fn round(&mut self, safe: u64, sink: &mut impl Sink, last: bool) -> usize {
+        self.meet_writers(sink);
+        let check_liveness = self.last_liveness_check.elapsed() > Duration::from_millis(500);
+        if check_liveness {
+            self.last_liveness_check = Instant::now();
+        }
+        let mut horizon = if last { u64::MAX } else { safe };
+        let mut read = 0;
+        for ring in &mut self.rings {
+            let (count, limit) =
+                if self.pending > PENDING_MAX { (0, ring.last_stamp) } else { ring.read(check_liveness) };
+            read += count;
+            self.pending += count;
+            horizon = if last { horizon } else { horizon.min(limit) };
+        }
+        self.pass_on(horizon, sink);
+        self.bury(sink);
+        read
+    }
+
+    fn meet_writers(&mut self, sink: &mut impl Sink) {
+        for (slot_index, slot) in self.segment.slots() {
+            if slot.state.load(Ordering::Acquire) != ACTIVE
+                || std::mem::replace(&mut self.known[slot_index], true)
+            {
+                continue;
+            }
+            let writer = describe(slot);
+            self.rings.push(Ring {
+                reader: self.segment.reader(slot_index),
+                slot_index,
+                writer: sink.writer(writer),
+                pid: writer.pid,
+                pending: VecDeque::new(),
+                last_stamp: slot.claimed.load(Ordering::Relaxed),
+                dead: false,
+                open_since: None,
+                corrupt: 0,
+            });
+        }
+    }
+
+    /// Merges by stamp. One ring is followed until it runs past the next one's first event, so that a
+    /// single busy thread costs no heap operations.
+    fn pass_on(&mut self, horizon: u64, sink: &mut impl Sink) {
+        let mut heap: BinaryHeap<Reverse<(u64, usize)>> = self
+            .rings
+            .iter()
+            .enumerate()
+            .filter_map(|(index, ring)| Some(Reverse((ring.pending.front()?.event.stamp, index))))
+            .collect();
+        while let Some(Reverse((_, index))) = heap.pop() {
+            let until = heap.peek().map_or(horizon, |Reverse((stamp, _))| (*stamp).min(horizon));
+            let ring = &mut self.rings[index];
+            let mut moved = false;
+            while let Some(next) = ring.pending.front().filter(|next| next.event.stamp <= until) {
+                self.late += u64::from(next.event.stamp < self.passed_on);
+                self.passed_on = self.passed_on.max(next.event.stamp);
+                sink.event(ring.writer, next.event, &next.text);
+                ring.pending.pop_front();
+                self.pending -= 1;
+                moved = true;
+            }
+            if !moved {
+                // The earliest event of all lies beyond the horizon.
+                return;
+            }
+            if let Some(next) = ring.pending.front() {
+                heap.push(Reverse((next.event.stamp, index)));
+            }
+        }
+    }
+
+    fn bury(&mut self, sink: &mut impl Sink) {
+        self.rings.retain(|ring| {
+            if !ring.dead || !ring.pending.is_empty() {
+                return true;
+            }
+            sink.writer_gone(ring.writer, ring.usage());
+            self.known[ring.slot_index] = false;
+            ring.reader.slot().state.store(FREE, Ordering::Release);
+            false
+        });
+    }
+
+    /// What every ring in use has seen so far.
+    pub fn usage(&self) -> impl Iterator<Item = (u32, RingUsage)> {
+        self.rings.iter().map(|ring| (ring.writer, ring.usage()))
+    }
+}
+
+impl Ring {
+    /// Empties the ring. Returns the number of events, and the stamp up to which nothing can be missing.
+    fn read(&mut self, check_liveness: bool) -> (usize, u64) {
+        let slot = self.reader.slot();
+        // Order matters: death before the flag, the flag before the events.
+        self.dead |= slot.owner.futex.load(Ordering::Acquire) & OWNER_DIED != 0
+            || check_liveness && !process_exists(self.pid);
+        let open = slot.open.load(Ordering::Acquire) != 0;
+        let before = self.pending.len();
+        let pending = &mut self.pending;
+        let last_stamp = &mut self.last_stamp;
+        let outcome = self.reader.drain(|event, text| {
+            *last_stamp = event.stamp;
+            pending.push_back(Pending { event, text: text.into() });
+        });
+        self.corrupt += u64::from(outcome.is_err());
+        let count = self.pending.len() - before;
+        if self.dead || !open {
+            self.open_since = None;
+            return (count, u64::MAX);
+        }
+        let since = *self.open_since.get_or_insert_with(Instant::now);
+        if count > 0 {
+            self.open_since = Some(Instant::now());
+        } else if since.elapsed() > OPEN_TOO_LONG {
+            return (count, u64::MAX);
+        }
+        (count, self.last_stamp)
+    }
+
+    fn usage(&self) -> RingUsage {
+        let slot = self.reader.slot();
+        RingUsage {
+            lost: slot.lost.load(Ordering::Relaxed) + self.corrupt,
+            waited_ns: slot.waited_ns.load(Ordering::Relaxed),
+            touched_bytes: (slot.head.load(Ordering::Relaxed) * 8)
+                .min(RING_WORDS as u64 * 8)
+                .next_multiple_of(4096),
+        }
+    }
+}
+
+fn describe(slot: &Slot) -> Writer {
+    Writer {
+        pid: slot.pid.load(Ordering::Relaxed),
+        tid: slot.tid.load(Ordering::Relaxed),
+        ppid: slot.ppid.load(Ordering::Relaxed),
+        image: slot.image.load(Ordering::Relaxed),
+        forked: slot.origin.load(Ordering::Relaxed) == ORIGIN_FORK,
+    }
+}
+
+/// True for anything but a process that is gone; for those whose thread never set up a robust list (raw
+/// `clone`), so that the kernel marked nothing.
+fn process_exists(pid: u32) -> bool {
+    // SAFETY: signal 0 only checks.
+    let result = unsafe { libc::kill(pid as i32, 0) };
+    result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+}

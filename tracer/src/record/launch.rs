@@ -1,0 +1,167 @@
+//! Starting the recorded command as the shell would have, passing signals on, and its end.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+
+use anyhow::{Context, Result};
+
+/// How the command ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ending {
+    /// Exit status as a shell gives it: 128 + N for signal N.
+    pub code: i32,
+    /// Its largest resident size, or that of a child it waited for (getrusage(2), ru_maxrss).
+    pub max_resident_bytes: u64,
+}
+
+/// Why the command could not be started; the exit status a shell would give.
+pub struct NotStarted {
+    /// 127: not found; 126: found but not executable.
+    pub code: i32,
+    /// One sentence.
+    pub message: String,
+}
+
+static CHILD: AtomicI32 = AtomicI32::new(0);
+static SLEEPING: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Starts `command` with the probe preloaded and `variables` set.
+pub fn start(
+    command: &[OsString],
+    probe: &Path,
+    variables: &[(&str, &str)],
+    sleeping: &'static AtomicU32,
+) -> std::result::Result<i32, NotStarted> {
+    install_handlers(sleeping);
+    let mut preload = OsString::from(probe);
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        preload.push(":");
+        preload.push(others);
+    }
+    let mut child = Command::new(&command[0]);
+    child.args(&command[1..]).env("LD_PRELOAD", preload).envs(variables.iter().copied());
+    if SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed) == 1 {
+        // SAFETY: signal(2) is async-signal-safe. Rust resets SIGPIPE in children; the command is to get
+        // what memtrace itself was started with.
+        unsafe {
+            child.pre_exec(|| {
+                libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+                Ok(())
+            });
+        }
+    }
+    match child.spawn() {
+        Ok(child) => {
+            CHILD.store(child.id() as i32, Ordering::Relaxed);
+            Ok(child.id() as i32)
+        }
+        Err(error) => {
+            let name = command[0].display();
+            let (code, why) = match error.kind() {
+                std::io::ErrorKind::NotFound => (127, "no such command".to_string()),
+                std::io::ErrorKind::PermissionDenied => (126, "it is not executable".to_string()),
+                _ => (126, error.to_string()),
+            };
+            Err(NotStarted { code, message: format!("cannot run {name}: {why}") })
+        }
+    }
+}
+
+/// The command's ending, if it has ended.
+pub fn ending(child: i32) -> Option<Ending> {
+    let mut status = 0;
+    // SAFETY: all zeroes is a valid rusage; both out-pointers are valid.
+    let (result, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::wait4(child, &mut status, libc::WNOHANG, &mut usage), usage)
+    };
+    if result != child {
+        return None;
+    }
+    CHILD.store(0, Ordering::Relaxed);
+    let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
+    Some(Ending {
+        code: signal.map_or(libc::WEXITSTATUS(status), |signal| 128 + signal),
+        max_resident_bytes: usage.ru_maxrss as u64 * 1024,
+    })
+}
+
+/// A terminal sends SIGINT and SIGQUIT to the command as well; SIGTERM and SIGHUP are passed on to it.
+/// memtrace itself goes on until the command has ended. A signal memtrace was started to ignore stays
+/// ignored, for the command too (nohup(1)).
+fn install_handlers(sleeping: &'static AtomicU32) {
+    SLEEPING.store((&raw const *sleeping).cast_mut(), Ordering::Relaxed);
+    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD] {
+        // SAFETY: the handler only calls async-signal-safe functions and touches atomics.
+        unsafe {
+            let mut old: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &mut old);
+            if old.sa_sigaction == libc::SIG_IGN && signal != libc::SIGCHLD {
+                continue;
+            }
+            let mut new: libc::sigaction = std::mem::zeroed();
+            new.sa_sigaction = on_signal as *const () as usize;
+            libc::sigaction(signal, &new, std::ptr::null_mut());
+        }
+    }
+}
+
+extern "C" fn on_signal(signal: libc::c_int) {
+    if signal == libc::SIGTERM || signal == libc::SIGHUP {
+        let child = CHILD.load(Ordering::Relaxed);
+        if child > 0 {
+            // SAFETY: kill(2) is async-signal-safe.
+            unsafe { libc::kill(child, signal) };
+        }
+    }
+    // Keeps the drain from going to sleep after it looked for the child's end.
+    // SAFETY: the word lives as long as the recording, which is as long as the handlers are installed.
+    if let Some(sleeping) = unsafe { SLEEPING.load(Ordering::Relaxed).as_ref() } {
+        sleeping.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Leaves signals to the main thread.
+pub fn block_signals() {
+    // SAFETY: the set lives on the stack.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
+    }
+}
+
+static SIGPIPE_WAS_IGNORED: AtomicI32 = AtomicI32::new(0);
+
+/// Runs before `main`, because the Rust runtime ignores SIGPIPE before `main` is entered.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static NOTE_SIGPIPE: extern "C" fn() = {
+    extern "C" fn note() {
+        // SAFETY: reads the disposition.
+        let old = unsafe {
+            let mut old: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(libc::SIGPIPE, std::ptr::null(), &mut old);
+            old
+        };
+        SIGPIPE_WAS_IGNORED.store(i32::from(old.sa_sigaction == libc::SIG_IGN), Ordering::Relaxed);
+    }
+    note
+};
+
+/// The probe: beside the executable, in `../lib/memtrace` (installed) or `../preload` (a build tree).
+pub fn find_probe() -> Result<PathBuf> {
+    const NAME: &str = "libmemtrace_probe.so";
+    let executable = std::env::current_exe().context("cannot tell where memtrace is installed")?;
+    let directory = executable.parent().context("memtrace has no directory")?;
+    let candidates = ["", "../lib/memtrace", "../preload"].map(|place| directory.join(place).join(NAME));
+    let found = candidates.into_iter().find(|path| path.is_file()).with_context(|| {
+        let executable = executable.display();
+        format!("{NAME} is not beside {executable}: build it with `cargo build --profile preload -p memtrace-probe`")
+    })?;
+    // The dynamic linker reads the variable as a list, and `..` may lead elsewhere after a chdir.
+    Ok(found.canonicalize()?)
+}

@@ -1,0 +1,252 @@
+//! One process: its blocks by address, and the pairing of acquires with releases.
+//!
+//! An allocator never returns a live address, so per address acquires and releases alternate. Stamps may
+//! be late by less than a microsecond (no fence is paid for on the hot path); an acquire on a live address
+//! therefore ends the old block there and owes one release, which the late one pays.
+
+use memtrace_trace::rows::{Kind, ProcessRow};
+use rustc_hash::FxHashMap;
+
+use super::mappings::{Mappings, Piece};
+use super::spans::BlockKey;
+
+/// A live heap block.
+#[derive(Debug, Clone, Copy)]
+pub struct Block {
+    /// Requested bytes.
+    pub bytes: u64,
+    /// Stamp of the acquire.
+    pub alloc: u64,
+    /// Who allocated it.
+    pub thread: u32,
+    /// Innermost span, if any.
+    pub span: Option<u32>,
+    /// Position among the blocks of its kind in that span.
+    pub ordinal: u32,
+    /// Which call made it.
+    pub kind: Kind,
+    /// Holds an output of its span.
+    pub output: bool,
+}
+
+/// What a call that is under way will release if it succeeds.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// The block a `realloc` was given.
+    pub block: Option<(u64, Block)>,
+    /// What a mapping call will unmap or move.
+    pub pieces: Vec<Piece>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Debt {
+    count: u32,
+    since: u64,
+}
+
+/// What a release met.
+pub enum Released {
+    /// The block.
+    Block(Block),
+    /// It had been ended by a later acquire already.
+    Paid,
+    /// Nothing known there.
+    Unknown,
+}
+
+/// A process image.
+pub struct Process {
+    /// Its row; times are filled in when rows are written.
+    pub row: ProcessRow,
+    /// First stamp.
+    pub start: u64,
+    /// Stamp of its end, once it was seen to have ended.
+    pub end: Option<u64>,
+    /// Live heap blocks by address.
+    pub blocks: FxHashMap<u64, Block>,
+    /// What it mapped.
+    pub mappings: Mappings,
+    /// By thread.
+    pub held: FxHashMap<u32, Held>,
+    /// Sum of the heap blocks.
+    pub heap: u64,
+    /// Threads that still have a ring.
+    pub writers: u32,
+    /// The span `--span` asked for.
+    pub whole_span: Option<u32>,
+    /// Stamp of the peak of live bytes, and heap and mapped bytes then.
+    pub at_peak: (u64, u64, u64),
+    debts: FxHashMap<u64, Debt>,
+}
+
+impl Process {
+    /// An image that was just met.
+    pub fn new(row: ProcessRow, start: u64) -> Process {
+        Process {
+            row,
+            start,
+            end: None,
+            blocks: FxHashMap::default(),
+            mappings: Mappings::default(),
+            held: FxHashMap::default(),
+            heap: 0,
+            writers: 0,
+            whole_span: None,
+            at_peak: (start, 0, 0),
+            debts: FxHashMap::default(),
+        }
+    }
+
+    /// Heap plus the touched part of its own mappings.
+    pub fn live(&self) -> u64 {
+        self.heap + self.mappings.touched_bytes()
+    }
+
+    /// True if the block that was acquired then is still there.
+    pub fn is_alive(&self, (address, alloc): BlockKey) -> bool {
+        self.blocks.get(&address).is_some_and(|block| block.alloc == alloc)
+            || self.mappings.find(address).is_some_and(|piece| piece.alloc == alloc)
+    }
+
+    /// Adds a block. Returns the one whose release is late, if there was one at this address.
+    #[inline]
+    pub fn acquire(&mut self, address: u64, block: Block) -> Option<Block> {
+        self.heap += block.bytes;
+        self.row.allocations += 1;
+        self.row.requested_bytes += block.bytes;
+        let old = self.blocks.insert(address, block);
+        if let Some(old) = old {
+            self.heap -= old.bytes;
+            let debt = self.debts.entry(address).or_insert(Debt { count: 0, since: block.alloc });
+            debt.count += 1;
+            debt.since = block.alloc;
+        }
+        old
+    }
+
+    /// A release of `address`; a debt older than `patience` ticks is not paid by it.
+    #[inline]
+    pub fn release(&mut self, address: u64, stamp: u64, patience: u64) -> Released {
+        if !self.debts.is_empty() && self.pay(address, stamp, patience) {
+            return Released::Paid;
+        }
+        match self.blocks.remove(&address) {
+            Some(block) => {
+                self.heap -= block.bytes;
+                Released::Block(block)
+            }
+            None => {
+                // Blocks from before a fork belong to the parent; anything else we should have seen.
+                if self.row.origin == "fork" {
+                    self.row.inherited_releases += 1;
+                } else {
+                    self.row.unseen_releases += 1;
+                }
+                Released::Unknown
+            }
+        }
+    }
+
+    #[cold]
+    fn pay(&mut self, address: u64, stamp: u64, patience: u64) -> bool {
+        let Some(debt) = self.debts.get_mut(&address) else { return false };
+        if stamp.saturating_sub(debt.since) > patience {
+            self.row.unseen_releases += u64::from(debt.count);
+            self.debts.remove(&address);
+            return false;
+        }
+        debt.count -= 1;
+        if debt.count == 0 {
+            self.debts.remove(&address);
+        }
+        true
+    }
+
+    /// Counts what will never be paid now.
+    pub fn write_off_debts(&mut self) {
+        let owed: u64 = self.debts.drain().map(|(_, debt)| u64::from(debt.count)).sum();
+        self.row.unseen_releases += owed;
+    }
+
+    /// Updates the process's own peaks after live bytes grew.
+    #[inline]
+    pub fn note_peak(&mut self, stamp: u64) {
+        let live = self.live();
+        self.row.peak_heap_bytes = self.row.peak_heap_bytes.max(self.heap);
+        if live > self.row.peak_live_bytes {
+            self.row.peak_live_bytes = live;
+            self.at_peak = (stamp, self.heap, self.mappings.mapped_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn process() -> Process {
+        let row = ProcessRow {
+            process: 0,
+            pid: 1,
+            ppid: 0,
+            command: String::new(),
+            origin: "exec".into(),
+            start_ns: 0,
+            end_ns: None,
+            exit: None,
+            peak_live_bytes: 0,
+            peak_heap_bytes: 0,
+            peak_mapped_bytes: 0,
+            peak_resident_bytes: 0,
+            probe_bytes: 0,
+            peak_ns: 0,
+            allocations: 0,
+            requested_bytes: 0,
+            lost_events: 0,
+            inherited_releases: 0,
+            unseen_releases: 0,
+        };
+        Process::new(row, 0)
+    }
+
+    fn block(bytes: u64, alloc: u64) -> Block {
+        Block { bytes, alloc, thread: 0, span: None, ordinal: 0, kind: Kind::Malloc, output: false }
+    }
+
+    proptest! {
+        /// Blocks handed from thread to thread at one address, some releases late: after the last
+        /// release nothing is live, nothing is unseen, and live bytes never count two blocks at once.
+        #[test]
+        fn late_releases_are_paid(sizes in prop::collection::vec((1..1000u64, any::<bool>()), 1..100)) {
+            let mut process = process();
+            let mut owed = 0;
+            for (at, (bytes, late)) in sizes.iter().enumerate() {
+                let stamp = at as u64 * 10;
+                process.acquire(0x1000, block(*bytes, stamp));
+                prop_assert_eq!(process.heap, *bytes);
+                while owed > 0 {
+                    prop_assert!(matches!(process.release(0x1000, stamp + 1, 1000), Released::Paid));
+                    owed -= 1;
+                }
+                if *late && at + 1 < sizes.len() {
+                    owed += 1;
+                } else {
+                    prop_assert!(matches!(process.release(0x1000, stamp + 5, 1000), Released::Block(_)));
+                }
+            }
+            prop_assert_eq!((process.heap, process.row.unseen_releases), (0, 0));
+            prop_assert!(process.blocks.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_debt_is_not_paid_for_ever() {
+        let mut process = process();
+        process.acquire(0x1000, block(10, 0));
+        process.acquire(0x1000, block(20, 5));
+        assert!(matches!(process.release(0x1000, 5000, 1000), Released::Block(Block { bytes: 20, .. })));
+        assert_eq!((process.heap, process.row.unseen_releases), (0, 1));
+    }
+}

@@ -1,0 +1,112 @@
+//! What /proc says of a process: resident size, and which pages of its mappings are in memory.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use super::mappings::Piece;
+
+/// Resident size as the kernel counts it, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resident {
+    /// Now (VmRSS).
+    pub now: u64,
+    /// Largest so far (VmHWM).
+    pub peak: u64,
+}
+
+/// Reads /proc/PID/status; `None` once the process is gone.
+pub fn resident(pid: u32) -> Option<Resident> {
+    parse_status(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+fn parse_status(text: &str) -> Option<Resident> {
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+        Some(kib * 1024)
+    };
+    Some(Resident { now: field("VmRSS:")?, peak: field("VmHWM:")? })
+}
+
+/// /proc/PID/pagemap, where bit 63 of a page's entry says that it is in memory and bit 62 that it is
+/// swapped out (admin-guide/mm/pagemap).
+pub struct Pagemap {
+    file: File,
+    buffer: Vec<u8>,
+}
+
+const PAGE: u64 = 4096;
+const IN_USE: u64 = 0b11 << 62;
+
+impl Pagemap {
+    /// `None` if the process is gone or belongs to somebody else.
+    pub fn open(pid: u32) -> Option<Pagemap> {
+        Some(Pagemap { file: File::open(format!("/proc/{pid}/pagemap")).ok()?, buffer: vec![0; 1 << 16] })
+    }
+
+    /// Bytes of the mapping that are in memory or in swap.
+    pub fn touched(&mut self, piece: &Piece) -> Option<u64> {
+        let (mut page, end) = (piece.start / PAGE, piece.start.saturating_add(piece.bytes).div_ceil(PAGE));
+        let mut pages = 0;
+        while page < end {
+            let want = ((end - page) as usize * 8).min(self.buffer.len());
+            let got = self.file.read_at(&mut self.buffer[..want], page * 8).ok()? / 8;
+            if got == 0 {
+                return None;
+            }
+            let (entries, _) = self.buffer[..got * 8].as_chunks::<8>();
+            pages += entries.iter().filter(|entry| u64::from_le_bytes(**entry) & IN_USE != 0).count() as u64;
+            page += got as u64;
+        }
+        Some(pages * PAGE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use memtrace_trace::rows::Kind;
+
+    use super::*;
+
+    #[test]
+    fn status_is_read_in_bytes() {
+        let text = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t     512 kB\n";
+        assert_eq!(parse_status(text), Some(Resident { now: 512 * 1024, peak: 2048 * 1024 }));
+        assert_eq!(parse_status("Name:\tkernel thread\n"), None);
+    }
+
+    #[test]
+    fn touched_pages_of_a_mapping_are_counted() {
+        let bytes = 64 * PAGE;
+        // SAFETY: a new mapping, written to only inside its bounds and unmapped at the end.
+        unsafe {
+            let start = libc::mmap(
+                std::ptr::null_mut(),
+                bytes as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert_ne!(start, libc::MAP_FAILED);
+            libc::madvise(start, bytes as usize, libc::MADV_NOHUGEPAGE);
+            let piece = Piece {
+                start: start as u64,
+                bytes,
+                alloc: 0,
+                thread: 0,
+                span: None,
+                ordinal: 0,
+                kind: Kind::MapAnonymous,
+                touched: 0,
+            };
+            let mut pagemap = Pagemap::open(std::process::id()).expect("one's own pagemap can be read");
+            assert_eq!(pagemap.touched(&piece), Some(0));
+            for page in 0..5 {
+                start.cast::<u8>().add(page * 2 * PAGE as usize).write_volatile(1);
+            }
+            assert_eq!(pagemap.touched(&piece), Some(5 * PAGE));
+            libc::munmap(start, bytes as usize);
+        }
+    }
+}

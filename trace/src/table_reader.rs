@@ -45,7 +45,12 @@ fn open(
     builder.with_projection(columns).with_row_groups(groups).with_batch_size(BATCH_ROWS).build()
 }
 
-/// Turns a panic of the Parquet library on a damaged file into an error.
+/// Turns a panic of the Parquet library into an error (DESIGN §6.10).
+///
+/// Of 30,000 files with a few flipped bytes, parquet 60 panicked on 30, in places that cannot be
+/// checked beforehand (a page that names a dictionary the file lacks, a number longer than its
+/// type). What the closure leaves half done is never used again. A program built with
+/// `panic = "abort"` does not have this protection.
 fn guarded<T, E: ToString>(path: &Path, work: impl FnOnce() -> Result<T, E>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result.map_err(Error::damaged(path)),

@@ -1,0 +1,186 @@
+//! Strategies for rows of every table.
+
+use memtrace_trace::rows::{
+    AllocationRow, ArrayInfo, Kind, ModuleRow, ProcessRow, Role, SpanRow, ThreadRow, TimelineRow,
+};
+use memtrace_trace::{Lost, Meta, Peak, Totals};
+use proptest::prelude::*;
+use serde_json::Value;
+
+/// Text with what JSON, Parquet and CSV stumble over.
+fn text() -> impl Strategy<Value = String> {
+    prop::collection::vec(prop::sample::select(vec!['a', '"', '\\', '\n', '\0', ',', 'é', '🧱']), 0..8)
+        .prop_map(|characters| characters.into_iter().collect())
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop::sample::select(vec![
+        Kind::Malloc,
+        Kind::Calloc,
+        Kind::Realloc,
+        Kind::Aligned,
+        Kind::MapAnonymous,
+        Kind::MapShared,
+        Kind::MapFile,
+        Kind::MapReserved,
+    ])
+}
+
+fn role() -> impl Strategy<Value = Role> {
+    prop::sample::select(vec![Role::None, Role::Input, Role::Output, Role::Temporary, Role::Once])
+}
+
+pub(crate) fn block() -> impl Strategy<Value = AllocationRow> {
+    let place = (0u32..4, any::<u32>(), kind(), any::<u64>(), any::<u64>());
+    let time = (any::<i64>(), any::<Option<i64>>());
+    let context = (any::<Option<u64>>(), any::<u32>(), prop::option::of(0u32..10), role());
+    (place, time, context).prop_map(|(place, time, context)| AllocationRow {
+        process: place.0,
+        thread: place.1,
+        kind: place.2,
+        address: place.3,
+        bytes: place.4,
+        alloc_ns: time.0,
+        free_ns: time.1,
+        site: context.0,
+        ordinal: context.1,
+        span: context.2,
+        role: context.3,
+    })
+}
+
+pub(crate) fn process() -> impl Strategy<Value = ProcessRow> {
+    let identity = (any::<[u32; 3]>(), text(), text());
+    let life = (any::<i64>(), any::<Option<i64>>(), any::<Option<i32>>(), any::<i64>());
+    (identity, life, any::<[u64; 10]>()).prop_map(|(identity, life, numbers)| ProcessRow {
+        process: identity.0[0],
+        pid: identity.0[1],
+        ppid: identity.0[2],
+        command: identity.1,
+        origin: identity.2,
+        start_ns: life.0,
+        end_ns: life.1,
+        exit: life.2,
+        peak_live_bytes: numbers[0],
+        peak_heap_bytes: numbers[1],
+        peak_mapped_bytes: numbers[2],
+        peak_resident_bytes: numbers[3],
+        probe_bytes: numbers[4],
+        peak_ns: life.3,
+        allocations: numbers[5],
+        requested_bytes: numbers[6],
+        lost_events: numbers[7],
+        inherited_releases: numbers[8],
+        unseen_releases: numbers[9],
+    })
+}
+
+pub(crate) fn thread() -> impl Strategy<Value = ThreadRow> {
+    (any::<[u32; 3]>(), any::<i64>(), any::<u64>()).prop_map(|(ids, start_ns, events)| ThreadRow {
+        thread: ids[0],
+        process: ids[1],
+        tid: ids[2],
+        start_ns,
+        events,
+    })
+}
+
+pub(crate) fn module() -> impl Strategy<Value = ModuleRow> {
+    (any::<u32>(), text(), any::<u64>(), any::<u64>(), text())
+        .prop_map(|(process, path, start, end, build_id)| ModuleRow { process, path, start, end, build_id })
+}
+
+pub(crate) fn timeline() -> impl Strategy<Value = TimelineRow> {
+    (any::<u32>(), any::<i64>(), text(), any::<[u64; 3]>(), any::<Option<u64>>()).prop_map(
+        |(process, time_ns, reason, bytes, resident_bytes)| TimelineRow {
+            process,
+            time_ns,
+            reason,
+            live_bytes: bytes[0],
+            heap_bytes: bytes[1],
+            mapped_bytes: bytes[2],
+            resident_bytes,
+        },
+    )
+}
+
+fn array() -> impl Strategy<Value = ArrayInfo> {
+    let form = (text(), prop::collection::vec(any::<u64>(), 0..5), text(), text());
+    (form, any::<u64>(), any::<u64>()).prop_map(|(form, bytes, address)| ArrayInfo {
+        name: form.0,
+        shape: form.1,
+        dtype: form.2,
+        layout: form.3,
+        bytes,
+        address,
+    })
+}
+
+fn parameter() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        any::<i64>().prop_map(Value::from),
+        any::<bool>().prop_map(Value::from),
+        (-1_000_000i32..1_000_000).prop_map(|n| Value::from(f64::from(n) / 64.0)),
+        text().prop_map(Value::from),
+    ]
+}
+
+pub(crate) fn span() -> impl Strategy<Value = SpanRow> {
+    let identity = (any::<[u32; 4]>(), any::<Option<u32>>(), text());
+    let life = (any::<[i64; 2]>(), any::<Option<i64>>(), any::<Option<u64>>());
+    let arrays = (prop::collection::vec(array(), 0..3), prop::collection::vec(array(), 0..3));
+    let params = prop::collection::vec((text(), parameter()), 0..4);
+    (identity, life, arrays, params, any::<[u64; 6]>()).prop_map(
+        |(identity, life, arrays, params, numbers)| SpanRow {
+            span: identity.0[0],
+            parent: identity.1,
+            process: identity.0[1],
+            thread: identity.0[2],
+            operator: identity.2,
+            call: identity.0[3],
+            start_ns: life.0[0],
+            end_ns: life.1,
+            inputs: arrays.0,
+            outputs: arrays.1,
+            params: params.into_iter().collect(),
+            input_bytes: numbers[0],
+            output_bytes: numbers[1],
+            working_peak_bytes: numbers[2],
+            net_peak_bytes: numbers[3],
+            once_bytes: numbers[4],
+            resident_peak_bytes: life.2,
+            allocations: numbers[5],
+            peak_ns: life.0[1],
+        },
+    )
+}
+
+pub(crate) fn meta() -> impl Strategy<Value = Meta> {
+    let texts = prop::collection::vec(text(), 5);
+    let lists = (prop::collection::vec(text(), 0..4), prop::collection::vec((text(), text()), 0..4));
+    (texts, lists, any::<[u64; 8]>(), any::<[i64; 3]>(), any::<Option<i32>>()).prop_map(
+        |(texts, lists, numbers, times, exit)| Meta {
+            memtrace: texts[0].clone(),
+            command: lists.0.clone(),
+            cwd: texts[1].clone(),
+            host: texts[2].clone(),
+            kernel: texts[3].clone(),
+            cpus: numbers[0] as u32,
+            start_unix_ns: times[0],
+            duration_ns: times[1],
+            clock: texts[4].clone(),
+            recorded: lists.1.into_iter().collect(),
+            lost: Lost { events: numbers[1], late_events: numbers[2], unseen_releases: numbers[3] },
+            exit,
+            peak: Peak {
+                live_bytes: numbers[4],
+                heap_bytes: numbers[5],
+                resident_bytes: numbers[6],
+                peak_ns: times[2],
+            },
+            totals: Totals { allocations: numbers[7], requested_bytes: numbers[0] },
+            notes: lists.0,
+            ..Meta::default()
+        },
+    )
+}

@@ -1,0 +1,264 @@
+//! A damaged, foreign or hostile trace is an error and never a panic.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use memtrace_trace::rows::{AllocationRow, ArrayInfo, Kind, Role, SpanRow};
+use memtrace_trace::{AllocationFilter, Error, Meta, Result, Table, Trace, TraceWriter};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use parquet::basic::Encoding;
+use parquet::file::properties::WriterProperties;
+use proptest::prelude::*;
+
+/// A trace with enough rows for several pages and encodings.
+fn write_trace(directory: &Path) {
+    let mut writer = TraceWriter::create(directory).unwrap();
+    for i in 0..3000u64 {
+        writer
+            .allocation(AllocationRow {
+                process: (i % 3) as u32,
+                thread: (i % 5) as u32,
+                kind: if i % 2 == 0 { Kind::Malloc } else { Kind::MapAnonymous },
+                address: i.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+                bytes: i * 16,
+                alloc_ns: i as i64 * 100,
+                free_ns: (i % 4 != 0).then_some(i as i64 * 100 + 50),
+                site: (i % 7 == 0).then_some(i),
+                ordinal: (i / 3) as u32,
+                span: (i % 2 == 0).then_some((i / 100) as u32),
+                role: Role::Temporary,
+            })
+            .unwrap();
+    }
+    writer.spans(&[span()]).unwrap();
+    writer.finish(&Meta::default()).unwrap();
+}
+
+fn span() -> SpanRow {
+    SpanRow {
+        span: 0,
+        parent: None,
+        process: 0,
+        thread: 0,
+        operator: "scipy.ndimage:gaussian_filter".into(),
+        call: 0,
+        start_ns: 0,
+        end_ns: Some(10),
+        inputs: vec![ArrayInfo { shape: vec![41, 43, 47], dtype: "<f4".into(), ..ArrayInfo::default() }],
+        outputs: Vec::new(),
+        params: serde_json::Map::new(),
+        input_bytes: 1,
+        output_bytes: 2,
+        working_peak_bytes: 3,
+        net_peak_bytes: 4,
+        once_bytes: 5,
+        resident_peak_bytes: None,
+        allocations: 6,
+        peak_ns: 7,
+    }
+}
+
+/// Reads all there is; the value is the number of rows.
+fn read_all(directory: &Path) -> Result<usize> {
+    let trace = Trace::open(directory)?;
+    let mut rows = 0;
+    trace.allocations(AllocationFilter::default(), |_| rows += 1)?;
+    rows += trace.processes()?.len() + trace.threads()?.len() + trace.modules()?.len();
+    Ok(rows + trace.spans()?.len() + trace.timeline()?.len())
+}
+
+/// Files of a trace that the tests below damage; the last is the first with its pages bare, so
+/// that damage reaches the decoders and does not end at the decompressor.
+const FILES: [&str; 4] =
+    ["allocations/part-00000.parquet", "spans.parquet", "meta.json", "uncompressed part"];
+
+/// Reads a trace of which one of [`FILES`] is replaced by what `damage` makes of it.
+fn read_damaged(file: &str, damage: impl FnOnce(&[u8]) -> Vec<u8>) -> Result<usize> {
+    static INTACT: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
+        let directory = tempfile::tempdir().unwrap();
+        write_trace(directory.path());
+        directory
+    });
+    static UNCOMPRESSED: LazyLock<Vec<u8>> = LazyLock::new(|| uncompressed(&INTACT.path().join(FILES[0])));
+
+    let bytes = match file {
+        "uncompressed part" => UNCOMPRESSED.clone(),
+        file => fs::read(INTACT.path().join(file)).unwrap(),
+    };
+    let copy = tempfile::tempdir().unwrap();
+    for directory in ["", "allocations", "timeline"] {
+        let (from, to) = (INTACT.path().join(directory), copy.path().join(directory));
+        fs::create_dir_all(&to).unwrap();
+        for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
+            if entry.path().is_file() {
+                fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+            }
+        }
+    }
+    let target = if file == "uncompressed part" { FILES[0] } else { file };
+    fs::write(copy.path().join(target), damage(&bytes)).unwrap();
+    read_all(copy.path())
+}
+
+/// The same rows, with dictionaries and deltas but without compression.
+fn uncompressed(part: &Path) -> Vec<u8> {
+    let batches = ParquetRecordBatchReader::try_new(fs::File::open(part).unwrap(), 10_000).unwrap();
+    let properties = WriterProperties::builder()
+        .set_column_dictionary_enabled("address".into(), false)
+        .set_column_encoding("address".into(), Encoding::DELTA_BINARY_PACKED)
+        .set_column_dictionary_enabled("alloc_ns".into(), false)
+        .set_column_encoding("alloc_ns".into(), Encoding::DELTA_BINARY_PACKED)
+        .build();
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut bytes, Table::Allocations.schema(), Some(properties)).unwrap();
+    for batch in batches {
+        writer.write(&batch.unwrap()).unwrap();
+    }
+    writer.close().unwrap();
+    bytes
+}
+
+#[test]
+fn the_intact_trace_reads() {
+    for file in FILES {
+        assert_eq!(read_damaged(file, |bytes| bytes.to_vec()).unwrap(), 3001, "{file}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// Flipped bytes go unseen or are an error; a panic would fail the test.
+    #[test]
+    fn flipped_bytes_do_not_panic(
+        file in prop::sample::select(FILES.to_vec()),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), 1u8..), 1..8),
+    ) {
+        let _ = read_damaged(file, |bytes| {
+            let mut bytes = bytes.to_vec();
+            for (place, flip) in flips {
+                let place = place.index(bytes.len());
+                bytes[place] ^= flip;
+            }
+            bytes
+        });
+    }
+
+    #[test]
+    fn a_truncated_file_is_an_error(
+        file in prop::sample::select(FILES.to_vec()),
+        length in any::<prop::sample::Index>(),
+    ) {
+        // The closing newline of meta.json is no loss.
+        let result = read_damaged(file, |bytes| bytes[..length.index(bytes.len() - 1)].to_vec());
+        prop_assert!(result.is_err());
+    }
+
+    #[test]
+    fn garbage_is_an_error(
+        file in prop::sample::select(FILES.to_vec()),
+        garbage in prop::collection::vec(any::<u8>(), 0..400),
+    ) {
+        let result = read_damaged(file, |_| [b"PAR1", garbage.as_slice(), b"PAR1"].concat());
+        prop_assert!(result.is_err());
+    }
+}
+
+fn write_parquet(path: &Path, columns: Vec<(&str, ArrayRef)>) {
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut writer = ArrowWriter::try_new(fs::File::create(path).unwrap(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+fn message(result: Result<usize>) -> String {
+    result.expect_err("the trace was accepted").to_string()
+}
+
+#[test]
+fn a_missing_column_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    write_trace(directory.path());
+    let column: ArrayRef = Arc::new(UInt32Array::from(vec![1]));
+    write_parquet(&directory.path().join("threads.parquet"), vec![("thread", column)]);
+    let message = message(read_all(directory.path()));
+    assert!(message.ends_with("column `process` of table `threads` is missing"), "{message}");
+}
+
+#[test]
+fn a_column_of_another_type_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    write_trace(directory.path());
+    let column: ArrayRef = Arc::new(UInt64Array::from(vec![1]));
+    write_parquet(&directory.path().join("threads.parquet"), vec![("thread", column)]);
+    let message = message(read_all(directory.path()));
+    let expected = "column `thread` of table `threads` has type UInt64 instead of UInt32";
+    assert!(message.ends_with(expected), "{message}");
+}
+
+#[test]
+fn a_null_that_must_not_be_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    write_trace(directory.path());
+    let column: ArrayRef = Arc::new(UInt32Array::from(vec![Some(1), None]));
+    write_parquet(&directory.path().join("threads.parquet"), vec![("thread", column)]);
+    let message = message(read_all(directory.path()));
+    let expected = "column `thread` of table `threads` has 1 nulls and must have none";
+    assert!(message.ends_with(expected), "{message}");
+}
+
+/// `spans.parquet` as written, with one column replaced.
+fn replace_in_spans(directory: &Path, name: &str, values: ArrayRef) {
+    let path = directory.join("spans.parquet");
+    let mut batches = ParquetRecordBatchReader::try_new(fs::File::open(&path).unwrap(), 10).unwrap();
+    let batch = batches.next().unwrap().unwrap();
+    let schema = batch.schema();
+    let columns = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
+        let column = if field.name() == name { values.clone() } else { column.clone() };
+        (field.name().as_str(), column)
+    });
+    write_parquet(&path, columns.collect());
+}
+
+#[test]
+fn malformed_json_in_a_column_is_named() {
+    for (column, text) in [
+        ("inputs", "[{\"shape\": [-1], \"dtype\": \"<f4\"}]".to_owned()),
+        ("outputs", "{}".to_owned()),
+        ("params", "[".repeat(100_000)),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        write_trace(directory.path());
+        replace_in_spans(directory.path(), column, Arc::new(StringArray::from(vec![text])));
+        let message = message(read_all(directory.path()));
+        let expected = format!("column `{column}` of table `spans` is not the JSON it should be");
+        assert!(message.contains(&expected), "{message}");
+    }
+}
+
+#[test]
+fn what_is_not_a_trace_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    assert!(matches!(Trace::open(directory.path().join("gone")), Err(Error::Io { .. })));
+    assert!(matches!(Trace::open(directory.path()), Err(Error::NotATrace(_))));
+}
+
+#[test]
+fn a_newer_schema_is_refused_before_anything_else_is_understood() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("meta.json"), r#"{"schema_version": 2, "lost": "all"}"#).unwrap();
+    let error = Trace::open(directory.path()).unwrap_err();
+    assert!(matches!(error, Error::Newer { found: 2, supported: 1, .. }), "{error}");
+}
+
+#[test]
+fn a_complete_trace_without_a_table_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    write_trace(directory.path());
+    fs::remove_file(directory.path().join("spans.parquet")).unwrap();
+    let error = Trace::open(directory.path()).unwrap().spans().unwrap_err();
+    assert!(matches!(error, Error::MissingTable { table: "spans", .. }), "{error}");
+}

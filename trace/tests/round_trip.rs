@@ -1,0 +1,238 @@
+//! What goes into a trace comes out of it, whatever it is.
+
+mod arbitrary;
+
+use std::collections::HashSet;
+
+use memtrace_trace::rows::{AllocationRow, TimelineRow};
+use memtrace_trace::{AllocationFilter, Error, Meta, SCHEMA_VERSION, Table, Trace, TraceWriter};
+use proptest::prelude::*;
+
+fn read_blocks(trace: &Trace, filter: AllocationFilter) -> Vec<AllocationRow> {
+    let mut rows = Vec::new();
+    trace.allocations(filter, |row| rows.push(row)).unwrap();
+    rows
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_table_comes_back(
+        processes in prop::collection::vec(arbitrary::process(), 0..20),
+        threads in prop::collection::vec(arbitrary::thread(), 0..20),
+        modules in prop::collection::vec(arbitrary::module(), 0..20),
+        spans in prop::collection::vec(arbitrary::span(), 0..20),
+        timeline in prop::collection::vec(arbitrary::timeline(), 0..20),
+        blocks in prop::collection::vec(arbitrary::block(), 0..200),
+        parts in 1usize..5,
+        meta in arbitrary::meta(),
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut writer = TraceWriter::create(directory.path()).unwrap();
+        for rows in blocks.chunks(blocks.len() / parts + 1) {
+            for row in rows {
+                writer.allocation(row.clone()).unwrap();
+            }
+            writer.close_part().unwrap();
+        }
+        for row in &timeline {
+            writer.timeline(row.clone()).unwrap();
+        }
+        writer.processes(&processes).unwrap();
+        writer.threads(&threads).unwrap();
+        writer.modules(&modules).unwrap();
+        writer.spans(&spans).unwrap();
+        writer.finish(&meta).unwrap();
+
+        let trace = Trace::open(directory.path()).unwrap();
+        prop_assert_eq!(trace.meta(), &Meta { complete: true, ..meta });
+        prop_assert_eq!(trace.processes().unwrap(), processes);
+        prop_assert_eq!(trace.threads().unwrap(), threads);
+        prop_assert_eq!(trace.modules().unwrap(), modules);
+        prop_assert_eq!(trace.spans().unwrap(), spans);
+        prop_assert_eq!(trace.timeline().unwrap(), timeline);
+        prop_assert_eq!(read_blocks(&trace, AllocationFilter::default()), blocks);
+    }
+
+    #[test]
+    fn a_filter_hands_over_what_it_says(
+        blocks in prop::collection::vec(arbitrary::block(), 0..200),
+        min_bytes in any::<u64>(),
+        process in prop::option::of(0u32..4),
+        spans in prop::option::of(prop::collection::hash_set(0u32..10, 0..4)),
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut writer = TraceWriter::create(directory.path()).unwrap();
+        for (index, row) in blocks.iter().enumerate() {
+            writer.allocation(row.clone()).unwrap();
+            if index % 7 == 0 {
+                writer.close_part().unwrap();
+            }
+        }
+        writer.finish(&Meta::default()).unwrap();
+
+        let filter = AllocationFilter { min_bytes, process, spans: spans.as_ref() };
+        let expected: Vec<_> = blocks
+            .into_iter()
+            .filter(|row| row.bytes >= min_bytes)
+            .filter(|row| process.is_none_or(|process| row.process == process))
+            .filter(|row| match (&spans, row.span) {
+                (None, _) => true,
+                (Some(spans), Some(span)) => spans.contains(&span),
+                (Some(_), None) => false,
+            })
+            .collect();
+        prop_assert_eq!(read_blocks(&Trace::open(directory.path()).unwrap(), filter), expected);
+    }
+}
+
+fn block(address: u64) -> AllocationRow {
+    AllocationRow {
+        process: 0,
+        thread: 0,
+        kind: memtrace_trace::rows::Kind::Malloc,
+        address,
+        bytes: address % 1000,
+        alloc_ns: address as i64,
+        free_ns: None,
+        site: None,
+        ordinal: 0,
+        span: None,
+        role: memtrace_trace::rows::Role::None,
+    }
+}
+
+/// More rows than a batch, a row group and a part hold.
+#[test]
+fn parts_rotate_and_keep_the_order() {
+    const ROWS: u64 = 4 * 1024 * 1024 + 100_000;
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = TraceWriter::create(directory.path()).unwrap();
+    for address in 0..ROWS {
+        writer.allocation(block(address)).unwrap();
+    }
+    assert!(directory.path().join("allocations/part-00000.parquet").exists());
+    assert!(!directory.path().join("allocations/part-00001.parquet").exists());
+    writer.finish(&Meta::default()).unwrap();
+    assert!(directory.path().join("allocations/part-00001.parquet").exists());
+
+    let mut next = 0;
+    let trace = Trace::open(directory.path()).unwrap();
+    trace
+        .allocations(AllocationFilter::default(), |row| {
+            assert_eq!(row.address, next);
+            next += 1;
+        })
+        .unwrap();
+    assert_eq!(next, ROWS);
+    let groups: Vec<usize> = row_groups(&directory.path().join("allocations/part-00000.parquet"));
+    assert!(groups.iter().all(|&rows| rows <= 512 * 1024), "{groups:?}");
+}
+
+fn row_groups(part: &std::path::Path) -> Vec<usize> {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    let reader = SerializedFileReader::new(std::fs::File::open(part).unwrap()).unwrap();
+    let groups = reader.metadata().row_groups();
+    groups.iter().map(|group| group.num_rows() as usize).collect()
+}
+
+/// A tracer that was killed: closed parts and the last small tables are there, the rest is not.
+#[test]
+fn a_trace_cut_short_reads_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = TraceWriter::create(directory.path()).unwrap();
+    writer.allocation(block(1)).unwrap();
+    writer
+        .timeline(TimelineRow {
+            process: 0,
+            time_ns: 1,
+            reason: "sample".into(),
+            live_bytes: 1,
+            heap_bytes: 1,
+            mapped_bytes: 0,
+            resident_bytes: None,
+        })
+        .unwrap();
+    writer.close_part().unwrap();
+    writer.allocation(block(2)).unwrap();
+    std::mem::forget(writer); // no destructor runs when a process is killed
+
+    let trace = Trace::open(directory.path()).unwrap();
+    assert!(!trace.meta().complete);
+    assert_eq!(read_blocks(&trace, AllocationFilter::default()), [block(1)]);
+    assert_eq!(trace.timeline().unwrap().len(), 1);
+    assert_eq!(trace.spans().unwrap(), []);
+}
+
+/// `meta` during the run says the trace is not complete, whatever the caller has in it.
+#[test]
+fn a_running_trace_is_not_complete() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = TraceWriter::create(directory.path()).unwrap();
+    writer.meta(&Meta { complete: true, cpus: 3, ..Meta::default() }).unwrap();
+    let trace = Trace::open(directory.path()).unwrap();
+    assert_eq!(trace.meta(), &Meta { complete: false, cpus: 3, ..Meta::default() });
+    writer.finish(&Meta::default()).unwrap();
+    assert!(Trace::open(directory.path()).unwrap().meta().complete);
+}
+
+#[test]
+fn whole_tables_are_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = TraceWriter::create(directory.path()).unwrap();
+    let row = |thread| memtrace_trace::rows::ThreadRow { thread, process: 0, tid: 1, start_ns: 2, events: 3 };
+    writer.threads(&[row(0), row(1)]).unwrap();
+    writer.threads(&[row(0), row(1), row(2)]).unwrap();
+    let trace = Trace::open(directory.path()).map(|trace| trace.threads().unwrap()).unwrap();
+    assert_eq!(trace, [row(0), row(1), row(2)]);
+}
+
+#[test]
+fn an_empty_trace_has_every_table() {
+    let directory = tempfile::tempdir().unwrap();
+    TraceWriter::create(directory.path()).unwrap().finish(&Meta::default()).unwrap();
+    for table in Table::ALL {
+        let name = table.name();
+        let file = if table.in_parts() { format!("{name}/part-00000") } else { name.to_owned() };
+        assert!(directory.path().join(file + ".parquet").exists(), "{name}");
+    }
+    let trace = Trace::open(directory.path()).unwrap();
+    assert_eq!(trace.meta().schema_version, SCHEMA_VERSION);
+    assert_eq!(read_blocks(&trace, AllocationFilter::default()), []);
+}
+
+/// Pruning by statistics changes nothing but the work: an empty set of spans matches nothing.
+#[test]
+fn no_spans_asked_for_means_no_blocks() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = TraceWriter::create(directory.path()).unwrap();
+    writer.allocation(block(1)).unwrap();
+    writer.finish(&Meta::default()).unwrap();
+    let none = HashSet::new();
+    let filter = AllocationFilter { spans: Some(&none), ..AllocationFilter::default() };
+    assert_eq!(read_blocks(&Trace::open(directory.path()).unwrap(), filter), []);
+}
+
+#[test]
+fn files_are_private_and_an_old_trace_is_not_overwritten() {
+    use std::os::unix::fs::PermissionsExt;
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("run/1");
+    TraceWriter::create(&directory).unwrap().finish(&Meta::default()).unwrap();
+    let mode = |path: &str| directory.join(path).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(""), 0o700);
+    assert_eq!(mode("allocations"), 0o700);
+    assert_eq!(mode("meta.json"), 0o600);
+    assert_eq!(mode("allocations/part-00000.parquet"), 0o600);
+    assert!(matches!(TraceWriter::create(&directory), Err(Error::Occupied(_))));
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_an_error() {
+    let parent = tempfile::tempdir().unwrap();
+    let file = parent.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let Err(error) = TraceWriter::create(file.join("trace")) else { panic!("made a trace in a file") };
+    assert!(error.to_string().starts_with("cannot create "), "{error}");
+}

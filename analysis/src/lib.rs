@@ -6,9 +6,18 @@
 //! shapes worth running.
 
 pub mod error;
+pub mod file;
+pub mod fit;
 pub mod law;
 pub mod model;
 pub mod plan;
+pub mod predict;
+pub mod profile;
+pub mod sweep;
+pub mod variables;
+pub mod verify;
 
 pub use error::Error;
+pub use fit::fit;
 pub use model::{Law, Model, TaskBytes};
+pub use predict::{Prediction, predict};

@@ -1,9 +1,12 @@
 //! Laws: what a fitted function *shape → bytes* consists of, how it is found and how it is evaluated.
 
+pub mod align;
+pub mod bounded;
+pub mod fold;
 pub mod form;
 pub mod live;
 pub mod regression;
-
+pub mod search;
 pub mod size;
 
 pub use form::{Factor, Form, Rule};

@@ -1,0 +1,162 @@
+//! Model files: JSON, read with suspicion, written whole or not at all.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use crate::error::Error;
+use crate::law::{Form, Regression, Rule, Size};
+use crate::model::{ArrayLaw, Body, Law, Model, SCHEMA_VERSION};
+
+/// Larger files are refused: a law is kilobytes.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+/// Most variables (array axes) a law may have.
+const MAX_VARIABLES: usize = 64;
+/// Largest offset a form may have either way.
+const MAX_OFFSET: u64 = 1 << 32;
+/// Largest power of a monomial or factor.
+const MAX_POWER: u8 = 4;
+
+impl Model {
+    /// Reads a model file.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Newer`] for a later schema version, [`Error::Malformed`] for
+    /// anything that is not a model or whose laws name what they do not have.
+    pub fn load(path: impl AsRef<Path>) -> Result<Model, Error> {
+        let path = path.as_ref();
+        let io = |source| Error::Io { action: "read", path: path.to_owned(), source };
+        let mut text = String::new();
+        let file = fs::File::open(path).map_err(io)?;
+        // One byte beyond the limit tells a file that is too large from one that just fits.
+        file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(io)?;
+        if text.len() as u64 > MAX_FILE_BYTES {
+            return Err(malformed(path, format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20)));
+        }
+        Model::parse(&text).map_err(|error| match error {
+            Error::Malformed { reason, .. } => malformed(path, reason),
+            other => other,
+        })
+    }
+
+    /// Reads a model from JSON text; the path in its errors is empty.
+    ///
+    /// # Errors
+    /// As [`Model::load`].
+    pub fn parse(text: &str) -> Result<Model, Error> {
+        let malformed = |reason| malformed(Path::new(""), reason);
+        let value: serde_json::Value =
+            serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
+        let version = value.get("schema_version").and_then(serde_json::Value::as_u64);
+        let found = version.ok_or_else(|| malformed("it has no schema_version".to_owned()))?;
+        if found > u64::from(SCHEMA_VERSION) {
+            return Err(Error::Newer { found, supported: SCHEMA_VERSION });
+        }
+        let model: Model = serde_json::from_value(value).map_err(|error| malformed(error.to_string()))?;
+        for law in &model.laws {
+            check(law).map_err(|reason| malformed(format!("the law for {}: {reason}", law.key.operator)))?;
+        }
+        Ok(model)
+    }
+
+    /// Writes a model file; one that is there is replaced only once the new one is complete.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        let path = path.as_ref();
+        let io = |source| Error::Io { action: "write", path: path.to_owned(), source };
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(format!(".{}.tmp", std::process::id()));
+        let text = serde_json::to_string_pretty(self).map_err(|error| io(error.into()))?;
+        // A file of that name is not followed if it is a link: create_new refuses it.
+        let written =
+            fs::File::options().write(true).create_new(true).open(&temporary).and_then(|mut file| {
+                file.write_all(text.as_bytes())?;
+                file.write_all(b"\n")?;
+                file.sync_all()
+            });
+        let renamed = written.and_then(|()| fs::rename(&temporary, path));
+        renamed.map_err(|source| {
+            // Nothing more can be done about the temporary file than to try.
+            let _ = fs::remove_file(&temporary);
+            io(source)
+        })
+    }
+}
+
+fn malformed(path: &Path, reason: String) -> Error {
+    Error::Malformed { path: path.to_owned(), reason }
+}
+
+/// What evaluating a law relies on: every index names something, every number is in range.
+fn check(law: &Law) -> Result<(), String> {
+    let dims = law.variables.len();
+    ensure(dims > 0 && dims <= MAX_VARIABLES, "a law has 1 to 64 variables")?;
+    for array in law.inputs.iter().chain(&law.outputs) {
+        check_array(array, dims)?;
+    }
+    check_size(&law.residual, dims)?;
+    match &law.body {
+        Body::Regression(regression) => check_regression(regression, dims)?,
+        Body::Symbolic(sequence) => {
+            sequence.sizes.iter().try_for_each(|size| check_size(size, dims))?;
+            let known = |&step: &i64| sequence.step(step).is_some();
+            ensure(sequence.steps.iter().all(known), "a step names a size that is not there")?;
+            let mut live = vec![0i64; sequence.sizes.len()];
+            for (index, allocates) in sequence.steps.iter().filter_map(|&step| sequence.step(step)) {
+                live[index] += if allocates { 1 } else { -1 };
+                ensure(live[index] >= 0, "a step releases a block that is not live")?;
+            }
+        }
+    }
+    let times = [law.seconds.overhead, law.seconds.per_element, law.same_shape_spread];
+    ensure(times.iter().all(|number| is_plain(*number)), "a number is negative or not finite")?;
+    let points = law.trained_on.iter().all(|run| run.shape.len() == dims);
+    ensure(points, "a training run has another number of dimensions")
+}
+
+fn check_array(array: &ArrayLaw, dims: usize) -> Result<(), String> {
+    ensure(array.shape.len() <= MAX_VARIABLES, "an array has more than 64 axes")?;
+    array.shape.iter().try_for_each(|size| check_size(size, dims))
+}
+
+fn check_size(size: &Size, dims: usize) -> Result<(), String> {
+    match size {
+        Size::Exact { form, others } => {
+            check_form(form, dims)?;
+            others.iter().try_for_each(|form| check_form(form, dims))
+        }
+        Size::Lines { line, .. } => check_form(line, dims),
+        Size::Bounded { .. } => Ok(()),
+        Size::Fitted(regression) => check_regression(regression, dims),
+    }
+}
+
+fn check_form(form: &Form, dims: usize) -> Result<(), String> {
+    for factor in &form.factors {
+        ensure(factor.variable < dims, "a form names a variable that is not there")?;
+        ensure((1..=MAX_POWER).contains(&factor.power), "a form has a power outside 1 to 4")?;
+        ensure(factor.offset.unsigned_abs() <= MAX_OFFSET, "a form has an absurd offset")?;
+        ensure(factor.rule != Rule::Hops(0), "a form has hops of no length")?;
+    }
+    ensure(form.factors.len() <= MAX_VARIABLES, "a form has more than 64 factors")
+}
+
+fn check_regression(regression: &Regression, dims: usize) -> Result<(), String> {
+    let term = |term: &crate::law::regression::Monomial| {
+        is_plain(term.coefficient)
+            && term.powers.len() == dims
+            && term.powers.iter().all(|&power| power <= MAX_POWER)
+    };
+    ensure(regression.terms.iter().all(term), "a regression has a term that is negative or does not fit")?;
+    ensure(is_plain(regression.error), "a regression has an error that is negative or not finite")
+}
+
+fn is_plain(number: f64) -> bool {
+    number.is_finite() && number >= 0.0
+}
+
+fn ensure(holds: bool, otherwise: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise.to_owned()) }
+}

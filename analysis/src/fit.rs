@@ -1,0 +1,342 @@
+//! Fits a model to traces: groups runs by what changes a law, fits each group, proves what it can.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use memtrace_trace::Trace;
+use memtrace_trace::rows::ArrayInfo;
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::law::align::{self, Alignment};
+use crate::law::bounded;
+use crate::law::search::Search;
+use crate::law::{Sequence, Size, regression, volume};
+use crate::model::{Body, Key, Law, Model, Once, Proof, SCHEMA_VERSION, Seconds, TrainingRun};
+use crate::profile::{self, Event, Profile, Run};
+use crate::variables::{self, Variables};
+use crate::verify;
+
+/// A residual below this part of every run's peak is a constant, whatever it does.
+const NEGLIGIBLE_RESIDUAL: f64 = 0.001;
+
+/// Fits one law per operator and key that the traces ran at three shapes or more.
+///
+/// # Errors
+/// A trace cannot be read, or no operator was run at enough shapes.
+pub fn fit(traces: &[Trace]) -> Result<Model, Error> {
+    let profiles = traces.iter().map(profile::read).collect::<Result<Vec<_>, _>>()?;
+    fit_profiles(&profiles)
+}
+
+/// The same from profiles that were read before.
+///
+/// # Errors
+/// No operator was run at enough shapes.
+pub fn fit_profiles(profiles: &[Profile]) -> Result<Model, Error> {
+    let mut notes: Vec<String> = profiles.iter().flat_map(|profile| profile.notes.clone()).collect();
+    let runs = profiles.iter().flat_map(|profile| &profile.runs);
+    let mut laws = Vec::new();
+    for group in groups(runs) {
+        match law(&group) {
+            Ok(mut law) => {
+                law.once = once(profiles, &law.key.operator);
+                law.baseline = baseline(profiles, &law.key.operator);
+                laws.push(law);
+            }
+            Err(reason) => notes.push(reason),
+        }
+    }
+    if laws.is_empty() {
+        let why = if notes.is_empty() { "they hold no finished span".to_owned() } else { notes.join("; ") };
+        return Err(Error::NoRuns(format!("no law can be fitted to these traces: {why}")));
+    }
+    Ok(Model { schema_version: SCHEMA_VERSION, laws, notes })
+}
+
+/// Runs that share a law.
+struct Group<'a> {
+    key: Key,
+    runs: Vec<&'a Run>,
+    notes: Vec<String>,
+}
+
+/// Groups runs by key. A parameter that takes a new value at every shape (a length that is passed
+/// beside the array) cannot be part of a key: it is dropped, and a note says so.
+fn groups<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<Group<'a>> {
+    let mut families: BTreeMap<String, Vec<&Run>> = BTreeMap::new();
+    for run in runs {
+        let ranks: Vec<usize> = run.span.inputs.iter().map(|input| input.shape.len()).collect();
+        let family = Key { params: BTreeMap::new(), ..key(run) };
+        families.entry(format!("{family} {ranks:?}")).or_default().push(run);
+    }
+    families.into_values().flat_map(split_by_params).collect()
+}
+
+fn split_by_params(runs: Vec<&Run>) -> Vec<Group<'_>> {
+    let by_key = |ignored: &[String]| {
+        let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+        for &run in &runs {
+            let mut key = key(run);
+            key.params.retain(|name, _| !ignored.contains(name));
+            let group = groups.entry(key.to_string()).or_insert(Group { key, runs: vec![], notes: vec![] });
+            group.runs.push(run);
+        }
+        groups.into_values().collect::<Vec<_>>()
+    };
+    let enough = |group: &Group| shapes(&group.runs) >= verify::MIN_SHAPES;
+    let groups = by_key(&[]);
+    if groups.iter().any(enough) || shapes(&runs) < verify::MIN_SHAPES {
+        return groups;
+    }
+    let names: BTreeSet<String> = runs.iter().flat_map(|run| key(run).params.into_keys()).collect();
+    let varies =
+        |name: &String| runs.iter().any(|run| key(run).params.get(name) != key(runs[0]).params.get(name));
+    let ignored: Vec<String> = names.into_iter().filter(varies).collect();
+    let note = format!("{} changed with the shape and is not part of the law's key", ignored.join(", "));
+    let mut merged = by_key(&ignored);
+    merged.iter_mut().for_each(|group| group.notes.push(note.clone()));
+    merged
+}
+
+fn key(run: &Run) -> Key {
+    let joined = |of: fn(&ArrayInfo) -> &str| run.span.inputs.iter().map(of).collect::<Vec<_>>().join(",");
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let mut params: BTreeMap<String, Value> = run.span.params.clone().into_iter().collect();
+    let versions = match params.remove("versions") {
+        Some(Value::Object(versions)) => {
+            versions.iter().map(|(name, value)| (name.clone(), text(value))).collect()
+        }
+        _ => BTreeMap::new(),
+    };
+    let operator = run.span.operator.clone();
+    Key {
+        operator,
+        params,
+        dtype: joined(|array| &array.dtype),
+        layout: joined(|array| &array.layout),
+        versions,
+    }
+}
+
+fn shapes(runs: &[&Run]) -> usize {
+    let shapes = |run: &&Run| run.span.inputs.iter().map(|input| input.shape.clone()).collect::<Vec<_>>();
+    runs.iter().map(shapes).collect::<BTreeSet<_>>().len()
+}
+
+/// The law of a group, or a sentence on why there is none.
+fn law(group: &Group) -> Result<Law, String> {
+    let operator = &group.key.operator;
+    let mut notes = group.notes.clone();
+    let mut runs: Vec<&Run> = group.runs.iter().copied().filter(|run| run.span.call > 0).collect();
+    if shapes(&runs) < shapes(&group.runs).min(verify::MIN_SHAPES) {
+        runs = group.runs.clone();
+        notes.push(
+            "fitted on first calls too: run the operator twice in a process to see its steady state".into(),
+        );
+    }
+    let found = shapes(&runs);
+    if found < verify::MIN_SHAPES {
+        let least = verify::MIN_SHAPES;
+        return Err(format!("{operator} was run at {found} shapes: a law needs {least}, none of them cubes"));
+    }
+    let variables =
+        variables::of(&runs).ok_or_else(|| format!("{operator} has no array input with dimensions"))?;
+    let (fitted, held_out) = verify::split(&variables.points);
+    let draft = Draft { key: &group.key, runs: &runs, variables: &variables };
+    let (mut law, folded) = draft.fit(&fitted);
+    if let Some(&last) = held_out.last() {
+        let point = &variables.points[last];
+        verify::settle(&mut law, runs[last], point, folded);
+        match verify::prove(&law, runs[last], point) {
+            Some(proof) => law.proof = proof,
+            None => {
+                let shape = crate::model::joined(point);
+                let everything: Vec<usize> = fitted.iter().chain(&held_out).copied().collect();
+                (law, _) = draft.fit(&everything);
+                notes
+                    .push(format!("the run at {shape} contradicted the law, which was fitted again with it"));
+            }
+        }
+    }
+    law.notes.extend(notes);
+    Ok(law)
+}
+
+/// What a law is fitted from.
+struct Draft<'a> {
+    key: &'a Key,
+    runs: &'a [&'a Run],
+    variables: &'a Variables,
+}
+
+impl Draft<'_> {
+    /// Fits on some of the runs; also says whether loops were folded.
+    fn fit(&self, chosen: &[usize]) -> (Law, bool) {
+        let runs: Vec<&Run> = chosen.iter().map(|&run| self.runs[run]).collect();
+        let points: Vec<Vec<u64>> = chosen.iter().map(|&run| self.variables.points[run].clone()).collect();
+        let programs: Vec<_> = runs.iter().map(|run| &run.program).collect();
+        let mut notes = Vec::new();
+        let alignment = align::align(&programs, &points);
+        let folded = alignment.as_ref().is_some_and(|alignment| alignment.folded);
+        let (body, residual, proof) = match &alignment {
+            Some(alignment) => {
+                notes.extend(remarks(alignment, runs.len()));
+                (
+                    Body::Symbolic(sequence(alignment, &points)),
+                    residual(alignment, &runs, &points),
+                    Proof::Unverified,
+                )
+            }
+            None => {
+                notes.push(
+                    "the runs do not align: their allocation sequences depend on the shape or the data"
+                        .into(),
+                );
+                let peaks: Vec<f64> = runs.iter().map(|run| run.span.working_peak_bytes as f64).collect();
+                let regression = regression::fit(&points, &peaks);
+                let proof = Proof::Calibrated { runs: regression.runs };
+                (Body::Regression(regression), Size::Bounded { bytes: 0 }, proof)
+            }
+        };
+        let spread = same_shape_spread(&runs, &points);
+        if spread > NEGLIGIBLE_RESIDUAL {
+            notes.push(format!("runs of one shape differ by {:.1} %", spread * 100.0));
+        }
+        let outputs = variables::arrays(&runs, &points, |run| &run.span.outputs);
+        if outputs.is_none() {
+            notes.push(
+                "the number or ranks of the outputs differ from run to run: they are not predicted".into(),
+            );
+        }
+        let law = Law {
+            key: self.key.clone(),
+            variables: narrowed(self.variables, &points),
+            inputs: self.variables.inputs.clone(),
+            outputs: outputs.unwrap_or_default(),
+            body,
+            residual,
+            proof,
+            trained_on: training_runs(&runs, &points),
+            same_shape_spread: spread,
+            once: Once::default(),
+            baseline: None,
+            seconds: seconds(self.runs, &self.variables.points),
+            notes,
+        };
+        (law, folded)
+    }
+}
+
+/// The variables with the ranges of the runs that were fitted on.
+fn narrowed(variables: &Variables, points: &[Vec<u64>]) -> Vec<crate::model::Variable> {
+    let mut narrowed = variables.variables.clone();
+    for (index, variable) in narrowed.iter_mut().enumerate() {
+        let lengths = || points.iter().map(|point| point[index]);
+        variable.min = lengths().min().unwrap_or(variable.min);
+        variable.max = lengths().max().unwrap_or(variable.max);
+    }
+    narrowed
+}
+
+fn remarks(alignment: &Alignment, runs: usize) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if alignment.folded {
+        remarks
+            .push("a loop whose count depends on the shape is counted as its largest repetition".to_owned());
+    }
+    let odd = runs - alignment.runs.len();
+    if odd > 0 {
+        remarks.push(format!("{odd} of {runs} runs took another course than the rest and were left out"));
+    }
+    remarks
+}
+
+/// The symbolic sequence of aligned runs: one size per distinct row of bytes.
+fn sequence(alignment: &Alignment, points: &[Vec<u64>]) -> Sequence {
+    let points: Vec<Vec<u64>> = alignment.runs.iter().map(|&run| points[run].clone()).collect();
+    let search = Search::new(&points);
+    let mut known: HashMap<&[u64], i64> = HashMap::new();
+    let mut sizes = Vec::new();
+    let mut of_block = Vec::with_capacity(alignment.bytes.len());
+    for bytes in &alignment.bytes {
+        let number = *known.entry(bytes).or_insert_with(|| {
+            sizes.push(bounded::size(&search, &points, bytes));
+            sizes.len() as i64
+        });
+        of_block.push(number);
+    }
+    let step = |event: &Event| match *event {
+        Event::Alloc(block) => of_block[block],
+        Event::Free(block) => -of_block[block],
+    };
+    let steps = alignment.course.events.iter().map(step).collect();
+    Sequence { threshold_bytes: alignment.threshold, sizes, steps }
+}
+
+/// What the recorded peaks hold beyond the sequence's own: the blocks below its threshold.
+fn residual(alignment: &Alignment, runs: &[&Run], points: &[Vec<u64>]) -> Size {
+    let beyond = |&run: &usize| {
+        let sized = align::at(&runs[run].program, alignment.threshold, alignment.folded);
+        (runs[run].span.working_peak_bytes.saturating_sub(sized.peak()), runs[run].span.working_peak_bytes)
+    };
+    let (beyond, peaks): (Vec<u64>, Vec<u64>) = alignment.runs.iter().map(beyond).unzip();
+    let largest = beyond.iter().copied().max().unwrap_or(0);
+    let negligible = |(&beyond, &peak): (&u64, &u64)| beyond as f64 <= NEGLIGIBLE_RESIDUAL * peak as f64;
+    if beyond.iter().zip(&peaks).all(negligible) || bounded::bounded(&beyond).is_some() {
+        return Size::Bounded { bytes: largest };
+    }
+    let points: Vec<Vec<u64>> = alignment.runs.iter().map(|&run| points[run].clone()).collect();
+    let beyond: Vec<f64> = beyond.iter().map(|&bytes| bytes as f64).collect();
+    Size::Fitted(regression::fit(&points, &beyond))
+}
+
+fn same_shape_spread(runs: &[&Run], points: &[Vec<u64>]) -> f64 {
+    let mut peaks: HashMap<&Vec<u64>, (u64, u64)> = HashMap::new();
+    for (run, point) in runs.iter().zip(points) {
+        let peak = run.span.working_peak_bytes;
+        let (min, max) = peaks.entry(point).or_insert((peak, peak));
+        (*min, *max) = ((*min).min(peak), (*max).max(peak));
+    }
+    peaks.into_values().map(|(min, max)| (max - min) as f64 / (min.max(1)) as f64).fold(0.0, f64::max)
+}
+
+fn training_runs(runs: &[&Run], points: &[Vec<u64>]) -> Vec<TrainingRun> {
+    let evidence = |(run, point): (&&Run, &Vec<u64>)| TrainingRun {
+        shape: point.clone(),
+        working_peak_bytes: run.span.working_peak_bytes,
+        seconds: run.seconds(),
+    };
+    runs.iter().zip(points).map(evidence).collect()
+}
+
+fn seconds(runs: &[&Run], points: &[Vec<u64>]) -> Seconds {
+    let volumes: Vec<u64> =
+        points.iter().map(|point| u64::try_from(volume(point)).unwrap_or(u64::MAX)).collect();
+    let times: Vec<f64> = runs.iter().map(|run| run.seconds()).collect();
+    let (overhead, per_element) = regression::affine(&volumes, &times);
+    Seconds { overhead, per_element }
+}
+
+/// Once bytes of an operator: the largest over the processes that ran it.
+fn once(profiles: &[Profile], operator: &str) -> Once {
+    let mut largest = Once::default();
+    for profile in profiles {
+        let mut processes: BTreeMap<u32, Vec<&Run>> = BTreeMap::new();
+        for run in profile.runs.iter().filter(|run| run.span.operator == operator) {
+            processes.entry(run.span.process).or_default().push(run);
+        }
+        let of_process = processes.into_values().map(|runs| profile::once(&runs));
+        largest = of_process.fold(largest, |a, b| if b.bytes > a.bytes { b } else { a });
+    }
+    largest
+}
+
+/// What the processes held before: the largest over those that ran the operator.
+fn baseline(profiles: &[Profile], operator: &str) -> Option<crate::model::Baseline> {
+    let of_profile = |profile: &'_ Profile| {
+        let runs = profile.runs.iter().filter(|run| run.span.operator == operator);
+        runs.filter_map(|run| profile.baselines.get(&run.span.process).cloned())
+            .max_by_key(|b| b.resident_bytes)
+    };
+    profiles.iter().filter_map(of_profile).max_by_key(|baseline| baseline.resident_bytes)
+}

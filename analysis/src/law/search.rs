@@ -1,0 +1,219 @@
+//! Finds the size forms that give every training run's value exactly, simplest first.
+
+use super::{Factor, Form, Rule};
+
+/// Largest offset tried either way: halos and filter paddings.
+const MAX_OFFSET: i64 = 64;
+/// Hop lengths tried for ⌈n/h⌉. Two is [`Rule::HalfPlusOne`] of n−1.
+const HOPS: [u32; 20] = [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 32, 64, 128, 256, 512, 1024];
+/// Constants tried beside a product: alignment pads and small headers.
+const CONSTANTS: [u64; 16] = [1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 128, 192, 256];
+/// How many forms are remembered beside the simplest.
+const MAX_OTHERS: usize = 16;
+/// A form is believed if chance would have produced it at most once in this many tries.
+const CHANCE: f64 = 1000.0;
+
+/// A rule and offset of one variable with its value in every run.
+struct Candidate {
+    factor: Factor,
+    values: Vec<u64>,
+}
+
+/// All that can be said about the variables of a set of runs; built once, asked per block.
+pub struct Search {
+    /// Per variable; empty for one that never varied.
+    candidates: Vec<Vec<Candidate>>,
+    runs: usize,
+    distinct: usize,
+}
+
+impl Search {
+    /// Prepares the search over runs at these points (one value per variable, all of one length).
+    pub fn new(points: &[Vec<u64>]) -> Search {
+        let dims = points.first().map_or(0, Vec::len);
+        let column = |variable: usize| points.iter().map(|point| point[variable]).collect::<Vec<u64>>();
+        let candidates = (0..dims).map(|variable| candidates(variable, &column(variable))).collect();
+        let distinct = points.iter().collect::<std::collections::BTreeSet<_>>().len();
+        Search { candidates, runs: points.len(), distinct }
+    }
+
+    /// Forms that give `values` (one per run) exactly: the simplest first, then those that the
+    /// runs do not tell apart from it.
+    ///
+    /// Order: no constant before a constant; then the fewest choices that had to be made
+    /// (offsets, rules, squares), then the smallest offsets, then the smallest coefficient.
+    /// A form is not believed where chance could have found it: the number of forms as complex
+    /// as it must be far below the number of values the runs could have shown.
+    pub fn forms(&self, values: &[u64]) -> Vec<Form> {
+        let Some((&first, rest)) = values.split_first() else { return Vec::new() };
+        if rest.iter().all(|&value| value == first) {
+            return vec![Form::constant(first)];
+        }
+        let found = self.products(values, 0);
+        if !found.is_empty() {
+            return found;
+        }
+        let with_constant = CONSTANTS.iter().filter_map(|&constant| {
+            let less: Option<Vec<u64>> = values.iter().map(|value| value.checked_sub(constant)).collect();
+            Some(self.products(&less?, constant)).filter(|found| !found.is_empty())
+        });
+        with_constant.min_by_key(|found| simplicity(&found[0])).unwrap_or_default()
+    }
+
+    fn products(&self, values: &[u64], constant: u64) -> Vec<Form> {
+        if values.contains(&0) || values.len() != self.runs {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        self.extend(0, values.to_vec(), &mut Vec::new(), &mut found);
+        let mut forms: Vec<Form> = found
+            .into_iter()
+            .map(|(coefficient, factors)| Form { coefficient, factors, constant })
+            .filter(|form| self.is_believable(form, values))
+            .collect();
+        forms.sort_by_key(simplicity);
+        forms.truncate(1 + MAX_OTHERS);
+        forms
+    }
+
+    /// Divides by one factor (or none) of each variable in turn; what is left must be constant.
+    fn extend(
+        &self,
+        variable: usize,
+        rest: Vec<u64>,
+        factors: &mut Vec<Factor>,
+        found: &mut Vec<(u64, Vec<Factor>)>,
+    ) {
+        let Some(candidates) = self.candidates.get(variable) else {
+            if rest.iter().all(|value| *value == rest[0]) {
+                found.push((rest[0], factors.clone()));
+            }
+            return;
+        };
+        for candidate in candidates {
+            let mut quotient = rest.clone();
+            for power in 1..=2 {
+                let Some(divided) = divided(&quotient, &candidate.values) else { break };
+                quotient = divided;
+                factors.push(Factor { power, ..candidate.factor });
+                self.extend(variable + 1, quotient.clone(), factors, found);
+                factors.pop();
+            }
+        }
+        self.extend(variable + 1, rest, factors, found);
+    }
+
+    fn is_believable(&self, form: &Form, values: &[u64]) -> bool {
+        let spread = values.iter().max().zip(values.iter().min()).map_or(0, |(max, min)| max - min);
+        let evidence = (spread as f64).ln() * (self.distinct as f64 - 1.0);
+        form_choices(form).ln() + CHANCE.ln() <= evidence
+    }
+}
+
+fn divided(values: &[u64], by: &[u64]) -> Option<Vec<u64>> {
+    values.iter().zip(by).map(|(&value, &by)| value.is_multiple_of(by).then(|| value / by)).collect()
+}
+
+/// Number of forms no more complex than this one. Halves come before good FFT lengths: they often
+/// coincide, and where they do both are remembered.
+fn form_choices(form: &Form) -> f64 {
+    let factors: f64 = form.factors.iter().map(factor_choices).product();
+    factors * if form.constant > 0 { CONSTANTS.len() as f64 } else { 1.0 }
+}
+
+fn factor_choices(factor: &Factor) -> f64 {
+    let offsets = 1.0 + 2.0 * factor.offset.unsigned_abs() as f64;
+    let rules = match factor.rule {
+        Rule::Length => 1.0,
+        Rule::Hops(_) => HOPS.len() as f64 * 5.0,
+        Rule::HalfPlusOne => 4.0,
+        Rule::FastReal | Rule::FastComplex | Rule::PowerOfTwo => 6.0,
+    };
+    3.0 * offsets * rules * f64::from(factor.power)
+}
+
+/// Smaller is simpler: see [`Search::forms`].
+fn simplicity(form: &Form) -> (bool, u64, u64, u64) {
+    let offsets = form.factors.iter().map(|factor| factor.offset.unsigned_abs()).sum();
+    (form.constant > 0, form_choices(form).round() as u64, offsets, form.coefficient)
+}
+
+/// Every rule and offset of a variable, as long as it varies and stays at half the length or more.
+fn candidates(variable: usize, lengths: &[u64]) -> Vec<Candidate> {
+    let varies = lengths.iter().any(|length| *length != lengths[0]);
+    let shortest = lengths.iter().copied().min().filter(|_| varies).unwrap_or(0);
+    let lowest = -MAX_OFFSET.min(i64::try_from(shortest / 2).unwrap_or(MAX_OFFSET));
+    let padded = |rule: Rule, reach: i64| {
+        let offsets = lowest.max(-reach)..=reach;
+        offsets.filter_map(move |offset| candidate(Factor { variable, rule, offset, power: 1 }, lengths))
+    };
+    if shortest == 0 {
+        return Vec::new();
+    }
+    let far = [Rule::Length, Rule::FastReal, Rule::FastComplex];
+    let near = HOPS.iter().map(|&hop| Rule::Hops(hop)).chain([Rule::HalfPlusOne, Rule::PowerOfTwo]);
+    let far = far.into_iter().flat_map(|rule| padded(rule, MAX_OFFSET));
+    far.chain(near.flat_map(|rule| padded(rule, 1))).collect()
+}
+
+fn candidate(factor: Factor, lengths: &[u64]) -> Option<Candidate> {
+    let value = |&length: &u64| {
+        let padded = length.checked_add_signed(factor.offset).filter(|&padded| padded > 0)?;
+        factor.rule.of(padded)
+    };
+    let values: Vec<u64> = lengths.iter().map(value).collect::<Option<_>>()?;
+    values.iter().any(|value| *value != values[0]).then_some(Candidate { factor, values })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points() -> Vec<Vec<u64>> {
+        vec![vec![41, 43, 47], vec![53, 44, 49], vec![48, 55, 59], vec![57, 59, 52]]
+    }
+
+    fn simplest(value: impl Fn(&[u64]) -> u64) -> String {
+        let values: Vec<u64> = points().iter().map(|point| value(point)).collect();
+        Search::new(&points()).forms(&values).first().map_or("none".to_owned(), Form::to_string)
+    }
+
+    #[test]
+    fn recovers_the_forms_of_tensor_code() {
+        assert_eq!(simplest(|p| 4 * p[0] * p[1] * p[2]), "4·n0·n1·n2");
+        assert_eq!(simplest(|p| 24 * (p[0] - 2) * (p[1] - 2) * (p[2] - 2)), "24·(n0−2)·(n1−2)·(n2−2)");
+        assert_eq!(simplest(|p| 8 * p[0] * p[1] * (p[2] / 2 + 1)), "8·n0·n1·(⌊n2/2⌋+1)");
+        assert_eq!(simplest(|p| 8 * p[0] * p[0]), "8·n0^2");
+        assert_eq!(simplest(|p| 16 * (p[2] + 54)), "16·(n2+54)");
+        assert_eq!(simplest(|p| 16 * p[2] + 64), "16·(n2+4)");
+        assert_eq!(simplest(|p| 4 * p[0] * p[1] * p[2] + 64), "4·n0·n1·n2 + 64");
+        assert_eq!(simplest(|_| 33_554_432), "33554432");
+        let fast = |n: u64| Rule::FastReal.of(n).unwrap();
+        let padded = |p: &[u64]| 8 * fast(p[0] + 6) * fast(p[1] + 6) * (fast(p[2] + 6) / 2 + 1);
+        // A rule of a rule is not a form (yet); the parts are.
+        assert_eq!(simplest(padded), "none");
+        // Good lengths are far apart: at these shapes several paddings lead to the same ones.
+        let values: Vec<u64> = points().iter().map(|p| 16 * fast(p[0] + 6) * fast(p[1] + 6)).collect();
+        let forms: Vec<String> = Search::new(&points()).forms(&values).iter().map(Form::to_string).collect();
+        assert!(forms.contains(&"16·fast5[(n0+6)]·fast5[(n1+6)]".to_owned()), "{forms:?}");
+    }
+
+    #[test]
+    fn chance_hits_are_not_believed() {
+        let noise = [[5003, 5417, 5998, 5701], [4999, 5000, 5002, 5001], [70_003, 71_417, 69_998, 74_701]];
+        for values in noise {
+            let forms = Search::new(&points()).forms(&values);
+            assert!(forms.is_empty(), "{values:?} read as {}", forms[0]);
+        }
+    }
+
+    #[test]
+    fn remembers_what_the_shapes_do_not_tell_apart() {
+        // Cubes: n0, n1 and n2 are the same number.
+        let cubes: Vec<Vec<u64>> = [30, 40, 50].iter().map(|&n| vec![n; 3]).collect();
+        let values: Vec<u64> = cubes.iter().map(|p| 4 * p[0] * p[1] * p[2]).collect();
+        assert!(Search::new(&cubes).forms(&values).len() > 1);
+        let values: Vec<u64> = points().iter().map(|p| 4 * p[0] * p[1] * p[2]).collect();
+        assert_eq!(Search::new(&points()).forms(&values).len(), 1);
+    }
+}

@@ -1,0 +1,202 @@
+//! Predictions: a law asked for one shape, with what the answer rests on.
+
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::law::{Point, volume};
+use crate::model::{ArrayLaw, Baseline, Body, Key, Law, Once, Proof, TrainingRun, joined};
+
+/// What `predict --json` prints (DESIGN §7). Sizes are bytes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Prediction {
+    /// The operator.
+    pub operator: String,
+    /// The shape asked for, one length per variable.
+    pub shape: Vec<u64>,
+    /// Working peak: the largest sum of what the operator allocates and has not released; its
+    /// inputs are not in it.
+    pub peak_bytes: u64,
+    /// The same at its upper bound.
+    pub upper_bytes: u64,
+    /// What the bound rests on at this shape: `exact`, `worst case`, `calibrated N` or `unverified`.
+    pub confidence: String,
+    /// Array inputs.
+    pub input_bytes: u64,
+    /// `peak_bytes + input_bytes`.
+    pub total_bytes: u64,
+    /// Shape of the first output; empty if nothing (or a scalar) comes out.
+    pub output_shape: Vec<u64>,
+    /// All outputs.
+    pub output_bytes: u64,
+    /// True if a length is outside the range of the training runs.
+    pub extrapolated: bool,
+    /// Seconds of one call on the machine that was recorded.
+    pub seconds: f64,
+    /// Held once per process, beside the peak.
+    pub once_bytes: u64,
+    /// What the recorded processes held before the operator ran.
+    pub baseline: Option<Baseline>,
+    /// Where it comes from.
+    pub model: Explanation,
+}
+
+/// The part of a prediction that explains it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// `symbolic` or `regression`.
+    pub kind: &'static str,
+    /// The law's proof, whatever the shape.
+    pub proof: String,
+    /// The evidence behind it.
+    pub evidence: Proof,
+    /// The law's key.
+    pub key: Key,
+    /// What is live at the peak, in words, largest first.
+    pub terms: Vec<Term>,
+    /// Which step of the sequence sets the peak (from 0), and of how many; null for a regression.
+    pub step: Option<usize>,
+    /// Number of steps.
+    pub steps: Option<usize>,
+    /// Blocks below the sequence's threshold, included in the peak.
+    pub residual_bytes: u64,
+    /// Sizes the training shapes leave more than one form for.
+    pub undetermined: usize,
+    /// The once blocks.
+    pub once: Once,
+    /// The runs it was fitted on.
+    pub trained_on: Vec<TrainingRun>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+/// One summand of a peak.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Term {
+    /// As a function of the variables.
+    pub words: String,
+    /// Its value.
+    pub bytes: u64,
+}
+
+/// Predicts the bytes of one call at a shape: one length per variable of the law, which for a
+/// single array are its axes.
+///
+/// # Errors
+/// [`Error::Shape`]: another number of dimensions, an empty shape, or one whose bytes do not fit.
+pub fn predict(law: &Law, shape: &Point) -> Result<Prediction, Error> {
+    let bytes = law.bytes(shape)?;
+    let outside = |(variable, &n): (&crate::model::Variable, &u64)| n < variable.min || n > variable.max;
+    let first_output = law.outputs.first().and_then(|output| ArrayLaw::shape_at(output, shape));
+    Ok(Prediction {
+        operator: law.key.operator.clone(),
+        shape: shape.to_vec(),
+        peak_bytes: bytes.working,
+        upper_bytes: bytes.working_upper,
+        confidence: confidence(law, shape).to_string(),
+        input_bytes: bytes.input,
+        total_bytes: bytes.working.saturating_add(bytes.input),
+        output_shape: first_output.unwrap_or_default(),
+        output_bytes: bytes.output,
+        extrapolated: law.variables.iter().zip(shape).any(outside),
+        seconds: bytes.seconds,
+        once_bytes: law.once.bytes,
+        baseline: law.baseline.clone(),
+        model: explanation(law, shape),
+    })
+}
+
+/// The proof as far as it reaches: a regression says nothing beyond the volumes it was fitted on,
+/// and no law anything about a length that never varied in its runs.
+fn confidence(law: &Law, shape: &Point) -> Proof {
+    let never_varied =
+        |(variable, &n): (&crate::model::Variable, &u64)| variable.min == variable.max && n != variable.min;
+    let volumes = law.trained_on.iter().map(|run| volume(&run.shape));
+    let beyond = volumes.max().is_none_or(|largest| volume(shape) > largest);
+    let regression = matches!(law.body, Body::Regression(_));
+    if law.variables.iter().zip(shape).any(never_varied) || (regression && beyond) {
+        return Proof::Unverified;
+    }
+    law.proof.clone()
+}
+
+fn explanation(law: &Law, shape: &Point) -> Explanation {
+    let residual = law.residual.at(shape).map_or(u64::MAX, clamped);
+    let (kind, terms, step, steps, undetermined) = match &law.body {
+        Body::Regression(regression) => {
+            let words = regression.words(&law.names());
+            let bytes = regression.at(shape).map_or(u64::MAX, clamped);
+            ("regression", vec![Term { words, bytes }], None, None, 0)
+        }
+        Body::Symbolic(sequence) => {
+            let peak = sequence.peak(shape);
+            let step = peak.as_ref().map(|peak| peak.step);
+            let terms = terms(law, sequence, &peak.map(|peak| peak.live).unwrap_or_default(), shape);
+            let undetermined = sequence.sizes.iter().filter(|size| size.is_undetermined()).count();
+            ("symbolic", terms, step, Some(sequence.steps.len()), undetermined)
+        }
+    };
+    Explanation {
+        kind,
+        proof: law.proof.to_string(),
+        evidence: law.proof.clone(),
+        key: law.key.clone(),
+        terms,
+        step,
+        steps,
+        residual_bytes: residual,
+        undetermined,
+        once: law.once.clone(),
+        trained_on: law.trained_on.clone(),
+        notes: law.notes.clone(),
+    }
+}
+
+/// The live set at the peak: equal products added up, largest first.
+fn terms(law: &Law, sequence: &crate::law::Sequence, live: &[(usize, u64)], shape: &Point) -> Vec<Term> {
+    use crate::law::{Form, Size};
+    let names = law.names();
+    let mut products: Vec<(Form, u128)> = Vec::new();
+    let mut terms: Vec<Term> = Vec::new();
+    for &(index, count) in live {
+        let size = &sequence.sizes[index];
+        match size {
+            Size::Exact { form, .. } if form.constant == 0 => {
+                let coefficient = u128::from(form.coefficient) * u128::from(count);
+                match products.iter_mut().find(|(known, _)| known.factors == form.factors) {
+                    Some((_, sum)) => *sum += coefficient,
+                    None => products.push((form.clone(), coefficient)),
+                }
+            }
+            _ => {
+                let bytes = size
+                    .at(shape)
+                    .and_then(|bytes| bytes.checked_mul(count.into()))
+                    .map_or(u64::MAX, clamped);
+                terms.push(Term { words: size.words(count, &names), bytes });
+            }
+        }
+    }
+    terms.extend(products.into_iter().map(|(form, coefficient)| {
+        let unit = Form { coefficient: 1, ..form.clone() }.at(shape);
+        let bytes = unit.and_then(|unit| unit.checked_mul(coefficient)).map_or(u64::MAX, clamped);
+        Term { words: form.words(coefficient, &names), bytes }
+    }));
+    terms.sort_by_key(|term| std::cmp::Reverse(term.bytes));
+    terms
+}
+
+fn clamped(bytes: u128) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+impl Prediction {
+    /// `4·n0·n1·n2 + 228·(n0−2)·(n1−2)·(n2−2)`, the live set at the peak as one formula.
+    pub fn formula(&self) -> String {
+        self.model.terms.iter().map(|term| term.words.as_str()).collect::<Vec<_>>().join(" + ")
+    }
+
+    /// `200×200×200`
+    pub fn shape_words(&self) -> String {
+        joined(&self.shape)
+    }
+}

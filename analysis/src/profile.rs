@@ -1,0 +1,201 @@
+//! From a trace to runs: what each span of an operator allocated and released, in order.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use memtrace_trace::rows::{AllocationRow, Kind, Role, SpanRow};
+use memtrace_trace::{AllocationFilter, Trace};
+
+use crate::error::Error;
+use crate::model::{Baseline, Once, OnceBlock};
+
+/// Blocks below this many bytes are never part of a law's sequence (the lowest threshold of
+/// DESIGN §8), so they are not even read.
+pub const MIN_BYTES: u64 = 4096;
+/// Deepest nesting of spans that is followed: a trace that nests deeper, or in a circle, is damaged.
+const MAX_DEPTH: usize = 256;
+/// How many of the once blocks are named.
+const NAMED_ONCE_BLOCKS: usize = 8;
+
+/// The runs of all operators in one trace.
+#[derive(Debug, Clone, Default)]
+pub struct Profile {
+    /// Finished spans, in the order they began.
+    pub runs: Vec<Run>,
+    /// What each process held before its first span.
+    pub baselines: HashMap<u32, Baseline>,
+    /// What was left out, and why.
+    pub notes: Vec<String>,
+}
+
+/// One execution of an operator.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Shapes, parameters, recorded peak.
+    pub span: SpanRow,
+    /// What it and the spans inside it allocated.
+    pub program: Program,
+}
+
+/// A sequence of allocations and releases.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Program {
+    /// Blocks of at least [`MIN_BYTES`], in the order they were allocated.
+    pub blocks: Vec<Block>,
+    /// What happened to them, in time order; blocks that outlive the span have no release.
+    pub events: Vec<Event>,
+}
+
+/// A block a span allocated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// The call that made it.
+    pub kind: Kind,
+    /// Requested bytes.
+    pub bytes: u64,
+    /// True if it holds (part of) a result of the span.
+    pub output: bool,
+}
+
+/// An event; the number is the block's index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// Allocated.
+    Alloc(usize),
+    /// Released.
+    Free(usize),
+}
+
+impl Run {
+    /// Seconds from start to end.
+    pub fn seconds(&self) -> f64 {
+        let end = self.span.end_ns.unwrap_or(self.span.start_ns);
+        end.saturating_sub(self.span.start_ns).max(0) as f64 / 1e9
+    }
+}
+
+/// Reads the finished spans of a trace that lost no events.
+///
+/// # Errors
+/// The trace cannot be read.
+pub fn read(trace: &Trace) -> Result<Profile, Error> {
+    let context = |error: memtrace_trace::Error| Error::Trace(error.to_string());
+    let lossy: HashMap<u32, u64> = trace
+        .processes()
+        .map_err(context)?
+        .into_iter()
+        .filter(|process| process.lost_events > 0)
+        .map(|process| (process.process, process.lost_events))
+        .collect();
+    let mut notes: Vec<String> = lossy
+        .values()
+        .map(|lost| format!("a process that lost {lost} events was left out: record it again"))
+        .collect();
+    let mut spans = trace.spans().map_err(context)?;
+    spans.sort_by_key(|span| (span.start_ns, span.span));
+    let parents: HashMap<u32, Option<u32>> = spans.iter().map(|span| (span.span, span.parent)).collect();
+    let all = spans.len();
+    spans.retain(|span| span.end_ns.is_some() && !lossy.contains_key(&span.process));
+    if lossy.is_empty() && spans.len() < all {
+        notes.push(format!("{} spans that never ended were left out", all - spans.len()));
+    }
+    let mut rows = blocks_by_span(trace, &spans, &parents).map_err(context)?;
+    let baselines = baselines(trace, &spans).map_err(context)?;
+    let runs = spans.into_iter().map(|span| {
+        let program = program(rows.remove(&span.span).unwrap_or_default(), span.end_ns.unwrap_or(i64::MAX));
+        Run { span, program }
+    });
+    Ok(Profile { runs: runs.collect(), baselines, notes })
+}
+
+/// The blocks of each span, those of the spans inside it included.
+fn blocks_by_span(
+    trace: &Trace,
+    spans: &[SpanRow],
+    parents: &HashMap<u32, Option<u32>>,
+) -> memtrace_trace::Result<HashMap<u32, Vec<AllocationRow>>> {
+    let finished: HashSet<u32> = spans.iter().map(|span| span.span).collect();
+    let all: HashSet<u32> = parents.keys().copied().collect();
+    let mut rows: HashMap<u32, Vec<AllocationRow>> = HashMap::new();
+    let filter = AllocationFilter { min_bytes: MIN_BYTES, process: None, spans: Some(&all) };
+    trace.allocations(filter, |row| {
+        let mut span = row.span;
+        for _ in 0..MAX_DEPTH {
+            let Some(id) = span else { break };
+            if finished.contains(&id) && counts(row.kind) {
+                rows.entry(id).or_default().push(row.clone());
+            }
+            span = parents.get(&id).copied().flatten();
+        }
+    })?;
+    Ok(rows)
+}
+
+/// What live bytes are made of (DESIGN §2): address space without access and mapped files are not.
+fn counts(kind: Kind) -> bool {
+    !matches!(kind, Kind::MapReserved | Kind::MapFile)
+}
+
+/// Orders the blocks of a span that ended at `end_ns` into a program.
+fn program(mut rows: Vec<AllocationRow>, end_ns: i64) -> Program {
+    rows.sort_by_key(|row| (row.alloc_ns, row.address, row.bytes));
+    let mut events: Vec<(i64, bool, Event)> = Vec::with_capacity(2 * rows.len());
+    for (index, row) in rows.iter().enumerate() {
+        events.push((row.alloc_ns, true, Event::Alloc(index)));
+        if let Some(free_ns) = row.free_ns.filter(|&free_ns| free_ns <= end_ns) {
+            // A release at the same nanosecond as another block's allocation made room for it.
+            let after_its_own = free_ns.max(row.alloc_ns.saturating_add(1));
+            events.push((after_its_own, false, Event::Free(index)));
+        }
+    }
+    events.sort_by_key(|&(time, allocates, _)| (time, allocates));
+    let block =
+        |row: &AllocationRow| Block { kind: row.kind, bytes: row.bytes, output: row.role == Role::Output };
+    Program {
+        blocks: rows.iter().map(block).collect(),
+        events: events.into_iter().map(|(.., event)| event).collect(),
+    }
+}
+
+fn baselines(trace: &Trace, spans: &[SpanRow]) -> memtrace_trace::Result<HashMap<u32, Baseline>> {
+    let mut first: HashMap<u32, i64> = HashMap::new();
+    for span in spans {
+        let start = first.entry(span.process).or_insert(span.start_ns);
+        *start = span.start_ns.min(*start);
+    }
+    let mut last: HashMap<u32, (i64, Baseline)> = HashMap::new();
+    for row in trace.timeline()? {
+        let before = first.get(&row.process).is_some_and(|&start| row.time_ns <= start);
+        let newer = last.get(&row.process).is_none_or(|(time, _)| *time <= row.time_ns);
+        if before && newer {
+            let baseline = Baseline { heap_bytes: row.heap_bytes, resident_bytes: row.resident_bytes };
+            last.insert(row.process, (row.time_ns, baseline));
+        }
+    }
+    Ok(last.into_iter().map(|(process, (_, baseline))| (process, baseline)).collect())
+}
+
+/// Once bytes of one operator in one process (DESIGN §2), from its runs in the order of the calls:
+/// what the first left behind that is not its output and that no later one allocates again.
+///
+/// Of a single run nothing can be told: none.
+pub fn once(runs: &[&Run]) -> Once {
+    let Some((first, later)) = runs.split_first().filter(|(_, later)| !later.is_empty()) else {
+        return Once::default();
+    };
+    let again: HashSet<(Kind, u64)> =
+        later.iter().flat_map(|run| &run.program.blocks).map(|block| (block.kind, block.bytes)).collect();
+    let mut left: BTreeMap<usize, Block> = first.program.blocks.iter().copied().enumerate().collect();
+    for event in &first.program.events {
+        if let Event::Free(block) = event {
+            left.remove(block);
+        }
+    }
+    let mut blocks: Vec<Block> = left.into_values().collect();
+    blocks.retain(|block| !block.output && !again.contains(&(block.kind, block.bytes)));
+    blocks.sort_by_key(|block| std::cmp::Reverse(block.bytes));
+    let named = blocks.iter().take(NAMED_ONCE_BLOCKS);
+    Once {
+        bytes: blocks.iter().fold(0, |sum: u64, block| sum.saturating_add(block.bytes)),
+        blocks: named.map(|block| OnceBlock { kind: block.kind.to_string(), bytes: block.bytes }).collect(),
+    }
+}

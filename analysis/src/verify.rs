@@ -1,0 +1,97 @@
+//! Proof: what a run that a law was not fitted on says about it (DESIGN §8).
+
+use crate::law::align;
+use crate::law::{Size, volume};
+use crate::model::{Body, Law, Proof};
+use crate::profile::{Event, Run};
+
+/// A verification run has at least this many times the largest training volume …
+const MIN_VOLUME_RATIO: u128 = 8;
+/// … and in every dimension that varies at least this many tenths of the largest trained length.
+const MIN_LENGTH_TENTHS: u128 = 18;
+/// Agreement that makes a law exact.
+const EXACT: f64 = 0.001;
+/// How far below the law a run may stay for the law to count as its worst case.
+const WORST_CASE: f64 = 0.05;
+/// Fewest distinct shapes a law is fitted on.
+pub const MIN_SHAPES: usize = 3;
+
+/// Splits runs into those to fit on and those to verify with: the largest shape, if it is far
+/// enough from all others and they are enough by themselves; else nothing to verify with.
+pub fn split(points: &[Vec<u64>]) -> (Vec<usize>, Vec<usize>) {
+    let everything = || ((0..points.len()).collect(), Vec::new());
+    let Some(largest) = points.iter().max_by_key(|point| volume(point)) else { return everything() };
+    let (held_out, fitted): (Vec<usize>, Vec<usize>) =
+        (0..points.len()).partition(|&run| &points[run] == largest);
+    let others: std::collections::BTreeSet<&Vec<u64>> = fitted.iter().map(|&run| &points[run]).collect();
+    let far = others.iter().all(|other| is_far(largest, other));
+    if others.len() >= MIN_SHAPES && far { (fitted, held_out) } else { everything() }
+}
+
+/// True if `shape` is far enough from `trained` to prove anything.
+pub fn is_far(shape: &[u64], trained: &[u64]) -> bool {
+    let large = volume(shape) >= volume(trained).saturating_mul(MIN_VOLUME_RATIO);
+    let long = |(&n, &trained): (&u64, &u64)| u128::from(n) * 10 >= u128::from(trained) * MIN_LENGTH_TENTHS;
+    large && shape.iter().zip(trained).all(long)
+}
+
+/// What `run` at `point` proves about a law; `None` if it contradicts the law.
+pub fn prove(law: &Law, run: &Run, point: &[u64]) -> Option<Proof> {
+    let measured = run.span.working_peak_bytes as f64;
+    let predicted = law.bytes(point).ok()?.working as f64;
+    let error = (predicted - measured) / measured.max(1.0);
+    let shape = point.to_vec();
+    let is_exact = matches!(&law.body, Body::Symbolic(sequence)
+        if !sequence.sizes.iter().any(|size| matches!(size, Size::Fitted(_)) || size.is_undetermined()));
+    match &law.body {
+        Body::Regression(regression) => {
+            let within = error.abs() <= 2.0 * regression.error + EXACT;
+            within.then_some(Proof::Calibrated { runs: regression.runs })
+        }
+        Body::Symbolic(_) if error.abs() <= EXACT && is_exact => {
+            Some(Proof::Exact { shape, error: error.abs() })
+        }
+        Body::Symbolic(_) if (-EXACT..=WORST_CASE).contains(&error) => {
+            Some(Proof::WorstCase { shape, error })
+        }
+        Body::Symbolic(_) => None,
+    }
+}
+
+/// Drops those alternatives of a law's sizes that a further run rules out, block by block; does
+/// nothing where the run took another course.
+pub fn settle(law: &mut Law, run: &Run, point: &[u64], folded: bool) {
+    let Body::Symbolic(sequence) = &mut law.body else { return };
+    let sized = align::at(&run.program, sequence.threshold_bytes, folded);
+    let steps: Vec<(usize, bool)> = sequence.steps.iter().filter_map(|&step| sequence.step(step)).collect();
+    let events = &sized.course.events;
+    let alike = |(event, step): (&Event, &(usize, bool))| matches!(event, Event::Alloc(_)) == step.1;
+    if steps.len() != events.len() || !events.iter().zip(&steps).all(alike) {
+        return;
+    }
+    for (event, (size, _)) in events.iter().zip(steps) {
+        if let (Event::Alloc(block), Size::Exact { form, others }) = (event, &mut sequence.sizes[size]) {
+            let bytes = Some(u128::from(sized.bytes[*block]));
+            others.retain(|other| other.at(point) == bytes);
+            if form.at(point) != bytes && !others.is_empty() {
+                *form = others.remove(0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_far_run_is_held_out() {
+        let small = [vec![41, 43, 47], vec![53, 44, 49], vec![48, 55, 59]];
+        let with = |last: Vec<u64>| [small.as_slice(), &[last.clone(), last]].concat();
+        assert_eq!(split(&with(vec![100, 110, 120])).1, vec![3, 4]);
+        // Long enough in two directions only; or not large enough.
+        assert!(split(&with(vec![90, 300, 300])).1.is_empty());
+        assert!(split(&with(vec![96, 100, 107])).1.is_empty());
+        assert!(split(&with(vec![100, 110, 120])[1..]).1.is_empty());
+    }
+}

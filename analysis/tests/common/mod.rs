@@ -1,0 +1,70 @@
+//! Synthetic runs: programs whose sizes are known functions of the shape.
+
+use memtrace_analysis::law::volume;
+use memtrace_analysis::profile::{Block, Event, Profile, Program, Run};
+use memtrace_trace::rows::{ArrayInfo, Kind, SpanRow};
+
+/// What a synthetic operator does at a shape: (block, bytes) allocates, (block, 0) releases.
+pub type Script = Vec<(usize, u64)>;
+
+/// A steady float32 run of an operator on one array; `small` bytes are live in small blocks
+/// throughout.
+pub fn run(operator: &str, shape: &[u64], script: &Script, small: u64) -> Run {
+    let mut program = Program::default();
+    let (mut live, mut peak) = (0u64, 0u64);
+    let mut sizes: std::collections::HashMap<usize, (usize, u64)> = std::collections::HashMap::new();
+    for &(name, bytes) in script {
+        if bytes > 0 {
+            let block = program.blocks.len();
+            program.blocks.push(Block { kind: Kind::Malloc, bytes, output: false });
+            program.events.push(Event::Alloc(block));
+            sizes.insert(name, (block, bytes));
+            live += bytes;
+        } else if let Some((block, bytes)) = sizes.remove(&name) {
+            program.events.push(Event::Free(block));
+            live -= bytes;
+        }
+        peak = peak.max(live);
+    }
+    let elements = u64::try_from(volume(shape)).unwrap();
+    let array = |name: &str| ArrayInfo {
+        name: name.into(),
+        shape: shape.to_vec(),
+        dtype: "<f4".into(),
+        layout: "C".into(),
+        bytes: 4 * elements,
+        address: 0,
+    };
+    let span = SpanRow {
+        span: 0,
+        parent: None,
+        process: 0,
+        thread: 0,
+        operator: operator.into(),
+        call: 1,
+        start_ns: 0,
+        end_ns: Some(1_000_000 + 10 * elements as i64),
+        inputs: vec![array("a")],
+        outputs: vec![array("")],
+        params: serde_json::Map::new(),
+        input_bytes: 4 * elements,
+        output_bytes: 4 * elements,
+        working_peak_bytes: peak + small,
+        net_peak_bytes: peak + small,
+        once_bytes: 0,
+        resident_peak_bytes: None,
+        allocations: program.blocks.len() as u64,
+        peak_ns: 0,
+    };
+    Run { span, program }
+}
+
+/// One profile of runs.
+pub fn profile(runs: Vec<Run>) -> Vec<Profile> {
+    vec![Profile { runs, ..Profile::default() }]
+}
+
+/// Shapes as a sweep up to 60³ plans them.
+pub fn small_shapes() -> Vec<Vec<u64>> {
+    vec![vec![38, 41, 43], vec![45, 46, 47], vec![49, 53, 52], vec![58, 59, 55]]
+}

@@ -58,7 +58,10 @@ class _Native:
         return hash(self._memtrace_target)
 
     def __reduce_ex__(self, protocol):
-        return self._memtrace_target.__reduce_ex__(protocol)
+        return self._memtrace_operator.path  # pickled by the name it stands under
+
+
+_Native.__module__ = property(lambda self: self._memtrace_operator.module)  # where pickle looks
 
 
 def _begin_native(operator, args, kwargs):

@@ -75,7 +75,7 @@ class Done:
 
 @pytest.fixture
 def run(probe, tmp_path):
-    """run(python, program, operators): the program as `__main__`, recorded unless operators is None."""
+    """run(python, program, operators): runs the program as `__main__`."""
 
     def run(python, program, operators=(), recorded=True, check=True):
         spans = tmp_path / f"spans-{len(list(tmp_path.iterdir()))}"

@@ -149,7 +149,7 @@ pack.cached(4)
 
 
 def test_code_that_was_copied_counts_as_the_function(run, python):
-    """cloudpickle rebuilds code and globals in a worker, whose own `__main__` lacks the function."""
+    """cloudpickle rebuilds functions in a worker, whose own `__main__` lacks them."""
     program = """
 def f(x):
     return x
@@ -232,14 +232,28 @@ print(caught)
     assert run(python, program, ["__main__:f"]).stdout == "20\n"
 
 
+def test_without_the_probes_filter_spans_are_the_same(run, python, monkeypatch):
+    program = """
+def f(x):
+    return g(x)
+def g(x):
+    return x
+f(Array(1))
+"""
+    names = ["__main__:f", "__main__:g"]
+    filtered = run(python, IMPORT + program, names)
+    monkeypatch.setenv("MEMTRACE_TEST_NO_FILTER", "1")
+    assert run(python, IMPORT + program, names).spans == filtered.spans != []
+
+
 def test_exit_status_and_output_stay(run, python):
     program = """
 import sys, threading, time
 def f(x):
     return x
 class Last:
-    def __del__(self):
-        f(Array(1))
+    def __del__(self, f=f):
+        f(1)
 keep = Last()
 daemon = threading.Thread(target=lambda: [f(Array(1)) for _ in iter(int, 1)], daemon=True)
 daemon.start()

@@ -127,7 +127,7 @@ fn check_size(size: &Size, dims: usize) -> Result<(), String> {
             check_form(form, dims)?;
             others.iter().try_for_each(|form| check_form(form, dims))
         }
-        Size::Lines { line, .. } => check_form(line, dims),
+        Size::Lines { line, counted, .. } => check_form(line, dims).and_then(|()| check_form(counted, dims)),
         Size::Bounded { .. } => Ok(()),
         Size::Fitted(regression) => check_regression(regression, dims),
     }

@@ -256,15 +256,16 @@ fn sequence(alignment: &Alignment, points: &[Vec<u64>]) -> Sequence {
     let points: Vec<Vec<u64>> = alignment.runs.iter().map(|&run| points[run].clone()).collect();
     let search = Search::new(&points);
     let mut known: HashMap<&[u64], i64> = HashMap::new();
-    let mut sizes = Vec::new();
+    let mut rows: Vec<&[u64]> = Vec::new();
     let mut of_block = Vec::with_capacity(alignment.bytes.len());
     for bytes in &alignment.bytes {
         let number = *known.entry(bytes).or_insert_with(|| {
-            sizes.push(bounded::size(&search, &points, bytes));
-            sizes.len() as i64
+            rows.push(bytes);
+            rows.len() as i64
         });
         of_block.push(number);
     }
+    let sizes = bounded::sizes(&search, &points, &rows);
     let step = |event: &Event| match *event {
         Event::Alloc(block) => of_block[block],
         Event::Free(block) => -of_block[block],

@@ -233,7 +233,7 @@ impl Law {
             Body::Regression(regression) => regression.at(shape),
         };
         let upper = match &self.body {
-            Body::Symbolic(sequence) => sum(sequence.upper_bytes(shape), self.residual.upper(shape)),
+            Body::Symbolic(sequence) => sum(sequence.upper_bytes(shape), self.residual_upper(shape)),
             Body::Regression(regression) => regression.upper(shape),
         };
         let working = fit(working)?;
@@ -244,6 +244,15 @@ impl Law {
             output: fit(arrays_bytes(&self.outputs, shape))?,
             seconds: self.seconds.overhead + self.seconds.per_element * crate::law::volume(shape) as f64,
         })
+    }
+
+    /// The residual's bound. Blocks below the threshold are lines and tables: with shapes beyond
+    /// the training range they are taken to grow as much as the most stretched axis.
+    fn residual_upper(&self, shape: &Point) -> Option<u128> {
+        let stretch = |(variable, &n): (&Variable, &u64)| n as f64 / variable.max.max(1) as f64;
+        let growth = self.variables.iter().zip(shape).map(stretch).fold(1.0, f64::max);
+        let bytes = self.residual.upper(shape)? as f64 * growth;
+        (bytes < 2f64.powi(100)).then(|| bytes.ceil() as u128)
     }
 
     fn check(&self, shape: &Point) -> Result<(), Error> {

@@ -119,8 +119,9 @@ fn blocks_by_span(
     let filter = AllocationFilter { min_bytes: MIN_BYTES, process: None, spans: Some(&all) };
     trace.allocations(filter, |row| {
         let mut span = row.span;
-        for _ in 0..MAX_DEPTH {
-            let Some(id) = span else { break };
+        let mut seen: Vec<u32> = Vec::new();
+        while let Some(id) = span.filter(|id| seen.len() < MAX_DEPTH && !seen.contains(id)) {
+            seen.push(id);
             if finished.contains(&id) && counts(row.kind) {
                 rows.entry(id).or_default().push(row.clone());
             }

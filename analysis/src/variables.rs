@@ -41,7 +41,7 @@ pub fn of(runs: &[&Run]) -> Option<Variables> {
     for input in (0..arrays.len()).filter(|&input| input != lead) {
         for axis in 0..arrays[input].shape.len() {
             let lengths = lengths(input, axis)?;
-            if Search::new(&points).forms(&lengths).is_empty() {
+            if Search::new(&points).lengths(&lengths).is_empty() {
                 add(format!("m{input}_{axis}"), &lengths, &mut points);
             }
         }
@@ -91,7 +91,7 @@ fn length(search: &Search, points: &[Vec<u64>], lengths: &[u64], axis: usize) ->
     if let Some(variable) = [axis].into_iter().chain(0..dims).find(same) {
         return Size::Exact { form: Form::variable(variable), others: Vec::new() };
     }
-    let mut forms = search.forms(lengths).into_iter();
+    let mut forms = search.lengths(lengths).into_iter();
     match forms.next() {
         Some(form) => Size::Exact { form, others: forms.collect() },
         None => {

@@ -12,16 +12,45 @@ const MAX_PADDING: i64 = 64;
 /// Bytes per element of a line tried, widest first.
 const ITEM_BYTES: [u64; 5] = [16, 8, 4, 2, 1];
 
-/// The size of a block of `bytes` (one value per run) at `points`.
-pub fn size(search: &Search, points: &[Vec<u64>], bytes: &[u64]) -> Size {
-    let mut forms = search.forms(bytes).into_iter();
-    if let Some(form) = forms.next() {
-        return Size::Exact { form, others: forms.collect() };
+/// The sizes of a sequence's blocks; `rows` holds one row per distinct block, one value per run.
+///
+/// Line buffers come in pairs: padded lines to read from, and as many unpadded ones to write to.
+/// So a row that nothing else explains is tried with the line counts of those that were found.
+pub fn sizes(search: &Search, points: &[Vec<u64>], rows: &[&[u64]]) -> Vec<Size> {
+    let mut sizes: Vec<Option<Size>> =
+        rows.iter().map(|bytes| exact(search, bytes).or_else(|| lines(points, bytes))).collect();
+    let buffers: Vec<Size> =
+        sizes.iter().flatten().filter(|size| matches!(size, Size::Lines { .. })).cloned().collect();
+    for (size, bytes) in sizes.iter_mut().zip(rows) {
+        if size.is_none() {
+            *size = buffers.iter().find_map(|buffer| as_many_lines(search, points, buffer, bytes));
+        }
     }
-    let as_numbers = || bytes.iter().map(|&bytes| bytes as f64).collect::<Vec<f64>>();
-    lines(points, bytes)
-        .or_else(|| bounded(bytes))
-        .unwrap_or_else(|| Size::Fitted(regression::fit(points, &as_numbers())))
+    let last_resort = |bytes: &[u64]| {
+        bounded(bytes).unwrap_or_else(|| {
+            let numbers: Vec<f64> = bytes.iter().map(|&bytes| bytes as f64).collect();
+            Size::Fitted(regression::fit(points, &numbers))
+        })
+    };
+    sizes.into_iter().zip(rows).map(|(size, bytes)| size.unwrap_or_else(|| last_resort(bytes))).collect()
+}
+
+fn exact(search: &Search, bytes: &[u64]) -> Option<Size> {
+    let mut forms = search.forms(bytes).into_iter();
+    let form = forms.next()?;
+    Some(Size::Exact { form, others: forms.collect() })
+}
+
+/// As many lines of another length as `buffer` holds of its own.
+fn as_many_lines(search: &Search, points: &[Vec<u64>], buffer: &Size, bytes: &[u64]) -> Option<Size> {
+    let Size::Lines { counted, budget, budget_upper, .. } = buffer else { return None };
+    let line = |(point, &bytes): (&Vec<u64>, &u64)| {
+        let count = budget / u64::try_from(counted.at(point)?).ok().filter(|&counted| counted > 0)?;
+        (count > 1 && bytes.is_multiple_of(count)).then(|| bytes / count)
+    };
+    let lengths: Vec<u64> = points.iter().zip(bytes).map(line).collect::<Option<_>>()?;
+    let line = search.lengths(&lengths).into_iter().next()?;
+    Some(Size::Lines { line, counted: counted.clone(), budget: *budget, budget_upper: *budget_upper })
 }
 
 /// The largest possible value of sizes within narrow limits: the largest seen and, as nobody saw
@@ -47,9 +76,10 @@ fn lines(points: &[Vec<u64>], bytes: &[u64]) -> Option<Size> {
             for item in ITEM_BYTES {
                 let factor = Factor { variable, rule: Rule::Length, offset, power: 1 };
                 let line = Form { coefficient: item, factors: vec![factor], constant: 0 };
-                let Some(budget) = budget(&line, points, bytes) else { continue };
-                if budget >= largest {
-                    return Some(Size::Lines { line, budget });
+                let Some(upper) = budget_upper(&line, points, bytes) else { continue };
+                if upper >= largest {
+                    let budget = roundest(largest, upper);
+                    return Some(Size::Lines { counted: line.clone(), line, budget, budget_upper: upper });
                 }
             }
         }
@@ -59,12 +89,22 @@ fn lines(points: &[Vec<u64>], bytes: &[u64]) -> Option<Size> {
 
 /// One byte less than would have let a further line in somewhere; `None` unless all are whole
 /// lines, and several of them (a single line says nothing about the budget).
-fn budget(line: &Form, points: &[Vec<u64>], bytes: &[u64]) -> Option<u64> {
+fn budget_upper(line: &Form, points: &[Vec<u64>], bytes: &[u64]) -> Option<u64> {
     let room = points.iter().zip(bytes).map(|(point, &bytes)| {
         let line = u64::try_from(line.at(point)?).ok().filter(|&line| line > 0)?;
         (bytes.is_multiple_of(line) && bytes / line > 1).then(|| bytes + line - 1)
     });
     room.collect::<Option<Vec<u64>>>()?.into_iter().min()
+}
+
+/// The number from `low` to `high` that a programmer would have written: a multiple of the
+/// largest power of ten or of two.
+fn roundest(low: u64, high: u64) -> u64 {
+    let multiples = |base: u64| (1..=20).rev().filter_map(move |power| base.checked_pow(power));
+    let within = |step: u64| Some(high / step * step).filter(|&number| number >= low && number > 0);
+    let best = |base: u64| multiples(base).find_map(|step| within(step).map(|number| (step, number)));
+    let round = best(10).into_iter().chain(best(2)).max_by_key(|&(step, _)| step);
+    round.map_or(high, |(_, number)| number)
 }
 
 #[cfg(test)]
@@ -80,22 +120,34 @@ mod tests {
     fn line_buffers_are_whole_lines_within_a_budget() {
         let lines = |n: u64| 256_000 / (8 * (n + 24)) * (8 * (n + 24));
         let bytes: Vec<u64> = points().iter().map(|point| lines(point[1])).collect();
-        let size = size(&Search::new(&points()), &points(), &bytes);
-        let Size::Lines { budget, .. } = &size else { panic!("{size:?}") };
-        assert!((255_900..257_000).contains(budget), "{budget}");
+        let written: Vec<u64> =
+            points().iter().map(|point| lines(point[1]) / (point[1] + 24) * point[1]).collect();
+        let sizes = sizes(&Search::new(&points()), &points(), &[&written, &bytes]);
         for n in [80, 200, 513, 4001] {
-            let (guess, upper) = (size.at(&[9, n, 9]).unwrap(), size.upper(&[9, n, 9]).unwrap());
-            assert!(guess.abs_diff(u128::from(lines(n))) <= u128::from(8 * (n + 24)), "{n}: {guess}");
-            assert!(upper >= u128::from(lines(n)), "{n}: {upper}");
+            let truth = [lines(n) / (n + 24) * n, lines(n)].map(u128::from);
+            for (size, truth) in sizes.iter().zip(truth) {
+                assert!(matches!(size, Size::Lines { budget: 256_000, .. }), "{size:?}");
+                assert_eq!(size.at(&[9, n, 9]).unwrap(), truth);
+                assert!(size.upper(&[9, n, 9]).unwrap() >= truth);
+            }
         }
+    }
+
+    #[test]
+    fn round_numbers_are_preferred() {
+        assert_eq!(roundest(255_700, 256_127), 256_000);
+        assert_eq!(roundest(65_000, 65_600), 65_536);
+        assert_eq!(roundest(7, 7), 7);
+        assert_eq!(roundest(0, 0), 0);
     }
 
     #[test]
     fn narrow_sizes_are_constants_and_wide_ones_are_fitted() {
         let search = Search::new(&points());
-        let narrow = size(&search, &points(), &[70_003, 71_417, 69_998, 74_701]);
+        let size = |bytes: &[u64]| sizes(&search, &points(), &[bytes]).remove(0);
+        let narrow = size(&[70_003, 71_417, 69_998, 74_701]);
         assert_eq!(narrow, Size::Bounded { bytes: 74_701 + 74_701 - 69_998 });
-        let wide = size(&search, &points(), &[70_003, 1_071_417, 2_069_999, 3_074_701]);
+        let wide = size(&[70_003, 1_071_417, 2_069_999, 3_074_701]);
         assert!(matches!(wide, Size::Fitted(_)), "{wide:?}");
     }
 }

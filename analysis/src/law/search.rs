@@ -45,22 +45,31 @@ impl Search {
     /// A form is not believed where chance could have found it: the number of forms as complex
     /// as it must be far below the number of values the runs could have shown.
     pub fn forms(&self, values: &[u64]) -> Vec<Form> {
+        self.forms_by(values, CHANCE)
+    }
+
+    /// The same for lengths of axes or lines: they are short numbers, so less is asked of them.
+    pub fn lengths(&self, values: &[u64]) -> Vec<Form> {
+        self.forms_by(values, 1.0)
+    }
+
+    fn forms_by(&self, values: &[u64], chance: f64) -> Vec<Form> {
         let Some((&first, rest)) = values.split_first() else { return Vec::new() };
         if rest.iter().all(|&value| value == first) {
             return vec![Form::constant(first)];
         }
-        let found = self.products(values, 0);
+        let found = self.products(values, 0, chance);
         if !found.is_empty() {
             return found;
         }
         let with_constant = CONSTANTS.iter().filter_map(|&constant| {
             let less: Option<Vec<u64>> = values.iter().map(|value| value.checked_sub(constant)).collect();
-            Some(self.products(&less?, constant)).filter(|found| !found.is_empty())
+            Some(self.products(&less?, constant, chance)).filter(|found| !found.is_empty())
         });
         with_constant.min_by_key(|found| simplicity(&found[0])).unwrap_or_default()
     }
 
-    fn products(&self, values: &[u64], constant: u64) -> Vec<Form> {
+    fn products(&self, values: &[u64], constant: u64, chance: f64) -> Vec<Form> {
         if values.contains(&0) || values.len() != self.runs {
             return Vec::new();
         }
@@ -69,7 +78,7 @@ impl Search {
         let mut forms: Vec<Form> = found
             .into_iter()
             .map(|(coefficient, factors)| Form { coefficient, factors, constant })
-            .filter(|form| self.is_believable(form, values))
+            .filter(|form| self.is_believable(form, values, chance))
             .collect();
         forms.sort_by_key(simplicity);
         forms.truncate(1 + MAX_OTHERS);
@@ -103,10 +112,10 @@ impl Search {
         self.extend(variable + 1, rest, factors, found);
     }
 
-    fn is_believable(&self, form: &Form, values: &[u64]) -> bool {
+    fn is_believable(&self, form: &Form, values: &[u64], chance: f64) -> bool {
         let spread = values.iter().max().zip(values.iter().min()).map_or(0, |(max, min)| max - min);
         let evidence = (spread as f64).ln() * (self.distinct as f64 - 1.0);
-        form_choices(form).ln() + CHANCE.ln() <= evidence
+        form_choices(form).ln() + chance.ln() <= evidence
     }
 }
 

@@ -16,12 +16,16 @@ pub enum Size {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         others: Vec<Form>,
     },
-    /// ⌊budget/line⌋·line, at least one line: as many whole lines as a fixed buffer holds.
+    /// ⌊budget/counted⌋·line, at least one line: as many lines as a fixed budget allows.
     Lines {
         /// Bytes of one line.
         line: Form,
-        /// The largest budget that agrees with every run, bytes.
+        /// What one line takes of the budget.
+        counted: Form,
+        /// The roundest budget that agrees with every run, bytes.
         budget: u64,
+        /// The largest one.
+        budget_upper: u64,
     },
     /// No form fits, yet the size stays within narrow limits: its largest possible value.
     Bounded {
@@ -37,11 +41,7 @@ impl Size {
     pub fn at(&self, point: &Point) -> Option<u128> {
         match self {
             Size::Exact { form, .. } => form.at(point),
-            Size::Lines { line, budget } => {
-                let line = line.at(point)?;
-                let budget = u128::from(*budget);
-                Some(if line == 0 { 0 } else { (budget / line).max(1) * line })
-            }
+            Size::Lines { line, counted, budget, .. } => lines(line, counted, *budget, point),
             Size::Bounded { bytes } => Some(u128::from(*bytes)),
             Size::Fitted(regression) => regression.at(point),
         }
@@ -57,7 +57,7 @@ impl Size {
                 }
                 Some(largest)
             }
-            Size::Lines { line, budget } => Some(line.at(point)?.max(u128::from(*budget))),
+            Size::Lines { line, counted, budget_upper, .. } => lines(line, counted, *budget_upper, point),
             Size::Bounded { .. } => self.at(point),
             Size::Fitted(regression) => regression.upper(point),
         }
@@ -81,12 +81,18 @@ impl Size {
                 form.words(u128::from(form.coefficient) * u128::from(count), names)
             }
             Size::Exact { form, .. } => times(form.words(u128::from(form.coefficient), names)),
-            Size::Lines { line, budget } => times(format!(
-                "whole lines of {} within {budget}",
-                line.words(line.coefficient.into(), names)
-            )),
+            Size::Lines { line, counted, budget, .. } => {
+                let words = |form: &Form| form.words(form.coefficient.into(), names);
+                times(format!("⌊{budget}/({})⌋·{}", words(counted), words(line)))
+            }
             Size::Bounded { bytes } => times(format!("at most {bytes}")),
             Size::Fitted(regression) => times(regression.words(names)),
         }
     }
+}
+
+fn lines(line: &Form, counted: &Form, budget: u64, point: &Point) -> Option<u128> {
+    let (line, counted) = (line.at(point)?, counted.at(point)?);
+    let count = u128::from(budget).checked_div(counted).unwrap_or(0).max(1);
+    count.checked_mul(line)
 }

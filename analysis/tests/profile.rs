@@ -1,0 +1,168 @@
+//! Runs read from a real trace directory: order, nesting, outputs, once bytes, what is left out.
+
+use memtrace_analysis::profile::{self, Event, Run};
+use memtrace_trace::rows::{AllocationRow, Kind, ProcessRow, Role, SpanRow, TimelineRow};
+use memtrace_trace::{Meta, Trace, TraceWriter};
+
+fn process(process: u32, lost_events: u64) -> ProcessRow {
+    ProcessRow {
+        process,
+        pid: 100 + process,
+        ppid: 1,
+        command: "program".into(),
+        origin: "exec".into(),
+        start_ns: 0,
+        end_ns: None,
+        exit: None,
+        peak_live_bytes: 0,
+        peak_heap_bytes: 0,
+        peak_mapped_bytes: 0,
+        peak_resident_bytes: 0,
+        probe_bytes: 0,
+        peak_ns: 0,
+        allocations: 0,
+        requested_bytes: 0,
+        lost_events,
+        inherited_releases: 0,
+        unseen_releases: 0,
+    }
+}
+
+fn span(span: u32, parent: Option<u32>, call: u32, times: (i64, Option<i64>)) -> SpanRow {
+    SpanRow {
+        span,
+        parent,
+        process: 0,
+        thread: 0,
+        operator: if parent.is_some() { "inner".into() } else { "outer".into() },
+        call,
+        start_ns: times.0,
+        end_ns: times.1,
+        inputs: vec![],
+        outputs: vec![],
+        params: serde_json::Map::new(),
+        input_bytes: 0,
+        output_bytes: 0,
+        working_peak_bytes: 0,
+        net_peak_bytes: 0,
+        once_bytes: 0,
+        resident_peak_bytes: None,
+        allocations: 0,
+        peak_ns: 0,
+    }
+}
+
+fn block(span: u32, bytes: u64, alloc_ns: i64, free_ns: Option<i64>) -> AllocationRow {
+    AllocationRow {
+        process: 0,
+        thread: 0,
+        kind: Kind::Malloc,
+        address: 4096 * alloc_ns as u64,
+        bytes,
+        alloc_ns,
+        free_ns,
+        site: None,
+        ordinal: 0,
+        span: Some(span),
+        role: Role::None,
+    }
+}
+
+fn trace(folder: &std::path::Path, spans: &[SpanRow], blocks: Vec<AllocationRow>, lost: u64) -> Trace {
+    let mut writer = TraceWriter::create(folder).unwrap();
+    // Written in the order of release, as a recorder does.
+    blocks.into_iter().rev().for_each(|row| writer.allocation(row).unwrap());
+    for (time_ns, heap_bytes) in [(5, 1000), (8, 2000), (50, 99_000)] {
+        let reason = "sample".to_owned();
+        let point = TimelineRow {
+            process: 0,
+            time_ns,
+            reason,
+            live_bytes: heap_bytes,
+            heap_bytes,
+            mapped_bytes: 0,
+            resident_bytes: Some(9),
+        };
+        writer.timeline(point).unwrap();
+    }
+    writer.processes(&[process(0, lost)]).unwrap();
+    writer.threads(&[]).unwrap();
+    writer.modules(&[]).unwrap();
+    writer.spans(spans).unwrap();
+    writer.finish(&Meta::default()).unwrap();
+    Trace::open(folder).unwrap()
+}
+
+#[test]
+fn spans_hold_the_blocks_of_the_spans_inside_them_in_time_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let spans = [
+        span(1, None, 0, (10, Some(100))),
+        span(2, Some(1), 0, (20, Some(40))),
+        span(3, None, 1, (200, None)),
+    ];
+    let mut reserved = block(1, 1 << 30, 12, None);
+    reserved.kind = Kind::MapReserved;
+    let mut output = block(1, 9000, 60, Some(300));
+    output.role = Role::Output;
+    // The second block moves into the room that the first one's release makes at the same time.
+    let blocks = vec![
+        block(1, 5000, 11, Some(30)),
+        reserved,
+        block(2, 6000, 30, Some(35)),
+        block(1, 100, 50, None),
+        output,
+    ];
+    let profile = profile::read(&trace(folder.path(), &spans, blocks, 0)).unwrap();
+
+    let [outer, inner] = profile.runs.as_slice() else { panic!("{} runs", profile.runs.len()) };
+    let bytes = |run: &Run| run.program.blocks.iter().map(|block| block.bytes).collect::<Vec<_>>();
+    assert_eq!(bytes(outer), [5000, 6000, 9000]);
+    let events = [Event::Alloc(0), Event::Free(0), Event::Alloc(1), Event::Free(1), Event::Alloc(2)];
+    assert_eq!(outer.program.events, events, "a release after the span's end is none of its events");
+    assert!(outer.program.blocks[2].output);
+    assert_eq!(bytes(inner), [6000]);
+    assert_eq!(profile.baselines[&0].heap_bytes, 2000);
+    assert!(profile.notes.iter().any(|note| note.contains("never ended")), "{:?}", profile.notes);
+}
+
+#[test]
+fn a_process_that_lost_events_is_left_out_with_a_note() {
+    let folder = tempfile::tempdir().unwrap();
+    let profile =
+        profile::read(&trace(folder.path(), &[span(1, None, 0, (10, Some(20)))], vec![], 3)).unwrap();
+    assert!(profile.runs.is_empty());
+    assert!(profile.notes[0].contains("lost 3 events"), "{:?}", profile.notes);
+}
+
+#[test]
+fn spans_that_nest_in_a_circle_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let spans = [span(1, Some(2), 0, (10, Some(100))), span(2, Some(1), 0, (20, Some(40)))];
+    let profile = profile::read(&trace(folder.path(), &spans, vec![block(1, 5000, 25, None)], 0)).unwrap();
+    assert_eq!(profile.runs.len(), 2);
+    assert!(profile.runs.iter().all(|run| run.program.blocks.len() == 1));
+}
+
+#[test]
+fn once_bytes_are_what_only_the_first_call_leaves_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let spans = [span(1, None, 0, (10, Some(100))), span(2, None, 1, (110, Some(200)))];
+    let mut buffer = block(1, 33_554_432, 20, None);
+    buffer.kind = Kind::MapAnonymous;
+    let mut output = block(1, 7000, 50, None);
+    output.role = Role::Output;
+    let blocks = vec![
+        buffer,
+        block(1, 8000, 30, Some(40)), // temporary
+        block(1, 12_000, 45, None),   // a cache refilled by every call
+        output,                       // result
+        block(2, 12_000, 145, None),
+    ];
+    let profile = profile::read(&trace(folder.path(), &spans, blocks, 0)).unwrap();
+    let runs: Vec<&Run> = profile.runs.iter().collect();
+    let once = profile::once(&runs);
+    assert_eq!(once.bytes, 33_554_432);
+    assert_eq!(once.blocks[0].kind, "map_anonymous");
+    assert_eq!(profile::once(&runs[..1]).bytes, 0, "nothing can be told from one call");
+}

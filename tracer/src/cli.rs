@@ -15,7 +15,9 @@ use crate::{laws, record, report, summary, sweep};
 /// Records every allocation of a program and turns small runs into a law: operator + input shape -> peak bytes.
 #[derive(Parser)]
 #[command(name = "memtrace", version, args_conflicts_with_subcommands = true)]
-#[command(override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <report|sweep|fit|predict|recommend> ...")]
+#[command(
+    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <report|sweep|fit|predict|recommend> ..."
+)]
 struct Cli {
     #[command(subcommand)]
     action: Option<Action>,
@@ -133,9 +135,22 @@ fn run_record(arguments: &Record) -> ExitCode {
 /// What the arguments ask to record into `output`.
 pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
     let span = arguments.span.clone().zip(arguments.shape.clone()).map(|(name, Shape(shape))| {
-        (name, ArrayInfo { shape, dtype: format!("<{}", arguments.dtype.trim_start_matches(['<', '>', '|', '='])), layout: "C".into(), ..Default::default() })
+        (
+            name,
+            ArrayInfo {
+                shape,
+                dtype: format!("<{}", arguments.dtype.trim_start_matches(['<', '>', '|', '='])),
+                layout: "C".into(),
+                ..Default::default()
+            },
+        )
     });
-    record::Options { output, command: arguments.command.clone(), operators: arguments.operators.clone(), span }
+    record::Options {
+        output,
+        command: arguments.command.clone(),
+        operators: arguments.operators.clone(),
+        span,
+    }
 }
 
 fn default_output(command: &OsString) -> PathBuf {

@@ -55,9 +55,8 @@ pub fn by_operator(spans: &[SpanRow]) -> Vec<(&str, Vec<&SpanRow>)> {
         groups.entry(&span.operator).or_default().push(span);
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|(_, spans)| {
-        std::cmp::Reverse(spans.iter().map(|span| span.working_peak_bytes).max())
-    });
+    groups
+        .sort_by_key(|(_, spans)| std::cmp::Reverse(spans.iter().map(|span| span.working_peak_bytes).max()));
     groups
 }
 

@@ -28,8 +28,18 @@ pub fn text(trace: &Trace) -> Result<String> {
     }
     let peak = &meta.peak;
     let mappings = peak.live_bytes.saturating_sub(peak.heap_bytes);
-    writeln!(out, "  peak live bytes      {:>9}   heap {}, own mappings {} (touched)", Bytes(peak.live_bytes), Bytes(peak.heap_bytes), Bytes(mappings))?;
-    writeln!(out, "  peak resident bytes  {:>9}   as the kernel counts, largest process, the probe's rings left out", Bytes(peak.resident_bytes))?;
+    writeln!(
+        out,
+        "  peak live bytes      {:>9}   heap {}, own mappings {} (touched)",
+        Bytes(peak.live_bytes),
+        Bytes(peak.heap_bytes),
+        Bytes(mappings)
+    )?;
+    writeln!(
+        out,
+        "  peak resident bytes  {:>9}   as the kernel counts, largest process, the probe's rings left out",
+        Bytes(peak.resident_bytes)
+    )?;
     writeln!(
         out,
         "  {} allocations, {} requested; {} events lost",
@@ -59,7 +69,9 @@ fn operators(out: &mut String, spans: &[SpanRow]) -> Result<()> {
     for (name, spans) in groups.iter().take(OPERATORS_MAX) {
         // Steady state where there is any: the first call also pays for what is made once.
         let steady = spans.iter().filter(|span| span.call > 0).max_by_key(|span| span.working_peak_bytes);
-        let Some(largest) = steady.or(spans.iter().max_by_key(|span| span.working_peak_bytes)) else { continue };
+        let Some(largest) = steady.or(spans.iter().max_by_key(|span| span.working_peak_bytes)) else {
+            continue;
+        };
         let once: u64 = spans.iter().map(|span| span.once_bytes).max().unwrap_or(0);
         let time = largest.end_ns.map_or("cut".into(), |end| Seconds(end - largest.start_ns).to_string());
         writeln!(

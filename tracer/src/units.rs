@@ -7,7 +7,8 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
-    let number: f64 = number.parse().map_err(|_| format!("{text:?} is not a size; write 1500MB or 1.5GiB"))?;
+    let number: f64 =
+        number.parse().map_err(|_| format!("{text:?} is not a size; write 1500MB or 1.5GiB"))?;
     let factor: f64 = match unit.trim().to_ascii_lowercase().as_str() {
         "" | "b" => 1.0,
         "k" | "kb" => 1e3,
@@ -21,7 +22,11 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         other => return Err(format!("{other:?} is not a unit of size; use kB, MB, GB or KiB, MiB, GiB")),
     };
     let bytes = number * factor;
-    if bytes.is_finite() && bytes < 2f64.powi(63) { Ok(bytes as u64) } else { Err(format!("{text:?} is too large")) }
+    if bytes.is_finite() && bytes < 2f64.powi(63) {
+        Ok(bytes as u64)
+    } else {
+        Err(format!("{text:?} is too large"))
+    }
 }
 
 /// Reads a shape: lengths separated by commas.
@@ -47,7 +52,13 @@ impl fmt::Display for Bytes {
             value /= 1000.0;
             unit = next;
         }
-        let digits = if unit == "B" || value >= 99.95 { 0 } else if value >= 9.995 { 1 } else { 2 };
+        let digits = if unit == "B" || value >= 99.95 {
+            0
+        } else if value >= 9.995 {
+            1
+        } else {
+            2
+        };
         f.pad(&format!("{value:.digits$} {unit}"))
     }
 }
@@ -79,7 +90,14 @@ mod tests {
 
     #[test]
     fn sizes_are_printed_with_three_digits() {
-        for (bytes, text) in [(0, "0 B"), (999, "999 B"), (1000, "1.00 kB"), (33_554_432, "33.6 MB"), (999_950, "1.00 MB"), (u64::MAX, "18.4 EB")] {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.00 kB"),
+            (33_554_432, "33.6 MB"),
+            (999_950, "1.00 MB"),
+            (u64::MAX, "18.4 EB"),
+        ] {
             assert_eq!(Bytes(bytes).to_string(), text);
         }
     }

@@ -175,9 +175,8 @@ impl Fold {
         let index = self.threads[writer as usize].process;
         let process = &mut self.processes[index as usize];
         let (address, bytes, stamp) = (event.address, event.bytes, event.stamp);
-        let (span, ordinal) = self
-            .spans
-            .acquired(writer, kind, (address, stamp), bytes, true, |key| process.is_alive(key));
+        let (span, ordinal) =
+            self.spans.acquired(writer, kind, (address, stamp), bytes, true, |key| process.is_alive(key));
         let block = Block { bytes, alloc: stamp, thread: writer, span, ordinal, kind, output: false };
         let old = process.acquire(address, block);
         if let Some(old) = old {
@@ -283,7 +282,11 @@ impl Fold {
 
     fn unmap_end(&mut self, writer: u32, event: Event) {
         let pieces = self.held_pieces(writer);
-        if event.bytes == FAILED { self.restore(writer, pieces) } else { self.end_pieces(writer, &pieces, event.stamp) }
+        if event.bytes == FAILED {
+            self.restore(writer, pieces)
+        } else {
+            self.end_pieces(writer, &pieces, event.stamp)
+        }
     }
 
     fn remap_end(&mut self, writer: u32, event: Event) {
@@ -370,7 +373,8 @@ impl Fold {
         free: Option<u64>,
         once: &FxHashSet<BlockKey>,
     ) {
-        let role = self.role(block.span, block.output, free.is_some(), once.contains(&(address, block.alloc)));
+        let role =
+            self.role(block.span, block.output, free.is_some(), once.contains(&(address, block.alloc)));
         let row = AllocationRow {
             process,
             thread: block.thread,
@@ -430,7 +434,8 @@ impl Sink for Fold {
         self.threads.push(ThreadRow { thread, process, tid: writer.tid, start_ns: -1, events: 0 });
         let image = &mut self.processes[process as usize];
         image.writers += 1;
-        if writer.pid == self.root && !writer.forked
+        if writer.pid == self.root
+            && !writer.forked
             && let Some(whole) = &self.whole
         {
             let span = *image.whole_span.get_or_insert_with(|| {
@@ -483,8 +488,7 @@ impl Fold {
     fn span_end(&mut self, writer: u32, event: Event, text: &[u8]) {
         let index = self.threads[writer as usize].process;
         let process = &mut self.processes[index as usize];
-        let outputs =
-            self.spans.end(index, event.address, event.stamp, text, |key| process.is_alive(key));
+        let outputs = self.spans.end(index, event.address, event.stamp, text, |key| process.is_alive(key));
         for (address, alloc) in outputs {
             if let Some(block) = process.blocks.get_mut(&address).filter(|block| block.alloc == alloc) {
                 block.output = true;

@@ -55,12 +55,7 @@ impl Doorman {
                 .name("doorman".into())
                 .spawn(move || listen(&listener, &token, &segment, &sender))?;
         }
-        Ok(Doorman {
-            sockets: format!("{name};{}", path.display()),
-            path,
-            token: hex(&token),
-            arrivals,
-        })
+        Ok(Doorman { sockets: format!("{name};{}", path.display()), path, token: hex(&token), arrivals })
     }
 }
 

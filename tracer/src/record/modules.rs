@@ -59,7 +59,8 @@ fn build_id(path: &str) -> Option<String> {
         let mut notes = vec![0; u64_at(&program, 32)?.min(1 << 16) as usize];
         file.read_exact_at(&mut notes, u64_at(&program, 8)?).ok()?;
         let mut rest = notes.as_slice();
-        while let (Some(name), Some(length), Some(kind)) = (u32_at(rest, 0), u32_at(rest, 4), u32_at(rest, 8)) {
+        while let (Some(name), Some(length), Some(kind)) = (u32_at(rest, 0), u32_at(rest, 4), u32_at(rest, 8))
+        {
             let start = 12 + (name as usize).next_multiple_of(4);
             let content = rest.get(start..start.checked_add(length as usize)?)?;
             if kind == NT_GNU_BUILD_ID && rest.get(12..16) == Some(b"GNU\0") {

@@ -101,7 +101,10 @@ fn create_output(output: &std::path::Path) -> Result<TraceWriter, Failure> {
     if std::fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(Failure {
             code: 125,
-            message: format!("{} exists and is not empty; choose another directory with -o", output.display()),
+            message: format!(
+                "{} exists and is not empty; choose another directory with -o",
+                output.display()
+            ),
         });
     }
     TraceWriter::create(output).map_err(Failure::recording)
@@ -120,7 +123,10 @@ fn first_meta(options: &Options, clock: &Clock) -> Meta {
         cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
         start_unix_ns: now.as_nanos() as i64 - clock.now_ns(),
         clock: clock.name().into(),
-        recorded: recorded.map(|(what, how)| (what.to_string(), how.to_string())).into_iter().collect::<BTreeMap<_, _>>(),
+        recorded: recorded
+            .map(|(what, how)| (what.to_string(), how.to_string()))
+            .into_iter()
+            .collect::<BTreeMap<_, _>>(),
         ..Default::default()
     }
 }
@@ -198,7 +204,10 @@ impl Session {
                 }
                 continue;
             };
-            if measure && has_memory && let Some(mut pagemap) = Pagemap::open(pid) {
+            if measure
+                && has_memory
+                && let Some(mut pagemap) = Pagemap::open(pid)
+            {
                 self.fold.measure(index, stamp, |piece| pagemap.touched(piece));
             }
             let probe: u64 = self

@@ -74,7 +74,14 @@ impl Spans {
     }
 
     /// A span that every block of `thread` belongs to from now on (`--span`).
-    pub fn begin_whole(&mut self, process: u32, thread: u32, stamp: u64, name: &str, input: ArrayInfo) -> u32 {
+    pub fn begin_whole(
+        &mut self,
+        process: u32,
+        thread: u32,
+        stamp: u64,
+        name: &str,
+        input: ArrayInfo,
+    ) -> u32 {
         self.open(process, thread, stamp, name.to_string(), vec![input], Default::default())
     }
 

@@ -1,0 +1,103 @@
+"""Compiles the target programs and runs memtrace on them."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGETS = ROOT / "tests" / "targets"
+MEMTRACE = ROOT / "target" / "release" / "memtrace"
+COMPILERS = {
+    ".c": ["gcc", "-O1", "-fno-builtin", "-pthread", f"-I{ROOT / 'include'}"],
+    ".cpp": ["g++", "-std=c++17", "-O1", "-fno-builtin"],
+    ".rs": ["rustc", "-O"],
+}
+
+
+class Recording(NamedTuple):
+    """A finished run of memtrace."""
+
+    path: Path
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def report(self):
+        return json.loads(memtrace("report", "--json", self.path).stdout)
+
+    def sql(self, query):
+        """Rows of a query over the trace's tables, as any DuckDB user would write it."""
+        for table in ("allocations", "timeline"):
+            query = query.replace(f"{{{table}}}", f"'{self.path}/{table}/*.parquet'")
+        for table in ("processes", "threads", "spans", "modules"):
+            query = query.replace(f"{{{table}}}", f"'{self.path}/{table}.parquet'")
+        return duckdb.sql(query).fetchall()
+
+
+def memtrace(*arguments, **options):
+    """Runs the command line; text in and out are bytes."""
+    command = [str(argument) for argument in (MEMTRACE, *arguments)]
+    return subprocess.run(command, capture_output=True, check=False, **options)
+
+
+@pytest.fixture(scope="session")
+def target(tmp_path_factory):
+    """Path of a compiled target program."""
+    folder = tmp_path_factory.mktemp("targets")
+
+    def build(name):
+        source = TARGETS / name
+        compiler = COMPILERS[source.suffix]
+        if shutil.which(compiler[0]) is None:
+            pytest.skip(f"{compiler[0]} is not installed")
+        binary = folder / source.stem
+        if not binary.exists():
+            subprocess.run([*compiler, "-o", binary, source], check=True)
+        return binary
+
+    return build
+
+
+@pytest.fixture
+def record(tmp_path):
+    """Records a command; every recording must have lost nothing."""
+
+    def run(*command, options=(), may_fail=False, **kwargs):
+        path = tmp_path / f"trace{len(list(tmp_path.iterdir()))}"
+        done = memtrace("-o", path, *options, "--", *command, **kwargs)
+        recording = Recording(path, done.returncode, done.stdout, done.stderr)
+        if not may_fail:
+            assert path.is_dir(), done.stderr.decode()
+            assert recording.report["lost"] == {
+                "events": 0,
+                "late_events": 0,
+                "unseen_releases": 0,
+            }
+        return recording
+
+    return run
+
+
+@pytest.fixture
+def python():
+    """The interpreter that runs the tests (with NumPy and friends)."""
+    return sys.executable
+
+
+@pytest.fixture
+def examples():
+    """Directory of the examples, where scripts find each other."""
+    return ROOT / "examples"
+
+
+def environment(**more):
+    """The environment with additions."""
+    return {**os.environ, **more}

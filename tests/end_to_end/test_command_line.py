@@ -1,0 +1,115 @@
+"""Exit statuses, output and errors: a contract that scripts depend on."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import MEMTRACE, environment, memtrace
+
+
+def test_output_and_status_are_the_programs(record):
+    script = "echo out; echo err >&2; cat; exit 42"
+    run = record("sh", "-c", script, options=("--quiet",), input=b"in\n")
+    assert (run.code, run.stdout, run.stderr) == (42, b"out\nin\n", b"err\n")
+
+
+def test_false_is_false(record):
+    assert record("false").code == 1
+
+
+def test_a_missing_command(tmp_path):
+    done = memtrace("-o", tmp_path / "t", "--", "no-such-command-anywhere")
+    assert done.returncode == 127
+    assert done.stderr.count(b"\n") == 1
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_command_that_cannot_be_executed(tmp_path):
+    plain = tmp_path / "plain"
+    plain.write_text("text")
+    assert memtrace("-o", tmp_path / "t", "--", plain).returncode == 126
+
+
+def test_an_unwritable_output_directory_starts_nothing(tmp_path):
+    witness = tmp_path / "witness"
+    done = memtrace("-o", "/proc/nowhere/trace", "--", "touch", witness)
+    assert done.returncode == 125
+    assert done.stderr.count(b"\n") == 1
+    assert not witness.exists()
+
+
+def test_an_existing_trace_is_not_overwritten(record, tmp_path):
+    first = record("true")
+    done = memtrace("-o", first.path, "--", "touch", tmp_path / "witness")
+    assert done.returncode == 125
+    assert not (tmp_path / "witness").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--"], ["--no-such-option"], ["--operator", "nocolon", "--", "true"], ["--span", "x", "--", "true"]],
+)
+def test_usage_errors_exit_2(arguments):
+    assert memtrace(*arguments).returncode == 2
+
+
+def test_a_signal_death_is_128_plus_n(record):
+    assert record("sh", "-c", "kill -SEGV $$").code == 128 + signal.SIGSEGV
+
+
+def test_ctrl_c_reaches_the_program_and_the_trace_is_closed(tmp_path):
+    program = "import time, sys; x = bytearray(10_000_000); print('up', flush=True); time.sleep(60)"
+    command = [MEMTRACE, "-o", tmp_path / "t", "--", "python3", "-c", program]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    ) as running:
+        assert running.stdout.readline() == b"up\n"
+        time.sleep(0.2)
+        os.killpg(running.pid, signal.SIGINT)
+        _, errors = running.communicate(timeout=30)
+    assert b"KeyboardInterrupt" in errors
+    assert running.returncode in (1, 130)
+    report = memtrace("report", tmp_path / "t")
+    assert report.returncode == 0
+    assert b"cut short" not in report.stdout
+
+
+def test_an_ignored_hangup_stays_ignored(record):
+    script = 'trap "" HUP; exec sh -c "kill -HUP \\$\\$; echo alive"'
+    assert record("sh", "-c", script).stdout == b"alive\n"
+
+
+def test_the_tracers_death_leaves_the_program_alone(tmp_path):
+    program = "import time\nfor i in range(300000): x = bytearray(2000)\nprint('finished')"
+    log = tmp_path / "out"
+    with log.open("wb") as out:
+        command = [MEMTRACE, "-o", tmp_path / "t", "--", "python3", "-c", program]
+        with subprocess.Popen(command, stdout=out, stderr=out) as running:
+            time.sleep(0.1)
+            running.kill()
+    deadline = time.monotonic() + 30
+    while b"finished" not in log.read_bytes() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert log.read_bytes() == b"finished\n"
+
+
+def test_a_variable_of_the_users_own_preload_survives(record, target):
+    run = record("sh", "-c", "echo $LD_PRELOAD", env=environment(LD_PRELOAD="libm.so.6"))
+    assert run.stdout.strip().endswith(b":libm.so.6")
+
+
+@pytest.mark.parametrize("damage", ["missing", "garbage", "empty"])
+def test_a_bad_trace_is_one_sentence(record, tmp_path, damage):
+    run = record("true")
+    if damage == "missing":
+        path = tmp_path / "nowhere"
+    else:
+        path = run.path
+        text = "{]" if damage == "garbage" else ""
+        (path / "meta.json").write_text(text)
+    done = memtrace("report", path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"memtrace: ")
+    assert done.stderr.count(b"\n") == 1

@@ -1,0 +1,124 @@
+"""Python programs: spans of functions without a change to the program, exact to the byte."""
+
+import subprocess
+
+PROGRAM = """
+import numpy as np
+
+def double(x):
+    x = x * 2
+    x = x * 2
+    return x
+
+for n in (100_000, 100_000, 100_000):
+    y = double(np.ones(n))
+print(y.sum())
+"""
+
+
+def spans(run, name):
+    [operator] = [each for each in run.report["operators"] if each["name"] == name]
+    return operator["spans"]
+
+
+def test_a_function_of_the_script_is_an_operator(record, python):
+    run = record(python, "-c", PROGRAM, options=("--operator", "__main__:double"))
+    assert run.stdout == b"400000.0\n"
+    calls = spans(run, "__main__:double")
+    assert len(calls) == 3
+    for call in calls:
+        assert call["inputs"][0]["shape"] == [100_000]
+        assert call["inputs"][0]["dtype"] == "<f8"
+        assert call["outputs"][0]["shape"] == [100_000]
+        assert call["output_bytes"] == 800_000
+        assert call["params"]["versions"]["numpy"]
+    # The second product is made while the first is alive; the input came from outside.
+    for call in calls[1:]:
+        assert 1_600_000 <= call["working_peak_bytes"] < 1_600_000 + 16_384
+        # It releases the argument, to which nobody else holds a reference.
+        assert 800_000 <= call["net_peak_bytes"] < 800_000 + 16_384
+
+
+def test_recording_a_span_does_not_raise_the_peak(record, python):
+    bare = record(python, "-c", PROGRAM)
+    spanned = record(python, "-c", PROGRAM, options=("--operator", "__main__:double"))
+
+    def peak(run):
+        return run.sql("select max(bytes) from {allocations}"), run.sql(
+            "with e as (select alloc_ns t, bytes b from {allocations} where bytes >= 700000 and kind != 'map_file'"
+            " union all select free_ns, -bytes from {allocations} where bytes >= 700000 and free_ns is not null"
+            " and kind != 'map_file')"
+            " select max(s) from (select sum(b) over (order by t) s from e)"
+        )
+
+    assert peak(bare) == peak(spanned)
+
+
+def test_library_functions_by_name(record, python):
+    program = (
+        "import numpy as np, scipy.ndimage as nd\n"
+        "for _ in range(2): nd.gaussian_filter(np.ones((40, 50, 60), 'f4'), 2)\n"
+    )
+    run = record(python, "-c", program, options=("--operator", "scipy.ndimage:gaussian_filter"))
+    [first, second] = spans(run, "scipy.ndimage:gaussian_filter")
+    assert first["call"] == 0
+    assert second["inputs"][0]["shape"] == [40, 50, 60]
+    assert second["params"]["sigma"] == 2
+    assert second["output_bytes"] == 480_000
+
+
+def test_isolated_interpreters_are_recorded_too(record, python):
+    for flags in ("-I", "-IS", "-E"):
+        program = "def f(x):\n    return bytearray(500_000)\nf(1)\nf(2)"
+        run = record(python, flags, "-c", program, options=("--operator", "__main__:f"))
+        assert len(spans(run, "__main__:f")) == 2, flags
+
+
+def test_worker_processes_are_recorded(record, python, tmp_path):
+    script = tmp_path / "pool.py"
+    script.write_text(
+        "import multiprocessing as mp, sys\n"
+        "def work(n):\n    return len(bytearray(n))\n"
+        "if __name__ == '__main__':\n"
+        "    with mp.get_context(sys.argv[1]).Pool(2) as pool:\n"
+        "        print(sum(pool.map(work, [3_000_000] * 8)))\n"
+    )
+    for method in ("fork", "spawn", "forkserver"):
+        run = record(python, script, method, options=("--operator", "__main__:work"))
+        assert run.stdout == b"24000000\n"
+        assert len(spans(run, "__main__:work")) == 8, method
+        assert all(span["working_peak_bytes"] >= 3_000_000 for span in spans(run, "__main__:work"))
+
+
+def test_the_decorator_and_the_context_manager(record, python):
+    program = (
+        "import memtrace\n"
+        "@memtrace.operator\n"
+        "def f(n):\n    return bytearray(n)\n"
+        "with memtrace.span('outer', (10, 20), 'f4'):\n    f(700_000)\n"
+        "print(f.__name__)\n"
+    )
+    run = record(python, "-c", program, env={"PYTHONPATH": "python", "PATH": "/usr/bin:/bin"})
+    bare = subprocess.run(
+        [python, "-c", program], env={"PYTHONPATH": "python"}, capture_output=True, check=True
+    )
+    assert run.stdout == bare.stdout
+    [outer] = spans(run, "outer")
+    assert outer["inputs"][0]["shape"] == [10, 20]
+    assert outer["working_peak_bytes"] >= 700_000
+    inner = [each for each in run.report["operators"] if each["name"] != "outer"]
+    assert inner[0]["spans"][0]["parent"] == outer["span"]
+
+
+def test_once_bytes_are_told_apart(record, python):
+    program = (
+        "import numpy as np\n"
+        "def solve(a):\n    return np.linalg.eigh(a)[1]\n"
+        "a = np.ones((50_000, 3, 3))\n"
+        "for _ in range(3): solve(a)\n"
+    )
+    run = record(python, "-c", program, options=("--operator", "__main__:solve"))
+    first, second, third = spans(run, "__main__:solve")
+    assert first["once_bytes"] >= 32 << 20, "OpenBLAS keeps a work buffer"
+    assert second["once_bytes"] == third["once_bytes"] == 0
+    assert second["working_peak_bytes"] == third["working_peak_bytes"]

@@ -1,0 +1,290 @@
+//! `fit`, `predict` and `recommend`: `memtrace-analysis` on the command line.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use memtrace_analysis::plan::{self, Answer, PAUSE, Plan, Request, SPILL, Target};
+use memtrace_analysis::{Law, Model, Prediction, predict as predict_law};
+use memtrace_trace::Trace;
+use serde_json::Value;
+
+use crate::cli::{Shape, parse_shape_argument, print};
+use crate::units::{Bytes, parse_shape, parse_size};
+
+/// Resident size of a warmed Dask worker that has imported NumPy and SciPy (docs/results/chunks.md).
+const DASK_WORKER_BYTES: u64 = 220_000_000;
+
+/// Arguments of `fit`.
+#[derive(Args)]
+pub struct Fit {
+    /// Trace directories
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// Where to write the model
+    #[arg(short, long, value_name = "MODEL.json")]
+    output: PathBuf,
+}
+
+/// Arguments of `predict`.
+#[derive(Args)]
+pub struct Predict {
+    /// A model that `fit` or `sweep` wrote
+    model: PathBuf,
+    #[command(flatten)]
+    law: WhichLaw,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which law of a model, at which shape.
+#[derive(Args)]
+struct WhichLaw {
+    /// The operator, as recorded or its last part
+    #[arg(long, value_name = "NAME")]
+    operator: String,
+    /// Shape of its input
+    #[arg(long, value_name = "N,N,...", value_parser = parse_shape_argument)]
+    shape: Shape,
+    /// Element type, if the model has laws for several
+    #[arg(long)]
+    dtype: Option<String>,
+    /// A parameter's value, if the model has laws for several
+    #[arg(long = "param", value_name = "NAME=VALUE", value_parser = parse_parameter)]
+    params: Vec<(String, Value)>,
+}
+
+impl WhichLaw {
+    fn select<'a>(&self, model: &'a Model) -> Result<&'a Law> {
+        let params: BTreeMap<String, Value> = self.params.iter().cloned().collect();
+        Ok(model.select(&self.operator, self.dtype.as_deref(), &params)?)
+    }
+}
+
+/// Arguments of `recommend`.
+#[derive(Args)]
+pub struct Recommend {
+    /// A model that `fit` or `sweep` wrote
+    model: PathBuf,
+    #[command(flatten)]
+    law: WhichLaw,
+    /// Memory limit of each worker, e.g. 1.5GB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory_limit: u64,
+    /// Number of workers
+    #[arg(long, default_value_t = 1)]
+    workers: u64,
+    /// Threads of each worker
+    #[arg(long, default_value_t = 1)]
+    threads_per_worker: u64,
+    /// Cells per face that a chunk needs from its neighbours, one number per axis or one for all
+    #[arg(long, value_name = "N,N,...", value_parser = parse_lengths)]
+    halo: Option<Lengths>,
+    /// Axes that must stay in one chunk
+    #[arg(long, value_name = "AXIS,...", value_parser = parse_lengths)]
+    whole_axes: Option<Lengths>,
+    /// Resident size of a worker before its first task [default: that of a warmed Dask worker]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    baseline: Option<u64>,
+    /// How to print the plan
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, ValueEnum, PartialEq)]
+enum Format {
+    /// Sentences
+    Text,
+    /// All of it
+    Json,
+    /// A tuple of tuples for Dask's rechunk
+    Dask,
+    /// The chunks of a DASF dataset
+    Dasf,
+    /// #SBATCH lines
+    Slurm,
+    /// Environment variables
+    Env,
+}
+
+#[derive(Clone)]
+struct Lengths(Vec<u64>);
+
+fn parse_lengths(text: &str) -> Result<Lengths, String> {
+    let lengths = text.split(',').map(|length| length.trim().parse()).collect::<Result<_, _>>();
+    lengths.map(Lengths).map_err(|_| format!("{text:?} is not a list of numbers; write 2,2,2"))
+}
+
+fn parse_parameter(text: &str) -> Result<(String, Value), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    // A number, true or false; anything else is text.
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+    Ok((name.to_string(), value))
+}
+
+/// `memtrace fit`
+pub fn fit(arguments: &Fit) -> Result<ExitCode> {
+    let traces = arguments.traces.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
+    fit_and_save(&traces, &arguments.output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Fits a model, saves it, prints its laws.
+pub fn fit_and_save(traces: &[Trace], output: &PathBuf) -> Result<Model> {
+    let model = memtrace_analysis::fit(traces)?;
+    model.save(output)?;
+    let mut text = String::new();
+    for law in &model.laws {
+        describe(&mut text, law)?;
+    }
+    for note in &model.notes {
+        writeln!(text, "note: {note}")?;
+    }
+    writeln!(text, "model: {}", output.display())?;
+    print(&text)?;
+    Ok(model)
+}
+
+fn describe(text: &mut String, law: &Law) -> Result<()> {
+    writeln!(text, "{}({}): {}", law.key.operator, law.key.dtype, law.proof)?;
+    let largest = law.trained_on.iter().max_by_key(|run| run.working_peak_bytes);
+    if let Some(run) = largest {
+        let prediction = predict_law(law, &run.shape)?;
+        write_terms(text, &prediction)?;
+    }
+    let shapes: Vec<String> = law
+        .trained_on
+        .iter()
+        .map(|run| run.shape.iter().map(u64::to_string).collect::<Vec<_>>().join("×"))
+        .collect();
+    writeln!(text, "  trained on {}", shapes.join(", "))?;
+    if law.once.bytes > 0 {
+        let largest = law.once.blocks.first().map_or(String::new(), |block| {
+            format!("; largest: one {} of {}", block.kind, Bytes(block.bytes))
+        });
+        writeln!(text, "  once per process: {}{largest}", Bytes(law.once.bytes))?;
+    }
+    for note in &law.notes {
+        writeln!(text, "  note: {note}")?;
+    }
+    Ok(())
+}
+
+fn write_terms(text: &mut String, prediction: &Prediction) -> Result<()> {
+    let shown = 6;
+    let words: Vec<&str> =
+        prediction.model.terms.iter().map(|term| term.words.as_str()).take(shown).collect();
+    let rest: u64 = prediction.model.terms.iter().skip(shown).map(|term| term.bytes).sum();
+    let rest = rest + prediction.model.residual_bytes;
+    let more = if rest > 0 { format!(" + {} of small blocks", Bytes(rest)) } else { String::new() };
+    writeln!(text, "  working peak = {}{more}", words.join(" + "))?;
+    Ok(())
+}
+
+/// `memtrace predict`
+pub fn predict(arguments: &Predict) -> Result<ExitCode> {
+    let model = Model::load(&arguments.model)?;
+    let prediction = predict_law(arguments.law.select(&model)?, &arguments.law.shape.0)?;
+    let mut text = String::new();
+    if arguments.json {
+        text = serde_json::to_string_pretty(&prediction)? + "\n";
+    } else {
+        let shape: Vec<String> = prediction.shape.iter().map(u64::to_string).collect();
+        writeln!(text, "{} at {}", prediction.operator, shape.join("×"))?;
+        writeln!(
+            text,
+            "  working peak  {:>9}   at most {} ({})",
+            Bytes(prediction.peak_bytes),
+            Bytes(prediction.upper_bytes),
+            prediction.confidence
+        )?;
+        write_terms(&mut text, &prediction)?;
+        writeln!(
+            text,
+            "  input         {:>9}   together {}",
+            Bytes(prediction.input_bytes),
+            Bytes(prediction.total_bytes)
+        )?;
+        writeln!(text, "  output        {:>9}", Bytes(prediction.output_bytes))?;
+        writeln!(text, "  once          {:>9}   per process", Bytes(prediction.once_bytes))?;
+        if prediction.extrapolated {
+            writeln!(text, "  outside the shapes it was trained on")?;
+        }
+    }
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `memtrace recommend`
+pub fn recommend(arguments: &Recommend) -> Result<ExitCode> {
+    let model = Model::load(&arguments.model)?;
+    let law = arguments.law.select(&model)?;
+    let request = request(arguments, law)?;
+    let answer = plan::recommend(&request, &|shape| law.bytes(shape))?;
+    let text = match (&answer, arguments.format) {
+        (_, Format::Json) => serde_json::to_string_pretty(&answer)?,
+        (Answer::Plan(plan), Format::Text) => sentences(plan)?,
+        (Answer::Plan(plan), Format::Dask) => plan.render(Target::Dask),
+        (Answer::Plan(plan), Format::Dasf) => plan.render(Target::Dasf),
+        (Answer::Plan(plan), Format::Slurm) => plan.render(Target::Slurm),
+        (Answer::Plan(plan), Format::Env) => plan.render(Target::Env),
+        (Answer::Refusal(refusal), _) => {
+            eprintln!("memtrace: {}", refusal.why);
+            return Ok(ExitCode::from(3));
+        }
+    };
+    print(&(text + "\n"))?;
+    Ok(ExitCode::from(if matches!(answer, Answer::Refusal(_)) { 3 } else { 0 }))
+}
+
+fn request(arguments: &Recommend, law: &Law) -> Result<Request> {
+    let shape = arguments.law.shape.0.clone();
+    let input =
+        law.inputs.first().context("the law's operator takes no array, so there is nothing to chunk")?;
+    let halo = match arguments.halo.clone() {
+        None => vec![0; shape.len()],
+        Some(Lengths(one)) if one.len() == 1 => vec![one[0]; shape.len()],
+        Some(Lengths(each)) => each,
+    };
+    let whole = arguments.whole_axes.clone().map_or(Vec::new(), |Lengths(axes)| axes);
+    Ok(Request {
+        operator: law.key.operator.clone(),
+        shape,
+        item_bytes: input.item_bytes,
+        halo,
+        whole_axes: whole.into_iter().map(|axis| axis as usize).collect(),
+        workers: arguments.workers,
+        threads_per_worker: arguments.threads_per_worker,
+        memory_limit_bytes: arguments.memory_limit,
+        budget_fraction: plan::budget_fraction(Some(SPILL), Some(PAUSE)),
+        baseline_bytes: arguments.baseline.unwrap_or(DASK_WORKER_BYTES),
+        once_bytes: law.once.bytes,
+    })
+}
+
+fn sentences(plan: &Plan) -> Result<String> {
+    let mut text = String::new();
+    let chunk: Vec<String> = plan.chunk_shape.iter().map(u64::to_string).collect();
+    writeln!(text, "chunks of {} ({} tasks)", chunk.join("×"), plan.tasks)?;
+    writeln!(text, "  one task      {:>9}", Bytes(plan.predicted_task_bytes))?;
+    writeln!(
+        text,
+        "  one worker    {:>9}   of {} usable ({} limit)",
+        Bytes(plan.predicted_worker_bytes),
+        Bytes(plan.budget_bytes),
+        Bytes(plan.memory_limit_bytes)
+    )?;
+    writeln!(text, "  time          {:>7.1} s", plan.predicted_seconds)?;
+    write!(text, "  {}", plan.why)?;
+    Ok(text)
+}
+
+/// Reads `A..B`.
+pub fn parse_range(text: &str) -> Result<(Vec<u64>, Vec<u64>), String> {
+    let (from, to) = text.split_once("..").ok_or("write two shapes, e.g. 37,41,43..60,60,60")?;
+    Ok((parse_shape(from)?, parse_shape(to)?))
+}

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::law::{Form, Point, Regression, Sequence, Size};
+use crate::law::{Point, Regression, Sequence, Size};
 
 /// Version of the JSON this program writes; later ones are refused.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -293,13 +293,6 @@ impl ArrayLaw {
     }
 }
 
-impl Variable {
-    /// The variable as a form.
-    pub fn form(index: usize) -> Size {
-        Size::Exact { form: Form::variable(index), others: Vec::new() }
-    }
-}
-
 /// `200×200×100`
 pub(crate) fn joined(shape: &Point) -> String {
     shape.iter().map(u64::to_string).collect::<Vec<_>>().join("×")
@@ -308,7 +301,8 @@ pub(crate) fn joined(shape: &Point) -> String {
 impl Model {
     /// The law for an operator; `dtype` and `params` narrow the choice where there are several.
     ///
-    /// A dtype without byte order (`f4`) means the native one.
+    /// A dtype without byte order (`f4`) means the native one; `layout` and the names of
+    /// libraries may be given as parameters too.
     ///
     /// # Errors
     /// No such law, or more than one left: the message lists what there is.
@@ -332,9 +326,9 @@ impl Model {
         }
         let fits = |law: &&&Law| {
             dtype.is_none_or(|wanted| same_dtype(&law.key.dtype, wanted))
-                && params.iter().all(|(name, value)| {
-                    law.key.params.get(name).is_some_and(|known| same_value(known, value))
-                })
+                && params
+                    .iter()
+                    .all(|(name, value)| law.key.value(name).is_some_and(|known| same_value(&known, value)))
         };
         let fitting: Vec<&Law> = of_operator.iter().filter(fits).copied().collect();
         let list = |laws: &[&Law]| laws.iter().map(|law| law.key.to_string()).collect::<Vec<_>>().join("; ");
@@ -345,10 +339,19 @@ impl Model {
                 list(&of_operator)
             ))),
             several => Err(Error::NoLaw(format!(
-                "the model has several laws for {operator}: choose one by --dtype or --param: {}",
+                "the model has several laws for {operator}: choose one by --dtype, or by --param with a parameter, layout or version: {}",
                 list(several)
             ))),
         }
+    }
+}
+
+impl Key {
+    /// A parameter, the layout, or a library's version by name.
+    fn value(&self, name: &str) -> Option<Value> {
+        let text = |text: &String| Value::from(text.as_str());
+        let layout = (name == "layout").then(|| text(&self.layout));
+        self.params.get(name).cloned().or(layout).or_else(|| self.versions.get(name).map(text))
     }
 }
 
@@ -361,10 +364,13 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// `f4` means the native byte order, as NumPy reads it.
+/// `f4` means the native byte order, as NumPy reads it, and one dtype means all inputs have it.
 fn same_dtype(known: &str, wanted: &str) -> bool {
     let native = if cfg!(target_endian = "little") { "<" } else { ">" };
-    known == wanted || known == format!("{native}{wanted}") || known == format!("|{wanted}")
+    let same = |known: &str| {
+        known == wanted || [native, "|"].iter().any(|order| known == format!("{order}{wanted}"))
+    };
+    known == wanted || known.split(',').all(same)
 }
 
 /// 3 and 3.0 are one value, as is a number given as text on a command line.

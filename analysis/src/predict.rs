@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::law::{Point, volume};
-use crate::model::{ArrayLaw, Baseline, Body, Key, Law, Once, Proof, TrainingRun, joined};
+use crate::law::{Form, Point, Sequence, Size, volume};
+use crate::model::{ArrayLaw, Baseline, Body, Key, Law, Once, Proof, TrainingRun, Variable};
 
 /// What `predict --json` prints (DESIGN §7). Sizes are bytes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -85,7 +85,7 @@ pub struct Term {
 /// [`Error::Shape`]: another number of dimensions, an empty shape, or one whose bytes do not fit.
 pub fn predict(law: &Law, shape: &Point) -> Result<Prediction, Error> {
     let bytes = law.bytes(shape)?;
-    let outside = |(variable, &n): (&crate::model::Variable, &u64)| n < variable.min || n > variable.max;
+    let outside = |(variable, &n): (&Variable, &u64)| n < variable.min || n > variable.max;
     let first_output = law.outputs.first().and_then(|output| ArrayLaw::shape_at(output, shape));
     Ok(Prediction {
         operator: law.key.operator.clone(),
@@ -108,8 +108,7 @@ pub fn predict(law: &Law, shape: &Point) -> Result<Prediction, Error> {
 /// The proof as far as it reaches: a regression says nothing beyond the volumes it was fitted on,
 /// and no law anything about a length that never varied in its runs.
 fn confidence(law: &Law, shape: &Point) -> Proof {
-    let never_varied =
-        |(variable, &n): (&crate::model::Variable, &u64)| variable.min == variable.max && n != variable.min;
+    let never_varied = |(variable, &n): (&Variable, &u64)| variable.min == variable.max && n != variable.min;
     let volumes = law.trained_on.iter().map(|run| volume(&run.shape));
     let beyond = volumes.max().is_none_or(|largest| volume(shape) > largest);
     let regression = matches!(law.body, Body::Regression(_));
@@ -152,8 +151,7 @@ fn explanation(law: &Law, shape: &Point) -> Explanation {
 }
 
 /// The live set at the peak: equal products added up, largest first.
-fn terms(law: &Law, sequence: &crate::law::Sequence, live: &[(usize, u64)], shape: &Point) -> Vec<Term> {
-    use crate::law::{Form, Size};
+fn terms(law: &Law, sequence: &Sequence, live: &[(usize, u64)], shape: &Point) -> Vec<Term> {
     let names = law.names();
     let mut products: Vec<(Form, u128)> = Vec::new();
     let mut terms: Vec<Term> = Vec::new();
@@ -193,10 +191,5 @@ impl Prediction {
     /// `4·n0·n1·n2 + 228·(n0−2)·(n1−2)·(n2−2)`, the live set at the peak as one formula.
     pub fn formula(&self) -> String {
         self.model.terms.iter().map(|term| term.words.as_str()).collect::<Vec<_>>().join(" + ")
-    }
-
-    /// `200×200×200`
-    pub fn shape_words(&self) -> String {
-        joined(&self.shape)
     }
 }

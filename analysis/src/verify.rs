@@ -42,7 +42,9 @@ pub fn prove(law: &Law, run: &Run, point: &[u64]) -> Option<Proof> {
     let error = (predicted - measured) / measured.max(1.0);
     let shape = point.to_vec();
     let is_exact = matches!(&law.body, Body::Symbolic(sequence)
-        if !sequence.sizes.iter().any(|size| matches!(size, Size::Fitted(_)) || size.is_undetermined()));
+    if !sequence.sizes.iter().chain([&law.residual]).any(|size| {
+        matches!(size, Size::Fitted(_)) || size.is_undetermined()
+    }));
     match &law.body {
         Body::Regression(regression) => {
             let within = error.abs() <= 2.0 * regression.error + EXACT;

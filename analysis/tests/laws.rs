@@ -146,6 +146,10 @@ fn parameters_make_laws_apart_unless_they_follow_the_shape() {
     assert!(several.contains("sigma=3") && several.contains("sigma=5"), "{several}");
     let wanted = [("sigma".to_owned(), "5".into())].into();
     let law = model.select("op", Some("f4"), &wanted).unwrap();
+    let with_layout =
+        |layout: &str| [("sigma".to_owned(), 5.into()), ("layout".to_owned(), layout.into())].into();
+    assert!(model.select("op", None, &with_layout("C")).is_ok());
+    assert!(model.select("op", None, &with_layout("F")).is_err());
     assert_eq!(law.bytes(&[100, 100, 100]).unwrap().working, 8_000_000);
     let unknown = model.select("other", None, &Default::default()).unwrap_err().to_string();
     assert!(unknown.contains("op"), "{unknown}");

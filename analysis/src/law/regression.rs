@@ -216,11 +216,10 @@ fn least_squares(rows: &[Vec<f64>], active: &[usize]) -> Option<Vec<f64>> {
     let scaled = |row: &[f64], i: usize| row[active[i]] / norms[i];
     let mut matrix = vec![vec![0.0; size + 1]; size];
     for row in rows {
-        for i in 0..size {
-            for j in 0..size {
-                matrix[i][j] += scaled(row, i) * scaled(row, j);
-            }
-            matrix[i][size] += scaled(row, i) * row[row.len() - 1];
+        let target = row[row.len() - 1];
+        for (i, equation) in matrix.iter_mut().enumerate() {
+            (0..size).for_each(|j| equation[j] += scaled(row, i) * scaled(row, j));
+            equation[size] += scaled(row, i) * target;
         }
     }
     let solution = eliminate(matrix)?;

@@ -63,11 +63,6 @@ impl Size {
         }
     }
 
-    /// True where the size rests on exact forms alone.
-    pub fn is_exact(&self) -> bool {
-        matches!(self, Size::Exact { .. })
-    }
-
     /// True where the training shapes leave more than one form.
     pub fn is_undetermined(&self) -> bool {
         matches!(self, Size::Exact { others, .. } if !others.is_empty())

@@ -1,0 +1,161 @@
+//! Chunk grids: how an array can be cut, and what a cut means for the blocks.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// More chunks than this are not tried: a `map_overlap` graph has up to 27 tasks per chunk, and
+/// Dask's scheduler would be busy for many minutes before the first result.
+pub(super) const MOST_CHUNKS: u64 = 10_000;
+
+/// Splits per axis that are all tried; beyond them only twice as many each time.
+const DENSE_SPLITS: u64 = 16;
+
+/// An array cut into equal chunks with one smaller last chunk per axis (what zarr, xarray and
+/// Cubed can store), and its halo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Grid {
+    pub(super) shape: Vec<u64>,
+    pub(super) chunk: Vec<u64>,
+    pub(super) halo: Vec<u64>,
+}
+
+impl Grid {
+    /// Number of chunks along an axis.
+    pub(super) fn count(&self, axis: usize) -> u64 {
+        self.shape[axis].div_ceil(self.chunk[axis])
+    }
+
+    /// Number of chunks; saturates, so that absurd grids are merely too many.
+    pub(super) fn chunks(&self) -> u64 {
+        (0..self.shape.len()).fold(1u64, |product, axis| product.saturating_mul(self.count(axis)))
+    }
+
+    /// Sizes of the chunks along an axis.
+    pub(super) fn sizes(&self, axis: usize) -> Vec<u64> {
+        let (length, chunk) = (self.shape[axis], self.chunk[axis]);
+        (0..self.count(axis)).map(|i| chunk.min(length - i * chunk)).collect()
+    }
+
+    /// The largest chunk with its halo: the shape the operator sees. At the array's faces there
+    /// is no halo, so with two chunks along an axis a block has it on one side only.
+    pub(super) fn block(&self) -> Vec<u64> {
+        (0..self.shape.len()).map(|axis| self.extents(axis).iter().map(|e| e.0).max().unwrap_or(1)).collect()
+    }
+
+    /// Chunk + halo along an axis as (length, how many chunks have it), for the first, the
+    /// middle and the last chunks.
+    fn extents(&self, axis: usize) -> Vec<(u64, u64)> {
+        let (length, chunk, halo) = (self.shape[axis], self.chunk[axis], self.halo[axis]);
+        let count = self.count(axis);
+        if count == 1 {
+            return vec![(length, 1)];
+        }
+        let last = length - (count - 1) * chunk;
+        let mut extents = vec![(chunk.saturating_add(halo), 1), (last.saturating_add(halo), 1)];
+        if count > 2 {
+            extents.push((chunk.saturating_add(halo.saturating_mul(2)), count - 2));
+        }
+        extents
+    }
+
+    /// Cells of each kind of block as (cells, how many such blocks), largest first.
+    fn blocks(&self) -> Vec<(f64, u64)> {
+        let mut kinds = vec![(1.0, 1u64)];
+        for axis in 0..self.shape.len() {
+            let extents = self.extents(axis);
+            kinds = kinds
+                .iter()
+                .flat_map(|&(cells, n)| {
+                    extents.iter().map(move |&(e, m)| (cells * e as f64, n.saturating_mul(m)))
+                })
+                .collect();
+        }
+        kinds.sort_by(|a, b| b.0.total_cmp(&a.0));
+        kinds
+    }
+
+    /// Cells that the busiest of `slots` computes when every free slot takes the largest block
+    /// that is left, and cells that all of them compute. Both count halos.
+    pub(super) fn work(&self, slots: u64) -> (f64, f64) {
+        let blocks = self.blocks();
+        let total: f64 = blocks.iter().map(|&(cells, n)| cells * n as f64).sum();
+        if self.chunks() > slots.saturating_mul(64) {
+            // So many blocks even out; what remains is the last one of an unlucky slot.
+            return (total / slots as f64 + blocks[0].0 / 2.0, total);
+        }
+        let mut loads: BinaryHeap<Reverse<Load>> =
+            (0..slots.min(self.chunks())).map(|_| Reverse(Load(0.0))).collect();
+        for (cells, n) in blocks {
+            for _ in 0..n {
+                if let Some(mut least) = loads.peek_mut() {
+                    least.0.0 += cells;
+                }
+            }
+        }
+        (loads.into_iter().map(|Reverse(Load(cells))| cells).fold(0.0, f64::max), total)
+    }
+
+    /// Axes along which a block needs its neighbours.
+    pub(super) fn overlaps(&self, axis: usize) -> bool {
+        self.halo[axis] > 0 && self.count(axis) > 1
+    }
+}
+
+/// A finite number of cells, ordered.
+#[derive(PartialEq)]
+struct Load(f64);
+
+impl Eq for Load {}
+
+impl Ord for Load {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Load {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Every grid worth a look: ⌈n/k⌉ along each axis, no chunk below the halo, whole axes whole.
+pub(super) fn candidates(shape: &[u64], halo: &[u64], whole_axes: &[usize]) -> Vec<Grid> {
+    let mut grids = vec![Grid { shape: shape.to_vec(), chunk: Vec::new(), halo: halo.to_vec() }];
+    for (axis, &length) in shape.iter().enumerate() {
+        let sizes = if whole_axes.contains(&axis) { vec![length] } else { axis_chunks(length, halo[axis]) };
+        grids = grids
+            .iter()
+            .flat_map(|grid| {
+                sizes.iter().map(|&size| {
+                    let mut grid = grid.clone();
+                    grid.chunk.push(size);
+                    grid
+                })
+            })
+            .filter(|grid| partial_chunks(grid) <= MOST_CHUNKS)
+            .collect();
+    }
+    grids
+}
+
+/// Chunks along the axes decided so far.
+fn partial_chunks(grid: &Grid) -> u64 {
+    (0..grid.chunk.len()).fold(1u64, |product, axis| product.saturating_mul(grid.count(axis)))
+}
+
+/// Chunk lengths for an axis, longest first. A last chunk below the halo is refused: Dask would
+/// silently rechunk it.
+fn axis_chunks(length: u64, halo: u64) -> Vec<u64> {
+    let mut sizes = Vec::new();
+    let mut splits = 1;
+    while splits <= MOST_CHUNKS.min(length) {
+        let chunk = length.div_ceil(splits);
+        let last = length - (length.div_ceil(chunk) - 1) * chunk;
+        if sizes.last() != Some(&chunk) && (splits == 1 || last >= halo) {
+            sizes.push(chunk);
+        }
+        splits = if splits < DENSE_SPLITS { splits + 1 } else { 2 * splits };
+    }
+    sizes
+}

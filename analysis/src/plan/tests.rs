@@ -1,0 +1,167 @@
+//! What must hold for every plan, and the three cases measured in docs/results/chunks.md.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A law like the examples': `bytes` per cell of the block, its output included.
+fn law(bytes: f64) -> impl Fn(&[u64]) -> Result<TaskBytes, crate::Error> {
+    move |block| {
+        let cells = block.iter().map(|&n| n as f64).product::<f64>();
+        if cells > 1e17 {
+            return Err(crate::Error::Shape("too large for any memory".into()));
+        }
+        let working = (bytes * cells) as u64;
+        let (input, output) = (4 * cells as u64, 4 * cells as u64);
+        Ok(TaskBytes { working, working_upper: working, input, output, seconds: cells * 3e-8 })
+    }
+}
+
+fn request(shape: &[u64], halo: u64, memory_limit_bytes: u64) -> Request {
+    Request {
+        operator: "operator".into(),
+        shape: shape.to_vec(),
+        item_bytes: 4,
+        halo: vec![halo; shape.len()],
+        whole_axes: vec![],
+        workers: 2,
+        threads_per_worker: 1,
+        memory_limit_bytes,
+        budget_fraction: budget_fraction(Some(SPILL), Some(PAUSE)),
+        baseline_bytes: 89_000_000,
+        once_bytes: 0,
+    }
+}
+
+fn plan(request: &Request, bytes: f64) -> Plan {
+    match recommend(request, &law(bytes)) {
+        Ok(Answer::Plan(plan)) => plan,
+        other => panic!("a plan was expected: {other:?}"),
+    }
+}
+
+#[test]
+fn a_heavy_operator_keeps_both_workers_busy_within_the_budget() {
+    let plan = plan(&request(&[200, 200, 200], 2, 1_500_000_000), 204.0);
+    assert!(plan.predicted_worker_bytes <= 1_050_000_000);
+    assert_eq!(plan.tasks % 2, 0, "{plan:?}");
+    assert!(plan.tasks <= 8, "{plan:?}");
+}
+
+#[test]
+fn held_neighbours_decide_for_a_lean_operator() {
+    let plan = plan(&request(&[400, 400, 400], 12, 700_000_000), 4.1);
+    assert!(plan.predicted_worker_bytes <= 490_000_000);
+    assert!(plan.predicted_frontier_bytes > plan.predicted_task_bytes, "{plan:?}");
+    assert!(plan.why.contains("held for their neighbours"), "{}", plan.why);
+}
+
+#[test]
+fn a_long_array_is_cut_along_its_long_axis() {
+    let plan = plan(&request(&[1600, 60, 60], 2, 1_500_000_000), 204.0);
+    assert_eq!(plan.chunk_shape[1..], [60, 60], "{plan:?}");
+    assert_eq!(plan.tasks % 2, 0);
+}
+
+#[test]
+fn a_refusal_names_a_budget_that_works() {
+    let small = request(&[400, 400, 400], 12, 150_000_000);
+    let Ok(Answer::Refusal(refusal)) = recommend(&small, &law(4.1)) else { panic!("no refusal") };
+    assert!(refusal.smallest_budget_bytes > refusal.budget_bytes);
+    let enough = request(&[400, 400, 400], 12, refusal.smallest_memory_limit_bytes + 1);
+    assert!(matches!(recommend(&enough, &law(4.1)), Ok(Answer::Plan(_))));
+    let less = request(&[400, 400, 400], 12, refusal.smallest_memory_limit_bytes / 100 * 99);
+    assert!(matches!(recommend(&less, &law(4.1)), Ok(Answer::Refusal(_))));
+}
+
+#[test]
+fn requests_that_contradict_themselves_are_refused_in_words() {
+    let good = request(&[100, 100], 1, 1_000_000_000);
+    for (bad, word) in [
+        (Request { shape: vec![], halo: vec![], ..good.clone() }, "empty"),
+        (Request { shape: vec![0, 4], ..good.clone() }, "empty"),
+        (Request { halo: vec![1], ..good.clone() }, "halo"),
+        (Request { whole_axes: vec![2], ..good.clone() }, "axis 2"),
+        (Request { workers: 0, ..good.clone() }, "workers"),
+        (Request { budget_fraction: f64::NAN, ..good.clone() }, "memory limit"),
+    ] {
+        let error = recommend(&bad, &law(8.0)).map(|_| ()).expect_err(word);
+        assert!(error.to_string().contains(word), "{error}");
+    }
+}
+
+#[test]
+fn plans_are_written_for_each_target() {
+    let plan = Plan {
+        chunks: vec![vec![34, 34, 32], vec![7]],
+        chunk_shape: vec![34, 7],
+        ..plan(&request(&[100, 7], 0, 700_000_000), 8.0)
+    };
+    assert_eq!(plan.render(Target::Dask), "((34, 34, 32), (7,))");
+    assert_eq!(plan.render(Target::Dasf), "chunks=(34, 7)");
+    assert_eq!(plan.render(Target::Env), "export DASK_ARRAY__CHUNK_SIZE=952B");
+    let slurm = plan.render(Target::Slurm);
+    assert!(
+        slurm.starts_with("#SBATCH --ntasks=2\n#SBATCH --cpus-per-task=1\n#SBATCH --mem-per-cpu=1"),
+        "{slurm}"
+    );
+}
+
+#[test]
+fn the_budget_is_the_lowest_fraction_that_is_switched_on() {
+    assert_eq!(budget_fraction(Some(0.7), Some(0.8)), 0.7);
+    assert_eq!(budget_fraction(None, Some(0.8)), 0.8);
+    assert_eq!(budget_fraction(None, None), 1.0);
+}
+
+fn requests() -> impl Strategy<Value = (Request, f64)> {
+    let axis = prop_oneof![1u64..50, 50u64..3000, Just(u64::MAX), 1u64..u64::MAX];
+    let axes = prop::collection::vec((axis, prop_oneof![0u64..20, Just(u64::MAX)], any::<bool>()), 1..4);
+    let numbers = (
+        1u64..9,
+        1u64..5,
+        prop_oneof![0u64..1 << 34, Just(u64::MAX)],
+        prop_oneof![0u64..1 << 30, Just(u64::MAX)],
+    );
+    (axes, numbers, 0.0..300.0).prop_map(|(axes, (workers, threads, limit, baseline), bytes)| {
+        let shape: Vec<u64> = axes.iter().map(|axis| axis.0).collect();
+        let request = Request {
+            halo: axes.iter().map(|axis| axis.1).collect(),
+            whole_axes: (0..axes.len()).filter(|&i| axes[i].2).collect(),
+            workers,
+            threads_per_worker: threads,
+            baseline_bytes: baseline,
+            ..request(&shape, 0, limit)
+        };
+        (request, bytes)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever is asked: no panic, and a plan can be stored, cut and afforded.
+    #[test]
+    fn every_plan_is_storable_and_under_its_budget((request, bytes) in requests()) {
+        if let Ok(Answer::Plan(plan)) = recommend(&request, &law(bytes)) {
+            prop_assert!(plan.predicted_worker_bytes <= request.budget_bytes());
+            for (axis, sizes) in plan.chunks.iter().enumerate() {
+                prop_assert_eq!(sizes.iter().sum::<u64>(), request.shape[axis]);
+                let (last, others) = sizes.split_last().expect("an axis has a chunk");
+                prop_assert!(others.iter().all(|size| size == &sizes[0]) && *last <= sizes[0]);
+                prop_assert!(sizes.len() == 1 || *last >= request.halo[axis]);
+                prop_assert!(sizes.len() == 1 || !request.whole_axes.contains(&axis));
+            }
+        }
+    }
+
+    /// A larger budget never makes a plan slower by more than what counts as the same time.
+    #[test]
+    fn more_memory_is_never_slower(limit in 300_000_000u64..3_000_000_000, more in 1.0..4.0, bytes in 4.0..250.0) {
+        let seconds = |limit| match recommend(&request(&[300, 200, 100], 3, limit), &law(bytes)) {
+            Ok(Answer::Plan(plan)) => plan.predicted_seconds,
+            _ => f64::INFINITY,
+        };
+        prop_assert!(seconds((limit as f64 * more) as u64) <= seconds(limit) * 1.031);
+    }
+}

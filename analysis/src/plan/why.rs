@@ -1,0 +1,59 @@
+//! The sentences that explain a plan.
+
+use super::Request;
+use super::dask::WorkerBytes;
+use super::search::Weighed;
+
+/// Why these chunks: the memory they need, and what kept faster ones out.
+pub(super) fn chosen(request: &Request, best: &Weighed, skipped: Option<&Weighed>) -> String {
+    let grid = &best.timed.grid;
+    let head = format!(
+        "{} in {} chunks of {} is foretold to need {} of the {} a worker may use",
+        request.operator,
+        grid.chunks(),
+        joined(&grid.chunk),
+        megabytes(best.worker.peak()),
+        megabytes(request.budget_bytes()),
+    );
+    match skipped {
+        Some(faster) => format!(
+            "{head}; chunks of {} would be the next faster, but need {}, most of it for {}.",
+            joined(&faster.timed.grid.chunk),
+            megabytes(faster.worker.peak()),
+            largest_part(faster.worker),
+        ),
+        None => format!("{head}, and no chunking is foretold to be faster."),
+    }
+}
+
+/// Why there is no plan, and what would help.
+pub(super) fn refused(request: &Request, least: &Weighed) -> String {
+    format!(
+        "No chunks of {} fit a budget of {}: chunks of {} need the least, {}, most of it for {}; \
+         raise the memory limit to {} or give each worker fewer threads.",
+        joined(&request.shape),
+        megabytes(request.budget_bytes()),
+        joined(&least.timed.grid.chunk),
+        megabytes(least.worker.peak()),
+        largest_part(least.worker),
+        megabytes(request.limit_for(least.worker.peak())),
+    )
+}
+
+fn largest_part(worker: WorkerBytes) -> &'static str {
+    let parts = [
+        (worker.tasks, "the operator itself"),
+        (worker.frontier, "source chunks held for their neighbours"),
+        (worker.fixed, "what the worker holds before it starts"),
+    ];
+    parts.into_iter().max_by_key(|part| part.0).map_or("", |part| part.1)
+}
+
+fn joined(shape: &[u64]) -> String {
+    shape.iter().map(u64::to_string).collect::<Vec<_>>().join("×")
+}
+
+/// Rounded up: a reader who grants the printed number grants enough.
+fn megabytes(bytes: u64) -> String {
+    format!("{} MB", bytes.div_ceil(1_000_000))
+}

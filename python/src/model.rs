@@ -1,0 +1,95 @@
+//! Fitted laws.
+
+use std::path::PathBuf;
+
+use memtrace_analysis::plan::{self, Answer, PAUSE, Request, SPILL};
+use pyo3::exceptions::PyMemoryError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::convert::{parameters, refused, to_python};
+
+/// Laws of the operators of a model file: `Model.load("model.json")`.
+#[pyclass(frozen, module = "memtrace")]
+pub(crate) struct Model(memtrace_analysis::Model);
+
+#[pymethods]
+impl Model {
+    /// Reads a model file. A file that is none, or a newer program's, is a ValueError.
+    #[staticmethod]
+    fn load(path: PathBuf) -> PyResult<Model> {
+        memtrace_analysis::Model::load(path).map(Model).map_err(refused)
+    }
+
+    /// Names of the operators that have laws.
+    fn operators(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.0.laws.iter().map(|law| law.key.operator.as_str()).collect();
+        names.dedup();
+        names
+    }
+
+    /// Bytes that a call of `operator` needs for an input of `shape`, as `memtrace predict --json` has them.
+    ///
+    /// Parameters of the operator are given by name. ValueError: no such law, or several.
+    #[pyo3(signature = (operator, shape, dtype=None, **params))]
+    fn predict<'py>(
+        &self,
+        py: Python<'py>,
+        operator: &str,
+        shape: Vec<u64>,
+        dtype: Option<&str>,
+        params: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let law = self.0.select(operator, dtype, &parameters(params)?).map_err(refused)?;
+        let prediction = memtrace_analysis::predict(law, &shape).map_err(refused)?;
+        to_python(py, &prediction)
+    }
+
+    /// Chunks of an array of `shape` that let `workers` of `memory_limit` bytes run `operator`, as
+    /// `memtrace recommend --format json` has them; `plan["chunks"]` is what Dask's rechunk takes.
+    ///
+    /// halo: extra cells per axis that a chunk needs on each side (default: none). whole_axes: axes to
+    /// leave in one chunk. budget_fraction: the part of the limit a worker may use (default: the lower of
+    /// Dask's spill and pause). baseline_bytes: what a worker holds before it starts (default: what the
+    /// recorded processes held). MemoryError: nothing fits; it names the smallest limit that would.
+    #[pyo3(signature = (operator, shape, memory_limit, workers, threads_per_worker=1, halo=None,
+                        whole_axes=Vec::new(), dtype=None, budget_fraction=None, baseline_bytes=None,
+                        **params))]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+    fn recommend<'py>(
+        &self,
+        py: Python<'py>,
+        operator: &str,
+        shape: Vec<u64>,
+        memory_limit: u64,
+        workers: u64,
+        threads_per_worker: u64,
+        halo: Option<Vec<u64>>,
+        whole_axes: Vec<usize>,
+        dtype: Option<&str>,
+        budget_fraction: Option<f64>,
+        baseline_bytes: Option<u64>,
+        params: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let law = self.0.select(operator, dtype, &parameters(params)?).map_err(refused)?;
+        let held = law.baseline.as_ref().and_then(|held| held.resident_bytes);
+        let request = Request {
+            operator: law.key.operator.clone(),
+            halo: halo.unwrap_or_else(|| vec![0; shape.len()]),
+            item_bytes: law.inputs.first().map_or(0, |input| input.item_bytes),
+            shape,
+            whole_axes,
+            workers,
+            threads_per_worker,
+            memory_limit_bytes: memory_limit,
+            budget_fraction: budget_fraction
+                .unwrap_or_else(|| plan::budget_fraction(Some(SPILL), Some(PAUSE))),
+            baseline_bytes: baseline_bytes.or(held).unwrap_or(0),
+            once_bytes: law.once.bytes,
+        };
+        match plan::recommend(&request, &|shape| law.bytes(shape)).map_err(refused)? {
+            Answer::Plan(plan) => to_python(py, &plan),
+            Answer::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),
+        }
+    }
+}

@@ -41,23 +41,22 @@ pub fn prove(law: &Law, run: &Run, point: &[u64]) -> Option<Proof> {
     let predicted = law.bytes(point).ok()?.working as f64;
     let error = (predicted - measured) / measured.max(1.0);
     let shape = point.to_vec();
-    let is_exact = matches!(&law.body, Body::Symbolic(sequence)
-    if !sequence.sizes.iter().chain([&law.residual]).any(|size| {
-        matches!(size, Size::Fitted(_)) || size.is_undetermined()
-    }));
-    match &law.body {
+    let sequence = match &law.body {
+        Body::Symbolic(sequence) => sequence,
         Body::Regression(regression) => {
             let within = error.abs() <= 2.0 * regression.error + EXACT;
-            within.then_some(Proof::Calibrated { runs: regression.runs })
+            return within.then_some(Proof::Calibrated { runs: regression.runs });
         }
-        Body::Symbolic(_) if error.abs() <= EXACT && is_exact => {
-            Some(Proof::Exact { shape, error: error.abs() })
-        }
-        Body::Symbolic(_) if (-EXACT..=WORST_CASE).contains(&error) => {
-            Some(Proof::WorstCase { shape, error })
-        }
-        Body::Symbolic(_) => None,
+    };
+    let sizes = || sequence.sizes.iter().chain([&law.residual]);
+    let within_worst_case = (-EXACT..=WORST_CASE).contains(&error);
+    if sizes().any(|size| matches!(size, Size::Fitted(_))) {
+        return within_worst_case.then_some(Proof::Calibrated { runs: law.trained_on.len() });
     }
+    if error.abs() <= EXACT && !sizes().any(Size::is_undetermined) {
+        return Some(Proof::Exact { shape, error: error.abs() });
+    }
+    within_worst_case.then_some(Proof::WorstCase { shape, error })
 }
 
 /// Drops those alternatives of a law's sizes that a further run rules out, block by block; does

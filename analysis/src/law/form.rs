@@ -20,6 +20,8 @@ pub enum Rule {
     PowerOfTwo,
     /// Smallest 5-smooth number that is at least n: pocketfft's good length for real transforms.
     FastReal,
+    /// ⌊f/2⌋ + 1 of the smallest 5-smooth f that is at least n: a padded real FFT.
+    HalfFastReal,
     /// Smallest 11-smooth number that is at least n: pocketfft's good length for complex transforms.
     FastComplex,
 }
@@ -33,6 +35,7 @@ impl Rule {
             Rule::Hops(hop) => (hop > 0).then(|| length.div_ceil(u64::from(hop))),
             Rule::PowerOfTwo => length.checked_next_power_of_two(),
             Rule::FastReal => next_smooth(length, &[3, 5]),
+            Rule::HalfFastReal => Rule::HalfPlusOne.of(Rule::FastReal.of(length)?),
             Rule::FastComplex => next_smooth(length, &[3, 5, 7, 11]),
         }
     }
@@ -152,6 +155,7 @@ fn factor_words(factor: &Factor, names: &[String]) -> String {
         Rule::Hops(hop) => format!("⌈{length}/{hop}⌉"),
         Rule::PowerOfTwo => format!("pow2[{length}]"),
         Rule::FastReal => format!("fast5[{length}]"),
+        Rule::HalfFastReal => format!("(⌊fast5[{length}]/2⌋+1)"),
         Rule::FastComplex => format!("fast11[{length}]"),
     };
     if factor.power == 1 { value } else { format!("{value}^{}", factor.power) }

@@ -123,10 +123,20 @@ fn divided(values: &[u64], by: &[u64]) -> Option<Vec<u64>> {
     values.iter().zip(by).map(|(&value, &by)| value.is_multiple_of(by).then(|| value / by)).collect()
 }
 
-/// Number of forms no more complex than this one. Halves come before good FFT lengths: they often
-/// coincide, and where they do both are remembered.
+/// Number of forms no more complex than this one. What several axes share (a filter's padding, a
+/// trimmed face) was chosen once. Halves come before good FFT lengths: they often coincide, and
+/// where they do both are remembered.
 fn form_choices(form: &Form) -> f64 {
-    let factors: f64 = form.factors.iter().map(factor_choices).product();
+    let shared = |index: usize, factor: &Factor| {
+        form.factors[..index]
+            .iter()
+            .any(|earlier| (earlier.rule, earlier.offset) == (factor.rule, factor.offset))
+    };
+    let choices = |(index, factor): (usize, &Factor)| {
+        // Out, plain or squared.
+        3.0 * f64::from(factor.power) * if shared(index, factor) { 1.0 } else { factor_choices(factor) }
+    };
+    let factors: f64 = form.factors.iter().enumerate().map(choices).product();
     factors * if form.constant > 0 { CONSTANTS.len() as f64 } else { 1.0 }
 }
 
@@ -136,9 +146,9 @@ fn factor_choices(factor: &Factor) -> f64 {
         Rule::Length => 1.0,
         Rule::Hops(_) => HOPS.len() as f64 * 5.0,
         Rule::HalfPlusOne => 4.0,
-        Rule::FastReal | Rule::FastComplex | Rule::PowerOfTwo => 6.0,
+        Rule::FastReal | Rule::HalfFastReal | Rule::FastComplex | Rule::PowerOfTwo => 6.0,
     };
-    3.0 * offsets * rules * f64::from(factor.power)
+    offsets * rules
 }
 
 /// Smaller is simpler: see [`Search::forms`].
@@ -159,7 +169,7 @@ fn candidates(variable: usize, lengths: &[u64]) -> Vec<Candidate> {
     if shortest == 0 {
         return Vec::new();
     }
-    let far = [Rule::Length, Rule::FastReal, Rule::FastComplex];
+    let far = [Rule::Length, Rule::FastReal, Rule::HalfFastReal, Rule::FastComplex];
     let near = HOPS.iter().map(|&hop| Rule::Hops(hop)).chain([Rule::HalfPlusOne, Rule::PowerOfTwo]);
     let far = far.into_iter().flat_map(|rule| padded(rule, MAX_OFFSET));
     far.chain(near.flat_map(|rule| padded(rule, 1))).collect()
@@ -199,8 +209,10 @@ mod tests {
         assert_eq!(simplest(|_| 33_554_432), "33554432");
         let fast = |n: u64| Rule::FastReal.of(n).unwrap();
         let padded = |p: &[u64]| 8 * fast(p[0] + 6) * fast(p[1] + 6) * (fast(p[2] + 6) / 2 + 1);
-        // A rule of a rule is not a form (yet); the parts are.
-        assert_eq!(simplest(padded), "none");
+        assert_eq!(simplest(padded), "8·fast5[(n0+6)]·fast5[(n1+6)]·(⌊fast5[(n2+6)]/2⌋+1)");
+        // Of a rule of another rule only the padded real FFT is a form.
+        let hops_of_halves = |p: &[u64]| 24 * p[0] * p[1] * (p[2] / 2 + 1).div_ceil(5) * (p[2] % 7);
+        assert_eq!(simplest(hops_of_halves), "none");
         // Good lengths are far apart: at these shapes several paddings lead to the same ones.
         let values: Vec<u64> = points().iter().map(|p| 16 * fast(p[0] + 6) * fast(p[1] + 6)).collect();
         let forms: Vec<String> = Search::new(&points()).forms(&values).iter().map(Form::to_string).collect();

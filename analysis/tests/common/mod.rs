@@ -5,11 +5,11 @@ use memtrace_analysis::profile::{Block, Event, Profile, Program, Run};
 use memtrace_trace::rows::{ArrayInfo, Kind, SpanRow};
 
 /// What a synthetic operator does at a shape: (block, bytes) allocates, (block, 0) releases.
-pub type Script = Vec<(usize, u64)>;
+pub(crate) type Script = Vec<(usize, u64)>;
 
 /// A steady float32 run of an operator on one array; `small` bytes are live in small blocks
 /// throughout.
-pub fn run(operator: &str, shape: &[u64], script: &Script, small: u64) -> Run {
+pub(crate) fn run(operator: &str, shape: &[u64], script: &Script, small: u64) -> Run {
     let mut program = Program::default();
     let (mut live, mut peak) = (0u64, 0u64);
     let mut sizes: std::collections::HashMap<usize, (usize, u64)> = std::collections::HashMap::new();
@@ -60,11 +60,11 @@ pub fn run(operator: &str, shape: &[u64], script: &Script, small: u64) -> Run {
 }
 
 /// One profile of runs.
-pub fn profile(runs: Vec<Run>) -> Vec<Profile> {
+pub(crate) fn profile(runs: Vec<Run>) -> Vec<Profile> {
     vec![Profile { runs, ..Profile::default() }]
 }
 
 /// Shapes as a sweep up to 60³ plans them.
-pub fn small_shapes() -> Vec<Vec<u64>> {
+pub(crate) fn small_shapes() -> Vec<Vec<u64>> {
     vec![vec![38, 41, 43], vec![45, 46, 47], vec![49, 53, 52], vec![58, 59, 55]]
 }

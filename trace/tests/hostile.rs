@@ -1,6 +1,8 @@
 //! A damaged, foreign or hostile trace is an error and never a panic.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
@@ -75,37 +77,46 @@ fn read_all(directory: &Path) -> Result<usize> {
 const FILES: [&str; 4] =
     ["allocations/part-00000.parquet", "spans.parquet", "meta.json", "uncompressed part"];
 
-/// Reads a trace of which one of [`FILES`] is replaced by what `damage` makes of it.
-fn read_damaged(file: &str, damage: impl FnOnce(&[u8]) -> Vec<u8>) -> Result<usize> {
-    static INTACT: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
-        let directory = tempfile::tempdir().unwrap();
-        write_trace(directory.path());
-        directory
-    });
-    static UNCOMPRESSED: LazyLock<Vec<u8>> = LazyLock::new(|| uncompressed(&INTACT.path().join(FILES[0])));
-
-    let bytes = match file {
-        "uncompressed part" => UNCOMPRESSED.clone(),
-        file => fs::read(INTACT.path().join(file)).unwrap(),
-    };
-    let copy = tempfile::tempdir().unwrap();
-    for directory in ["", "allocations", "timeline"] {
-        let (from, to) = (INTACT.path().join(directory), copy.path().join(directory));
-        fs::create_dir_all(&to).unwrap();
-        for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
+/// Every file of an intact trace, by its path in the trace (a static would never be removed from
+/// the disk).
+static INTACT: LazyLock<BTreeMap<String, Vec<u8>>> = LazyLock::new(|| {
+    let directory = tempfile::tempdir().unwrap();
+    write_trace(directory.path());
+    let mut files = BTreeMap::new();
+    for prefix in ["", "allocations/", "timeline/"] {
+        for entry in fs::read_dir(directory.path().join(prefix)).unwrap().map(|entry| entry.unwrap()) {
             if entry.path().is_file() {
-                fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+                let name = format!("{prefix}{}", entry.file_name().display());
+                files.insert(name, fs::read(entry.path()).unwrap());
             }
         }
     }
-    let target = if file == "uncompressed part" { FILES[0] } else { file };
-    fs::write(copy.path().join(target), damage(&bytes)).unwrap();
+    files
+});
+
+static UNCOMPRESSED: LazyLock<Vec<u8>> = LazyLock::new(|| uncompressed(&INTACT[FILES[0]]));
+
+/// Reads a trace of which one of [`FILES`] is replaced by what `damage` makes of it.
+fn read_damaged(file: &str, damage: impl FnOnce(&[u8]) -> Vec<u8>) -> Result<usize> {
+    let (name, bytes) = match INTACT.get(file) {
+        Some(bytes) => (file, bytes),
+        None => (FILES[0], &*UNCOMPRESSED),
+    };
+    let copy = tempfile::tempdir().unwrap();
+    fs::create_dir(copy.path().join("allocations")).unwrap();
+    fs::create_dir(copy.path().join("timeline")).unwrap();
+    for (other, bytes) in &*INTACT {
+        fs::write(copy.path().join(other), bytes).unwrap();
+    }
+    fs::write(copy.path().join(name), damage(bytes)).unwrap();
     read_all(copy.path())
 }
 
 /// The same rows, with dictionaries and deltas but without compression.
-fn uncompressed(part: &Path) -> Vec<u8> {
-    let batches = ParquetRecordBatchReader::try_new(fs::File::open(part).unwrap(), 10_000).unwrap();
+fn uncompressed(part: &[u8]) -> Vec<u8> {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(part).unwrap();
+    let batches = ParquetRecordBatchReader::try_new(file, 10_000).unwrap();
     let properties = WriterProperties::builder()
         .set_column_dictionary_enabled("address".into(), false)
         .set_column_encoding("address".into(), Encoding::DELTA_BINARY_PACKED)

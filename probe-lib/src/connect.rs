@@ -84,7 +84,14 @@ fn dial(name: &[u8], is_abstract: bool) -> i32 {
         for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
             syscall(
                 libc::SYS_setsockopt,
-                [stream as usize, libc::SOL_SOCKET as usize, option as usize, five_seconds.as_ptr() as usize, 16, 0],
+                [
+                    stream as usize,
+                    libc::SOL_SOCKET as usize,
+                    option as usize,
+                    five_seconds.as_ptr() as usize,
+                    16,
+                    0,
+                ],
             );
         }
         if syscall(libc::SYS_connect, [stream as usize, address.as_ptr() as usize, length, 0, 0, 0]) < 0 {

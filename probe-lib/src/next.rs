@@ -47,11 +47,13 @@ macro_rules! next_definitions {
             if FINDER.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
                 return false;
             }
+            // First all look-ups, then all pointers: whatever `dlsym` allocates meanwhile comes from the pool,
+            // and its release, at any later time, concerns nobody.
+            $(let $name = look_up(libc::RTLD_NEXT, concat!(stringify!($name), "\0").as_bytes());)*
+            crate::python::find();
             $(
-                let name = concat!(stringify!($name), "\0").as_bytes();
-                let found = look_up(libc::RTLD_NEXT, name);
-                if !found.is_null() {
-                    pointers::$name.store(found, Ordering::Relaxed);
+                if !$name.is_null() {
+                    pointers::$name.store($name, Ordering::Relaxed);
                 }
             )*
             FINDER.store(2, Ordering::Release);
@@ -138,8 +140,7 @@ mod raw {
         flags: c_int,
         new_address: *mut c_void,
     ) -> *mut c_void {
-        let arguments =
-            [address as usize, length, new_length, flags as usize, new_address as usize, 0];
+        let arguments = [address as usize, length, new_length, flags as usize, new_address as usize, 0];
         // SAFETY: the caller's call, passed on.
         finish(unsafe { sys::syscall(libc::SYS_mremap, arguments) })
     }

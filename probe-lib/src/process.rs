@@ -96,7 +96,7 @@ pub fn attached(thread: &mut Thread) -> Option<Attached> {
     if attached.tracer_gone() {
         return None;
     }
-    python::poll(&attached);
+    python::poll();
     Some(attached)
 }
 
@@ -116,7 +116,7 @@ fn connect_once() {
     IMAGE.store(image, Ordering::Relaxed);
     let attached = Attached { segment };
     record::set_clock(attached.header().clock.load(Ordering::Relaxed));
-    python::find(&attached);
+    python::wait(&attached);
     STATE.store(ON, Ordering::Release);
 }
 
@@ -126,15 +126,11 @@ fn fork_page() -> *mut AtomicU32 {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: a new mapping of our own; `madvise` acts on it alone.
     unsafe {
-        let page = sys::syscall(
-            libc::SYS_mmap,
-            [0, 4096, protection as usize, flags as usize, usize::MAX, 0],
-        );
+        let page =
+            sys::syscall(libc::SYS_mmap, [0, 4096, protection as usize, flags as usize, usize::MAX, 0]);
         if page < 0
-            || sys::syscall(
-                libc::SYS_madvise,
-                [page as usize, 4096, libc::MADV_WIPEONFORK as usize, 0, 0, 0],
-            ) < 0
+            || sys::syscall(libc::SYS_madvise, [page as usize, 4096, libc::MADV_WIPEONFORK as usize, 0, 0, 0])
+                < 0
         {
             return null_mut();
         }

@@ -26,11 +26,9 @@ pub fn waiting() -> bool {
     STATE.load(Ordering::Relaxed) == WAITING
 }
 
-/// Looks for an interpreter among the libraries the program was linked with.
-pub fn find(attached: &Attached) {
-    if attached.header().text_present.load(Ordering::Relaxed) == 0 {
-        return;
-    }
+/// Looks for an interpreter among the libraries the program was linked with. Called together with the other
+/// look-ups, because a failing `dlsym` allocates.
+pub fn find() {
     let functions: [(&AtomicPtr<c_void>, &[u8]); 3] = [
         (&IS_INITIALIZED, b"Py_IsInitialized\0"),
         (&ADD_PENDING_CALL, b"Py_AddPendingCall\0"),
@@ -43,12 +41,19 @@ pub fn find(attached: &Attached) {
         }
         function.store(found, Ordering::Relaxed);
     }
-    TEXT.store(text(attached).cast_mut().cast(), Ordering::Relaxed);
-    STATE.store(WAITING, Ordering::Relaxed);
+}
+
+/// Waits for the interpreter to start, if there is one and the tracer has a text for it.
+pub fn wait(attached: &Attached) {
+    let wanted = attached.header().text_present.load(Ordering::Relaxed) != 0;
+    if wanted && !RUN_SIMPLE_STRING.load(Ordering::Relaxed).is_null() {
+        TEXT.store(text(attached).cast_mut().cast(), Ordering::Relaxed);
+        STATE.store(WAITING, Ordering::Relaxed);
+    }
 }
 
 /// Queues the pending call as soon as the interpreter has started. Only the main thread starts one.
-pub fn poll(_: &Attached) {
+pub fn poll() {
     if !waiting() || sys::gettid() != sys::getpid() {
         return;
     }

@@ -40,8 +40,7 @@ pub fn stamp() -> u64 {
 #[inline(always)]
 pub fn event(kind: Kind, address: usize, bytes: usize, extra: u64) {
     write(kind.words(), |thread| {
-        let event =
-            Event { kind, address: address as u64, stamp: stamp(), bytes: bytes as u64, extra };
+        let event = Event { kind, address: address as u64, stamp: stamp(), bytes: bytes as u64, extra };
         thread.writer.push(event);
     });
 }
@@ -87,7 +86,9 @@ fn nested(thread: &mut Thread, here: usize) -> bool {
     if here > thread.guard && here - thread.guard < SAME_STACK {
         return false;
     }
-    if !thread.connecting && let Some(slot) = thread.writer.slot() {
+    if !thread.connecting
+        && let Some(slot) = thread.writer.slot()
+    {
         slot.lost.fetch_add(1, Ordering::Relaxed);
     }
     true
@@ -143,7 +144,11 @@ fn wait_for_room(thread: &mut Thread, attached: &Attached, words: usize, stride:
         }
         wake_tracer(thread, attached);
         // Give the core to the tracer first; it needs far less time than the ring took to fill.
-        if rounds < 64 { sys::sched_yield() } else { sys::nanosleep(100_000) }
+        if rounds < 64 {
+            sys::sched_yield()
+        } else {
+            sys::nanosleep(100_000)
+        }
         rounds = rounds.saturating_add(1);
         let ready = thread.writer.refill(words, stride).is_ok();
         let waited = sys::monotonic_ns() - start;

@@ -16,7 +16,7 @@ TARGETS = ROOT / "tests" / "targets"
 MEMTRACE = ROOT / "target" / "release" / "memtrace"
 COMPILERS = {
     ".c": ["gcc", "-O1", "-fno-builtin", "-pthread", f"-I{ROOT / 'include'}"],
-    ".cpp": ["g++", "-std=c++17", "-O1", "-fno-builtin"],
+    ".cpp": ["g++", "-std=c++17", "-O0"],  # an optimiser may elide new and delete
     ".rs": ["rustc", "-O"],
 }
 

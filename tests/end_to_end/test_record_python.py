@@ -44,12 +44,12 @@ def test_recording_a_span_does_not_raise_the_peak(record, python):
     spanned = record(python, "-c", PROGRAM, options=("--operator", "__main__:double"))
 
     def peak(run):
-        return run.sql("select max(bytes) from {allocations}"), run.sql(
-            "with e as (select alloc_ns t, bytes b from {allocations} where bytes >= 700000 and kind != 'map_file'"
-            " union all select free_ns, -bytes from {allocations} where bytes >= 700000 and free_ns is not null"
-            " and kind != 'map_file')"
-            " select max(s) from (select sum(b) over (order by t) s from e)"
+        changes = (
+            "select alloc_ns as time, bytes::hugeint as change from {allocations} where bytes >= 700000"
+            " union all select free_ns, -(bytes::hugeint) from {allocations}"
+            " where bytes >= 700000 and free_ns is not null"
         )
+        return run.sql(f"select max(s) from (select sum(change) over (order by time) s from ({changes}))")
 
     assert peak(bare) == peak(spanned)
 

@@ -1,5 +1,5 @@
 //! Constraints: works from trace tables only; prints nothing; touches no file but traces (through
-//! memtrace-trace) and models (in [`file`]); evaluating a law never panics, whatever the shape.
+//! memtrace-trace) and models (in [`mod@file`]); evaluating a law never panics, whatever the shape.
 //!
 //! Traces become runs ([`profile`]), runs become laws ([`mod@fit`], [`law`]), laws are kept in a
 //! [`model`] and asked for bytes ([`mod@predict`]) and chunk sizes ([`plan`]); [`sweep`] chooses the

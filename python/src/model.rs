@@ -46,7 +46,7 @@ impl Model {
     }
 
     /// Chunks of an array of `shape` that let `workers` of `memory_limit` bytes run `operator`, as
-    /// `memtrace recommend --format json` has them; `plan["chunks"]` is what Dask's rechunk takes.
+    /// `memtrace recommend --format json` has them; Dask takes `tuple(map(tuple, plan["chunks"]))`.
     ///
     /// halo: extra cells per axis that a chunk needs on each side (default: none). whole_axes: axes to
     /// leave in one chunk. budget_fraction: the part of the limit a worker may use (default: the lower of

@@ -11,7 +11,7 @@ import memtrace
 def test_a_file_that_is_no_model_is_one_clear_error(tmp_path, text):
     path = tmp_path / "model.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match=str(path)):
+    with pytest.raises(ValueError, match="model"):
         memtrace.Model.load(path)
 
 

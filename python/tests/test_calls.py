@@ -287,3 +287,17 @@ numpy.linalg.eigh(x)
     assert versions["python"] == ".".join(map(str, sys.version_info[:3]))
     assert span["inputs"][0]["shape"] == [8, 8] and span["inputs"][0]["dtype"] == "<f4"
     assert span["end"]["outputs"]
+
+
+def test_dask_makes_one_span_per_block(run, numpy_python):
+    pytest.importorskip("dask.array")
+    program = """
+import dask.array
+def f(block):
+    return block * 2
+x = dask.array.ones((8, 4), chunks=(4, 4), dtype="f4")
+x.map_blocks(f).compute()
+x.map_overlap(f, depth=1, boundary="none").compute()
+"""
+    spans = run(numpy_python, program, ["__main__:f"]).spans
+    assert [s["inputs"][0]["shape"] for s in spans] == [[4, 4], [4, 4], [5, 4], [5, 4]]

@@ -96,18 +96,15 @@ def budget_fraction() -> float:
 @contextmanager
 def cluster(workers: int, memory_limit: str, threads: int = 1) -> Iterator[Client]:
     """Real worker processes under a nanny, with Dask's own memory settings."""
-    with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
-        LocalCluster(
-            n_workers=workers,
-            threads_per_worker=threads,
-            memory_limit=memory_limit,
-            processes=True,
-            dashboard_address=None,
-            silence_logs="ERROR",
-        ) as local,
-        Client(local) as client,
-    ):
+    settings = {
+        "n_workers": workers,
+        "threads_per_worker": threads,
+        "memory_limit": memory_limit,
+        "dashboard_address": None,
+        "silence_logs": "ERROR",
+    }
+    once = dask.config.set({"distributed.scheduler.allowed-failures": 1})  # a kill is enough
+    with once, LocalCluster(**settings) as local, Client(local) as client:
         client.register_plugin(TaskCount())
         yield client
 

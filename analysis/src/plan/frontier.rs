@@ -8,8 +8,8 @@
 //! for 8×8×8 (194), 53 of 256 for 16×16×1 (54).
 //!
 //! Measured on two workers (docs/results/chunks.md): slicing tasks and whole source chunks move
-//! to whichever worker is idle, so that *each* worker holds as much as one alone would, not its
-//! share of it.
+//! to whichever worker is idle, so that *each* worker holds as much as one alone would, not half
+//! of it.
 
 use std::cmp::Reverse;
 use std::ops::Range;

@@ -22,7 +22,7 @@ pub(super) fn chosen(request: &Request, best: &Weighed, skipped: Option<&Weighed
             megabytes(faster.worker.peak()),
             largest_part(faster.worker),
         ),
-        None => format!("{head}, and no chunking is foretold to be faster."),
+        None => format!("{head}, and no chunking is foretold to be noticeably faster."),
     }
 }
 

@@ -13,6 +13,7 @@ pub mod model;
 pub mod plan;
 pub mod predict;
 pub mod profile;
+pub mod report;
 pub mod sweep;
 pub mod variables;
 pub mod verify;

@@ -1,8 +1,8 @@
 //! Which shapes to run an operator at so that its law comes out determined, and proven.
 
 use crate::error::Error;
-use crate::law::{Size, volume};
-use crate::model::{Body, Law, joined};
+use crate::law::volume;
+use crate::model::joined;
 use crate::verify;
 
 /// NumPy elides temporaries of expressions from exactly this many bytes (DESIGN §8): smaller
@@ -130,25 +130,6 @@ fn clash(a: u64, b: u64, price: u64) -> u64 {
 
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
-}
-
-/// The shape near the middle of the range that best tells apart what a law's training shapes left
-/// open; `None` if the law leaves nothing open, or no shape in the range helps.
-pub fn plan_next(range: &Range, law: &Law) -> Option<Vec<u64>> {
-    let Body::Symbolic(sequence) = &law.body else { return None };
-    let done: Vec<Vec<u64>> = law.trained_on.iter().map(|run| run.shape.clone()).collect();
-    let told_apart = |shape: &Vec<u64>| {
-        let differs = |size: &&Size| match size {
-            Size::Exact { form, others } => others.iter().any(|other| other.at(shape) != form.at(shape)),
-            _ => false,
-        };
-        sequence.sizes.iter().filter(differs).count()
-    };
-    if range.lower.len() != law.variables.len() {
-        return None;
-    }
-    let candidates = (0..=20).map(|step| near(&range.at(f64::from(step) / 20.0), range, &done));
-    candidates.filter(|shape| told_apart(shape) > 0).max_by_key(told_apart)
 }
 
 #[cfg(test)]

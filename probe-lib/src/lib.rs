@@ -13,6 +13,7 @@ mod maps;
 mod next;
 mod process;
 mod python;
+mod python_filter;
 mod record;
 mod spans;
 mod sys;

@@ -28,6 +28,11 @@ impl Trace {
         to_python(py, &self.0.processes().map_err(refused)?)
     }
 
+    /// Peaks, operators, processes and losses: what `memtrace report --json` prints.
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &memtrace_analysis::report::json(&self.0, false).map_err(refused)?)
+    }
+
     /// The spans, a dict each: operator, inputs, outputs, peaks.
     fn spans<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.0.spans().map_err(refused)?)

@@ -6,11 +6,12 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
+use memtrace_analysis::report;
 use memtrace_trace::Trace;
 use memtrace_trace::rows::ArrayInfo;
 
 use crate::units::parse_shape;
-use crate::{laws, record, report, summary, sweep};
+use crate::{laws, record, summary, sweep};
 
 /// Records every allocation of a program and turns small runs into a law: operator + input shape -> peak bytes.
 #[derive(Parser)]

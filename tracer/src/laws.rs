@@ -156,11 +156,12 @@ fn describe(text: &mut String, law: &Law) -> Result<()> {
         let prediction = predict_law(law, &run.shape)?;
         write_terms(text, &prediction)?;
     }
-    let shapes: Vec<String> = law
+    let mut shapes: Vec<String> = law
         .trained_on
         .iter()
         .map(|run| run.shape.iter().map(u64::to_string).collect::<Vec<_>>().join("×"))
         .collect();
+    shapes.dedup();
     writeln!(text, "  trained on {}", shapes.join(", "))?;
     if law.once.bytes > 0 {
         let largest = law.once.blocks.first().map_or(String::new(), |block| {

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use anyhow::Result;
+use memtrace_analysis::report::by_operator;
 use memtrace_trace::Trace;
 use memtrace_trace::rows::{ArrayInfo, ProcessRow, SpanRow};
 
-use crate::report::by_operator;
 use crate::units::{Bytes, Seconds};
 
 const PROCESSES_MAX: usize = 12;

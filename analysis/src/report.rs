@@ -1,19 +1,25 @@
-//! `report --json`: the machine-readable report of a trace (DESIGN §7 fixes its keys).
+//! The machine-readable report of a trace: what `memtrace report --json` prints. Its keys are a contract.
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
 use memtrace_trace::Trace;
 use memtrace_trace::rows::{ProcessRow, SpanRow};
 use serde_json::{Value, json};
 
+use crate::error::Error;
+
 /// Spans listed per operator unless all are asked for.
 const SPANS_MAX: usize = 1000;
 
-/// The report of a trace as JSON.
-pub fn json(trace: &Trace, all_spans: bool) -> Result<Value> {
+/// The report of a trace as JSON: the 1,000 largest spans of each operator, or all of them.
+///
+/// # Errors
+/// A table cannot be read.
+pub fn json(trace: &Trace, all_spans: bool) -> Result<Value, Error> {
+    let unreadable = |error: memtrace_trace::Error| Error::Trace(error.to_string());
     let meta = trace.meta();
-    let (processes, spans) = (trace.processes()?, trace.spans()?);
+    let processes = trace.processes().map_err(unreadable)?;
+    let spans = trace.spans().map_err(unreadable)?;
     let operators: Vec<Value> =
         by_operator(&spans).into_iter().map(|(name, spans)| operator(name, spans, all_spans)).collect();
     Ok(json!({

@@ -15,8 +15,11 @@ use serde_json::Value;
 use crate::cli::{Shape, parse_shape_argument, print};
 use crate::units::{Bytes, parse_shape, parse_size};
 
-/// Resident size of a warmed Dask worker that has imported NumPy and SciPy (docs/results/chunks.md).
-const DASK_WORKER_BYTES: u64 = 220_000_000;
+/// What a Dask worker holds beyond the recorded process: `distributed`, its loop and logs. 28 MB measured
+/// (docs/results/chunks.md); more with a dashboard.
+const DASK_WORKER_BYTES: u64 = 50_000_000;
+/// Resident size of Python with NumPy and SciPy, where the recording was too short to sample it.
+const PYTHON_BYTES: u64 = 100_000_000;
 
 /// Arguments of `fit`.
 #[derive(Args)]
@@ -87,7 +90,7 @@ pub struct Recommend {
     /// Axes that must stay in one chunk
     #[arg(long, value_name = "AXIS,...", value_parser = parse_lengths)]
     whole_axes: Option<Lengths>,
-    /// Resident size of a worker before its first task [default: that of a warmed Dask worker]
+    /// Resident size of a worker before its first task [default: the recorded process's + 50 MB for Dask]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     baseline: Option<u64>,
     /// How to print the plan
@@ -246,6 +249,7 @@ fn request(arguments: &Recommend, law: &Law) -> Result<Request> {
     let shape = arguments.law.shape.0.clone();
     let input =
         law.inputs.first().context("the law's operator takes no array, so there is nothing to chunk")?;
+    let recorded = law.baseline.as_ref().and_then(|baseline| baseline.resident_bytes).unwrap_or(PYTHON_BYTES);
     let halo = match arguments.halo.clone() {
         None => vec![0; shape.len()],
         Some(Lengths(one)) if one.len() == 1 => vec![one[0]; shape.len()],
@@ -262,7 +266,7 @@ fn request(arguments: &Recommend, law: &Law) -> Result<Request> {
         threads_per_worker: arguments.threads_per_worker,
         memory_limit_bytes: arguments.memory_limit,
         budget_fraction: plan::budget_fraction(Some(SPILL), Some(PAUSE)),
-        baseline_bytes: arguments.baseline.unwrap_or(DASK_WORKER_BYTES),
+        baseline_bytes: arguments.baseline.unwrap_or(recorded + DASK_WORKER_BYTES),
         once_bytes: law.once.bytes,
     })
 }

@@ -49,7 +49,13 @@ def test_an_existing_trace_is_not_overwritten(record, tmp_path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["--"], ["--no-such-option"], ["--operator", "nocolon", "--", "true"], ["--span", "x", "--", "true"]],
+    [
+        [],
+        ["--"],
+        ["--no-such-option"],
+        ["--operator", "nocolon", "--", "true"],
+        ["--span", "x", "--", "true"],
+    ],
 )
 def test_usage_errors_exit_2(arguments):
     assert memtrace(*arguments).returncode == 2

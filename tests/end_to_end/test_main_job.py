@@ -17,9 +17,24 @@ def models(tmp_path_factory):
     def sweep(name, python, examples):
         if name not in known:
             folder = tmp_path_factory.mktemp(name)
-            command = (python, "run_operator.py", "--operator", name, "--shape", "{shape}", "--repeat", "3")
+            command = (
+                python,
+                "run_operator.py",
+                "--operator",
+                name,
+                "--shape",
+                "{shape}",
+                "--repeat",
+                "3",
+            )
             done = memtrace(
-                *("sweep", "--operator", f"operators.{name}:{name}", "--shapes", "30,30,30..60,60,60"),
+                *(
+                    "sweep",
+                    "--operator",
+                    f"operators.{name}:{name}",
+                    "--shapes",
+                    "30,30,30..60,60,60",
+                ),
                 *("--model", folder / "model.json", "-o", folder / "traces", "--", *command),
                 cwd=examples,
             )
@@ -56,7 +71,9 @@ def test_a_law_from_four_small_runs_holds_far_outside(record, python, examples, 
     # Large enough to tell a wrong law, small enough for every test run; scripts/measure goes to 200³.
     shape = (131, 122, 117)
     model = models(name, python, examples)
-    done = memtrace("predict", model, "--operator", name, "--shape", ",".join(map(str, shape)), "--json")
+    done = memtrace(
+        "predict", model, "--operator", name, "--shape", ",".join(map(str, shape)), "--json"
+    )
     said = json.loads(done.stdout)
     _, steady = run_operator(record, python, examples, name, shape, 2)
     assert said["peak_bytes"] == pytest.approx(steady["working_peak_bytes"], rel=0.005)
@@ -123,12 +140,22 @@ def test_a_model_in_python(python, examples, models):
     model = memtrace_package.Model.load(str(models("gst3d", python, examples)))
     said = model.predict("gst3d", (200, 200, 200))
     assert said["peak_bytes"] == pytest.approx(204 * 198**3, rel=0.005)
-    plan = model.recommend("gst3d", (200, 200, 200), memory_limit=1_500_000_000, workers=2, halo=(2, 2, 2))
+    plan = model.recommend(
+        "gst3d", (200, 200, 200), memory_limit=1_500_000_000, workers=2, halo=(2, 2, 2)
+    )
     assert [sum(sizes) for sizes in plan["chunks"]] == [200, 200, 200]
 
 
 def test_a_sweep_that_cannot_work_says_so(tmp_path):
-    sweep = ("sweep", "--operator", "__main__:f", "--model", tmp_path / "m.json", "-o", tmp_path / "t")
+    sweep = (
+        "sweep",
+        "--operator",
+        "__main__:f",
+        "--model",
+        tmp_path / "m.json",
+        "-o",
+        tmp_path / "t",
+    )
     shapes = ("--shapes", "10,10..20,20")
     assert memtrace(*sweep, *shapes, "--", "true").returncode == 1, "no place for the shape"
     failing = memtrace(*sweep, *shapes, "--", "sh", "-c", "exit 5", "{shape}")

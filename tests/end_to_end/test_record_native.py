@@ -10,7 +10,9 @@ MIB = 1 << 20
 def test_every_heap_function_with_its_exact_bytes(record, target):
     run = record(target("heap.c"))
     assert (run.code, run.stdout) == (7, b"done\n")
-    rows = run.sql("select kind, bytes, free_ns is not null from {allocations} where bytes >= 100000")
+    rows = run.sql(
+        "select kind, bytes, free_ns is not null from {allocations} where bytes >= 100000"
+    )
     assert sorted(rows) == sorted(
         [
             ("malloc", 100001, True),
@@ -71,7 +73,9 @@ def test_threads_lose_nothing(record, target):
 def test_children_have_rows_and_inherited_blocks_stay_the_parents(record, target):
     run = record(target("forks.c"))
     assert run.code == 4
-    processes = {(p["origin"], p["peak_heap_bytes"] // 1_000_000): p for p in run.report["processes"]}
+    processes = {
+        (p["origin"], p["peak_heap_bytes"] // 1_000_000): p for p in run.report["processes"]
+    }
     assert sorted(processes) == [("exec", 1), ("exec", 3), ("fork", 2)]
     assert processes["fork", 2]["inherited_releases"] == 1
     owner = run.sql(
@@ -103,7 +107,9 @@ def test_other_languages(record, target, name, code, output, sizes):
     if output is not None:
         assert run.stdout == output
     for size in sizes:
-        assert run.sql(f"select count(*) >= 1 from {{allocations}} where bytes = {size}") == [(True,)]
+        assert run.sql(f"select count(*) >= 1 from {{allocations}} where bytes = {size}") == [
+            (True,)
+        ]
 
 
 def test_the_whole_command_as_one_span(record, target):

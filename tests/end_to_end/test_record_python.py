@@ -49,7 +49,9 @@ def test_recording_a_span_does_not_raise_the_peak(record, python):
             " union all select free_ns, -(bytes::hugeint) from {allocations}"
             " where bytes >= 700000 and free_ns is not null"
         )
-        return run.sql(f"select max(s) from (select sum(change) over (order by time) s from ({changes}))")
+        return run.sql(
+            f"select max(s) from (select sum(change) over (order by time) s from ({changes}))"
+        )
 
     assert peak(bare) == peak(spanned)
 

@@ -160,7 +160,7 @@ fn default_output(command: &OsString) -> PathBuf {
 }
 
 fn summarise(output: &PathBuf) -> anyhow::Result<()> {
-    eprint!("{}  trace: {}\n", summary::text(&Trace::open(output)?)?, output.display());
+    eprintln!("{}  trace: {}", summary::text(&Trace::open(output)?)?, output.display());
     Ok(())
 }
 

@@ -14,7 +14,7 @@ struct Shared {
 
 fn shared() -> Shared {
     // SAFETY: a slot is made of atomics only, for which zero is a valid value.
-    let slot = unsafe { Box::<Slot>::new_zeroed().assume_init() };
+    let slot = Box::new(unsafe { std::mem::MaybeUninit::<Slot>::zeroed().assume_init() });
     Shared { slot, words: (0..RING_WORDS).map(|_| AtomicU64::new(0)).collect() }
 }
 

@@ -12,7 +12,7 @@ from operators.gaussian import gaussian
 def test_chunks_cover_the_volume_and_only_the_last_is_smaller(splits):
     shape = (100, 41, 60)
     chunks = dask_chunks.chunk_sizes(shape, dask_chunks.split_chunk(shape, splits))
-    for sizes, length, count in zip(chunks, shape, splits):
+    for sizes, length, count in zip(chunks, shape, splits, strict=True):
         assert sum(sizes) == length
         assert len(sizes) == count
         assert set(sizes[:-1]) <= {max(sizes)}

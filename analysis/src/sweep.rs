@@ -87,7 +87,17 @@ pub fn plan(range: &Range, runs: usize, item_bytes: u64) -> Result<Vec<Vec<u64>>
         let far = shapes.iter().all(|shape| verify::is_far(&last, shape));
         shapes.push(if far { last } else { range.upper.clone() });
     }
-    shapes.sort_by_key(|shape| volume(shape));
+    shapes.sort_by_key(|shape| (volume(shape), shape.clone()));
+    shapes.dedup();
+    if shapes.len() < verify::MIN_SHAPES {
+        return Err(Error::NoRuns(format!(
+            "the range {}..{} has room for {} different shapes, a law needs {}: give a wider one",
+            joined(&range.lower),
+            joined(&range.upper),
+            shapes.len(),
+            verify::MIN_SHAPES
+        )));
+    }
     Ok(shapes)
 }
 

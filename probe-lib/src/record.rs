@@ -83,7 +83,9 @@ fn enter(thread: &mut Thread) -> bool {
 fn nested(thread: &mut Thread, here: usize) -> bool {
     /// Farther apart than this, two frames are on different stacks (sigaltstack).
     const SAME_STACK: usize = 1 << 20;
-    if here > thread.guard && here - thread.guard < SAME_STACK {
+    // A handler's frames lie below the guard; at or above it, the guarded frame is gone.
+    if here >= thread.guard && here - thread.guard < SAME_STACK {
+        thread.connecting = false;
         return false;
     }
     if !thread.connecting

@@ -65,6 +65,30 @@ def test_a_signal_death_is_128_plus_n(record):
     assert record("sh", "-c", "kill -SEGV $$").code == 128 + signal.SIGSEGV
 
 
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"])
+def test_signals_sent_to_memtrace_reach_the_program(tmp_path, name):
+    script = f'trap "echo got; exit 6" {name[3:]}; echo up; while :; do sleep 0.05; done'
+    command = [MEMTRACE, "-q", "-o", tmp_path / "t", "--", "sh", "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
+        assert running.stdout.readline() == b"up\n"
+        running.send_signal(getattr(signal, name))
+        assert running.stdout.read() == b"got\n"
+    assert running.returncode == 6
+
+
+def test_closed_standard_streams_stay_closed(tmp_path):
+    command = 'sh -c "echo out" >&-'
+    bare = subprocess.run(["sh", "-c", command], stderr=subprocess.DEVNULL, check=False)
+    recorded = f'"{MEMTRACE}" -q -o "{tmp_path / "t"}" -- {command}'
+    done = subprocess.run(["sh", "-c", recorded], stderr=subprocess.DEVNULL, check=False)
+    assert done.returncode == bare.returncode != 0
+
+
+def test_an_operator_that_never_ran_is_told(record, python):
+    run = record(python, "-c", "pass", options=("--operator", "nomodule:nosuch"))
+    assert b"nomodule:nosuch was never called" in run.stderr
+
+
 def test_ctrl_c_reaches_the_program_and_the_trace_is_closed(tmp_path):
     program = "import time, sys; x = bytearray(10_000_000); print('up', flush=True); time.sleep(60)"
     command = [MEMTRACE, "-o", tmp_path / "t", "--", "python3", "-c", program]

@@ -132,7 +132,16 @@ def test_models_from_anywhere_are_sentences_not_crashes(tmp_path, python, exampl
     assert unknown.returncode == 1
     assert b"operators.gst3d:gst3d" in unknown.stderr, "it says what there is"
     for shape in ("1,2", "18446744073709551615,18446744073709551615,18446744073709551615"):
-        assert memtrace("predict", model, "--operator", "gst3d", "--shape", shape).returncode == 1
+        assert memtrace("predict", model, "--operator", "gst3d", "--shape", shape).returncode == 2
+
+
+def test_a_model_cannot_drive_the_terminal(tmp_path, python, examples, models):
+    text = models("gst3d", python, examples).read_text()
+    path = tmp_path / "hostile.json"
+    path.write_text(text.replace('"n1"', '"\\u001b[31mX"'))
+    done = memtrace("predict", path, "--operator", "gst3d", "--shape", "70,70,70")
+    assert b"\x1b" not in done.stdout + done.stderr
+    assert b"[31mX" in done.stdout + done.stderr
 
 
 def test_a_model_in_python(python, examples, models):
@@ -157,9 +166,10 @@ def test_a_sweep_that_cannot_work_says_so(tmp_path):
         tmp_path / "t",
     )
     shapes = ("--shapes", "10,10..20,20")
-    assert memtrace(*sweep, *shapes, "--", "true").returncode == 1, "no place for the shape"
+    assert memtrace(*sweep, *shapes, "--", "true").returncode == 2, "no place for the shape"
     failing = memtrace(*sweep, *shapes, "--", "sh", "-c", "exit 5", "{shape}")
     assert failing.returncode == 1
     assert b"failed with 5" in failing.stderr
-    assert memtrace(*sweep, "--shapes", "20..10", "--", "true", "{0}").returncode == 1
+    for bad in ("20..10", "10..10,10", "7..7"):
+        assert memtrace(*sweep, "--shapes", bad, "--", "true", "{0}").returncode == 2
     assert memtrace(*sweep, "--shapes", "x", "--", "true", "{0}").returncode == 2

@@ -85,6 +85,12 @@ def test_children_have_rows_and_inherited_blocks_stay_the_parents(record, target
     assert owner == [("exec", True)]
 
 
+def test_a_child_that_has_not_allocated_yet_is_waited_for(record, target):
+    run = record(target("late_child.c"))
+    assert run.code == 0
+    assert run.sql("select count(*) from {allocations} where bytes = 5000000") == [(1,)]
+
+
 def test_kill_9_loses_nothing_recorded_before(record, target):
     run = record(target("killed.c"))
     assert run.code == 128 + signal.SIGKILL

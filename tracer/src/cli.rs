@@ -106,9 +106,27 @@ pub fn main() -> ExitCode {
         Some(Action::Recommend(arguments)) => laws::recommend(&arguments),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("memtrace: {error:#}");
-        ExitCode::from(1)
+        eprintln!("memtrace: {}", summary::clean(&format!("{error:#}")));
+        ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
     })
+}
+
+/// What was asked for makes no sense, whatever the files say: exit status 2.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+impl From<memtrace_analysis::Error> for Usage {
+    fn from(error: memtrace_analysis::Error) -> Usage {
+        Usage(error.to_string())
+    }
 }
 
 fn run_record(arguments: &Record) -> ExitCode {
@@ -175,9 +193,11 @@ fn show(trace: &PathBuf, json: bool, all_spans: bool) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a result to stdout; a reader that has heard enough (`| head`) is no error.
+/// Prints a result to stdout, line by line without what a terminal would obey; a reader that has heard enough
+/// (`| head`) is no error.
 pub fn print(text: &str) -> anyhow::Result<()> {
     use std::io::Write;
+    let text: String = text.lines().map(|line| summary::clean(line) + "\n").collect();
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot write to standard output"),

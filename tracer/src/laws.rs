@@ -7,12 +7,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use memtrace_analysis::plan::{self, Answer, PAUSE, Plan, Request, SPILL, Target};
+use memtrace_analysis::plan::{self, Answer, PAUSE, Plan, PlanError, Request, SPILL, Target};
 use memtrace_analysis::{Law, Model, Prediction, predict as predict_law};
 use memtrace_trace::Trace;
 use serde_json::Value;
 
-use crate::cli::{Shape, parse_shape_argument, print};
+use crate::cli::{Shape, Usage, parse_shape_argument, print};
 use crate::units::{Bytes, parse_shape, parse_size};
 
 /// What a Dask worker holds beyond the recorded process: `distributed`, its loop and logs. 28 MB measured
@@ -192,7 +192,8 @@ fn write_terms(text: &mut String, prediction: &Prediction) -> Result<()> {
 /// `memtrace predict`
 pub fn predict(arguments: &Predict) -> Result<ExitCode> {
     let model = Model::load(&arguments.model)?;
-    let prediction = predict_law(arguments.law.select(&model)?, &arguments.law.shape.0)?;
+    let law = arguments.law.select(&model)?;
+    let prediction = predict_law(law, &arguments.law.shape.0).map_err(Usage::from)?;
     let mut text = String::new();
     if arguments.json {
         text = serde_json::to_string_pretty(&prediction)? + "\n";
@@ -228,7 +229,10 @@ pub fn recommend(arguments: &Recommend) -> Result<ExitCode> {
     let model = Model::load(&arguments.model)?;
     let law = arguments.law.select(&model)?;
     let request = request(arguments, law)?;
-    let answer = plan::recommend(&request, &|shape| law.bytes(shape))?;
+    let answer = plan::recommend(&request, &|shape| law.bytes(shape)).map_err(|error| match error {
+        PlanError::Request(reason) => anyhow::Error::from(Usage(reason)),
+        other => other.into(),
+    })?;
     let text = match (&answer, arguments.format) {
         (_, Format::Json) => serde_json::to_string_pretty(&answer)?,
         (Answer::Plan(plan), Format::Text) => sentences(plan)?,

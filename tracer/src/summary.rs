@@ -38,7 +38,7 @@ pub fn text(trace: &Trace) -> Result<String> {
     writeln!(
         out,
         "  peak resident bytes  {:>9}   as the kernel counts, largest process, the probe's rings left out",
-        Bytes(peak.resident_bytes)
+        measured(peak.resident_bytes)
     )?;
     writeln!(
         out,
@@ -110,7 +110,7 @@ fn process_table(out: &mut String, processes: &[ProcessRow]) -> Result<()> {
             process.pid,
             process.ppid,
             Bytes(process.peak_live_bytes),
-            Bytes(process.peak_resident_bytes),
+            measured(process.peak_resident_bytes),
         )?;
     }
     if processes.len() > PROCESSES_MAX {
@@ -136,8 +136,13 @@ fn grouped(number: u64) -> String {
     out
 }
 
-/// Text from a trace, without what a terminal would obey.
-fn clean(text: &str) -> String {
+/// A size that is 0 where nobody measured it: a process that ended before it was sampled.
+fn measured(bytes: u64) -> String {
+    if bytes == 0 { "unknown".into() } else { Bytes(bytes).to_string() }
+}
+
+/// Text from a trace or a model, in one line and without what a terminal would obey.
+pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 

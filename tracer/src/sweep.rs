@@ -5,11 +5,12 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use memtrace_analysis::sweep::{Range, plan};
 use memtrace_trace::Trace;
 
+use crate::cli::Usage;
 use crate::laws::{fit_and_save, parse_range};
 use crate::record;
 
@@ -43,11 +44,16 @@ const ITEM_BYTES: u64 = 4;
 pub fn run(arguments: &Sweep) -> Result<ExitCode> {
     let (lower, upper) = arguments.shapes.clone();
     let names_shape = fill_in(&arguments.command, &upper) != arguments.command;
-    ensure!(
-        names_shape,
-        "the command does not use the shape; write {{shape}} or {{0}} {{1}} … where it goes"
-    );
-    let shapes = plan(&Range::new(lower, upper)?, arguments.runs, ITEM_BYTES)?;
+    if !names_shape {
+        bail!(Usage("the command does not use the shape; write {shape} or {0} {1} … where it goes".into()));
+    }
+    let range = Range::new(lower, upper).map_err(Usage::from)?;
+    let shapes = plan(&range, arguments.runs, ITEM_BYTES).map_err(Usage::from)?;
+    // Found out now rather than after all runs.
+    let parent = arguments.model.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
+        bail!(Usage(format!("there is no directory {} to write the model to", parent.display())));
+    }
     let output = arguments
         .output
         .clone()

@@ -18,10 +18,10 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrace");
 /// Version of everything in this crate; both sides must have the same.
 pub const VERSION: u32 = 1;
 /// Threads that can be recorded at one time.
-pub const SLOTS: usize = 512;
-/// Words of a ring (a power of two). 512 KiB: of the sizes tried from 64 KiB to 64 MiB, those between
+pub const SLOTS: usize = 1024;
+/// Words of a ring (a power of two). 256 KiB: of the sizes tried from 64 KiB to 64 MiB, those between
 /// 256 KiB and 1 MiB cost the program least, and its pages are resident in the program.
-pub const RING_WORDS: usize = 1 << 16;
+pub const RING_WORDS: usize = 1 << 15;
 /// Offset of the Python text.
 pub const TEXT_OFFSET: usize = 4096;
 /// Bytes reserved for it.

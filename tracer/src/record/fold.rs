@@ -44,8 +44,7 @@ pub struct Fold {
     pub spans: Spans,
     /// Sums.
     pub total: Total,
-    /// Command lines known from handshakes, by (pid, image).
-    pub commands: FxHashMap<(u32, u64), String>,
+    commands: FxHashMap<(u32, u64), String>,
     /// The recorded command's own pid.
     pub root: u32,
     /// Nanoseconds threads waited for the tracer.
@@ -91,6 +90,14 @@ impl Fold {
     /// Index of the process image with this pid and first stamp.
     pub fn index_of(&self, image: (u32, u64)) -> Option<u32> {
         self.by_image.get(&image).copied()
+    }
+
+    /// The command line of a process image, which may have written events before it was known.
+    pub fn name(&mut self, image: (u32, u64), command: String) {
+        if let Some(process) = self.index_of(image) {
+            self.processes[process as usize].row.command.clone_from(&command);
+        }
+        self.commands.insert(image, command);
     }
 
     fn process_of(&mut self, writer: Writer) -> u32 {

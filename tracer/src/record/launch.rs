@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
 
@@ -43,12 +43,18 @@ pub fn start(
     }
     let mut child = Command::new(&command[0]);
     child.args(&command[1..]).env("LD_PRELOAD", preload).envs(variables.iter().copied());
-    if SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed) == 1 {
-        // SAFETY: signal(2) is async-signal-safe. Rust resets SIGPIPE in children; the command is to get
-        // what memtrace itself was started with.
+    let (ignored, closed) = (SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed), CLOSED.load(Ordering::Relaxed));
+    if ignored || closed != 0 {
+        // SAFETY: signal(2) and close(2) are async-signal-safe. Rust resets SIGPIPE in children and opens
+        // what was closed; the command is to get what memtrace itself was started with.
         unsafe {
-            child.pre_exec(|| {
-                libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+            child.pre_exec(move || {
+                if ignored {
+                    libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+                }
+                (0..3).filter(|stream| closed & (1 << stream) != 0).for_each(|stream| {
+                    libc::close(stream);
+                });
                 Ok(())
             });
         }
@@ -89,12 +95,25 @@ pub fn ending(child: i32) -> Option<Ending> {
     })
 }
 
-/// A terminal sends SIGINT and SIGQUIT to the command as well; SIGTERM and SIGHUP are passed on to it.
-/// memtrace itself goes on until the command has ended. A signal memtrace was started to ignore stays
+/// True if a process that was started under this token is alive: a child may not have allocated yet, and then
+/// nothing else tells of it.
+pub fn others_alive(token: &str) -> bool {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return false };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    // The environment of a zombie reads as empty.
+    pids.filter(|pid| *pid != std::process::id()).any(|pid| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.windows(token.len()).any(|window| window == token.as_bytes())
+    })
+}
+
+/// A terminal sends SIGINT and SIGQUIT to the command as well; what is sent to memtrace alone is passed on to
+/// it. memtrace itself goes on until the command has ended; a file size limit (SIGXFSZ) is an error of writing. A signal memtrace was started to ignore stays
 /// ignored, for the command too (nohup(1)).
 fn install_handlers(sleeping: &'static AtomicU32) {
     SLEEPING.store((&raw const *sleeping).cast_mut(), Ordering::Relaxed);
-    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD] {
+    let handled = [libc::SIGINT, libc::SIGQUIT, libc::SIGCHLD, libc::SIGXFSZ];
+    for signal in handled.into_iter().chain(PASSED_ON) {
         // SAFETY: the handler only calls async-signal-safe functions and touches atomics.
         unsafe {
             let mut old: libc::sigaction = std::mem::zeroed();
@@ -109,8 +128,11 @@ fn install_handlers(sleeping: &'static AtomicU32) {
     }
 }
 
+/// Signals that reach memtrace alone and are meant for the command.
+const PASSED_ON: [libc::c_int; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+
 extern "C" fn on_signal(signal: libc::c_int) {
-    if signal == libc::SIGTERM || signal == libc::SIGHUP {
+    if PASSED_ON.contains(&signal) {
         let child = CHILD.load(Ordering::Relaxed);
         if child > 0 {
             // SAFETY: kill(2) is async-signal-safe.
@@ -134,12 +156,15 @@ pub fn block_signals() {
     }
 }
 
-static SIGPIPE_WAS_IGNORED: AtomicI32 = AtomicI32::new(0);
+static SIGPIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+/// One bit for each of stdin, stdout and stderr that memtrace was started without.
+static CLOSED: AtomicU32 = AtomicU32::new(0);
 
-/// Runs before `main`, because the Rust runtime ignores SIGPIPE before `main` is entered.
+/// Runs before `main`, because the Rust runtime ignores SIGPIPE and opens closed standard streams before
+/// `main` is entered.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static NOTE_SIGPIPE: extern "C" fn() = {
+static NOTE_BEGINNING: extern "C" fn() = {
     extern "C" fn note() {
         // SAFETY: reads the disposition.
         let old = unsafe {
@@ -147,7 +172,13 @@ static NOTE_SIGPIPE: extern "C" fn() = {
             libc::sigaction(libc::SIGPIPE, std::ptr::null(), &mut old);
             old
         };
-        SIGPIPE_WAS_IGNORED.store(i32::from(old.sa_sigaction == libc::SIG_IGN), Ordering::Relaxed);
+        SIGPIPE_WAS_IGNORED.store(old.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+        for stream in 0..3 {
+            // SAFETY: only asks.
+            if unsafe { libc::fcntl(stream, libc::F_GETFD) } < 0 {
+                CLOSED.fetch_or(1 << stream, Ordering::Relaxed);
+            }
+        }
     }
     note
 };

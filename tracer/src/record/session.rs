@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memtrace_trace::rows::{ModuleRow, ProcessRow, TimelineRow};
 use memtrace_trace::{Lost, Meta, Peak, Totals, TraceWriter};
+use memtrace_wire::layout::SLOTS;
 
 use super::clock::Clock;
 use super::drain::{Drain, Sink};
@@ -76,6 +77,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
         drain: Drain::new(segment),
         segment,
         doorman,
+        operators: options.operators.clone(),
         modules: Vec::new(),
         last_sample: Instant::now(),
         last_tables: Instant::now(),
@@ -137,6 +139,7 @@ struct Session {
     drain: Drain<'static>,
     segment: &'static Segment,
     doorman: Doorman,
+    operators: Vec<String>,
     /// By (pid, first stamp) of the process image; its index is known once it has written an event.
     modules: Vec<((u32, u64), ModuleRow)>,
     last_sample: Instant,
@@ -155,10 +158,11 @@ impl Session {
             let ended = ending.is_none().then(|| launch::ending(child)).flatten();
             ending = ending.or(ended.map(|ending| (ending, Instant::now())));
             let read = self.round(false);
-            if let Some((ending, since)) = ending
-                && (!self.drain.has_writers() || since.elapsed() > GRACE)
-            {
-                return ending;
+            if let Some((ending, since)) = ending {
+                let alone = !self.drain.has_writers() && !launch::others_alive(&self.doorman.token);
+                if alone || since.elapsed() > GRACE {
+                    return ending;
+                }
             }
             if read == 0 {
                 nap(&header.sleeping);
@@ -171,7 +175,7 @@ impl Session {
         for arrival in self.doorman.arrivals.try_iter() {
             let image = (arrival.pid, arrival.image);
             self.modules.extend(modules::parse(&arrival.maps).into_iter().map(|module| (image, module)));
-            self.fold.commands.insert(image, arrival.command);
+            self.fold.name(image, arrival.command);
         }
         self.fold.clock.update();
         let safe = self.fold.clock.stamp().saturating_sub(self.fold.clock.margin());
@@ -252,6 +256,17 @@ impl Session {
                 "{still_running} processes outlived the command by more than {} s; what they did after that was not recorded.",
                 GRACE.as_secs()
             ));
+        }
+        let without_slot = self.segment.header().lost_without_slot.load(Ordering::Relaxed);
+        if without_slot > 0 {
+            self.meta.notes.push(format!(
+                "More than {SLOTS} threads were at work at one time: {without_slot} events were lost, so peaks are lower bounds."
+            ));
+        }
+        for operator in self.fold.spans.missing(&self.operators) {
+            self.meta
+                .notes
+                .push(format!("{operator} was never called, or is not a function that can be watched."));
         }
         if self.fold.processes.is_empty() {
             self.meta.notes.push(
@@ -336,7 +351,7 @@ impl Session {
             live_bytes: total.peak_live,
             heap_bytes: total.peak_heap,
             resident_bytes: processes.iter().map(|row| row.peak_resident_bytes).max().unwrap_or(0),
-            peak_ns: self.fold.clock.ns(total.peak),
+            peak_ns: if total.peak_live > 0 { self.fold.clock.ns(total.peak) } else { 0 },
         };
         self.meta.totals = Totals {
             allocations: sum(|row| row.allocations),

@@ -281,6 +281,11 @@ impl Spans {
         self.stacks.remove(&thread);
     }
 
+    /// Those of the operators that no span has the name of.
+    pub fn missing<'a>(&self, operators: &'a [String]) -> impl Iterator<Item = &'a String> {
+        operators.iter().filter(|operator| self.spans.iter().all(|span| span.row.operator != **operator))
+    }
+
     /// The rows, with stamps converted.
     pub fn rows(&self, ns: impl Fn(u64) -> i64) -> Vec<SpanRow> {
         let row = |span: &Span| SpanRow {

@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn odd_ranges_give_shapes_inside_them() {
         for (lower, upper) in
-            [(vec![5], vec![5]), (vec![1, 1, 1, 1], vec![u64::MAX >> 8; 4]), (vec![7, 100], vec![7, 300])]
+            [(vec![5], vec![50]), (vec![1, 1, 1, 1], vec![u64::MAX >> 8; 4]), (vec![7, 100], vec![7, 300])]
         {
             let range = range(&lower, &upper);
             for shape in plan(&range, 4, 8).unwrap() {
@@ -196,6 +196,8 @@ mod tests {
                 );
             }
         }
+        let too_narrow = plan(&range(&[5], &[5]), 4, 8);
+        assert!(too_narrow.unwrap_err().to_string().contains("room for 1 different"));
         assert!(Range::new(vec![5], vec![4]).is_err());
         assert!(Range::new(vec![], vec![]).is_err());
         assert!(plan(&range(&[5], &[9]), 2, 4).is_err());

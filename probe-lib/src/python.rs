@@ -21,9 +21,18 @@ static ADD_PENDING_CALL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static RUN_SIMPLE_STRING: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static TEXT: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 
-/// True while an interpreter is there that has not started yet: the slow path should run often.
-pub fn waiting() -> bool {
+/// Looks for a start so far. An interpreter starts within some ten thousand allocations; a program that is only
+/// linked with one (gdb, Blender) may never start it.
+static LOOKS: AtomicU32 = AtomicU32::new(0);
+const LOOKS_OFTEN: u32 = 1 << 16;
+
+fn waiting() -> bool {
     STATE.load(Ordering::Relaxed) == WAITING
+}
+
+/// True while an interpreter may start at any moment: the slow path should run often.
+pub fn is_near() -> bool {
+    waiting() && LOOKS.load(Ordering::Relaxed) < LOOKS_OFTEN
 }
 
 /// Looks for an interpreter among the libraries the program was linked with. Called together with the other
@@ -54,15 +63,16 @@ pub fn wait(attached: &Attached) {
 
 /// Queues the pending call as soon as the interpreter has started. Only the main thread starts one.
 pub fn poll() {
-    if !waiting() || sys::gettid() != sys::getpid() {
+    if !waiting() {
         return;
     }
+    LOOKS.fetch_add(1, Ordering::Relaxed);
     // SAFETY: the pointers were found under these names; the C API documents these signatures, and that
     // both functions may be called without the GIL.
     unsafe {
         let is_initialized: unsafe extern "C" fn() -> c_int =
             transmute(IS_INITIALIZED.load(Ordering::Relaxed));
-        if is_initialized() == 0 {
+        if is_initialized() == 0 || sys::gettid() != sys::getpid() {
             return;
         }
         type Pending = unsafe extern "C" fn(*mut c_void) -> c_int;

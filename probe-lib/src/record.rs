@@ -117,13 +117,19 @@ fn prepare(thread: &mut Thread, words: usize) -> bool {
     if thread.writer.slot().is_none() && !process::claim(thread, &attached) {
         return false;
     }
-    let stride = if python::waiting() { STRIDE_PYTHON } else { STRIDE };
+    let stride = if python::is_near() { STRIDE_PYTHON } else { STRIDE };
     wake_tracer(thread, &attached);
     if thread.writer.refill(words, stride).is_ok() {
         thread.dropping = false;
         return true;
     }
-    !thread.dropping && wait_for_room(thread, &attached, words, stride)
+    if thread.dropping {
+        if let Some(slot) = thread.writer.slot() {
+            slot.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        return false;
+    }
+    wait_for_room(thread, &attached, words, stride)
 }
 
 /// Wakes the tracer if it sleeps while there is much to read.

@@ -137,3 +137,33 @@ def test_spans_of_a_c_program(record, target):
         for span in operator["spans"]:
             assert span["seconds"] is not None
             assert span["working_peak_bytes"] > 0
+
+
+def test_exec_ends_the_old_image_exactly(record, python):
+    """200 MB, then exec, then 150 MB: never both, never less than either."""
+    program = (
+        "import os, sys\n"
+        "x = bytearray(200_000_000)\n"
+        "os.execv(sys.executable, [sys.executable, '-c', 'y = bytearray(150_000_000)'])\n"
+    )
+    for _ in range(3):
+        run = record(python, "-c", program)
+        assert 200_000_000 <= run.report["peak"]["live_bytes"] < 220_000_000
+        peaks = sorted(p["peak_live_bytes"] // 10_000_000 for p in run.report["processes"])
+        assert peaks in ([15, 20], [16, 21], [15, 21], [16, 20])
+        ended = run.sql("select count(*) from {allocations} where bytes in (200000001, 150000001)")
+        assert ended == [(2,)]
+
+
+def test_an_exit_status_above_128_is_no_signal(record):
+    run = record("sh", "-c", "exit 200")
+    assert run.code == 200
+    assert b"exited 200" in run.stderr
+
+
+def test_mapping_inside_realloc_is_not_the_realloc(record, target):
+    run = record(target("nested.c"))
+    assert run.code == 0
+    left = run.sql("select count(*) from {allocations} where bytes = 100000 and free_ns is null")
+    assert left == [(0,)]
+    assert run.report["peak"]["heap_bytes"] < 1_000_000

@@ -46,6 +46,8 @@ pub struct Meta {
     pub lost: Lost,
     /// Exit status of the command (128+N for signal N); `None` if it was not seen to end.
     pub exit: Option<i32>,
+    /// The signal that killed the command, if one did.
+    pub signal: Option<i32>,
     /// True once the recording was closed in order; set by the writer alone.
     pub complete: bool,
     /// The largest of each of the numbers.
@@ -72,6 +74,7 @@ impl Default for Meta {
             recorded: BTreeMap::new(),
             lost: Lost::default(),
             exit: None,
+            signal: None,
             complete: false,
             peak: Peak::default(),
             totals: Totals::default(),

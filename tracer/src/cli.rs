@@ -67,7 +67,7 @@ pub struct Record {
     #[arg(long, value_name = "N,N,...", requires = "span", value_parser = parse_shape_argument)]
     pub shape: Option<Shape>,
     /// Its element type, as NumPy writes it
-    #[arg(long, default_value = "f4", requires = "span")]
+    #[arg(long, default_value = "f4", requires = "span", value_parser = parse_dtype)]
     pub dtype: String,
     /// Print no summary
     #[arg(short, long)]
@@ -84,6 +84,22 @@ pub struct Shape(pub Vec<u64>);
 /// Reads a shape argument.
 pub fn parse_shape_argument(text: &str) -> Result<Shape, String> {
     parse_shape(text).map(Shape)
+}
+
+/// An element type as NumPy writes it, with its byte order.
+fn parse_dtype(text: &str) -> Result<String, String> {
+    let plain = text.trim_start_matches(['<', '>', '|', '=']);
+    let (kind, size) = plain.split_at_checked(1).unwrap_or_default();
+    let known = kind == "?" && size.is_empty() || "biufcmMSUV".contains(kind) && size.parse::<u16>().is_ok();
+    if kind.is_empty() || !known {
+        return Err(format!("{text:?} is not an element type; write it as NumPy does: f4, f8, i2, u1"));
+    }
+    let order = match text.chars().next() {
+        Some('>') => ">",
+        _ if matches!(plain, "b1" | "i1" | "u1" | "?") || "SV".contains(kind) => "|",
+        _ => "<",
+    };
+    Ok(format!("{order}{plain}"))
 }
 
 fn parse_operator(text: &str) -> Result<String, String> {
@@ -154,15 +170,7 @@ fn run_record(arguments: &Record) -> ExitCode {
 /// What the arguments ask to record into `output`.
 pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
     let span = arguments.span.clone().zip(arguments.shape.clone()).map(|(name, Shape(shape))| {
-        (
-            name,
-            ArrayInfo {
-                shape,
-                dtype: format!("<{}", arguments.dtype.trim_start_matches(['<', '>', '|', '='])),
-                layout: "C".into(),
-                ..Default::default()
-            },
-        )
+        (name, ArrayInfo { shape, dtype: arguments.dtype.clone(), layout: "C".into(), ..Default::default() })
     });
     record::Options {
         output,

@@ -16,10 +16,10 @@ const OPERATORS_MAX: usize = 20;
 pub fn text(trace: &Trace) -> Result<String> {
     let (meta, processes, spans) = (trace.meta(), trace.processes()?, trace.spans()?);
     let mut out = String::new();
-    let ending = match meta.exit {
-        Some(code) if code > 128 => format!("killed by signal {}", code - 128),
-        Some(code) => format!("exited {code}"),
-        None => "was not seen to end".into(),
+    let ending = match (meta.signal, meta.exit) {
+        (Some(signal), _) => format!("killed by signal {signal}"),
+        (None, Some(code)) => format!("exited {code}"),
+        (None, None) => "was not seen to end".into(),
     };
     let command: String = clean(&meta.command.join(" ")).chars().take(100).collect();
     writeln!(out, "memtrace: {command}: {ending} after {}", Seconds(meta.duration_ns))?;

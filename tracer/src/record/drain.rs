@@ -24,8 +24,12 @@ pub struct Writer {
     pub tid: u32,
     /// Parent's process id.
     pub ppid: u32,
-    /// First stamp of the process image.
+    /// Names the process image together with the pid.
     pub image: u64,
+    /// The image it was forked from, if it was.
+    pub parent_image: u64,
+    /// Stamp of the claim.
+    pub claimed: u64,
     /// True if the image began by fork.
     pub forked: bool,
 }
@@ -43,6 +47,8 @@ pub trait Sink {
 /// What a ring has seen.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RingUsage {
+    /// Which ring.
+    pub slot: usize,
     /// Events dropped.
     pub lost: u64,
     /// Nanoseconds the thread waited for room.
@@ -60,7 +66,6 @@ struct Ring {
     reader: Reader,
     slot_index: usize,
     writer: u32,
-    pid: u32,
     pending: VecDeque<Pending>,
     last_stamp: u64,
     dead: bool,
@@ -74,30 +79,18 @@ pub struct Drain<'a> {
     rings: Vec<Ring>,
     /// Slots that `rings` reads.
     known: [bool; SLOTS],
-    pending: usize,
     passed_on: u64,
     /// Events that came after later ones had been passed on.
     pub late: u64,
-    last_liveness_check: Instant,
 }
 
 /// A flag that stays up this long belongs to a thread that was stopped in mid-write.
 const OPEN_TOO_LONG: Duration = Duration::from_millis(100);
-/// Events held back at most; beyond it the rings fill up and the program waits.
-const PENDING_MAX: usize = 8 << 20;
 
 impl<'a> Drain<'a> {
     /// Nothing read yet.
     pub fn new(segment: &'a Segment) -> Drain<'a> {
-        Drain {
-            segment,
-            rings: Vec::new(),
-            known: [false; SLOTS],
-            pending: 0,
-            passed_on: 0,
-            late: 0,
-            last_liveness_check: Instant::now(),
-        }
+        Drain { segment, rings: Vec::new(), known: [false; SLOTS], passed_on: 0, late: 0 }
     }
 
     /// True if some ring still has an owner.
@@ -109,17 +102,11 @@ impl<'a> Drain<'a> {
     /// number of events read. `safe` is a stamp from before the call, less the margin for the store buffer.
     pub fn round(&mut self, safe: u64, sink: &mut impl Sink, last: bool) -> usize {
         self.meet_writers(sink);
-        let check_liveness = self.last_liveness_check.elapsed() > Duration::from_millis(500);
-        if check_liveness {
-            self.last_liveness_check = Instant::now();
-        }
         let mut horizon = if last { u64::MAX } else { safe };
         let mut read = 0;
         for ring in &mut self.rings {
-            let (count, limit) =
-                if self.pending > PENDING_MAX { (0, ring.last_stamp) } else { ring.read(check_liveness) };
+            let (count, limit) = ring.read();
             read += count;
-            self.pending += count;
             horizon = if last { horizon } else { horizon.min(limit) };
         }
         self.pass_on(horizon, sink);
@@ -139,7 +126,6 @@ impl<'a> Drain<'a> {
                 reader: self.segment.reader(slot_index),
                 slot_index,
                 writer: sink.writer(writer),
-                pid: writer.pid,
                 pending: VecDeque::new(),
                 last_stamp: slot.claimed.load(Ordering::Relaxed),
                 dead: false,
@@ -167,7 +153,6 @@ impl<'a> Drain<'a> {
                 self.passed_on = self.passed_on.max(next.event.stamp);
                 sink.event(ring.writer, next.event, &next.text);
                 ring.pending.pop_front();
-                self.pending -= 1;
                 moved = true;
             }
             if !moved {
@@ -200,11 +185,10 @@ impl<'a> Drain<'a> {
 
 impl Ring {
     /// Empties the ring. Returns the number of events, and the stamp up to which nothing can be missing.
-    fn read(&mut self, check_liveness: bool) -> (usize, u64) {
+    fn read(&mut self) -> (usize, u64) {
         let slot = self.reader.slot();
         // Order matters: death before the flag, the flag before the events.
-        self.dead |= slot.owner.futex.load(Ordering::Acquire) & OWNER_DIED != 0
-            || check_liveness && !process_exists(self.pid);
+        self.dead |= slot.owner.futex.load(Ordering::Acquire) & OWNER_DIED != 0;
         let open = slot.open.load(Ordering::Acquire) != 0;
         let before = self.pending.len();
         let pending = &mut self.pending;
@@ -231,6 +215,7 @@ impl Ring {
     fn usage(&self) -> RingUsage {
         let slot = self.reader.slot();
         RingUsage {
+            slot: self.slot_index,
             lost: slot.lost.load(Ordering::Relaxed) + self.corrupt,
             waited_ns: slot.waited_ns.load(Ordering::Relaxed),
             touched_bytes: (slot.head.load(Ordering::Relaxed) * 8)
@@ -246,14 +231,8 @@ fn describe(slot: &Slot) -> Writer {
         tid: slot.tid.load(Ordering::Relaxed),
         ppid: slot.ppid.load(Ordering::Relaxed),
         image: slot.image.load(Ordering::Relaxed),
+        parent_image: slot.parent_image.load(Ordering::Relaxed),
+        claimed: slot.claimed.load(Ordering::Relaxed),
         forked: slot.origin.load(Ordering::Relaxed) == ORIGIN_FORK,
     }
-}
-
-/// True for anything but a process that is gone; for those whose thread never set up a robust list (raw
-/// `clone`), so that the kernel marked nothing.
-fn process_exists(pid: u32) -> bool {
-    // SAFETY: signal 0 only checks.
-    let result = unsafe { libc::kill(pid as i32, 0) };
-    result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }

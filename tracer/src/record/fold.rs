@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::clock::Clock;
 use super::drain::{RingUsage, Sink, Writer};
 use super::mappings::Piece;
-use super::process::{Block, Held, Process, Released};
+use super::process::{Block, Process, Released};
 use super::spans::{BlockKey, Spans};
 
 /// Live bytes of all processes together, and their peak.
@@ -107,8 +107,9 @@ impl Fold {
         let process = self.processes.len() as u32;
         let command = self.commands.get(&(writer.pid, writer.image)).cloned().unwrap_or_else(|| {
             // A forked child says no hello; it runs what its parent runs.
-            let parent = self.processes.iter().rev().find(|parent| parent.row.pid == writer.ppid);
-            parent.map(|parent| parent.row.command.clone()).unwrap_or_default()
+            let mut images = self.by_image.iter();
+            let parent = images.find(|((_, image), _)| writer.forked && *image == writer.parent_image);
+            parent.map(|(_, parent)| self.processes[*parent as usize].row.command.clone()).unwrap_or_default()
         });
         let row = ProcessRow {
             process,
@@ -131,12 +132,11 @@ impl Fold {
             inherited_releases: 0,
             unseen_releases: 0,
         };
-        // A new image under a known pid: exec ended what was there.
+        // A new image under a known pid: exec ended what was there, but its last events are still to come.
         let before = self.processes.iter().rposition(|old| old.row.pid == writer.pid && old.end.is_none());
-        if let Some(before) = before {
-            self.end_process(before as u32, writer.image);
-        }
-        self.processes.push(Process::new(row, writer.image));
+        let mut image = Process::new(row, writer.claimed);
+        image.replaces = before.map(|before| before as u32);
+        self.processes.push(image);
         self.by_image.insert((writer.pid, writer.image), process);
         process
     }
@@ -225,13 +225,13 @@ impl Fold {
             }
             Released::Paid | Released::Unknown => None,
         };
-        process.held.insert(writer, Held { block: held, pieces: Vec::new() });
+        process.held.entry(writer).or_default().block = held;
     }
 
     fn realloc_end(&mut self, writer: u32, event: Event) {
         let index = self.threads[writer as usize].process;
         let process = &mut self.processes[index as usize];
-        let held = process.held.remove(&writer).unwrap_or_default().block;
+        let held = process.held.get_mut(&writer).and_then(|held| held.block.take());
         if let Some((address, block)) = held {
             process.heap -= block.bytes;
             if event.bytes == FAILED {
@@ -253,12 +253,13 @@ impl Fold {
         let before = process.mappings.touched_bytes();
         let pieces = process.mappings.take(event.address, event.bytes);
         self.total.live -= before - process.mappings.touched_bytes();
-        process.held.insert(writer, Held { block: None, pieces });
+        process.held.entry(writer).or_default().pieces = pieces;
     }
 
     fn held_pieces(&mut self, writer: u32) -> Vec<Piece> {
         let index = self.threads[writer as usize].process;
-        self.processes[index as usize].held.remove(&writer).unwrap_or_default().pieces
+        let held = self.processes[index as usize].held.get_mut(&writer);
+        held.map(|held| std::mem::take(&mut held.pieces)).unwrap_or_default()
     }
 
     fn restore(&mut self, writer: u32, pieces: Vec<Piece>) {
@@ -284,7 +285,7 @@ impl Fold {
             return self.restore(writer, pieces);
         }
         self.end_pieces(writer, &pieces, event.stamp);
-        self.map(writer, event, mapping_kind(event.extra));
+        self.map(writer, event, mapping_kind(event.extra), 0);
     }
 
     fn unmap_end(&mut self, writer: u32, event: Event) {
@@ -299,6 +300,7 @@ impl Fold {
     fn remap_end(&mut self, writer: u32, event: Event) {
         let pieces = self.held_pieces(writer);
         let kind = pieces.first().map_or(Kind::MapAnonymous, |piece| piece.kind);
+        let touched = pieces.iter().map(|piece| piece.touched).sum::<u64>().min(event.bytes);
         if event.bytes == FAILED {
             return self.restore(writer, pieces);
         }
@@ -307,10 +309,10 @@ impl Fold {
         } else {
             self.end_pieces(writer, &pieces, event.stamp);
         }
-        self.map(writer, event, kind);
+        self.map(writer, event, kind, touched);
     }
 
-    fn map(&mut self, writer: u32, event: Event, kind: Kind) {
+    fn map(&mut self, writer: u32, event: Event, kind: Kind, moved: u64) {
         let index = self.threads[writer as usize].process;
         let process = &mut self.processes[index as usize];
         let touched = process.mappings.touched_bytes();
@@ -328,7 +330,7 @@ impl Fold {
             span,
             ordinal,
             kind,
-            touched: 0,
+            touched: moved,
         });
         process.row.allocations += 1;
         process.row.requested_bytes += event.bytes;
@@ -459,6 +461,10 @@ impl Sink for Fold {
         thread.events += 1;
         if thread.start_ns < 0 {
             thread.start_ns = self.clock.ns(event.stamp);
+            let process = thread.process;
+            if let Some(replaced) = self.processes[process as usize].replaces.take() {
+                self.end_process(replaced, event.stamp);
+            }
         }
         match event.kind {
             Wire::Malloc => self.acquire(writer, Kind::Malloc, event),
@@ -485,7 +491,10 @@ impl Sink for Fold {
         let process = &mut self.processes[self.threads[writer as usize].process as usize];
         process.writers -= 1;
         process.row.lost_events += usage.lost;
-        process.row.probe_bytes += usage.touched_bytes;
+        process.note_ring(usage.slot, usage.touched_bytes);
+        process
+            .held
+            .retain(|thread, held| *thread != writer || held.block.is_some() || !held.pieces.is_empty());
         self.waited_ns += usage.waited_ns;
         self.spans.thread_ended(writer);
     }

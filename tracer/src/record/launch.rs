@@ -13,6 +13,8 @@ use anyhow::{Context, Result};
 pub struct Ending {
     /// Exit status as a shell gives it: 128 + N for signal N.
     pub code: i32,
+    /// The signal, if one killed it.
+    pub signal: Option<i32>,
     /// Its largest resident size, or that of a child it waited for (getrusage(2), ru_maxrss).
     pub max_resident_bytes: u64,
 }
@@ -25,7 +27,10 @@ pub struct NotStarted {
     pub message: String,
 }
 
-static CHILD: AtomicI32 = AtomicI32::new(0);
+/// The command's pid; [`UNKNOWN`] while it is being started, [`GONE`] once it was waited for.
+static CHILD: AtomicI32 = AtomicI32::new(UNKNOWN);
+const UNKNOWN: i32 = 0;
+const GONE: i32 = -1;
 static SLEEPING: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Starts `command` with the probe preloaded and `variables` set.
@@ -35,6 +40,7 @@ pub fn start(
     variables: &[(&str, &str)],
     sleeping: &'static AtomicU32,
 ) -> std::result::Result<i32, NotStarted> {
+    CHILD.store(UNKNOWN, Ordering::SeqCst);
     install_handlers(sleeping);
     let mut preload = OsString::from(probe);
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
@@ -61,8 +67,14 @@ pub fn start(
     }
     match child.spawn() {
         Ok(child) => {
-            CHILD.store(child.id() as i32, Ordering::Relaxed);
-            Ok(child.id() as i32)
+            let pid = child.id() as i32;
+            CHILD.store(pid, Ordering::SeqCst);
+            for early in PASSED_ON.iter().zip(&EARLY).filter(|(_, early)| early.swap(false, Ordering::SeqCst))
+            {
+                // SAFETY: kill(2) on our own child, which has not been waited for.
+                unsafe { libc::kill(pid, *early.0) };
+            }
+            Ok(pid)
         }
         Err(error) => {
             let name = command[0].display();
@@ -87,10 +99,11 @@ pub fn ending(child: i32) -> Option<Ending> {
     if result != child {
         return None;
     }
-    CHILD.store(0, Ordering::Relaxed);
+    CHILD.store(GONE, Ordering::SeqCst);
     let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
     Some(Ending {
         code: signal.map_or(libc::WEXITSTATUS(status), |signal| 128 + signal),
+        signal,
         max_resident_bytes: usage.ru_maxrss as u64 * 1024,
     })
 }
@@ -100,11 +113,14 @@ pub fn ending(child: i32) -> Option<Ending> {
 pub fn others_alive(token: &str) -> bool {
     let Ok(entries) = std::fs::read_dir("/proc") else { return false };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    // The environment of a zombie reads as empty.
-    pids.filter(|pid| *pid != std::process::id()).any(|pid| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.windows(token.len()).any(|window| window == token.as_bytes())
-    })
+    let mut pids = pids.filter(|pid| *pid != std::process::id());
+    pids.any(|pid| is_ours(pid, token))
+}
+
+/// True if the process that /proc shows under this pid was started under this token; a zombie was not.
+pub fn is_ours(pid: u32, token: &str) -> bool {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.windows(token.len()).any(|window| window == token.as_bytes())
 }
 
 /// A terminal sends SIGINT and SIGQUIT to the command as well; what is sent to memtrace alone is passed on to
@@ -131,10 +147,15 @@ fn install_handlers(sleeping: &'static AtomicU32) {
 /// Signals that reach memtrace alone and are meant for the command.
 const PASSED_ON: [libc::c_int; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
+/// Which of them came before the child's pid was known: the child may be running already.
+static EARLY: [AtomicBool; PASSED_ON.len()] = [const { AtomicBool::new(false) }; PASSED_ON.len()];
+
 extern "C" fn on_signal(signal: libc::c_int) {
-    if PASSED_ON.contains(&signal) {
-        let child = CHILD.load(Ordering::Relaxed);
-        if child > 0 {
+    if let Some(index) = PASSED_ON.iter().position(|passed_on| *passed_on == signal) {
+        let child = CHILD.load(Ordering::SeqCst);
+        if child == UNKNOWN {
+            EARLY[index].store(true, Ordering::SeqCst);
+        } else if child != GONE {
             // SAFETY: kill(2) is async-signal-safe.
             unsafe { libc::kill(child, signal) };
         }

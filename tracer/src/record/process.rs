@@ -72,6 +72,12 @@ pub struct Process {
     pub heap: u64,
     /// Threads that still have a ring.
     pub writers: u32,
+    /// The image that this one replaced by exec; it ends with this one's first event.
+    pub replaces: Option<u32>,
+    /// Whether /proc shows it under `row.pid` (not in a pid namespace), once that was looked at.
+    pub visible: Option<bool>,
+    /// Touched bytes of the rings it has used, by slot.
+    pub rings: FxHashMap<usize, u64>,
     /// The span `--span` asked for.
     pub whole_span: Option<u32>,
     /// Stamp of the peak of live bytes, and heap and mapped bytes then.
@@ -91,6 +97,9 @@ impl Process {
             held: FxHashMap::default(),
             heap: 0,
             writers: 0,
+            replaces: None,
+            visible: None,
+            rings: FxHashMap::default(),
             whole_span: None,
             at_peak: (start, 0, 0),
             debts: FxHashMap::default(),
@@ -106,6 +115,13 @@ impl Process {
     pub fn is_alive(&self, (address, alloc): BlockKey) -> bool {
         self.blocks.get(&address).is_some_and(|block| block.alloc == alloc)
             || self.mappings.find(address).is_some_and(|piece| piece.alloc == alloc)
+    }
+
+    /// A ring of its was seen with this many touched bytes.
+    pub fn note_ring(&mut self, slot: usize, touched: u64) {
+        let most = self.rings.entry(slot).or_default();
+        *most = (*most).max(touched);
+        self.row.probe_bytes = self.rings.values().sum();
     }
 
     /// Adds a block. Returns the one whose release is late, if there was one at this address.

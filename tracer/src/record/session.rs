@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -62,6 +63,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Records a command. The trace is complete on disk when this returns `Ok`.
 pub fn run(options: &Options) -> Result<Outcome, Failure> {
     let probe = launch::find_probe().map_err(Failure::recording)?;
+    let existed = options.output.exists();
     let out = create_output(&options.output)?;
     let clock = Clock::start(Clock::tsc_is_invariant());
     let segment = Segment::create(clock.name() == "tsc").map_err(Failure::recording)?;
@@ -78,6 +80,8 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
         segment,
         doorman,
         operators: options.operators.clone(),
+        passed_over: false,
+        own_peak: sample::resident(std::process::id()).map_or(0, |resident| resident.peak),
         modules: Vec::new(),
         last_sample: Instant::now(),
         last_tables: Instant::now(),
@@ -90,8 +94,10 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     ];
     let child = launch::start(&options.command, &probe, &variables, &segment.header().sleeping);
     let child = child.map_err(|not_started| {
-        // Nothing ran, so there is nothing to keep.
-        let _ = std::fs::remove_dir_all(&options.output);
+        // Nothing ran, so there is nothing to keep; a directory that was there stays.
+        if !existed {
+            let _ = std::fs::remove_dir_all(&options.output);
+        }
         Failure { code: not_started.code, message: not_started.message }
     })?;
     session.fold.root = child as u32;
@@ -109,7 +115,11 @@ fn create_output(output: &std::path::Path) -> Result<TraceWriter, Failure> {
             ),
         });
     }
-    TraceWriter::create(output).map_err(Failure::recording)
+    let out = TraceWriter::create(output).map_err(Failure::recording)?;
+    // A directory that was there may have been open to others; the socket and the trace are not for them.
+    let private = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(output, private).map_err(Failure::recording)?;
+    Ok(out)
 }
 
 fn first_meta(options: &Options, clock: &Clock) -> Meta {
@@ -140,6 +150,10 @@ struct Session {
     segment: &'static Segment,
     doorman: Doorman,
     operators: Vec<String>,
+    /// Some mapping was too large to look into.
+    passed_over: bool,
+    /// memtrace's own largest resident size when the command was started.
+    own_peak: u64,
     /// By (pid, first stamp) of the process image; its index is known once it has written an event.
     modules: Vec<((u32, u64), ModuleRow)>,
     last_sample: Instant,
@@ -194,42 +208,46 @@ impl Session {
         }
         self.last_sample = Instant::now();
         let measure = Instant::now() >= self.measure_after;
+        for (thread, usage) in self.drain.usage() {
+            let process = self.fold.threads[thread as usize].process;
+            self.fold.processes[process as usize].note_ring(usage.slot, usage.touched_bytes);
+        }
         for index in 0..self.fold.processes.len() as u32 {
-            let process = &self.fold.processes[index as usize];
-            if process.end.is_some() {
-                continue;
-            }
-            let pid = process.row.pid;
-            let (has_memory, writers) = (process.mappings.mapped_bytes() > 0, process.writers);
-            let stamp = self.fold.clock.stamp();
-            let Some(resident) = sample::resident(pid) else {
-                if writers == 0 {
-                    self.fold.end_process(index, stamp);
-                }
-                continue;
-            };
-            if measure
-                && has_memory
-                && let Some(mut pagemap) = Pagemap::open(pid)
-            {
-                self.fold.measure(index, stamp, |piece| pagemap.touched(piece));
-            }
-            let probe: u64 = self
-                .drain
-                .usage()
-                .filter(|(thread, _)| self.fold.threads[*thread as usize].process == index)
-                .map(|(_, usage)| usage.touched_bytes)
-                .sum();
-            let peak = &mut self.fold.processes[index as usize].row.peak_resident_bytes;
-            *peak = (*peak).max(resident.peak.saturating_sub(probe));
-            let now = resident.now.saturating_sub(probe);
-            let threads = self.fold.threads.iter().filter(|thread| thread.process == index);
-            let threads: Vec<u32> = threads.map(|thread| thread.thread).collect();
-            self.fold.spans.resident(index, threads.into_iter(), now);
-            self.fold.sample(index, stamp, Some(now));
+            self.sample_process(index, measure);
         }
         // Walking page tables of large mappings takes time: at most a twentieth of it.
         self.measure_after = Instant::now() + self.last_sample.elapsed() * 20;
+    }
+
+    fn sample_process(&mut self, index: u32, measure: bool) {
+        let stamp = self.fold.clock.stamp();
+        let token = &self.doorman.token;
+        let process = &mut self.fold.processes[index as usize];
+        let pid = process.row.pid;
+        if process.end.is_some() || !*process.visible.get_or_insert_with(|| launch::is_ours(pid, token)) {
+            return;
+        }
+        let (has_memory, writers) = (process.mappings.mapped_bytes() > 0, process.writers);
+        let Some(resident) = sample::resident(pid) else {
+            if writers == 0 {
+                self.fold.end_process(index, stamp);
+            }
+            return;
+        };
+        let probe = process.row.probe_bytes;
+        let peak = &mut process.row.peak_resident_bytes;
+        *peak = (*peak).max(resident.peak.saturating_sub(probe));
+        if measure
+            && has_memory
+            && let Some(mut pagemap) = Pagemap::open(pid)
+        {
+            self.fold.measure(index, stamp, |piece| pagemap.touched(piece));
+            self.passed_over |= pagemap.passed_over;
+        }
+        let now = resident.now.saturating_sub(probe);
+        let threads = self.fold.threads.iter().filter(|thread| thread.process == index);
+        self.fold.spans.resident(index, threads.map(|thread| thread.thread), now);
+        self.fold.sample(index, stamp, Some(now));
     }
 
     fn close(mut self, ending: Ending) -> Result<Outcome, Failure> {
@@ -242,10 +260,14 @@ impl Session {
         }
         let root = self.fold.root;
         let last_image = self.fold.processes.iter().rposition(|process| process.row.pid == root);
+        let alone = self.fold.processes.len() == 1;
         if let Some(process) = last_image.map(|index| &mut self.fold.processes[index]) {
             process.row.exit = Some(ending.code);
-            let peak = ending.max_resident_bytes.saturating_sub(process.row.probe_bytes);
-            process.row.peak_resident_bytes = process.row.peak_resident_bytes.max(peak);
+            // ru_maxrss also counts what memtrace itself held when it forked, and children of the command.
+            if alone && ending.max_resident_bytes > self.own_peak {
+                let peak = ending.max_resident_bytes.saturating_sub(process.row.probe_bytes);
+                process.row.peak_resident_bytes = process.row.peak_resident_bytes.max(peak);
+            }
         }
         for index in 0..self.fold.processes.len() as u32 {
             self.fold.end_process(index, stamp);
@@ -263,6 +285,21 @@ impl Session {
                 "More than {SLOTS} threads were at work at one time: {without_slot} events were lost, so peaks are lower bounds."
             ));
         }
+        if self.passed_over {
+            self.meta.notes.push(format!(
+                "Mappings of more than {} GiB were not looked into: what is touched of them is not in live bytes.",
+                sample::LOOK_MAX >> 30
+            ));
+        }
+        if self.fold.spans.malformed > 0 {
+            self.meta
+                .notes
+                .push(format!("{} descriptions of spans could not be read.", self.fold.spans.malformed));
+        }
+        let waited = self.fold.waited_ns / 1_000_000;
+        if waited > 0 {
+            self.meta.notes.push(format!("The program waited {waited} ms for the tracer."));
+        }
         for operator in self.fold.spans.missing(&self.operators) {
             self.meta
                 .notes
@@ -274,6 +311,7 @@ impl Session {
             );
         }
         self.meta.exit = Some(ending.code);
+        self.meta.signal = ending.signal;
         self.write_tables(true);
         if let Some(error) = self.fold.failure.take() {
             return Err(Failure::recording(error));

@@ -352,7 +352,10 @@ impl Span {
 /// Fills in the bytes of an array that only says its shape and dtype.
 fn complete(array: &mut ArrayInfo) {
     if array.bytes == 0 {
-        let item: u64 = array.dtype.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0);
+        let digits = array.dtype.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let item: u64 = digits.parse().unwrap_or(if array.dtype.ends_with('?') { 1 } else { 0 });
+        // NumPy counts text in characters of four bytes.
+        let item = if array.dtype.contains('U') { item.saturating_mul(4) } else { item };
         array.bytes = array.shape.iter().fold(item, |bytes, length| bytes.saturating_mul(*length));
     }
 }

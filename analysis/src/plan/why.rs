@@ -2,6 +2,7 @@
 
 use super::Request;
 use super::dask::WorkerBytes;
+use super::grid;
 use super::search::Weighed;
 
 /// Why these chunks: the memory they need, and what kept faster ones out.
@@ -29,9 +30,10 @@ pub(super) fn chosen(request: &Request, best: &Weighed, skipped: Option<&Weighed
 /// Why there is no plan, and what would help.
 pub(super) fn refused(request: &Request, least: &Weighed) -> String {
     format!(
-        "No chunks of {} fit a budget of {}: chunks of {} need the least, {}, most of it for {}; \
-         raise the memory limit to {} or give each worker fewer threads.",
+        "No chunking of {} into at most {} chunks fits a budget of {}: chunks of {} need the least, {}, most \
+         of it for {}; raise the memory limit to {} or give each worker fewer threads.",
         joined(&request.shape),
+        grid::MOST_CHUNKS,
         megabytes(request.budget_bytes()),
         joined(&least.timed.grid.chunk),
         megabytes(least.worker.peak()),

@@ -112,17 +112,20 @@ def test_an_ignored_hangup_stays_ignored(record):
 
 
 def test_the_tracers_death_leaves_the_program_alone(tmp_path):
-    program = "import time\nfor i in range(300000): x = bytearray(2000)\nprint('finished')"
+    program = (
+        "print('up', flush=True)\nfor i in range(600000): x = bytearray(2000)\nprint('finished')"
+    )
     log = tmp_path / "out"
     with log.open("wb") as out:
         command = [MEMTRACE, "-o", tmp_path / "t", "--", "python3", "-c", program]
         with subprocess.Popen(command, stdout=out, stderr=out) as running:
-            time.sleep(0.1)
+            while b"up" not in log.read_bytes():
+                time.sleep(0.005)
             running.kill()
     deadline = time.monotonic() + 30
     while b"finished" not in log.read_bytes() and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert log.read_bytes() == b"finished\n"
+    assert log.read_bytes() == b"up\nfinished\n"
 
 
 def test_a_variable_of_the_users_own_preload_survives(record, target):

@@ -141,7 +141,7 @@ pub struct ArrayInfo {
 }
 
 /// `processes`: one row per process image (an `exec` starts a new one).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ProcessRow {
     /// Index used by the other tables.
     pub process: u32,

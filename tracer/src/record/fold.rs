@@ -117,20 +117,7 @@ impl Fold {
             ppid: writer.ppid,
             command,
             origin: if writer.forked { "fork" } else { "exec" }.into(),
-            start_ns: 0,
-            end_ns: None,
-            exit: None,
-            peak_live_bytes: 0,
-            peak_heap_bytes: 0,
-            peak_mapped_bytes: 0,
-            peak_resident_bytes: 0,
-            probe_bytes: 0,
-            peak_ns: 0,
-            allocations: 0,
-            requested_bytes: 0,
-            lost_events: 0,
-            inherited_releases: 0,
-            unseen_releases: 0,
+            ..Default::default()
         };
         // A new image under a known pid: exec ended what was there, but its last events are still to come.
         let before = self.processes.iter().rposition(|old| old.row.pid == writer.pid && old.end.is_none());

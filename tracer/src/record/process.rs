@@ -203,27 +203,7 @@ mod tests {
     use super::*;
 
     fn process() -> Process {
-        let row = ProcessRow {
-            process: 0,
-            pid: 1,
-            ppid: 0,
-            command: String::new(),
-            origin: "exec".into(),
-            start_ns: 0,
-            end_ns: None,
-            exit: None,
-            peak_live_bytes: 0,
-            peak_heap_bytes: 0,
-            peak_mapped_bytes: 0,
-            peak_resident_bytes: 0,
-            probe_bytes: 0,
-            peak_ns: 0,
-            allocations: 0,
-            requested_bytes: 0,
-            lost_events: 0,
-            inherited_releases: 0,
-            unseen_releases: 0,
-        };
+        let row = ProcessRow { origin: "exec".into(), ..Default::default() };
         Process::new(row, 0)
     }
 

@@ -1,0 +1,89 @@
+//! Heap blocks: acquired, released, reallocated; and the outputs a span leaves behind.
+
+use memtrace_trace::rows::Kind;
+use memtrace_wire::event::{Event, FAILED};
+use rustc_hash::FxHashSet;
+
+use super::Fold;
+use crate::record::process::{Block, Released};
+
+impl Fold {
+    pub(super) fn acquire(&mut self, writer: u32, kind: Kind, event: Event) {
+        let index = self.threads[writer as usize].process;
+        let process = &mut self.processes[index as usize];
+        let (address, bytes, stamp) = (event.address, event.bytes, event.stamp);
+        let (span, ordinal) =
+            self.spans.acquired(writer, kind, (address, stamp), bytes, true, |key| process.is_alive(key));
+        let block = Block { bytes, alloc: stamp, thread: writer, span, ordinal, kind, output: false };
+        let old = process.acquire(address, block);
+        if let Some(old) = old {
+            self.spans.released(writer, old.span, old.alloc, old.bytes);
+            self.total.live -= old.bytes;
+            self.total.heap -= old.bytes;
+            self.write_block(index, address, &old, Some(stamp), &FxHashSet::default());
+        }
+        self.total.live += bytes;
+        self.total.heap += bytes;
+        self.note_peak(index, stamp);
+    }
+
+    pub(super) fn release(&mut self, writer: u32, address: u64, stamp: u64) {
+        let index = self.threads[writer as usize].process;
+        let patience = self.clock.ticks(10_000_000);
+        let Released::Block(block) = self.processes[index as usize].release(address, stamp, patience) else {
+            return;
+        };
+        self.block_ended(index, writer, address, &block, stamp);
+    }
+
+    fn block_ended(&mut self, index: u32, writer: u32, address: u64, block: &Block, stamp: u64) {
+        self.total.live -= block.bytes;
+        self.total.heap -= block.bytes;
+        self.write_block(index, address, block, Some(stamp), &FxHashSet::default());
+        self.spans.released(writer, block.span, block.alloc, block.bytes);
+    }
+
+    pub(super) fn realloc_begin(&mut self, writer: u32, event: Event) {
+        let index = self.threads[writer as usize].process;
+        let patience = self.clock.ticks(10_000_000);
+        let process = &mut self.processes[index as usize];
+        let held = match process.release(event.address, event.stamp, patience) {
+            Released::Block(block) => {
+                // Its address may be reused from now on, its bytes stay live until the call returns.
+                process.heap += block.bytes;
+                Some((event.address, block))
+            }
+            Released::Paid | Released::Unknown => None,
+        };
+        process.held.entry(writer).or_default().block = held;
+    }
+
+    pub(super) fn realloc_end(&mut self, writer: u32, event: Event) {
+        let index = self.threads[writer as usize].process;
+        let process = &mut self.processes[index as usize];
+        let held = process.held.get_mut(&writer).and_then(|held| held.block.take());
+        if let Some((address, block)) = held {
+            process.heap -= block.bytes;
+            if event.bytes == FAILED {
+                process.heap += block.bytes;
+                process.blocks.insert(address, block);
+                return;
+            }
+            self.block_ended(index, writer, address, &block, event.stamp);
+        }
+        if event.address != 0 && event.bytes != FAILED {
+            self.acquire(writer, Kind::Realloc, event);
+        }
+    }
+
+    pub(super) fn span_end(&mut self, writer: u32, event: Event, text: &[u8]) {
+        let index = self.threads[writer as usize].process;
+        let process = &mut self.processes[index as usize];
+        let outputs = self.spans.end(index, event.address, event.stamp, text, |key| process.is_alive(key));
+        for (address, alloc) in outputs {
+            if let Some(block) = process.blocks.get_mut(&address).filter(|block| block.alloc == alloc) {
+                block.output = true;
+            }
+        }
+    }
+}

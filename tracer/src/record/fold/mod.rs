@@ -1,0 +1,243 @@
+//! Takes ordered events and folds them into rows, peaks and spans.
+
+mod heap;
+mod maps;
+mod rows;
+
+use memtrace_trace::TraceWriter;
+use memtrace_trace::rows::{ArrayInfo, Kind, ProcessRow, ThreadRow};
+use memtrace_wire::event::{Event, Kind as Wire};
+use rustc_hash::FxHashMap;
+
+use crate::record::clock::Clock;
+use crate::record::drain::{RingUsage, Sink, Writer};
+use crate::record::process::Process;
+use crate::record::spans::Spans;
+
+/// Live bytes of all processes together, and their peak.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Total {
+    live: u64,
+    heap: u64,
+    /// Peak of live bytes.
+    pub peak_live: u64,
+    /// Peak of heap bytes.
+    pub peak_heap: u64,
+    /// Stamp of the peak of live bytes.
+    pub peak: u64,
+}
+
+/// What `--span` asks for.
+pub struct WholeSpan {
+    /// Name of the operator.
+    pub name: String,
+    /// Its input.
+    pub input: ArrayInfo,
+}
+
+/// Everything folded so far.
+pub struct Fold {
+    /// Converts stamps.
+    pub clock: Clock,
+    /// All process images, by index.
+    pub processes: Vec<Process>,
+    /// All threads, by index.
+    pub threads: Vec<ThreadRow>,
+    /// All spans.
+    pub spans: Spans,
+    /// Sums.
+    pub total: Total,
+    commands: FxHashMap<(u32, u64), String>,
+    /// The recorded command's own pid.
+    pub root: u32,
+    /// Nanoseconds threads waited for the tracer.
+    pub waited_ns: u64,
+    /// The first error of writing; after it nothing more is written.
+    pub failure: Option<memtrace_trace::Error>,
+    by_image: FxHashMap<(u32, u64), u32>,
+    whole: Option<WholeSpan>,
+    out: TraceWriter,
+}
+
+impl Fold {
+    /// Nothing folded yet.
+    pub fn new(clock: Clock, out: TraceWriter, whole: Option<WholeSpan>) -> Fold {
+        Fold {
+            clock,
+            processes: Vec::new(),
+            threads: Vec::new(),
+            spans: Spans::default(),
+            total: Total::default(),
+            commands: FxHashMap::default(),
+            root: 0,
+            waited_ns: 0,
+            failure: None,
+            by_image: FxHashMap::default(),
+            whole,
+            out,
+        }
+    }
+
+    /// The writer of the trace, to be closed.
+    pub fn into_writer(self) -> TraceWriter {
+        self.out
+    }
+
+    /// Does something with the writer, unless writing has failed before.
+    pub fn write(&mut self, work: impl FnOnce(&mut TraceWriter) -> memtrace_trace::Result<()>) {
+        if self.failure.is_none() {
+            self.failure = work(&mut self.out).err();
+        }
+    }
+
+    /// Index of the process image with this pid and first stamp.
+    pub fn index_of(&self, image: (u32, u64)) -> Option<u32> {
+        self.by_image.get(&image).copied()
+    }
+
+    /// The command line of a process image, which may have written events before it was known.
+    pub fn name(&mut self, image: (u32, u64), command: String) {
+        if let Some(process) = self.index_of(image) {
+            self.processes[process as usize].row.command.clone_from(&command);
+        }
+        self.commands.insert(image, command);
+    }
+
+    fn process_of(&mut self, writer: Writer) -> u32 {
+        if let Some(process) = self.by_image.get(&(writer.pid, writer.image)) {
+            return *process;
+        }
+        let process = self.processes.len() as u32;
+        let command = self.commands.get(&(writer.pid, writer.image)).cloned().unwrap_or_else(|| {
+            // A forked child says no hello; it runs what its parent runs.
+            let mut images = self.by_image.iter();
+            let parent = images.find(|((_, image), _)| writer.forked && *image == writer.parent_image);
+            parent.map(|(_, parent)| self.processes[*parent as usize].row.command.clone()).unwrap_or_default()
+        });
+        let row = ProcessRow {
+            process,
+            pid: writer.pid,
+            ppid: writer.ppid,
+            command,
+            origin: if writer.forked { "fork" } else { "exec" }.into(),
+            ..Default::default()
+        };
+        // A new image under a known pid: exec ended what was there, but its last events are still to come.
+        let before = self.processes.iter().rposition(|old| old.row.pid == writer.pid && old.end.is_none());
+        let mut image = Process::new(row, writer.claimed);
+        image.replaces = before.map(|before| before as u32);
+        self.processes.push(image);
+        self.by_image.insert((writer.pid, writer.image), process);
+        process
+    }
+
+    /// Ends what is left of a process: its live blocks become rows without a release.
+    pub fn end_process(&mut self, index: u32, stamp: u64) {
+        if self.processes[index as usize].end.is_some() {
+            return;
+        }
+        let process = &mut self.processes[index as usize];
+        let touched = process.mappings.touched_bytes();
+        // A call that never returned released nothing.
+        for held in std::mem::take(&mut process.held).into_values() {
+            if let Some((address, block)) = held.block {
+                process.blocks.insert(address, block);
+            }
+            process.mappings.restore(held.pieces);
+        }
+        self.total.live += process.mappings.touched_bytes() - touched;
+        process.write_off_debts();
+        process.end = Some(stamp);
+        let whole = process.whole_span;
+        let process = &self.processes[index as usize];
+        if let Some(span) = whole {
+            self.spans.end_whole(span, stamp, |key| process.is_alive(key));
+        }
+        let once = self.spans.process_ended(index);
+        let process = &mut self.processes[index as usize];
+        self.total.live -= process.live();
+        self.total.heap -= process.heap;
+        let blocks = std::mem::take(&mut process.blocks);
+        let mappings = std::mem::take(&mut process.mappings);
+        process.heap = 0;
+        for (address, block) in &blocks {
+            self.write_block(index, *address, block, None, &once);
+        }
+        for piece in mappings.iter() {
+            self.write_piece(index, piece, None, &once);
+        }
+    }
+    #[inline]
+    pub(super) fn note_peak(&mut self, index: u32, stamp: u64) {
+        self.processes[index as usize].note_peak(stamp);
+        self.total.peak_heap = self.total.peak_heap.max(self.total.heap);
+        if self.total.live > self.total.peak_live {
+            self.total.peak_live = self.total.live;
+            self.total.peak = stamp;
+        }
+    }
+}
+
+impl Sink for Fold {
+    fn writer(&mut self, writer: Writer) -> u32 {
+        let process = self.process_of(writer);
+        let thread = self.threads.len() as u32;
+        self.threads.push(ThreadRow { thread, process, tid: writer.tid, start_ns: -1, events: 0 });
+        let image = &mut self.processes[process as usize];
+        image.writers += 1;
+        if writer.pid == self.root
+            && !writer.forked
+            && let Some(whole) = &self.whole
+        {
+            let span = *image.whole_span.get_or_insert_with(|| {
+                self.spans.begin_whole(process, thread, image.start, &whole.name, whole.input.clone())
+            });
+            self.spans.enter(thread, span);
+        }
+        thread
+    }
+
+    #[inline]
+    fn event(&mut self, writer: u32, event: Event, text: &[u8]) {
+        let thread = &mut self.threads[writer as usize];
+        thread.events += 1;
+        if thread.start_ns < 0 {
+            thread.start_ns = self.clock.ns(event.stamp);
+            let process = thread.process;
+            if let Some(replaced) = self.processes[process as usize].replaces.take() {
+                self.end_process(replaced, event.stamp);
+            }
+        }
+        match event.kind {
+            Wire::Malloc => self.acquire(writer, Kind::Malloc, event),
+            Wire::Calloc => self.acquire(writer, Kind::Calloc, event),
+            Wire::Aligned => self.acquire(writer, Kind::Aligned, event),
+            Wire::ReallocNew => self.acquire(writer, Kind::Realloc, event),
+            Wire::Free => self.release(writer, event.address, event.stamp),
+            Wire::ReallocBegin => self.realloc_begin(writer, event),
+            Wire::ReallocEnd => self.realloc_end(writer, event),
+            Wire::MapBegin | Wire::UnmapBegin | Wire::RemapBegin => self.map_begin(writer, event),
+            Wire::MapEnd => self.map_end(writer, event),
+            Wire::UnmapEnd => self.unmap_end(writer, event),
+            Wire::RemapEnd => self.remap_end(writer, event),
+            Wire::SpanBegin => {
+                let process = self.threads[writer as usize].process;
+                self.spans.begin(process, writer, event.address, event.stamp, text);
+            }
+            Wire::SpanEnd => self.span_end(writer, event, text),
+            Wire::Access | Wire::Placement => {}
+        }
+    }
+
+    fn writer_gone(&mut self, writer: u32, usage: RingUsage) {
+        let process = &mut self.processes[self.threads[writer as usize].process as usize];
+        process.writers -= 1;
+        process.row.lost_events += usage.lost;
+        process.note_ring(usage.slot, usage.touched_bytes);
+        process
+            .held
+            .retain(|thread, held| *thread != writer || held.block.is_some() || !held.pieces.is_empty());
+        self.waited_ns += usage.waited_ns;
+        self.spans.thread_ended(writer);
+    }
+}

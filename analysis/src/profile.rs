@@ -133,7 +133,7 @@ fn blocks_by_span(
 
 /// What live bytes are made of (DESIGN §2): address space without access and mapped files are not.
 fn counts(kind: Kind) -> bool {
-    !matches!(kind, Kind::MapReserved | Kind::MapFile)
+    kind.is_heap() || kind.is_own_memory()
 }
 
 /// Orders the blocks of a span that ended at `end_ns` into a program.

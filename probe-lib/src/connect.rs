@@ -2,18 +2,27 @@
 //! segment's descriptor comes back over the socket and is closed as soon as it is mapped.
 
 use core::ffi::{CStr, c_char};
-use core::ptr::null_mut;
 
 use memtrace_wire::handshake::{Hello, SOCKET_VARIABLE, TOKEN_VARIABLE, Welcome, parse_token};
-use memtrace_wire::layout::{MAGIC, SEGMENT_BYTES, SegmentHeader};
+use memtrace_wire::layout::{MAGIC, RING_WORDS, RINGS_OFFSET, SLOTS, SegmentHeader};
 
 use crate::sys::{self, syscall};
 
-/// Connects and maps the segment; null if there is no tracer to talk to.
-pub fn segment(image: u64) -> *mut u8 {
-    let Some(token) = variable(TOKEN_VARIABLE).and_then(parse_token) else { return null_mut() };
+const RING_BYTES: usize = RING_WORDS * 8;
+
+/// The segment, in this process.
+pub struct Mapped {
+    /// Where it begins.
+    pub base: *mut u8,
+    /// How many of its slots are mapped.
+    pub slots: usize,
+}
+
+/// Connects and maps the segment; `None` if there is no tracer to talk to.
+pub fn segment(image: u64) -> Option<Mapped> {
+    let token = variable(TOKEN_VARIABLE).and_then(parse_token)?;
     // The abstract name works in a chroot, the path in another network namespace: try both.
-    let Some(sockets) = variable(SOCKET_VARIABLE) else { return null_mut() };
+    let sockets = variable(SOCKET_VARIABLE)?;
     let mut parts = sockets.splitn(2, |&byte| byte == b';');
     let (abstract_name, path) = (parts.next().unwrap_or(&[]), parts.next().unwrap_or(&[]));
     let mut stream = dial(path, false);
@@ -21,23 +30,30 @@ pub fn segment(image: u64) -> *mut u8 {
         stream = dial(abstract_name, true);
     }
     if stream < 0 {
-        return null_mut();
+        return None;
     }
     let hello = Hello::new(sys::getpid(), image, token);
     let descriptor = exchange(stream, &hello);
     sys::close(stream);
     if descriptor < 0 {
-        return null_mut();
+        return None;
     }
-    let segment = map(descriptor);
+    let mapped = map(descriptor);
     sys::close(descriptor);
-    segment
+    mapped
 }
 
-/// A variable of the environment the image was started with. The C library's own `environ` is not set yet
+/// The value of a variable of the environment the image was started with.
+fn variable(name: &str) -> Option<&'static [u8]> {
+    // SAFETY: the kernel's copy of the environment stays where it is.
+    let text = unsafe { CStr::from_ptr(entry(name)?) }.to_bytes();
+    text.get(name.len() + 1..)
+}
+
+/// `NAME=value`, NUL-terminated, as the image was started with it. The C library's own `environ` is not set yet
 /// when the dynamic linker makes the first allocation; the kernel's copy above the initial stack pointer
 /// (argc, argv, NULL, envp, NULL) is.
-fn variable(name: &str) -> Option<&'static [u8]> {
+pub fn entry(name: &str) -> Option<*const c_char> {
     unsafe extern "C" {
         static __libc_stack_end: *const usize;
     }
@@ -50,8 +66,8 @@ fn variable(name: &str) -> Option<&'static [u8]> {
         let mut entry = stack.add(*stack + 2).cast::<*const c_char>();
         while !(*entry).is_null() {
             let text = CStr::from_ptr(*entry).to_bytes();
-            if let Some(value) = text.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"=")) {
-                return Some(value);
+            if text.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")) {
+                return Some(*entry);
             }
             entry = entry.add(1);
         }
@@ -145,23 +161,29 @@ fn exchange(stream: i32, hello: &Hello) -> i32 {
     control.descriptor
 }
 
-fn map(descriptor: i32) -> *mut u8 {
+/// Maps the segment: as many of its slots as a limit on address space leaves room for.
+fn map(descriptor: i32) -> Option<Mapped> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-    // SAFETY: a new mapping; the tracer made the file SEGMENT_BYTES long and sealed its size.
-    let segment = unsafe {
-        syscall(
-            libc::SYS_mmap,
-            [0, SEGMENT_BYTES, protection as usize, flags as usize, descriptor as usize, 0],
-        )
-    };
-    if segment < 0 {
-        return null_mut();
+    let mut slots = slots_within(sys::address_space_limit());
+    while slots > 0 {
+        let length = RINGS_OFFSET + slots * RING_BYTES;
+        // SAFETY: a new mapping; the tracer made the file SEGMENT_BYTES long and sealed its size.
+        let base = unsafe {
+            syscall(libc::SYS_mmap, [0, length, protection as usize, flags as usize, descriptor as usize, 0])
+        };
+        if base >= 0 {
+            // SAFETY: just mapped.
+            let header = unsafe { &*(base as *const SegmentHeader) };
+            let known = header.magic.load(core::sync::atomic::Ordering::Relaxed) == MAGIC;
+            return known.then_some(Mapped { base: base as *mut u8, slots });
+        }
+        slots /= 4;
     }
-    // SAFETY: just mapped.
-    let header = unsafe { &*(segment as *const SegmentHeader) };
-    if header.magic.load(core::sync::atomic::Ordering::Relaxed) != MAGIC {
-        return null_mut();
-    }
-    segment as *mut u8
+    None
+}
+
+/// At most a sixteenth of what the process may map (RLIMIT_AS, setrlimit(2)).
+fn slots_within(limit: usize) -> usize {
+    ((limit / 16).saturating_sub(RINGS_OFFSET) / RING_BYTES).clamp(4, SLOTS)
 }

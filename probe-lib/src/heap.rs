@@ -35,6 +35,28 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
     unsafe { next::free(block) }
 }
 
+/// free_sized(3), C23; `free` where the C library does not have it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_sized(block: *mut c_void, bytes: usize) {
+    if block.is_null() || next::pool_bytes(block).is_some() {
+        return;
+    }
+    event(Kind::Free, block as usize, 0, 0);
+    // SAFETY: the program's call, passed on.
+    unsafe { next::free_sized(block, bytes) }
+}
+
+/// free_aligned_sized(3), C23; `free` where the C library does not have it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, alignment: usize, bytes: usize) {
+    if block.is_null() || next::pool_bytes(block).is_some() {
+        return;
+    }
+    event(Kind::Free, block as usize, 0, 0);
+    // SAFETY: the program's call, passed on.
+    unsafe { next::free_aligned_sized(block, alignment, bytes) }
+}
+
 /// realloc(3)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
@@ -115,7 +137,7 @@ pub unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
 }
 
 #[inline(always)]
-fn acquired(kind: Kind, block: *mut c_void, bytes: usize) -> *mut c_void {
+pub fn acquired(kind: Kind, block: *mut c_void, bytes: usize) -> *mut c_void {
     if !block.is_null() && next::pool_bytes(block).is_none() {
         event(kind, block as usize, bytes, 0);
     }

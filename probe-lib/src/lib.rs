@@ -7,10 +7,18 @@
 //! shared with the tracer ([`process`] connects, claims rings and notices forks).
 #![no_std]
 
+mod aside;
 mod connect;
+mod ending;
+mod environment;
+mod exec;
+mod executable;
+mod guard;
 mod heap;
 mod maps;
+mod modules;
 mod next;
+mod operators;
 mod process;
 mod python;
 mod python_filter;
@@ -18,6 +26,7 @@ mod record;
 mod spans;
 mod sys;
 mod tls;
+mod touched;
 
 /// Nothing here panics (a test looks for it in the symbol table); the compiler wants a handler anyway.
 #[panic_handler]

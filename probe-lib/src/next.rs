@@ -4,7 +4,7 @@
 //! They are looked up by `dlsym(RTLD_NEXT)` when the first of them is needed. `dlsym` itself may allocate
 //! (its error text), and then enters the probe again: those few calls are served from a static pool.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 macro_rules! next_definitions {
@@ -51,11 +51,13 @@ macro_rules! next_definitions {
             // and its release, at any later time, concerns nobody.
             $(let $name = look_up(libc::RTLD_NEXT, concat!(stringify!($name), "\0").as_bytes());)*
             crate::python::find();
+            crate::operators::find();
             $(
                 if !$name.is_null() {
                     pointers::$name.store($name, Ordering::Relaxed);
                 }
             )*
+            crate::modules::find();
             FINDER.store(2, Ordering::Release);
             true
         }
@@ -73,11 +75,47 @@ next_definitions! {
         first { let _ = (out, alignment, bytes); libc::ENOMEM };
     valloc: fn(bytes: usize) -> *mut c_void, first { let _ = bytes; core::ptr::null_mut() };
     pvalloc: fn(bytes: usize) -> *mut c_void, first { let _ = bytes; core::ptr::null_mut() };
+    free_sized: fn(block: *mut c_void, bytes: usize) -> (), first { let _ = bytes; super::free(block) };
+    free_aligned_sized: fn(block: *mut c_void, alignment: usize, bytes: usize) -> (),
+        first { let _ = (alignment, bytes); super::free(block) };
     mmap: fn(address: *mut c_void, length: usize, protection: c_int, flags: c_int, descriptor: c_int, offset: i64) -> *mut c_void,
         first raw::mmap(address, length, protection, flags, descriptor, offset);
     munmap: fn(address: *mut c_void, length: usize) -> c_int, first raw::munmap(address, length);
     mremap: fn(address: *mut c_void, length: usize, new_length: usize, flags: c_int, new_address: *mut c_void) -> *mut c_void,
         first raw::mremap(address, length, new_length, flags, new_address);
+    brk: fn(address: *mut c_void) -> c_int, first { let _ = address; raw::fail(libc::ENOMEM) as c_int };
+    sbrk: fn(increment: isize) -> *mut c_void, first { let _ = increment; raw::fail(libc::ENOMEM) as *mut c_void };
+    madvise: fn(address: *mut c_void, length: usize, advice: c_int) -> c_int, first raw::madvise(address, length, advice);
+    shmat: fn(id: c_int, address: *const c_void, flags: c_int) -> *mut c_void,
+        first { let _ = (id, address, flags); raw::fail(libc::ENOMEM) as *mut c_void };
+    shmdt: fn(address: *const c_void) -> c_int, first { let _ = address; raw::fail(libc::EINVAL) as c_int };
+    execve: fn(path: *const c_char, argv: Strings, envp: Strings) -> c_int,
+        first { let _ = (path, argv, envp); raw::fail(libc::EAGAIN) as c_int };
+    execvpe: fn(file: *const c_char, argv: Strings, envp: Strings) -> c_int,
+        first { let _ = (file, argv, envp); raw::fail(libc::EAGAIN) as c_int };
+    fexecve: fn(descriptor: c_int, argv: Strings, envp: Strings) -> c_int,
+        first { let _ = (descriptor, argv, envp); raw::fail(libc::EAGAIN) as c_int };
+    execveat: fn(directory: c_int, path: *const c_char, argv: Strings, envp: Strings, flags: c_int) -> c_int,
+        first { let _ = (directory, path, argv, envp, flags); raw::fail(libc::ENOSYS) as c_int };
+    posix_spawn: fn(pid: *mut libc::pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, argv: Strings, envp: Strings) -> c_int,
+        first { let _ = (pid, path, actions, attributes, argv, envp); libc::EAGAIN };
+    posix_spawnp: fn(pid: *mut libc::pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, argv: Strings, envp: Strings) -> c_int,
+        first { let _ = (pid, file, actions, attributes, argv, envp); libc::EAGAIN };
+    _exit: fn(status: c_int) -> (), first raw::exit(status);
+    quick_exit: fn(status: c_int) -> (), first raw::exit(status);
+}
+
+/// A NULL-terminated array of C strings, as `argv` and `envp` are.
+pub type Strings = *const *const c_char;
+
+/// Where the next definition of `malloc` is.
+pub fn malloc_address() -> usize {
+    pointers::malloc.load(Ordering::Relaxed) as usize
+}
+
+/// Where the next definition of `mmap` is: the C library.
+pub fn mmap_address() -> usize {
+    pointers::mmap.load(Ordering::Relaxed) as usize
 }
 
 /// 0: not looked for yet, 1: being looked for, 2: found.
@@ -125,6 +163,27 @@ mod raw {
         ];
         // SAFETY: the caller's call, passed on.
         finish(unsafe { sys::syscall(libc::SYS_mmap, arguments) })
+    }
+
+    /// Sets errno; -1, which is also MAP_FAILED.
+    pub fn fail(errno: c_int) -> isize {
+        // SAFETY: the calling thread's errno.
+        unsafe { *libc::__errno_location() = errno };
+        -1
+    }
+
+    pub fn exit(status: c_int) -> ! {
+        loop {
+            // SAFETY: does not return.
+            unsafe { sys::syscall(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
+        }
+    }
+
+    pub unsafe fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int {
+        // SAFETY: the caller's call, passed on.
+        finish(unsafe {
+            sys::syscall(libc::SYS_madvise, [address as usize, length, advice as usize, 0, 0, 0])
+        }) as isize as c_int
     }
 
     pub unsafe fn munmap(address: *mut c_void, length: usize) -> c_int {

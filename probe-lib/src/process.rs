@@ -4,17 +4,17 @@
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use memtrace_wire::layout::{
-    ACTIVE, CLAIMING, FREE, ORIGIN_EXEC, ORIGIN_FORK, OWNER_DIED, RING_WORDS, RINGS_OFFSET, SLOTS,
-    SLOTS_OFFSET, SegmentHeader, Slot,
+    ACTIVE, CLAIMING, FREE, ORIGIN_EXEC, ORIGIN_FORK, OWNER_DIED, RING_WORDS, RINGS_OFFSET, SLOTS_OFFSET,
+    SegmentHeader, Slot,
 };
 use memtrace_wire::ring::Writer;
 
 use crate::record::stamp;
 use crate::tls::Thread;
-use crate::{connect, python, record, sys};
+use crate::{connect, python, record, sys, touched};
 
 const NEW: u32 = 0;
 const CONNECTING: u32 = 1;
@@ -24,6 +24,8 @@ const OFF: u32 = 3;
 
 static STATE: AtomicU32 = AtomicU32::new(NEW);
 static SEGMENT: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+/// How many of the segment's slots are mapped.
+static SLOTS_MAPPED: AtomicUsize = AtomicUsize::new(0);
 static ORIGIN: AtomicU32 = AtomicU32::new(ORIGIN_EXEC);
 static IMAGE: AtomicU64 = AtomicU64::new(0);
 static PARENT_IMAGE: AtomicU64 = AtomicU64::new(0);
@@ -39,6 +41,24 @@ static ALWAYS: AtomicU32 = AtomicU32::new(1);
 pub fn forked() -> bool {
     // SAFETY: points to `ALWAYS` or to a page that stays mapped.
     unsafe { (*ALIVE.load(Ordering::Relaxed)).load(Ordering::Relaxed) == 0 }
+}
+
+/// True while somebody reads what is recorded here.
+pub fn is_recorded() -> bool {
+    STATE.load(Ordering::Acquire) == ON && !current().tracer_gone()
+}
+
+fn current() -> Attached {
+    Attached { segment: SEGMENT.load(Ordering::Relaxed) }
+}
+
+/// Ends the tracer's nap (call it only while recorded).
+pub fn wake_tracer() {
+    let attached = current();
+    let header = attached.header();
+    if header.sleeping.swap(0, Ordering::Relaxed) == 1 {
+        sys::futex_wake(&header.sleeping);
+    }
 }
 
 /// The segment, while the process is being recorded.
@@ -65,7 +85,7 @@ impl Attached {
     }
 
     fn slot(&self, index: usize) -> &Slot {
-        // SAFETY: `index` < SLOTS by the loop in `claim`; all fields are atomics.
+        // SAFETY: `index` < SLOTS_MAPPED by the loop in `claim`; all fields are atomics.
         unsafe { &*self.segment.add(SLOTS_OFFSET).cast::<Slot>().add(index) }
     }
 
@@ -92,7 +112,7 @@ pub fn attached(thread: &mut Thread) -> Option<Attached> {
     if STATE.load(Ordering::Acquire) != ON {
         return None;
     }
-    let attached = Attached { segment: SEGMENT.load(Ordering::Relaxed) };
+    let attached = current();
     if attached.tracer_gone() {
         return None;
     }
@@ -105,16 +125,17 @@ fn connect_once() {
         return;
     }
     let image = stamp();
-    let segment = connect::segment(image);
+    let mapped = connect::segment(image);
     let alive = fork_page();
-    if segment.is_null() || alive.is_null() {
+    let Some(mapped) = mapped.filter(|_| !alive.is_null()) else {
         STATE.store(OFF, Ordering::Release);
         return;
-    }
-    SEGMENT.store(segment, Ordering::Relaxed);
+    };
+    SEGMENT.store(mapped.base, Ordering::Relaxed);
+    SLOTS_MAPPED.store(mapped.slots, Ordering::Relaxed);
     ALIVE.store(alive, Ordering::Relaxed);
     IMAGE.store(image, Ordering::Relaxed);
-    let attached = Attached { segment };
+    let attached = Attached { segment: mapped.base };
     record::set_clock(attached.header().clock.load(Ordering::Relaxed));
     python::wait(&attached);
     STATE.store(ON, Ordering::Release);
@@ -146,10 +167,16 @@ fn adopt_after_fork(thread: &mut Thread) {
     // SAFETY: the page stays mapped, wiped or not.
     let alive = unsafe { &*ALIVE.load(Ordering::Relaxed) };
     thread.writer = Writer::NONE;
+    // fork(3) and _Fork(3) tell the kernel of the child's robust list; a raw clone(2) does not, and the slots
+    // of such a child would never be marked.
+    if thread.robust_list != 0 && sys::robust_list() == 0 {
+        sys::set_robust_list(thread.robust_list);
+    }
     if alive.compare_exchange(0, 2, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
         PARENT_IMAGE.store(IMAGE.load(Ordering::Relaxed), Ordering::Relaxed);
         IMAGE.store(stamp(), Ordering::Relaxed);
         ORIGIN.store(ORIGIN_FORK, Ordering::Relaxed);
+        touched::forked();
         alive.store(1, Ordering::Release);
     }
 }
@@ -163,11 +190,12 @@ pub fn claim(thread: &mut Thread, attached: &Attached) -> bool {
         return false;
     }
     for _ in 0..1000 {
-        for index in 0..SLOTS {
+        for index in 0..SLOTS_MAPPED.load(Ordering::Relaxed) {
             if take(attached.slot(index), now) {
                 header.slots_used.fetch_max(index as u32 + 1, Ordering::AcqRel);
                 // SAFETY: the slot and its ring are this thread's now and stay mapped.
                 thread.writer = unsafe { Writer::new(attached.slot(index), attached.ring(index)) };
+                thread.robust_list = sys::robust_list();
                 return true;
             }
         }

@@ -2,14 +2,14 @@
 //! full, or something has to be looked at now and then.
 
 use core::arch::x86_64::_rdtsc;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
 use memtrace_wire::event::{Event, Kind};
-use memtrace_wire::layout::CLOCK_MONOTONIC;
+use memtrace_wire::layout::{CLOCK_MONOTONIC, Slot};
 
 use crate::process::{self, Attached};
 use crate::tls::{self, Thread};
-use crate::{python, sys};
+use crate::{aside, guard, python, sys};
 
 /// How long a full ring is waited for before events are dropped and counted.
 const WAIT_NS: u64 = 30_000_000_000;
@@ -39,74 +39,63 @@ pub fn stamp() -> u64 {
 /// Records an event without text.
 #[inline(always)]
 pub fn event(kind: Kind, address: usize, bytes: usize, extra: u64) {
-    write(kind.words(), |thread| {
-        let event = Event { kind, address: address as u64, stamp: stamp(), bytes: bytes as u64, extra };
-        thread.writer.push(event);
-    });
+    let make = || Event { kind, address: address as u64, stamp: stamp(), bytes: bytes as u64, extra };
+    write(kind.words(), |thread| thread.writer.push(make()), |thread| aside::put(thread, make));
 }
 
-/// Records a span event with its text.
-pub fn event_with_text(kind: Kind, id: u64, text: &[u8]) {
-    write(3 + text.len().div_ceil(8), |thread| {
-        let event = Event { kind, address: id, stamp: stamp(), bytes: text.len() as u64, extra: 0 };
+/// Records an event with its text. Inside the probe's own work (a signal handler) it is lost and counted.
+pub fn event_with_text(kind: Kind, address: u64, text: &[u8]) {
+    let push = |thread: &mut Thread| {
+        let event = Event { kind, address, stamp: stamp(), bytes: text.len() as u64, extra: 0 };
         thread.writer.push_text(event, text);
-    });
+    };
+    write(3 + text.len().div_ceil(8), push, aside::lose);
 }
 
+/// Connects the calling thread and gives it a ring, if it has none, before anything has happened.
+pub fn begin() {
+    write(1, |_| (), |_| ());
+}
+
+/// The slot of the calling thread, if it has one.
+pub fn slot() -> Option<&'static Slot> {
+    // SAFETY: the thread's own state.
+    unsafe { (*tls::thread()).writer.slot() }
+}
+
+/// Runs `push` with room for `words` in the thread's ring, or `nested` if the thread is in here already.
 #[inline(always)]
-fn write(words: usize, push: impl FnOnce(&mut Thread)) {
-    // SAFETY: the thread's own state; a signal handler that interrupts us sees the guard and stays out.
+fn write(words: usize, push: impl FnOnce(&mut Thread), nested: impl FnOnce(&mut Thread)) {
+    // SAFETY: the thread's own state; a signal handler that interrupts us sees the guard and puts its events
+    // aside, which touches nothing that is in use here.
     let thread = unsafe { &mut *tls::thread() };
-    if !enter(thread) {
-        return;
+    let mut frame = guard::Frame::new();
+    if thread.guard != 0 && guard::is_held(thread.guard, &frame) {
+        return nested(thread);
     }
+    thread.guard = frame.mark();
     if (thread.writer.has_room(words) && !process::forked()) || slow(thread, words) {
         thread.writer.open();
         push(thread);
     }
     thread.guard = 0;
-}
-
-/// Takes the guard: a stack address, not a flag. An entry from a shallower frame of the same stack proves
-/// that a `longjmp` out of a signal handler skipped the exit, and takes it over.
-#[inline(always)]
-fn enter(thread: &mut Thread) -> bool {
-    let here = tls::stack_address();
-    if thread.guard != 0 && nested(thread, here) {
-        return false;
+    // From here on a handler writes for itself; what came before waits aside, and `open` is still up for it.
+    compiler_fence(Ordering::SeqCst);
+    if thread.aside.count != 0 {
+        aside::flush(thread, &mut frame);
     }
-    thread.guard = here;
-    true
-}
-
-#[cold]
-fn nested(thread: &mut Thread, here: usize) -> bool {
-    /// Farther apart than this, two frames are on different stacks (sigaltstack).
-    const SAME_STACK: usize = 1 << 20;
-    // A handler's frames lie below the guard; at or above it, the guarded frame is gone.
-    if here >= thread.guard && here - thread.guard < SAME_STACK {
-        thread.connecting = false;
-        return false;
-    }
-    if !thread.connecting
-        && let Some(slot) = thread.writer.slot()
-    {
-        slot.lost.fetch_add(1, Ordering::Relaxed);
-    }
-    true
+    thread.writer.close();
 }
 
 /// Gets the thread a ring with room for `words`, if it is at all possible. Preserves errno.
 #[cold]
 #[inline(never)]
-fn slow(thread: &mut Thread, words: usize) -> bool {
+pub fn slow(thread: &mut Thread, words: usize) -> bool {
     // SAFETY: the calling thread's errno.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let before = unsafe { *errno };
-    thread.connecting = true;
     let ready = prepare(thread, words);
-    thread.connecting = false;
     // SAFETY: as above.
     unsafe { *errno = before };
     ready
@@ -134,12 +123,8 @@ fn prepare(thread: &mut Thread, words: usize) -> bool {
 
 /// Wakes the tracer if it sleeps while there is much to read.
 fn wake_tracer(thread: &Thread, attached: &Attached) {
-    let header = attached.header();
-    if thread.writer.backlog() >= STRIDE / 2
-        && header.sleeping.load(Ordering::Relaxed) == 1
-        && header.sleeping.swap(0, Ordering::Relaxed) == 1
-    {
-        sys::futex_wake(&header.sleeping);
+    if thread.writer.backlog() >= STRIDE / 2 && attached.header().sleeping.load(Ordering::Relaxed) == 1 {
+        process::wake_tracer();
     }
 }
 

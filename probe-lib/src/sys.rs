@@ -77,3 +77,87 @@ pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
         syscall(libc::SYS_futex, [word.as_ptr() as usize, libc::FUTEX_WAKE as usize, 1, 0, 0, 0]);
     }
 }
+
+/// True if the thread runs on its alternate signal stack now (sigaltstack(2)).
+pub fn on_signal_stack() -> bool {
+    // SAFETY: all zeroes is a valid stack_t; only asks.
+    unsafe {
+        let mut now: libc::stack_t = core::mem::zeroed();
+        syscall(libc::SYS_sigaltstack, [0, (&raw mut now) as usize, 0, 0, 0, 0]);
+        now.ss_flags & libc::SS_ONSTACK != 0
+    }
+}
+
+/// Reads a word of the process's own memory that may not be there; the error is an errno.
+pub fn read_own_memory(address: usize, word: &mut u64) -> Result<(), i32> {
+    let local = libc::iovec { iov_base: (&raw mut *word).cast(), iov_len: 8 };
+    let remote = libc::iovec { iov_base: address as *mut _, iov_len: 8 };
+    // SAFETY: process_vm_readv(2) checks the remote side; the local one is `word`.
+    let read = unsafe {
+        syscall(
+            libc::SYS_process_vm_readv,
+            [getpid() as usize, (&raw const local) as usize, 1, (&raw const remote) as usize, 1, 0],
+        )
+    };
+    if read == 8 { Ok(()) } else { Err(-read as i32) }
+}
+
+/// The thread's robust list as the kernel knows it, 0 if it knows none (get_robust_list(2)).
+pub fn robust_list() -> usize {
+    let (mut head, mut length) = (0usize, 0usize);
+    // SAFETY: both are places for a word; 0 is the calling thread.
+    unsafe {
+        syscall(
+            libc::SYS_get_robust_list,
+            [0, (&raw mut head) as usize, (&raw mut length) as usize, 0, 0, 0],
+        );
+    }
+    head
+}
+
+/// Tells the kernel of it.
+pub fn set_robust_list(head: usize) {
+    /// `struct robust_list_head`: a pointer, an offset, a pointer.
+    const BYTES: usize = 24;
+    plain(libc::SYS_set_robust_list, head, BYTES);
+}
+
+/// Bytes of address space the process may use (RLIMIT_AS).
+pub fn address_space_limit() -> usize {
+    let mut limit = [usize::MAX; 2];
+    // SAFETY: `limit` is a valid rlimit; 0 is the calling process.
+    unsafe {
+        syscall(libc::SYS_prlimit64, [0, libc::RLIMIT_AS as usize, 0, limit.as_mut_ptr() as usize, 0, 0]);
+    }
+    limit[0]
+}
+
+/// True if the file can be read.
+pub fn is_readable(path: &core::ffi::CStr) -> bool {
+    let directory = libc::AT_FDCWD as usize;
+    // SAFETY: a C string.
+    unsafe {
+        syscall(libc::SYS_faccessat, [directory, path.as_ptr() as usize, libc::R_OK as usize, 0, 0, 0]) == 0
+    }
+}
+
+/// Largest resident size so far (VmHWM of proc_pid_status(5)), 0 if /proc does not tell.
+pub fn largest_resident_bytes() -> usize {
+    let mut text = [0u8; 4096];
+    // SAFETY: a C string, and a buffer of the stated length.
+    let read = unsafe {
+        let path = c"/proc/self/status".as_ptr() as usize;
+        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
+        let file = syscall(libc::SYS_openat, [libc::AT_FDCWD as usize, path, flags, 0, 0, 0]);
+        if file < 0 {
+            return 0;
+        }
+        let read = syscall(libc::SYS_read, [file as usize, text.as_mut_ptr() as usize, text.len(), 0, 0, 0]);
+        close(file as i32);
+        read.max(0) as usize
+    };
+    let lines = text.get(..read).unwrap_or(&[]).split(|byte| *byte == b'\n');
+    let line = lines.filter_map(|line| line.strip_prefix(b"VmHWM:")).next().unwrap_or(&[]);
+    let digits = line.iter().filter(|byte| byte.is_ascii_digit());
+    digits.fold(0usize, |kib, digit| kib.wrapping_mul(10).wrapping_add(usize::from(digit - b'0'))) * 1024
+}

@@ -6,6 +6,8 @@ use core::arch::{asm, global_asm};
 
 use memtrace_wire::ring::Writer;
 
+use crate::aside::Aside;
+
 /// What the probe keeps per thread.
 #[repr(C)]
 pub struct Thread {
@@ -13,15 +15,17 @@ pub struct Thread {
     pub writer: Writer,
     /// Stack address of the probe frame that is at work, 0 if none is.
     pub guard: usize,
-    /// The probe itself (not the program, from a signal handler) may re-enter: it is connecting.
-    pub connecting: bool,
     /// Until this stamp no free slot is looked for.
     pub slotless_until: u64,
     /// The ring stayed full for too long; events are dropped until there is room.
     pub dropping: bool,
+    /// The C library's robust list of this thread (get_robust_list(2)), which a raw `clone` forgets.
+    pub robust_list: usize,
+    /// Events of signal handlers that came in between.
+    pub aside: Aside,
 }
 
-const _: () = assert!(size_of::<Thread>() <= 128 && align_of::<Thread>() <= 16);
+const _: () = assert!(size_of::<Thread>() <= 1152 && align_of::<Thread>() <= 16);
 
 global_asm!(
     ".pushsection .tbss,\"awT\",@nobits",
@@ -29,9 +33,9 @@ global_asm!(
     ".hidden memtrace_thread",
     ".globl memtrace_thread",
     ".type memtrace_thread,@object",
-    ".size memtrace_thread,128",
+    ".size memtrace_thread,1152",
     "memtrace_thread:",
-    ".zero 128",
+    ".zero 1152",
     ".popsection",
 );
 
@@ -51,13 +55,4 @@ pub fn thread() -> *mut Thread {
         );
     }
     pointer
-}
-
-/// The stack pointer, roughly.
-#[inline(always)]
-pub fn stack_address() -> usize {
-    let address: usize;
-    // SAFETY: copies a register.
-    unsafe { asm!("mov {}, rsp", out(reg) address, options(nomem, nostack, preserves_flags)) };
-    address
 }

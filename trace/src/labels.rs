@@ -31,6 +31,8 @@ impl Label for Kind {
         Kind::MapShared,
         Kind::MapFile,
         Kind::MapReserved,
+        Kind::MapBreak,
+        Kind::MapArena,
     ];
 
     fn text(self) -> &'static str {
@@ -43,6 +45,8 @@ impl Label for Kind {
             Kind::MapShared => "map_shared",
             Kind::MapFile => "map_file",
             Kind::MapReserved => "map_reserved",
+            Kind::MapBreak => "map_break",
+            Kind::MapArena => "map_arena",
         }
     }
 }

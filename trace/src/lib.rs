@@ -14,6 +14,7 @@ mod meta;
 mod parts;
 mod pruning;
 mod reader;
+mod recover;
 pub mod rows;
 mod schema;
 mod table_reader;
@@ -21,7 +22,8 @@ mod writer;
 
 pub use error::{Error, Result};
 pub use labels::UnknownLabel;
-pub use meta::{Lost, Meta, Peak, SCHEMA_VERSION, Totals};
+pub use meta::{Lost, Meta, OutOfMemory, Peak, SCHEMA_VERSION, Share, Totals};
 pub use reader::{AllocationFilter, Trace};
+pub use recover::{Recovered, recover};
 pub use schema::Table;
 pub use writer::TraceWriter;

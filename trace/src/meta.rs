@@ -54,6 +54,8 @@ pub struct Meta {
     pub peak: Peak,
     /// Sums over all processes.
     pub totals: Totals,
+    /// Processes that were killed for lack of memory.
+    pub out_of_memory: Vec<OutOfMemory>,
     /// Sentences on what could not be seen.
     pub notes: Vec<String>,
 }
@@ -78,6 +80,7 @@ impl Default for Meta {
             complete: false,
             peak: Peak::default(),
             totals: Totals::default(),
+            out_of_memory: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -105,8 +108,40 @@ pub struct Peak {
     pub heap_bytes: u64,
     /// Largest peak resident size of any one process.
     pub resident_bytes: u64,
+    /// Largest sum of resident sizes over all processes at one time, as sampled.
+    pub resident_sum_bytes: u64,
     /// When live bytes peaked, ns since the trace started.
     pub peak_ns: i64,
+}
+
+/// A process that the kernel killed because its control group, or the machine, was out of memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OutOfMemory {
+    /// Index into `processes`.
+    pub process: u32,
+    /// Its pid.
+    pub pid: u32,
+    /// Its command line.
+    pub command: String,
+    /// Live bytes when it was killed.
+    pub live_bytes: u64,
+    /// Resident bytes when it was last looked at before.
+    pub resident_bytes: u64,
+    /// Limit of its control group, if that has one.
+    pub limit_bytes: Option<u64>,
+    /// Which operators' blocks it held, most first.
+    pub operators: Vec<Share>,
+}
+
+/// What one of several holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Share {
+    /// Who.
+    pub name: String,
+    /// How much.
+    pub bytes: u64,
 }
 
 /// Sums over all processes.

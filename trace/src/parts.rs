@@ -89,6 +89,18 @@ impl Parts {
         Ok(Parts { table, directory, next: 0, open: None, rows: 0 })
     }
 
+    /// Goes on after the parts that are there.
+    pub(crate) fn resume(trace: &Path, table: Table) -> Result<Self> {
+        let directory = trace.join(table.name());
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&directory)
+            .map_err(Error::io("create", &directory))?;
+        let next = files(trace, table)?.len() as u32;
+        Ok(Parts { table, directory, next, open: None, rows: 0 })
+    }
+
     /// Rows in the part now open.
     pub(crate) fn rows(&self) -> usize {
         self.rows
@@ -124,14 +136,32 @@ impl Parts {
 
     fn start(&mut self) -> Result<TableFile> {
         self.rows = 0;
-        let path = self.directory.join(format!("part-{:05}.parquet", self.next));
-        TableFile::create(&path, self.table)
+        TableFile::create(&self.next_path(), self.table)
+    }
+
+    /// Where the next part will be.
+    pub(crate) fn next_path(&self) -> PathBuf {
+        self.directory.join(format!("part-{:05}.parquet", self.next))
     }
 }
 
 /// Where a table that is written whole lives.
 pub(crate) fn whole_path(trace: &Path, table: Table) -> PathBuf {
     trace.join(format!("{}.parquet", table.name()))
+}
+
+/// What was live when it was last written; only while the recording runs.
+pub(crate) fn live_path(trace: &Path) -> PathBuf {
+    trace.join("live.parquet")
+}
+
+/// Removes it, if it is there.
+pub(crate) fn remove_live(trace: &Path) -> Result<()> {
+    let path = live_path(trace);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", &path)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Closed files of a table in `trace`, in the order they were written.

@@ -109,6 +109,22 @@ impl Trace {
         Ok(())
     }
 
+    /// What was live when the recorder last wrote it down; nothing once the trace is complete.
+    pub(crate) fn live(&self) -> Result<Vec<AllocationRow>> {
+        let path = parts::live_path(&self.directory);
+        let mut rows = Vec::new();
+        if path.is_file() {
+            let all = AllocationFilter::default();
+            table_reader::read(
+                &path,
+                Table::Allocations,
+                |_| true,
+                |columns| blocks(columns, &all, &mut |row| rows.push(row)),
+            )?;
+        }
+        Ok(rows)
+    }
+
     fn rows<R>(&self, table: Table, decode: fn(&Columns) -> Result<Vec<R>>) -> Result<Vec<R>> {
         let mut rows = Vec::new();
         for path in self.files(table)? {

@@ -24,12 +24,21 @@ pub enum Kind {
     MapFile,
     /// Address space reserved without access (`PROT_NONE`).
     MapReserved,
+    /// The program break, moved by `brk` or `sbrk`.
+    MapBreak,
+    /// Mapped by the allocator behind `malloc`, if that is not the C library's; its blocks have rows of their own.
+    MapArena,
 }
 
 impl Kind {
     /// True for blocks that an allocator's own symbols handed out: they make up `heap_bytes`.
     pub fn is_heap(self) -> bool {
         matches!(self, Kind::Malloc | Kind::Calloc | Kind::Realloc | Kind::Aligned)
+    }
+
+    /// True for mappings of memory that is the program's own to write to.
+    pub fn is_own_memory(self) -> bool {
+        matches!(self, Kind::MapAnonymous | Kind::MapShared | Kind::MapBreak)
     }
 }
 

@@ -102,6 +102,17 @@ impl TraceWriter {
         self.whole_table(Table::Spans, rows, encode::spans)
     }
 
+    /// Writes what is live now beside the trace, replacing what an earlier call wrote: all that is left of it should
+    /// the recorder die ([`recover`](crate::recover)). Gone once the trace is closed.
+    pub fn live(&mut self, rows: Vec<AllocationRow>) -> Result<()> {
+        let mut columns = BlockColumns::new();
+        rows.iter().for_each(|row| columns.push(row));
+        let path = parts::live_path(&self.directory);
+        let mut file = TableFile::create(&path, Table::Allocations)?;
+        file.write(&columns.take().map_err(Error::write(&path))?)?;
+        file.close()
+    }
+
     /// Writes `meta.json` of a recording that still runs (`complete` is false in the file).
     pub fn meta(&mut self, meta: &Meta) -> Result<()> {
         Meta { complete: false, ..meta.clone() }.store(&self.directory)
@@ -113,12 +124,7 @@ impl TraceWriter {
         self.close_part()?;
         self.block_parts.finish()?;
         self.timeline_parts.finish()?;
-        for table in Table::ALL {
-            if parts::files(&self.directory, table)?.is_empty() {
-                TableFile::create(&parts::whole_path(&self.directory, table), table)?.close()?;
-            }
-        }
-        Meta { complete: true, ..meta.clone() }.store(&self.directory)
+        complete(&self.directory, meta)
     }
 
     fn write_blocks(&mut self) -> Result<()> {
@@ -147,6 +153,21 @@ impl TraceWriter {
         }
         file.close()
     }
+}
+
+/// Adds the tables that never were written as empty ones, and says that nothing is missing now.
+pub(crate) fn complete(directory: &Path, meta: &Meta) -> Result<()> {
+    for table in Table::ALL {
+        if parts::files(directory, table)?.is_empty() {
+            let path = match table.in_parts() {
+                true => Parts::resume(directory, table)?.next_path(),
+                false => parts::whole_path(directory, table),
+            };
+            TableFile::create(&path, table)?.close()?;
+        }
+    }
+    Meta { complete: true, ..meta.clone() }.store(directory)?;
+    parts::remove_live(directory)
 }
 
 fn holds_trace(directory: &Path) -> bool {

@@ -107,7 +107,14 @@ fn kinds_and_roles_are_documented() {
     for kind in [Kind::Malloc, Kind::Calloc, Kind::Realloc, Kind::Aligned] {
         assert!(kind.is_heap() && DOCUMENT.contains(&format!("- `{kind}`:")), "{kind}");
     }
-    for kind in [Kind::MapAnonymous, Kind::MapShared, Kind::MapFile, Kind::MapReserved] {
+    for kind in [
+        Kind::MapAnonymous,
+        Kind::MapShared,
+        Kind::MapFile,
+        Kind::MapReserved,
+        Kind::MapBreak,
+        Kind::MapArena,
+    ] {
         assert!(!kind.is_heap() && DOCUMENT.contains(&format!("- `{kind}`:")), "{kind}");
     }
     for role in [Role::None, Role::Input, Role::Output, Role::Temporary, Role::Once] {

@@ -10,14 +10,14 @@ use memtrace_analysis::report;
 use memtrace_trace::Trace;
 use memtrace_trace::rows::ArrayInfo;
 
-use crate::units::parse_shape;
+use crate::units::{Bytes, parse_shape};
 use crate::{laws, record, summary, sweep};
 
 /// Records every allocation of a program and turns small runs into a law: operator + input shape -> peak bytes.
 #[derive(Parser)]
 #[command(name = "memtrace", version, args_conflicts_with_subcommands = true)]
 #[command(
-    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <report|sweep|fit|predict|recommend> ..."
+    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <report|recover|sweep|fit|predict|recommend> ..."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -40,6 +40,11 @@ enum Action {
         /// With --json: list every span, not only the 1,000 largest of each operator
         #[arg(long, requires = "json")]
         all_spans: bool,
+    },
+    /// Close a trace whose recorder died, with what was live when it last wrote that down
+    Recover {
+        /// Trace directory
+        trace: PathBuf,
     },
     /// Record a command at several small shapes and fit a model
     Sweep(sweep::Sweep),
@@ -69,6 +74,12 @@ pub struct Record {
     /// Its element type, as NumPy writes it
     #[arg(long, default_value = "f4", requires = "span", value_parser = parse_dtype)]
     pub dtype: String,
+    /// Record until the command has ended (and two seconds more for its children), or until all its children have
+    #[arg(long, value_enum, default_value = "main")]
+    pub wait: record::Wait,
+    /// Record every Python object: the interpreter is told to take its memory from malloc (PYTHONMALLOC=malloc)
+    #[arg(long)]
+    pub python_allocators: bool,
     /// Print no summary
     #[arg(short, long)]
     pub quiet: bool,
@@ -116,6 +127,7 @@ pub fn main() -> ExitCode {
         None => return run_record(&cli.record),
         Some(Action::Record(arguments)) => return run_record(&arguments),
         Some(Action::Report { trace, json, all_spans }) => show(&trace, json, all_spans),
+        Some(Action::Recover { trace }) => recover(&trace),
         Some(Action::Sweep(arguments)) => sweep::run(&arguments),
         Some(Action::Fit(arguments)) => laws::fit(&arguments),
         Some(Action::Predict(arguments)) => laws::predict(&arguments),
@@ -176,6 +188,8 @@ pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
         output,
         command: arguments.command.clone(),
         operators: arguments.operators.clone(),
+        wait: arguments.wait,
+        python_allocators: arguments.python_allocators,
         span,
     }
 }
@@ -198,6 +212,17 @@ fn show(trace: &PathBuf, json: bool, all_spans: bool) -> anyhow::Result<ExitCode
         summary::text(&trace)?
     };
     print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn recover(directory: &PathBuf) -> anyhow::Result<ExitCode> {
+    let found = memtrace_trace::recover(directory)?;
+    if found.was_complete {
+        eprintln!("memtrace: {} is complete; nothing was changed", directory.display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("memtrace: closed; {} blocks ({}) were live", found.live_blocks, Bytes(found.live_bytes));
+    eprint!("{}", summary::text(&Trace::open(directory)?)?);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,15 +1,18 @@
 //! The summary people read: at the end of a recording, and from `report`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use anyhow::Result;
 use memtrace_analysis::report::by_operator;
-use memtrace_trace::Trace;
 use memtrace_trace::rows::{ArrayInfo, ProcessRow, SpanRow};
+use memtrace_trace::{OutOfMemory, Trace};
 
 use crate::units::{Bytes, Seconds};
 
 const PROCESSES_MAX: usize = 12;
+/// Processes deeper in the tree than this are left out.
+const DEPTH_MAX: usize = 24;
 const OPERATORS_MAX: usize = 20;
 
 /// The summary of a trace.
@@ -40,6 +43,14 @@ pub fn text(trace: &Trace) -> Result<String> {
         "  peak resident bytes  {:>9}   as the kernel counts, largest process, the probe's rings left out",
         measured(peak.resident_bytes)
     )?;
+    if processes.len() > 1 {
+        writeln!(
+            out,
+            "  all processes at once: {} live (the peak above), {} resident at most when sampled",
+            Bytes(peak.live_bytes),
+            measured(peak.resident_sum_bytes)
+        )?;
+    }
     writeln!(
         out,
         "  {} allocations, {} requested; {} events lost",
@@ -47,8 +58,9 @@ pub fn text(trace: &Trace) -> Result<String> {
         Bytes(meta.totals.requested_bytes),
         grouped(meta.lost.events)
     )?;
+    out_of_memory(&mut out, &meta.out_of_memory)?;
     operators(&mut out, &spans)?;
-    process_table(&mut out, &processes)?;
+    process_tree(&mut out, &processes)?;
     for note in &meta.notes {
         writeln!(out, "  note: {}", clean(note))?;
     }
@@ -93,28 +105,92 @@ fn operators(out: &mut String, spans: &[SpanRow]) -> Result<()> {
     Ok(())
 }
 
-fn process_table(out: &mut String, processes: &[ProcessRow]) -> Result<()> {
-    if processes.len() < 2 {
+/// The tree of processes. One line per process: what a fork did before it executed another program is part of it.
+fn process_tree(out: &mut String, processes: &[ProcessRow]) -> Result<()> {
+    let mut lines: BTreeMap<u32, Line> = BTreeMap::new();
+    for process in processes {
+        let line = lines.entry(process.pid).or_default();
+        line.parent = process.ppid;
+        line.live = line.live.max(process.peak_live_bytes);
+        line.resident = line.resident.max(process.peak_resident_bytes);
+        line.command = clean(&process.command).chars().take(60).collect();
+        line.exit = process.exit;
+    }
+    if lines.len() < 2 {
         return Ok(());
     }
+    // The largest are shown, with those they descend from.
+    let mut largest: Vec<u32> = lines.keys().copied().collect();
+    largest.sort_by_key(|pid| std::cmp::Reverse(lines[pid].live.max(lines[pid].resident)));
+    let mut shown: BTreeSet<u32> = BTreeSet::new();
+    for pid in largest.iter().take(PROCESSES_MAX) {
+        let mut next = Some(*pid);
+        while let Some(pid) = next.filter(|pid| shown.insert(*pid)) {
+            next = Some(lines[&pid].parent).filter(|parent| lines.contains_key(parent));
+        }
+    }
     writeln!(out)?;
-    writeln!(out, "  {:>8} {:>8} {:>10} {:>10}  command", "pid", "parent", "live", "resident")?;
-    let mut largest: Vec<&ProcessRow> = processes.iter().collect();
-    largest.sort_by_key(|process| std::cmp::Reverse(process.peak_live_bytes));
-    for process in largest.iter().take(PROCESSES_MAX) {
-        let command: String = clean(&process.command).chars().take(60).collect();
-        let fork = if process.origin == "fork" { " (fork)" } else { "" };
+    writeln!(out, "  {:>8} {:>10} {:>10}  process", "pid", "live", "resident")?;
+    let roots = shown.iter().filter(|pid| !shown.contains(&lines[pid].parent));
+    for root in roots {
+        branch(out, &lines, &shown, *root, 0)?;
+    }
+    if lines.len() > shown.len() {
+        writeln!(out, "  and {} more processes", lines.len() - shown.len())?;
+    }
+    Ok(())
+}
+
+/// A process in the tree.
+#[derive(Default)]
+struct Line {
+    parent: u32,
+    live: u64,
+    resident: u64,
+    command: String,
+    exit: Option<i32>,
+}
+
+fn branch(
+    out: &mut String,
+    lines: &BTreeMap<u32, Line>,
+    shown: &BTreeSet<u32>,
+    pid: u32,
+    depth: usize,
+) -> Result<()> {
+    let line = &lines[&pid];
+    let exit = line.exit.filter(|code| *code != 0).map(|code| format!(" [exit {code}]")).unwrap_or_default();
+    writeln!(
+        out,
+        "  {pid:>8} {:>10} {:>10}  {:indent$}{}{exit}",
+        Bytes(line.live),
+        measured(line.resident),
+        "",
+        line.command,
+        indent = depth.min(DEPTH_MAX) * 2,
+    )?;
+    for child in shown.iter().filter(|child| lines[child].parent == pid && **child != pid) {
+        if depth < DEPTH_MAX {
+            branch(out, lines, shown, *child, depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+fn out_of_memory(out: &mut String, killed: &[OutOfMemory]) -> Result<()> {
+    for victim in killed {
+        let limit = victim.limit_bytes.map(|limit| format!(" (limit {})", Bytes(limit))).unwrap_or_default();
+        let command: String = clean(&victim.command).chars().take(60).collect();
+        writeln!(out, "  KILLED for lack of memory{limit}: process {} ({command})", victim.pid)?;
         writeln!(
             out,
-            "  {:>8} {:>8} {:>10} {:>10}  {command}{fork}",
-            process.pid,
-            process.ppid,
-            Bytes(process.peak_live_bytes),
-            measured(process.peak_resident_bytes),
+            "    held {} live; {} resident when last looked at",
+            Bytes(victim.live_bytes),
+            measured(victim.resident_bytes)
         )?;
-    }
-    if processes.len() > PROCESSES_MAX {
-        writeln!(out, "  and {} more processes", processes.len() - PROCESSES_MAX)?;
+        for share in &victim.operators {
+            writeln!(out, "    {:>9} in operator {}", Bytes(share.bytes), clean(&share.name))?;
+        }
     }
     Ok(())
 }

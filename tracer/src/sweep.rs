@@ -74,6 +74,8 @@ fn record_at(arguments: &Sweep, shape: &[u64], output: &Path) -> Result<Trace> {
     let options = record::Options {
         output: directory.clone(),
         command: fill_in(&arguments.command, shape),
+        wait: record::Wait::Main,
+        python_allocators: false,
         operators: arguments.operators.clone(),
         span: None,
     };

@@ -10,13 +10,13 @@
 //! +------+-------------------------------------------------+
 //! | tier |  bytes                                          |  word 2   acquires, begins with a length
 //! +------+-------------------------------------------------+
-//! |  extra: prot and flags, or the new length              |  word 3   mappings
+//! |  extra: prot and flags, the new length, touched bytes   |  word 3   mappings
 //! +--------------------------------------------------------+
-//! |  JSON, zero-padded …                                   |  spans: word 2 is its length in bytes
+//! |  text, zero-padded …                                   |  spans, exec: word 2 is its length in bytes
 //! +--------------------------------------------------------+
 //! ```
 
-/// Most bytes of JSON a span event carries.
+/// Most bytes of text an event carries.
 pub const TEXT_MAX: usize = 60 * 1024;
 /// Most words of an event.
 pub const EVENT_WORDS_MAX: usize = 3 + TEXT_MAX.div_ceil(8);
@@ -26,6 +26,17 @@ const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
 const BYTES_MASK: u64 = (1 << 60) - 1;
 /// `bytes` of an end event whose call failed.
 pub const FAILED: u64 = BYTES_MASK;
+
+/// Bit of [`Kind::MapEnd`]'s extra: the heap's own allocator (jemalloc, mimalloc, tcmalloc) mapped this. Its
+/// blocks are recorded themselves, so the mapping is not live memory of its own.
+pub const ARENA: u64 = 1 << 63;
+/// Bit of [`Kind::MapEnd`]'s extra: `brk` or `sbrk` moved the program break up over this range.
+pub const BREAK: u64 = 1 << 62;
+
+/// [`Kind::Ending`]: the process exits.
+pub const ENDING_EXIT: u64 = 0;
+/// [`Kind::Ending`]: the process is about to execute another program.
+pub const ENDING_EXEC: u64 = 1;
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +60,8 @@ pub enum Kind {
     MapBegin = 8,
     /// `mmap` returned; extra = prot << 32 | flags. bytes [`FAILED`]: it failed.
     MapEnd = 9,
-    /// `munmap` is about to be called.
+    /// `munmap` is about to be called, or what else releases a range; bytes 0: `shmdt`, all that was attached
+    /// together at this address.
     UnmapBegin = 10,
     /// It returned; bytes [`FAILED`]: nothing changed.
     UnmapEnd = 11,
@@ -65,6 +77,17 @@ pub enum Kind {
     Access = 16,
     /// Reserved: a block placed in a memory tier.
     Placement = 17,
+    /// The process is about to end: address = [`ENDING_EXIT`] or [`ENDING_EXEC`], bytes = its largest resident
+    /// size so far. The writer may wait for its slot's `look`.
+    Ending = 18,
+    /// The process whose pid is the address is about to execute the program that the text names.
+    Exec = 19,
+    /// It could not.
+    ExecFailed = 20,
+    /// `posix_spawn` made the process whose pid is the address; the text names its program.
+    Spawned = 21,
+    /// So many bytes (extra) of this range are in memory, and a call that follows may take them away.
+    Touched = 22,
 }
 
 impl Kind {
@@ -87,23 +110,28 @@ impl Kind {
             13 => RemapEnd,
             14 => SpanBegin,
             15 => SpanEnd,
+            18 => Ending,
+            19 => Exec,
+            20 => ExecFailed,
+            21 => Spawned,
+            22 => Touched,
             _ => return None,
         })
     }
 
-    /// Words of an event of this kind, without the text of spans.
+    /// Words of an event of this kind, without its text.
     #[inline(always)]
     pub const fn words(self) -> usize {
         match self {
-            Kind::Free | Kind::ReallocBegin => 2,
-            Kind::MapEnd | Kind::RemapBegin | Kind::RemapEnd => 4,
+            Kind::Free | Kind::ReallocBegin | Kind::ExecFailed => 2,
+            Kind::MapEnd | Kind::RemapBegin | Kind::RemapEnd | Kind::Touched => 4,
             _ => 3,
         }
     }
 
     /// True if the third word is the length of a text that follows.
     pub const fn has_text(self) -> bool {
-        matches!(self, Kind::SpanBegin | Kind::SpanEnd)
+        matches!(self, Kind::SpanBegin | Kind::SpanEnd | Kind::Exec | Kind::Spawned)
     }
 }
 
@@ -112,11 +140,11 @@ impl Kind {
 pub struct Event {
     /// What happened.
     pub kind: Kind,
-    /// Address of the block, or id of the span.
+    /// Address of the block, id of the span, or pid.
     pub address: u64,
     /// When, in the segment's clock.
     pub stamp: u64,
-    /// Bytes; of a span: length of its text. 0 where the kind has none.
+    /// Bytes; with a text: its length. 0 where the kind has none.
     pub bytes: u64,
     /// Fourth word, 0 where the kind has none.
     pub extra: u64,

@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrace");
 /// Version of everything in this crate; both sides must have the same. The sizes are part of it: a stale probe
 /// beside a newer tracer must be refused, not misread.
-pub const VERSION: u32 = 1 << 24 | (SLOTS as u32) << 8 | RING_WORDS.trailing_zeros();
+pub const VERSION: u32 = 2 << 24 | (SLOTS as u32) << 8 | RING_WORDS.trailing_zeros();
 /// Threads that can be recorded at one time.
 pub const SLOTS: usize = 1024;
 /// Words of a ring (a power of two). 256 KiB: of the sizes tried from 64 KiB to 64 MiB, those between
@@ -115,11 +115,14 @@ pub struct Slot {
     pub lost: AtomicU64,
     /// Nanoseconds the thread waited for the tracer.
     pub waited_ns: AtomicU64,
-    pad3: [AtomicU64; 4],
+    /// 1 while the owner, which is about to end, waits for the tracer to look at its process.
+    pub look: AtomicU32,
+    pad3: AtomicU32,
+    pad4: [AtomicU64; 3],
 
     /// Words read (reader's line).
     pub tail: AtomicU64,
-    pad4: [AtomicU64; 7],
+    pad5: [AtomicU64; 7],
 
     /// Held by the owner for as long as it lives.
     pub owner: RobustMutex,

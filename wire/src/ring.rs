@@ -34,16 +34,17 @@ impl Writer {
     /// A writer at the start of an empty ring.
     ///
     /// # Safety
-    /// `slot` and the [`RING_WORDS`] words at `words` stay mapped for as long as the writer is used, and
-    /// it is the only writer of both.
+    /// `slot` and the [`RING_WORDS`] words at `words` stay mapped for as long as the writer, or a slot it gave out,
+    /// is used, and it is the only writer of both.
     pub unsafe fn new(slot: *const Slot, words: *const AtomicU64) -> Writer {
         Writer { words, slot, head: 0, limit: 0 }
     }
 
     /// The slot, if the writer has a ring.
     #[inline(always)]
-    pub fn slot(&self) -> Option<&Slot> {
-        // SAFETY: null or, by the contract of `new`, a live slot.
+    pub fn slot(&self) -> Option<&'static Slot> {
+        // SAFETY: null or, by the contract of `new`, a slot that stays mapped for as long as anybody looks at it:
+        // in the program, that is the life of the process.
         unsafe { self.slot.as_ref() }
     }
 
@@ -71,8 +72,8 @@ impl Writer {
         self.slot().map_or(0, |slot| self.head - slot.tail.load(Ordering::Acquire))
     }
 
-    /// Announces that a stamp is about to be taken: until [`Writer::push`] commits, the reader holds back
-    /// everything later than the ring's last event.
+    /// Announces that a stamp is about to be taken: until [`Writer::close`], the reader holds back everything
+    /// later than the ring's last event.
     #[inline(always)]
     pub fn open(&self) {
         if let Some(slot) = self.slot() {
@@ -83,7 +84,8 @@ impl Writer {
         }
     }
 
-    /// Takes an announcement back (the event was dropped).
+    /// The event is committed, or dropped.
+    #[inline(always)]
     pub fn close(&self) {
         if let Some(slot) = self.slot() {
             slot.open.store(0, Ordering::Release);
@@ -100,9 +102,7 @@ impl Writer {
     fn commit(&mut self, words: u64) {
         self.head += words;
         // SAFETY: room was granted, so there is a slot.
-        let slot = unsafe { &*self.slot };
-        slot.head.store(self.head, Ordering::Release);
-        slot.open.store(0, Ordering::Release);
+        unsafe { &*self.slot }.head.store(self.head, Ordering::Release);
     }
 
     /// Writes and commits an event. Room for [`Kind::words`](crate::event::Kind::words) must have been

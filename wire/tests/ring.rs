@@ -54,6 +54,7 @@ fn write(writer: &mut Writer, n: u64, text_length: usize, stride: u64) -> Result
     } else {
         writer.push(event)
     }
+    writer.close();
     Ok(())
 }
 

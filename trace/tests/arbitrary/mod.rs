@@ -3,7 +3,7 @@
 use memtrace_trace::rows::{
     AllocationRow, ArrayInfo, Kind, ModuleRow, ProcessRow, Role, SpanRow, ThreadRow, TimelineRow,
 };
-use memtrace_trace::{Lost, Meta, Peak, Totals};
+use memtrace_trace::{Lost, Meta, OutOfMemory, Peak, Share, Totals};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -23,6 +23,8 @@ fn kind() -> impl Strategy<Value = Kind> {
         Kind::MapShared,
         Kind::MapFile,
         Kind::MapReserved,
+        Kind::MapBreak,
+        Kind::MapArena,
     ])
 }
 
@@ -176,9 +178,19 @@ pub(crate) fn meta() -> impl Strategy<Value = Meta> {
                 live_bytes: numbers[4],
                 heap_bytes: numbers[5],
                 resident_bytes: numbers[6],
+                resident_sum_bytes: numbers[5],
                 peak_ns: times[2],
             },
             totals: Totals { allocations: numbers[7], requested_bytes: numbers[0] },
+            out_of_memory: vec![OutOfMemory {
+                process: numbers[3] as u32,
+                pid: numbers[2] as u32,
+                command: texts[1].clone(),
+                live_bytes: numbers[4],
+                resident_bytes: numbers[5],
+                limit_bytes: Some(numbers[6]),
+                operators: vec![Share { name: texts[2].clone(), bytes: numbers[7] }],
+            }],
             notes: lists.0,
             ..Meta::default()
         },

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use memtrace_wire::event::Event;
-use memtrace_wire::layout::{ACTIVE, FREE, ORIGIN_FORK, OWNER_DIED, RING_WORDS, SLOTS, Slot};
+use memtrace_wire::layout::{ACTIVE, CLAIMING, FREE, ORIGIN_FORK, OWNER_DIED, RING_WORDS, SLOTS, Slot};
 use memtrace_wire::ring::Reader;
 
 use super::segment::Segment;
@@ -116,9 +116,12 @@ impl<'a> Drain<'a> {
 
     fn meet_writers(&mut self, sink: &mut impl Sink) {
         for (slot_index, slot) in self.segment.slots() {
-            if slot.state.load(Ordering::Acquire) != ACTIVE
-                || std::mem::replace(&mut self.known[slot_index], true)
-            {
+            let state = slot.state.load(Ordering::Acquire);
+            if state == CLAIMING {
+                free_if_abandoned(slot);
+                continue;
+            }
+            if state != ACTIVE || std::mem::replace(&mut self.known[slot_index], true) {
                 continue;
             }
             let writer = describe(slot);
@@ -172,9 +175,22 @@ impl<'a> Drain<'a> {
             }
             sink.writer_gone(ring.writer, ring.usage());
             self.known[ring.slot_index] = false;
-            ring.reader.slot().state.store(FREE, Ordering::Release);
+            free(ring.reader.slot());
             false
         });
+    }
+
+    /// True if this writer waits to be looked at.
+    pub fn is_waiting(&self, writer: u32) -> bool {
+        let ring = self.rings.iter().find(|ring| ring.writer == writer);
+        ring.is_some_and(|ring| ring.reader.slot().look.load(Ordering::Acquire) != 0)
+    }
+
+    /// The process of this writer was looked at: it need not wait any longer.
+    pub fn looked_at(&self, writer: u32) {
+        if let Some(ring) = self.rings.iter().find(|ring| ring.writer == writer) {
+            ring.reader.slot().look.store(0, Ordering::Release);
+        }
     }
 
     /// What every ring in use has seen so far.
@@ -222,6 +238,23 @@ impl Ring {
                 .min(RING_WORDS as u64 * 8)
                 .next_multiple_of(4096),
         }
+    }
+}
+
+/// Who claims it next has not said yet who it is.
+fn free(slot: &Slot) {
+    slot.pid.store(0, Ordering::Relaxed);
+    slot.state.store(FREE, Ordering::Release);
+}
+
+/// A process that was killed while it claimed a slot leaves it behind. (One that did not even get to write its
+/// pid there costs the slot.)
+fn free_if_abandoned(slot: &Slot) {
+    let pid = slot.pid.load(Ordering::Relaxed);
+    // SAFETY: signal 0 only asks.
+    let gone = pid != 0 && unsafe { libc::kill(pid as i32, 0) } != 0;
+    if gone && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
+        free(slot);
     }
 }
 

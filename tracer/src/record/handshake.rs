@@ -16,6 +16,8 @@ use memtrace_wire::layout::VERSION;
 pub struct Arrival {
     /// Process id as the probe sees it; with `image` it names the process image.
     pub pid: u32,
+    /// Process id as /proc shows it here.
+    pub host_pid: u32,
     /// First stamp of the image.
     pub image: u64,
     /// Command line.
@@ -31,14 +33,12 @@ pub struct Doorman {
     pub sockets: String,
     /// Value of `MEMTRACE_TOKEN`.
     pub token: String,
-    /// Who came.
-    pub arrivals: Receiver<Arrival>,
 }
 
 impl Doorman {
     /// Listens in `directory` (private to the user) and under an abstract name, which a chroot does not
-    /// hide and no path length limits.
-    pub fn open(directory: &Path, segment: OwnedFd) -> Result<Doorman> {
+    /// hide and no path length limits. Who comes is handed over at the other end.
+    pub fn open(directory: &Path, segment: OwnedFd) -> Result<(Doorman, Receiver<Arrival>)> {
         let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
         let token = random_bytes()?;
         let name = format!("memtrace-{}", hex(&random_bytes()?));
@@ -55,7 +55,8 @@ impl Doorman {
                 .name("doorman".into())
                 .spawn(move || listen(&listener, &token, &segment, &sender))?;
         }
-        Ok(Doorman { sockets: format!("{name};{}", path.display()), path, token: hex(&token), arrivals })
+        let sockets = format!("{name};{}", path.display());
+        Ok((Doorman { sockets, path, token: hex(&token) }, arrivals))
     }
 }
 
@@ -95,6 +96,8 @@ fn greet(mut stream: &UnixStream, token: &[u8; 16]) -> Option<Arrival> {
     let read = |name: &str| std::fs::read(format!("/proc/{}/{name}", peer.pid)).unwrap_or_default();
     Some(Arrival {
         pid: hello.pid,
+        // 0 if it lives in a namespace that is not below ours (unix(7), SO_PEERCRED).
+        host_pid: if peer.pid > 0 { peer.pid as u32 } else { hello.pid },
         image: hello.image,
         command: command_line(&read("cmdline")),
         maps: String::from_utf8_lossy(&read("maps")).into_owned(),

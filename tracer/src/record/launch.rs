@@ -123,6 +123,18 @@ pub fn is_ours(pid: u32, token: &str) -> bool {
     environment.windows(token.len()).any(|window| window == token.as_bytes())
 }
 
+/// The pid under which /proc shows the process that is `pid` in its own namespace (NSpid, proc_pid_status(5)).
+pub fn shown_pid(pid: u32, token: &str) -> Option<u32> {
+    let entries = std::fs::read_dir("/proc").ok()?;
+    let mut pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.find(|shown| {
+        let status = std::fs::read_to_string(format!("/proc/{shown}/status")).unwrap_or_default();
+        let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+        let innermost = ids.split_whitespace().skip(1).last();
+        innermost.and_then(|id| id.parse().ok()) == Some(pid) && is_ours(*shown, token)
+    })
+}
+
 /// A terminal sends SIGINT and SIGQUIT to the command as well; what is sent to memtrace alone is passed on to
 /// it. memtrace itself goes on until the command has ended; a file size limit (SIGXFSZ) is an error of writing. A signal memtrace was started to ignore stays
 /// ignored, for the command too (nohup(1)).

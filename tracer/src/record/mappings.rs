@@ -28,8 +28,10 @@ pub struct Piece {
     pub ordinal: u32,
     /// What it maps.
     pub kind: Kind,
-    /// How much of it is in memory, as last seen; 0 for files, which are not counted as live.
+    /// The most of it that was seen in memory; 0 for what is not counted as live.
     pub touched: u64,
+    /// Somebody looked; until then small mappings are taken to be touched as a whole.
+    pub measured: bool,
 }
 
 impl Piece {
@@ -39,14 +41,27 @@ impl Piece {
 
     /// True for memory of the program's own that it may write: what counts for spans.
     pub fn is_writable_memory(&self) -> bool {
-        matches!(self.kind, Kind::MapAnonymous | Kind::MapShared)
+        self.kind.is_own_memory()
+    }
+
+    /// True if what is touched of it is live: reserved address space may have been made accessible since.
+    fn can_be_live(&self) -> bool {
+        self.kind.is_own_memory() || self.kind == Kind::MapReserved
+    }
+
+    /// Pages that were given back (madvise(2)) stay live: the mapping is still the program's.
+    fn note_touched(&mut self, touched: u64) {
+        let touched = touched.min(self.bytes);
+        self.touched = if self.measured { self.touched.max(touched) } else { touched };
+        self.measured = true;
     }
 
     fn part(&self, start: u64, end: u64) -> Piece {
         let bytes = end.min(self.start.saturating_add(self.bytes)).saturating_sub(start);
-        // Without a sample, touched memory is taken to be spread evenly.
+        // Touched memory is taken to be spread evenly until somebody looks again.
         let touched = (self.touched as u128 * bytes as u128 / self.bytes.max(1) as u128) as u64;
-        Piece { start, bytes, touched, ..*self }
+        let measured = self.measured && (bytes == self.bytes || self.touched == 0);
+        Piece { start, bytes, touched, measured, ..*self }
     }
 }
 
@@ -56,17 +71,27 @@ pub struct Mappings {
     pieces: BTreeMap<u64, Piece>,
     mapped: u64,
     touched: u64,
+    held: Held,
+    /// The last range that was seen, and what of it was touched.
+    seen: Option<(u64, u64, u64)>,
+}
+
+/// Pieces that calls under way will release: their addresses may be mapped anew, their bytes still count.
+#[derive(Debug, Default, Clone, Copy)]
+struct Held {
+    mapped: u64,
+    touched: u64,
 }
 
 impl Mappings {
     /// Sum of lengths.
     pub fn mapped_bytes(&self) -> u64 {
-        self.mapped
+        self.mapped + self.held.mapped
     }
 
     /// Sum of what was touched.
     pub fn touched_bytes(&self) -> u64 {
-        self.touched
+        self.touched + self.held.touched
     }
 
     /// Adds a piece where nothing is (call [`Mappings::take`] first).
@@ -75,7 +100,7 @@ impl Mappings {
             return;
         }
         let assumed = piece.is_writable_memory() && piece.bytes <= ASSUMED_TOUCHED;
-        if piece.touched == 0 && assumed {
+        if !piece.measured && assumed {
             piece.touched = piece.bytes;
         }
         self.put(piece);
@@ -87,9 +112,76 @@ impl Mappings {
         self.pieces.insert(piece.start, piece);
     }
 
-    /// Puts back what a call that failed had taken.
+    /// Takes out what a call that begins will release; it counts until [`Mappings::let_go`] or
+    /// [`Mappings::restore`].
+    pub fn hold(&mut self, start: u64, bytes: u64) -> Vec<Piece> {
+        let mut pieces = self.take(start, bytes);
+        if let (Some((at, length, touched)), [piece]) = (self.seen.take(), pieces.as_mut_slice())
+            && (at, length) == (start, bytes)
+        {
+            self.share(piece, touched.min(piece.bytes));
+        }
+        self.count_held(&pieces, u64::wrapping_add);
+        pieces
+    }
+
+    /// A piece that was cut out is known to have had so many touched bytes: what is left of the mapping beside it
+    /// has the rest.
+    fn share(&mut self, piece: &mut Piece, touched: u64) {
+        let before = self.pieces.range(..piece.start).next_back().map(|(start, _)| *start);
+        let sides: Vec<u64> = before
+            .into_iter()
+            .chain([piece.end()])
+            .filter(|start| self.pieces.get(start).is_some_and(|side| side.alloc == piece.alloc))
+            .collect();
+        let mut excess = touched as i64 - piece.touched as i64;
+        piece.touched = touched;
+        for start in sides {
+            let Some(mut side) = self.remove(start) else { continue };
+            let left = (side.touched as i64 - excess).clamp(0, side.bytes as i64);
+            excess -= side.touched as i64 - left;
+            side.touched = left as u64;
+            self.put(side);
+        }
+    }
+
+    /// The same for `shmdt`, which names no length: all that was mapped together with what lies at `start`.
+    pub fn hold_segment(&mut self, start: u64) -> Vec<Piece> {
+        let Some(first) = self.pieces.get(&start).copied() else { return Vec::new() };
+        let together = |piece: &&Piece| piece.alloc == first.alloc && piece.kind == first.kind;
+        let starts: Vec<u64> = self
+            .pieces
+            .range(start..)
+            .map(|(_, piece)| piece)
+            .filter(together)
+            .map(|piece| piece.start)
+            .collect();
+        let pieces: Vec<Piece> = starts.into_iter().filter_map(|start| self.remove(start)).collect();
+        self.count_held(&pieces, u64::wrapping_add);
+        pieces
+    }
+
+    /// The call that held these has released them.
+    pub fn let_go(&mut self, pieces: &[Piece]) {
+        self.count_held(pieces, u64::wrapping_sub);
+    }
+
+    /// Puts back what a call that failed had held.
     pub fn restore(&mut self, pieces: Vec<Piece>) {
+        self.let_go(&pieces);
+        self.put_all(pieces);
+    }
+
+    /// Adds pieces as they are.
+    pub fn put_all(&mut self, pieces: Vec<Piece>) {
         pieces.into_iter().for_each(|piece| self.put(piece));
+    }
+
+    fn count_held(&mut self, pieces: &[Piece], count: fn(u64, u64) -> u64) {
+        for piece in pieces {
+            self.held.mapped = count(self.held.mapped, piece.bytes);
+            self.held.touched = count(self.held.touched, piece.touched);
+        }
     }
 
     fn remove(&mut self, start: u64) -> Option<Piece> {
@@ -104,9 +196,7 @@ impl Mappings {
     pub fn take(&mut self, start: u64, bytes: u64) -> Vec<Piece> {
         let start = start & !(PAGE - 1);
         let end = start.saturating_add(bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX));
-        let before = self.pieces.range(..start).next_back().filter(|(_, piece)| piece.end() > start);
-        let hit: Vec<u64> =
-            before.into_iter().chain(self.pieces.range(start..end)).map(|(start, _)| *start).collect();
+        let hit = self.hit(start, end);
         let mut taken = Vec::with_capacity(hit.len());
         for key in hit {
             let Some(piece) = self.remove(key) else { continue };
@@ -126,6 +216,12 @@ impl Mappings {
         taken
     }
 
+    /// Where the pieces begin that reach into `[start, end)`.
+    fn hit(&self, start: u64, end: u64) -> Vec<u64> {
+        let before = self.pieces.range(..start).next_back().filter(|(_, piece)| piece.end() > start);
+        before.into_iter().chain(self.pieces.range(start..end)).map(|(start, _)| *start).collect()
+    }
+
     /// The piece that covers `address`.
     pub fn find(&self, address: u64) -> Option<&Piece> {
         let (_, piece) = self.pieces.range(..=address).next_back()?;
@@ -137,14 +233,31 @@ impl Mappings {
         self.pieces.values()
     }
 
-    /// Asks `measure` how many bytes of every piece of memory are in use.
+    /// Asks `measure` how many bytes of every piece that can be live are in use.
     pub fn measure(&mut self, mut measure: impl FnMut(&Piece) -> Option<u64>) {
-        for piece in self.pieces.values_mut().filter(|piece| piece.kind != Kind::MapFile) {
+        for piece in self.pieces.values_mut().filter(|piece| piece.can_be_live()) {
             if let Some(touched) = measure(piece) {
-                let touched = touched.min(piece.bytes);
-                self.touched = self.touched - piece.touched + touched;
-                piece.touched = touched;
+                self.touched -= piece.touched;
+                piece.note_touched(touched);
+                self.touched += piece.touched;
             }
+        }
+    }
+
+    /// So many bytes of a range were seen in memory. A piece that lies in it as a whole has its share of them, by
+    /// length if there are several; of one that lies in it only in part, the rest is as it was.
+    pub fn note_touched(&mut self, start: u64, bytes: u64, touched: u64) {
+        self.seen = Some((start, bytes, touched));
+        let end = start.saturating_add(bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX));
+        for key in self.hit(start, end) {
+            let Some(piece) = self.pieces.get_mut(&key).filter(|piece| piece.can_be_live()) else { continue };
+            let inside = piece.end().min(end).saturating_sub(piece.start.max(start));
+            let share = (touched as u128 * inside as u128 / (end - start).max(1) as u128) as u64;
+            let length = piece.end() - piece.start;
+            let outside = (piece.touched as u128 * (length - inside) as u128 / length.max(1) as u128) as u64;
+            self.touched -= piece.touched;
+            piece.note_touched(share + outside);
+            self.touched += piece.touched;
         }
     }
 }
@@ -165,6 +278,7 @@ mod tests {
             ordinal: 0,
             kind: Kind::MapAnonymous,
             touched: 0,
+            measured: false,
         }
     }
 
@@ -195,10 +309,39 @@ mod tests {
     fn a_failed_call_changes_nothing() {
         let mut mappings = Mappings::default();
         mappings.insert(piece(10, 10));
-        let taken = mappings.take(12 * PAGE, 3 * PAGE);
-        assert_eq!(mappings.mapped_bytes(), 7 * PAGE);
+        let taken = mappings.hold(12 * PAGE, 3 * PAGE);
+        assert!(mappings.find(13 * PAGE).is_none());
+        // Until the call returns, the bytes are there.
+        assert_eq!(mappings.mapped_bytes(), 10 * PAGE);
         mappings.restore(taken);
         assert_eq!((mappings.mapped_bytes(), mappings.touched_bytes()), (10 * PAGE, 10 * PAGE));
+    }
+
+    #[test]
+    fn pages_given_back_stay_live() {
+        let mut mappings = Mappings::default();
+        mappings.insert(piece(0, 1000));
+        assert_eq!(mappings.touched_bytes(), 0);
+        mappings.note_touched(0, 1000 * PAGE, 600 * PAGE);
+        mappings.measure(|_| Some(10 * PAGE));
+        assert_eq!(mappings.touched_bytes(), 600 * PAGE);
+        // The half at the end is about to go: 350 of its pages are there, so 300 of those seen before are not.
+        mappings.note_touched(500 * PAGE, 500 * PAGE, 350 * PAGE);
+        assert_eq!(mappings.touched_bytes(), 650 * PAGE);
+        let gone = mappings.hold(500 * PAGE, 500 * PAGE);
+        mappings.let_go(&gone);
+        assert_eq!((gone[0].touched, mappings.touched_bytes()), (350 * PAGE, 300 * PAGE));
+    }
+
+    #[test]
+    fn shmdt_takes_what_was_attached_together() {
+        let mut mappings = Mappings::default();
+        mappings.insert(Piece { kind: Kind::MapShared, ..piece(1, 9) });
+        mappings.take(3 * PAGE, PAGE);
+        mappings.insert(Piece { alloc: 2, ..piece(3, 1) });
+        let held = mappings.hold_segment(PAGE);
+        mappings.let_go(&held);
+        assert_eq!(mappings.mapped_bytes(), PAGE);
     }
 
     #[test]

@@ -1,12 +1,17 @@
 //! Recording a command: launch, drain, order, pair, fold, write.
 
 mod clock;
+mod close;
 mod drain;
 mod fold;
 mod handshake;
 mod launch;
+mod launched;
+mod look;
 mod mappings;
 mod modules;
+mod notes;
+mod oom;
 mod process;
 mod sample;
 mod segment;
@@ -14,4 +19,4 @@ mod session;
 mod spans;
 mod text;
 
-pub use session::{Options, run};
+pub use session::{Options, Wait, run};

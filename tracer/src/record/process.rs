@@ -54,6 +54,15 @@ pub enum Released {
     Unknown,
 }
 
+/// What a process held at one time.
+#[derive(Debug, Default, Clone)]
+pub struct Holdings {
+    /// Live bytes.
+    pub live: u64,
+    /// Live bytes by innermost operator, most first; blocks outside spans are left out.
+    pub operators: Vec<(String, u64)>,
+}
+
 /// A process image.
 pub struct Process {
     /// Its row; times are filled in when rows are written.
@@ -74,8 +83,20 @@ pub struct Process {
     pub writers: u32,
     /// The image that this one replaced by exec; it ends with this one's first event.
     pub replaces: Option<u32>,
-    /// Whether /proc shows it under `row.pid` (not in a pid namespace), once that was looked at.
-    pub visible: Option<bool>,
+    /// It lives in a pid namespace of its own.
+    pub namespaced: bool,
+    /// Where /proc shows it, once that was looked at; `None` in there if it does not.
+    pub shown: Option<Option<u32>>,
+    /// Largest resident size that was seen, the probe's rings included.
+    pub resident_peak: u64,
+    /// Resident size when it was last looked at.
+    pub resident_now: u64,
+    /// It said that it is about to exit or to execute another program; one that is killed does not.
+    pub told_ending: bool,
+    /// Another program took its place under its pid.
+    pub replaced: bool,
+    /// What it held when it ended, if it did not say that it would.
+    pub killed_with: Option<Holdings>,
     /// Touched bytes of the rings it has used, by slot.
     pub rings: FxHashMap<usize, u64>,
     /// The span `--span` asked for.
@@ -98,7 +119,13 @@ impl Process {
             heap: 0,
             writers: 0,
             replaces: None,
-            visible: None,
+            namespaced: false,
+            shown: None,
+            resident_peak: 0,
+            resident_now: 0,
+            told_ending: false,
+            replaced: false,
+            killed_with: None,
             rings: FxHashMap::default(),
             whole_span: None,
             at_peak: (start, 0, 0),

@@ -112,6 +112,7 @@ mod tests {
                 ordinal: 0,
                 kind: Kind::MapAnonymous,
                 touched: 0,
+                measured: false,
             };
             let mut pagemap = Pagemap::open(std::process::id()).expect("one's own pagemap can be read");
             assert_eq!(pagemap.touched(&piece), Some(0));

@@ -7,17 +7,15 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use memtrace_trace::rows::{ModuleRow, ProcessRow, TimelineRow};
-use memtrace_trace::{Lost, Meta, Peak, Totals, TraceWriter};
-use memtrace_wire::layout::SLOTS;
+use memtrace_trace::{Meta, TraceWriter};
 
 use super::clock::Clock;
-use super::drain::{Drain, Sink};
-use super::fold::{Fold, WholeSpan};
+use super::drain::Drain;
+use super::fold::{Fold, Images, WholeSpan};
 use super::handshake::Doorman;
 use super::launch::{self, Ending};
-use super::modules;
-use super::sample::{self, Pagemap};
+use super::oom::Cgroups;
+use super::sample;
 use super::segment::Segment;
 use super::text;
 
@@ -29,8 +27,21 @@ pub struct Options {
     pub command: Vec<OsString>,
     /// Python functions that are operators, `module:function`.
     pub operators: Vec<String>,
+    /// How long children are waited for.
+    pub wait: Wait,
+    /// Python objects come from `malloc`.
+    pub python_allocators: bool,
     /// The whole command as one span.
     pub span: Option<(String, memtrace_trace::rows::ArrayInfo)>,
+}
+
+/// How long the recording goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Wait {
+    /// Until the command has ended; children that outlive it are given two seconds.
+    Main,
+    /// Until all its children have ended too.
+    All,
 }
 
 /// A recording that came to an end.
@@ -48,17 +59,19 @@ pub struct Failure {
 }
 
 impl Failure {
-    fn recording(error: impl std::fmt::Display) -> Failure {
+    pub(super) fn recording(error: impl std::fmt::Display) -> Failure {
         Failure { code: 125, message: format!("{error:#}") }
     }
 }
 
 /// How long the drain sleeps when there was nothing to read; a writer whose ring fills wakes it.
 const NAP: Duration = Duration::from_millis(5);
-const SAMPLE_EVERY: Duration = Duration::from_millis(50);
+/// Tables are written anew so often, and at every new peak; whoever is killed together with the tracer leaves what
+/// it held then.
 const TABLES_EVERY: Duration = Duration::from_secs(5);
+const SNAPSHOT_APART: Duration = Duration::from_millis(200);
 /// Children that outlive the command are waited for so long.
-const GRACE: Duration = Duration::from_secs(2);
+pub(super) const GRACE: Duration = Duration::from_secs(2);
 
 /// Records a command. The trace is complete on disk when this returns `Ok`.
 pub fn run(options: &Options) -> Result<Outcome, Failure> {
@@ -71,27 +84,34 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     let segment: &'static Segment = Box::leak(Box::new(segment));
     segment.set_text(&text::python(&options.operators)).map_err(Failure::recording)?;
     let descriptor = segment.duplicate().map_err(Failure::recording)?;
-    let doorman = Doorman::open(&options.output, descriptor).map_err(Failure::recording)?;
+    let (doorman, arrivals) = Doorman::open(&options.output, descriptor).map_err(Failure::recording)?;
     let whole = options.span.clone().map(|(name, input)| WholeSpan { name, input });
     let mut session = Session {
         meta: first_meta(options, &clock),
-        fold: Fold::new(clock, out, whole),
+        fold: Fold::new(clock, out, Images::new(arrivals), whole),
         drain: Drain::new(segment),
         segment,
         doorman,
         operators: options.operators.clone(),
         passed_over: false,
+        still_running: 0,
+        snapshot_after: Instant::now(),
+        snapshot_peak: 0,
         own_peak: sample::resident(std::process::id()).map_or(0, |resident| resident.peak),
-        modules: Vec::new(),
+        cgroups: Cgroups::default(),
+        wait: options.wait,
         last_sample: Instant::now(),
         last_tables: Instant::now(),
         measure_after: Instant::now(),
     };
     session.write_tables(false);
-    let variables = [
+    let mut variables = vec![
         (memtrace_wire::handshake::SOCKET_VARIABLE, session.doorman.sockets.as_str()),
         (memtrace_wire::handshake::TOKEN_VARIABLE, session.doorman.token.as_str()),
     ];
+    if options.python_allocators {
+        variables.push(("PYTHONMALLOC", "malloc"));
+    }
     let child = launch::start(&options.command, &probe, &variables, &segment.header().sleeping);
     let child = child.map_err(|not_started| {
         // Nothing ran, so there is nothing to keep; a directory that was there stays.
@@ -143,22 +163,29 @@ fn first_meta(options: &Options, clock: &Clock) -> Meta {
     }
 }
 
-struct Session {
-    meta: Meta,
-    fold: Fold,
-    drain: Drain<'static>,
-    segment: &'static Segment,
-    doorman: Doorman,
-    operators: Vec<String>,
+/// A recording under way.
+pub(super) struct Session {
+    pub(super) meta: Meta,
+    pub(super) fold: Fold,
+    pub(super) drain: Drain<'static>,
+    pub(super) segment: &'static Segment,
+    pub(super) doorman: Doorman,
+    pub(super) operators: Vec<String>,
     /// Some mapping was too large to look into.
-    passed_over: bool,
+    pub(super) passed_over: bool,
     /// memtrace's own largest resident size when the command was started.
-    own_peak: u64,
-    /// By (pid, first stamp) of the process image; its index is known once it has written an event.
-    modules: Vec<((u32, u64), ModuleRow)>,
-    last_sample: Instant,
-    last_tables: Instant,
-    measure_after: Instant,
+    pub(super) own_peak: u64,
+    pub(super) cgroups: Cgroups,
+    pub(super) wait: Wait,
+    pub(super) last_sample: Instant,
+    pub(super) last_tables: Instant,
+    pub(super) measure_after: Instant,
+    /// Children that outlived the command and its grace.
+    pub(super) still_running: usize,
+    /// When the live set may be written again: that takes a twentieth of the time at most.
+    pub(super) snapshot_after: Instant,
+    /// Peak of live bytes when it was last written.
+    pub(super) snapshot_peak: u64,
 }
 
 impl Session {
@@ -174,7 +201,7 @@ impl Session {
             let read = self.round(false);
             if let Some((ending, since)) = ending {
                 let alone = !self.drain.has_writers() && !launch::others_alive(&self.doorman.token);
-                if alone || since.elapsed() > GRACE {
+                if alone || self.wait == Wait::Main && since.elapsed() > GRACE {
                     return ending;
                 }
             }
@@ -185,216 +212,20 @@ impl Session {
         }
     }
 
-    fn round(&mut self, last: bool) -> usize {
-        for arrival in self.doorman.arrivals.try_iter() {
-            let image = (arrival.pid, arrival.image);
-            self.modules.extend(modules::parse(&arrival.maps).into_iter().map(|module| (image, module)));
-            self.fold.name(image, arrival.command);
-        }
+    pub(super) fn round(&mut self, last: bool) -> usize {
+        self.fold.greet();
         self.fold.clock.update();
         let safe = self.fold.clock.stamp().saturating_sub(self.fold.clock.margin());
         let read = self.drain.round(safe, &mut self.fold, last);
+        self.look_at_the_ending();
         self.sample();
-        if self.last_tables.elapsed() > TABLES_EVERY {
+        let higher = self.fold.total.peak_live > self.snapshot_peak + self.snapshot_peak / 32;
+        let now = Instant::now();
+        let peaks = higher && now > self.snapshot_after && self.last_tables.elapsed() > SNAPSHOT_APART;
+        if peaks || self.last_tables.elapsed() > TABLES_EVERY {
             self.write_tables(false);
         }
         read
-    }
-
-    /// Resident sizes and touched pages, at regular times.
-    fn sample(&mut self) {
-        if self.last_sample.elapsed() < SAMPLE_EVERY {
-            return;
-        }
-        self.last_sample = Instant::now();
-        let measure = Instant::now() >= self.measure_after;
-        for (thread, usage) in self.drain.usage() {
-            let process = self.fold.threads[thread as usize].process;
-            self.fold.processes[process as usize].note_ring(usage.slot, usage.touched_bytes);
-        }
-        for index in 0..self.fold.processes.len() as u32 {
-            self.sample_process(index, measure);
-        }
-        // Walking page tables of large mappings takes time: at most a twentieth of it.
-        self.measure_after = Instant::now() + self.last_sample.elapsed() * 20;
-    }
-
-    fn sample_process(&mut self, index: u32, measure: bool) {
-        let stamp = self.fold.clock.stamp();
-        let token = &self.doorman.token;
-        let process = &mut self.fold.processes[index as usize];
-        let pid = process.row.pid;
-        if process.end.is_some() || !*process.visible.get_or_insert_with(|| launch::is_ours(pid, token)) {
-            return;
-        }
-        let (has_memory, writers) = (process.mappings.mapped_bytes() > 0, process.writers);
-        let Some(resident) = sample::resident(pid) else {
-            if writers == 0 {
-                self.fold.end_process(index, stamp);
-            }
-            return;
-        };
-        let probe = process.row.probe_bytes;
-        let peak = &mut process.row.peak_resident_bytes;
-        *peak = (*peak).max(resident.peak.saturating_sub(probe));
-        if measure
-            && has_memory
-            && let Some(mut pagemap) = Pagemap::open(pid)
-        {
-            self.fold.measure(index, stamp, |piece| pagemap.touched(piece));
-            self.passed_over |= pagemap.passed_over;
-        }
-        let now = resident.now.saturating_sub(probe);
-        let threads = self.fold.threads.iter().filter(|thread| thread.process == index);
-        self.fold.spans.resident(index, threads.map(|thread| thread.thread), now);
-        self.fold.sample(index, stamp, Some(now));
-    }
-
-    fn close(mut self, ending: Ending) -> Result<Outcome, Failure> {
-        let still_running = self.still_running();
-        self.segment.header().detached.store(1, Ordering::SeqCst);
-        while self.round(true) > 0 {}
-        let stamp = self.fold.clock.stamp();
-        for (thread, usage) in self.drain.usage().collect::<Vec<_>>() {
-            self.fold.writer_gone(thread, usage);
-        }
-        let root = self.fold.root;
-        let last_image = self.fold.processes.iter().rposition(|process| process.row.pid == root);
-        let alone = self.fold.processes.len() == 1;
-        if let Some(process) = last_image.map(|index| &mut self.fold.processes[index]) {
-            process.row.exit = Some(ending.code);
-            // ru_maxrss also counts what memtrace itself held when it forked, and children of the command.
-            if alone && ending.max_resident_bytes > self.own_peak {
-                let peak = ending.max_resident_bytes.saturating_sub(process.row.probe_bytes);
-                process.row.peak_resident_bytes = process.row.peak_resident_bytes.max(peak);
-            }
-        }
-        for index in 0..self.fold.processes.len() as u32 {
-            self.fold.end_process(index, stamp);
-            self.write_peak(index);
-        }
-        if still_running > 0 {
-            self.meta.notes.push(format!(
-                "{still_running} processes outlived the command by more than {} s; what they did after that was not recorded.",
-                GRACE.as_secs()
-            ));
-        }
-        let without_slot = self.segment.header().lost_without_slot.load(Ordering::Relaxed);
-        if without_slot > 0 {
-            self.meta.notes.push(format!(
-                "More than {SLOTS} threads were at work at one time: {without_slot} events were lost, so peaks are lower bounds."
-            ));
-        }
-        if self.passed_over {
-            self.meta.notes.push(format!(
-                "Mappings of more than {} GiB were not looked into: what is touched of them is not in live bytes.",
-                sample::LOOK_MAX >> 30
-            ));
-        }
-        if self.fold.spans.malformed > 0 {
-            self.meta
-                .notes
-                .push(format!("{} descriptions of spans could not be read.", self.fold.spans.malformed));
-        }
-        let waited = self.fold.waited_ns / 1_000_000;
-        if waited > 0 {
-            self.meta.notes.push(format!("The program waited {waited} ms for the tracer."));
-        }
-        for operator in self.fold.spans.missing(&self.operators) {
-            self.meta
-                .notes
-                .push(format!("{operator} was never called, or is not a function that can be watched."));
-        }
-        if self.fold.processes.is_empty() {
-            self.meta.notes.push(
-                "No event was recorded: the command is statically linked, setuid, or allocates nothing through the C library.".into(),
-            );
-        }
-        self.meta.exit = Some(ending.code);
-        self.meta.signal = ending.signal;
-        self.write_tables(true);
-        if let Some(error) = self.fold.failure.take() {
-            return Err(Failure::recording(error));
-        }
-        let (fold, meta) = (self.fold, self.meta);
-        fold.into_writer().finish(&meta).map_err(Failure::recording)?;
-        Ok(Outcome { code: ending.code })
-    }
-
-    fn still_running(&self) -> usize {
-        self.fold.processes.iter().filter(|process| process.end.is_none() && process.writers > 0).count()
-    }
-
-    fn write_peak(&mut self, index: u32) {
-        let process = &self.fold.processes[index as usize];
-        let (stamp, heap_bytes, mapped_bytes) = process.at_peak;
-        let row = TimelineRow {
-            process: index,
-            time_ns: self.fold.clock.ns(stamp),
-            reason: "peak".into(),
-            live_bytes: process.row.peak_live_bytes,
-            heap_bytes,
-            mapped_bytes,
-            resident_bytes: None,
-        };
-        self.fold.write(|out| out.timeline(row));
-    }
-
-    /// Writes every table but `allocations` anew: a trace whose tracer is killed has recent ones.
-    fn write_tables(&mut self, last: bool) {
-        self.last_tables = Instant::now();
-        let clock = &self.fold.clock;
-        let processes: Vec<ProcessRow> = self
-            .fold
-            .processes
-            .iter()
-            .map(|process| ProcessRow {
-                start_ns: clock.ns(process.start),
-                end_ns: process.end.map(|stamp| clock.ns(stamp)),
-                peak_ns: clock.ns(process.at_peak.0),
-                ..process.row.clone()
-            })
-            .collect();
-        self.sum_up(&processes);
-        let spans = self.fold.spans.rows(|stamp| self.fold.clock.ns(stamp));
-        let threads = self.fold.threads.clone();
-        let modules: Vec<ModuleRow> = self
-            .modules
-            .iter()
-            .filter_map(|(image, module)| {
-                Some(ModuleRow { process: self.fold.index_of(*image)?, ..module.clone() })
-            })
-            .collect();
-        let meta = self.meta.clone();
-        self.fold.write(|out| {
-            out.processes(&processes)?;
-            out.threads(&threads)?;
-            out.spans(&spans)?;
-            out.modules(&modules)?;
-            if last { Ok(()) } else { out.close_part().and_then(|()| out.meta(&meta)) }
-        });
-    }
-
-    fn sum_up(&mut self, processes: &[ProcessRow]) {
-        let sum = |field: fn(&ProcessRow) -> u64| processes.iter().map(field).sum::<u64>();
-        let total = &self.fold.total;
-        let without_slot = self.segment.header().lost_without_slot.load(Ordering::Relaxed);
-        self.meta.duration_ns = self.fold.clock.now_ns();
-        self.meta.lost = Lost {
-            events: sum(|row| row.lost_events) + without_slot,
-            late_events: self.drain.late,
-            unseen_releases: sum(|row| row.unseen_releases),
-        };
-        self.meta.peak = Peak {
-            live_bytes: total.peak_live,
-            heap_bytes: total.peak_heap,
-            resident_bytes: processes.iter().map(|row| row.peak_resident_bytes).max().unwrap_or(0),
-            peak_ns: if total.peak_live > 0 { self.fold.clock.ns(total.peak) } else { 0 },
-        };
-        self.meta.totals = Totals {
-            allocations: sum(|row| row.allocations),
-            requested_bytes: sum(|row| row.requested_bytes),
-        };
     }
 }
 

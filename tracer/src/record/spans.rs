@@ -223,6 +223,11 @@ impl Spans {
         }
     }
 
+    /// Name of the span's operator.
+    pub fn operator(&self, span: u32) -> &str {
+        &self.spans[span as usize].row.operator
+    }
+
     /// True while the span runs.
     pub fn is_open(&self, span: u32) -> bool {
         self.spans[span as usize].end.is_none()

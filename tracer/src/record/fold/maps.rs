@@ -2,35 +2,56 @@
 //! may be reused but the bytes stay live, and a call that fails puts everything back.
 
 use memtrace_trace::rows::Kind;
-use memtrace_wire::event::{Event, FAILED};
+use memtrace_wire::event::{ARENA, BREAK, Event, FAILED};
 use rustc_hash::FxHashSet;
 
 use super::Fold;
-use crate::record::mappings::Piece;
+use crate::record::mappings::{Mappings, Piece};
 use crate::record::spans::BlockKey;
 
 impl Fold {
     /// A mapping call begins: what it will unmap or move is held until it returns.
     pub(super) fn map_begin(&mut self, writer: u32, event: Event) {
-        let index = self.threads[writer as usize].process;
-        let process = &mut self.processes[index as usize];
-        let before = process.mappings.touched_bytes();
-        let pieces = process.mappings.take(event.address, event.bytes);
-        self.total.live -= before - process.mappings.touched_bytes();
+        let process = self.process(writer);
+        let pieces = match event.bytes {
+            0 => process.mappings.hold_segment(event.address),
+            bytes => process.mappings.hold(event.address, bytes),
+        };
         process.held.entry(writer).or_default().pieces = pieces;
     }
 
-    fn held_pieces(&mut self, writer: u32) -> Vec<Piece> {
+    /// What a call that follows takes away was in memory.
+    pub(super) fn touched(&mut self, writer: u32, event: Event) {
         let index = self.threads[writer as usize].process;
-        let held = self.processes[index as usize].held.get_mut(&writer);
+        self.change_mappings(index, |mappings| {
+            mappings.note_touched(event.address, event.bytes, event.extra);
+        });
+        self.note_peak(index, event.stamp);
+    }
+
+    /// Does something to a process's mappings and keeps the sums.
+    fn change_mappings<R>(&mut self, index: u32, change: impl FnOnce(&mut Mappings) -> R) -> R {
+        let mappings = &mut self.processes[index as usize].mappings;
+        let before = mappings.touched_bytes();
+        let result = change(mappings);
+        self.total.live = self.total.live + mappings.touched_bytes() - before;
+        result
+    }
+
+    fn held_pieces(&mut self, writer: u32) -> Vec<Piece> {
+        let held = self.process(writer).held.get_mut(&writer);
         held.map(|held| std::mem::take(&mut held.pieces)).unwrap_or_default()
     }
 
     fn restore(&mut self, writer: u32, pieces: Vec<Piece>) {
-        let process = &mut self.processes[self.threads[writer as usize].process as usize];
-        let before = process.mappings.touched_bytes();
-        process.mappings.restore(pieces);
-        self.total.live += process.mappings.touched_bytes() - before;
+        self.process(writer).mappings.restore(pieces);
+    }
+
+    /// The call that held these pieces has returned.
+    fn let_go(&mut self, writer: u32, pieces: &[Piece], stamp: u64) {
+        let index = self.threads[writer as usize].process;
+        self.change_mappings(index, |mappings| mappings.let_go(pieces));
+        self.end_pieces(writer, pieces, stamp);
     }
 
     fn end_pieces(&mut self, writer: u32, pieces: &[Piece], stamp: u64) {
@@ -48,8 +69,8 @@ impl Fold {
         if event.bytes == FAILED {
             return self.restore(writer, pieces);
         }
-        self.end_pieces(writer, &pieces, event.stamp);
-        self.map(writer, event, mapping_kind(event.extra), 0);
+        self.let_go(writer, &pieces, event.stamp);
+        self.map(writer, event, mapping_kind(event.extra), None);
     }
 
     pub(super) fn unmap_end(&mut self, writer: u32, event: Event) {
@@ -57,36 +78,47 @@ impl Fold {
         if event.bytes == FAILED {
             self.restore(writer, pieces)
         } else {
-            self.end_pieces(writer, &pieces, event.stamp)
+            self.let_go(writer, &pieces, event.stamp)
         }
     }
 
     pub(super) fn remap_end(&mut self, writer: u32, event: Event) {
         let pieces = self.held_pieces(writer);
-        let kind = pieces.first().map_or(Kind::MapAnonymous, |piece| piece.kind);
-        let touched = pieces.iter().map(|piece| piece.touched).sum::<u64>().min(event.bytes);
         if event.bytes == FAILED {
             return self.restore(writer, pieces);
         }
+        let kind = pieces.first().map_or(Kind::MapAnonymous, |piece| piece.kind);
+        let touched = pieces.iter().map(|piece| piece.touched).sum::<u64>().min(event.bytes);
+        let measured = !pieces.is_empty() && pieces.iter().all(|piece| piece.measured);
         if event.extra & libc::MREMAP_DONTUNMAP as u64 != 0 {
-            self.restore(writer, pieces);
+            // The pages have moved, the old range stays mapped and is empty (mremap(2), Linux 5.7).
+            let emptied = pieces.iter().map(|piece| Piece { touched: 0, measured: true, ..*piece }).collect();
+            let index = self.threads[writer as usize].process;
+            self.change_mappings(index, |mappings| {
+                mappings.let_go(&pieces);
+                mappings.put_all(emptied);
+            });
         } else {
-            self.end_pieces(writer, &pieces, event.stamp);
+            self.let_go(writer, &pieces, event.stamp);
         }
-        self.map(writer, event, kind, touched);
+        self.map(writer, event, kind, Some((touched, measured)));
     }
 
-    fn map(&mut self, writer: u32, event: Event, kind: Kind, moved: u64) {
+    /// A mapping is there; `moved` says what of it was touched, and whether that was measured, if mremap(2)
+    /// moved it.
+    fn map(&mut self, writer: u32, event: Event, kind: Kind, moved: Option<(u64, bool)>) {
         let index = self.threads[writer as usize].process;
+        // Whatever still lies there was unmapped unseen (raw system calls), or by MREMAP_FIXED.
+        let unseen = self.change_mappings(index, |mappings| mappings.take(event.address, event.bytes));
         let process = &mut self.processes[index as usize];
-        let touched = process.mappings.touched_bytes();
-        // Whatever still lies there was unmapped unseen (raw system calls).
-        let unseen = process.mappings.take(event.address, event.bytes);
-        let counts = matches!(kind, Kind::MapAnonymous | Kind::MapShared);
         let key: BlockKey = (event.address, event.stamp);
+        let counts = kind.is_own_memory();
         let (span, ordinal) =
             self.spans.acquired(writer, kind, key, event.bytes, counts, |key| process.is_alive(key));
-        process.mappings.insert(Piece {
+        process.row.allocations += 1;
+        process.row.requested_bytes += event.bytes;
+        let (touched, measured) = moved.unwrap_or_default();
+        let piece = Piece {
             start: event.address,
             bytes: event.bytes,
             alloc: event.stamp,
@@ -94,29 +126,30 @@ impl Fold {
             span,
             ordinal,
             kind,
-            touched: moved,
-        });
-        process.row.allocations += 1;
-        process.row.requested_bytes += event.bytes;
+            touched,
+            measured,
+        };
+        self.change_mappings(index, |mappings| mappings.insert(piece));
+        let process = &mut self.processes[index as usize];
         process.row.peak_mapped_bytes = process.row.peak_mapped_bytes.max(process.mappings.mapped_bytes());
-        self.total.live = self.total.live + process.mappings.touched_bytes() - touched;
         self.end_pieces(writer, &unseen, event.stamp);
         self.note_peak(index, event.stamp);
     }
 
     /// Mappings of a process were measured: `measure` tells how much of each is in memory.
     pub fn measure(&mut self, index: u32, stamp: u64, measure: impl FnMut(&Piece) -> Option<u64>) {
-        let process = &mut self.processes[index as usize];
-        let before = process.mappings.touched_bytes();
-        process.mappings.measure(measure);
-        self.total.live = self.total.live + process.mappings.touched_bytes() - before;
+        self.change_mappings(index, |mappings| mappings.measure(measure));
         self.note_peak(index, stamp);
     }
 }
 
 fn mapping_kind(extra: u64) -> Kind {
-    let (protection, flags) = ((extra >> 32) as i32, extra as u32 as i32);
-    if flags & libc::MAP_ANONYMOUS == 0 {
+    let (protection, flags) = ((extra >> 32) as u8 as i32, extra as u32 as i32);
+    if extra & ARENA != 0 {
+        Kind::MapArena
+    } else if extra & BREAK != 0 {
+        Kind::MapBreak
+    } else if flags & libc::MAP_ANONYMOUS == 0 {
         Kind::MapFile
     } else if protection == libc::PROT_NONE {
         Kind::MapReserved

@@ -1,23 +1,27 @@
 //! Takes ordered events and folds them into rows, peaks and spans.
 
 mod heap;
+mod images;
 mod maps;
 mod rows;
 
 use memtrace_trace::TraceWriter;
-use memtrace_trace::rows::{ArrayInfo, Kind, ProcessRow, ThreadRow};
+use memtrace_trace::rows::{ArrayInfo, Kind, ThreadRow};
 use memtrace_wire::event::{Event, Kind as Wire};
-use rustc_hash::FxHashMap;
 
 use crate::record::clock::Clock;
 use crate::record::drain::{RingUsage, Sink, Writer};
+use crate::record::launched::Launched;
 use crate::record::process::Process;
 use crate::record::spans::Spans;
+
+pub use images::Images;
 
 /// Live bytes of all processes together, and their peak.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Total {
-    live: u64,
+    /// Live bytes now.
+    pub live: u64,
     heap: u64,
     /// Peak of live bytes.
     pub peak_live: u64,
@@ -47,32 +51,37 @@ pub struct Fold {
     pub spans: Spans,
     /// Sums.
     pub total: Total,
-    commands: FxHashMap<(u32, u64), String>,
+    /// Who said hello.
+    pub images: Images,
+    /// Programs that were started and may not have.
+    pub launched: Launched,
     /// The recorded command's own pid.
     pub root: u32,
+    /// Threads whose process is about to end and may wait for a look at it.
+    pub ending: Vec<u32>,
     /// Nanoseconds threads waited for the tracer.
     pub waited_ns: u64,
     /// The first error of writing; after it nothing more is written.
     pub failure: Option<memtrace_trace::Error>,
-    by_image: FxHashMap<(u32, u64), u32>,
     whole: Option<WholeSpan>,
     out: TraceWriter,
 }
 
 impl Fold {
     /// Nothing folded yet.
-    pub fn new(clock: Clock, out: TraceWriter, whole: Option<WholeSpan>) -> Fold {
+    pub fn new(clock: Clock, out: TraceWriter, images: Images, whole: Option<WholeSpan>) -> Fold {
         Fold {
             clock,
             processes: Vec::new(),
             threads: Vec::new(),
             spans: Spans::default(),
             total: Total::default(),
-            commands: FxHashMap::default(),
+            images,
+            launched: Launched::default(),
             root: 0,
+            ending: Vec::new(),
             waited_ns: 0,
             failure: None,
-            by_image: FxHashMap::default(),
             whole,
             out,
         }
@@ -90,45 +99,9 @@ impl Fold {
         }
     }
 
-    /// Index of the process image with this pid and first stamp.
-    pub fn index_of(&self, image: (u32, u64)) -> Option<u32> {
-        self.by_image.get(&image).copied()
-    }
-
-    /// The command line of a process image, which may have written events before it was known.
-    pub fn name(&mut self, image: (u32, u64), command: String) {
-        if let Some(process) = self.index_of(image) {
-            self.processes[process as usize].row.command.clone_from(&command);
-        }
-        self.commands.insert(image, command);
-    }
-
-    fn process_of(&mut self, writer: Writer) -> u32 {
-        if let Some(process) = self.by_image.get(&(writer.pid, writer.image)) {
-            return *process;
-        }
-        let process = self.processes.len() as u32;
-        let command = self.commands.get(&(writer.pid, writer.image)).cloned().unwrap_or_else(|| {
-            // A forked child says no hello; it runs what its parent runs.
-            let mut images = self.by_image.iter();
-            let parent = images.find(|((_, image), _)| writer.forked && *image == writer.parent_image);
-            parent.map(|(_, parent)| self.processes[*parent as usize].row.command.clone()).unwrap_or_default()
-        });
-        let row = ProcessRow {
-            process,
-            pid: writer.pid,
-            ppid: writer.ppid,
-            command,
-            origin: if writer.forked { "fork" } else { "exec" }.into(),
-            ..Default::default()
-        };
-        // A new image under a known pid: exec ended what was there, but its last events are still to come.
-        let before = self.processes.iter().rposition(|old| old.row.pid == writer.pid && old.end.is_none());
-        let mut image = Process::new(row, writer.claimed);
-        image.replaces = before.map(|before| before as u32);
-        self.processes.push(image);
-        self.by_image.insert((writer.pid, writer.image), process);
-        process
+    /// The process of a thread.
+    fn process(&mut self, writer: u32) -> &mut Process {
+        &mut self.processes[self.threads[writer as usize].process as usize]
     }
 
     /// Ends what is left of a process: its live blocks become rows without a release.
@@ -137,7 +110,6 @@ impl Fold {
             return;
         }
         let process = &mut self.processes[index as usize];
-        let touched = process.mappings.touched_bytes();
         // A call that never returned released nothing.
         for held in std::mem::take(&mut process.held).into_values() {
             if let Some((address, block)) = held.block {
@@ -145,7 +117,6 @@ impl Fold {
             }
             process.mappings.restore(held.pieces);
         }
-        self.total.live += process.mappings.touched_bytes() - touched;
         process.write_off_debts();
         process.end = Some(stamp);
         let whole = process.whole_span;
@@ -154,7 +125,9 @@ impl Fold {
             self.spans.end_whole(span, stamp, |key| process.is_alive(key));
         }
         let once = self.spans.process_ended(index);
+        let holdings = (!process.told_ending).then(|| self.holdings(process));
         let process = &mut self.processes[index as usize];
+        process.killed_with = holdings;
         self.total.live -= process.live();
         self.total.heap -= process.heap;
         let blocks = std::mem::take(&mut process.blocks);
@@ -167,6 +140,23 @@ impl Fold {
             self.write_piece(index, piece, None, &once);
         }
     }
+    /// A program is about to be executed, or was spawned and may be at work already.
+    fn started(&mut self, event: Event, text: &[u8]) {
+        const SPAWNING_NS: u64 = 10_000_000_000;
+        let pid = event.address as u32;
+        let before = if event.kind == Wire::Spawned { self.clock.ticks(SPAWNING_NS) } else { 0 };
+        let known = self.images.arrived_since(pid, event.stamp.saturating_sub(before));
+        self.launched.started(pid, text, known);
+    }
+
+    /// The process says that it will exit or become another program.
+    fn ending(&mut self, writer: u32, event: Event) {
+        let process = self.process(writer);
+        process.resident_peak = process.resident_peak.max(event.bytes);
+        process.told_ending = true;
+        self.ending.push(writer);
+    }
+
     #[inline]
     pub(super) fn note_peak(&mut self, index: u32, stamp: u64) {
         self.processes[index as usize].note_peak(stamp);
@@ -185,7 +175,7 @@ impl Sink for Fold {
         self.threads.push(ThreadRow { thread, process, tid: writer.tid, start_ns: -1, events: 0 });
         let image = &mut self.processes[process as usize];
         image.writers += 1;
-        if writer.pid == self.root
+        if image.row.pid == self.root
             && !writer.forked
             && let Some(whole) = &self.whole
         {
@@ -205,6 +195,7 @@ impl Sink for Fold {
             thread.start_ns = self.clock.ns(event.stamp);
             let process = thread.process;
             if let Some(replaced) = self.processes[process as usize].replaces.take() {
+                self.processes[replaced as usize].replaced = true;
                 self.end_process(replaced, event.stamp);
             }
         }
@@ -225,6 +216,13 @@ impl Sink for Fold {
                 self.spans.begin(process, writer, event.address, event.stamp, text);
             }
             Wire::SpanEnd => self.span_end(writer, event, text),
+            Wire::Touched => self.touched(writer, event),
+            Wire::Ending => self.ending(writer, event),
+            Wire::Exec | Wire::Spawned => self.started(event, text),
+            Wire::ExecFailed => {
+                self.process(writer).told_ending = false;
+                self.launched.failed(event.address as u32);
+            }
             Wire::Access | Wire::Placement => {}
         }
     }

@@ -1,11 +1,11 @@
 //! Rows of blocks, mappings and the timeline.
 
 use memtrace_trace::rows::{AllocationRow, Role, TimelineRow};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Fold;
 use crate::record::mappings::Piece;
-use crate::record::process::Block;
+use crate::record::process::{Block, Holdings, Process};
 use crate::record::spans::BlockKey;
 
 impl Fold {
@@ -24,6 +24,41 @@ impl Fold {
         self.write(|out| out.timeline(row));
     }
 
+    /// The largest live blocks of all processes, as rows without a release.
+    pub fn live_set(&self) -> Vec<AllocationRow> {
+        const ROWS_MAX: usize = 1 << 16;
+        let running = self.processes.iter().filter(|process| process.end.is_none());
+        let mut live: Vec<(u32, u64, Block)> = Vec::new();
+        for process in running {
+            let index = process.row.process;
+            live.extend(process.blocks.iter().map(|(address, block)| (index, *address, *block)));
+            live.extend(process.mappings.iter().map(|piece| (index, piece.start, as_block(piece))));
+        }
+        if live.len() > ROWS_MAX {
+            live.select_nth_unstable_by_key(ROWS_MAX, |(_, _, block)| std::cmp::Reverse(block.bytes));
+            live.truncate(ROWS_MAX);
+        }
+        live.iter()
+            .map(|(process, address, block)| self.row(*process, *address, block, None, false))
+            .collect()
+    }
+
+    /// Who holds what now.
+    pub(super) fn holdings(&self, process: &Process) -> Holdings {
+        let mut operators: FxHashMap<&str, u64> = FxHashMap::default();
+        let blocks = process.blocks.values().map(|block| (block.span, block.bytes));
+        let pieces = process.mappings.iter().map(|piece| (piece.span, piece.touched));
+        for (span, bytes) in blocks.chain(pieces) {
+            if let Some(span) = span {
+                *operators.entry(self.spans.operator(span)).or_default() += bytes;
+            }
+        }
+        let mut operators: Vec<_> =
+            operators.into_iter().map(|(name, bytes)| (name.to_string(), bytes)).collect();
+        operators.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        Holdings { live: process.live(), operators }
+    }
+
     pub(super) fn write_block(
         &mut self,
         process: u32,
@@ -32,21 +67,7 @@ impl Fold {
         free: Option<u64>,
         once: &FxHashSet<BlockKey>,
     ) {
-        let role =
-            self.role(block.span, block.output, free.is_some(), once.contains(&(address, block.alloc)));
-        let row = AllocationRow {
-            process,
-            thread: block.thread,
-            kind: block.kind,
-            address,
-            bytes: block.bytes,
-            alloc_ns: self.clock.ns(block.alloc),
-            free_ns: free.map(|stamp| self.clock.ns(stamp)),
-            site: None,
-            ordinal: block.ordinal,
-            span: block.span,
-            role,
-        };
+        let row = self.row(process, address, block, free, once.contains(&(address, block.alloc)));
         self.write(|out| out.allocation(row));
     }
 
@@ -57,16 +78,23 @@ impl Fold {
         free: Option<u64>,
         once: &FxHashSet<BlockKey>,
     ) {
-        let block = Block {
-            bytes: piece.bytes,
-            alloc: piece.alloc,
-            thread: piece.thread,
-            span: piece.span,
-            ordinal: piece.ordinal,
-            kind: piece.kind,
-            output: false,
-        };
-        self.write_block(process, piece.start, &block, free, once);
+        self.write_block(process, piece.start, &as_block(piece), free, once);
+    }
+
+    fn row(&self, process: u32, address: u64, block: &Block, free: Option<u64>, once: bool) -> AllocationRow {
+        AllocationRow {
+            process,
+            thread: block.thread,
+            kind: block.kind,
+            address,
+            bytes: block.bytes,
+            alloc_ns: self.clock.ns(block.alloc),
+            free_ns: free.map(|stamp| self.clock.ns(stamp)),
+            site: None,
+            ordinal: block.ordinal,
+            span: block.span,
+            role: self.role(block.span, block.output, free.is_some(), once),
+        }
     }
 
     fn role(&self, span: Option<u32>, output: bool, freed: bool, once: bool) -> Role {
@@ -76,5 +104,18 @@ impl Fold {
             Some(span) if freed && self.spans.is_open(span) => Role::Temporary,
             _ => Role::None,
         }
+    }
+}
+
+/// A mapping as a row sees it.
+fn as_block(piece: &Piece) -> Block {
+    Block {
+        bytes: piece.bytes,
+        alloc: piece.alloc,
+        thread: piece.thread,
+        span: piece.span,
+        ordinal: piece.ordinal,
+        kind: piece.kind,
+        output: false,
     }
 }

@@ -1,0 +1,119 @@
+//! The environment a program hands to the next one: the preload variable stays in it, also when the program
+//! made the environment by hand, and is left out where the probe's file cannot be reached (after chroot(2)),
+//! because the dynamic linker would complain on the program's stderr.
+
+use core::ffi::{CStr, c_char};
+use core::ptr::null;
+
+use memtrace_wire::handshake::{SOCKET_VARIABLE, TOKEN_VARIABLE};
+
+use crate::connect::entry;
+use crate::next::Strings;
+use crate::{modules, sys};
+
+const PRELOAD: &[u8] = b"LD_PRELOAD=";
+/// Entries of an environment that fits on the stack.
+const ENTRIES: usize = 1024;
+const PRELOAD_BYTES: usize = 8 * 1024;
+
+/// Calls `call` with the environment as the next program is to see it. A vforked child may be in here, so
+/// nothing is kept and nothing allocated.
+pub fn with<R>(envp: Strings, call: impl FnOnce(Strings) -> R) -> R {
+    let mut entries = [null::<c_char>(); ENTRIES];
+    let mut preload = [0u8; PRELOAD_BYTES];
+    match rewrite(envp, &mut entries, &mut preload) {
+        Some(()) => call(entries.as_ptr()),
+        None => call(envp),
+    }
+}
+
+/// Fills in a changed copy; `None` if nothing has to change, or it does not fit.
+fn rewrite(envp: Strings, entries: &mut [*const c_char], preload: &mut [u8]) -> Option<()> {
+    let probe = modules::own_path()?;
+    let reachable = sys::is_readable(probe);
+    let before = find(envp, PRELOAD).unwrap_or(&[]);
+    let present = parts(before).any(|part| part == probe.to_bytes());
+    let complete = find(envp, SOCKET_VARIABLE.as_bytes()).is_some();
+    if present == reachable && (complete || !reachable) {
+        return None;
+    }
+    let mut count = 0;
+    let mut add = |entry: *const c_char| {
+        // The last one stays null.
+        let (_, room) = entries.split_last_mut()?;
+        *room.get_mut(count)? = entry;
+        count += 1;
+        Some(())
+    };
+    for variable in each(envp) {
+        // SAFETY: an entry of an environment.
+        if !unsafe { CStr::from_ptr(variable) }.to_bytes().starts_with(PRELOAD) {
+            add(variable)?;
+        }
+    }
+    let ours = if reachable { probe.to_bytes() } else { &[] };
+    let others = parts(before).filter(|part| *part != probe.to_bytes());
+    if join(preload, core::iter::once(ours).chain(others))? {
+        add(preload.as_ptr().cast())?;
+    }
+    if reachable && !complete {
+        add(entry(SOCKET_VARIABLE)?)?;
+        add(entry(TOKEN_VARIABLE)?)?;
+    }
+    Some(())
+}
+
+/// Writes `LD_PRELOAD=a:b:c`, NUL-terminated; false if there is nothing to preload.
+fn join<'a>(buffer: &mut [u8], paths: impl Iterator<Item = &'a [u8]>) -> Option<bool> {
+    let mut used = 0;
+    let mut put = |bytes: &[u8]| {
+        let room = buffer.get_mut(used..used + bytes.len())?;
+        for (to, from) in room.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+        used += bytes.len();
+        Some(())
+    };
+    put(PRELOAD)?;
+    let mut any = false;
+    for path in paths.filter(|path| !path.is_empty()) {
+        if any {
+            put(b":")?;
+        }
+        put(path)?;
+        any = true;
+    }
+    put(b"\0")?;
+    Some(any)
+}
+
+/// What the dynamic linker takes apart: colons and spaces separate (ld.so(8)).
+fn parts(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| matches!(byte, b':' | b' ')).filter(|part| !part.is_empty())
+}
+
+/// The value of a variable; `name` may end in `=`.
+fn find(envp: Strings, name: &[u8]) -> Option<&'static [u8]> {
+    let name = name.strip_suffix(b"=").unwrap_or(name);
+    each(envp).find_map(|entry| {
+        // SAFETY: an entry of an environment, which outlives the call.
+        let text = unsafe { CStr::from_ptr(entry) }.to_bytes();
+        text.strip_prefix(name)?.strip_prefix(b"=")
+    })
+}
+
+fn each(envp: Strings) -> impl Iterator<Item = *const c_char> {
+    let mut at = envp;
+    core::iter::from_fn(move || {
+        // SAFETY: NULL-terminated, as exec(3) demands; a null environment is taken for an empty one, as the
+        // kernel does.
+        unsafe {
+            if at.is_null() || (*at).is_null() {
+                return None;
+            }
+            let entry = *at;
+            at = at.add(1);
+            Some(entry)
+        }
+    })
+}

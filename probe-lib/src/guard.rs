@@ -1,0 +1,53 @@
+//! Whether the calling thread is at work in the probe already.
+//!
+//! The guard is a stack address, not a flag: a `longjmp` out of a signal handler may skip the probe's exit,
+//! and a flag would stay up for ever. The frame that took the guard is gone if it lies below the stack
+//! pointer's stack, at our own address, or if its mark was overwritten by later frames.
+
+use core::ptr::{read_volatile, write_volatile};
+
+use crate::sys;
+
+const MARK: u64 = 0x6d65_6d74_7261_6365;
+
+/// A word on the stack of whoever holds the guard.
+pub struct Frame(u64);
+
+impl Frame {
+    /// Not marked yet.
+    #[inline(always)]
+    pub fn new() -> Frame {
+        Frame(0)
+    }
+
+    /// Marks the frame; the guard's value.
+    #[inline(always)]
+    pub fn mark(&mut self) -> usize {
+        // SAFETY: our own word; volatile, because who reads it does so by address.
+        unsafe { write_volatile(&raw mut self.0, MARK) };
+        &raw const self.0 as usize
+    }
+}
+
+/// True if the frame that took the guard is still at work and `here` is a signal handler that interrupted it.
+#[cold]
+#[inline(never)]
+pub fn is_held(guard: usize, here: &Frame) -> bool {
+    let here = &raw const here.0 as usize;
+    if here == guard {
+        return false;
+    }
+    // A handler's frames lie below what it interrupted, unless it has a stack of its own (sigaltstack(2)).
+    if here > guard && !sys::on_signal_stack() {
+        return false;
+    }
+    let mut mark = 0u64;
+    // The frame's stack may be gone altogether (a coroutine's): ask the kernel instead of faulting.
+    match sys::read_own_memory(guard, &mut mark) {
+        // SAFETY: initialised above and perhaps written to by the kernel.
+        Ok(()) => unsafe { read_volatile(&raw const mark) == MARK },
+        Err(libc::EFAULT) => false,
+        // No such call here (seccomp): take the guard at its word.
+        Err(_) => true,
+    }
+}

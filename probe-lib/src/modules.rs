@@ -1,0 +1,67 @@
+//! Who calls: whether a mapping call comes from the allocator behind `malloc`.
+//!
+//! jemalloc, mimalloc and tcmalloc, preloaded or linked, map their arenas through the same `mmap` as everybody.
+//! Their blocks are recorded by themselves, so their arenas must not count as live memory once more.
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::{next, operators};
+
+static START: AtomicUsize = AtomicUsize::new(0);
+static END: AtomicUsize = AtomicUsize::new(0);
+
+/// Notes where the allocator's module lies, if `malloc` is not the C library's.
+pub fn find() {
+    let (allocator, library) = (base(next::malloc_address()), base(next::mmap_address()));
+    if allocator == 0 || allocator == library {
+        return;
+    }
+    // SAFETY: the base of a loaded module.
+    END.store(allocator + unsafe { length(allocator) }, Ordering::Relaxed);
+    START.store(allocator, Ordering::Relaxed);
+    operators::decide();
+}
+
+/// True if this return address lies in the allocator's module.
+pub fn is_allocator(caller: usize) -> bool {
+    (START.load(Ordering::Relaxed)..END.load(Ordering::Relaxed)).contains(&caller)
+}
+
+/// Where the probe itself was loaded from, as the preload variable said it.
+pub fn own_path() -> Option<&'static CStr> {
+    // SAFETY: dladdr(3) with an address of ours; the name lives as long as the module.
+    unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        if libc::dladdr(own_path as *const _, &mut info) == 0 || info.dli_fname.is_null() {
+            return None;
+        }
+        Some(CStr::from_ptr(info.dli_fname))
+    }
+}
+
+/// Base of the module that contains the address, 0 if none does.
+pub fn base(address: usize) -> usize {
+    // SAFETY: dladdr(3) takes any address; all zeroes is a valid Dl_info.
+    unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        if libc::dladdr(address as *const _, &mut info) == 0 { 0 } else { info.dli_fbase as usize }
+    }
+}
+
+/// Bytes from the base to the end of the last loaded segment (elf(5)).
+unsafe fn length(base: usize) -> usize {
+    // SAFETY: the caller passes a loaded module, which begins with its ELF header.
+    unsafe {
+        let header = &*(base as *const libc::Elf64_Ehdr);
+        let table = (base + header.e_phoff as usize) as *const libc::Elf64_Phdr;
+        let mut length = 0;
+        for index in 0..usize::from(header.e_phnum) {
+            let segment = &*table.add(index);
+            if segment.p_type == libc::PT_LOAD {
+                length = length.max((segment.p_vaddr + segment.p_memsz) as usize);
+            }
+        }
+        length
+    }
+}

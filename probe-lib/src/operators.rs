@@ -1,0 +1,240 @@
+//! C++ `operator new` and `operator delete`, in all their forms.
+//!
+//! libstdc++'s call `malloc` and `free`, where they are recorded: ours only jump on to them. A program that
+//! loads libstdc++ late and for itself alone (a Python extension) also comes here, so it is looked for again. jemalloc, mimalloc
+//! and tcmalloc bring operators of their own that never call an exported `malloc`; those are recorded here.
+//! `operator new` may throw, and no exception may pass through Rust, so what calls it is assembly with its
+//! unwind rule; `operator delete` is recorded first and then jumped to.
+
+use core::arch::naked_asm;
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+
+use memtrace_wire::event::Kind;
+
+use crate::heap::acquired;
+use crate::modules;
+use crate::next::{self, look_up};
+use crate::record::event;
+
+macro_rules! operators {
+    (new [$($new:ident $made:ident $substitute:ident,)*] delete [$($delete:ident,)*]) => {
+        /// The next definitions.
+        #[allow(non_upper_case_globals)]
+        mod pointers {
+            use super::*;
+            $(pub static $new: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());)*
+            $(pub static $delete: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());)*
+        }
+
+        /// 1 for those that belong to the allocator behind `malloc`.
+        #[allow(non_upper_case_globals)]
+        mod recorded {
+            use super::*;
+            $(pub static $new: AtomicU8 = AtomicU8::new(0);)*
+            $(pub static $delete: AtomicU8 = AtomicU8::new(0);)*
+        }
+
+        $(
+            /// Calls the next definition and records what it returns, or jumps to it.
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $new() {
+                naked_asm!(
+                    ".cfi_startproc",
+                    "cmp qword ptr [rip + {next}], 0",
+                    "je 3f",
+                    "2: cmp byte ptr [rip + {recorded}], 0",
+                    "jne 4f",
+                    "jmp qword ptr [rip + {next}]",
+                    // Not known yet: look the definitions up, with the arguments kept.
+                    "3: push rdi",
+                    ".cfi_adjust_cfa_offset 8",
+                    "push rsi",
+                    ".cfi_adjust_cfa_offset 8",
+                    "push rdx",
+                    ".cfi_adjust_cfa_offset 8",
+                    "call {find_again}",
+                    "pop rdx",
+                    ".cfi_adjust_cfa_offset -8",
+                    "pop rsi",
+                    ".cfi_adjust_cfa_offset -8",
+                    "pop rdi",
+                    ".cfi_adjust_cfa_offset -8",
+                    "jmp 2b",
+                    "4: push rdi",
+                    ".cfi_adjust_cfa_offset 8",
+                    "call qword ptr [rip + {next}]",
+                    "pop rsi",
+                    ".cfi_adjust_cfa_offset -8",
+                    "mov rdi, rax",
+                    "jmp {made}",
+                    ".cfi_endproc",
+                    next = sym pointers::$new,
+                    recorded = sym recorded::$new,
+                    find_again = sym find_again,
+                    made = sym $made,
+                )
+            }
+        )*
+
+        $(
+            /// Records the release and jumps to the next definition.
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $delete() {
+                naked_asm!(
+                    ".cfi_startproc",
+                    "cmp qword ptr [rip + {next}], 0",
+                    "je 3f",
+                    "cmp byte ptr [rip + {recorded}], 0",
+                    "jne 3f",
+                    "jmp qword ptr [rip + {next}]",
+                    "3: push rdi",
+                    ".cfi_adjust_cfa_offset 8",
+                    "push rsi",
+                    ".cfi_adjust_cfa_offset 8",
+                    "push rdx",
+                    ".cfi_adjust_cfa_offset 8",
+                    "lea rsi, [rip + {next}]",
+                    "call {release}",
+                    "pop rdx",
+                    ".cfi_adjust_cfa_offset -8",
+                    "pop rsi",
+                    ".cfi_adjust_cfa_offset -8",
+                    "pop rdi",
+                    ".cfi_adjust_cfa_offset -8",
+                    "jmp qword ptr [rip + {next}]",
+                    ".cfi_endproc",
+                    next = sym pointers::$delete,
+                    recorded = sym recorded::$delete,
+                    release = sym release,
+                )
+            }
+        )*
+
+        /// Finds the next definitions among the libraries the program was started with.
+        pub fn find() {
+            find_in(libc::RTLD_NEXT);
+        }
+
+        fn find_in(library: *mut c_void) {
+            $(find_one(library, &pointers::$new, concat!(stringify!($new), "\0").as_bytes());)*
+            $(find_one(library, &pointers::$delete, concat!(stringify!($delete), "\0").as_bytes());)*
+        }
+
+        /// Notes, once the allocator is known, which operators are its own.
+        pub fn decide() {
+            $(recorded::$new.store(u8::from(is_allocators(&pointers::$new)), Ordering::Relaxed);)*
+            $(recorded::$delete.store(u8::from(is_allocators(&pointers::$delete)), Ordering::Relaxed);)*
+        }
+
+        fn substitute() {
+            $(substitute_one(&pointers::$new, $substitute as *mut c_void);)*
+            $(substitute_one(&pointers::$delete, crate::heap::free as *mut c_void);)*
+        }
+    };
+}
+
+operators! {
+    new [
+    _Znwm made_plain new_or_abort,
+    _Znam made_plain new_or_abort,
+    _ZnwmRKSt9nothrow_t made_plain new_or_null,
+    _ZnamRKSt9nothrow_t made_plain new_or_null,
+    _ZnwmSt11align_val_t made_aligned aligned_or_abort,
+    _ZnamSt11align_val_t made_aligned aligned_or_abort,
+    _ZnwmSt11align_val_tRKSt9nothrow_t made_aligned aligned_or_null,
+    _ZnamSt11align_val_tRKSt9nothrow_t made_aligned aligned_or_null,
+    ] delete [
+    _ZdlPv,
+    _ZdaPv,
+    _ZdlPvm,
+    _ZdaPvm,
+    _ZdlPvRKSt9nothrow_t,
+    _ZdaPvRKSt9nothrow_t,
+    _ZdlPvSt11align_val_t,
+    _ZdaPvSt11align_val_t,
+    _ZdlPvmSt11align_val_t,
+    _ZdaPvmSt11align_val_t,
+    _ZdlPvSt11align_val_tRKSt9nothrow_t,
+    _ZdaPvSt11align_val_tRKSt9nothrow_t,
+    ]
+}
+
+fn find_one(library: *mut c_void, pointer: &AtomicPtr<c_void>, name: &[u8]) {
+    if pointer.load(Ordering::Relaxed).is_null() {
+        pointer.store(look_up(library, name), Ordering::Relaxed);
+    }
+}
+
+fn is_allocators(pointer: &AtomicPtr<c_void>) -> bool {
+    modules::is_allocator(pointer.load(Ordering::Relaxed) as usize)
+}
+
+fn substitute_one(pointer: &AtomicPtr<c_void>, function: *mut c_void) {
+    if pointer.load(Ordering::Relaxed).is_null() {
+        pointer.store(function, Ordering::Relaxed);
+    }
+}
+
+/// An operator was called whose next definition is not known: the program allocates for the first time, or it
+/// has loaded a C++ library since. Where there is none to be seen (a library that carries libstdc++ in itself),
+/// operators of our own do what the standard says they do by default.
+extern "C" fn find_again() {
+    // SAFETY: a null block is ignored; the call makes the first look-up happen.
+    unsafe { next::free(core::ptr::null_mut()) };
+    find();
+    for library in [c"libstdc++.so.6", c"libc++abi.so.1", c"libc++.so.1"] {
+        // SAFETY: only asks for a library that is loaded already; it stays so from now on.
+        let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if !handle.is_null() {
+            find_in(handle);
+        }
+    }
+    substitute();
+}
+
+extern "C" fn new_or_null(bytes: usize) -> *mut c_void {
+    // SAFETY: malloc(3), recorded.
+    unsafe { crate::heap::malloc(bytes.max(1)) }
+}
+
+extern "C" fn new_or_abort(bytes: usize) -> *mut c_void {
+    or_abort(new_or_null(bytes))
+}
+
+extern "C" fn aligned_or_null(bytes: usize, alignment: usize) -> *mut c_void {
+    // SAFETY: memalign(3), recorded.
+    unsafe { crate::heap::memalign(alignment, bytes.max(1)) }
+}
+
+extern "C" fn aligned_or_abort(bytes: usize, alignment: usize) -> *mut c_void {
+    or_abort(aligned_or_null(bytes, alignment))
+}
+
+/// There is no exception to throw without a C++ library, and one that nobody catches ends like this.
+fn or_abort(block: *mut c_void) -> *mut c_void {
+    if block.is_null() {
+        // SAFETY: does not return.
+        unsafe { libc::abort() }
+    }
+    block
+}
+
+extern "C" fn made_plain(block: *mut c_void, bytes: usize) -> *mut c_void {
+    acquired(Kind::Malloc, block, bytes)
+}
+
+extern "C" fn made_aligned(block: *mut c_void, bytes: usize) -> *mut c_void {
+    acquired(Kind::Aligned, block, bytes)
+}
+
+extern "C" fn release(block: *mut c_void, next: &AtomicPtr<c_void>) {
+    if next.load(Ordering::Relaxed).is_null() {
+        find_again();
+    }
+    if !block.is_null() && is_allocators(next) {
+        event(Kind::Free, block as usize, 0, 0);
+    }
+}

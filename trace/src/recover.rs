@@ -1,0 +1,69 @@
+//! Closing a trace whose recorder died.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use crate::block_columns::BlockColumns;
+use crate::error::{Error, Result};
+use crate::parts::Parts;
+use crate::reader::{AllocationFilter, Trace};
+use crate::rows::AllocationRow;
+use crate::schema::Table;
+use crate::writer;
+
+/// What [`recover`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recovered {
+    /// The trace was complete: nothing was changed.
+    pub was_complete: bool,
+    /// Blocks that were live when the recorder last wrote them down.
+    pub live_blocks: usize,
+    /// The sum of their bytes.
+    pub live_bytes: u64,
+}
+
+/// Closes the trace in `directory`: the live set that the recorder last wrote becomes rows without a release,
+/// tables that are missing become empty ones, and `meta.json` says how it came about.
+///
+/// # Errors
+/// As [`Trace::open`], and [`Error::Io`] if the directory cannot be written.
+pub fn recover(directory: impl AsRef<Path>) -> Result<Recovered> {
+    let directory = directory.as_ref();
+    let trace = Trace::open(directory)?;
+    if trace.meta().complete {
+        return Ok(Recovered { was_complete: true, live_blocks: 0, live_bytes: 0 });
+    }
+    let rows = still_live(&trace)?;
+    if !rows.is_empty() {
+        let mut columns = BlockColumns::new();
+        rows.iter().for_each(|row| columns.push(row));
+        let mut parts = Parts::resume(directory, Table::Allocations)?;
+        parts.write(&columns.take().map_err(Error::write(directory))?)?;
+        parts.close()?;
+    }
+    let live_bytes = rows.iter().map(|row| row.bytes).sum();
+    let mut meta = trace.meta().clone();
+    meta.notes.push(format!(
+        "The recorder died; this is what it had written. The {} largest blocks that were live then have no release.",
+        rows.len()
+    ));
+    writer::complete(directory, &meta)?;
+    Ok(Recovered { was_complete: false, live_blocks: rows.len(), live_bytes })
+}
+
+/// The live set, less blocks whose rows were written after it.
+fn still_live(trace: &Trace) -> Result<Vec<AllocationRow>> {
+    let mut rows = trace.live()?;
+    let key = |row: &AllocationRow| (row.process, row.address, row.alloc_ns);
+    let mut released = HashSet::new();
+    if !rows.is_empty() {
+        let live: HashSet<_> = rows.iter().map(key).collect();
+        trace.allocations(AllocationFilter::default(), |row| {
+            if live.contains(&key(&row)) {
+                released.insert(key(&row));
+            }
+        })?;
+    }
+    rows.retain(|row| !released.contains(&key(row)));
+    Ok(rows)
+}

@@ -1,0 +1,133 @@
+//! Writing what is not a block: tables and sums while the recording runs, and its end.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use memtrace_trace::rows::{ModuleRow, ProcessRow, TimelineRow};
+use memtrace_trace::{Lost, Peak, Totals};
+
+use super::drain::Sink;
+use super::launch::Ending;
+use super::session::{Failure, Outcome, Session};
+
+impl Session {
+    /// The command has ended: reads what is left and closes the trace.
+    pub(super) fn close(mut self, ending: Ending) -> Result<Outcome, Failure> {
+        self.still_running = self.count_running();
+        self.segment.header().detached.store(1, Ordering::SeqCst);
+        while self.round(true) > 0 {}
+        let stamp = self.fold.clock.stamp();
+        for (thread, usage) in self.drain.usage().collect::<Vec<_>>() {
+            self.fold.writer_gone(thread, usage);
+        }
+        let root = self.fold.root;
+        let last_image = self.fold.processes.iter().rposition(|process| process.row.pid == root);
+        let alone = self.fold.processes.len() == 1;
+        if let Some(process) = last_image.map(|index| &mut self.fold.processes[index]) {
+            process.row.exit = Some(ending.code);
+            // ru_maxrss also counts what memtrace itself held when it forked, and children of the command.
+            if alone && ending.max_resident_bytes > self.own_peak {
+                process.resident_peak = process.resident_peak.max(ending.max_resident_bytes);
+            }
+        }
+        self.note_kills(root, ending.signal);
+        for index in 0..self.fold.processes.len() as u32 {
+            self.fold.end_process(index, stamp);
+            self.write_peak(index);
+        }
+        self.meta.notes = self.notes();
+        self.meta.exit = Some(ending.code);
+        self.meta.signal = ending.signal;
+        self.write_tables(true);
+        if let Some(error) = self.fold.failure.take() {
+            return Err(Failure::recording(error));
+        }
+        let (fold, meta) = (self.fold, self.meta);
+        fold.into_writer().finish(&meta).map_err(Failure::recording)?;
+        Ok(Outcome { code: ending.code })
+    }
+
+    fn count_running(&self) -> usize {
+        self.fold.processes.iter().filter(|process| process.end.is_none() && process.writers > 0).count()
+    }
+
+    fn write_peak(&mut self, index: u32) {
+        let process = &self.fold.processes[index as usize];
+        let (stamp, heap_bytes, mapped_bytes) = process.at_peak;
+        let row = TimelineRow {
+            process: index,
+            time_ns: self.fold.clock.ns(stamp),
+            reason: "peak".into(),
+            live_bytes: process.row.peak_live_bytes,
+            heap_bytes,
+            mapped_bytes,
+            resident_bytes: None,
+        };
+        self.fold.write(|out| out.timeline(row));
+    }
+
+    /// Writes every table but `allocations` anew: a trace whose tracer is killed has recent ones.
+    pub(super) fn write_tables(&mut self, last: bool) {
+        self.last_tables = Instant::now();
+        let clock = &self.fold.clock;
+        let processes: Vec<ProcessRow> = self
+            .fold
+            .processes
+            .iter()
+            .map(|process| ProcessRow {
+                start_ns: clock.ns(process.start),
+                end_ns: process.end.map(|stamp| clock.ns(stamp)),
+                peak_ns: clock.ns(process.at_peak.0),
+                peak_resident_bytes: process.resident_peak.saturating_sub(process.row.probe_bytes),
+                ..process.row.clone()
+            })
+            .collect();
+        self.sum_up(&processes);
+        let spans = self.fold.spans.rows(|stamp| self.fold.clock.ns(stamp));
+        let threads = self.fold.threads.clone();
+        let modules: Vec<ModuleRow> = self.fold.images.modules().collect();
+        let live = if last { Vec::new() } else { self.fold.live_set() };
+        let meta = self.meta.clone();
+        self.fold.write(|out| {
+            out.processes(&processes)?;
+            out.threads(&threads)?;
+            out.spans(&spans)?;
+            out.modules(&modules)?;
+            if last {
+                return Ok(());
+            }
+            out.close_part()?;
+            out.live(live)?;
+            out.meta(&meta)
+        });
+        self.snapshot_after = Instant::now() + self.last_tables.elapsed() * 20;
+        self.snapshot_peak = self.fold.total.peak_live;
+    }
+
+    fn sum_up(&mut self, processes: &[ProcessRow]) {
+        let sum = |field: fn(&ProcessRow) -> u64| processes.iter().map(field).sum::<u64>();
+        let total = &self.fold.total;
+        let without_slot = self.segment.header().lost_without_slot.load(Ordering::Relaxed);
+        self.meta.duration_ns = self.fold.clock.now_ns();
+        self.meta.lost = Lost {
+            events: sum(|row| row.lost_events) + without_slot,
+            late_events: self.drain.late,
+            unseen_releases: sum(|row| row.unseen_releases),
+        };
+        self.meta.peak = Peak {
+            resident_sum_bytes: self
+                .meta
+                .peak
+                .resident_sum_bytes
+                .max(processes.iter().map(|row| row.peak_resident_bytes).max().unwrap_or(0)),
+            live_bytes: total.peak_live,
+            heap_bytes: total.peak_heap,
+            resident_bytes: processes.iter().map(|row| row.peak_resident_bytes).max().unwrap_or(0),
+            peak_ns: if total.peak_live > 0 { self.fold.clock.ns(total.peak) } else { 0 },
+        };
+        self.meta.totals = Totals {
+            allocations: sum(|row| row.allocations),
+            requested_bytes: sum(|row| row.requested_bytes),
+        };
+    }
+}

@@ -1,0 +1,109 @@
+//! Which process image an event belongs to. An image is named by its pid, in its own namespace, and its first
+//! stamp; one that began by exec has said hello, a forked one has not.
+
+use std::sync::mpsc::Receiver;
+
+use memtrace_trace::rows::{ModuleRow, ProcessRow};
+use rustc_hash::FxHashMap;
+
+use super::Fold;
+use crate::record::drain::Writer;
+use crate::record::handshake::Arrival;
+use crate::record::modules;
+use crate::record::process::Process;
+
+/// Pid in the image's own namespace, and first stamp.
+type Image = (u32, u64);
+
+struct Met {
+    command: String,
+    host_pid: u32,
+}
+
+/// The images that are known.
+pub struct Images {
+    arrivals: Receiver<Arrival>,
+    met: FxHashMap<Image, Met>,
+    /// First stamp of the last image that said hello, by pid.
+    latest: FxHashMap<u32, u64>,
+    index: FxHashMap<Image, u32>,
+    modules: Vec<(Image, ModuleRow)>,
+}
+
+impl Images {
+    /// None yet.
+    pub fn new(arrivals: Receiver<Arrival>) -> Images {
+        let (met, latest, index) = Default::default();
+        Images { arrivals, met, latest, index, modules: Vec::new() }
+    }
+
+    /// Executables and libraries of the processes.
+    pub fn modules(&self) -> impl Iterator<Item = ModuleRow> {
+        let row = |(image, module): &(Image, ModuleRow)| {
+            Some(ModuleRow { process: *self.index.get(image)?, ..module.clone() })
+        };
+        self.modules.iter().filter_map(row)
+    }
+
+    /// True if a program has said hello under this pid (in its own namespace) since.
+    pub fn arrived_since(&self, pid: u32, stamp: u64) -> bool {
+        self.latest.get(&pid).is_some_and(|latest| *latest >= stamp)
+    }
+}
+
+impl Fold {
+    /// Takes in who has said hello since.
+    pub fn greet(&mut self) {
+        while let Ok(arrival) = self.images.arrivals.try_recv() {
+            let image = (arrival.pid, arrival.image);
+            let modules = modules::parse(&arrival.maps);
+            self.images.modules.extend(modules.into_iter().map(|module| (image, module)));
+            self.launched.arrived(arrival.pid);
+            self.images.latest.insert(arrival.pid, arrival.image);
+            self.images.met.insert(image, Met { command: arrival.command, host_pid: arrival.host_pid });
+        }
+    }
+
+    /// The process an image is, made when its first thread is met. A probe waits for its welcome before it writes,
+    /// so its hello is there.
+    pub(super) fn process_of(&mut self, writer: Writer) -> u32 {
+        let image = (writer.pid, writer.image);
+        if let Some(process) = self.images.index.get(&image) {
+            return *process;
+        }
+        self.greet();
+        let index = self.processes.len() as u32;
+        let mut process = match self.images.met.get(&image) {
+            Some(met) => {
+                let row =
+                    ProcessRow { pid: met.host_pid, command: met.command.clone(), ..Default::default() };
+                Process::new(row, writer.claimed)
+            }
+            None => self.forked(writer),
+        };
+        process.row.process = index;
+        process.row.ppid = writer.ppid;
+        process.row.origin = if writer.forked { "fork" } else { "exec" }.into();
+        process.namespaced |= process.row.pid != writer.pid;
+        // A new image under a known pid: exec ended what was there, but its last events are still to come.
+        let before = self.processes.iter().rposition(|old| {
+            old.end.is_none() && old.row.pid == process.row.pid && old.namespaced == process.namespaced
+        });
+        process.replaces = before.map(|before| before as u32);
+        self.processes.push(process);
+        self.images.index.insert(image, index);
+        index
+    }
+
+    /// A forked child says no hello: it runs what its parent runs, where its parent runs.
+    fn forked(&self, writer: Writer) -> Process {
+        let mut images = self.images.index.iter();
+        let parent = images.find(|((_, image), _)| writer.forked && *image == writer.parent_image);
+        let parent = parent.map(|(_, index)| &self.processes[*index as usize]);
+        let command = parent.map(|parent| parent.row.command.clone()).unwrap_or_default();
+        let row = ProcessRow { pid: writer.pid, command, ..Default::default() };
+        let mut process = Process::new(row, writer.claimed);
+        process.namespaced = parent.is_some_and(|parent| parent.namespaced);
+        process
+    }
+}

@@ -1,0 +1,101 @@
+//! Looking at processes through /proc: resident sizes and touched pages, at regular times and when one is about
+//! to end.
+
+use std::time::{Duration, Instant};
+
+use super::launch;
+use super::sample::{self, Pagemap, Resident};
+use super::session::Session;
+
+const SAMPLE_EVERY: Duration = Duration::from_millis(50);
+
+impl Session {
+    /// Looks at all processes, at regular times.
+    pub(super) fn sample(&mut self) {
+        if self.last_sample.elapsed() < SAMPLE_EVERY {
+            return;
+        }
+        self.last_sample = Instant::now();
+        let measure = Instant::now() >= self.measure_after;
+        for (thread, usage) in self.drain.usage() {
+            let process = self.fold.threads[thread as usize].process;
+            self.fold.processes[process as usize].note_ring(usage.slot, usage.touched_bytes);
+        }
+        for index in 0..self.fold.processes.len() as u32 {
+            self.look_at(index, measure);
+        }
+        let now = self.fold.processes.iter().filter(|process| process.end.is_none());
+        let sum: u64 = now.map(|process| process.resident_now).sum();
+        let peak = &mut self.meta.peak.resident_sum_bytes;
+        *peak = sum.max(*peak);
+        // Walking page tables of large mappings takes time: at most a twentieth of it.
+        self.measure_after = Instant::now() + self.last_sample.elapsed() * 20;
+    }
+
+    /// Processes that are about to end wait to be looked at, if anything could be missed.
+    pub(super) fn look_at_the_ending(&mut self) {
+        for thread in std::mem::take(&mut self.fold.ending) {
+            if self.drain.is_waiting(thread) {
+                self.look_at(self.fold.threads[thread as usize].process, true);
+                self.drain.looked_at(thread);
+            }
+        }
+    }
+
+    fn look_at(&mut self, index: u32, measure: bool) {
+        let stamp = self.fold.clock.stamp();
+        let process = &self.fold.processes[index as usize];
+        if process.end.is_some() {
+            return;
+        }
+        let Some(pid) = self.shown_pid(index) else { return };
+        let Some(resident) = sample::resident(pid) else {
+            if self.fold.processes[index as usize].writers == 0 {
+                self.fold.end_process(index, stamp);
+            }
+            return;
+        };
+        let process = &mut self.fold.processes[index as usize];
+        process.resident_peak = process.resident_peak.max(resident.peak);
+        if measure
+            && process.mappings.mapped_bytes() > 0
+            && let Some(mut pagemap) = Pagemap::open(pid)
+        {
+            self.fold.measure(index, stamp, |piece| pagemap.touched(piece));
+            self.passed_over |= pagemap.passed_over;
+        }
+        self.note_resident(index, stamp, resident);
+    }
+
+    fn note_resident(&mut self, index: u32, stamp: u64, resident: Resident) {
+        let process = &mut self.fold.processes[index as usize];
+        let now = resident.now.saturating_sub(process.row.probe_bytes);
+        process.resident_now = now;
+        let threads = self.fold.threads.iter().filter(|thread| thread.process == index);
+        self.fold.spans.resident(index, threads.map(|thread| thread.thread), now);
+        self.fold.sample(index, stamp, Some(now));
+    }
+
+    /// Where /proc shows a process, found out when it is first looked at.
+    fn shown_pid(&mut self, index: u32) -> Option<u32> {
+        let process = &self.fold.processes[index as usize];
+        if let Some(shown) = process.shown {
+            return shown;
+        }
+        let (pid, token) = (process.row.pid, &self.doorman.token);
+        // A child forked in a pid namespace is known by its pid in there only.
+        let forked_inside = process.namespaced && process.row.origin == "fork";
+        let shown = if forked_inside {
+            launch::shown_pid(pid, token)
+        } else {
+            launch::is_ours(pid, token).then_some(pid)
+        };
+        if let Some(pid) = shown {
+            self.cgroups.watch(pid);
+        }
+        let process = &mut self.fold.processes[index as usize];
+        process.shown = Some(shown);
+        process.row.pid = shown.unwrap_or(pid);
+        shown
+    }
+}

@@ -101,3 +101,8 @@ def examples():
 def environment(**more):
     """The environment with additions."""
     return {**os.environ, **more}
+
+
+def is_root():
+    """True if tests may mount, chroot and change the user."""
+    return os.geteuid() == 0

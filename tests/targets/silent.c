@@ -1,0 +1,2 @@
+/* Allocates nothing, nor does anything on its way here. */
+int main(void) { return 3; }

@@ -1,0 +1,11 @@
+// Dies of an exception nobody catches, thrown through frames that hold memory.
+#include <stdexcept>
+#include <vector>
+
+static void thrower(int depth) {
+    std::vector<char> held(20000 + depth);
+    if (depth == 0) throw std::runtime_error("nobody catches this");
+    thrower(depth - 1);
+}
+
+int main() { thrower(9); }

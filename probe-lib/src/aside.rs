@@ -2,22 +2,22 @@
 //! in the thread's own state and written as soon as the interrupted event is; the ring's `open` flag stays up
 //! meanwhile, so that the tracer does not run past them.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use memtrace_wire::event::{Event, Kind};
 
 use crate::guard::Frame;
-use crate::record::slow;
+use crate::record::make_room;
 use crate::tls::Thread;
 
 /// Events kept at most; a handler that interrupts the probe and allocates more loses them, counted.
 pub const ROOM: usize = 32;
 
-/// The events kept.
+/// The events kept. Handlers may interrupt each other, but each returns before what it interrupted goes on.
 #[repr(C)]
 pub struct Aside {
     /// How many.
-    pub count: usize,
+    pub count: AtomicUsize,
     words: [[u64; 4]; ROOM],
 }
 
@@ -25,15 +25,13 @@ pub struct Aside {
 #[cold]
 #[inline(never)]
 pub fn put(thread: &mut Thread, make: impl FnOnce() -> Event) {
-    if thread.aside.count >= ROOM {
+    let index = thread.aside.count.fetch_add(1, Ordering::Relaxed);
+    let Some(words) = thread.aside.words.get_mut(index) else {
+        thread.aside.count.fetch_sub(1, Ordering::Relaxed);
         return lose(thread);
-    }
+    };
     thread.writer.open();
-    let event = make();
-    if let Some(words) = thread.aside.words.get_mut(thread.aside.count) {
-        *words = event.encode();
-        thread.aside.count += 1;
-    }
+    *words = make().encode();
 }
 
 /// Counts an event that could not be kept.
@@ -43,31 +41,42 @@ pub fn lose(thread: &mut Thread) {
     }
 }
 
-/// Writes what was kept. More may come while it does.
+/// Writes what was kept, with the guard held; more may come while it does.
 #[cold]
 #[inline(never)]
-pub fn flush(thread: &mut Thread, frame: &mut Frame) {
-    while thread.aside.count != 0 {
-        thread.guard = frame.mark();
-        for index in 0..ROOM {
-            if index >= thread.aside.count {
-                break;
-            }
-            let Some(words) = thread.aside.words.get(index).copied() else { break };
-            let Some((event, size)) = Event::decode(|at| word(&words, at), 0, 4) else { continue };
-            let size = size as usize;
-            if thread.writer.has_room(size) || slow(thread, size) {
-                thread.writer.open();
-                thread.writer.push(event);
-            }
+pub fn write(thread: &mut Thread) {
+    let mut index = 0;
+    loop {
+        let count = thread.aside.count.load(Ordering::Relaxed);
+        if index < count {
+            write_one(thread, index);
+            index += 1;
+        } else if thread.aside.count.compare_exchange(count, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            return;
         }
-        thread.aside.count = 0;
-        thread.guard = 0;
     }
 }
 
-fn word(words: &[u64; 4], at: u64) -> u64 {
-    words.get(at as usize).copied().unwrap_or(0)
+fn write_one(thread: &mut Thread, index: usize) {
+    let Some(words) = thread.aside.words.get(index).copied() else { return };
+    let word = |at: u64| words.get(at as usize).copied().unwrap_or(0);
+    let Some((event, size)) = Event::decode(word, 0, 4) else { return };
+    if make_room(thread, size as usize) {
+        thread.writer.open();
+        thread.writer.push(event);
+    }
+}
+
+/// The same for what came in too late for the event that was interrupted: takes the guard again.
+#[cold]
+#[inline(never)]
+pub fn flush(thread: &mut Thread, frame: &mut Frame) {
+    while thread.aside.count.load(Ordering::Relaxed) != 0 {
+        thread.guard = frame.mark();
+        write(thread);
+        thread.guard = 0;
+    }
 }
 
 const _: () = assert!(Kind::Touched.words() <= 4);

@@ -49,6 +49,10 @@ pub unsafe extern "C" fn execvp(file: *const c_char, argv: Strings) -> c_int {
 /// fexecve(3)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fexecve(descriptor: c_int, argv: Strings, envp: Strings) -> c_int {
+    if envp.is_null() {
+        // SAFETY: the program's call, passed on; the C library refuses it.
+        return unsafe { next::fexecve(descriptor, argv, envp) };
+    }
     // SAFETY: the program's call, passed on.
     execute(c"".as_ptr(), envp, |envp| unsafe { next::fexecve(descriptor, argv, envp) })
 }

@@ -81,7 +81,7 @@ fn write(words: usize, push: impl FnOnce(&mut Thread), nested: impl FnOnce(&mut 
     thread.guard = 0;
     // From here on a handler writes for itself; what came before waits aside, and `open` is still up for it.
     compiler_fence(Ordering::SeqCst);
-    if thread.aside.count != 0 {
+    if thread.aside.count.load(Ordering::Relaxed) != 0 {
         aside::flush(thread, &mut frame);
     }
     thread.writer.close();
@@ -90,15 +90,25 @@ fn write(words: usize, push: impl FnOnce(&mut Thread), nested: impl FnOnce(&mut 
 /// Gets the thread a ring with room for `words`, if it is at all possible. Preserves errno.
 #[cold]
 #[inline(never)]
-pub fn slow(thread: &mut Thread, words: usize) -> bool {
+fn slow(thread: &mut Thread, words: usize) -> bool {
     // SAFETY: the calling thread's errno.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let before = unsafe { *errno };
-    let ready = prepare(thread, words);
+    let mut ready = prepare(thread, words);
+    // That may have taken long. What handlers put aside meanwhile comes before the event that waited.
+    if ready && thread.aside.count.load(Ordering::Relaxed) != 0 {
+        aside::write(thread);
+        ready = make_room(thread, words);
+    }
     // SAFETY: as above.
     unsafe { *errno = before };
     ready
+}
+
+/// True if there is room for `words`, or was made.
+pub fn make_room(thread: &mut Thread, words: usize) -> bool {
+    thread.writer.has_room(words) || prepare(thread, words)
 }
 
 fn prepare(thread: &mut Thread, words: usize) -> bool {

@@ -209,7 +209,10 @@ impl Ring {
         let before = self.pending.len();
         let pending = &mut self.pending;
         let last_stamp = &mut self.last_stamp;
-        let outcome = self.reader.drain(|event, text| {
+        let outcome = self.reader.drain(|mut event, text| {
+            // A thread's own order is the true one: a signal handler's event may have been stamped before the
+            // event it had to wait for.
+            event.stamp = event.stamp.max(*last_stamp);
             *last_stamp = event.stamp;
             pending.push_back(Pending { event, text: text.into() });
         });

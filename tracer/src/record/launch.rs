@@ -1,6 +1,7 @@
 //! Starting the recorded command as the shell would have, passing signals on, and its end.
 
-use std::ffi::OsString;
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,23 +48,29 @@ pub fn start(
         preload.push(":");
         preload.push(others);
     }
-    let mut child = Command::new(&command[0]);
-    child.args(&command[1..]).env("LD_PRELOAD", preload).envs(variables.iter().copied());
+    let added = std::iter::once(("LD_PRELOAD", preload.as_os_str()))
+        .chain(variables.iter().map(|(name, value)| (*name, OsStr::new(*value))))
+        .map(|(name, value)| (c_string(name.as_bytes()), c_string(value.as_bytes())))
+        .collect::<Vec<_>>();
     let (ignored, closed) = (SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed), CLOSED.load(Ordering::Relaxed));
-    if ignored || closed != 0 {
-        // SAFETY: signal(2) and close(2) are async-signal-safe. Rust resets SIGPIPE in children and opens
-        // what was closed; the command is to get what memtrace itself was started with.
-        unsafe {
-            child.pre_exec(move || {
-                if ignored {
-                    libc::signal(libc::SIGPIPE, libc::SIG_IGN);
-                }
-                (0..3).filter(|stream| closed & (1 << stream) != 0).for_each(|stream| {
-                    libc::close(stream);
-                });
-                Ok(())
+    let mut child = Command::new(&command[0]);
+    child.args(&command[1..]);
+    // SAFETY: signal(2) and close(2) are async-signal-safe; setenv(3) allocates, which glibc's fork(3) sees to
+    // in the child. Rust resets SIGPIPE in children and opens what was closed; the command is to get what memtrace
+    // itself was started with. (`Command::env` would sort the environment.)
+    unsafe {
+        child.pre_exec(move || {
+            if ignored {
+                libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+            }
+            (0..3).filter(|stream| closed & (1 << stream) != 0).for_each(|stream| {
+                libc::close(stream);
             });
-        }
+            for (name, value) in &added {
+                libc::setenv(name.as_ptr(), value.as_ptr(), 1);
+            }
+            Ok(())
+        });
     }
     match child.spawn() {
         Ok(child) => {
@@ -86,6 +93,12 @@ pub fn start(
             Err(NotStarted { code, message: format!("cannot run {name}: {why}") })
         }
     }
+}
+
+/// Environment strings have no NUL; what follows one would not have reached the command either.
+fn c_string(bytes: &[u8]) -> CString {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    CString::new(&bytes[..end]).unwrap_or_default()
 }
 
 /// The command's ending, if it has ended.

@@ -59,6 +59,7 @@ def test_a_preload_variable_of_the_childs_own_is_kept(record, target, how):
 def test_a_copy_of_the_process(record, target, how):
     run = record(target("children.c"), how)
     assert run.code == 3
+    assert b"outlived" not in run.stderr, "its end was noticed"
     [child] = run.sql(
         "select peak_heap_bytes, inherited_releases from {processes} where origin = 'fork'"
     )

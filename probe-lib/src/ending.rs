@@ -58,12 +58,8 @@ static AT_START: extern "C" fn() = {
 /// Records the end, with the largest resident size so far; waits for the tracer to look at the mappings if
 /// there are any whose touched part it cannot know.
 pub fn tell(why: u64) {
-    if !process::is_recorded() {
-        return;
-    }
-    // A vforked child borrows its parent's memory and rings; the parent goes on.
-    let borrowed = |pid: u32| pid != sys::getpid() && !process::forked();
-    if record::slot().is_some_and(|slot| borrowed(slot.pid.load(Ordering::Relaxed))) {
+    // The parent of a vforked child goes on.
+    if !process::is_recorded() || process::is_borrowed() {
         return;
     }
     record::begin();

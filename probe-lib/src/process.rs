@@ -26,6 +26,8 @@ static STATE: AtomicU32 = AtomicU32::new(NEW);
 static SEGMENT: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 /// How many of the segment's slots are mapped.
 static SLOTS_MAPPED: AtomicUsize = AtomicUsize::new(0);
+static PID: AtomicU32 = AtomicU32::new(0);
+static PARENT_PID: AtomicU32 = AtomicU32::new(0);
 static ORIGIN: AtomicU32 = AtomicU32::new(ORIGIN_EXEC);
 static IMAGE: AtomicU64 = AtomicU64::new(0);
 static PARENT_IMAGE: AtomicU64 = AtomicU64::new(0);
@@ -135,10 +137,21 @@ fn connect_once() {
     SLOTS_MAPPED.store(mapped.slots, Ordering::Relaxed);
     ALIVE.store(alive, Ordering::Relaxed);
     IMAGE.store(image, Ordering::Relaxed);
+    note_pids();
     let attached = Attached { segment: mapped.base };
     record::set_clock(attached.header().clock.load(Ordering::Relaxed));
     python::wait(&attached);
     STATE.store(ON, Ordering::Release);
+}
+
+fn note_pids() {
+    PID.store(sys::getpid(), Ordering::Relaxed);
+    PARENT_PID.store(sys::getppid(), Ordering::Relaxed);
+}
+
+/// True in a vforked child, which borrows its parent's memory, thread and rings until it executes a program.
+pub fn is_borrowed() -> bool {
+    PID.load(Ordering::Relaxed) != sys::getpid() && !forked()
 }
 
 /// A page with a 1 in it that a fork wipes; null if the kernel cannot (before 4.14).
@@ -175,6 +188,7 @@ fn adopt_after_fork(thread: &mut Thread) {
     if alive.compare_exchange(0, 2, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
         PARENT_IMAGE.store(IMAGE.load(Ordering::Relaxed), Ordering::Relaxed);
         IMAGE.store(stamp(), Ordering::Relaxed);
+        note_pids();
         ORIGIN.store(ORIGIN_FORK, Ordering::Relaxed);
         touched::forked();
         alive.store(1, Ordering::Release);
@@ -216,9 +230,8 @@ fn take(slot: &Slot, now: u64) -> bool {
     {
         return false;
     }
-    slot.pid.store(sys::getpid(), Ordering::Relaxed);
-    slot.tid.store(sys::gettid(), Ordering::Relaxed);
-    slot.ppid.store(sys::getppid(), Ordering::Relaxed);
+    slot.pid.store(PID.load(Ordering::Relaxed), Ordering::Relaxed);
+    slot.ppid.store(PARENT_PID.load(Ordering::Relaxed), Ordering::Relaxed);
     slot.origin.store(ORIGIN.load(Ordering::Relaxed), Ordering::Relaxed);
     slot.image.store(IMAGE.load(Ordering::Relaxed), Ordering::Relaxed);
     slot.parent_image.store(PARENT_IMAGE.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -245,6 +258,12 @@ fn hold(slot: &Slot) {
         libc::pthread_mutex_init(mutex, attributes.as_ptr());
         libc::pthread_mutex_lock(mutex);
     }
+    // The kernel marks only what bears the id of the thread that ends. The C library writes the id it remembers:
+    // in the child of a raw clone(2) the parent's, which is wrong; in a vforked child too, which is right.
+    if !is_borrowed() {
+        slot.owner.futex.store(sys::gettid(), Ordering::Relaxed);
+    }
+    slot.tid.store(slot.owner.futex.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
 /// The Python text in the segment.

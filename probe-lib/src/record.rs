@@ -112,10 +112,7 @@ pub fn make_room(thread: &mut Thread, words: usize) -> bool {
 }
 
 fn prepare(thread: &mut Thread, words: usize) -> bool {
-    let Some(attached) = process::attached(thread) else { return false };
-    if thread.writer.slot().is_none() && !process::claim(thread, &attached) {
-        return false;
-    }
+    let Some(attached) = ring(thread) else { return false };
     let stride = if python::is_near() { STRIDE_PYTHON } else { STRIDE };
     wake_tracer(thread, &attached);
     if thread.writer.refill(words, stride).is_ok() {
@@ -129,6 +126,19 @@ fn prepare(thread: &mut Thread, words: usize) -> bool {
         return false;
     }
     wait_for_room(thread, &attached, words, stride)
+}
+
+/// Sees to it that the thread has a ring. No signal may come in between: its handler could jump out of a
+/// handshake that nobody would ever finish.
+fn ring(thread: &mut Thread) -> Option<Attached> {
+    if thread.writer.slot().is_some() && !process::forked() {
+        return process::attached(thread);
+    }
+    let mask = sys::block_signals();
+    let attached = process::attached(thread)
+        .filter(|attached| thread.writer.slot().is_some() || process::claim(thread, attached));
+    sys::set_signal_mask(mask);
+    attached
 }
 
 /// Wakes the tracer if it sleeps while there is much to read.
@@ -146,12 +156,17 @@ fn wait_for_room(thread: &mut Thread, attached: &Attached, words: usize, stride:
             return false;
         }
         wake_tracer(thread, attached);
-        // Give the core to the tracer first; it needs far less time than the ring took to fill.
+        let guard = core::mem::take(&mut thread.guard);
+        compiler_fence(Ordering::SeqCst);
+        // Nothing of the thread's state is in use: a signal handler that allocates now writes for itself. Give the
+        // core to the tracer first; it needs far less time than the ring took to fill.
         if rounds < 64 {
             sys::sched_yield()
         } else {
             sys::nanosleep(100_000)
         }
+        compiler_fence(Ordering::SeqCst);
+        thread.guard = guard;
         rounds = rounds.saturating_add(1);
         let ready = thread.writer.refill(words, stride).is_ok();
         let waited = sys::monotonic_ns() - start;

@@ -161,3 +161,23 @@ pub fn largest_resident_bytes() -> usize {
     let digits = line.iter().filter(|byte| byte.is_ascii_digit());
     digits.fold(0usize, |kib, digit| kib.wrapping_mul(10).wrapping_add(usize::from(digit - b'0'))) * 1024
 }
+
+/// Blocks all signals for the calling thread; returns what was blocked before (rt_sigprocmask(2)).
+pub fn block_signals() -> u64 {
+    change_signal_mask(u64::MAX)
+}
+
+/// Blocks these signals and no others.
+pub fn set_signal_mask(mask: u64) {
+    change_signal_mask(mask);
+}
+
+fn change_signal_mask(mask: u64) -> u64 {
+    let mut before = 0u64;
+    // SAFETY: both are kernel signal sets of eight bytes.
+    unsafe {
+        let (new, old) = ((&raw const mask) as usize, (&raw mut before) as usize);
+        syscall(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, new, old, 8, 0, 0]);
+    }
+    before
+}

@@ -134,7 +134,7 @@ pub fn main() -> ExitCode {
         Some(Action::Recommend(arguments)) => laws::recommend(&arguments),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("memtrace: {}", summary::clean(&format!("{error:#}")));
+        say(&format!("{error:#}"));
         ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
     })
 }
@@ -159,7 +159,7 @@ impl From<memtrace_analysis::Error> for Usage {
 
 fn run_record(arguments: &Record) -> ExitCode {
     if arguments.command.is_empty() {
-        eprintln!("memtrace: no command to record; write memtrace -- COMMAND [ARG]... (memtrace --help)");
+        say("no command to record; write memtrace -- COMMAND [ARG]... (memtrace --help)");
         return ExitCode::from(2);
     }
     let output = arguments.output.clone().unwrap_or_else(|| default_output(&arguments.command[0]));
@@ -168,12 +168,12 @@ fn run_record(arguments: &Record) -> ExitCode {
             if !arguments.quiet
                 && let Err(error) = summarise(&output)
             {
-                eprintln!("memtrace: {error:#}");
+                say(&format!("{error:#}"));
             }
             ExitCode::from(outcome.code as u8)
         }
         Err(failure) => {
-            eprintln!("memtrace: {}", failure.message);
+            say(&failure.message);
             ExitCode::from(failure.code as u8)
         }
     }
@@ -200,7 +200,7 @@ fn default_output(command: &OsString) -> PathBuf {
 }
 
 fn summarise(output: &PathBuf) -> anyhow::Result<()> {
-    eprintln!("{}  trace: {}", summary::text(&Trace::open(output)?)?, output.display());
+    to_stderr(&format!("{}  trace: {}\n", summary::text(&Trace::open(output)?)?, output.display()));
     Ok(())
 }
 
@@ -218,12 +218,23 @@ fn show(trace: &PathBuf, json: bool, all_spans: bool) -> anyhow::Result<ExitCode
 fn recover(directory: &PathBuf) -> anyhow::Result<ExitCode> {
     let found = memtrace_trace::recover(directory)?;
     if found.was_complete {
-        eprintln!("memtrace: {} is complete; nothing was changed", directory.display());
+        say(&format!("{} is complete; nothing was changed", directory.display()));
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("memtrace: closed; {} blocks ({}) were live", found.live_blocks, Bytes(found.live_bytes));
-    eprint!("{}", summary::text(&Trace::open(directory)?)?);
+    say(&format!("closed; {} blocks ({}) were live", found.live_blocks, Bytes(found.live_bytes)));
+    to_stderr(&summary::text(&Trace::open(directory)?)?);
     Ok(ExitCode::SUCCESS)
+}
+
+/// One sentence of memtrace's own.
+pub fn say(sentence: &str) {
+    to_stderr(&format!("memtrace: {}\n", summary::clean(sentence)));
+}
+
+/// What cannot be written there (a terminal that was closed, a full device) changes nothing else.
+fn to_stderr(text: &str) {
+    use std::io::Write;
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// Prints a result to stdout, line by line without what a terminal would obey; a reader that has heard enough

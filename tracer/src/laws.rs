@@ -241,7 +241,7 @@ pub fn recommend(arguments: &Recommend) -> Result<ExitCode> {
         (Answer::Plan(plan), Format::Slurm) => plan.render(Target::Slurm),
         (Answer::Plan(plan), Format::Env) => plan.render(Target::Env),
         (Answer::Refusal(refusal), _) => {
-            eprintln!("memtrace: {}", refusal.why);
+            crate::cli::say(&refusal.why);
             return Ok(ExitCode::from(3));
         }
     };

@@ -61,7 +61,7 @@ pub fn run(arguments: &Sweep) -> Result<ExitCode> {
     let mut traces = Vec::new();
     for (run, shape) in shapes.iter().enumerate() {
         if std::io::stderr().is_terminal() {
-            eprintln!("memtrace: run {} of {} at {}", run + 1, shapes.len(), joined(shape, "×"));
+            crate::cli::say(&format!("run {} of {} at {}", run + 1, shapes.len(), joined(shape, "×")));
         }
         traces.push(record_at(arguments, shape, &output)?);
     }

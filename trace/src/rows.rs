@@ -73,7 +73,8 @@ pub struct AllocationRow {
     pub bytes: u64,
     /// When the call returned.
     pub alloc_ns: i64,
-    /// When its release began; `None` if live when its process or the recording ended.
+    /// When its release began (`free`) or returned (`realloc`, `munmap`, `mremap`, `MAP_FIXED`: until then they may
+    /// fail, and its bytes stay live); `None` if live when its process or the recording ended.
     pub free_ns: Option<i64>,
     /// Index into `sites`; `None` where stacks were not recorded.
     pub site: Option<u64>,

@@ -99,7 +99,7 @@ static void remap(struct world *world, struct range old, size_t new_bytes, int f
     mapped(world, (uintptr_t)result, new_bytes, kind);
 }
 
-/* What may be moved. Left out: memtrace takes what a child moves of its inheritance for anonymous memory. */
+/* What may be moved. Left out: of what a child inherited and moves, memtrace only guesses the kind. */
 static struct range movable_range(struct world *world) {
     struct range range = mapped_range(world);
     const struct page *first = page_at(world, range.start);

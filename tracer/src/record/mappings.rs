@@ -35,7 +35,8 @@ pub struct Piece {
 }
 
 impl Piece {
-    fn end(&self) -> u64 {
+    /// One past its last page.
+    pub fn end(&self) -> u64 {
         self.start.saturating_add(self.bytes.next_multiple_of(PAGE))
     }
 

@@ -34,8 +34,12 @@ pub struct Block {
 pub struct Held {
     /// The block a `realloc` was given.
     pub block: Option<(u64, Block)>,
+    /// The block it was given is not known here: to be counted if the call succeeds.
+    pub unknown: bool,
     /// What a mapping call will unmap or move.
     pub pieces: Vec<Piece>,
+    /// What `mremap` was given: where it begins, and of which kind it is.
+    pub moving: Option<(u64, Kind)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -170,6 +174,16 @@ impl Process {
     /// A release of `address`; a debt older than `patience` ticks is not paid by it.
     #[inline]
     pub fn release(&mut self, address: u64, stamp: u64, patience: u64) -> Released {
+        let released = self.release_if_known(address, stamp, patience);
+        if matches!(released, Released::Unknown) {
+            self.count_unknown_release();
+        }
+        released
+    }
+
+    /// The same, without counting one that meets nothing.
+    #[inline]
+    pub fn release_if_known(&mut self, address: u64, stamp: u64, patience: u64) -> Released {
         if !self.debts.is_empty() && self.pay(address, stamp, patience) {
             return Released::Paid;
         }
@@ -178,15 +192,16 @@ impl Process {
                 self.heap -= block.bytes;
                 Released::Block(block)
             }
-            None => {
-                // Blocks from before a fork belong to the parent; anything else we should have seen.
-                if self.row.origin == "fork" {
-                    self.row.inherited_releases += 1;
-                } else {
-                    self.row.unseen_releases += 1;
-                }
-                Released::Unknown
-            }
+            None => Released::Unknown,
+        }
+    }
+
+    /// Blocks from before a fork belong to the parent; anything else we should have seen.
+    pub fn count_unknown_release(&mut self) {
+        if self.row.origin == "fork" {
+            self.row.inherited_releases += 1;
+        } else {
+            self.row.unseen_releases += 1;
         }
     }
 

@@ -47,20 +47,24 @@ impl Fold {
         let index = self.threads[writer as usize].process;
         let patience = self.clock.ticks(10_000_000);
         let process = &mut self.processes[index as usize];
-        let held = match process.release(event.address, event.stamp, patience) {
-            Released::Block(block) => {
-                // Its address may be reused from now on, its bytes stay live until the call returns.
-                process.heap += block.bytes;
-                Some((event.address, block))
-            }
-            Released::Paid | Released::Unknown => None,
-        };
-        process.held.entry(writer).or_default().block = held;
+        let released = process.release_if_known(event.address, event.stamp, patience);
+        let held = process.held.entry(writer).or_default();
+        held.unknown = matches!(released, Released::Unknown);
+        held.block = None;
+        if let Released::Block(block) = released {
+            // Its address may be reused from now on, its bytes stay live until the call returns.
+            process.heap += block.bytes;
+            held.block = Some((event.address, block));
+        }
     }
 
     pub(super) fn realloc_end(&mut self, writer: u32, event: Event) {
         let index = self.threads[writer as usize].process;
         let process = &mut self.processes[index as usize];
+        let held = process.held.entry(writer).or_default();
+        if std::mem::take(&mut held.unknown) && event.bytes != FAILED {
+            process.count_unknown_release();
+        }
         let held = process.held.get_mut(&writer).and_then(|held| held.block.take());
         if let Some((address, block)) = held {
             process.heap -= block.bytes;

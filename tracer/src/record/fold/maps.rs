@@ -20,6 +20,19 @@ impl Fold {
         process.held.entry(writer).or_default().pieces = pieces;
     }
 
+    /// The same for `mremap`; without a length it only makes a second mapping of what lies there.
+    pub(super) fn remap_begin(&mut self, writer: u32, event: Event) {
+        let process = self.process(writer);
+        // What a forked child moves of its inheritance is nothing we know of: memory, most likely.
+        let kind = process.mappings.find(event.address).map_or(Kind::MapAnonymous, |piece| piece.kind);
+        let pieces = match event.bytes {
+            0 => Vec::new(),
+            bytes => process.mappings.hold(event.address, bytes),
+        };
+        let held = process.held.entry(writer).or_default();
+        (held.pieces, held.moving) = (pieces, Some((event.address, kind)));
+    }
+
     /// What a call that follows takes away was in memory.
     pub(super) fn touched(&mut self, writer: u32, event: Event) {
         let index = self.threads[writer as usize].process;
@@ -87,9 +100,8 @@ impl Fold {
         if event.bytes == FAILED {
             return self.restore(writer, pieces);
         }
-        let kind = pieces.first().map_or(Kind::MapAnonymous, |piece| piece.kind);
-        let touched = pieces.iter().map(|piece| piece.touched).sum::<u64>().min(event.bytes);
-        let measured = !pieces.is_empty() && pieces.iter().all(|piece| piece.measured);
+        let moving = self.process(writer).held.get_mut(&writer).and_then(|held| held.moving.take());
+        let (from, kind) = moving.unwrap_or((event.address, Kind::MapAnonymous));
         if event.extra & libc::MREMAP_DONTUNMAP as u64 != 0 {
             // The pages have moved, the old range stays mapped and is empty (mremap(2), Linux 5.7).
             let emptied = pieces.iter().map(|piece| Piece { touched: 0, measured: true, ..*piece }).collect();
@@ -101,7 +113,20 @@ impl Fold {
         } else {
             self.let_go(writer, &pieces, event.stamp);
         }
-        self.map(writer, event, kind, Some((touched, measured)));
+        if is_one_mapping(&pieces) {
+            let touched = pieces.iter().map(|piece| piece.touched).sum::<u64>().min(event.bytes);
+            let measured = !pieces.is_empty() && pieces.iter().all(|piece| piece.measured);
+            return self.map(writer, event, kind, Some((touched, measured)));
+        }
+        // Several mappings keep their kinds and gaps. (Linux 6.17 moves such a range; all kernels shrink one.)
+        for piece in pieces {
+            let offset = piece.start - from;
+            if offset < event.bytes {
+                let bytes = piece.bytes.min(event.bytes - offset);
+                let part = Event { address: event.address + offset, bytes, ..event };
+                self.map(writer, part, piece.kind, Some((piece.touched.min(bytes), piece.measured)));
+            }
+        }
     }
 
     /// A mapping is there; `moved` says what of it was touched, and whether that was measured, if mremap(2)
@@ -141,6 +166,11 @@ impl Fold {
         self.change_mappings(index, |mappings| mappings.measure(measure));
         self.note_peak(index, stamp);
     }
+}
+
+/// True for what the kernel may have merged: pieces of one kind without gaps.
+fn is_one_mapping(pieces: &[Piece]) -> bool {
+    pieces.windows(2).all(|pair| pair[0].kind == pair[1].kind && pair[0].end() == pair[1].start)
 }
 
 fn mapping_kind(extra: u64) -> Kind {

@@ -7,6 +7,7 @@
 //! shared with the tracer ([`process`] connects, claims rings and notices forks).
 #![no_std]
 
+mod collect;
 mod connect;
 mod heap;
 mod maps;

@@ -70,6 +70,33 @@ pub fn monotonic_ns() -> u64 {
     seconds * 1_000_000_000 + nanoseconds
 }
 
+/// Sleeps until the futex `word` no longer holds `value`, somebody wakes it, or a second is over.
+pub fn futex_wait(word: &core::sync::atomic::AtomicU32, value: u32) {
+    let one_second = [1usize, 0];
+    let wait = libc::FUTEX_WAIT as usize;
+    // SAFETY: a shared futex, because the waker may be another process; the timeout lives on the stack.
+    unsafe {
+        let arguments = [word.as_ptr() as usize, wait, value as usize, one_second.as_ptr() as usize, 0, 0];
+        syscall(libc::SYS_futex, arguments);
+    }
+}
+
+/// True while the process has a thread with this id (tgkill(2) with signal 0 only looks).
+pub fn has_thread(tid: u32) -> bool {
+    plain(libc::SYS_tgkill, getpid() as usize, tid as usize) != -(libc::ESRCH as isize)
+}
+
+/// Blocks every signal in the calling thread but those that report its own faults.
+pub fn block_signals() {
+    let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+    let set = faults.iter().fold(u64::MAX, |set, signal| set & !(1 << (signal - 1)));
+    // SAFETY: the kernel's signal set has 8 bytes; the old one is not asked for.
+    unsafe {
+        let arguments = [libc::SIG_BLOCK as usize, (&raw const set) as usize, 0, 8, 0, 0];
+        syscall(libc::SYS_rt_sigprocmask, arguments);
+    }
+}
+
 /// Wakes whoever sleeps on the futex `word`.
 pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     // SAFETY: a shared (not private) futex, because the waiter is another process.

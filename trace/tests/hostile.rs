@@ -60,6 +60,9 @@ fn span() -> SpanRow {
         resident_peak_bytes: None,
         allocations: 6,
         peak_ns: 7,
+        gc_independent_bytes: None,
+        gc_independent_upper_bytes: None,
+        garbage_at_peak_bytes: None,
     }
 }
 

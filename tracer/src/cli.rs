@@ -69,6 +69,9 @@ pub struct Record {
     /// Its element type, as NumPy writes it
     #[arg(long, default_value = "f4", requires = "span", value_parser = parse_dtype)]
     pub dtype: String,
+    /// Tell garbage apart from memory in use (Python): the GC-independent peak
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub gc: Option<record::Collecting>,
     /// Print no summary
     #[arg(short, long)]
     pub quiet: bool,
@@ -177,6 +180,7 @@ pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
         command: arguments.command.clone(),
         operators: arguments.operators.clone(),
         span,
+        gc: arguments.gc,
     }
 }
 

@@ -65,6 +65,12 @@ pub enum Kind {
     Access = 16,
     /// Reserved: a block placed in a memory tier.
     Placement = 17,
+    /// A garbage collection begins on this thread: bytes = generation.
+    CollectBegin = 24,
+    /// It ended: bytes = generation; address 1 if it looked at every generation.
+    CollectEnd = 25,
+    /// bytes 1: the process's garbage collector is watched from now on; 0: its interpreter shuts down.
+    Collector = 26,
 }
 
 impl Kind {
@@ -87,6 +93,9 @@ impl Kind {
             13 => RemapEnd,
             14 => SpanBegin,
             15 => SpanEnd,
+            24 => CollectBegin,
+            25 => CollectEnd,
+            26 => Collector,
             _ => return None,
         })
     }

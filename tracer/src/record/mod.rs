@@ -1,8 +1,10 @@
 //! Recording a command: launch, drain, order, pair, fold, write.
 
 mod clock;
+mod curve;
 mod drain;
 mod fold;
+mod garbage;
 mod handshake;
 mod launch;
 mod mappings;
@@ -14,4 +16,5 @@ mod session;
 mod spans;
 mod text;
 
+pub use garbage::Collecting;
 pub use session::{Options, run};

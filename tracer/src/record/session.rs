@@ -14,6 +14,7 @@ use memtrace_wire::layout::SLOTS;
 use super::clock::Clock;
 use super::drain::{Drain, Sink};
 use super::fold::{Fold, WholeSpan};
+use super::garbage::{self, Collecting};
 use super::handshake::Doorman;
 use super::launch::{self, Ending};
 use super::modules;
@@ -31,6 +32,8 @@ pub struct Options {
     pub operators: Vec<String>,
     /// The whole command as one span.
     pub span: Option<(String, memtrace_trace::rows::ArrayInfo)>,
+    /// Tell garbage apart.
+    pub gc: Option<Collecting>,
 }
 
 /// A recording that came to an end.
@@ -69,7 +72,8 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     let segment = Segment::create(clock.name() == "tsc").map_err(Failure::recording)?;
     // Probes may still look at it after this function returned, and signal handlers do.
     let segment: &'static Segment = Box::leak(Box::new(segment));
-    segment.set_text(&text::python(&options.operators)).map_err(Failure::recording)?;
+    let gc = options.gc.map(Collecting::name);
+    segment.set_text(&text::python(&options.operators, gc)).map_err(Failure::recording)?;
     let descriptor = segment.duplicate().map_err(Failure::recording)?;
     let doorman = Doorman::open(&options.output, descriptor).map_err(Failure::recording)?;
     let whole = options.span.clone().map(|(name, input)| WholeSpan { name, input });
@@ -87,6 +91,9 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
         last_tables: Instant::now(),
         measure_after: Instant::now(),
     };
+    if options.gc.is_some() {
+        session.fold.watch_garbage();
+    }
     session.write_tables(false);
     let variables = [
         (memtrace_wire::handshake::SOCKET_VARIABLE, session.doorman.sockets.as_str()),
@@ -125,7 +132,8 @@ fn create_output(output: &std::path::Path) -> Result<TraceWriter, Failure> {
 fn first_meta(options: &Options, clock: &Clock) -> Meta {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_string();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let recorded = [("stacks", "none"), ("kernel", "proc"), ("gc", "observe off"), ("children", "yes")];
+    let gc = options.gc.map_or("off", Collecting::name);
+    let recorded = [("stacks", "none"), ("kernel", "proc"), ("gc", gc), ("children", "yes")];
     Meta {
         memtrace: env!("CARGO_PKG_VERSION").into(),
         command: options.command.iter().map(|argument| argument.display().to_string()).collect(),
@@ -194,6 +202,11 @@ impl Session {
         self.fold.clock.update();
         let safe = self.fold.clock.stamp().saturating_sub(self.fold.clock.margin());
         let read = self.drain.round(safe, &mut self.fold, last);
+        for (writer, word) in self.drain.collectors() {
+            if self.fold.wants_collection(writer, safe) {
+                garbage::ask(word);
+            }
+        }
         self.sample();
         if self.last_tables.elapsed() > TABLES_EVERY {
             self.write_tables(false);
@@ -352,7 +365,7 @@ impl Session {
                 start_ns: clock.ns(process.start),
                 end_ns: process.end.map(|stamp| clock.ns(stamp)),
                 peak_ns: clock.ns(process.at_peak.0),
-                ..process.row.clone()
+                ..self.fold.with_garbage(process.row.clone())
             })
             .collect();
         self.sum_up(&processes);
@@ -377,7 +390,7 @@ impl Session {
 
     fn sum_up(&mut self, processes: &[ProcessRow]) {
         let sum = |field: fn(&ProcessRow) -> u64| processes.iter().map(field).sum::<u64>();
-        let total = &self.fold.total;
+        let (total, garbage) = (&self.fold.total, self.fold.garbage.as_ref());
         let without_slot = self.segment.header().lost_without_slot.load(Ordering::Relaxed);
         self.meta.duration_ns = self.fold.clock.now_ns();
         self.meta.lost = Lost {
@@ -390,6 +403,9 @@ impl Session {
             heap_bytes: total.peak_heap,
             resident_bytes: processes.iter().map(|row| row.peak_resident_bytes).max().unwrap_or(0),
             peak_ns: if total.peak_live > 0 { self.fold.clock.ns(total.peak) } else { 0 },
+            gc_independent_bytes: garbage.map(|garbage| garbage.total.lower()),
+            gc_independent_upper_bytes: garbage.map(|_| total.peak_live),
+            garbage_at_peak_bytes: garbage.map(|garbage| garbage.total.garbage_at_peak()),
         };
         self.meta.totals = Totals {
             allocations: sum(|row| row.allocations),

@@ -57,6 +57,7 @@ impl Fold {
         if event.bytes == FAILED {
             self.restore(writer, pieces)
         } else {
+            self.note_unmapped(self.threads[writer as usize].process, writer, &pieces);
             self.end_pieces(writer, &pieces, event.stamp)
         }
     }

@@ -1,5 +1,6 @@
 //! Takes ordered events and folds them into rows, peaks and spans.
 
+mod garbage;
 mod heap;
 mod maps;
 mod rows;
@@ -11,6 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::record::clock::Clock;
 use crate::record::drain::{RingUsage, Sink, Writer};
+use crate::record::garbage::Garbage;
 use crate::record::process::Process;
 use crate::record::spans::Spans;
 
@@ -47,6 +49,8 @@ pub struct Fold {
     pub spans: Spans,
     /// Sums.
     pub total: Total,
+    /// What is known of garbage, if `--gc` asks for it.
+    pub garbage: Option<Garbage>,
     commands: FxHashMap<(u32, u64), String>,
     /// The recorded command's own pid.
     pub root: u32,
@@ -68,6 +72,7 @@ impl Fold {
             threads: Vec::new(),
             spans: Spans::default(),
             total: Total::default(),
+            garbage: None,
             commands: FxHashMap::default(),
             root: 0,
             waited_ns: 0,
@@ -76,6 +81,12 @@ impl Fold {
             whole,
             out,
         }
+    }
+
+    /// Looks for garbage from now on (`--gc`).
+    pub fn watch_garbage(&mut self) {
+        self.garbage = Some(Garbage::default());
+        self.spans.watch_garbage();
     }
 
     /// The writer of the trace, to be closed.
@@ -127,6 +138,9 @@ impl Fold {
         let mut image = Process::new(row, writer.claimed);
         image.replaces = before.map(|before| before as u32);
         self.processes.push(image);
+        if let Some(garbage) = &mut self.garbage {
+            garbage.process(writer.claimed);
+        }
         self.by_image.insert((writer.pid, writer.image), process);
         process
     }
@@ -154,6 +168,7 @@ impl Fold {
             self.spans.end_whole(span, stamp, |key| process.is_alive(key));
         }
         let once = self.spans.process_ended(index);
+        self.garbage_ended(index, stamp);
         let process = &mut self.processes[index as usize];
         self.total.live -= process.live();
         self.total.heap -= process.heap;
@@ -167,9 +182,13 @@ impl Fold {
             self.write_piece(index, piece, None, &once);
         }
     }
+
     #[inline]
     pub(super) fn note_peak(&mut self, index: u32, stamp: u64) {
         self.processes[index as usize].note_peak(stamp);
+        if let Some(garbage) = &mut self.garbage {
+            garbage.note(index, stamp, self.processes[index as usize].live(), self.total.live);
+        }
         self.total.peak_heap = self.total.peak_heap.max(self.total.heap);
         if self.total.live > self.total.peak_live {
             self.total.peak_live = self.total.live;
@@ -225,6 +244,7 @@ impl Sink for Fold {
                 self.spans.begin(process, writer, event.address, event.stamp, text);
             }
             Wire::SpanEnd => self.span_end(writer, event, text),
+            Wire::CollectBegin | Wire::CollectEnd | Wire::Collector => self.collector(writer, event),
             Wire::Access | Wire::Placement => {}
         }
     }

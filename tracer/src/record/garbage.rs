@@ -1,0 +1,239 @@
+//! Who collects garbage, what that freed, and when to ask for a collection (`--gc`).
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use memtrace_wire::layout::{COLLECT_ASKED, COLLECT_WAITING};
+
+use super::curve::{Curve, Steps};
+
+/// What `--gc` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Collecting {
+    /// Watch what the program's own collections free; change nothing
+    Observe,
+    /// Collect as well, whenever there may be garbage
+    Eager,
+}
+
+impl Collecting {
+    /// As the recorder, `meta.json` and the command line have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Collecting::Observe => "observe",
+            Collecting::Eager => "eager",
+        }
+    }
+}
+
+/// Asks the thread that waits on this word in its slot to collect.
+pub fn ask(word: &AtomicU32) {
+    let waits = word.compare_exchange(COLLECT_WAITING, COLLECT_ASKED, Ordering::AcqRel, Ordering::Relaxed);
+    if waits.is_ok() {
+        // SAFETY: the word is valid; a shared futex, because the waiter is another process (futex(2)).
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
+    }
+}
+
+/// A block that a collection freed, or may have.
+#[derive(Debug, Clone, Copy)]
+pub struct Freed {
+    /// Stamp of its allocation.
+    pub alloc: u64,
+    /// What it counts for in the live bytes of its process.
+    pub live: u64,
+    /// What it counts for in those of its spans.
+    pub bytes: u64,
+    /// The innermost span that allocated it.
+    pub span: Option<u32>,
+}
+
+/// A collection that is under way.
+struct Running {
+    thread: u32,
+    begin: u64,
+    freed: Vec<Freed>,
+}
+
+/// A collection that has ended.
+pub struct Collection {
+    /// What it freed.
+    pub freed: Vec<Freed>,
+    /// Before this, none of that was garbage: an earlier collection would have freed it.
+    pub since: u64,
+    /// It looked at everything: nothing that is left was garbage at this time.
+    pub complete_at: Option<u64>,
+    /// It was none: the process ended, and what it freed may have been garbage or not.
+    pub guessed: bool,
+}
+
+/// The collector of one process.
+#[derive(Default)]
+struct Collector {
+    curve: Curve,
+    /// There is one: a mark was seen.
+    watched: bool,
+    /// Begin of the last collection that looked at everything, or of the process.
+    since: u64,
+    running: Option<Running>,
+    /// Released since the interpreter began to shut down: whether it was garbage cannot be told.
+    untold: Option<Vec<Freed>>,
+    ended: bool,
+    collections: u64,
+    ticks: u64,
+    /// No collection is asked for before this.
+    rest_until: u64,
+    /// Steps are as many times larger, because collections freed nothing.
+    patience: u64,
+}
+
+/// The smallest step, and how much of the lower bound a step is.
+const STEP_MIN: u64 = 1 << 20;
+const STEPS: u64 = 50;
+/// The most that collections which free nothing stretch a step.
+const PATIENCE_MAX: u64 = 4;
+/// A collection is followed by so many times its length without one that was asked for.
+const REST: u64 = 4;
+
+impl Collector {
+    fn step(&self) -> u64 {
+        (self.curve.lower() / STEPS).max(STEP_MIN)
+    }
+}
+
+/// The collectors of all processes.
+#[derive(Default)]
+pub struct Garbage {
+    collectors: Vec<Collector>,
+    /// All processes together.
+    pub total: Curve,
+}
+
+/// What is known of a process in the end.
+pub struct Known {
+    /// Lower bound of the peak of live bytes that were no garbage.
+    pub lower: u64,
+    /// Known garbage among live bytes at their peak.
+    pub at_peak: u64,
+    /// Collections seen, and how long they took in the clock's ticks.
+    pub collections: (u64, u64),
+}
+
+impl Garbage {
+    /// A process that began at `stamp`; they come in the order of their indices.
+    pub fn process(&mut self, stamp: u64) {
+        self.collectors.push(Collector { since: stamp, patience: 1, ..Default::default() });
+    }
+
+    /// Live bytes of a process and of all have grown.
+    #[inline]
+    pub fn note(&mut self, process: u32, stamp: u64, live: u64, total: u64) {
+        self.collectors[process as usize].curve.note(stamp, live);
+        self.total.note(stamp, total);
+    }
+
+    /// A collector is there, or (`watched` is false) its interpreter begins to shut down.
+    pub fn collector(&mut self, process: u32, watched: bool) {
+        let collector = &mut self.collectors[process as usize];
+        collector.watched = true;
+        if !watched {
+            collector.untold.get_or_insert_default();
+        }
+    }
+
+    /// A collection begins.
+    pub fn begin(&mut self, process: u32, thread: u32, stamp: u64) {
+        let collector = &mut self.collectors[process as usize];
+        collector.watched = true;
+        collector.running = Some(Running { thread, begin: stamp, freed: Vec::new() });
+    }
+
+    /// A thread released a block. Garbage is what the collecting thread releases of what was there before.
+    #[inline]
+    pub fn released(&mut self, process: u32, thread: u32, block: Freed) {
+        let collector = &mut self.collectors[process as usize];
+        match &mut collector.running {
+            Some(running) if running.thread == thread && block.alloc < running.begin => {
+                running.freed.push(block)
+            }
+            _ => {
+                if let Some(untold) = &mut collector.untold {
+                    untold.push(block);
+                }
+            }
+        }
+    }
+
+    /// A collection ended; `None` if its begin was not seen.
+    pub fn end(&mut self, process: u32, thread: u32, stamp: u64, full: bool) -> Option<Collection> {
+        let collector = &mut self.collectors[process as usize];
+        let running = collector.running.take_if(|running| running.thread == thread)?;
+        let (since, took) = (collector.since, stamp.saturating_sub(running.begin));
+        collector.collections += 1;
+        collector.ticks += took;
+        let complete_at = full.then_some(running.begin);
+        if full {
+            collector.since = running.begin;
+            collector.rest_until = stamp + REST * took;
+            let freed: u64 = running.freed.iter().map(|block| block.live).sum();
+            collector.patience =
+                if freed < collector.step() / 2 { (collector.patience * 2).min(PATIENCE_MAX) } else { 1 };
+            if let Some(untold) = &mut collector.untold {
+                untold.clear();
+            }
+        }
+        Some(Collection { freed: running.freed, since, complete_at, guessed: false })
+    }
+
+    /// The process has ended, holding `left`. What no collection has looked at since may have been garbage.
+    pub fn process_ended(
+        &mut self,
+        process: u32,
+        stamp: u64,
+        left: impl Iterator<Item = Freed>,
+    ) -> Collection {
+        let collector = &mut self.collectors[process as usize];
+        let mut freed = collector.untold.take().unwrap_or_default();
+        freed.extend(collector.running.take().into_iter().flat_map(|running| running.freed));
+        if collector.watched {
+            freed.extend(left);
+        }
+        collector.ended = true;
+        Collection { freed, since: collector.since, complete_at: Some(stamp), guessed: true }
+    }
+
+    /// Lets the bounds of the process and of all processes know what a collection freed.
+    pub fn settle(&mut self, process: u32, collection: &Collection) {
+        let steps = Steps::new(collection.freed.iter().map(|block| (block.alloc, block.live)));
+        let collector = &mut self.collectors[process as usize];
+        let known = !collection.guessed;
+        collector.curve.settle(&steps, collection.since, known);
+        self.total.settle(&steps, collection.since, known);
+        if let Some(stamp) = collection.complete_at {
+            collector.curve.close(stamp);
+            let others = self.collectors.iter().filter(|each| each.watched && !each.ended);
+            self.total.close(others.map(|each| each.since).min().unwrap_or(stamp));
+        }
+    }
+
+    /// True if the process is to collect now: it may hold garbage of more than a step.
+    pub fn is_wanted(&mut self, process: u32, live: u64, now: u64, patience: u64) -> bool {
+        let collector = &mut self.collectors[process as usize];
+        let enough = collector.curve.lower() + collector.step() * collector.patience;
+        let wanted = live > enough && now >= collector.rest_until && !collector.ended;
+        if wanted {
+            // The end of the collection sets this anew; it may not come if another one was under way.
+            collector.rest_until = now + patience;
+        }
+        wanted
+    }
+
+    /// What is known of a process.
+    pub fn known(&self, process: u32) -> Known {
+        let collector = &self.collectors[process as usize];
+        Known {
+            lower: collector.curve.lower(),
+            at_peak: collector.curve.garbage_at_peak(),
+            collections: (collector.collections, collector.ticks),
+        }
+    }
+}

@@ -80,19 +80,29 @@ struct Collector {
     ended: bool,
     collections: u64,
     ticks: u64,
+    /// When a collection was asked for that has not come yet.
+    asked: Option<u64>,
     /// No collection is asked for before this.
     rest_until: u64,
+    /// [`CREDIT_NS`] and [`GIVE_UP_NS`] in the clock's ticks.
+    credit: u64,
+    give_up: u64,
     /// Steps are as many times larger, because collections freed nothing.
-    patience: u64,
+    stretch: u64,
 }
 
 /// The smallest step, and how much of the lower bound a step is.
 const STEP_MIN: u64 = 1 << 20;
 const STEPS: u64 = 50;
 /// The most that collections which free nothing stretch a step.
-const PATIENCE_MAX: u64 = 4;
-/// A collection is followed by so many times its length without one that was asked for.
-const REST: u64 = 4;
+const STRETCH_MAX: u64 = 4;
+/// A collection that was asked for costs so many times its length, in which no other is asked for: all of
+/// them together take a fifth of the time.
+const COST: u64 = 5;
+/// That time may lie so far back: a program that has just started has not collected yet. In nanoseconds.
+const CREDIT_NS: u64 = 250_000_000;
+/// So long is waited for a collection that was asked for before another one is. In nanoseconds.
+const GIVE_UP_NS: u64 = 1_000_000_000;
 
 impl Collector {
     fn step(&self) -> u64 {
@@ -119,9 +129,16 @@ pub struct Known {
 }
 
 impl Garbage {
-    /// A process that began at `stamp`; they come in the order of their indices.
-    pub fn process(&mut self, stamp: u64) {
-        self.collectors.push(Collector { since: stamp, patience: 1, ..Default::default() });
+    /// A process that began at `stamp`; they come in the order of their indices. `ticks` converts nanoseconds.
+    pub fn process(&mut self, stamp: u64, ticks: impl Fn(u64) -> u64) {
+        self.collectors.push(Collector {
+            since: stamp,
+            rest_until: stamp,
+            credit: ticks(CREDIT_NS),
+            give_up: ticks(GIVE_UP_NS),
+            stretch: 1,
+            ..Default::default()
+        });
     }
 
     /// Live bytes of a process and of all have grown.
@@ -173,10 +190,13 @@ impl Garbage {
         let complete_at = full.then_some(running.begin);
         if full {
             collector.since = running.begin;
-            collector.rest_until = stamp + REST * took;
+            if collector.asked.take().is_some() {
+                let credit = stamp.saturating_sub(collector.credit);
+                collector.rest_until = collector.rest_until.max(credit) + COST * took;
+            }
             let freed: u64 = running.freed.iter().map(|block| block.live).sum();
-            collector.patience =
-                if freed < collector.step() / 2 { (collector.patience * 2).min(PATIENCE_MAX) } else { 1 };
+            collector.stretch =
+                if freed < collector.step() / 2 { (collector.stretch * 2).min(STRETCH_MAX) } else { 1 };
             if let Some(untold) = &mut collector.untold {
                 untold.clear();
             }
@@ -216,13 +236,14 @@ impl Garbage {
     }
 
     /// True if the process is to collect now: it may hold garbage of more than a step.
-    pub fn is_wanted(&mut self, process: u32, live: u64, now: u64, patience: u64) -> bool {
+    pub fn is_wanted(&mut self, process: u32, live: u64, now: u64) -> bool {
         let collector = &mut self.collectors[process as usize];
-        let enough = collector.curve.lower() + collector.step() * collector.patience;
-        let wanted = live > enough && now >= collector.rest_until && !collector.ended;
+        let enough = collector.curve.lower() + collector.step() * collector.stretch;
+        // What was asked for may never come: gc.collect() returns at once while another collection runs.
+        let waits = collector.asked.is_some_and(|asked| now < asked + collector.give_up);
+        let wanted = live > enough && now >= collector.rest_until && !waits && !collector.ended;
         if wanted {
-            // The end of the collection sets this anew; it may not come if another one was under way.
-            collector.rest_until = now + patience;
+            collector.asked = Some(now);
         }
         wanted
     }

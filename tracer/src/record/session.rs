@@ -58,6 +58,8 @@ impl Failure {
 
 /// How long the drain sleeps when there was nothing to read; a writer whose ring fills wakes it.
 const NAP: Duration = Duration::from_millis(5);
+/// The same while a thread waits to be asked for a collection: garbage grows by megabytes a millisecond.
+const SHORT_NAP: Duration = Duration::from_millis(1);
 const SAMPLE_EVERY: Duration = Duration::from_millis(50);
 const TABLES_EVERY: Duration = Duration::from_secs(5);
 /// Children that outlive the command are waited for so long.
@@ -187,7 +189,8 @@ impl Session {
                 }
             }
             if read == 0 {
-                nap(&header.sleeping);
+                let collects = self.drain.collectors().next().is_some();
+                nap(&header.sleeping, if collects { SHORT_NAP } else { NAP });
             }
             header.sleeping.store(0, Ordering::Relaxed);
         }
@@ -415,8 +418,8 @@ impl Session {
 }
 
 /// Sleeps until a writer or a signal handler clears the word, or the nap is over (futex(2)).
-fn nap(sleeping: &std::sync::atomic::AtomicU32) {
-    let timeout = libc::timespec { tv_sec: 0, tv_nsec: NAP.as_nanos() as i64 };
+fn nap(sleeping: &std::sync::atomic::AtomicU32, length: Duration) {
+    let timeout = libc::timespec { tv_sec: 0, tv_nsec: length.as_nanos() as i64 };
     // SAFETY: the word and the timeout are valid; a shared futex, because wakers are other processes.
     unsafe { libc::syscall(libc::SYS_futex, sleeping.as_ptr(), libc::FUTEX_WAIT, 1, &raw const timeout) };
 }

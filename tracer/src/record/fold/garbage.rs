@@ -56,12 +56,9 @@ impl Fold {
 
     /// True if the writer's process is to collect its garbage now.
     pub fn wants_collection(&mut self, writer: u32, now: u64) -> bool {
-        /// So long is waited for a collection that was asked for before another one is.
-        const PATIENCE_NS: u64 = 1_000_000_000;
         let index = self.threads[writer as usize].process;
         let live = self.processes[index as usize].live();
-        let patience = self.clock.ticks(PATIENCE_NS);
-        self.garbage.as_mut().is_some_and(|garbage| garbage.is_wanted(index, live, now, patience))
+        self.garbage.as_mut().is_some_and(|garbage| garbage.is_wanted(index, live, now))
     }
 
     /// The process's row with what is known of its garbage.

@@ -139,7 +139,7 @@ impl Fold {
         image.replaces = before.map(|before| before as u32);
         self.processes.push(image);
         if let Some(garbage) = &mut self.garbage {
-            garbage.process(writer.claimed);
+            garbage.process(writer.claimed, |ns| self.clock.ticks(ns));
         }
         self.by_image.insert((writer.pid, writer.image), process);
         process

@@ -258,3 +258,107 @@ impl Garbage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn garbage(processes: usize) -> Garbage {
+        let mut garbage = Garbage::default();
+        (0..processes).for_each(|_| garbage.process(0, |ns| ns));
+        garbage
+    }
+
+    fn block(alloc: u64, bytes: u64) -> Freed {
+        Freed { alloc, live: bytes, bytes, span: None }
+    }
+
+    /// A complete collection of `process` by thread 1 that frees `blocks`.
+    fn collect(garbage: &mut Garbage, process: u32, begin: u64, end: u64, blocks: &[Freed]) {
+        garbage.begin(process, 1, begin);
+        blocks.iter().for_each(|block| garbage.released(process, 1, *block));
+        let collection = garbage.end(process, 1, end, true).unwrap();
+        garbage.settle(process, &collection);
+    }
+
+    fn end(garbage: &mut Garbage, process: u32, stamp: u64, left: &[Freed]) {
+        let collection = garbage.process_ended(process, stamp, left.iter().copied());
+        garbage.settle(process, &collection);
+    }
+
+    #[test]
+    fn only_what_the_collecting_thread_frees_of_what_was_there_before_is_garbage() {
+        let mut garbage = garbage(1);
+        garbage.note(0, 10, 700, 700);
+        garbage.begin(0, 1, 20);
+        garbage.released(0, 1, block(5, 100));
+        garbage.released(0, 2, block(6, 200));
+        garbage.released(0, 1, block(21, 300));
+        let collection = garbage.end(0, 1, 30, true).unwrap();
+        garbage.settle(0, &collection);
+        let known = garbage.known(0);
+        assert_eq!((known.lower, known.at_peak, known.collections), (600, 100, (1, 10)));
+    }
+
+    #[test]
+    fn without_a_collector_all_is_in_use_and_with_one_what_is_left_may_be_garbage() {
+        let mut garbage = garbage(2);
+        garbage.collector(1, true);
+        for process in [0, 1] {
+            garbage.note(process, 10, 100, 100);
+            end(&mut garbage, process, 50, &[block(5, 30)]);
+        }
+        assert_eq!((garbage.known(0).lower, garbage.known(1).lower), (100, 70));
+        assert_eq!(garbage.known(1).at_peak, 0, "a guess is not known");
+    }
+
+    #[test]
+    fn what_a_shutdown_releases_may_be_garbage_unless_a_complete_collection_follows() {
+        for (follows, lower) in [(false, 60), (true, 100)] {
+            let mut garbage = garbage(1);
+            garbage.collector(0, true);
+            garbage.note(0, 10, 100, 100);
+            garbage.collector(0, false);
+            garbage.released(0, 1, block(5, 40));
+            if follows {
+                collect(&mut garbage, 0, 20, 21, &[]);
+            }
+            end(&mut garbage, 0, 50, &[]);
+            assert_eq!(garbage.known(0).lower, lower);
+        }
+    }
+
+    #[test]
+    fn the_sum_of_processes_waits_for_the_one_that_collected_first() {
+        let mut garbage = garbage(2);
+        garbage.collector(0, true);
+        garbage.collector(1, true);
+        garbage.note(0, 10, 100, 100);
+        garbage.note(1, 20, 200, 300);
+        collect(&mut garbage, 1, 30, 31, &[block(15, 50)]);
+        assert_eq!((garbage.known(1).lower, garbage.total.lower()), (150, 0));
+        collect(&mut garbage, 0, 40, 41, &[block(5, 10)]);
+        assert_eq!((garbage.known(0).lower, garbage.total.lower()), (90, 240));
+    }
+
+    #[test]
+    fn asks_once_per_step_and_for_a_fifth_of_the_time() {
+        let mut garbage = garbage(1);
+        let second = 1_000_000_000;
+        garbage.note(0, 1, 100 * MIB, 100 * MIB);
+        assert!(garbage.is_wanted(0, 100 * MIB, second));
+        assert!(!garbage.is_wanted(0, 100 * MIB, second + 1), "it has not come yet");
+        collect(&mut garbage, 0, 2 * second, 3 * second, &[block(1, 4 * MIB)]);
+        assert_eq!(garbage.known(0).lower, 96 * MIB);
+        let rested = 3 * second - CREDIT_NS + COST * second;
+        assert!(!garbage.is_wanted(0, 200 * MIB, rested - 1), "a second costs five");
+        assert!(!garbage.is_wanted(0, 97 * MIB, rested), "less than a step");
+        assert!(garbage.is_wanted(0, 98 * MIB, rested));
+        collect(&mut garbage, 0, rested, rested + 1, &[]);
+        assert!(!garbage.is_wanted(0, 98 * MIB, 2 * rested), "nothing was freed: two steps");
+        assert!(garbage.is_wanted(0, 100 * MIB, 2 * rested));
+        assert!(garbage.is_wanted(0, 100 * MIB, 2 * rested + GIVE_UP_NS), "it never came");
+    }
+}

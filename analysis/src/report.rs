@@ -32,9 +32,10 @@ pub fn json(trace: &Trace, all_spans: bool) -> Result<Value, Error> {
             "live_bytes": meta.peak.live_bytes,
             "heap_bytes": meta.peak.heap_bytes,
             "resident_bytes": meta.peak.resident_bytes,
-            // Garbage is not told apart yet: nothing is known below, live bytes bound it from above.
-            "gc_independent_bytes": null,
-            "gc_independent_bytes_upper": meta.peak.live_bytes,
+            "gc_independent_bytes": meta.peak.gc_independent_bytes,
+            // Live bytes bound it from above even where garbage was not told apart.
+            "gc_independent_upper_bytes": meta.peak.gc_independent_upper_bytes.unwrap_or(meta.peak.live_bytes),
+            "garbage_at_peak_bytes": meta.peak.garbage_at_peak_bytes,
             "seconds": meta.peak.peak_ns as f64 / 1e9,
         },
         "totals": {
@@ -91,10 +92,19 @@ fn span(span: &SpanRow) -> Value {
         "once_bytes": span.once_bytes,
         "output_bytes": span.output_bytes,
         "resident_peak_bytes": span.resident_peak_bytes,
+        "gc_independent_bytes": span.gc_independent_bytes,
+        "gc_independent_upper_bytes": span.gc_independent_upper_bytes,
+        "garbage_at_peak_bytes": span.garbage_at_peak_bytes,
         "allocations": span.allocations,
         "start_seconds": span.start_ns as f64 / 1e9,
         "seconds": span.end_ns.map(|end| (end - span.start_ns) as f64 / 1e9),
     })
+}
+
+/// The part of a process's time that collections took; `None` if it was not seen to end.
+pub fn collect_share(process: &ProcessRow) -> Option<f64> {
+    let time = process.end_ns.filter(|end| *end > process.start_ns)? - process.start_ns;
+    Some(process.collect_ns as f64 / time as f64)
 }
 
 fn process(process: &ProcessRow) -> Value {
@@ -114,6 +124,12 @@ fn process(process: &ProcessRow) -> Value {
         "lost_events": process.lost_events,
         "inherited_releases": process.inherited_releases,
         "unseen_releases": process.unseen_releases,
+        "gc_independent_bytes": process.gc_independent_bytes,
+        "gc_independent_upper_bytes": process.gc_independent_upper_bytes,
+        "garbage_at_peak_bytes": process.garbage_at_peak_bytes,
+        "collections": process.collections,
+        "collect_seconds": process.collect_ns as f64 / 1e9,
+        "collect_share": collect_share(process),
         "start_seconds": process.start_ns as f64 / 1e9,
         "end_seconds": process.end_ns.map(|end| end as f64 / 1e9),
     })

@@ -25,6 +25,7 @@ fn process(process: u32, lost_events: u64) -> ProcessRow {
         lost_events,
         inherited_releases: 0,
         unseen_releases: 0,
+        ..Default::default()
     }
 }
 
@@ -49,6 +50,9 @@ fn span(span: u32, parent: Option<u32>, call: u32, times: (i64, Option<i64>)) ->
         resident_peak_bytes: None,
         allocations: 0,
         peak_ns: 0,
+        gc_independent_bytes: None,
+        gc_independent_upper_bytes: None,
+        garbage_at_peak_bytes: None,
     }
 }
 

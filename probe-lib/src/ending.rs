@@ -50,6 +50,8 @@ static AT_EXIT: extern "C" fn() = {
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = {
     extern "C" fn at_start() {
+        // An interpreter is among what is looked for, and connecting asks for it.
+        next::find_now();
         record::begin();
     }
     at_start

@@ -8,6 +8,7 @@
 #![no_std]
 
 mod aside;
+mod collect;
 mod connect;
 mod ending;
 mod environment;

@@ -105,6 +105,12 @@ next_definitions! {
     quick_exit: fn(status: c_int) -> (), first raw::exit(status);
 }
 
+/// Finds the next definitions now, if nobody has needed one yet.
+pub fn find_now() {
+    // SAFETY: free(3) ignores a null pointer.
+    unsafe { free(core::ptr::null_mut()) }
+}
+
 /// A NULL-terminated array of C strings, as `argv` and `envp` are.
 pub type Strings = *const *const c_char;
 

@@ -182,8 +182,7 @@ fn substitute_one(pointer: &AtomicPtr<c_void>, function: *mut c_void) {
 /// has loaded a C++ library since. Where there is none to be seen (a library that carries libstdc++ in itself),
 /// operators of our own do what the standard says they do by default.
 extern "C" fn find_again() {
-    // SAFETY: a null block is ignored; the call makes the first look-up happen.
-    unsafe { next::free(core::ptr::null_mut()) };
+    next::find_now();
     find();
     for library in [c"libstdc++.so.6", c"libc++abi.so.1", c"libc++.so.1"] {
         // SAFETY: only asks for a library that is loaded already; it stays so from now on.

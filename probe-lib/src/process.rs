@@ -7,8 +7,8 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use memtrace_wire::layout::{
-    ACTIVE, CLAIMING, FREE, ORIGIN_EXEC, ORIGIN_FORK, OWNER_DIED, RING_WORDS, RINGS_OFFSET, SLOTS_OFFSET,
-    SegmentHeader, Slot,
+    ACTIVE, CLAIMING, COLLECT_NOT, FREE, ORIGIN_EXEC, ORIGIN_FORK, OWNER_DIED, RING_WORDS, RINGS_OFFSET,
+    SLOTS_OFFSET, SegmentHeader, Slot,
 };
 use memtrace_wire::ring::Writer;
 
@@ -240,6 +240,7 @@ fn take(slot: &Slot, now: u64) -> bool {
         counter.store(0, Ordering::Relaxed);
     }
     slot.open.store(0, Ordering::Relaxed);
+    slot.collect.store(COLLECT_NOT, Ordering::Relaxed);
     hold(slot);
     slot.state.store(ACTIVE, Ordering::Release);
     true
@@ -264,6 +265,11 @@ fn hold(slot: &Slot) {
         slot.owner.futex.store(sys::gettid(), Ordering::Relaxed);
     }
     slot.tid.store(slot.owner.futex.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+/// True if there is nobody (any more) who could ask for anything.
+pub fn is_alone() -> bool {
+    STATE.load(Ordering::Acquire) != ON || Attached { segment: SEGMENT.load(Ordering::Relaxed) }.tracer_gone()
 }
 
 /// The Python text in the segment.

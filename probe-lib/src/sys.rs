@@ -70,6 +70,22 @@ pub fn monotonic_ns() -> u64 {
     seconds * 1_000_000_000 + nanoseconds
 }
 
+/// Sleeps until the futex `word` no longer holds `value`, somebody wakes it, or a second is over.
+pub fn futex_wait(word: &core::sync::atomic::AtomicU32, value: u32) {
+    let one_second = [1usize, 0];
+    let wait = libc::FUTEX_WAIT as usize;
+    // SAFETY: a shared futex, because the waker may be another process; the timeout lives on the stack.
+    unsafe {
+        let arguments = [word.as_ptr() as usize, wait, value as usize, one_second.as_ptr() as usize, 0, 0];
+        syscall(libc::SYS_futex, arguments);
+    }
+}
+
+/// True while the process has a thread with this id (tgkill(2) with signal 0 only looks).
+pub fn has_thread(tid: u32) -> bool {
+    plain(libc::SYS_tgkill, getpid() as usize, tid as usize) != -(libc::ESRCH as isize)
+}
+
 /// Wakes whoever sleeps on the futex `word`.
 pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     // SAFETY: a shared (not private) futex, because the waiter is another process.
@@ -162,22 +178,27 @@ pub fn largest_resident_bytes() -> usize {
     digits.fold(0usize, |kib, digit| kib.wrapping_mul(10).wrapping_add(usize::from(digit - b'0'))) * 1024
 }
 
-/// Blocks all signals for the calling thread; returns what was blocked before (rt_sigprocmask(2)).
+/// Blocks every signal for the calling thread but those that report its own faults; returns what was blocked
+/// before (rt_sigprocmask(2)).
 pub fn block_signals() -> u64 {
-    change_signal_mask(u64::MAX)
+    let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+    change_signal_mask(
+        libc::SIG_BLOCK,
+        faults.iter().fold(u64::MAX, |set, signal| set & !(1 << (signal - 1))),
+    )
 }
 
 /// Blocks these signals and no others.
 pub fn set_signal_mask(mask: u64) {
-    change_signal_mask(mask);
+    change_signal_mask(libc::SIG_SETMASK, mask);
 }
 
-fn change_signal_mask(mask: u64) -> u64 {
+fn change_signal_mask(how: i32, mask: u64) -> u64 {
     let mut before = 0u64;
     // SAFETY: both are kernel signal sets of eight bytes.
     unsafe {
         let (new, old) = ((&raw const mask) as usize, (&raw mut before) as usize);
-        syscall(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, new, old, 8, 0, 0]);
+        syscall(libc::SYS_rt_sigprocmask, [how as usize, new, old, 8, 0, 0]);
     }
     before
 }

@@ -1,11 +1,12 @@
 """Records calls of chosen functions as spans, from inside the recorded process.
 
-The tracer joins `_recorder_arrays.py`, this file and `_recorder_natives.py` to one
-text; the probe runs it before `site`, in a module of its own, `_memtrace_recorder`,
-and calls `install`. Hence their constraints (DESIGN §6.2): they need nothing but
-the standard library, import nothing but `sys` until there is work, print nothing,
-raise nothing into the program, never import NumPy, and keep no reference to an
-argument or a result (it would raise the peak of an operator that rebinds its input).
+The tracer joins `_recorder_arrays.py`, this file, `_recorder_natives.py` and
+`_recorder_gc.py` to one text; the probe runs it before `site`, in a module of its
+own, `_memtrace_recorder`, and calls `install`. Hence their constraints (DESIGN §6.2):
+they need nothing but the standard library, import nothing but `sys` until there is
+work, print nothing, raise nothing into the program, never import NumPy, and keep no
+reference to an argument or a result (it would raise the peak of an operator that
+rebinds its input).
 """
 
 import sys
@@ -13,6 +14,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # tells linters which names the other texts define
     from ._recorder_arrays import ITEM_LIMIT, arrays_in, scalar
+    from ._recorder_gc import watch_collector
     from ._recorder_natives import await_modules
 
 TEXT_LIMIT = 60 * 1024  # bytes of one span's JSON that the probe accepts
@@ -347,9 +349,11 @@ def _profile():
 
 def _raise_later(ctypes, error):
     """Raises in the program what its own signal handler raised while a C callback ran."""
+    import _thread
+
     kind = type(error)
     again = type(kind.__name__, (kind,), {"__new__": lambda *_: error})  # the very same object
-    thread = ctypes.c_ulong(sys.modules["threading"].get_ident())
+    thread = ctypes.c_ulong(_thread.get_ident())
     ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(again))
 
 
@@ -357,8 +361,13 @@ def _raise_later(ctypes, error):
 
 
 def install(config):
-    """Starts recording `config["operators"]`, a list of "module:function"."""
+    """Starts recording `config["operators"]`, a list of "module:function".
+
+    `config["gc"]`, if it is not empty, is the mode of `watch_collector`.
+    """
     try:
+        if config.get("gc"):
+            watch_collector(config["gc"])
         operators = []
         for spec in config.get("operators", ()):
             module, _, path = spec.partition(":")

@@ -41,6 +41,14 @@ impl<'a> Columns<'a> {
         Ok(array.values())
     }
 
+    /// A column that traces of older versions of memtrace do not have: nulls there.
+    pub(crate) fn added<T: ArrowPrimitiveType>(&self, column: &'static str) -> Result<PrimitiveArray<T>> {
+        if self.batch.column_by_name(column).is_none() {
+            return Ok(PrimitiveArray::new_null(self.rows()));
+        }
+        self.nullable::<T>(column).cloned()
+    }
+
     /// A dictionary-encoded column of a closed set of values.
     pub(crate) fn labels<L: Label>(&self, column: &'static str) -> Result<Vec<L>> {
         let array = self.column(column)?;
@@ -124,6 +132,11 @@ pub(crate) fn processes(columns: &Columns) -> Result<Vec<ProcessRow>> {
     let lost_events = columns.required::<UInt64Type>("lost_events")?;
     let inherited_releases = columns.required::<UInt64Type>("inherited_releases")?;
     let unseen_releases = columns.required::<UInt64Type>("unseen_releases")?;
+    let gc_independent_bytes = columns.added::<UInt64Type>("gc_independent_bytes")?;
+    let gc_independent_upper_bytes = columns.added::<UInt64Type>("gc_independent_upper_bytes")?;
+    let garbage_at_peak_bytes = columns.added::<UInt64Type>("garbage_at_peak_bytes")?;
+    let collections = columns.added::<UInt64Type>("collections")?;
+    let collect_ns = columns.added::<UInt64Type>("collect_ns")?;
     let row = |i: usize| ProcessRow {
         process: process[i],
         pid: pid[i],
@@ -144,6 +157,11 @@ pub(crate) fn processes(columns: &Columns) -> Result<Vec<ProcessRow>> {
         lost_events: lost_events[i],
         inherited_releases: inherited_releases[i],
         unseen_releases: unseen_releases[i],
+        gc_independent_bytes: value(&gc_independent_bytes, i),
+        gc_independent_upper_bytes: value(&gc_independent_upper_bytes, i),
+        garbage_at_peak_bytes: value(&garbage_at_peak_bytes, i),
+        collections: value(&collections, i).unwrap_or(0),
+        collect_ns: value(&collect_ns, i).unwrap_or(0),
     };
     Ok((0..columns.rows()).map(row).collect())
 }
@@ -200,6 +218,9 @@ pub(crate) fn spans(columns: &Columns) -> Result<Vec<SpanRow>> {
     let resident_peak_bytes = columns.nullable::<UInt64Type>("resident_peak_bytes")?;
     let allocations = columns.required::<UInt64Type>("allocations")?;
     let peak_ns = columns.required::<Int64Type>("peak_ns")?;
+    let gc_independent_bytes = columns.added::<UInt64Type>("gc_independent_bytes")?;
+    let gc_independent_upper_bytes = columns.added::<UInt64Type>("gc_independent_upper_bytes")?;
+    let garbage_at_peak_bytes = columns.added::<UInt64Type>("garbage_at_peak_bytes")?;
     let row = |i: usize| SpanRow {
         span: span[i],
         parent: value(parent, i),
@@ -220,6 +241,9 @@ pub(crate) fn spans(columns: &Columns) -> Result<Vec<SpanRow>> {
         resident_peak_bytes: value(resident_peak_bytes, i),
         allocations: allocations[i],
         peak_ns: peak_ns[i],
+        gc_independent_bytes: value(&gc_independent_bytes, i),
+        gc_independent_upper_bytes: value(&gc_independent_upper_bytes, i),
+        garbage_at_peak_bytes: value(&garbage_at_peak_bytes, i),
     };
     Ok((0..columns.rows()).map(row).collect())
 }

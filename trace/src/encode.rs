@@ -54,6 +54,11 @@ pub(crate) fn processes(rows: &[ProcessRow]) -> Encoded {
         required::<UInt64Type>(rows.iter().map(|r| r.lost_events)),
         required::<UInt64Type>(rows.iter().map(|r| r.inherited_releases)),
         required::<UInt64Type>(rows.iter().map(|r| r.unseen_releases)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.gc_independent_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.gc_independent_upper_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.garbage_at_peak_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.collections)),
+        required::<UInt64Type>(rows.iter().map(|r| r.collect_ns)),
     ];
     RecordBatch::try_new(Table::Processes.schema(), columns)
 }
@@ -101,6 +106,9 @@ pub(crate) fn spans(rows: &[SpanRow]) -> Encoded {
         nullable::<UInt64Type>(rows.iter().map(|r| r.resident_peak_bytes)),
         required::<UInt64Type>(rows.iter().map(|r| r.allocations)),
         required::<Int64Type>(rows.iter().map(|r| r.peak_ns)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.gc_independent_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.gc_independent_upper_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.garbage_at_peak_bytes)),
     ];
     RecordBatch::try_new(Table::Spans.schema(), columns)
 }

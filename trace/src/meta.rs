@@ -112,6 +112,12 @@ pub struct Peak {
     pub resident_sum_bytes: u64,
     /// When live bytes peaked, ns since the trace started.
     pub peak_ns: i64,
+    /// Lower bound of the peak of live bytes without garbage; `None` if garbage was not told apart (`--gc`).
+    pub gc_independent_bytes: Option<u64>,
+    /// Its upper bound.
+    pub gc_independent_upper_bytes: Option<u64>,
+    /// Known garbage among the live bytes at their peak.
+    pub garbage_at_peak_bytes: Option<u64>,
 }
 
 /// A process that the kernel killed because its control group, or the machine, was out of memory.

@@ -127,6 +127,12 @@ pub struct SpanRow {
     pub allocations: u64,
     /// When the working peak was reached.
     pub peak_ns: i64,
+    /// Lower bound of the working peak without garbage; `None` if garbage was not told apart (`--gc`).
+    pub gc_independent_bytes: Option<u64>,
+    /// Its upper bound.
+    pub gc_independent_upper_bytes: Option<u64>,
+    /// Known garbage among the bytes of the working peak.
+    pub garbage_at_peak_bytes: Option<u64>,
 }
 
 /// An array that went into or came out of a span.
@@ -191,6 +197,16 @@ pub struct ProcessRow {
     pub inherited_releases: u64,
     /// Releases of blocks the trace never saw allocated, and debts never paid.
     pub unseen_releases: u64,
+    /// Lower bound of the peak of live bytes without garbage; `None` if garbage was not told apart (`--gc`).
+    pub gc_independent_bytes: Option<u64>,
+    /// Its upper bound.
+    pub gc_independent_upper_bytes: Option<u64>,
+    /// Known garbage among the live bytes at their peak.
+    pub garbage_at_peak_bytes: Option<u64>,
+    /// Garbage collections seen.
+    pub collections: u64,
+    /// Nanoseconds they took.
+    pub collect_ns: u64,
 }
 
 /// `threads`.

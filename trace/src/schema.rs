@@ -90,6 +90,11 @@ fn processes() -> Vec<Field> {
         required("lost_events", DataType::UInt64),
         required("inherited_releases", DataType::UInt64),
         required("unseen_releases", DataType::UInt64),
+        nullable("gc_independent_bytes", DataType::UInt64),
+        nullable("gc_independent_upper_bytes", DataType::UInt64),
+        nullable("garbage_at_peak_bytes", DataType::UInt64),
+        required("collections", DataType::UInt64),
+        required("collect_ns", DataType::UInt64),
     ]
 }
 
@@ -150,6 +155,9 @@ fn spans() -> Vec<Field> {
         nullable("resident_peak_bytes", DataType::UInt64),
         required("allocations", DataType::UInt64),
         required("peak_ns", DataType::Int64),
+        nullable("gc_independent_bytes", DataType::UInt64),
+        nullable("gc_independent_upper_bytes", DataType::UInt64),
+        nullable("garbage_at_peak_bytes", DataType::UInt64),
     ]
 }
 

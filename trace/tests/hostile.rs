@@ -60,6 +60,9 @@ fn span() -> SpanRow {
         resident_peak_bytes: None,
         allocations: 6,
         peak_ns: 7,
+        gc_independent_bytes: None,
+        gc_independent_upper_bytes: None,
+        garbage_at_peak_bytes: None,
     }
 }
 
@@ -197,6 +200,27 @@ fn a_missing_column_is_named() {
     write_parquet(&directory.path().join("threads.parquet"), vec![("thread", column)]);
     let message = message(read_all(directory.path()));
     assert!(message.ends_with("column `process` of table `threads` is missing"), "{message}");
+}
+
+/// Columns that were added to schema version 1 are missing in traces of before: nulls, not an error.
+#[test]
+fn a_trace_from_before_a_column_was_added_reads() {
+    let directory = tempfile::tempdir().unwrap();
+    write_trace(directory.path());
+    let path = directory.path().join("spans.parquet");
+    let mut batches = ParquetRecordBatchReader::try_new(fs::File::open(&path).unwrap(), 10).unwrap();
+    let batch = batches.next().unwrap().unwrap();
+    let schema = batch.schema();
+    let before: Vec<(&str, ArrayRef)> = schema
+        .fields()
+        .iter()
+        .filter(|field| !field.name().contains("gc_independent") && !field.name().starts_with("garbage"))
+        .map(|field| (field.name().as_str(), Arc::clone(batch.column_by_name(field.name()).unwrap())))
+        .collect();
+    assert_eq!(before.len(), batch.num_columns() - 3);
+    write_parquet(&path, before);
+    let [read] = &Trace::open(directory.path()).unwrap().spans().unwrap()[..] else { panic!("one span") };
+    assert_eq!(read, &span());
 }
 
 #[test]

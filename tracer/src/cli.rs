@@ -80,6 +80,9 @@ pub struct Record {
     /// Record every Python object: the interpreter is told to take its memory from malloc (PYTHONMALLOC=malloc)
     #[arg(long)]
     pub python_allocators: bool,
+    /// Tell garbage apart from memory in use (Python): the GC-independent peak
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub gc: Option<record::Collecting>,
     /// Print no summary
     #[arg(short, long)]
     pub quiet: bool,
@@ -191,6 +194,7 @@ pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
         wait: arguments.wait,
         python_allocators: arguments.python_allocators,
         span,
+        gc: arguments.gc,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use anyhow::Result;
-use memtrace_analysis::report::by_operator;
+use memtrace_analysis::report::{by_operator, collect_share};
 use memtrace_trace::rows::{ArrayInfo, ProcessRow, SpanRow};
 use memtrace_trace::{OutOfMemory, Trace};
 
@@ -51,6 +51,7 @@ pub fn text(trace: &Trace) -> Result<String> {
             measured(peak.resident_sum_bytes)
         )?;
     }
+    garbage(&mut out, trace, &processes)?;
     writeln!(
         out,
         "  {} allocations, {} requested; {} events lost",
@@ -65,6 +66,27 @@ pub fn text(trace: &Trace) -> Result<String> {
         writeln!(out, "  note: {}", clean(note))?;
     }
     Ok(out)
+}
+
+/// Only where garbage was told apart. The share of time is that of the process that collected longest.
+fn garbage(out: &mut String, trace: &Trace, processes: &[ProcessRow]) -> Result<()> {
+    let peak = &trace.meta().peak;
+    let (Some(lower), Some(upper)) = (peak.gc_independent_bytes, peak.gc_independent_upper_bytes) else {
+        return Ok(());
+    };
+    let collections = processes.iter().map(|process| process.collections).sum();
+    let busiest = processes.iter().max_by_key(|process| process.collect_ns);
+    writeln!(
+        out,
+        "  GC-independent peak  {:>9}   to {}; observed {}, of it garbage {}; {} collections took {:.1} % of run time",
+        Bytes(lower),
+        Bytes(upper),
+        Bytes(peak.live_bytes),
+        Bytes(peak.garbage_at_peak_bytes.unwrap_or(0)),
+        grouped(collections),
+        100.0 * busiest.and_then(collect_share).unwrap_or(0.0)
+    )?;
+    Ok(())
 }
 
 fn operators(out: &mut String, spans: &[SpanRow]) -> Result<()> {

@@ -78,6 +78,7 @@ fn record_at(arguments: &Sweep, shape: &[u64], output: &Path) -> Result<Trace> {
         python_allocators: false,
         operators: arguments.operators.clone(),
         span: None,
+        gc: None,
     };
     match record::run(&options) {
         Ok(outcome) if outcome.code == 0 => Trace::open(&directory).context("the run left no trace"),

@@ -88,6 +88,12 @@ pub enum Kind {
     Spawned = 21,
     /// So many bytes (extra) of this range are in memory, and a call that follows may take them away.
     Touched = 22,
+    /// A garbage collection begins on this thread: bytes = generation.
+    CollectBegin = 24,
+    /// It ended: bytes = generation; address 1 if it looked at every generation.
+    CollectEnd = 25,
+    /// bytes 1: the process's garbage collector is watched from now on; 0: its interpreter shuts down.
+    Collector = 26,
 }
 
 impl Kind {
@@ -115,6 +121,9 @@ impl Kind {
             20 => ExecFailed,
             21 => Spawned,
             22 => Touched,
+            24 => CollectBegin,
+            25 => CollectEnd,
+            26 => Collector,
             _ => return None,
         })
     }

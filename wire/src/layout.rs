@@ -84,6 +84,15 @@ pub const ORIGIN_EXEC: u32 = 1;
 /// The process began by fork.
 pub const ORIGIN_FORK: u32 = 2;
 
+/// The thread of [`Slot::collect`] is not waiting to be asked for a garbage collection.
+pub const COLLECT_NOT: u32 = 0;
+/// It waits (futex) for the word to change.
+pub const COLLECT_WAITING: u32 = 1;
+/// The tracer asks for a collection.
+pub const COLLECT_ASKED: u32 = 2;
+/// The program wants the thread to end.
+pub const COLLECT_NO_MORE: u32 = 3;
+
 /// One recorded thread. Fields that different sides write lie on different cache lines.
 #[repr(C, align(256))]
 pub struct Slot {
@@ -97,7 +106,8 @@ pub struct Slot {
     pub ppid: AtomicU32,
     /// [`ORIGIN_EXEC`] or [`ORIGIN_FORK`].
     pub origin: AtomicU32,
-    pad0: AtomicU32,
+    /// [`COLLECT_NOT`] or, of the thread that collects garbage when asked, one of the other three.
+    pub collect: AtomicU32,
     /// Stamp at which the process image began: with `pid` it names the image.
     pub image: AtomicU64,
     /// For [`ORIGIN_FORK`]: the image it was forked from.

@@ -55,6 +55,9 @@ pub(crate) fn run(operator: &str, shape: &[u64], script: &Script, small: u64) ->
         resident_peak_bytes: None,
         allocations: program.blocks.len() as u64,
         peak_ns: 0,
+        gc_independent_bytes: None,
+        gc_independent_upper_bytes: None,
+        garbage_at_peak_bytes: None,
     };
     Run { span, program }
 }

@@ -54,27 +54,34 @@ pub(crate) fn block() -> impl Strategy<Value = AllocationRow> {
 pub(crate) fn process() -> impl Strategy<Value = ProcessRow> {
     let identity = (any::<[u32; 3]>(), text(), text());
     let life = (any::<i64>(), any::<Option<i64>>(), any::<Option<i32>>(), any::<i64>());
-    (identity, life, any::<[u64; 10]>()).prop_map(|(identity, life, numbers)| ProcessRow {
-        process: identity.0[0],
-        pid: identity.0[1],
-        ppid: identity.0[2],
-        command: identity.1,
-        origin: identity.2,
-        start_ns: life.0,
-        end_ns: life.1,
-        exit: life.2,
-        peak_live_bytes: numbers[0],
-        peak_heap_bytes: numbers[1],
-        peak_mapped_bytes: numbers[2],
-        peak_resident_bytes: numbers[3],
-        probe_bytes: numbers[4],
-        peak_ns: life.3,
-        allocations: numbers[5],
-        requested_bytes: numbers[6],
-        lost_events: numbers[7],
-        inherited_releases: numbers[8],
-        unseen_releases: numbers[9],
-    })
+    (identity, life, any::<[u64; 12]>(), any::<[Option<u64>; 3]>()).prop_map(
+        |(identity, life, numbers, garbage)| ProcessRow {
+            process: identity.0[0],
+            pid: identity.0[1],
+            ppid: identity.0[2],
+            command: identity.1,
+            origin: identity.2,
+            start_ns: life.0,
+            end_ns: life.1,
+            exit: life.2,
+            peak_live_bytes: numbers[0],
+            peak_heap_bytes: numbers[1],
+            peak_mapped_bytes: numbers[2],
+            peak_resident_bytes: numbers[3],
+            probe_bytes: numbers[4],
+            peak_ns: life.3,
+            allocations: numbers[5],
+            requested_bytes: numbers[6],
+            lost_events: numbers[7],
+            inherited_releases: numbers[8],
+            unseen_releases: numbers[9],
+            gc_independent_bytes: garbage[0],
+            gc_independent_upper_bytes: garbage[1],
+            garbage_at_peak_bytes: garbage[2],
+            collections: numbers[10],
+            collect_ns: numbers[11],
+        },
+    )
 }
 
 pub(crate) fn thread() -> impl Strategy<Value = ThreadRow> {
@@ -132,8 +139,8 @@ pub(crate) fn span() -> impl Strategy<Value = SpanRow> {
     let life = (any::<[i64; 2]>(), any::<Option<i64>>(), any::<Option<u64>>());
     let arrays = (prop::collection::vec(array(), 0..3), prop::collection::vec(array(), 0..3));
     let params = prop::collection::vec((text(), parameter()), 0..4);
-    (identity, life, arrays, params, any::<[u64; 6]>()).prop_map(
-        |(identity, life, arrays, params, numbers)| SpanRow {
+    (identity, life, arrays, params, any::<[u64; 6]>(), any::<[Option<u64>; 3]>()).prop_map(
+        |(identity, life, arrays, params, numbers, garbage)| SpanRow {
             span: identity.0[0],
             parent: identity.1,
             process: identity.0[1],
@@ -153,6 +160,9 @@ pub(crate) fn span() -> impl Strategy<Value = SpanRow> {
             resident_peak_bytes: life.2,
             allocations: numbers[5],
             peak_ns: life.0[1],
+            gc_independent_bytes: garbage[0],
+            gc_independent_upper_bytes: garbage[1],
+            garbage_at_peak_bytes: garbage[2],
         },
     )
 }
@@ -160,8 +170,8 @@ pub(crate) fn span() -> impl Strategy<Value = SpanRow> {
 pub(crate) fn meta() -> impl Strategy<Value = Meta> {
     let texts = prop::collection::vec(text(), 5);
     let lists = (prop::collection::vec(text(), 0..4), prop::collection::vec((text(), text()), 0..4));
-    (texts, lists, any::<[u64; 8]>(), any::<[i64; 3]>(), any::<Option<i32>>()).prop_map(
-        |(texts, lists, numbers, times, exit)| Meta {
+    (texts, lists, any::<[u64; 8]>(), any::<[i64; 3]>(), any::<[Option<u32>; 4]>()).prop_map(
+        |(texts, lists, numbers, times, options)| Meta {
             memtrace: texts[0].clone(),
             command: lists.0.clone(),
             cwd: texts[1].clone(),
@@ -173,13 +183,16 @@ pub(crate) fn meta() -> impl Strategy<Value = Meta> {
             clock: texts[4].clone(),
             recorded: lists.1.into_iter().collect(),
             lost: Lost { events: numbers[1], late_events: numbers[2], unseen_releases: numbers[3] },
-            exit,
+            exit: options[0].map(|exit| exit as i32),
             peak: Peak {
                 live_bytes: numbers[4],
                 heap_bytes: numbers[5],
                 resident_bytes: numbers[6],
                 resident_sum_bytes: numbers[5],
                 peak_ns: times[2],
+                gc_independent_bytes: options[1].map(u64::from),
+                gc_independent_upper_bytes: options[2].map(u64::from),
+                garbage_at_peak_bytes: options[3].map(u64::from),
             },
             totals: Totals { allocations: numbers[7], requested_bytes: numbers[0] },
             out_of_memory: vec![OutOfMemory {

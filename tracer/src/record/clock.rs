@@ -57,6 +57,11 @@ impl Clock {
         (ns as f64 / self.ns_per_tick) as u64
     }
 
+    /// Nanoseconds in so many ticks, by the latest reading.
+    pub fn ns_of(&self, ticks: u64) -> u64 {
+        (ticks as f64 * self.ns_per_tick) as u64
+    }
+
     /// Ticks in about ten microseconds: how far a stamp may be ahead of the store that announced it.
     pub fn margin(&self) -> u64 {
         if self.tsc { 50_000 } else { 10_000 }

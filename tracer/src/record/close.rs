@@ -79,7 +79,7 @@ impl Session {
                 end_ns: process.end.map(|stamp| clock.ns(stamp)),
                 peak_ns: clock.ns(process.at_peak.0),
                 peak_resident_bytes: process.resident_peak.saturating_sub(process.row.probe_bytes),
-                ..process.row.clone()
+                ..self.fold.with_garbage(process.row.clone())
             })
             .collect();
         self.sum_up(&processes);
@@ -106,7 +106,7 @@ impl Session {
 
     fn sum_up(&mut self, processes: &[ProcessRow]) {
         let sum = |field: fn(&ProcessRow) -> u64| processes.iter().map(field).sum::<u64>();
-        let total = &self.fold.total;
+        let (total, garbage) = (&self.fold.total, self.fold.garbage.as_ref());
         let without_slot = self.segment.header().lost_without_slot.load(Ordering::Relaxed);
         self.meta.duration_ns = self.fold.clock.now_ns();
         self.meta.lost = Lost {
@@ -124,6 +124,9 @@ impl Session {
             heap_bytes: total.peak_heap,
             resident_bytes: processes.iter().map(|row| row.peak_resident_bytes).max().unwrap_or(0),
             peak_ns: if total.peak_live > 0 { self.fold.clock.ns(total.peak) } else { 0 },
+            gc_independent_bytes: garbage.map(|garbage| garbage.total.lower()),
+            gc_independent_upper_bytes: garbage.map(|_| total.peak_live),
+            garbage_at_peak_bytes: garbage.map(|garbage| garbage.total.garbage_at_peak()),
         };
         self.meta.totals = Totals {
             allocations: sum(|row| row.allocations),

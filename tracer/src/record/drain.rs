@@ -6,11 +6,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use memtrace_wire::event::Event;
-use memtrace_wire::layout::{ACTIVE, CLAIMING, FREE, ORIGIN_FORK, OWNER_DIED, RING_WORDS, SLOTS, Slot};
+use memtrace_wire::layout::{
+    ACTIVE, CLAIMING, COLLECT_WAITING, FREE, ORIGIN_FORK, OWNER_DIED, RING_WORDS, SLOTS, Slot,
+};
 use memtrace_wire::ring::Reader;
 
 use super::segment::Segment;
@@ -191,6 +193,12 @@ impl<'a> Drain<'a> {
         if let Some(ring) = self.rings.iter().find(|ring| ring.writer == writer) {
             ring.reader.slot().look.store(0, Ordering::Release);
         }
+    }
+
+    /// Threads that wait to be asked for a garbage collection, and the word to ask with.
+    pub fn collectors(&self) -> impl Iterator<Item = (u32, &AtomicU32)> {
+        let rings = self.rings.iter().map(|ring| (ring.writer, &ring.reader.slot().collect));
+        rings.filter(|(_, word)| word.load(Ordering::Relaxed) == COLLECT_WAITING)
     }
 
     /// What every ring in use has seen so far.

@@ -2,8 +2,10 @@
 
 mod clock;
 mod close;
+mod curve;
 mod drain;
 mod fold;
+mod garbage;
 mod handshake;
 mod launch;
 mod launched;
@@ -19,4 +21,5 @@ mod session;
 mod spans;
 mod text;
 
+pub use garbage::Collecting;
 pub use session::{Options, Wait, run};

@@ -12,6 +12,7 @@ use memtrace_trace::{Meta, TraceWriter};
 use super::clock::Clock;
 use super::drain::Drain;
 use super::fold::{Fold, Images, WholeSpan};
+use super::garbage::{self, Collecting};
 use super::handshake::Doorman;
 use super::launch::{self, Ending};
 use super::oom::Cgroups;
@@ -33,6 +34,8 @@ pub struct Options {
     pub python_allocators: bool,
     /// The whole command as one span.
     pub span: Option<(String, memtrace_trace::rows::ArrayInfo)>,
+    /// Tell garbage apart.
+    pub gc: Option<Collecting>,
 }
 
 /// How long the recording goes on.
@@ -66,6 +69,8 @@ impl Failure {
 
 /// How long the drain sleeps when there was nothing to read; a writer whose ring fills wakes it.
 const NAP: Duration = Duration::from_millis(5);
+/// The same while a thread waits to be asked for a collection: garbage grows by megabytes a millisecond.
+const SHORT_NAP: Duration = Duration::from_millis(1);
 /// Tables are written anew so often, and at every new peak; whoever is killed together with the tracer leaves what
 /// it held then.
 const TABLES_EVERY: Duration = Duration::from_secs(5);
@@ -82,7 +87,8 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     let segment = Segment::create(clock.name() == "tsc").map_err(Failure::recording)?;
     // Probes may still look at it after this function returned, and signal handlers do.
     let segment: &'static Segment = Box::leak(Box::new(segment));
-    segment.set_text(&text::python(&options.operators)).map_err(Failure::recording)?;
+    let gc = options.gc.map(Collecting::name);
+    segment.set_text(&text::python(&options.operators, gc)).map_err(Failure::recording)?;
     let descriptor = segment.duplicate().map_err(Failure::recording)?;
     let (doorman, arrivals) = Doorman::open(&options.output, descriptor).map_err(Failure::recording)?;
     let whole = options.span.clone().map(|(name, input)| WholeSpan { name, input });
@@ -104,6 +110,9 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
         last_tables: Instant::now(),
         measure_after: Instant::now(),
     };
+    if options.gc.is_some() {
+        session.fold.watch_garbage();
+    }
     session.write_tables(false);
     let mut variables = vec![
         (memtrace_wire::handshake::SOCKET_VARIABLE, session.doorman.sockets.as_str()),
@@ -145,7 +154,8 @@ fn create_output(output: &std::path::Path) -> Result<TraceWriter, Failure> {
 fn first_meta(options: &Options, clock: &Clock) -> Meta {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_string();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let recorded = [("stacks", "none"), ("kernel", "proc"), ("gc", "observe off"), ("children", "yes")];
+    let gc = options.gc.map_or("off", Collecting::name);
+    let recorded = [("stacks", "none"), ("kernel", "proc"), ("gc", gc), ("children", "yes")];
     Meta {
         memtrace: env!("CARGO_PKG_VERSION").into(),
         command: options.command.iter().map(|argument| argument.display().to_string()).collect(),
@@ -206,7 +216,8 @@ impl Session {
                 }
             }
             if read == 0 {
-                nap(&header.sleeping);
+                let collects = self.drain.collectors().next().is_some();
+                nap(&header.sleeping, if collects { SHORT_NAP } else { NAP });
             }
             header.sleeping.store(0, Ordering::Relaxed);
         }
@@ -218,6 +229,11 @@ impl Session {
         let safe = self.fold.clock.stamp().saturating_sub(self.fold.clock.margin());
         let read = self.drain.round(safe, &mut self.fold, last);
         self.look_at_the_ending();
+        for (writer, word) in self.drain.collectors() {
+            if self.fold.wants_collection(writer, safe) {
+                garbage::ask(word);
+            }
+        }
         self.sample();
         let higher = self.fold.total.peak_live > self.snapshot_peak + self.snapshot_peak / 32;
         let now = Instant::now();
@@ -230,8 +246,8 @@ impl Session {
 }
 
 /// Sleeps until a writer or a signal handler clears the word, or the nap is over (futex(2)).
-fn nap(sleeping: &std::sync::atomic::AtomicU32) {
-    let timeout = libc::timespec { tv_sec: 0, tv_nsec: NAP.as_nanos() as i64 };
+fn nap(sleeping: &std::sync::atomic::AtomicU32, length: Duration) {
+    let timeout = libc::timespec { tv_sec: 0, tv_nsec: length.as_nanos() as i64 };
     // SAFETY: the word and the timeout are valid; a shared futex, because wakers are other processes.
     unsafe { libc::syscall(libc::SYS_futex, sleeping.as_ptr(), libc::FUTEX_WAIT, 1, &raw const timeout) };
 }

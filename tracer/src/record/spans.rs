@@ -1,8 +1,13 @@
 //! Spans: who is inside which operator, and the peaks of each, folded as events pass by.
 
+mod garbage;
+
 use memtrace_trace::rows::{ArrayInfo, Kind, SpanRow};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
+
+use self::garbage::Waiting;
+use super::curve::Curve;
 
 /// Blocks below this size are left out when a span's leftovers are told apart into output and once bytes.
 const LEFTOVER_MIN: u64 = 4096;
@@ -27,6 +32,8 @@ struct Span {
     ordinals: [u32; 8],
     leftovers: Vec<Leftover>,
     compact_at: usize,
+    /// Of `live`, where garbage is looked for.
+    curve: Option<Curve>,
 }
 
 /// What the program says when a span begins.
@@ -56,6 +63,7 @@ pub struct Spans {
     stacks: FxHashMap<u32, Vec<u32>>,
     /// Texts that were not what the header or the recorder writes.
     pub malformed: u64,
+    waiting: Option<Waiting>,
 }
 
 /// Names a block for as long as it lives: address and stamp of its acquire.
@@ -121,8 +129,12 @@ impl Spans {
             resident_peak_bytes: None,
             allocations: 0,
             peak_ns: 0,
+            gc_independent_bytes: None,
+            gc_independent_upper_bytes: None,
+            garbage_at_peak_bytes: None,
         };
         *call += 1;
+        let curve = self.curve_of(process);
         self.spans.push(Span {
             row,
             start: stamp,
@@ -133,6 +145,7 @@ impl Spans {
             ordinals: [0; 8],
             leftovers: Vec::new(),
             compact_at: 1024,
+            curve,
         });
         self.spans.len() as u32 - 1
     }
@@ -293,11 +306,17 @@ impl Spans {
 
     /// The rows, with stamps converted.
     pub fn rows(&self, ns: impl Fn(u64) -> i64) -> Vec<SpanRow> {
-        let row = |span: &Span| SpanRow {
-            start_ns: ns(span.start),
-            end_ns: span.end.map(&ns),
-            peak_ns: ns(span.peak),
-            ..span.row.clone()
+        let row = |span: &Span| {
+            let [gc_independent_bytes, gc_independent_upper_bytes, garbage_at_peak_bytes] = span.bounds();
+            SpanRow {
+                start_ns: ns(span.start),
+                end_ns: span.end.map(&ns),
+                peak_ns: ns(span.peak),
+                gc_independent_bytes,
+                gc_independent_upper_bytes,
+                garbage_at_peak_bytes,
+                ..span.row.clone()
+            }
         };
         self.spans.iter().map(row).collect()
     }
@@ -308,6 +327,9 @@ impl Span {
     fn add(&mut self, bytes: u64, stamp: u64) {
         self.live += bytes as i64;
         self.net += bytes as i64;
+        if let Some(curve) = &mut self.curve {
+            curve.note(stamp, self.live.max(0) as u64);
+        }
         if self.live > self.row.working_peak_bytes as i64 {
             self.row.working_peak_bytes = self.live as u64;
             self.peak = stamp;
@@ -318,6 +340,7 @@ impl Span {
     fn close(&mut self, stamp: u64, alive: &impl Fn(BlockKey) -> bool) {
         if self.end.is_none() {
             self.end = Some(stamp);
+            self.curve.iter_mut().for_each(Curve::rest);
             self.compact_now(alive);
         }
     }

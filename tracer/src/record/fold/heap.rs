@@ -33,6 +33,7 @@ impl Fold {
         let Released::Block(block) = self.processes[index as usize].release(address, stamp, patience) else {
             return;
         };
+        self.note_released(index, writer, &block);
         self.block_ended(index, writer, address, &block, stamp);
     }
 

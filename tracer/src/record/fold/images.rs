@@ -91,6 +91,9 @@ impl Fold {
         });
         process.replaces = before.map(|before| before as u32);
         self.processes.push(process);
+        if let Some(garbage) = &mut self.garbage {
+            garbage.process(writer.claimed, |ns| self.clock.ticks(ns));
+        }
         self.images.index.insert(image, index);
         index
     }

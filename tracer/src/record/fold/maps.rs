@@ -91,6 +91,7 @@ impl Fold {
         if event.bytes == FAILED {
             self.restore(writer, pieces)
         } else {
+            self.note_unmapped(self.threads[writer as usize].process, writer, &pieces);
             self.let_go(writer, &pieces, event.stamp)
         }
     }

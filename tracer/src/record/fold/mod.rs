@@ -1,5 +1,6 @@
 //! Takes ordered events and folds them into rows, peaks and spans.
 
+mod garbage;
 mod heap;
 mod images;
 mod maps;
@@ -11,6 +12,7 @@ use memtrace_wire::event::{Event, Kind as Wire};
 
 use crate::record::clock::Clock;
 use crate::record::drain::{RingUsage, Sink, Writer};
+use crate::record::garbage::Garbage;
 use crate::record::launched::Launched;
 use crate::record::process::Process;
 use crate::record::spans::Spans;
@@ -55,6 +57,8 @@ pub struct Fold {
     pub images: Images,
     /// Programs that were started and may not have.
     pub launched: Launched,
+    /// What is known of garbage, if `--gc` asks for it.
+    pub garbage: Option<Garbage>,
     /// The recorded command's own pid.
     pub root: u32,
     /// Threads whose process is about to end and may wait for a look at it.
@@ -78,6 +82,7 @@ impl Fold {
             total: Total::default(),
             images,
             launched: Launched::default(),
+            garbage: None,
             root: 0,
             ending: Vec::new(),
             waited_ns: 0,
@@ -85,6 +90,12 @@ impl Fold {
             whole,
             out,
         }
+    }
+
+    /// Looks for garbage from now on (`--gc`).
+    pub fn watch_garbage(&mut self) {
+        self.garbage = Some(Garbage::default());
+        self.spans.watch_garbage();
     }
 
     /// The writer of the trace, to be closed.
@@ -125,6 +136,8 @@ impl Fold {
             self.spans.end_whole(span, stamp, |key| process.is_alive(key));
         }
         let once = self.spans.process_ended(index);
+        self.garbage_ended(index, stamp);
+        let process = &self.processes[index as usize];
         let holdings = (!process.told_ending).then(|| self.holdings(process));
         let process = &mut self.processes[index as usize];
         process.killed_with = holdings;
@@ -160,6 +173,9 @@ impl Fold {
     #[inline]
     pub(super) fn note_peak(&mut self, index: u32, stamp: u64) {
         self.processes[index as usize].note_peak(stamp);
+        if let Some(garbage) = &mut self.garbage {
+            garbage.note(index, stamp, self.processes[index as usize].live(), self.total.live);
+        }
         self.total.peak_heap = self.total.peak_heap.max(self.total.heap);
         if self.total.live > self.total.peak_live {
             self.total.peak_live = self.total.live;
@@ -224,6 +240,7 @@ impl Sink for Fold {
                 self.process(writer).told_ending = false;
                 self.launched.failed(event.address as u32);
             }
+            Wire::CollectBegin | Wire::CollectEnd | Wire::Collector => self.collector(writer, event),
             Wire::Access | Wire::Placement => {}
         }
     }

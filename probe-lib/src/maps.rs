@@ -7,6 +7,7 @@ use memtrace_wire::event::{FAILED, Kind};
 
 use crate::next;
 use crate::record::event;
+use crate::stack;
 
 /// mmap(2)
 #[unsafe(no_mangle)]
@@ -27,6 +28,7 @@ pub unsafe extern "C" fn mmap(
     let mapped = unsafe { next::mmap(address, length, protection, flags, descriptor, offset) };
     let extra = (protection as u32 as u64) << 32 | flags as u32 as u64;
     if mapped != libc::MAP_FAILED {
+        stack::of(mapped as usize, length);
         event(Kind::MapEnd, mapped as usize, length, extra);
     } else if replaces {
         event(Kind::MapEnd, address as usize, FAILED as usize, extra);
@@ -72,6 +74,9 @@ pub unsafe extern "C" fn mremap(
     // SAFETY: the program's call, passed on.
     let moved = unsafe { next::mremap(address, length, new_length, flags, new_address) };
     let outcome = if moved == libc::MAP_FAILED { FAILED as usize } else { new_length };
+    if moved != libc::MAP_FAILED {
+        stack::of(moved as usize, new_length);
+    }
     event(Kind::RemapEnd, moved as usize, outcome, flags as u32 as u64);
     moved
 }

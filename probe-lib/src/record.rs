@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use memtrace_wire::event::{Event, Kind};
 use memtrace_wire::layout::CLOCK_MONOTONIC;
+use memtrace_wire::stack::words;
 
 use crate::process::{self, Attached};
 use crate::tls::{self, Thread};
@@ -45,11 +46,31 @@ pub fn event(kind: Kind, address: usize, bytes: usize, extra: u64) {
     });
 }
 
-/// Records a span event with its text.
+/// Records an event with its text.
 pub fn event_with_text(kind: Kind, id: u64, text: &[u8]) {
-    write(3 + text.len().div_ceil(8), |thread| {
-        let event = Event { kind, address: id, stamp: stamp(), bytes: text.len() as u64, extra: 0 };
+    event_with_words(kind, id, text.len(), words(text));
+}
+
+/// Records an event with a text of `bytes` bytes.
+pub fn event_with_words(kind: Kind, id: u64, bytes: usize, text: impl Iterator<Item = u64>) {
+    write(3 + bytes.div_ceil(8), |thread| {
+        let event = Event { kind, address: id, stamp: stamp(), bytes: bytes as u64, extra: 0 };
         thread.writer.push_text(event, text);
+    });
+}
+
+/// Records an event whose text is `first_words` words and then up to `room` bytes that `fill` copies.
+pub fn event_filled(
+    kind: Kind,
+    id: u64,
+    first_words: usize,
+    first: impl Iterator<Item = u64>,
+    room: usize,
+    fill: impl FnOnce([(*mut u8, usize); 2]) -> usize,
+) {
+    write(3 + first_words + room.div_ceil(8), |thread| {
+        let event = Event { kind, address: id, stamp: stamp(), bytes: 0, extra: 0 };
+        thread.writer.push_filled(event, first, room, fill);
     });
 }
 

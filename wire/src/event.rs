@@ -12,11 +12,11 @@
 //! +------+-------------------------------------------------+
 //! |  extra: prot and flags, or the new length              |  word 3   mappings
 //! +--------------------------------------------------------+
-//! |  JSON, zero-padded …                                   |  spans: word 2 is its length in bytes
+//! |  text, zero-padded …                                   |  spans, stacks: word 2 is its length in bytes
 //! +--------------------------------------------------------+
 //! ```
 
-/// Most bytes of JSON a span event carries.
+/// Most bytes of text an event carries.
 pub const TEXT_MAX: usize = 60 * 1024;
 /// Most words of an event.
 pub const EVENT_WORDS_MAX: usize = 3 + TEXT_MAX.div_ceil(8);
@@ -65,6 +65,13 @@ pub enum Kind {
     Access = 16,
     /// Reserved: a block placed in a memory tier.
     Placement = 17,
+    /// The call stack of the block that the writer's next acquire of `address` names; its text is described
+    /// in [`stack`](crate::stack).
+    Stack = 28,
+    /// A Python code object that stacks refer to; text as in [`stack`](crate::stack).
+    PythonCode = 29,
+    /// An executable or library that is mapped; text as in [`stack`](crate::stack).
+    Module = 30,
 }
 
 impl Kind {
@@ -87,11 +94,14 @@ impl Kind {
             13 => RemapEnd,
             14 => SpanBegin,
             15 => SpanEnd,
+            28 => Stack,
+            29 => PythonCode,
+            30 => Module,
             _ => return None,
         })
     }
 
-    /// Words of an event of this kind, without the text of spans.
+    /// Words of an event of this kind, without its text.
     #[inline(always)]
     pub const fn words(self) -> usize {
         match self {
@@ -103,7 +113,7 @@ impl Kind {
 
     /// True if the third word is the length of a text that follows.
     pub const fn has_text(self) -> bool {
-        matches!(self, Kind::SpanBegin | Kind::SpanEnd)
+        matches!(self, Kind::SpanBegin | Kind::SpanEnd | Kind::Stack | Kind::PythonCode | Kind::Module)
     }
 }
 
@@ -116,7 +126,7 @@ pub struct Event {
     pub address: u64,
     /// When, in the segment's clock.
     pub stamp: u64,
-    /// Bytes; of a span: length of its text. 0 where the kind has none.
+    /// Bytes; of a kind with text: its length. 0 where the kind has none.
     pub bytes: u64,
     /// Fourth word, 0 where the kind has none.
     pub extra: u64,

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use memtrace_trace::rows::Kind;
 
+use super::sites::Site;
+
 const PAGE: u64 = 4096;
 /// Memory of a mapping up to this size is taken to be touched until a sample says otherwise (allocators'
 /// arenas are used at once); of a larger one, none is.
@@ -28,6 +30,8 @@ pub struct Piece {
     pub ordinal: u32,
     /// What it maps.
     pub kind: Kind,
+    /// Where it was mapped, if it is large.
+    pub site: Option<Site>,
     /// How much of it is in memory, as last seen; 0 for files, which are not counted as live.
     pub touched: u64,
 }
@@ -56,6 +60,8 @@ pub struct Mappings {
     pieces: BTreeMap<u64, Piece>,
     mapped: u64,
     touched: u64,
+    /// How live bytes of sites have changed since this was last taken away.
+    pub changes: Vec<(Option<Site>, i64)>,
 }
 
 impl Mappings {
@@ -84,6 +90,7 @@ impl Mappings {
     fn put(&mut self, piece: Piece) {
         self.mapped += piece.bytes;
         self.touched += piece.touched;
+        self.note_change(&piece, piece.touched as i64);
         self.pieces.insert(piece.start, piece);
     }
 
@@ -96,7 +103,14 @@ impl Mappings {
         let piece = self.pieces.remove(&start)?;
         self.mapped -= piece.bytes;
         self.touched -= piece.touched;
+        self.note_change(&piece, -(piece.touched as i64));
         Some(piece)
+    }
+
+    fn note_change(&mut self, piece: &Piece, bytes: i64) {
+        if piece.site.is_some() && bytes != 0 {
+            self.changes.push((piece.site, bytes));
+        }
     }
 
     /// Takes everything in `[start, start + bytes)` out, cutting pieces at the borders. A piece that is cut
@@ -143,6 +157,9 @@ impl Mappings {
             if let Some(touched) = measure(piece) {
                 let touched = touched.min(piece.bytes);
                 self.touched = self.touched - piece.touched + touched;
+                if piece.site.is_some() && touched != piece.touched {
+                    self.changes.push((piece.site, touched as i64 - piece.touched as i64));
+                }
                 piece.touched = touched;
             }
         }
@@ -164,6 +181,7 @@ mod tests {
             span: None,
             ordinal: 0,
             kind: Kind::MapAnonymous,
+            site: None,
             touched: 0,
         }
     }

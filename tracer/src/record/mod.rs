@@ -11,6 +11,7 @@ mod process;
 mod sample;
 mod segment;
 mod session;
+mod sites;
 mod spans;
 mod text;
 

@@ -101,6 +101,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
         Failure { code: not_started.code, message: not_started.message }
     })?;
     session.fold.root = child as u32;
+    session.fold.sites.token.clone_from(&session.doorman.token);
     let ending = session.follow(child);
     session.close(ending)
 }
@@ -125,7 +126,12 @@ fn create_output(output: &std::path::Path) -> Result<TraceWriter, Failure> {
 fn first_meta(options: &Options, clock: &Clock) -> Meta {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_string();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let recorded = [("stacks", "none"), ("kernel", "proc"), ("gc", "observe off"), ("children", "yes")];
+    let recorded = [
+        ("stacks", "blocks of 64 KiB and more"),
+        ("kernel", "proc"),
+        ("gc", "observe off"),
+        ("children", "yes"),
+    ];
     Meta {
         memtrace: env!("CARGO_PKG_VERSION").into(),
         command: options.command.iter().map(|argument| argument.display().to_string()).collect(),
@@ -188,7 +194,9 @@ impl Session {
     fn round(&mut self, last: bool) -> usize {
         for arrival in self.doorman.arrivals.try_iter() {
             let image = (arrival.pid, arrival.image);
-            self.modules.extend(modules::parse(&arrival.maps).into_iter().map(|module| (image, module)));
+            let modules = modules::parse(&arrival.maps);
+            self.fold.sites.arrived(image, &modules);
+            self.modules.extend(modules.into_iter().map(|module| (image, module)));
             self.fold.name(image, arrival.command);
         }
         self.fold.clock.update();
@@ -358,19 +366,19 @@ impl Session {
         self.sum_up(&processes);
         let spans = self.fold.spans.rows(|stamp| self.fold.clock.ns(stamp));
         let threads = self.fold.threads.clone();
-        let modules: Vec<ModuleRow> = self
-            .modules
-            .iter()
-            .filter_map(|(image, module)| {
-                Some(ModuleRow { process: self.fold.index_of(*image)?, ..module.clone() })
-            })
-            .collect();
+        let at_start = self.modules.iter().filter_map(|(image, module)| {
+            Some(ModuleRow { process: self.fold.index_of(*image)?, ..module.clone() })
+        });
+        let modules: Vec<ModuleRow> = at_start.chain(self.fold.sites.opened.iter().cloned()).collect();
+        let (sites, frames) = (self.fold.sites.rows(), self.fold.sites.frames());
         let meta = self.meta.clone();
         self.fold.write(|out| {
             out.processes(&processes)?;
             out.threads(&threads)?;
             out.spans(&spans)?;
             out.modules(&modules)?;
+            out.sites(&sites)?;
+            out.frames(&frames)?;
             if last { Ok(()) } else { out.close_part().and_then(|()| out.meta(&meta)) }
         });
     }

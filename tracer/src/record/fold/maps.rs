@@ -18,6 +18,7 @@ impl Fold {
         let pieces = process.mappings.take(event.address, event.bytes);
         self.total.live -= before - process.mappings.touched_bytes();
         process.held.entry(writer).or_default().pieces = pieces;
+        self.settle(index);
     }
 
     fn held_pieces(&mut self, writer: u32) -> Vec<Piece> {
@@ -27,10 +28,12 @@ impl Fold {
     }
 
     fn restore(&mut self, writer: u32, pieces: Vec<Piece>) {
-        let process = &mut self.processes[self.threads[writer as usize].process as usize];
+        let index = self.threads[writer as usize].process;
+        let process = &mut self.processes[index as usize];
         let before = process.mappings.touched_bytes();
         process.mappings.restore(pieces);
         self.total.live += process.mappings.touched_bytes() - before;
+        self.settle(index);
     }
 
     fn end_pieces(&mut self, writer: u32, pieces: &[Piece], stamp: u64) {
@@ -86,6 +89,7 @@ impl Fold {
         let key: BlockKey = (event.address, event.stamp);
         let (span, ordinal) =
             self.spans.acquired(writer, kind, key, event.bytes, counts, |key| process.is_alive(key));
+        let site = self.sites.acquired(writer, event.address, event.bytes);
         process.mappings.insert(Piece {
             start: event.address,
             bytes: event.bytes,
@@ -94,6 +98,7 @@ impl Fold {
             span,
             ordinal,
             kind,
+            site,
             touched: moved,
         });
         process.row.allocations += 1;

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::record::clock::Clock;
 use crate::record::drain::{RingUsage, Sink, Writer};
 use crate::record::process::Process;
+use crate::record::sites::Sites;
 use crate::record::spans::Spans;
 
 /// Live bytes of all processes together, and their peak.
@@ -45,6 +46,8 @@ pub struct Fold {
     pub threads: Vec<ThreadRow>,
     /// All spans.
     pub spans: Spans,
+    /// Call stacks of large blocks.
+    pub sites: Sites,
     /// Sums.
     pub total: Total,
     commands: FxHashMap<(u32, u64), String>,
@@ -67,6 +70,7 @@ impl Fold {
             processes: Vec::new(),
             threads: Vec::new(),
             spans: Spans::default(),
+            sites: Sites::default(),
             total: Total::default(),
             commands: FxHashMap::default(),
             root: 0,
@@ -128,6 +132,7 @@ impl Fold {
         image.replaces = before.map(|before| before as u32);
         self.processes.push(image);
         self.by_image.insert((writer.pid, writer.image), process);
+        self.sites.begin((writer.pid, writer.image), writer.forked.then_some(writer.parent_image));
         process
     }
 
@@ -160,20 +165,37 @@ impl Fold {
         let blocks = std::mem::take(&mut process.blocks);
         let mappings = std::mem::take(&mut process.mappings);
         process.heap = 0;
+        for (site, bytes) in &mappings.changes {
+            self.sites.change(*site, *bytes);
+        }
         for (address, block) in &blocks {
+            self.sites.change(block.site, -(block.bytes as i64));
             self.write_block(index, *address, block, None, &once);
         }
         for piece in mappings.iter() {
+            self.sites.change(piece.site, -(piece.touched as i64));
             self.write_piece(index, piece, None, &once);
         }
+        self.sites.end(index);
     }
+
+    /// Hands what mappings of a process have changed on to their sites.
+    #[inline]
+    pub(super) fn settle(&mut self, index: u32) {
+        for (site, bytes) in self.processes[index as usize].mappings.changes.drain(..) {
+            self.sites.change(site, bytes);
+        }
+    }
+
     #[inline]
     pub(super) fn note_peak(&mut self, index: u32, stamp: u64) {
         self.processes[index as usize].note_peak(stamp);
+        self.settle(index);
         self.total.peak_heap = self.total.peak_heap.max(self.total.heap);
         if self.total.live > self.total.peak_live {
             self.total.peak_live = self.total.live;
             self.total.peak = stamp;
+            self.sites.new_peak();
         }
     }
 }
@@ -225,6 +247,12 @@ impl Sink for Fold {
                 self.spans.begin(process, writer, event.address, event.stamp, text);
             }
             Wire::SpanEnd => self.span_end(writer, event, text),
+            Wire::Stack => {
+                let process = self.threads[writer as usize].process;
+                self.sites.stack(process, writer, event.address, text);
+            }
+            Wire::PythonCode => self.sites.code(self.threads[writer as usize].process, text),
+            Wire::Module => self.sites.module(self.threads[writer as usize].process, text),
             Wire::Access | Wire::Placement => {}
         }
     }

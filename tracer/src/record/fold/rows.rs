@@ -42,7 +42,7 @@ impl Fold {
             bytes: block.bytes,
             alloc_ns: self.clock.ns(block.alloc),
             free_ns: free.map(|stamp| self.clock.ns(stamp)),
-            site: None,
+            site: block.site.map(|site| self.sites.id(site)),
             ordinal: block.ordinal,
             span: block.span,
             role,
@@ -64,6 +64,7 @@ impl Fold {
             span: piece.span,
             ordinal: piece.ordinal,
             kind: piece.kind,
+            site: piece.site,
             output: false,
         };
         self.write_block(process, piece.start, &block, free, once);

@@ -1,0 +1,128 @@
+//! An ELF file as stacks need it: how to unwind through it, and which function an address lies in.
+
+use std::cell::{OnceCell, RefCell};
+use std::fs::File;
+use std::ops::Range;
+
+use gimli::BaseAddresses;
+use object::read::ReadCache;
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use rustc_hash::FxHashMap;
+
+use super::unwind::{Registers, Rule, Rules, Step};
+
+/// An executable or library.
+pub struct Binary {
+    /// Where it is.
+    pub path: String,
+    /// GNU build id in hex, empty if it has none.
+    pub build_id: String,
+    /// Addresses that its segments take, as stated in the file.
+    addresses: Range<u64>,
+    rules: Rules,
+    /// Rules by program counter; `None` where there are none.
+    found: RefCell<FxHashMap<u64, Option<Rule>>>,
+    /// Looked up where a name is asked for.
+    functions: OnceCell<Vec<Function>>,
+}
+
+struct Function {
+    start: u64,
+    bytes: u64,
+    name: Box<str>,
+}
+
+impl Binary {
+    /// Reads a file; `None` if it is not an ELF file or cannot be read (any more).
+    pub fn read(path: &str) -> Option<Binary> {
+        let cache = ReadCache::new(File::open(path).ok()?);
+        let file = object::File::parse(&cache).ok()?;
+        let start = file.segments().map(|segment| segment.address()).min()?;
+        let end = file.segments().map(|segment| segment.address().saturating_add(segment.size())).max()?;
+        let section = |name: &str| file.section_by_name(name);
+        let address = |name: &str| section(name).map_or(0, |section| section.address());
+        let data =
+            |name: &str| section(name).and_then(|it| Some(it.data().ok()?.to_vec())).unwrap_or_default();
+        let bases = BaseAddresses::default()
+            .set_text(address(".text"))
+            .set_got(address(".got"))
+            .set_eh_frame(address(".eh_frame"))
+            .set_eh_frame_hdr(address(".eh_frame_hdr"));
+        let hex = |id: &[u8]| id.iter().map(|byte| format!("{byte:02x}")).collect();
+        Some(Binary {
+            path: path.into(),
+            build_id: file.build_id().ok().flatten().map(hex).unwrap_or_default(),
+            addresses: start..end,
+            rules: Rules::new(bases, data(".eh_frame"), data(".eh_frame_hdr")),
+            found: RefCell::default(),
+            functions: OnceCell::new(),
+        })
+    }
+
+    /// Names the file in every run.
+    pub fn identity(&self) -> &str {
+        if self.build_id.is_empty() { &self.path } else { &self.build_id }
+    }
+
+    /// What must be added to addresses in the file where its lowest segment was mapped at `start`.
+    pub fn bias(&self, start: u64) -> u64 {
+        start.wrapping_sub(self.addresses.start & !4095)
+    }
+
+    /// Goes from a frame in this file to its caller, by the rule for `counter` (as stated in the file). Says
+    /// also whether the caller was interrupted by a signal instead of having called.
+    pub fn step(
+        &self,
+        counter: u64,
+        registers: &mut Registers,
+        read: &impl Fn(u64) -> Option<u64>,
+    ) -> (Step, bool) {
+        let mut found = self.found.borrow_mut();
+        match found.entry(counter).or_insert_with(|| self.rules.find(counter)) {
+            Some(rule) => (self.rules.apply(rule, registers, read), rule.interrupted),
+            None => (Step::Lost, false),
+        }
+    }
+
+    /// The function that a return address (as stated in the file) returns into, as the linker knows it.
+    pub fn function(&self, offset: u64) -> Option<&str> {
+        let functions = self.functions.get_or_init(|| functions(&self.path).unwrap_or_default());
+        // The call before a return address may be its function's last instruction.
+        let address = offset.checked_sub(1)?;
+        let after = functions.partition_point(|function| function.start <= address);
+        let function = functions.get(after.checked_sub(1)?)?;
+        (function.bytes == 0 || address - function.start < function.bytes).then_some(&function.name)
+    }
+}
+
+/// All functions by address; of several names for one, the plainest.
+fn functions(path: &str) -> Option<Vec<Function>> {
+    let cache = ReadCache::new(File::open(path).ok()?);
+    let file = object::File::parse(&cache).ok()?;
+    let symbols = file.symbols().chain(file.dynamic_symbols());
+    let mut functions: Vec<Function> = symbols
+        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition())
+        .filter_map(|symbol| {
+            let (start, bytes) = (symbol.address(), symbol.size());
+            Some(Function { start, bytes, name: symbol.name().ok()?.into() })
+        })
+        .collect();
+    let plainness = |name: &str| (name.bytes().take_while(|byte| *byte == b'_').count(), name.len());
+    functions.sort_by(|a, b| {
+        let key = |function: &Function| (function.start, plainness(&function.name));
+        key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
+    });
+    functions.dedup_by_key(|function| function.start);
+    Some(functions)
+}
+
+/// A linker's name as its programmer wrote it.
+pub fn demangle(name: &str) -> String {
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        return format!("{rust:#}");
+    }
+    // What a compiler split off (.cold, .part.0, .constprop.0) is still that function.
+    let plain = name.split_once('.').map_or(name, |(plain, _)| plain);
+    let cpp = cpp_demangle::Symbol::new(plain).ok().and_then(|symbol| symbol.demangle().ok());
+    cpp.unwrap_or_else(|| plain.to_string())
+}

@@ -16,6 +16,8 @@ mod next;
 mod process;
 mod python;
 mod python_filter;
+mod python_frames;
+mod python_layout;
 mod record;
 mod spans;
 mod stack;

@@ -51,6 +51,7 @@ macro_rules! next_definitions {
             // and its release, at any later time, concerns nobody.
             $(let $name = look_up(libc::RTLD_NEXT, concat!(stringify!($name), "\0").as_bytes());)*
             crate::python::find();
+            crate::python_frames::find();
             $(
                 if !$name.is_null() {
                     pointers::$name.store($name, Ordering::Relaxed);

@@ -41,6 +41,11 @@ pub fn forked() -> bool {
     unsafe { (*ALIVE.load(Ordering::Relaxed)).load(Ordering::Relaxed) == 0 }
 }
 
+/// First stamp of the process image: with its pid it names it.
+pub fn image() -> u64 {
+    IMAGE.load(Ordering::Relaxed)
+}
+
 /// The segment, while the process is being recorded.
 pub struct Attached {
     segment: *mut u8,

@@ -1,12 +1,13 @@
-//! The call stack of a large block, for the tracer to unwind: three registers and a copy of the stack above
-//! them, written before the block's acquire.
+//! The call stack of a large block, for the tracer to unwind: three registers, the Python frames and a copy of
+//! the stack, written before the block's acquire.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use memtrace_wire::event::Kind;
-use memtrace_wire::stack::{STACK_COPY_MAX, STACK_THRESHOLD, StackHead};
+use memtrace_wire::stack::{MORE_FRAMES, STACK_COPY_MAX, STACK_THRESHOLD, StackHead};
 
+use crate::python_frames::Frames;
 use crate::record::event_filled;
 use crate::{modules, sys, tls};
 
@@ -36,10 +37,14 @@ fn write(address: usize) {
         )
     };
     modules::announce();
-    let head = StackHead { ip, sp: sp as u64, bp, python_frames: 0 };
+    let frames = Frames::of_this_thread();
+    let python_frames = frames.describe();
+    let listed = 2 * (python_frames & !MORE_FRAMES) as usize;
+    let head = StackHead { ip, sp: sp as u64, bp, python_frames };
     let (room, plain) = bounds(sp);
     let fill = |pieces| if plain { copy(sp, pieces) } else { copy_carefully(sp, pieces) };
-    event_filled(Kind::Stack, address as u64, StackHead::WORDS, head.words().into_iter(), room, fill);
+    let first = head.words().into_iter().chain(frames.words().take(listed));
+    event_filled(Kind::Stack, address as u64, StackHead::WORDS + listed, first, room, fill);
 }
 
 /// How much to copy from `sp` on, and whether all of it is surely there.

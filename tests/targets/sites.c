@@ -109,6 +109,7 @@ int main(int count, char **arguments) {
     middle(500001);
     leaf(500001);
     middle(65535);
+    middle(65536);
     recursive(depth_wanted);
     sorts();
     signal(SIGUSR1, handler);

@@ -11,6 +11,7 @@ use crate::units::{Bytes, Seconds};
 
 const PROCESSES_MAX: usize = 12;
 const OPERATORS_MAX: usize = 20;
+const SITES_MAX: usize = 5;
 
 /// The summary of a trace.
 pub fn text(trace: &Trace) -> Result<String> {
@@ -47,12 +48,22 @@ pub fn text(trace: &Trace) -> Result<String> {
         Bytes(meta.totals.requested_bytes),
         grouped(meta.lost.events)
     )?;
+    sites(&mut out, trace)?;
     operators(&mut out, &spans)?;
     process_table(&mut out, &processes)?;
     for note in &meta.notes {
         writeln!(out, "  note: {}", clean(note))?;
     }
     Ok(out)
+}
+
+fn sites(out: &mut String, trace: &Trace) -> Result<()> {
+    let sites = memtrace_analysis::sites::largest(trace, SITES_MAX)?;
+    for site in sites.iter().filter(|site| site.row.live_bytes_at_peak > 0) {
+        let bytes = Bytes(site.row.live_bytes_at_peak);
+        writeln!(out, "  largest at the peak  {bytes:>9}   at {}", clean(&site.place()))?;
+    }
+    Ok(())
 }
 
 fn operators(out: &mut String, spans: &[SpanRow]) -> Result<()> {

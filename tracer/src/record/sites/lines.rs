@@ -91,3 +91,81 @@ fn signed_varint(bytes: &mut impl Iterator<Item = u8>) -> Option<i64> {
     let magnitude = (value >> 1) as i64;
     Some(if value & 1 != 0 { -magnitude } else { magnitude })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Prints every code object of some library modules: first line, line table, and `start:end:line` of each
+    /// range as the interpreter itself decodes it.
+    const PRINTER: &str = r#"
+import argparse, dataclasses, dis, sys, tokenize, types, typing
+def codes(code):
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from codes(each)
+def ranges(code):
+    if sys.version_info >= (3, 10):
+        return [(start, end, line or 0) for start, end, line in code.co_lines() if start < end]
+    starts = list(dis.findlinestarts(code))
+    ends = [start for start, _ in starts[1:]] + [len(code.co_code)]
+    return [(start, end, line) for (start, line), end in zip(starts, ends)]
+for module in (argparse, dataclasses, tokenize, typing):
+    with open(module.__file__, encoding="utf-8") as source:
+        whole = compile(source.read(), module.__file__, "exec")
+    for code in codes(whole):
+        table = code.co_linetable if sys.version_info >= (3, 10) else code.co_lnotab
+        print(code.co_firstlineno, table.hex() or "-", *("%d:%d:%d" % each for each in ranges(code)))
+"#;
+
+    #[test]
+    fn every_instruction_has_the_line_its_interpreter_says() {
+        let mut interpreters = 0;
+        for minor in 8..=13 {
+            let name = format!("python3.{minor}");
+            let versions =
+                std::fs::read_dir(format!("{}/.pyenv/versions", std::env::var("HOME").unwrap_or_default()));
+            let installed =
+                versions.into_iter().flatten().flatten().map(|entry| entry.path().join("bin").join(&name));
+            let Some(python) = installed.into_iter().find(|path| path.exists()) else {
+                println!("not checked: {name} is not installed under pyenv");
+                continue;
+            };
+            let printed = Command::new(python).args(["-c", PRINTER]).output().expect("an interpreter runs");
+            let printed = String::from_utf8(printed.stdout).expect("it prints ASCII");
+            assert!(printed.lines().count() > 100, "{name} printed its code objects");
+            interpreters += 1;
+            for code in printed.lines() {
+                check(minor, code);
+            }
+        }
+        println!("checked {interpreters} interpreters");
+    }
+
+    fn check(minor: u32, code: &str) {
+        let mut fields = code.split(' ');
+        let first_line = fields.next().and_then(|text| text.parse().ok()).expect("a first line");
+        let table = fields.next().expect("a table").trim_matches('-');
+        let byte = |at: usize| u8::from_str_radix(&table[at..at + 2], 16).expect("hex");
+        let table: Vec<u8> = (0..table.len()).step_by(2).map(byte).collect();
+        for range in fields {
+            let numbers: Vec<i32> = range.split(':').map(|text| text.parse().expect("a number")).collect();
+            let expected = (numbers[2] > 0).then_some(numbers[2] as u32);
+            for offset in (numbers[0]..numbers[1]).step_by(2) {
+                assert_eq!(line(minor, &table, first_line, offset), expected, "3.{minor} {code} at {offset}");
+            }
+        }
+    }
+
+    proptest::proptest! {
+        /// Whatever the bytes, decoding ends, and before the first instruction it is the first line.
+        #[test]
+        fn any_table_is_read(minor in 8..14u32, table: Vec<u8>, first_line: u32, offset: i32) {
+            line(minor, &table, first_line, offset);
+            proptest::prop_assert_eq!(line(minor, &table, first_line, -1), Some(first_line));
+        }
+    }
+}

@@ -103,12 +103,7 @@ impl Sites {
         if !path.starts_with('/') {
             return self.relative(process, &path, start, end);
         }
-        if self.map(self.keys[process as usize], &path, start, end) {
-            let number = self.by_path.get(&path).copied().flatten();
-            let build_id = number.map(|number| self.binaries[number as usize].build_id.clone());
-            let build_id = build_id.unwrap_or_default();
-            self.opened.push(ModuleRow { process, path, start, end, build_id });
-        }
+        self.open(process, path, start, end);
     }
 
     /// A Python code object was announced by a process.
@@ -247,7 +242,17 @@ impl Sites {
         if let Ok(path) = std::fs::canonicalize(path)
             && !known
         {
-            self.map(key, &path.to_string_lossy(), start, end);
+            self.open(process, path.to_string_lossy().into_owned(), start, end);
+        }
+    }
+
+    /// A file was mapped after its process had started.
+    fn open(&mut self, process: u32, path: String, start: u64, end: u64) {
+        if self.map(self.keys[process as usize], &path, start, end) {
+            let number = self.by_path.get(&path).copied().flatten();
+            let build_id = number.map(|number| self.binaries[number as usize].build_id.clone());
+            let build_id = build_id.unwrap_or_default();
+            self.opened.push(ModuleRow { process, path, start, end, build_id });
         }
     }
 

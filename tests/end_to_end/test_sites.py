@@ -92,7 +92,9 @@ def test_native_stacks_are_exact_without_frame_pointers(record, program):
     assert callback[1]["function"] == "compare"
     [on_another_stack] = stacks.of(500012)
     assert on_another_stack[-1]["module"] is None, "that it goes on is said"
-    assert functions(stacks.of(500001)[0][-1:], *program) == [], "the outermost is the start-up code"
+    assert functions(stacks.of(500001)[0][-1:], *program) == [], (
+        "the outermost is the start-up code"
+    )
 
 
 def test_a_library_by_a_relative_path_is_known(record, program):
@@ -100,7 +102,9 @@ def test_a_library_by_a_relative_path_is_known(record, program):
     stacks = Stacks(run)
     for size in (500051, 500053):
         assert [functions(stack, *program) for stack in stacks.of(size)] == NATIVE[size]
-    assert run.sql(f"select count(*) >= 1 from {{modules}} where path = '{program[1]}'") == [(True,)]
+    assert run.sql(f"select count(*) >= 1 from {{modules}} where path = '{program[1]}'") == [
+        (True,)
+    ]
 
 
 def test_names_of_cpp_and_rust(record, target, tmp_path):

@@ -1,5 +1,6 @@
-"""Allocates in all kinds of Python frames; prints for each block what traceback says its stack is."""
+"""Allocates in all kinds of Python frames; prints for each block its stack by traceback."""
 
+import contextlib
 import functools
 import json
 import threading
@@ -9,10 +10,11 @@ kept = []
 
 
 def allocate(size):
-    kept.append(bytearray(size)); tell(size + 1)  # noqa: E702 (one line for both stacks)
+    tell(size + 1, bytearray(size))
 
 
-def tell(size):
+def tell(size, block):
+    kept.append(block)
     stack = traceback.extract_stack()[:-1]
     print(json.dumps([size, [[frame.filename, frame.name, frame.lineno] for frame in stack]]))
 
@@ -80,10 +82,8 @@ in_sort(300013)
 exec("allocate(300015)")
 [allocate(size) for size in (300017,)]
 functools.reduce(lambda a, b: allocate(300019), [1, 2])
-try:
+with contextlib.suppress(StopIteration):
     awaiting(300021).send(None)
-except StopIteration:
-    pass
 thread = threading.Thread(target=allocate, args=(300023,))
 thread.start()
 thread.join()

@@ -192,6 +192,22 @@ impl Session {
     }
 
     fn round(&mut self, last: bool) -> usize {
+        self.fold.clock.update();
+        let safe = self.fold.clock.stamp().saturating_sub(self.fold.clock.margin());
+        self.welcome();
+        self.drain.meet_writers(&mut self.fold);
+        // Who claimed a ring meanwhile said hello before: its events must find its modules known.
+        self.welcome();
+        let read = self.drain.round(safe, &mut self.fold, last);
+        self.sample();
+        if self.last_tables.elapsed() > TABLES_EVERY {
+            self.write_tables(false);
+        }
+        read
+    }
+
+    /// Learns what processes that said hello are.
+    fn welcome(&mut self) {
         for arrival in self.doorman.arrivals.try_iter() {
             let image = (arrival.pid, arrival.image);
             let modules = modules::parse(&arrival.maps);
@@ -199,14 +215,6 @@ impl Session {
             self.modules.extend(modules.into_iter().map(|module| (image, module)));
             self.fold.name(image, arrival.command);
         }
-        self.fold.clock.update();
-        let safe = self.fold.clock.stamp().saturating_sub(self.fold.clock.margin());
-        let read = self.drain.round(safe, &mut self.fold, last);
-        self.sample();
-        if self.last_tables.elapsed() > TABLES_EVERY {
-            self.write_tables(false);
-        }
-        read
     }
 
     /// Resident sizes and touched pages, at regular times.

@@ -35,6 +35,8 @@ struct Function {
 impl Binary {
     /// Reads a file; `None` if it is not an ELF file or cannot be read (any more).
     pub fn read(path: &str) -> Option<Binary> {
+        // Opening a pipe would wait for its writer.
+        std::fs::metadata(path).ok().filter(|file| file.is_file())?;
         let cache = ReadCache::new(File::open(path).ok()?);
         let file = object::File::parse(&cache).ok()?;
         let start = file.segments().map(|segment| segment.address()).min()?;

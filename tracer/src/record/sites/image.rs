@@ -80,9 +80,9 @@ impl Image {
                 Step::Outermost => return End::Outermost,
                 Step::Lost => return End::Unknown,
             }
-            counter = if interrupted { registers.ip } else { registers.ip - 1 };
+            counter = if interrupted { registers.ip } else { registers.ip.wrapping_sub(1) };
             if !out.is_empty() || self.find(counter).map(|module| module.number) != probe {
-                out.push(counter + 1);
+                out.push(counter.wrapping_add(1));
             }
         }
         End::Unknown

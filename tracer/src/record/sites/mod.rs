@@ -184,8 +184,9 @@ impl Sites {
     fn leads_astray(&mut self, process: u32, head: &StackHead, native: &[u64]) -> bool {
         let key = self.keys[process as usize];
         let last = native.last().copied().unwrap_or(head.ip);
-        let known =
-            |sites: &Sites| sites.images.get(&key).is_some_and(|it| it.image.find(last - 1).is_some());
+        let known = |sites: &Sites| {
+            sites.images.get(&key).is_some_and(|it| it.image.find(last.wrapping_sub(1)).is_some())
+        };
         !known(self) && {
             self.look(process);
             known(self)
@@ -299,7 +300,7 @@ impl Sites {
 }
 
 fn native_frame(image: &Image, address: u64) -> Frame {
-    match image.find(address - 1) {
+    match image.find(address.wrapping_sub(1)) {
         Some(module) => Frame::Native { binary: module.number, offset: address.wrapping_sub(module.bias) },
         None => Frame::Unknown,
     }

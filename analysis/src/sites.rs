@@ -76,8 +76,9 @@ fn is_own(frame: &FrameRow) -> bool {
         (None, Some(module)) => {
             let library = module.contains(".so") && LIBRARIES.iter().any(|part| module.contains(part));
             let interpreter = base_name(module).contains("python");
+            let probe = base_name(module) == "libmemtrace_probe.so";
             let system = SYSTEM.iter().any(|start| module.starts_with(start));
-            frame.function.is_some() && !library && !interpreter && !system
+            frame.function.is_some() && !library && !interpreter && !probe && !system
         }
         (None, None) => false,
     }

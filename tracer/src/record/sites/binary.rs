@@ -11,6 +11,9 @@ use rustc_hash::FxHashMap;
 
 use super::unwind::{Registers, Rule, Rules, Step};
 
+/// The function that runs Python code; its parts, where a compiler split it, begin with the same name.
+const EVALUATION: &str = "_PyEval_EvalFrameDefault";
+
 /// An executable or library.
 pub struct Binary {
     /// Where it is.
@@ -19,11 +22,13 @@ pub struct Binary {
     pub build_id: String,
     /// Addresses that its segments take, as stated in the file.
     addresses: Range<u64>,
-    rules: Rules,
+    /// Read where a stack leads through the file.
+    rules: OnceCell<Rules>,
     /// Rules by program counter; `None` where there are none.
     found: RefCell<FxHashMap<u64, Option<Rule>>>,
     /// Looked up where a name is asked for.
     functions: OnceCell<Vec<Function>>,
+    evaluates: OnceCell<bool>,
 }
 
 struct Function {
@@ -35,29 +40,21 @@ struct Function {
 impl Binary {
     /// Reads a file; `None` if it is not an ELF file or cannot be read (any more).
     pub fn read(path: &str) -> Option<Binary> {
-        // Opening a pipe would wait for its writer.
-        std::fs::metadata(path).ok().filter(|file| file.is_file())?;
-        let cache = ReadCache::new(File::open(path).ok()?);
-        let file = object::File::parse(&cache).ok()?;
+        look_into(path, |file| Binary::of(path, file))?
+    }
+
+    fn of(path: &str, file: &Elf<'_>) -> Option<Binary> {
         let start = file.segments().map(|segment| segment.address()).min()?;
         let end = file.segments().map(|segment| segment.address().saturating_add(segment.size())).max()?;
-        let section = |name: &str| file.section_by_name(name);
-        let address = |name: &str| section(name).map_or(0, |section| section.address());
-        let data =
-            |name: &str| section(name).and_then(|it| Some(it.data().ok()?.to_vec())).unwrap_or_default();
-        let bases = BaseAddresses::default()
-            .set_text(address(".text"))
-            .set_got(address(".got"))
-            .set_eh_frame(address(".eh_frame"))
-            .set_eh_frame_hdr(address(".eh_frame_hdr"));
         let hex = |id: &[u8]| id.iter().map(|byte| format!("{byte:02x}")).collect();
         Some(Binary {
             path: path.into(),
             build_id: file.build_id().ok().flatten().map(hex).unwrap_or_default(),
             addresses: start..end,
-            rules: Rules::new(bases, data(".eh_frame"), data(".eh_frame_hdr")),
+            rules: OnceCell::new(),
             found: RefCell::default(),
             functions: OnceCell::new(),
+            evaluates: OnceCell::new(),
         })
     }
 
@@ -79,16 +76,25 @@ impl Binary {
         registers: &mut Registers,
         read: &impl Fn(u64) -> Option<u64>,
     ) -> (Step, bool) {
+        let rules = self.rules.get_or_init(|| look_into(&self.path, rules).unwrap_or_default());
         let mut found = self.found.borrow_mut();
-        match found.entry(counter).or_insert_with(|| self.rules.find(counter)) {
-            Some(rule) => (self.rules.apply(rule, registers, read), rule.interrupted),
+        match found.entry(counter).or_insert_with(|| rules.find(counter)) {
+            Some(rule) => (rules.apply(rule, registers, read), rule.interrupted),
             None => (Step::Lost, false),
         }
     }
 
+    /// Whether a return address is in the function that runs Python code. Its symbol is exported, so that most
+    /// files need not be asked for all their names.
+    pub fn evaluates(&self, offset: u64) -> bool {
+        let defines = |file: &Elf<'_>| file.dynamic_symbols().any(|symbol| symbol.name() == Ok(EVALUATION));
+        *self.evaluates.get_or_init(|| look_into(&self.path, defines).unwrap_or(false))
+            && self.function(offset).is_some_and(|name| name.starts_with(EVALUATION))
+    }
+
     /// The function that a return address (as stated in the file) returns into, as the linker knows it.
     pub fn function(&self, offset: u64) -> Option<&str> {
-        let functions = self.functions.get_or_init(|| functions(&self.path).unwrap_or_default());
+        let functions = self.functions.get_or_init(|| look_into(&self.path, functions).unwrap_or_default());
         // The call before a return address may be its function's last instruction.
         let address = offset.checked_sub(1)?;
         let after = functions.partition_point(|function| function.start <= address);
@@ -97,10 +103,31 @@ impl Binary {
     }
 }
 
-/// All functions by address; of several names for one, the plainest.
-fn functions(path: &str) -> Option<Vec<Function>> {
+type Elf<'a> = object::File<'a, &'a ReadCache<File>>;
+
+/// Looks into a file; `None` if it is not an ELF file or cannot be read.
+fn look_into<T>(path: &str, look: impl FnOnce(&Elf<'_>) -> T) -> Option<T> {
+    // Opening a pipe would wait for its writer.
+    std::fs::metadata(path).ok().filter(|file| file.is_file())?;
     let cache = ReadCache::new(File::open(path).ok()?);
-    let file = object::File::parse(&cache).ok()?;
+    Some(look(&object::File::parse(&cache).ok()?))
+}
+
+/// The unwinding rules of a file.
+fn rules(file: &Elf<'_>) -> Rules {
+    let section = |name: &str| file.section_by_name(name);
+    let address = |name: &str| section(name).map_or(0, |section| section.address());
+    let data = |name: &str| section(name).and_then(|it| Some(it.data().ok()?.to_vec())).unwrap_or_default();
+    let bases = BaseAddresses::default()
+        .set_text(address(".text"))
+        .set_got(address(".got"))
+        .set_eh_frame(address(".eh_frame"))
+        .set_eh_frame_hdr(address(".eh_frame_hdr"));
+    Rules::new(bases, data(".eh_frame"), data(".eh_frame_hdr"))
+}
+
+/// All functions by address; of several names for one, the plainest.
+fn functions(file: &Elf<'_>) -> Vec<Function> {
     let symbols = file.symbols().chain(file.dynamic_symbols());
     let mut functions: Vec<Function> = symbols
         .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition())
@@ -115,7 +142,7 @@ fn functions(path: &str) -> Option<Vec<Function>> {
         key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
     });
     functions.dedup_by_key(|function| function.start);
-    Some(functions)
+    functions
 }
 
 /// A linker's name as its programmer wrote it.

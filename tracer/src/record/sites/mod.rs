@@ -38,8 +38,6 @@ type ImageKey = (u32, u64);
 const WAITING_MAX: usize = 16;
 /// /proc is not asked more often about one process.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The function that runs Python code (its parts, where a compiler split it, begin with the same name).
-const EVALUATION: &str = "_PyEval_EvalFrameDefault";
 
 /// All sites of a recording.
 #[derive(Default)]
@@ -204,7 +202,12 @@ impl Sites {
             frames.push(self.codes.frame(process, code, frame));
             entries.push(frame.entry);
         }
-        let evaluates = |frame: &Frame| !frames.is_empty() && self.name(*frame).is_some_and(is_evaluation);
+        let evaluates = |frame: &Frame| match *frame {
+            Frame::Native { binary, offset } if !frames.is_empty() => {
+                self.binaries[binary as usize].evaluates(offset)
+            }
+            _ => false,
+        };
         let evaluates: Vec<bool> = native.iter().map(evaluates).collect();
         let steps = merge(&evaluates, &entries, complete);
         let mut node = (!complete).then(|| self.tree.child(None, Frame::Unknown, &[]));
@@ -304,8 +307,4 @@ fn native_frame(image: &Image, address: u64) -> Frame {
         Some(module) => Frame::Native { binary: module.number, offset: address.wrapping_sub(module.bias) },
         None => Frame::Unknown,
     }
-}
-
-fn is_evaluation(name: &str) -> bool {
-    name.starts_with(EVALUATION)
 }

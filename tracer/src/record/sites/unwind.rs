@@ -42,6 +42,7 @@ pub enum Step {
 }
 
 /// The sections with the rules of a file.
+#[derive(Default)]
 pub struct Rules {
     bases: BaseAddresses,
     frames: Vec<u8>,

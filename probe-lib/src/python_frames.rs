@@ -209,9 +209,9 @@ unsafe fn id(layout: &Layout, code: *const u8) -> u64 {
             read(code, 48),
         ]
     };
-    parts.into_iter().fold(0, |hash: u64, part| {
-        (hash.rotate_left(23) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    })
+    parts
+        .into_iter()
+        .fold(0, |hash: u64, part| (hash.rotate_left(23) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 unsafe fn describe(layout: &Layout, code: *const u8) {

@@ -152,6 +152,27 @@ pub fn demangle(name: &str) -> String {
     }
     // What a compiler split off (.cold, .part.0, .constprop.0) is still that function.
     let plain = name.split_once('.').map_or(name, |(plain, _)| plain);
-    let cpp = cpp_demangle::Symbol::new(plain).ok().and_then(|symbol| symbol.demangle().ok());
-    cpp.unwrap_or_else(|| plain.to_string())
+    // A C function called `w` is no mangled wchar_t.
+    let mangled = plain.starts_with("_Z").then(|| cpp_demangle::Symbol::new(plain).ok()).flatten();
+    mangled.and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| plain.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_as_their_programmer_wrote_them() {
+        assert_eq!(demangle("w"), "w");
+        assert_eq!(demangle("msort_with_tmp.part.0"), "msort_with_tmp");
+        assert_eq!(demangle("_ZN4shop5orderEm"), "shop::order(unsigned long)");
+        assert_eq!(demangle("_ZN5sites5Store4keep17h0123456789abcdefE"), "sites::Store::keep");
+    }
+
+    #[test]
+    fn what_is_no_binary_is_none() {
+        assert!(Binary::read("/proc/self/maps").is_none());
+        assert!(Binary::read("/dev/null").is_none());
+        assert!(Binary::read("/proc/self/exe").is_some());
+    }
 }

@@ -14,6 +14,7 @@ pub mod plan;
 pub mod predict;
 pub mod profile;
 pub mod report;
+pub mod sites;
 pub mod sweep;
 pub mod variables;
 pub mod verify;

@@ -7,9 +7,13 @@ use memtrace_trace::rows::{ProcessRow, SpanRow};
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::sites::{self, Site};
 
 /// Spans listed per operator unless all are asked for.
 const SPANS_MAX: usize = 1000;
+
+/// Sites listed.
+const SITES_MAX: usize = 1000;
 
 /// The report of a trace as JSON: the 1,000 largest spans of each operator, or all of them.
 ///
@@ -51,7 +55,7 @@ pub fn json(trace: &Trace, all_spans: bool) -> Result<Value, Error> {
         "notes": meta.notes,
         "processes": processes.iter().map(process).collect::<Vec<_>>(),
         "operators": operators,
-        "sites": [],
+        "sites": sites::largest(trace, SITES_MAX)?.iter().map(site).collect::<Vec<_>>(),
     }))
 }
 
@@ -105,6 +109,17 @@ fn span(span: &SpanRow) -> Value {
 pub fn collect_share(process: &ProcessRow) -> Option<f64> {
     let time = process.end_ns.filter(|end| *end > process.start_ns)? - process.start_ns;
     Some(process.collect_ns as f64 / time as f64)
+}
+
+fn site(site: &Site) -> Value {
+    json!({
+        "site": site.row.site,
+        "stack": site.stack.iter().map(sites::text).collect::<Vec<_>>(),
+        "live_bytes_at_peak": site.row.live_bytes_at_peak,
+        "peak_live_bytes": site.row.peak_live_bytes,
+        "requested_bytes": site.row.requested_bytes,
+        "blocks": site.row.blocks,
+    })
 }
 
 fn process(process: &ProcessRow) -> Value {

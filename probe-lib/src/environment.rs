@@ -9,7 +9,7 @@ use memtrace_wire::handshake::{SOCKET_VARIABLE, TOKEN_VARIABLE};
 
 use crate::connect::entry;
 use crate::next::Strings;
-use crate::{modules, sys};
+use crate::sys;
 
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 /// Entries of an environment that fits on the stack.
@@ -29,7 +29,7 @@ pub fn with<R>(envp: Strings, call: impl FnOnce(Strings) -> R) -> R {
 
 /// Fills in a changed copy; `None` if nothing has to change, or it does not fit.
 fn rewrite(envp: Strings, entries: &mut [*const c_char], preload: &mut [u8]) -> Option<()> {
-    let probe = modules::own_path()?;
+    let probe = own_path()?;
     let reachable = sys::is_readable(probe);
     let before = find(envp, PRELOAD).unwrap_or(&[]);
     let present = parts(before).any(|part| part == probe.to_bytes());
@@ -61,6 +61,18 @@ fn rewrite(envp: Strings, entries: &mut [*const c_char], preload: &mut [u8]) -> 
         add(entry(TOKEN_VARIABLE)?)?;
     }
     Some(())
+}
+
+/// Where the probe itself was loaded from, as the preload variable said it.
+fn own_path() -> Option<&'static CStr> {
+    // SAFETY: dladdr(3) with an address of ours; the name lives as long as the module.
+    unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        if libc::dladdr(own_path as *const _, &mut info) == 0 || info.dli_fname.is_null() {
+            return None;
+        }
+        Some(CStr::from_ptr(info.dli_fname))
+    }
 }
 
 /// Writes `LD_PRELOAD=a:b:c`, NUL-terminated; false if there is nothing to preload.

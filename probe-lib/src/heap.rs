@@ -7,6 +7,7 @@ use memtrace_wire::event::{FAILED, Kind};
 
 use crate::next;
 use crate::record::event;
+use crate::stack;
 
 /// malloc(3)
 #[unsafe(no_mangle)]
@@ -79,6 +80,9 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_voi
     let moved = unsafe { next::realloc(block, bytes) };
     // glibc's realloc(p, 0) frees and returns NULL; any other NULL is a failure that leaves the block live.
     let outcome = if moved.is_null() && bytes > 0 { FAILED as usize } else { bytes };
+    if !moved.is_null() {
+        stack::of(moved as usize, bytes);
+    }
     event(Kind::ReallocEnd, moved as usize, outcome, 0);
     moved
 }
@@ -139,6 +143,7 @@ pub unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
 #[inline(always)]
 pub fn acquired(kind: Kind, block: *mut c_void, bytes: usize) -> *mut c_void {
     if !block.is_null() && next::pool_bytes(block).is_none() {
+        stack::of(block as usize, bytes);
         event(kind, block as usize, bytes, 0);
     }
     block

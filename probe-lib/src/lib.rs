@@ -4,9 +4,11 @@
 //! The library that memtrace preloads into the program it records (`LD_PRELOAD`). It stands in front of
 //! the C library's allocation functions ([`heap`], [`maps`]), passes every call on to the next definition
 //! ([`next`]) and writes what happened into a ring that the calling thread owns ([`record`]) in memory
-//! shared with the tracer ([`process`] connects, claims rings and notices forks).
+//! shared with the tracer ([`process`] connects, claims rings and notices forks). Large blocks come with
+//! their call stack ([`stack`]).
 #![no_std]
 
+mod allocator;
 mod aside;
 mod collect;
 mod connect;
@@ -23,8 +25,11 @@ mod operators;
 mod process;
 mod python;
 mod python_filter;
+mod python_frames;
+mod python_layout;
 mod record;
 mod spans;
+mod stack;
 mod sys;
 mod tls;
 mod touched;

@@ -7,7 +7,7 @@ use core::ffi::{c_int, c_void};
 use memtrace_wire::event::{ARENA, BREAK, FAILED, Kind};
 
 use crate::record::event;
-use crate::{modules, next, touched};
+use crate::{allocator, next, stack, touched};
 
 /// mmap(2). Passes its own return address on: stable Rust cannot ask for it.
 #[unsafe(naked)]
@@ -53,6 +53,7 @@ unsafe extern "C" fn map(
     let extra = map_extra(protection, flags, caller);
     if mapped != libc::MAP_FAILED {
         touched::mapped(if flags & libc::MAP_ANONYMOUS != 0 { length } else { 0 });
+        stack::of(mapped as usize, length);
         event(Kind::MapEnd, mapped as usize, length, extra);
     } else if replaces {
         event(Kind::MapEnd, address as usize, FAILED as usize, extra);
@@ -61,7 +62,7 @@ unsafe extern "C" fn map(
 }
 
 fn map_extra(protection: c_int, flags: c_int, caller: usize) -> u64 {
-    let arena = if modules::is_allocator(caller) { ARENA } else { 0 };
+    let arena = if allocator::owns(caller) { ARENA } else { 0 };
     arena | (protection as u32 as u64) << 32 | flags as u32 as u64
 }
 
@@ -97,6 +98,7 @@ pub unsafe extern "C" fn mremap(
     let outcome = if moved == libc::MAP_FAILED { FAILED as usize } else { new_length };
     if moved != libc::MAP_FAILED {
         touched::mapped(new_length);
+        stack::of(moved as usize, new_length);
     }
     event(Kind::RemapEnd, moved as usize, outcome, flags as u32 as u64);
     moved
@@ -168,6 +170,7 @@ unsafe extern "C" fn break_moved_to(address: *mut c_void, caller: usize) -> c_in
 fn break_grew(start: usize, length: usize, caller: usize) {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     touched::mapped(length);
+    stack::of(start, length);
     event(Kind::MapEnd, start, length, BREAK | map_extra(protection, flags, caller));
 }
 
@@ -192,6 +195,7 @@ pub unsafe extern "C" fn shmat(id: c_int, address: *const c_void, flags: c_int) 
     let extra = (libc::PROT_READ as u64) << 32 | (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u64;
     if attached != libc::MAP_FAILED {
         touched::mapped(length);
+        stack::of(attached as usize, length);
         event(Kind::MapEnd, attached as usize, length, extra);
     } else if replaces {
         event(Kind::MapEnd, address as usize, FAILED as usize, extra);

@@ -1,67 +1,61 @@
-//! Who calls: whether a mapping call comes from the allocator behind `malloc`.
-//!
-//! jemalloc, mimalloc and tcmalloc, preloaded or linked, map their arenas through the same `mmap` as everybody.
-//! Their blocks are recorded by themselves, so their arenas must not count as live memory once more.
+//! Tells the tracer which executables and libraries are mapped, before a stack that may lead through them:
+//! at its leisure it could read /proc, but a process may have ended by then.
 
-use core::ffi::CStr;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::ffi::{CStr, c_int, c_void};
+use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{next, operators};
+use memtrace_wire::event::Kind;
+use memtrace_wire::stack::words;
 
-static START: AtomicUsize = AtomicUsize::new(0);
-static END: AtomicUsize = AtomicUsize::new(0);
+use crate::record::event_with_words;
 
-/// Notes where the allocator's module lies, if `malloc` is not the C library's.
-pub fn find() {
-    let (allocator, library) = (base(next::malloc_address()), base(next::mmap_address()));
-    if allocator == 0 || allocator == library {
-        return;
+/// Loads and unloads the dynamic linker had made when its list was last announced.
+static ANNOUNCED: AtomicU64 = AtomicU64::new(0);
+
+/// Announces all modules if the dynamic linker's list has changed. Does not allocate; takes the linker's
+/// list lock, which is held for moments only and never over a call of the program's.
+pub fn announce() {
+    let mut changes = 0u64;
+    // SAFETY: the callback has the signature dl_iterate_phdr(3) demands; `changes` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(count), (&raw mut changes).cast()) };
+    if changes != ANNOUNCED.load(Ordering::Relaxed) {
+        // SAFETY: as above.
+        unsafe { libc::dl_iterate_phdr(Some(write), core::ptr::null_mut()) };
+        ANNOUNCED.store(changes, Ordering::Release);
     }
-    // SAFETY: the base of a loaded module.
-    END.store(allocator + unsafe { length(allocator) }, Ordering::Relaxed);
-    START.store(allocator, Ordering::Relaxed);
-    operators::decide();
 }
 
-/// True if this return address lies in the allocator's module.
-pub fn is_allocator(caller: usize) -> bool {
-    (START.load(Ordering::Relaxed)..END.load(Ordering::Relaxed)).contains(&caller)
+unsafe extern "C" fn count(info: *mut libc::dl_phdr_info, _: usize, changes: *mut c_void) -> c_int {
+    // SAFETY: `info` is valid during the callback, `changes` is the caller's.
+    unsafe { *changes.cast::<u64>() = (*info).dlpi_adds + (*info).dlpi_subs };
+    // The counts are the same for every module: one is enough.
+    1
 }
 
-/// Where the probe itself was loaded from, as the preload variable said it.
-pub fn own_path() -> Option<&'static CStr> {
-    // SAFETY: dladdr(3) with an address of ours; the name lives as long as the module.
+unsafe extern "C" fn write(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
+    /// Paths beyond this are cut (PATH_MAX).
+    const PATH_MAX: usize = 4096;
+    // SAFETY: `info`, its headers and its name are valid during the callback.
     unsafe {
-        let mut info: libc::Dl_info = core::mem::zeroed();
-        if libc::dladdr(own_path as *const _, &mut info) == 0 || info.dli_fname.is_null() {
-            return None;
+        let name = (*info).dlpi_name;
+        // The executable has no name here; the tracer knows it since the handshake.
+        if name.is_null() || *name == 0 {
+            return 0;
         }
-        Some(CStr::from_ptr(info.dli_fname))
-    }
-}
-
-/// Base of the module that contains the address, 0 if none does.
-pub fn base(address: usize) -> usize {
-    // SAFETY: dladdr(3) takes any address; all zeroes is a valid Dl_info.
-    unsafe {
-        let mut info: libc::Dl_info = core::mem::zeroed();
-        if libc::dladdr(address as *const _, &mut info) == 0 { 0 } else { info.dli_fbase as usize }
-    }
-}
-
-/// Bytes from the base to the end of the last loaded segment (elf(5)).
-unsafe fn length(base: usize) -> usize {
-    // SAFETY: the caller passes a loaded module, which begins with its ELF header.
-    unsafe {
-        let header = &*(base as *const libc::Elf64_Ehdr);
-        let table = (base + header.e_phoff as usize) as *const libc::Elf64_Phdr;
-        let mut length = 0;
-        for index in 0..usize::from(header.e_phnum) {
-            let segment = &*table.add(index);
-            if segment.p_type == libc::PT_LOAD {
-                length = length.max((segment.p_vaddr + segment.p_memsz) as usize);
+        let (mut start, mut end) = (u64::MAX, 0);
+        for index in 0..usize::from((*info).dlpi_phnum) {
+            let header = &*(*info).dlpi_phdr.add(index);
+            if header.p_type == libc::PT_LOAD {
+                start = start.min(header.p_vaddr);
+                end = end.max(header.p_vaddr + header.p_memsz);
             }
         }
-        length
+        let bias = (*info).dlpi_addr;
+        let path = CStr::from_ptr(name).to_bytes();
+        let path = path.get(..PATH_MAX).unwrap_or(path);
+        let text = [bias, bias.wrapping_add(start), bias.wrapping_add(end)];
+        let bytes = size_of_val(&text) + path.len();
+        event_with_words(Kind::Module, 0, bytes, text.into_iter().chain(words(path)));
     }
+    0
 }

@@ -52,12 +52,13 @@ macro_rules! next_definitions {
             $(let $name = look_up(libc::RTLD_NEXT, concat!(stringify!($name), "\0").as_bytes());)*
             crate::python::find();
             crate::operators::find();
+            crate::python_frames::find();
             $(
                 if !$name.is_null() {
                     pointers::$name.store($name, Ordering::Relaxed);
                 }
             )*
-            crate::modules::find();
+            crate::allocator::find();
             FINDER.store(2, Ordering::Release);
             true
         }

@@ -12,8 +12,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 use memtrace_wire::event::Kind;
 
+use crate::allocator;
 use crate::heap::acquired;
-use crate::modules;
 use crate::next::{self, look_up};
 use crate::record::event;
 
@@ -169,7 +169,7 @@ fn find_one(library: *mut c_void, pointer: &AtomicPtr<c_void>, name: &[u8]) {
 }
 
 fn is_allocators(pointer: &AtomicPtr<c_void>) -> bool {
-    modules::is_allocator(pointer.load(Ordering::Relaxed) as usize)
+    allocator::owns(pointer.load(Ordering::Relaxed) as usize)
 }
 
 fn substitute_one(pointer: &AtomicPtr<c_void>, function: *mut c_void) {

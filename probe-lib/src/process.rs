@@ -63,6 +63,11 @@ pub fn wake_tracer() {
     }
 }
 
+/// First stamp of the process image: with its pid it names it.
+pub fn image() -> u64 {
+    IMAGE.load(Ordering::Relaxed)
+}
+
 /// The segment, while the process is being recorded.
 pub struct Attached {
     segment: *mut u8,

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
 use memtrace_wire::event::{Event, Kind};
 use memtrace_wire::layout::{CLOCK_MONOTONIC, Slot};
+use memtrace_wire::stack::words;
 
 use crate::process::{self, Attached};
 use crate::tls::{self, Thread};
@@ -43,13 +44,34 @@ pub fn event(kind: Kind, address: usize, bytes: usize, extra: u64) {
     write(kind.words(), |thread| thread.writer.push(make()), |thread| aside::put(thread, make));
 }
 
-/// Records an event with its text. Inside the probe's own work (a signal handler) it is lost and counted.
+/// Records an event with its text. In a signal handler that interrupts the probe it is lost and counted.
 pub fn event_with_text(kind: Kind, address: u64, text: &[u8]) {
+    event_with_words(kind, address, text.len(), words(text));
+}
+
+/// Records an event with a text of `bytes` bytes.
+pub fn event_with_words(kind: Kind, address: u64, bytes: usize, text: impl Iterator<Item = u64>) {
     let push = |thread: &mut Thread| {
-        let event = Event { kind, address, stamp: stamp(), bytes: text.len() as u64, extra: 0 };
+        let event = Event { kind, address, stamp: stamp(), bytes: bytes as u64, extra: 0 };
         thread.writer.push_text(event, text);
     };
-    write(3 + text.len().div_ceil(8), push, aside::lose);
+    write(3 + bytes.div_ceil(8), push, aside::lose);
+}
+
+/// Records an event whose text is `first_words` words and then up to `room` bytes that `fill` copies.
+pub fn event_filled(
+    kind: Kind,
+    address: u64,
+    first_words: usize,
+    first: impl Iterator<Item = u64>,
+    room: usize,
+    fill: impl FnOnce([(*mut u8, usize); 2]) -> usize,
+) {
+    let push = |thread: &mut Thread| {
+        let event = Event { kind, address, stamp: stamp(), bytes: 0, extra: 0 };
+        thread.writer.push_filled(event, first, room, fill);
+    };
+    write(3 + first_words + room.div_ceil(8), push, aside::lose);
 }
 
 /// Connects the calling thread and gives it a ring, if it has none, before anything has happened.

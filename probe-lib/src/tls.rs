@@ -56,3 +56,13 @@ pub fn thread() -> *mut Thread {
     }
     pointer
 }
+
+/// The thread's control block: `fs:0` holds its own address (x86-64 TLS ABI).
+pub fn control_block() -> usize {
+    let address: usize;
+    // SAFETY: reads a word that is always there.
+    unsafe {
+        asm!("mov {}, qword ptr fs:[0]", out(reg) address, options(readonly, nostack, preserves_flags))
+    };
+    address
+}

@@ -37,7 +37,7 @@ class Recording(NamedTuple):
         """Rows of a query over the trace's tables, as any DuckDB user would write it."""
         for table in ("allocations", "timeline"):
             query = query.replace(f"{{{table}}}", f"'{self.path}/{table}/*.parquet'")
-        for table in ("processes", "threads", "spans", "modules"):
+        for table in ("processes", "threads", "spans", "modules", "sites", "frames"):
             query = query.replace(f"{{{table}}}", f"'{self.path}/{table}.parquet'")
         return duckdb.sql(query).fetchall()
 

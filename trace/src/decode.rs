@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::labels::Label;
-use crate::rows::{ModuleRow, ProcessRow, SpanRow, ThreadRow, TimelineRow};
+use crate::rows::{FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
 use crate::schema::Table;
 
 /// The columns of one batch, with what an error must name.
@@ -67,11 +67,14 @@ impl<'a> Columns<'a> {
         .collect()
     }
 
-    fn text(&self, column: &'static str) -> Result<&'a StringArray> {
+    fn nullable_text(&self, column: &'static str) -> Result<&'a StringArray> {
         let array = self.column(column)?;
-        let texts = array
-            .as_string_opt::<i32>()
-            .ok_or_else(|| self.wrong_type(column, array, &arrow_schema::DataType::Utf8))?;
+        let texts = array.as_string_opt::<i32>();
+        texts.ok_or_else(|| self.wrong_type(column, array, &arrow_schema::DataType::Utf8))
+    }
+
+    fn text(&self, column: &'static str) -> Result<&'a StringArray> {
+        let texts = self.nullable_text(column)?;
         self.no_nulls(column, texts)?;
         Ok(texts)
     }
@@ -264,6 +267,47 @@ pub(crate) fn timeline(columns: &Columns) -> Result<Vec<TimelineRow>> {
         heap_bytes: heap_bytes[i],
         mapped_bytes: mapped_bytes[i],
         resident_bytes: value(resident_bytes, i),
+    };
+    Ok((0..columns.rows()).map(row).collect())
+}
+
+pub(crate) fn sites(columns: &Columns) -> Result<Vec<SiteRow>> {
+    let site = columns.required::<UInt64Type>("site")?;
+    let frame = columns.required::<UInt32Type>("frame")?;
+    let blocks = columns.required::<UInt64Type>("blocks")?;
+    let requested_bytes = columns.required::<UInt64Type>("requested_bytes")?;
+    let peak_live_bytes = columns.required::<UInt64Type>("peak_live_bytes")?;
+    let live_bytes_at_peak = columns.required::<UInt64Type>("live_bytes_at_peak")?;
+    let row = |i: usize| SiteRow {
+        site: site[i],
+        frame: frame[i],
+        blocks: blocks[i],
+        requested_bytes: requested_bytes[i],
+        peak_live_bytes: peak_live_bytes[i],
+        live_bytes_at_peak: live_bytes_at_peak[i],
+    };
+    Ok((0..columns.rows()).map(row).collect())
+}
+
+pub(crate) fn frames(columns: &Columns) -> Result<Vec<FrameRow>> {
+    let frame = columns.required::<UInt32Type>("frame")?;
+    let parent = columns.nullable::<UInt32Type>("parent")?;
+    let kind = columns.text("kind")?;
+    let function = columns.nullable_text("function")?;
+    let file = columns.nullable_text("file")?;
+    let line = columns.nullable::<UInt32Type>("line")?;
+    let module = columns.nullable_text("module")?;
+    let offset = columns.nullable::<UInt64Type>("offset")?;
+    let text = |array: &StringArray, i: usize| array.is_valid(i).then(|| array.value(i).to_owned());
+    let row = |i: usize| FrameRow {
+        frame: frame[i],
+        parent: value(parent, i),
+        kind: kind.value(i).to_owned(),
+        function: text(function, i),
+        file: text(file, i),
+        line: value(line, i),
+        module: text(module, i),
+        offset: value(offset, i),
     };
     Ok((0..columns.rows()).map(row).collect())
 }

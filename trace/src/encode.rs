@@ -9,7 +9,7 @@ use arrow_array::{
 use arrow_schema::ArrowError;
 use serde::Serialize;
 
-use crate::rows::{ModuleRow, ProcessRow, SpanRow, ThreadRow, TimelineRow};
+use crate::rows::{FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
 use crate::schema::Table;
 
 /// Batch of a table, checked against its schema.
@@ -25,6 +25,10 @@ fn nullable<T: ArrowPrimitiveType>(values: impl Iterator<Item = Option<T::Native
 
 fn text<'a>(values: impl Iterator<Item = &'a str>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values))
+}
+
+fn nullable_text<'a>(values: impl Iterator<Item = Option<&'a str>>) -> ArrayRef {
+    Arc::new(values.collect::<StringArray>())
 }
 
 fn json<'a, T: Serialize + 'a>(values: impl Iterator<Item = &'a T>) -> Result<ArrayRef, ArrowError> {
@@ -124,4 +128,30 @@ pub(crate) fn timeline(rows: &[TimelineRow]) -> Encoded {
         nullable::<UInt64Type>(rows.iter().map(|r| r.resident_bytes)),
     ];
     RecordBatch::try_new(Table::Timeline.schema(), columns)
+}
+
+pub(crate) fn sites(rows: &[SiteRow]) -> Encoded {
+    let columns = vec![
+        required::<UInt64Type>(rows.iter().map(|r| r.site)),
+        required::<UInt32Type>(rows.iter().map(|r| r.frame)),
+        required::<UInt64Type>(rows.iter().map(|r| r.blocks)),
+        required::<UInt64Type>(rows.iter().map(|r| r.requested_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.peak_live_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.live_bytes_at_peak)),
+    ];
+    RecordBatch::try_new(Table::Sites.schema(), columns)
+}
+
+pub(crate) fn frames(rows: &[FrameRow]) -> Encoded {
+    let columns = vec![
+        required::<UInt32Type>(rows.iter().map(|r| r.frame)),
+        nullable::<UInt32Type>(rows.iter().map(|r| r.parent)),
+        text(rows.iter().map(|r| r.kind.as_str())),
+        nullable_text(rows.iter().map(|r| r.function.as_deref())),
+        nullable_text(rows.iter().map(|r| r.file.as_deref())),
+        nullable::<UInt32Type>(rows.iter().map(|r| r.line)),
+        nullable_text(rows.iter().map(|r| r.module.as_deref())),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.offset)),
+    ];
+    RecordBatch::try_new(Table::Frames.schema(), columns)
 }

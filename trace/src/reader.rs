@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::meta::Meta;
 use crate::parts;
 use crate::pruning;
-use crate::rows::{AllocationRow, ModuleRow, ProcessRow, SpanRow, ThreadRow, TimelineRow};
+use crate::rows::{AllocationRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
 use crate::schema::Table;
 use crate::table_reader;
 
@@ -89,6 +89,16 @@ impl Trace {
         self.rows(Table::Timeline, decode::timeline)
     }
 
+    /// All rows of `sites`; none in a trace from before there were any.
+    pub fn sites(&self) -> Result<Vec<SiteRow>> {
+        self.rows(Table::Sites, decode::sites)
+    }
+
+    /// All rows of `frames`; none in a trace from before there were any.
+    pub fn frames(&self) -> Result<Vec<FrameRow>> {
+        self.rows(Table::Frames, decode::frames)
+    }
+
     /// Streams the blocks `filter` asks for to `each`, in the order they were written, in
     /// memory that does not grow with the trace. Row groups without any are not read.
     pub fn allocations(&self, filter: AllocationFilter, mut each: impl FnMut(AllocationRow)) -> Result<()> {
@@ -144,7 +154,7 @@ impl Trace {
     /// Files of a table; a trace that was never closed may lack some, a complete one may not.
     fn files(&self, table: Table) -> Result<Vec<PathBuf>> {
         let files = parts::files(&self.directory, table)?;
-        if files.is_empty() && self.meta.complete {
+        if files.is_empty() && self.meta.complete && !table.came_later() {
             return Err(Error::MissingTable { path: self.directory.clone(), table: table.name() });
         }
         Ok(files)

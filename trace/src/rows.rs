@@ -76,9 +76,9 @@ pub struct AllocationRow {
     /// When its release began (`free`) or returned (`realloc`, `munmap`, `mremap`, `MAP_FIXED`: until then they may
     /// fail, and its bytes stay live); `None` if live when its process or the recording ended.
     pub free_ns: Option<i64>,
-    /// Index into `sites`; `None` where stacks were not recorded.
+    /// Id of its row in `sites`; `None` where its stack was not recorded.
     pub site: Option<u64>,
-    /// n-th block of that site (of that kind, without sites) in its innermost span, from 0.
+    /// n-th block of its kind in its innermost span, from 0.
     pub ordinal: u32,
     /// The innermost span of the allocating thread, if any.
     pub span: Option<u32>,
@@ -256,4 +256,42 @@ pub struct ModuleRow {
     pub end: u64,
     /// GNU build id in hex, empty if it has none.
     pub build_id: String,
+}
+
+/// `sites`: a distinct allocation call stack.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct SiteRow {
+    /// Names the stack in every run, whatever the addresses were.
+    pub site: u64,
+    /// Its innermost frame.
+    pub frame: u32,
+    /// Blocks allocated.
+    pub blocks: u64,
+    /// Sum of their requested bytes.
+    pub requested_bytes: u64,
+    /// Largest sum of their live bytes, over all processes at one time.
+    pub peak_live_bytes: u64,
+    /// Sum of their live bytes when all live bytes peaked.
+    pub live_bytes_at_peak: u64,
+}
+
+/// `frames`: a node of the stacks' prefix tree. A frame without function and module is one that is not known.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct FrameRow {
+    /// Index used by `sites`; a parent's is smaller.
+    pub frame: u32,
+    /// The frame that called it; `None` for outermost ones.
+    pub parent: Option<u32>,
+    /// `native` or `python`.
+    pub kind: String,
+    /// Name of the function, if it has one.
+    pub function: Option<String>,
+    /// Source file (Python).
+    pub file: Option<String>,
+    /// Line in it (Python).
+    pub line: Option<u32>,
+    /// Executable or library (native).
+    pub module: Option<String>,
+    /// Return address in it, as stated in the file (native).
+    pub offset: Option<u64>,
 }

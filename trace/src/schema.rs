@@ -19,12 +19,24 @@ pub enum Table {
     Spans,
     /// One row per process and sampled time.
     Timeline,
+    /// One row per distinct allocation call stack.
+    Sites,
+    /// One row per frame of the stacks' prefix tree.
+    Frames,
 }
 
 impl Table {
     /// Every table a trace of this version can have.
-    pub const ALL: [Table; 6] =
-        [Table::Processes, Table::Threads, Table::Modules, Table::Allocations, Table::Spans, Table::Timeline];
+    pub const ALL: [Table; 8] = [
+        Table::Processes,
+        Table::Threads,
+        Table::Modules,
+        Table::Allocations,
+        Table::Spans,
+        Table::Timeline,
+        Table::Sites,
+        Table::Frames,
+    ];
 
     /// Its name: `NAME.parquet`, or the directory `NAME/` of a table in parts.
     pub fn name(self) -> &'static str {
@@ -35,12 +47,19 @@ impl Table {
             Table::Allocations => "allocations",
             Table::Spans => "spans",
             Table::Timeline => "timeline",
+            Table::Sites => "sites",
+            Table::Frames => "frames",
         }
     }
 
     /// True for tables that grow while the recording runs and are written in parts.
     pub fn in_parts(self) -> bool {
         matches!(self, Table::Allocations | Table::Timeline)
+    }
+
+    /// True for tables that complete traces of early versions do not have.
+    pub(crate) fn came_later(self) -> bool {
+        matches!(self, Table::Sites | Table::Frames)
     }
 
     /// Its columns, in order.
@@ -52,6 +71,8 @@ impl Table {
             Table::Allocations => allocations(),
             Table::Spans => spans(),
             Table::Timeline => timeline(),
+            Table::Sites => sites(),
+            Table::Frames => frames(),
         }))
     }
 }
@@ -170,5 +191,29 @@ fn timeline() -> Vec<Field> {
         required("heap_bytes", DataType::UInt64),
         required("mapped_bytes", DataType::UInt64),
         nullable("resident_bytes", DataType::UInt64),
+    ]
+}
+
+fn sites() -> Vec<Field> {
+    vec![
+        required("site", DataType::UInt64),
+        required("frame", DataType::UInt32),
+        required("blocks", DataType::UInt64),
+        required("requested_bytes", DataType::UInt64),
+        required("peak_live_bytes", DataType::UInt64),
+        required("live_bytes_at_peak", DataType::UInt64),
+    ]
+}
+
+fn frames() -> Vec<Field> {
+    vec![
+        required("frame", DataType::UInt32),
+        nullable("parent", DataType::UInt32),
+        required("kind", DataType::Utf8),
+        nullable("function", DataType::Utf8),
+        nullable("file", DataType::Utf8),
+        nullable("line", DataType::UInt32),
+        nullable("module", DataType::Utf8),
+        nullable("offset", DataType::UInt64),
     ]
 }

@@ -9,7 +9,7 @@ use crate::encode::{self, Encoded};
 use crate::error::{Error, Result};
 use crate::meta::{self, Meta};
 use crate::parts::{self, Parts, TableFile};
-use crate::rows::{AllocationRow, ModuleRow, ProcessRow, SpanRow, ThreadRow, TimelineRow};
+use crate::rows::{AllocationRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
 use crate::schema::Table;
 
 /// Rows handed to the Parquet encoder at once: their columns stay in the cache.
@@ -111,6 +111,16 @@ impl TraceWriter {
         let mut file = TableFile::create(&path, Table::Allocations)?;
         file.write(&columns.take().map_err(Error::write(&path))?)?;
         file.close()
+    }
+
+    /// Writes `sites`, replacing what an earlier call wrote.
+    pub fn sites(&mut self, rows: &[SiteRow]) -> Result<()> {
+        self.whole_table(Table::Sites, rows, encode::sites)
+    }
+
+    /// Writes `frames`, replacing what an earlier call wrote.
+    pub fn frames(&mut self, rows: &[FrameRow]) -> Result<()> {
+        self.whole_table(Table::Frames, rows, encode::frames)
     }
 
     /// Writes `meta.json` of a recording that still runs (`complete` is false in the file).

@@ -25,6 +25,8 @@ proptest! {
         spans in prop::collection::vec(arbitrary::span(), 0..20),
         timeline in prop::collection::vec(arbitrary::timeline(), 0..20),
         blocks in prop::collection::vec(arbitrary::block(), 0..200),
+        sites in prop::collection::vec(arbitrary::site(), 0..20),
+        frames in prop::collection::vec(arbitrary::frame(), 0..20),
         parts in 1usize..5,
         meta in arbitrary::meta(),
     ) {
@@ -43,6 +45,8 @@ proptest! {
         writer.threads(&threads).unwrap();
         writer.modules(&modules).unwrap();
         writer.spans(&spans).unwrap();
+        writer.sites(&sites).unwrap();
+        writer.frames(&frames).unwrap();
         writer.finish(&meta).unwrap();
 
         let trace = Trace::open(directory.path()).unwrap();
@@ -52,6 +56,8 @@ proptest! {
         prop_assert_eq!(trace.modules().unwrap(), modules);
         prop_assert_eq!(trace.spans().unwrap(), spans);
         prop_assert_eq!(trace.timeline().unwrap(), timeline);
+        prop_assert_eq!(trace.sites().unwrap(), sites);
+        prop_assert_eq!(trace.frames().unwrap(), frames);
         prop_assert_eq!(read_blocks(&trace, AllocationFilter::default()), blocks);
     }
 

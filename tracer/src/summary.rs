@@ -14,6 +14,7 @@ const PROCESSES_MAX: usize = 12;
 /// Processes deeper in the tree than this are left out.
 const DEPTH_MAX: usize = 24;
 const OPERATORS_MAX: usize = 20;
+const SITES_MAX: usize = 5;
 
 /// The summary of a trace.
 pub fn text(trace: &Trace) -> Result<String> {
@@ -60,6 +61,7 @@ pub fn text(trace: &Trace) -> Result<String> {
         grouped(meta.lost.events)
     )?;
     out_of_memory(&mut out, &meta.out_of_memory)?;
+    sites(&mut out, trace)?;
     operators(&mut out, &spans)?;
     process_tree(&mut out, &processes)?;
     for note in &meta.notes {
@@ -86,6 +88,15 @@ fn garbage(out: &mut String, trace: &Trace, processes: &[ProcessRow]) -> Result<
         grouped(collections),
         100.0 * busiest.and_then(collect_share).unwrap_or(0.0)
     )?;
+    Ok(())
+}
+
+fn sites(out: &mut String, trace: &Trace) -> Result<()> {
+    let sites = memtrace_analysis::sites::largest(trace, SITES_MAX)?;
+    for site in sites.iter().filter(|site| site.row.live_bytes_at_peak > 0) {
+        let bytes = Bytes(site.row.live_bytes_at_peak);
+        writeln!(out, "  largest at the peak  {bytes:>9}   at {}", clean(&site.place()))?;
+    }
     Ok(())
 }
 

@@ -12,7 +12,7 @@
 //! +------+-------------------------------------------------+
 //! |  extra: prot and flags, the new length, touched bytes   |  word 3   mappings
 //! +--------------------------------------------------------+
-//! |  text, zero-padded …                                   |  spans, exec: word 2 is its length in bytes
+//! |  text, zero-padded …                                   |  spans, exec, stacks: word 2 is its length in bytes
 //! +--------------------------------------------------------+
 //! ```
 
@@ -94,6 +94,13 @@ pub enum Kind {
     CollectEnd = 25,
     /// bytes 1: the process's garbage collector is watched from now on; 0: its interpreter shuts down.
     Collector = 26,
+    /// The call stack of the block that the writer's next acquire of `address` names; its text is described
+    /// in [`stack`](crate::stack).
+    Stack = 28,
+    /// A Python code object that stacks refer to; text as in [`stack`](crate::stack).
+    PythonCode = 29,
+    /// An executable or library that is mapped; text as in [`stack`](crate::stack).
+    Module = 30,
 }
 
 impl Kind {
@@ -124,6 +131,9 @@ impl Kind {
             24 => CollectBegin,
             25 => CollectEnd,
             26 => Collector,
+            28 => Stack,
+            29 => PythonCode,
+            30 => Module,
             _ => return None,
         })
     }
@@ -140,7 +150,16 @@ impl Kind {
 
     /// True if the third word is the length of a text that follows.
     pub const fn has_text(self) -> bool {
-        matches!(self, Kind::SpanBegin | Kind::SpanEnd | Kind::Exec | Kind::Spawned)
+        matches!(
+            self,
+            Kind::SpanBegin
+                | Kind::SpanEnd
+                | Kind::Exec
+                | Kind::Spawned
+                | Kind::Stack
+                | Kind::PythonCode
+                | Kind::Module
+        )
     }
 }
 

@@ -123,23 +123,52 @@ impl Writer {
         self.commit(count as u64);
     }
 
-    /// Writes and commits a span event with its text (at most [`TEXT_MAX`](crate::event::TEXT_MAX) bytes;
+    /// Writes and commits an event with its text (at most [`TEXT_MAX`](crate::event::TEXT_MAX) bytes;
     /// `event.bytes` is its length). Room for 3 + ⌈length / 8⌉ words must have been granted.
-    pub fn push_text(&mut self, event: Event, text: &[u8]) {
-        let words = event.encode();
-        for (i, word) in words.iter().take(3).enumerate() {
+    pub fn push_text(&mut self, event: Event, text: impl Iterator<Item = u64>) {
+        let end = self.put_all(self.head + 3, text);
+        self.put_head(event);
+        self.commit(end - self.head);
+    }
+
+    /// Writes and commits an event whose text is `first`, followed by what `fill` puts into the ring itself:
+    /// it gets up to `room` bytes of it, in two pieces where they wrap, and says how many it used. Room for
+    /// 3 + `first` + ⌈room / 8⌉ words must have been granted. `event.bytes` is set here.
+    pub fn push_filled(
+        &mut self,
+        mut event: Event,
+        first: impl Iterator<Item = u64>,
+        room: usize,
+        fill: impl FnOnce([(*mut u8, usize); 2]) -> usize,
+    ) {
+        let start = self.put_all(self.head + 3, first);
+        let filled = fill(self.pieces(start, room)).min(room);
+        event.bytes = (start - self.head - 3) * 8 + filled as u64;
+        self.put_head(event);
+        self.commit(start - self.head + filled.div_ceil(8) as u64);
+    }
+
+    fn put_head(&self, event: Event) {
+        for (i, word) in event.encode().iter().take(3).enumerate() {
             self.put(self.head + i as u64, *word);
         }
-        let mut position = self.head + 3;
-        for chunk in text.chunks(8) {
-            let mut bytes = [0; 8];
-            for (to, from) in bytes.iter_mut().zip(chunk) {
-                *to = *from;
-            }
-            self.put(position, u64::from_le_bytes(bytes));
+    }
+
+    fn put_all(&self, mut position: u64, words: impl Iterator<Item = u64>) -> u64 {
+        for word in words {
+            self.put(position, word);
             position += 1;
         }
-        self.commit(position - self.head);
+        position
+    }
+
+    /// `bytes` of the ring from `position` on.
+    fn pieces(&self, position: u64, bytes: usize) -> [(*mut u8, usize); 2] {
+        let index = (position & MASK) as usize;
+        let until_end = (RING_WORDS - index) * 8;
+        // SAFETY: masked to the ring's length; mapped by the contract of `new`.
+        let start = unsafe { self.words.add(index) }.cast_mut().cast();
+        [(start, bytes.min(until_end)), (self.words.cast_mut().cast(), bytes.saturating_sub(until_end))]
     }
 }
 

@@ -50,7 +50,7 @@ fn write(writer: &mut Writer, n: u64, text_length: usize, stride: u64) -> Result
     }
     writer.open();
     if event.kind.has_text() {
-        writer.push_text(event, &text)
+        writer.push_text(event, memtrace_wire::stack::words(&text))
     } else {
         writer.push(event)
     }

@@ -1,7 +1,8 @@
 //! Strategies for rows of every table.
 
 use memtrace_trace::rows::{
-    AllocationRow, ArrayInfo, Kind, ModuleRow, ProcessRow, Role, SpanRow, ThreadRow, TimelineRow,
+    AllocationRow, ArrayInfo, FrameRow, Kind, ModuleRow, ProcessRow, Role, SiteRow, SpanRow, ThreadRow,
+    TimelineRow,
 };
 use memtrace_trace::{Lost, Meta, OutOfMemory, Peak, Share, Totals};
 use proptest::prelude::*;
@@ -208,4 +209,30 @@ pub(crate) fn meta() -> impl Strategy<Value = Meta> {
             ..Meta::default()
         },
     )
+}
+
+pub(crate) fn site() -> impl Strategy<Value = SiteRow> {
+    (any::<u32>(), any::<[u64; 5]>()).prop_map(|(frame, numbers)| SiteRow {
+        site: numbers[0],
+        frame,
+        blocks: numbers[1],
+        requested_bytes: numbers[2],
+        peak_live_bytes: numbers[3],
+        live_bytes_at_peak: numbers[4],
+    })
+}
+
+pub(crate) fn frame() -> impl Strategy<Value = FrameRow> {
+    let texts = (text(), prop::option::of(text()), prop::option::of(text()), prop::option::of(text()));
+    let numbers = (any::<u32>(), any::<Option<u32>>(), any::<Option<u32>>(), any::<Option<u64>>());
+    (texts, numbers).prop_map(|(texts, numbers)| FrameRow {
+        frame: numbers.0,
+        parent: numbers.1,
+        kind: texts.0,
+        function: texts.1,
+        file: texts.2,
+        line: numbers.2,
+        module: texts.3,
+        offset: numbers.3,
+    })
 }

@@ -85,7 +85,9 @@ impl Session {
         self.sum_up(&processes);
         let spans = self.fold.spans.rows(|stamp| self.fold.clock.ns(stamp));
         let threads = self.fold.threads.clone();
-        let modules: Vec<ModuleRow> = self.fold.images.modules().collect();
+        let opened = self.fold.sites.opened.iter().cloned();
+        let modules: Vec<ModuleRow> = self.fold.images.modules().chain(opened).collect();
+        let (sites, frames) = (self.fold.sites.rows(), self.fold.sites.frames());
         let live = if last { Vec::new() } else { self.fold.live_set() };
         let meta = self.meta.clone();
         self.fold.write(|out| {
@@ -93,6 +95,8 @@ impl Session {
             out.threads(&threads)?;
             out.spans(&spans)?;
             out.modules(&modules)?;
+            out.sites(&sites)?;
+            out.frames(&frames)?;
             if last {
                 return Ok(());
             }

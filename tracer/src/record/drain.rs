@@ -100,10 +100,10 @@ impl<'a> Drain<'a> {
         !self.rings.is_empty()
     }
 
-    /// Reads all rings once and passes on what can be ordered; `last` passes on everything. Returns the
-    /// number of events read. `safe` is a stamp from before the call, less the margin for the store buffer.
+    /// Reads the rings of all writers that were met once and passes on what can be ordered; `last` passes on
+    /// everything. Returns the number of events read. `safe` is a stamp from before writers were last met, less
+    /// the margin for the store buffer: who comes later writes later.
     pub fn round(&mut self, safe: u64, sink: &mut impl Sink, last: bool) -> usize {
-        self.meet_writers(sink);
         let mut horizon = if last { u64::MAX } else { safe };
         let mut read = 0;
         for ring in &mut self.rings {
@@ -116,7 +116,8 @@ impl<'a> Drain<'a> {
         read
     }
 
-    fn meet_writers(&mut self, sink: &mut impl Sink) {
+    /// Finds rings that were claimed.
+    pub fn meet_writers(&mut self, sink: &mut impl Sink) {
         for (slot_index, slot) in self.segment.slots() {
             let state = slot.state.load(Ordering::Acquire);
             if state == CLAIMING {

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use memtrace_trace::rows::Kind;
 
+use super::sites::Site;
+
 const PAGE: u64 = 4096;
 /// Memory of a mapping up to this size is taken to be touched until a sample says otherwise (allocators'
 /// arenas are used at once); of a larger one, none is.
@@ -28,6 +30,8 @@ pub struct Piece {
     pub ordinal: u32,
     /// What it maps.
     pub kind: Kind,
+    /// Where it was mapped, if it is large.
+    pub site: Option<Site>,
     /// The most of it that was seen in memory; 0 for what is not counted as live.
     pub touched: u64,
     /// Somebody looked; until then small mappings are taken to be touched as a whole.
@@ -75,6 +79,8 @@ pub struct Mappings {
     held: Held,
     /// The last range that was seen, and what of it was touched.
     seen: Option<(u64, u64, u64)>,
+    /// How live bytes of sites have changed since this was last taken away.
+    pub changes: Vec<(Option<Site>, i64)>,
 }
 
 /// Pieces that calls under way will release: their addresses may be mapped anew, their bytes still count.
@@ -110,6 +116,7 @@ impl Mappings {
     fn put(&mut self, piece: Piece) {
         self.mapped += piece.bytes;
         self.touched += piece.touched;
+        self.note_change(&piece, piece.touched as i64);
         self.pieces.insert(piece.start, piece);
     }
 
@@ -122,7 +129,7 @@ impl Mappings {
         {
             self.share(piece, touched.min(piece.bytes));
         }
-        self.count_held(&pieces, u64::wrapping_add);
+        self.count_held(&pieces, 1);
         pieces
     }
 
@@ -158,13 +165,13 @@ impl Mappings {
             .map(|piece| piece.start)
             .collect();
         let pieces: Vec<Piece> = starts.into_iter().filter_map(|start| self.remove(start)).collect();
-        self.count_held(&pieces, u64::wrapping_add);
+        self.count_held(&pieces, 1);
         pieces
     }
 
     /// The call that held these has released them.
     pub fn let_go(&mut self, pieces: &[Piece]) {
-        self.count_held(pieces, u64::wrapping_sub);
+        self.count_held(pieces, -1);
     }
 
     /// Puts back what a call that failed had held.
@@ -178,10 +185,11 @@ impl Mappings {
         pieces.into_iter().for_each(|piece| self.put(piece));
     }
 
-    fn count_held(&mut self, pieces: &[Piece], count: fn(u64, u64) -> u64) {
+    fn count_held(&mut self, pieces: &[Piece], sign: i64) {
         for piece in pieces {
-            self.held.mapped = count(self.held.mapped, piece.bytes);
-            self.held.touched = count(self.held.touched, piece.touched);
+            self.held.mapped = self.held.mapped.wrapping_add_signed(sign * piece.bytes as i64);
+            self.held.touched = self.held.touched.wrapping_add_signed(sign * piece.touched as i64);
+            self.note_change(piece, sign * piece.touched as i64);
         }
     }
 
@@ -189,7 +197,14 @@ impl Mappings {
         let piece = self.pieces.remove(&start)?;
         self.mapped -= piece.bytes;
         self.touched -= piece.touched;
+        self.note_change(&piece, -(piece.touched as i64));
         Some(piece)
+    }
+
+    fn note_change(&mut self, piece: &Piece, bytes: i64) {
+        if piece.site.is_some() && bytes != 0 {
+            self.changes.push((piece.site, bytes));
+        }
     }
 
     /// Takes everything in `[start, start + bytes)` out, cutting pieces at the borders. A piece that is cut
@@ -236,13 +251,23 @@ impl Mappings {
 
     /// Asks `measure` how many bytes of every piece that can be live are in use.
     pub fn measure(&mut self, mut measure: impl FnMut(&Piece) -> Option<u64>) {
-        for piece in self.pieces.values_mut().filter(|piece| piece.can_be_live()) {
-            if let Some(touched) = measure(piece) {
-                self.touched -= piece.touched;
-                piece.note_touched(touched);
-                self.touched += piece.touched;
+        let starts: Vec<u64> =
+            self.pieces.values().filter(|piece| piece.can_be_live()).map(|piece| piece.start).collect();
+        for start in starts {
+            if let Some(touched) = measure(&self.pieces[&start]) {
+                self.note(start, touched);
             }
         }
+    }
+
+    /// So much of the piece that begins here was seen in memory.
+    fn note(&mut self, start: u64, touched: u64) {
+        let Some(piece) = self.pieces.get_mut(&start) else { return };
+        let before = piece.touched;
+        piece.note_touched(touched);
+        let piece = *piece;
+        self.touched = self.touched - before + piece.touched;
+        self.note_change(&piece, piece.touched as i64 - before as i64);
     }
 
     /// So many bytes of a range were seen in memory. A piece that lies in it as a whole has its share of them, by
@@ -251,14 +276,12 @@ impl Mappings {
         self.seen = Some((start, bytes, touched));
         let end = start.saturating_add(bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX));
         for key in self.hit(start, end) {
-            let Some(piece) = self.pieces.get_mut(&key).filter(|piece| piece.can_be_live()) else { continue };
+            let Some(piece) = self.pieces.get(&key).filter(|piece| piece.can_be_live()) else { continue };
             let inside = piece.end().min(end).saturating_sub(piece.start.max(start));
             let share = (touched as u128 * inside as u128 / (end - start).max(1) as u128) as u64;
             let length = piece.end() - piece.start;
             let outside = (piece.touched as u128 * (length - inside) as u128 / length.max(1) as u128) as u64;
-            self.touched -= piece.touched;
-            piece.note_touched(share + outside);
-            self.touched += piece.touched;
+            self.note(key, share + outside);
         }
     }
 }
@@ -278,6 +301,7 @@ mod tests {
             span: None,
             ordinal: 0,
             kind: Kind::MapAnonymous,
+            site: None,
             touched: 0,
             measured: false,
         }

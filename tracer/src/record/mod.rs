@@ -18,6 +18,7 @@ mod process;
 mod sample;
 mod segment;
 mod session;
+mod sites;
 mod spans;
 mod text;
 

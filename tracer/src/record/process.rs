@@ -8,6 +8,7 @@ use memtrace_trace::rows::{Kind, ProcessRow};
 use rustc_hash::FxHashMap;
 
 use super::mappings::{Mappings, Piece};
+use super::sites::Site;
 use super::spans::BlockKey;
 
 /// A live heap block.
@@ -25,6 +26,8 @@ pub struct Block {
     pub ordinal: u32,
     /// Which call made it.
     pub kind: Kind,
+    /// Where it was allocated, if it is large.
+    pub site: Option<Site>,
     /// Holds an output of its span.
     pub output: bool,
 }
@@ -250,7 +253,16 @@ mod tests {
     }
 
     fn block(bytes: u64, alloc: u64) -> Block {
-        Block { bytes, alloc, thread: 0, span: None, ordinal: 0, kind: Kind::Malloc, output: false }
+        Block {
+            bytes,
+            alloc,
+            thread: 0,
+            span: None,
+            ordinal: 0,
+            kind: Kind::Malloc,
+            site: None,
+            output: false,
+        }
     }
 
     proptest! {

@@ -111,6 +111,7 @@ mod tests {
                 span: None,
                 ordinal: 0,
                 kind: Kind::MapAnonymous,
+                site: None,
                 touched: 0,
                 measured: false,
             };

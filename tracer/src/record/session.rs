@@ -130,6 +130,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
         Failure { code: not_started.code, message: not_started.message }
     })?;
     session.fold.root = child as u32;
+    session.fold.sites.token.clone_from(&session.doorman.token);
     let ending = session.follow(child);
     session.close(ending)
 }
@@ -155,7 +156,8 @@ fn first_meta(options: &Options, clock: &Clock) -> Meta {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_string();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let gc = options.gc.map_or("off", Collecting::name);
-    let recorded = [("stacks", "none"), ("kernel", "proc"), ("gc", gc), ("children", "yes")];
+    let recorded =
+        [("stacks", "blocks of 64 KiB and more"), ("kernel", "proc"), ("gc", gc), ("children", "yes")];
     Meta {
         memtrace: env!("CARGO_PKG_VERSION").into(),
         command: options.command.iter().map(|argument| argument.display().to_string()).collect(),
@@ -224,9 +226,11 @@ impl Session {
     }
 
     pub(super) fn round(&mut self, last: bool) -> usize {
-        self.fold.greet();
         self.fold.clock.update();
         let safe = self.fold.clock.stamp().saturating_sub(self.fold.clock.margin());
+        self.fold.greet();
+        // Who claimed a ring meanwhile has said hello before: `Fold::process_of` greets again.
+        self.drain.meet_writers(&mut self.fold);
         let read = self.drain.round(safe, &mut self.fold, last);
         self.look_at_the_ending();
         for (writer, word) in self.drain.collectors() {

@@ -2,6 +2,7 @@
 
 use memtrace_trace::rows::Kind;
 use memtrace_wire::event::{Event, FAILED};
+use memtrace_wire::stack::STACK_THRESHOLD;
 use rustc_hash::FxHashSet;
 
 use super::Fold;
@@ -14,16 +15,20 @@ impl Fold {
         let (address, bytes, stamp) = (event.address, event.bytes, event.stamp);
         let (span, ordinal) =
             self.spans.acquired(writer, kind, (address, stamp), bytes, true, |key| process.is_alive(key));
-        let block = Block { bytes, alloc: stamp, thread: writer, span, ordinal, kind, output: false };
+        let site =
+            if bytes >= STACK_THRESHOLD as u64 { self.sites.acquired(writer, address, bytes) } else { None };
+        let block = Block { bytes, alloc: stamp, thread: writer, span, ordinal, kind, site, output: false };
         let old = process.acquire(address, block);
         if let Some(old) = old {
             self.spans.released(writer, old.span, old.alloc, old.bytes);
             self.total.live -= old.bytes;
             self.total.heap -= old.bytes;
+            self.sites.change(old.site, -(old.bytes as i64));
             self.write_block(index, address, &old, Some(stamp), &FxHashSet::default());
         }
         self.total.live += bytes;
         self.total.heap += bytes;
+        self.sites.change(site, bytes as i64);
         self.note_peak(index, stamp);
     }
 
@@ -40,6 +45,7 @@ impl Fold {
     fn block_ended(&mut self, index: u32, writer: u32, address: u64, block: &Block, stamp: u64) {
         self.total.live -= block.bytes;
         self.total.heap -= block.bytes;
+        self.sites.change(block.site, -(block.bytes as i64));
         self.write_block(index, address, block, Some(stamp), &FxHashSet::default());
         self.spans.released(writer, block.span, block.alloc, block.bytes);
     }

@@ -57,6 +57,7 @@ impl Fold {
         while let Ok(arrival) = self.images.arrivals.try_recv() {
             let image = (arrival.pid, arrival.image);
             let modules = modules::parse(&arrival.maps);
+            self.sites.arrived(image, &modules);
             self.images.modules.extend(modules.into_iter().map(|module| (image, module)));
             self.launched.arrived(arrival.pid);
             self.images.latest.insert(arrival.pid, arrival.image);
@@ -95,6 +96,7 @@ impl Fold {
             garbage.process(writer.claimed, |ns| self.clock.ticks(ns));
         }
         self.images.index.insert(image, index);
+        self.sites.begin(image, writer.forked.then_some(writer.parent_image));
         index
     }
 

@@ -48,6 +48,7 @@ impl Fold {
         let before = mappings.touched_bytes();
         let result = change(mappings);
         self.total.live = self.total.live + mappings.touched_bytes() - before;
+        self.settle_sites(index);
         result
     }
 
@@ -57,7 +58,8 @@ impl Fold {
     }
 
     fn restore(&mut self, writer: u32, pieces: Vec<Piece>) {
-        self.process(writer).mappings.restore(pieces);
+        let index = self.threads[writer as usize].process;
+        self.change_mappings(index, |mappings| mappings.restore(pieces));
     }
 
     /// The call that held these pieces has returned.
@@ -144,6 +146,7 @@ impl Fold {
         process.row.allocations += 1;
         process.row.requested_bytes += event.bytes;
         let (touched, measured) = moved.unwrap_or_default();
+        let site = self.sites.acquired(writer, event.address, event.bytes);
         let piece = Piece {
             start: event.address,
             bytes: event.bytes,
@@ -152,6 +155,7 @@ impl Fold {
             span,
             ordinal,
             kind,
+            site,
             touched,
             measured,
         };

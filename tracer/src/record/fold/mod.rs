@@ -15,6 +15,7 @@ use crate::record::drain::{RingUsage, Sink, Writer};
 use crate::record::garbage::Garbage;
 use crate::record::launched::Launched;
 use crate::record::process::Process;
+use crate::record::sites::Sites;
 use crate::record::spans::Spans;
 
 pub use images::Images;
@@ -51,6 +52,8 @@ pub struct Fold {
     pub threads: Vec<ThreadRow>,
     /// All spans.
     pub spans: Spans,
+    /// Call stacks of large blocks.
+    pub sites: Sites,
     /// Sums.
     pub total: Total,
     /// Who said hello.
@@ -79,6 +82,7 @@ impl Fold {
             processes: Vec::new(),
             threads: Vec::new(),
             spans: Spans::default(),
+            sites: Sites::default(),
             total: Total::default(),
             images,
             launched: Launched::default(),
@@ -146,12 +150,18 @@ impl Fold {
         let blocks = std::mem::take(&mut process.blocks);
         let mappings = std::mem::take(&mut process.mappings);
         process.heap = 0;
+        for (site, bytes) in &mappings.changes {
+            self.sites.change(*site, *bytes);
+        }
         for (address, block) in &blocks {
+            self.sites.change(block.site, -(block.bytes as i64));
             self.write_block(index, *address, block, None, &once);
         }
         for piece in mappings.iter() {
+            self.sites.change(piece.site, -(piece.touched as i64));
             self.write_piece(index, piece, None, &once);
         }
+        self.sites.end(index);
     }
     /// A program is about to be executed, or was spawned and may be at work already.
     fn started(&mut self, event: Event, text: &[u8]) {
@@ -170,6 +180,13 @@ impl Fold {
         self.ending.push(writer);
     }
 
+    /// Hands what mappings of a process have changed on to their sites.
+    pub(super) fn settle_sites(&mut self, index: u32) {
+        for (site, bytes) in self.processes[index as usize].mappings.changes.drain(..) {
+            self.sites.change(site, bytes);
+        }
+    }
+
     #[inline]
     pub(super) fn note_peak(&mut self, index: u32, stamp: u64) {
         self.processes[index as usize].note_peak(stamp);
@@ -180,6 +197,7 @@ impl Fold {
         if self.total.live > self.total.peak_live {
             self.total.peak_live = self.total.live;
             self.total.peak = stamp;
+            self.sites.new_peak();
         }
     }
 }
@@ -241,6 +259,12 @@ impl Sink for Fold {
                 self.launched.failed(event.address as u32);
             }
             Wire::CollectBegin | Wire::CollectEnd | Wire::Collector => self.collector(writer, event),
+            Wire::Stack => {
+                let process = self.threads[writer as usize].process;
+                self.sites.stack(process, writer, event.address, text);
+            }
+            Wire::PythonCode => self.sites.code(self.threads[writer as usize].process, text),
+            Wire::Module => self.sites.module(self.threads[writer as usize].process, text),
             Wire::Access | Wire::Placement => {}
         }
     }

@@ -90,7 +90,7 @@ impl Fold {
             bytes: block.bytes,
             alloc_ns: self.clock.ns(block.alloc),
             free_ns: free.map(|stamp| self.clock.ns(stamp)),
-            site: None,
+            site: block.site.map(|site| self.sites.id(site)),
             ordinal: block.ordinal,
             span: block.span,
             role: self.role(block.span, block.output, free.is_some(), once),
@@ -116,6 +116,7 @@ fn as_block(piece: &Piece) -> Block {
         span: piece.span,
         ordinal: piece.ordinal,
         kind: piece.kind,
+        site: piece.site,
         output: false,
     }
 }

@@ -1,0 +1,54 @@
+//! The allocator behind `malloc`, if that is not the C library's: whether a mapping call comes from it.
+//!
+//! jemalloc, mimalloc and tcmalloc, preloaded or linked, map their arenas through the same `mmap` as everybody.
+//! Their blocks are recorded by themselves, so their arenas must not count as live memory once more.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::{next, operators};
+
+static START: AtomicUsize = AtomicUsize::new(0);
+static END: AtomicUsize = AtomicUsize::new(0);
+
+/// Notes where its module lies.
+pub fn find() {
+    let (allocator, library) = (base(next::malloc_address()), base(next::mmap_address()));
+    if allocator == 0 || allocator == library {
+        return;
+    }
+    // SAFETY: the base of a loaded module.
+    END.store(allocator + unsafe { length(allocator) }, Ordering::Relaxed);
+    START.store(allocator, Ordering::Relaxed);
+    operators::decide();
+}
+
+/// True if this address lies in the allocator's module.
+pub fn owns(caller: usize) -> bool {
+    (START.load(Ordering::Relaxed)..END.load(Ordering::Relaxed)).contains(&caller)
+}
+
+/// Base of the module that contains the address, 0 if none does.
+fn base(address: usize) -> usize {
+    // SAFETY: dladdr(3) takes any address; all zeroes is a valid Dl_info.
+    unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        if libc::dladdr(address as *const _, &mut info) == 0 { 0 } else { info.dli_fbase as usize }
+    }
+}
+
+/// Bytes from the base to the end of the last loaded segment (elf(5)).
+unsafe fn length(base: usize) -> usize {
+    // SAFETY: the caller passes a loaded module, which begins with its ELF header.
+    unsafe {
+        let header = &*(base as *const libc::Elf64_Ehdr);
+        let table = (base + header.e_phoff as usize) as *const libc::Elf64_Phdr;
+        let mut length = 0;
+        for index in 0..usize::from(header.e_phnum) {
+            let segment = &*table.add(index);
+            if segment.p_type == libc::PT_LOAD {
+                length = length.max((segment.p_vaddr + segment.p_memsz) as usize);
+            }
+        }
+        length
+    }
+}

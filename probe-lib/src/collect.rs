@@ -37,29 +37,33 @@ pub extern "C" fn memtrace_collect_end(generation: c_int) {
     record::event(Kind::CollectEnd, usize::from(generation >= OLDEST), generation as usize, 0);
 }
 
-/// Waits until a collection is asked for (1), or nobody will ask any more (0). The thread that calls it belongs
-/// to the probe: it takes no signals, which are meant for the program's own threads (signal(7) lets the kernel
-/// choose any thread that does not block one).
+/// The calling thread is the one that collects when asked. It belongs to the probe: it takes no signals, which
+/// are meant for the program's own threads (signal(7): the kernel chooses any thread that does not block one).
 #[unsafe(no_mangle)]
-pub extern "C" fn memtrace_collect_wait() -> c_int {
+pub extern "C" fn memtrace_collect_enter() {
     sys::block_signals();
-    // SAFETY: the thread's own state, looked at outside of any event.
-    if unsafe { (*tls::thread()).writer.slot().is_none() } {
-        memtrace_collector(1);
-    }
-    // SAFETY: as above; a slot stays mapped for the life of the process.
-    let Some(slot) = (unsafe { (*tls::thread()).writer.slot() }) else { return 0 };
+    // A thread has a slot once it has written an event.
+    memtrace_collector(1);
+    // SAFETY: the thread's own state, looked at outside of any event; a slot stays mapped for the life of the
+    // process.
+    let Some(slot) = (unsafe { (*tls::thread()).writer.slot() }) else { return };
     WORD.store(slot.collect.as_ptr().cast(), Ordering::Relaxed);
     COLLECTING_PROCESS.store(sys::getpid(), Ordering::Relaxed);
     COLLECTING_THREAD.store(sys::gettid(), Ordering::Release);
+}
+
+/// Waits until a collection is asked for (1), or nobody will ask any more (0).
+#[unsafe(no_mangle)]
+pub extern "C" fn memtrace_collect_wait() -> c_int {
+    // SAFETY: as above.
+    let Some(slot) = (unsafe { (*tls::thread()).writer.slot() }) else { return 0 };
+    let word = &slot.collect;
     // Another value than NOT: the program wanted the thread to end while it collected.
-    let waits =
-        slot.collect.compare_exchange(COLLECT_NOT, COLLECT_WAITING, Ordering::AcqRel, Ordering::Acquire);
-    while waits.is_ok() && slot.collect.load(Ordering::Acquire) == COLLECT_WAITING && !process::is_alone() {
-        sys::futex_wait(&slot.collect, COLLECT_WAITING);
+    let waits = word.compare_exchange(COLLECT_NOT, COLLECT_WAITING, Ordering::AcqRel, Ordering::Acquire);
+    while waits.is_ok() && word.load(Ordering::Acquire) == COLLECT_WAITING && !process::is_alone() {
+        sys::futex_wait(word, COLLECT_WAITING);
     }
-    let asked =
-        slot.collect.compare_exchange(COLLECT_ASKED, COLLECT_NOT, Ordering::AcqRel, Ordering::Relaxed);
+    let asked = word.compare_exchange(COLLECT_ASKED, COLLECT_NOT, Ordering::AcqRel, Ordering::Relaxed);
     c_int::from(asked.is_ok())
 }
 

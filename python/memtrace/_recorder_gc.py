@@ -5,6 +5,8 @@ states their constraints). `observe` adds a callback to `gc.callbacks` and nothi
 else; `eager` adds a thread, which no fork and no shutdown finds running.
 """
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # tells linters which names the other texts define
     from ._recorder import _raise_later
@@ -24,9 +26,16 @@ def watch_collector(mode):
     for function in (collector, begin, end):
         function.argtypes, function.restype = [ctypes.c_int], None
 
+    until_start = 0  # collections of a parent that has forked
+
     def on_collection(phase, info):
+        nonlocal until_start
         try:
             (begin if phase == "start" else end)(info["generation"])
+            if until_start and phase == "stop":
+                until_start -= 1
+                if not until_start:
+                    start()
         except BaseException as error:  # a signal handler of the program: this is no place for it
             _raise_later(ctypes, error)
 
@@ -38,13 +47,25 @@ def watch_collector(mode):
     else:
         start = stop = _nothing
 
+    def go_on():
+        """From CPython 3.12 on `os.fork` counts threads a moment after this handler."""
+        nonlocal until_start
+        if mode == "eager" and sys.version_info >= (3, 12):
+            until_start = 2
+        else:
+            start()
+
     def begin_again():
+        nonlocal until_start
+        until_start = 0
         collector(1)
         start()
 
-    os.register_at_fork(before=stop, after_in_parent=start, after_in_child=begin_again)
+    os.register_at_fork(before=stop, after_in_parent=go_on, after_in_child=begin_again)
 
     def shut_down():  # registered first, so run last
+        nonlocal until_start
+        until_start = 0
         stop()
         if mode == "eager":
             gc.collect()
@@ -61,11 +82,13 @@ def _helper(probe, collect):
     """Functions that start and end the thread that collects; `threading` knows nothing of it."""
     import _thread
 
-    wait, stop = probe.memtrace_collect_wait, probe.memtrace_collect_stop
-    stop.restype = None
+    enter, wait, stop = (getattr(probe, "memtrace_collect_" + n) for n in ("enter", "wait", "stop"))
+    enter.restype = stop.restype = None
 
-    def run():
+    def run(entered):
         try:
+            enter()
+            entered.release()
             while wait():
                 collect()
         except BaseException:
@@ -73,7 +96,10 @@ def _helper(probe, collect):
 
     def start():
         try:
-            _thread.start_new_thread(run, ())
+            entered = _thread.allocate_lock()
+            entered.acquire()
+            _thread.start_new_thread(run, (entered,))
+            entered.acquire(True, 1)  # from here on `stop` knows of it
         except RuntimeError:
             pass  # no thread can be had, or the interpreter shuts down
 

@@ -121,10 +121,10 @@ def test_every_cpython_from_3_8_on(record, each_python):
     assert peak["gc_independent_upper_bytes"] < 340 * MEGABYTE, "nothing was collected"
 
 
-# What a program does with processes: fork by hand with every warning an error, and a pool.
+# Forks by hand, with every warning shown; children that end in both ways.
 FORKS = """
 import os, sys, warnings
-warnings.simplefilter("error")
+warnings.simplefilter("always")
 def work(n):
     for _ in range(n):
         cycle = [bytearray(3_000_000)]

@@ -85,6 +85,13 @@ pub fn slot() -> Option<&'static Slot> {
     unsafe { (*tls::thread()).writer.slot() }
 }
 
+/// True in a signal handler that interrupted the probe on this thread.
+pub fn is_inside() -> bool {
+    // SAFETY: the thread's own state.
+    let guard = unsafe { (*tls::thread()).guard };
+    guard != 0 && guard::is_held(guard, &guard::Frame::new())
+}
+
 /// Runs `push` with room for `words` in the thread's ring, or `nested` if the thread is in here already.
 #[inline(always)]
 fn write(words: usize, push: impl FnOnce(&mut Thread), nested: impl FnOnce(&mut Thread)) {
@@ -117,7 +124,7 @@ fn slow(thread: &mut Thread, words: usize) -> bool {
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let before = unsafe { *errno };
-    let mut ready = prepare(thread, words);
+    let mut ready = prepare(thread, words, Handlers::Write);
     // That may have taken long. What handlers put aside meanwhile comes before the event that waited.
     if ready && thread.aside.count.load(Ordering::Relaxed) != 0 {
         aside::write(thread);
@@ -128,12 +135,21 @@ fn slow(thread: &mut Thread, words: usize) -> bool {
     ready
 }
 
-/// True if there is room for `words`, or was made.
-pub fn make_room(thread: &mut Thread, words: usize) -> bool {
-    thread.writer.has_room(words) || prepare(thread, words)
+/// What becomes of the events of signal handlers while the thread waits for room.
+#[derive(Clone, Copy)]
+enum Handlers {
+    /// Nothing of the thread's state is in use: they write for themselves.
+    Write,
+    /// Events that were put aside are being written: what comes now must come after them.
+    PutAside,
 }
 
-fn prepare(thread: &mut Thread, words: usize) -> bool {
+/// True if there is room for `words`, or was made.
+pub fn make_room(thread: &mut Thread, words: usize) -> bool {
+    thread.writer.has_room(words) || prepare(thread, words, Handlers::PutAside)
+}
+
+fn prepare(thread: &mut Thread, words: usize, handlers: Handlers) -> bool {
     let Some(attached) = ring(thread) else { return false };
     let stride = if python::is_near() { STRIDE_PYTHON } else { STRIDE };
     wake_tracer(thread, &attached);
@@ -147,7 +163,7 @@ fn prepare(thread: &mut Thread, words: usize) -> bool {
         }
         return false;
     }
-    wait_for_room(thread, &attached, words, stride)
+    wait_for_room(thread, &attached, words, stride, handlers)
 }
 
 /// Sees to it that the thread has a ring. No signal may come in between: its handler could jump out of a
@@ -170,7 +186,13 @@ fn wake_tracer(thread: &Thread, attached: &Attached) {
     }
 }
 
-fn wait_for_room(thread: &mut Thread, attached: &Attached, words: usize, stride: u64) -> bool {
+fn wait_for_room(
+    thread: &mut Thread,
+    attached: &Attached,
+    words: usize,
+    stride: u64,
+    handlers: Handlers,
+) -> bool {
     let start = sys::monotonic_ns();
     let mut rounds = 0u32;
     loop {
@@ -178,10 +200,12 @@ fn wait_for_room(thread: &mut Thread, attached: &Attached, words: usize, stride:
             return false;
         }
         wake_tracer(thread, attached);
-        let guard = core::mem::take(&mut thread.guard);
+        let guard = thread.guard;
+        if matches!(handlers, Handlers::Write) {
+            thread.guard = 0;
+        }
         compiler_fence(Ordering::SeqCst);
-        // Nothing of the thread's state is in use: a signal handler that allocates now writes for itself. Give the
-        // core to the tracer first; it needs far less time than the ring took to fill.
+        // Give the core to the tracer first; it needs far less time than the ring took to fill.
         if rounds < 64 {
             sys::sched_yield()
         } else {

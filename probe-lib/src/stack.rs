@@ -8,8 +8,8 @@ use memtrace_wire::event::Kind;
 use memtrace_wire::stack::{MORE_FRAMES, STACK_COPY_MAX, STACK_THRESHOLD, StackHead};
 
 use crate::python_frames::Frames;
-use crate::record::event_filled;
-use crate::{modules, sys, tls};
+use crate::record::{self, event_filled};
+use crate::{modules, process, sys, tls};
 
 /// The kernel keeps all mappings but the stack this far below the top of the stack
 /// (arch/x86/mm/mmap.c: MIN_GAP is 128 MiB and more).
@@ -27,6 +27,10 @@ pub fn of(address: usize, bytes: usize) {
 #[cold]
 #[inline(never)]
 fn write(address: usize) {
+    // A signal handler that interrupted the probe: its blocks wait aside, where there is no room for a stack.
+    if !process::is_recorded() || record::is_inside() {
+        return;
+    }
     let (ip, sp, bp): (u64, usize, u64);
     // SAFETY: copies registers, at one place, so that the unwinding rule of `ip` fits the other two.
     unsafe {

@@ -11,7 +11,7 @@ use crate::record::make_room;
 use crate::tls::Thread;
 
 /// Events kept at most; a handler that interrupts the probe and allocates more loses them, counted.
-pub const ROOM: usize = 32;
+pub const ROOM: usize = 64;
 
 /// The events kept. Handlers may interrupt each other, but each returns before what it interrupted goes on.
 #[repr(C)]

@@ -124,7 +124,7 @@ fn slow(thread: &mut Thread, words: usize) -> bool {
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let before = unsafe { *errno };
-    let mut ready = prepare(thread, words, Handlers::Write);
+    let mut ready = prepare(thread, words, Handlers::Run);
     // That may have taken long. What handlers put aside meanwhile comes before the event that waited.
     if ready && thread.aside.count.load(Ordering::Relaxed) != 0 {
         aside::write(thread);
@@ -135,18 +135,18 @@ fn slow(thread: &mut Thread, words: usize) -> bool {
     ready
 }
 
-/// What becomes of the events of signal handlers while the thread waits for room.
+/// What becomes of signal handlers while the thread waits for room.
 #[derive(Clone, Copy)]
 enum Handlers {
-    /// Nothing of the thread's state is in use: they write for themselves.
-    Write,
-    /// Events that were put aside are being written: what comes now must come after them.
-    PutAside,
+    /// Nothing of the thread's state is in use: they run and write for themselves.
+    Run,
+    /// What they put aside is being written, and there is no room for more of it: they wait too.
+    Wait,
 }
 
 /// True if there is room for `words`, or was made.
 pub fn make_room(thread: &mut Thread, words: usize) -> bool {
-    thread.writer.has_room(words) || prepare(thread, words, Handlers::PutAside)
+    thread.writer.has_room(words) || prepare(thread, words, Handlers::Wait)
 }
 
 fn prepare(thread: &mut Thread, words: usize, handlers: Handlers) -> bool {
@@ -163,7 +163,15 @@ fn prepare(thread: &mut Thread, words: usize, handlers: Handlers) -> bool {
         }
         return false;
     }
-    wait_for_room(thread, &attached, words, stride, handlers)
+    match handlers {
+        Handlers::Run => wait_for_room(thread, &attached, words, stride, handlers),
+        Handlers::Wait => {
+            let mask = sys::block_signals();
+            let ready = wait_for_room(thread, &attached, words, stride, handlers);
+            sys::set_signal_mask(mask);
+            ready
+        }
+    }
 }
 
 /// Sees to it that the thread has a ring. No signal may come in between: its handler could jump out of a
@@ -194,38 +202,38 @@ fn wait_for_room(
     handlers: Handlers,
 ) -> bool {
     let start = sys::monotonic_ns();
+    let guard = thread.guard;
     let mut rounds = 0u32;
     loop {
-        if attached.tracer_gone() {
-            return false;
-        }
-        wake_tracer(thread, attached);
-        let guard = thread.guard;
-        if matches!(handlers, Handlers::Write) {
+        if matches!(handlers, Handlers::Run) {
             thread.guard = 0;
         }
         compiler_fence(Ordering::SeqCst);
+        wake_tracer(thread, attached);
         // Give the core to the tracer first; it needs far less time than the ring took to fill.
         if rounds < 64 {
             sys::sched_yield()
         } else {
             sys::nanosleep(100_000)
         }
-        compiler_fence(Ordering::SeqCst);
-        thread.guard = guard;
         rounds = rounds.saturating_add(1);
-        let ready = thread.writer.refill(words, stride).is_ok();
         let waited = sys::monotonic_ns() - start;
-        let given_up = waited > WAIT_NS;
-        if let Some(slot) = thread.writer.slot()
-            && (ready || given_up)
-        {
-            slot.waited_ns.fetch_add(waited, Ordering::Relaxed);
-            slot.lost.fetch_add(u64::from(given_up), Ordering::Relaxed);
-        }
-        if ready || given_up {
-            thread.dropping = given_up;
+        let (gone, given_up) = (attached.tracer_gone(), waited > WAIT_NS);
+        compiler_fence(Ordering::SeqCst);
+        // No system call with the guard held: that is when signals come in.
+        thread.guard = guard;
+        let ready = !gone && thread.writer.refill(words, stride).is_ok();
+        if ready || gone || given_up {
+            note_wait(thread, waited, !ready && given_up);
             return ready;
         }
+    }
+}
+
+fn note_wait(thread: &mut Thread, waited: u64, given_up: bool) {
+    thread.dropping = given_up;
+    if let Some(slot) = thread.writer.slot() {
+        slot.waited_ns.fetch_add(waited, Ordering::Relaxed);
+        slot.lost.fetch_add(u64::from(given_up), Ordering::Relaxed);
     }
 }

@@ -184,3 +184,39 @@ def test_no_file_of_the_recorder_is_open_in_a_child(record):
     assert run.code == 0
     assert b"socket" not in run.stdout + run.stderr
     assert b"memfd" not in run.stdout + run.stderr
+
+
+NANNY = """
+import os, signal, time
+import numpy
+from dask.distributed import Client, LocalCluster
+
+def grow():
+    numpy.ones(625_011)
+    return os.getpid()
+
+if __name__ == "__main__":
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        first = client.submit(grow, pure=False).result()
+        os.kill(first, signal.SIGKILL)
+        second = first
+        while second == first:
+            try:
+                second = client.submit(grow, pure=False).result(timeout=20)
+            except Exception:
+                time.sleep(0.1)
+        print(first, second)
+"""
+
+
+def test_a_worker_that_a_dask_nanny_restarts(record, python, tmp_path):
+    script = tmp_path / "nanny.py"
+    script.write_text(NANNY)
+    run = record(python, script, options=("-q",), timeout=120)
+    first, second = map(int, run.stdout.split())
+    blocks = run.sql(
+        "select pid, count(*) from {allocations} join {processes} using (process) "
+        "where bytes = 5000088 group by pid order by pid"
+    )
+    assert blocks == sorted([(first, 1), (second, 1)])

@@ -64,7 +64,7 @@ impl Session {
         let mappings = largest.row.peak_live_bytes.saturating_sub(largest.at_peak.1);
         (mappings > WORTH_A_NOTE && mappings > largest.row.peak_live_bytes / 8).then(|| {
             format!(
-                "{} MiB of the peak are mappings that process {} made itself: if an allocator that exports no malloc made them (as in pyarrow or polars), its blocks cannot be told apart, only what is touched.",
+                "{} MiB of the peak are mappings that process {} made itself. Where an allocator of its own made them (Python's for small objects, see --python-allocators; those inside pyarrow or polars), its blocks cannot be told apart, only what is touched.",
                 mappings >> 20,
                 largest.row.pid
             )

@@ -35,7 +35,9 @@ pub fn json(trace: &Trace, all_spans: bool) -> Result<Value, Error> {
         "peak": {
             "live_bytes": meta.peak.live_bytes,
             "heap_bytes": meta.peak.heap_bytes,
+            "mapped_bytes": meta.peak.mapped_bytes,
             "resident_bytes": meta.peak.resident_bytes,
+            "resident_sum_bytes": meta.peak.resident_sum_bytes,
             "gc_independent_bytes": meta.peak.gc_independent_bytes,
             // Live bytes bound it from above even where garbage was not told apart.
             "gc_independent_upper_bytes": meta.peak.gc_independent_upper_bytes.unwrap_or(meta.peak.live_bytes),
@@ -52,6 +54,7 @@ pub fn json(trace: &Trace, all_spans: bool) -> Result<Value, Error> {
             "unseen_releases": meta.lost.unseen_releases,
         },
         "recorded": meta.recorded,
+        "out_of_memory": meta.out_of_memory,
         "notes": meta.notes,
         "processes": processes.iter().map(process).collect::<Vec<_>>(),
         "operators": operators,

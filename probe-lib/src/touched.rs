@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use memtrace_wire::event::Kind;
 
 use crate::record::event;
-use crate::sys;
+use crate::{process, sys};
 
 /// The tracer takes mappings up to this size to be touched as a whole, so they are not asked for.
 const SMALL: usize = 1 << 20;
@@ -38,7 +38,8 @@ pub fn is_unknown() -> bool {
 
 /// Records how much of the range is in memory, if it is large and mapped throughout.
 pub fn report(start: usize, length: usize) {
-    if length <= SMALL || length > LARGEST || !start.is_multiple_of(PAGE) {
+    let measurable = length > SMALL && length <= LARGEST && start.is_multiple_of(PAGE);
+    if !measurable || !process::is_recorded() || sys::is_filtered() {
         return;
     }
     if let Some(bytes) = measure(start, length.next_multiple_of(PAGE)) {

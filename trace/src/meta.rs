@@ -106,6 +106,8 @@ pub struct Peak {
     pub live_bytes: u64,
     /// Peak of the sum of heap bytes over all processes at one time.
     pub heap_bytes: u64,
+    /// Largest peak of any one process's own mappings, touched or not.
+    pub mapped_bytes: u64,
     /// Largest peak resident size of any one process.
     pub resident_bytes: u64,
     /// Largest sum of resident sizes over all processes at one time, as sampled.

@@ -41,6 +41,11 @@ pub fn text(trace: &Trace) -> Result<String> {
     )?;
     writeln!(
         out,
+        "  peak mapped bytes    {:>9}   own mappings, touched or not, largest process",
+        Bytes(peak.mapped_bytes)
+    )?;
+    writeln!(
+        out,
         "  peak resident bytes  {:>9}   as the kernel counts, largest process, the probe's rings left out",
         measured(peak.resident_bytes)
     )?;

@@ -110,6 +110,7 @@ impl Session {
 
     fn sum_up(&mut self, processes: &[ProcessRow]) {
         let sum = |field: fn(&ProcessRow) -> u64| processes.iter().map(field).sum::<u64>();
+        let largest = |field: fn(&ProcessRow) -> u64| processes.iter().map(field).max().unwrap_or(0);
         let (total, garbage) = (&self.fold.total, self.fold.garbage.as_ref());
         let without_slot = self.segment.header().lost_without_slot.load(Ordering::Relaxed);
         self.meta.duration_ns = self.fold.clock.now_ns();
@@ -119,14 +120,12 @@ impl Session {
             unseen_releases: sum(|row| row.unseen_releases),
         };
         self.meta.peak = Peak {
-            resident_sum_bytes: self
-                .meta
-                .peak
-                .resident_sum_bytes
-                .max(processes.iter().map(|row| row.peak_resident_bytes).max().unwrap_or(0)),
+            mapped_bytes: largest(|row| row.peak_mapped_bytes),
+            // Sums are sampled; one process alone may have been larger in between.
+            resident_sum_bytes: self.meta.peak.resident_sum_bytes.max(largest(|row| row.peak_resident_bytes)),
             live_bytes: total.peak_live,
             heap_bytes: total.peak_heap,
-            resident_bytes: processes.iter().map(|row| row.peak_resident_bytes).max().unwrap_or(0),
+            resident_bytes: largest(|row| row.peak_resident_bytes),
             peak_ns: if total.peak_live > 0 { self.fold.clock.ns(total.peak) } else { 0 },
             gc_independent_bytes: garbage.map(|garbage| garbage.total.lower()),
             gc_independent_upper_bytes: garbage.map(|_| total.peak_live),

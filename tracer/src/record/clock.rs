@@ -1,7 +1,8 @@
 //! From stamps to nanoseconds since the recording began.
 //!
-//! The TSC is read together with `CLOCK_MONOTONIC` now and then; a stamp is placed on the straight line
-//! between the two readings around it, so converted times never run backwards.
+//! The TSC is read together with `CLOCK_MONOTONIC` now and then. Times lie on a line of straight pieces, one per
+//! reading; a new piece begins where the last one has come to and is inclined to meet the true time one interval
+//! later. So one stamp always becomes the same time, whenever it is asked, and times never run backwards.
 
 use std::time::Duration;
 
@@ -12,22 +13,36 @@ struct Reading {
     ns: i64,
 }
 
-/// Converts stamps. See the module.
-pub struct Clock {
-    tsc: bool,
-    readings: Vec<Reading>,
+/// A straight piece: from this stamp on, until the next piece begins.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    stamp: u64,
+    ns: f64,
     ns_per_tick: f64,
 }
 
-/// Readings closer together than this give too coarse a rate.
+/// Converts stamps. See the module.
+pub struct Clock {
+    tsc: bool,
+    first: Reading,
+    last: Reading,
+    pieces: Vec<Piece>,
+    /// Until the next reading: short at first, when the rate is known badly.
+    interval: Duration,
+}
+
 const SHORTEST: Duration = Duration::from_millis(2);
-const BETWEEN: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(1);
 
 impl Clock {
     /// Starts at zero now. `invariant` says whether the TSC may be used.
     pub fn start(invariant: bool) -> Clock {
-        let mut clock = Clock { tsc: invariant, readings: Vec::new(), ns_per_tick: 1.0 };
-        clock.readings.push(clock.read());
+        let origin = Reading { stamp: 0, ns: 0 };
+        let mut clock =
+            Clock { tsc: invariant, first: origin, last: origin, pieces: Vec::new(), interval: SHORTEST };
+        clock.first = clock.read();
+        clock.last = clock.first;
+        clock.pieces.push(Piece { stamp: clock.first.stamp, ns: 0.0, ns_per_tick: 1.0 });
         clock
     }
 
@@ -54,12 +69,12 @@ impl Clock {
 
     /// Ticks in so many nanoseconds, by the latest reading.
     pub fn ticks(&self, ns: u64) -> u64 {
-        (ns as f64 / self.ns_per_tick) as u64
+        (ns as f64 / self.pieces[self.pieces.len() - 1].ns_per_tick) as u64
     }
 
     /// Nanoseconds in so many ticks, by the latest reading.
     pub fn ns_of(&self, ticks: u64) -> u64 {
-        (ticks as f64 * self.ns_per_tick) as u64
+        (ticks as f64 * self.pieces[self.pieces.len() - 1].ns_per_tick) as u64
     }
 
     /// Ticks in about ten microseconds: how far a stamp may be ahead of the store that announced it.
@@ -72,40 +87,51 @@ impl Clock {
         if !self.tsc {
             return;
         }
-        let last = self.readings[self.readings.len() - 1];
         let mut now = self.read();
-        if self.readings.len() == 1 {
-            while now.ns - last.ns < SHORTEST.as_nanos() as i64 {
-                std::thread::sleep(SHORTEST);
-                now = self.read();
-            }
-        } else if now.ns - last.ns < BETWEEN.as_nanos() as i64 {
+        let starting = self.last.stamp == self.first.stamp;
+        while starting && now.ns - self.last.ns < SHORTEST.as_nanos() as i64 {
+            std::thread::sleep(SHORTEST);
+            now = self.read();
+        }
+        if now.ns - self.last.ns < self.interval.as_nanos() as i64 {
             return;
         }
-        self.ns_per_tick = (now.ns - last.ns) as f64 / (now.stamp - last.stamp).max(1) as f64;
-        self.readings.push(now);
+        let rate = (now.ns - self.last.ns) as f64 / (now.stamp - self.last.stamp).max(1) as f64;
+        self.last = now;
+        if starting {
+            // Nothing was converted yet.
+            self.pieces = vec![Piece { stamp: self.first.stamp, ns: 0.0, ns_per_tick: rate }];
+        } else {
+            self.bend(now, rate);
+        }
+        self.interval = (self.interval * 10).min(LONGEST);
+    }
+
+    /// Begins a piece that meets the true time one interval from now; never steeper or flatter than by a tenth.
+    fn bend(&mut self, now: Reading, rate: f64) {
+        let here = self.place(now.stamp);
+        let behind = (now.ns - self.first.ns) as f64 - here;
+        let bent = rate * (1.0 + (behind / self.interval.as_nanos() as f64).clamp(-0.1, 0.1));
+        self.pieces.push(Piece { stamp: now.stamp, ns: here, ns_per_tick: bent });
     }
 
     /// Nanoseconds since the start.
     pub fn ns(&self, stamp: u64) -> i64 {
-        let origin = self.readings[0].ns;
         if !self.tsc {
-            return stamp as i64 - origin;
+            return stamp as i64 - self.first.ns;
         }
-        let last = self.readings[self.readings.len() - 1];
-        if stamp >= last.stamp || self.readings.len() == 1 {
-            let ticks = stamp.wrapping_sub(last.stamp) as i64;
-            return last.ns - origin + (ticks as f64 * self.ns_per_tick) as i64;
-        }
-        let next = self.readings.partition_point(|reading| reading.stamp <= stamp).max(1);
-        let (a, b) = (self.readings[next - 1], self.readings[next]);
-        let rate = (b.ns - a.ns) as f64 / (b.stamp - a.stamp).max(1) as f64;
-        a.ns - origin + ((stamp.wrapping_sub(a.stamp) as i64) as f64 * rate) as i64
+        self.place(stamp) as i64
+    }
+
+    fn place(&self, stamp: u64) -> f64 {
+        let next = self.pieces.partition_point(|piece| piece.stamp <= stamp).max(1);
+        let piece = self.pieces[next - 1];
+        piece.ns + (stamp.wrapping_sub(piece.stamp) as i64) as f64 * piece.ns_per_tick
     }
 
     /// Nanoseconds since the start, now.
     pub fn now_ns(&self) -> i64 {
-        monotonic_ns() - self.readings[0].ns
+        monotonic_ns() - self.first.ns
     }
 
     /// Both clocks; the tightest of five attempts, because a preemption between the two reads is an error.
@@ -133,6 +159,24 @@ fn monotonic_ns() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stamp_always_becomes_the_same_time() {
+        let mut clock = Clock::start(Clock::tsc_is_invariant());
+        clock.update();
+        let mut known = Vec::new();
+        for _ in 0..4 {
+            std::thread::sleep(Duration::from_millis(8));
+            let stamp = clock.stamp();
+            known.push((stamp, clock.ns(stamp)));
+            clock.update();
+        }
+        for (stamp, ns) in known {
+            assert_eq!(clock.ns(stamp), ns);
+        }
+        let now = clock.stamp();
+        assert!((clock.now_ns() - clock.ns(now)).abs() < 5_000_000, "and not far from the true one");
+    }
 
     #[test]
     fn converted_times_never_run_backwards() {

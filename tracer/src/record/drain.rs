@@ -116,24 +116,27 @@ impl<'a> Drain<'a> {
         read
     }
 
-    /// Finds rings that were claimed.
+    /// Finds rings that were claimed, and meets who claimed them in the order of their claims: a process that
+    /// forked and then executed a program has two images under one pid, the second often in a lower slot.
     pub fn meet_writers(&mut self, sink: &mut impl Sink) {
+        let mut claimed = Vec::new();
         for (slot_index, slot) in self.segment.slots() {
-            let state = slot.state.load(Ordering::Acquire);
-            if state == CLAIMING {
-                free_if_abandoned(slot);
-                continue;
+            match slot.state.load(Ordering::Acquire) {
+                CLAIMING => free_if_abandoned(slot),
+                ACTIVE if !std::mem::replace(&mut self.known[slot_index], true) => {
+                    claimed.push((slot.claimed.load(Ordering::Relaxed), slot_index, slot));
+                }
+                _ => {}
             }
-            if state != ACTIVE || std::mem::replace(&mut self.known[slot_index], true) {
-                continue;
-            }
-            let writer = describe(slot);
+        }
+        claimed.sort_unstable_by_key(|(stamp, slot_index, _)| (*stamp, *slot_index));
+        for (stamp, slot_index, slot) in claimed {
             self.rings.push(Ring {
                 reader: self.segment.reader(slot_index),
                 slot_index,
-                writer: sink.writer(writer),
+                writer: sink.writer(describe(slot)),
                 pending: VecDeque::new(),
-                last_stamp: slot.claimed.load(Ordering::Relaxed),
+                last_stamp: stamp,
                 dead: false,
                 open_since: None,
                 corrupt: 0,

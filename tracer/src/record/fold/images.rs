@@ -86,11 +86,17 @@ impl Fold {
         process.row.ppid = writer.ppid;
         process.row.origin = if writer.forked { "fork" } else { "exec" }.into();
         process.namespaced |= process.row.pid != writer.pid;
-        // A new image under a known pid: exec ended what was there, but its last events are still to come.
-        let before = self.processes.iter().rposition(|old| {
+        // Another image under its pid: exec ended the older one, whose last events are still to come.
+        let other = self.processes.iter_mut().rev().find(|old| {
             old.end.is_none() && old.row.pid == process.row.pid && old.namespaced == process.namespaced
         });
-        process.replaces = before.map(|before| before as u32);
+        if let Some(other) = other {
+            if other.start <= process.start {
+                process.replaces = Some(other.row.process);
+            } else {
+                other.replaces.get_or_insert(index);
+            }
+        }
         self.processes.push(process);
         if let Some(garbage) = &mut self.garbage {
             garbage.process(writer.claimed, |ns| self.clock.ticks(ns));

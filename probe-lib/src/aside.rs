@@ -18,6 +18,8 @@ pub const ROOM: usize = 64;
 pub struct Aside {
     /// How many.
     pub count: AtomicUsize,
+    /// How many of them have been written.
+    written: usize,
     words: [[u64; 4]; ROOM],
 }
 
@@ -34,6 +36,12 @@ pub fn put(thread: &mut Thread, make: impl FnOnce() -> Event) {
     *words = make().encode();
 }
 
+/// True if nothing was kept.
+#[inline(always)]
+pub fn is_empty(thread: &Thread) -> bool {
+    thread.aside.count.load(Ordering::Relaxed) == 0
+}
+
 /// Counts an event that could not be kept.
 pub fn lose(thread: &mut Thread) {
     if let Some(slot) = thread.writer.slot() {
@@ -45,14 +53,16 @@ pub fn lose(thread: &mut Thread) {
 #[cold]
 #[inline(never)]
 pub fn write(thread: &mut Thread) {
-    let mut index = 0;
     loop {
         let count = thread.aside.count.load(Ordering::Relaxed);
+        let index = thread.aside.written;
         if index < count {
+            // Before it is written: a handler that jumps out from in here must not have it written twice.
+            thread.aside.written = index + 1;
             write_one(thread, index);
-            index += 1;
         } else if thread.aside.count.compare_exchange(count, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
+            thread.aside.written = 0;
             return;
         }
     }
@@ -72,7 +82,7 @@ fn write_one(thread: &mut Thread, index: usize) {
 #[cold]
 #[inline(never)]
 pub fn flush(thread: &mut Thread, frame: &mut Frame) {
-    while thread.aside.count.load(Ordering::Relaxed) != 0 {
+    while !is_empty(thread) {
         thread.guard = frame.mark();
         write(thread);
         thread.guard = 0;

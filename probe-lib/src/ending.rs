@@ -4,10 +4,10 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use memtrace_wire::event::{ENDING_EXIT, Kind};
+use memtrace_wire::event::{ENDING_EXIT, ENDING_WAITS, Kind};
 
 use crate::record::{self, event};
-use crate::{next, process, sys, touched};
+use crate::{next, process, sandbox, sys, touched};
 
 /// How long the tracer's look is waited for.
 const PATIENCE_NS: u64 = 200_000_000;
@@ -68,7 +68,9 @@ pub fn tell(why: u64) {
     let Some(slot) = record::slot() else { return };
     let look = touched::is_unknown();
     slot.look.store(u32::from(look), Ordering::Relaxed);
-    event(Kind::Ending, why as usize, sys::largest_resident_bytes(), 0);
+    let resident = if sandbox::is_filtered() { 0 } else { sys::largest_resident_bytes() };
+    let waits = if look { ENDING_WAITS } else { 0 };
+    event(Kind::Ending, (why | waits) as usize, resident, 0);
     if !look {
         return;
     }

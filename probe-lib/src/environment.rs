@@ -19,24 +19,48 @@ const PRELOAD_BYTES: usize = 8 * 1024;
 /// Calls `call` with the environment as the next program is to see it. A vforked child may be in here, so
 /// nothing is kept and nothing allocated.
 pub fn with<R>(envp: Strings, call: impl FnOnce(Strings) -> R) -> R {
+    match Change::needed(envp) {
+        // A handler's own stack may have a few kilobytes only (sigaltstack(2)): there, the environment is as it is.
+        Some(change) if !sys::on_signal_stack() => with_changed(envp, &change, call),
+        _ => call(envp),
+    }
+}
+
+#[inline(never)]
+fn with_changed<R>(envp: Strings, change: &Change, call: impl FnOnce(Strings) -> R) -> R {
     let mut entries = [null::<c_char>(); ENTRIES];
     let mut preload = [0u8; PRELOAD_BYTES];
-    match rewrite(envp, &mut entries, &mut preload) {
+    match rewrite(envp, change, &mut entries, &mut preload) {
         Some(()) => call(entries.as_ptr()),
         None => call(envp),
     }
 }
 
-/// Fills in a changed copy; `None` if nothing has to change, or it does not fit.
-fn rewrite(envp: Strings, entries: &mut [*const c_char], preload: &mut [u8]) -> Option<()> {
-    let probe = own_path()?;
-    let reachable = sys::is_readable(probe);
-    let before = find(envp, PRELOAD).unwrap_or(&[]);
-    let present = parts(before).any(|part| part == probe.to_bytes());
-    let complete = find(envp, SOCKET_VARIABLE.as_bytes()).is_some();
-    if present == reachable && (complete || !reachable) {
-        return None;
+/// What has to change.
+struct Change {
+    probe: &'static CStr,
+    /// The probe's file is there to be loaded.
+    reachable: bool,
+    /// The variables that lead to the tracer are there.
+    complete: bool,
+}
+
+impl Change {
+    fn needed(envp: Strings) -> Option<Change> {
+        let probe = own_path()?;
+        let before = find(envp, PRELOAD).unwrap_or(&[]);
+        let present = parts(before).any(|part| part == probe.to_bytes());
+        let complete = find(envp, SOCKET_VARIABLE.as_bytes()).is_some();
+        let reachable = sys::is_readable(probe);
+        let as_it_should_be = present == reachable && (complete || !reachable);
+        (!as_it_should_be).then_some(Change { probe, reachable, complete })
     }
+}
+
+/// Fills in a changed copy; `None` if it does not fit.
+fn rewrite(envp: Strings, change: &Change, entries: &mut [*const c_char], preload: &mut [u8]) -> Option<()> {
+    let Change { probe, reachable, complete } = *change;
+    let before = find(envp, PRELOAD).unwrap_or(&[]);
     let mut count = 0;
     let mut add = |entry: *const c_char| {
         // The last one stays null.

@@ -28,6 +28,7 @@ mod python_filter;
 mod python_frames;
 mod python_layout;
 mod record;
+mod sandbox;
 mod spans;
 mod stack;
 mod sys;

@@ -192,7 +192,8 @@ pub unsafe extern "C" fn shmat(id: c_int, address: *const c_void, flags: c_int) 
     }
     // SAFETY: the program's call, passed on.
     let attached = unsafe { next::shmat(id, address, flags) };
-    let extra = (libc::PROT_READ as u64) << 32 | (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u64;
+    let fixed = if replaces { libc::MAP_FIXED } else { 0 };
+    let extra = (libc::PROT_READ as u64) << 32 | (libc::MAP_SHARED | libc::MAP_ANONYMOUS | fixed) as u64;
     if attached != libc::MAP_FAILED {
         touched::mapped(length);
         stack::of(attached as usize, length);

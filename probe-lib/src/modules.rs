@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use memtrace_wire::event::Kind;
 use memtrace_wire::stack::words;
 
+use crate::process;
 use crate::record::event_with_words;
 
 /// Loads and unloads the dynamic linker had made when its list was last announced.
@@ -14,7 +15,13 @@ static ANNOUNCED: AtomicU64 = AtomicU64::new(0);
 
 /// Announces all modules if the dynamic linker's list has changed. Does not allocate; takes the linker's
 /// list lock, which is held for moments only and never over a call of the program's.
+///
+/// Not in a forked child: another thread of the parent may have held that lock at the fork, and nobody would ever
+/// release it. The child has what its parent had; what it opens itself, the tracer looks for in /proc.
 pub fn announce() {
+    if process::is_forked_copy() {
+        return;
+    }
     let mut changes = 0u64;
     // SAFETY: the callback has the signature dl_iterate_phdr(3) demands; `changes` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(count), (&raw mut changes).cast()) };

@@ -102,6 +102,8 @@ next_definitions! {
         first { let _ = (pid, path, actions, attributes, argv, envp); libc::EAGAIN };
     posix_spawnp: fn(pid: *mut libc::pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, argv: Strings, envp: Strings) -> c_int,
         first { let _ = (pid, file, actions, attributes, argv, envp); libc::EAGAIN };
+    prctl: fn(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int,
+        first { let _ = (option, a, b, c, d); raw::fail(libc::EINVAL) as c_int };
     _exit: fn(status: c_int) -> (), first raw::exit(status);
     quick_exit: fn(status: c_int) -> (), first raw::exit(status);
 }

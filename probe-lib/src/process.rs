@@ -14,7 +14,7 @@ use memtrace_wire::ring::Writer;
 
 use crate::record::stamp;
 use crate::tls::Thread;
-use crate::{connect, python, record, sys, touched};
+use crate::{connect, python, record, sandbox, sys, touched};
 
 const NEW: u32 = 0;
 const CONNECTING: u32 = 1;
@@ -61,6 +61,11 @@ pub fn wake_tracer() {
     if header.sleeping.swap(0, Ordering::Relaxed) == 1 {
         sys::futex_wake(&header.sleeping);
     }
+}
+
+/// True if the process began by fork, and not by exec.
+pub fn is_forked_copy() -> bool {
+    ORIGIN.load(Ordering::Relaxed) == ORIGIN_FORK || forked()
 }
 
 /// First stamp of the process image: with its pid it names it.
@@ -143,6 +148,7 @@ fn connect_once() {
     ALIVE.store(alive, Ordering::Relaxed);
     IMAGE.store(image, Ordering::Relaxed);
     note_pids();
+    sandbox::look();
     let attached = Attached { segment: mapped.base };
     record::set_clock(attached.header().clock.load(Ordering::Relaxed));
     python::wait(&attached);

@@ -103,14 +103,15 @@ fn write(words: usize, push: impl FnOnce(&mut Thread), nested: impl FnOnce(&mut 
         return nested(thread);
     }
     thread.guard = frame.mark();
-    if (thread.writer.has_room(words) && !process::forked()) || slow(thread, words) {
+    let ready = thread.writer.has_room(words) && !process::forked() && aside::is_empty(thread);
+    if ready || slow(thread, words) {
         thread.writer.open();
         push(thread);
     }
     thread.guard = 0;
     // From here on a handler writes for itself; what came before waits aside, and `open` is still up for it.
     compiler_fence(Ordering::SeqCst);
-    if thread.aside.count.load(Ordering::Relaxed) != 0 {
+    if !aside::is_empty(thread) {
         aside::flush(thread, &mut frame);
     }
     thread.writer.close();
@@ -125,8 +126,8 @@ fn slow(thread: &mut Thread, words: usize) -> bool {
     // SAFETY: as above.
     let before = unsafe { *errno };
     let mut ready = prepare(thread, words, Handlers::Run);
-    // That may have taken long. What handlers put aside meanwhile comes before the event that waited.
-    if ready && thread.aside.count.load(Ordering::Relaxed) != 0 {
+    // What handlers put aside comes before the event that waited, or that found it here.
+    if ready && !aside::is_empty(thread) {
         aside::write(thread);
         ready = make_room(thread, words);
     }

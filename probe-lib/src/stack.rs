@@ -9,7 +9,7 @@ use memtrace_wire::stack::{MORE_FRAMES, STACK_COPY_MAX, STACK_THRESHOLD, StackHe
 
 use crate::python_frames::Frames;
 use crate::record::{self, event_filled};
-use crate::{modules, process, sys, tls};
+use crate::{modules, process, sandbox, sys, tls};
 
 /// The kernel keeps all mappings but the stack this far below the top of the stack
 /// (arch/x86/mm/mmap.c: MIN_GAP is 128 MiB and more).
@@ -85,7 +85,7 @@ fn copy(sp: usize, pieces: [(*mut u8, usize); 2]) -> usize {
 fn copy_carefully(sp: usize, pieces: [(*mut u8, usize); 2]) -> usize {
     const PAGES: usize = STACK_COPY_MAX / PAGE + 1;
     static REFUSED: AtomicBool = AtomicBool::new(false);
-    if REFUSED.load(Ordering::Relaxed) || sys::is_filtered() {
+    if REFUSED.load(Ordering::Relaxed) || sandbox::is_filtered() {
         return 0;
     }
     let wanted: usize = pieces.iter().map(|(_, bytes)| bytes).sum();

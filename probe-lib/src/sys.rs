@@ -203,8 +203,8 @@ fn change_signal_mask(how: i32, mask: u64) -> u64 {
     before
 }
 
-/// True if a filter decides which system calls the process may make (seccomp(2)): unusual ones might end it.
-pub fn is_filtered() -> bool {
+/// True if a filter decides which system calls the process may make (seccomp(2)).
+pub fn has_filter() -> bool {
     const FILTER: isize = 2;
     plain(libc::SYS_prctl, libc::PR_GET_SECCOMP as usize, 0) == FILTER
 }

@@ -25,7 +25,7 @@ pub struct Thread {
     pub aside: Aside,
 }
 
-const _: () = assert!(size_of::<Thread>() <= 2176 && align_of::<Thread>() <= 16);
+const _: () = assert!(size_of::<Thread>() <= 2304 && align_of::<Thread>() <= 16);
 
 global_asm!(
     ".pushsection .tbss,\"awT\",@nobits",
@@ -33,9 +33,9 @@ global_asm!(
     ".hidden memtrace_thread",
     ".globl memtrace_thread",
     ".type memtrace_thread,@object",
-    ".size memtrace_thread,2176",
+    ".size memtrace_thread,2304",
     "memtrace_thread:",
-    ".zero 2176",
+    ".zero 2304",
     ".popsection",
 );
 

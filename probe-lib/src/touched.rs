@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use memtrace_wire::event::Kind;
 
 use crate::record::event;
-use crate::{process, sys};
+use crate::{process, sandbox, sys};
 
 /// The tracer takes mappings up to this size to be touched as a whole, so they are not asked for.
 const SMALL: usize = 1 << 20;
@@ -39,7 +39,7 @@ pub fn is_unknown() -> bool {
 /// Records how much of the range is in memory, if it is large and mapped throughout.
 pub fn report(start: usize, length: usize) {
     let measurable = length > SMALL && length <= LARGEST && start.is_multiple_of(PAGE);
-    if !measurable || !process::is_recorded() || sys::is_filtered() {
+    if !measurable || !process::is_recorded() || sandbox::is_filtered() {
         return;
     }
     if let Some(bytes) = measure(start, length.next_multiple_of(PAGE)) {

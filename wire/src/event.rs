@@ -37,6 +37,8 @@ pub const BREAK: u64 = 1 << 62;
 pub const ENDING_EXIT: u64 = 0;
 /// [`Kind::Ending`]: the process is about to execute another program.
 pub const ENDING_EXEC: u64 = 1;
+/// Bit of [`Kind::Ending`]: the writer waits for its slot's `look`.
+pub const ENDING_WAITS: u64 = 1 << 8;
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,8 +79,8 @@ pub enum Kind {
     Access = 16,
     /// Reserved: a block placed in a memory tier.
     Placement = 17,
-    /// The process is about to end: address = [`ENDING_EXIT`] or [`ENDING_EXEC`], bytes = its largest resident
-    /// size so far. The writer may wait for its slot's `look`.
+    /// The process is about to end: address = [`ENDING_EXIT`] or [`ENDING_EXEC`], with
+    /// [`ENDING_WAITS`]; bytes = its largest resident size so far.
     Ending = 18,
     /// The process whose pid is the address is about to execute the program that the text names.
     Exec = 19,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use memtrace_wire::event::Event;
 use memtrace_wire::layout::{
-    ACTIVE, CLAIMING, COLLECT_WAITING, FREE, ORIGIN_FORK, OWNER_DIED, RING_WORDS, SLOTS, Slot,
+    ACTIVE, COLLECT_WAITING, FREE, ORIGIN_FORK, OWNER_DIED, RING_WORDS, SLOTS, Slot,
 };
 use memtrace_wire::ring::Reader;
 
@@ -121,12 +121,9 @@ impl<'a> Drain<'a> {
     pub fn meet_writers(&mut self, sink: &mut impl Sink) {
         let mut claimed = Vec::new();
         for (slot_index, slot) in self.segment.slots() {
-            match slot.state.load(Ordering::Acquire) {
-                CLAIMING => free_if_abandoned(slot),
-                ACTIVE if !std::mem::replace(&mut self.known[slot_index], true) => {
-                    claimed.push((slot.claimed.load(Ordering::Relaxed), slot_index, slot));
-                }
-                _ => {}
+            let active = slot.state.load(Ordering::Acquire) == ACTIVE;
+            if active && !std::mem::replace(&mut self.known[slot_index], true) {
+                claimed.push((slot.claimed.load(Ordering::Relaxed), slot_index, slot));
             }
         }
         claimed.sort_unstable_by_key(|(stamp, slot_index, _)| (*stamp, *slot_index));
@@ -181,15 +178,9 @@ impl<'a> Drain<'a> {
             }
             sink.writer_gone(ring.writer, ring.usage());
             self.known[ring.slot_index] = false;
-            free(ring.reader.slot());
+            ring.reader.slot().state.store(FREE, Ordering::Release);
             false
         });
-    }
-
-    /// True if this writer waits to be looked at.
-    pub fn is_waiting(&self, writer: u32) -> bool {
-        let ring = self.rings.iter().find(|ring| ring.writer == writer);
-        ring.is_some_and(|ring| ring.reader.slot().look.load(Ordering::Acquire) != 0)
     }
 
     /// The process of this writer was looked at: it need not wait any longer.
@@ -253,23 +244,6 @@ impl Ring {
                 .min(RING_WORDS as u64 * 8)
                 .next_multiple_of(4096),
         }
-    }
-}
-
-/// Who claims it next has not said yet who it is.
-fn free(slot: &Slot) {
-    slot.pid.store(0, Ordering::Relaxed);
-    slot.state.store(FREE, Ordering::Release);
-}
-
-/// A process that was killed while it claimed a slot leaves it behind. (One that did not even get to write its
-/// pid there costs the slot.)
-fn free_if_abandoned(slot: &Slot) {
-    let pid = slot.pid.load(Ordering::Relaxed);
-    // SAFETY: signal 0 only asks.
-    let gone = pid != 0 && unsafe { libc::kill(pid as i32, 0) } != 0;
-    if gone && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
-        free(slot);
     }
 }
 

@@ -32,12 +32,31 @@ impl Session {
         self.measure_after = Instant::now() + self.last_sample.elapsed() * 20;
     }
 
-    /// Processes that are about to end wait to be looked at, if anything could be missed.
+    /// Processes that are about to end wait to be looked at, where something could be missed.
     pub(super) fn look_at_the_ending(&mut self) {
-        for thread in std::mem::take(&mut self.fold.ending) {
-            if self.drain.is_waiting(thread) {
-                self.look_at(self.fold.threads[thread as usize].process, true);
-                self.drain.looked_at(thread);
+        for (thread, exits) in std::mem::take(&mut self.fold.ending) {
+            let index = self.fold.threads[thread as usize].process;
+            self.look_at(index, true);
+            self.drain.looked_at(thread);
+            if exits {
+                self.fold.part(index);
+            }
+        }
+    }
+
+    /// Ends processes whose last thread is gone, as soon as that is so.
+    pub(super) fn end_the_silent(&mut self) {
+        for index in std::mem::take(&mut self.fold.silent) {
+            let process = &self.fold.processes[index as usize];
+            if process.end.is_some() || process.writers > 0 {
+                continue;
+            }
+            // Threads that never allocated have no ring: ask unless the process said that it exits.
+            let gone = process.parted || self.shown_pid(index).and_then(sample::resident).is_none();
+            if gone {
+                self.fold.end_process(index, self.fold.clock.stamp());
+            } else {
+                self.fold.silent.push(index);
             }
         }
     }
@@ -49,12 +68,7 @@ impl Session {
             return;
         }
         let Some(pid) = self.shown_pid(index) else { return };
-        let Some(resident) = sample::resident(pid) else {
-            if self.fold.processes[index as usize].writers == 0 {
-                self.fold.end_process(index, stamp);
-            }
-            return;
-        };
+        let Some(resident) = sample::resident(pid) else { return };
         let process = &mut self.fold.processes[index as usize];
         process.resident_peak = process.resident_peak.max(resident.peak);
         if measure

@@ -281,7 +281,7 @@ impl Mappings {
             let share = (touched as u128 * inside as u128 / (end - start).max(1) as u128) as u64;
             let length = piece.end() - piece.start;
             let outside = (piece.touched as u128 * (length - inside) as u128 / length.max(1) as u128) as u64;
-            self.note(key, share + outside);
+            self.note(key, share.saturating_add(outside));
         }
     }
 }

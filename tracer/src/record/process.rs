@@ -33,16 +33,14 @@ pub struct Block {
 }
 
 /// What a call that is under way will release if it succeeds.
-#[derive(Debug, Default)]
-pub struct Held {
-    /// The block a `realloc` was given.
-    pub block: Option<(u64, Block)>,
-    /// The block it was given is not known here: to be counted if the call succeeds.
-    pub unknown: bool,
-    /// What a mapping call will unmap or move.
-    pub pieces: Vec<Piece>,
-    /// What `mremap` was given: where it begins, and of which kind it is.
-    pub moving: Option<(u64, Kind)>,
+#[derive(Debug)]
+pub enum Held {
+    /// Of `realloc`: the block it was given; `unknown` if none is known there.
+    Block { block: Option<(u64, Block)>, unknown: bool },
+    /// Of what unmaps this address.
+    Pieces { address: u64, pieces: Vec<Piece> },
+    /// Of `mremap`: what it was given.
+    Moving { from: u64, kind: Kind, pieces: Vec<Piece> },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -82,8 +80,8 @@ pub struct Process {
     pub blocks: FxHashMap<u64, Block>,
     /// What it mapped.
     pub mappings: Mappings,
-    /// By thread.
-    pub held: FxHashMap<u32, Held>,
+    /// Calls under way, by thread; a signal handler's calls lie inside those that it interrupted.
+    held: FxHashMap<u32, Vec<Held>>,
     /// Sum of the heap blocks.
     pub heap: u64,
     /// Threads that still have a ring.
@@ -100,6 +98,8 @@ pub struct Process {
     pub resident_now: u64,
     /// It said that it is about to exit or to execute another program; one that is killed does not.
     pub told_ending: bool,
+    /// It exits: what it holds no longer counts for all processes together.
+    pub parted: bool,
     /// Another program took its place under its pid.
     pub replaced: bool,
     /// What it held when it ended, if it did not say that it would.
@@ -131,6 +131,7 @@ impl Process {
             resident_peak: 0,
             resident_now: 0,
             told_ending: false,
+            parted: false,
             replaced: false,
             killed_with: None,
             rings: FxHashMap::default(),
@@ -149,6 +150,45 @@ impl Process {
     pub fn is_alive(&self, (address, alloc): BlockKey) -> bool {
         self.blocks.get(&address).is_some_and(|block| block.alloc == alloc)
             || self.mappings.find(address).is_some_and(|piece| piece.alloc == alloc)
+    }
+
+    /// A call begins that will release this if it succeeds.
+    pub fn hold(&mut self, thread: u32, held: Held) {
+        self.held.entry(thread).or_default().push(held);
+    }
+
+    /// The call that held this returns. What calls inside it held, whose returns were lost, is put back.
+    pub fn take_held(&mut self, thread: u32, is_it: impl Fn(&Held) -> bool) -> Option<Held> {
+        let calls = self.held.get_mut(&thread)?;
+        let place = calls.iter().rposition(is_it)?;
+        let inside = calls.split_off(place + 1);
+        let held = calls.pop();
+        inside.into_iter().for_each(|held| self.give_back(held));
+        held
+    }
+
+    /// The call failed, or never returned: it released nothing.
+    pub fn give_back(&mut self, held: Held) {
+        match held {
+            Held::Block { block: Some((address, block)), .. } => {
+                self.blocks.insert(address, block);
+            }
+            Held::Block { block: None, .. } => {}
+            Held::Pieces { pieces, .. } | Held::Moving { pieces, .. } => self.mappings.restore(pieces),
+        }
+    }
+
+    /// Nothing is under way any more.
+    pub fn give_all_back(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        held.into_values().flatten().for_each(|held| self.give_back(held));
+    }
+
+    /// The thread is gone; a call of its that never returned stays.
+    pub fn thread_gone(&mut self, thread: u32) {
+        if self.held.get(&thread).is_some_and(Vec::is_empty) {
+            self.held.remove(&thread);
+        }
     }
 
     /// A ring of its was seen with this many touched bytes.

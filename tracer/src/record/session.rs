@@ -233,6 +233,7 @@ impl Session {
         self.drain.meet_writers(&mut self.fold);
         let read = self.drain.round(safe, &mut self.fold, last);
         self.look_at_the_ending();
+        self.end_the_silent();
         for (writer, word) in self.drain.collectors() {
             if self.fold.wants_collection(writer, safe) {
                 garbage::ask(word);
@@ -242,7 +243,7 @@ impl Session {
         let higher = self.fold.total.peak_live > self.snapshot_peak + self.snapshot_peak / 32;
         let now = Instant::now();
         let peaks = higher && now > self.snapshot_after && self.last_tables.elapsed() > SNAPSHOT_APART;
-        if peaks || self.last_tables.elapsed() > TABLES_EVERY {
+        if peaks || now > self.snapshot_after && self.last_tables.elapsed() > TABLES_EVERY {
             self.write_tables(false);
         }
         read

@@ -6,7 +6,7 @@ use memtrace_wire::stack::STACK_THRESHOLD;
 use rustc_hash::FxHashSet;
 
 use super::Fold;
-use crate::record::process::{Block, Released};
+use crate::record::process::{Block, Held, Released};
 
 impl Fold {
     pub(super) fn acquire(&mut self, writer: u32, kind: Kind, event: Event) {
@@ -21,13 +21,11 @@ impl Fold {
         let old = process.acquire(address, block);
         if let Some(old) = old {
             self.spans.released(writer, old.span, old.alloc, old.bytes);
-            self.total.live -= old.bytes;
-            self.total.heap -= old.bytes;
+            self.count(index, -(old.bytes as i64));
             self.sites.change(old.site, -(old.bytes as i64));
             self.write_block(index, address, &old, Some(stamp), &FxHashSet::default());
         }
-        self.total.live += bytes;
-        self.total.heap += bytes;
+        self.count(index, bytes as i64);
         self.sites.change(site, bytes as i64);
         self.note_peak(index, stamp);
     }
@@ -43,8 +41,7 @@ impl Fold {
     }
 
     fn block_ended(&mut self, index: u32, writer: u32, address: u64, block: &Block, stamp: u64) {
-        self.total.live -= block.bytes;
-        self.total.heap -= block.bytes;
+        self.count(index, -(block.bytes as i64));
         self.sites.change(block.site, -(block.bytes as i64));
         self.write_block(index, address, block, Some(stamp), &FxHashSet::default());
         self.spans.released(writer, block.span, block.alloc, block.bytes);
@@ -55,34 +52,33 @@ impl Fold {
         let patience = self.clock.ticks(10_000_000);
         let process = &mut self.processes[index as usize];
         let released = process.release_if_known(event.address, event.stamp, patience);
-        let held = process.held.entry(writer).or_default();
-        held.unknown = matches!(released, Released::Unknown);
-        held.block = None;
+        let unknown = matches!(released, Released::Unknown);
+        let mut held = None;
         if let Released::Block(block) = released {
             // Its address may be reused from now on, its bytes stay live until the call returns.
             process.heap += block.bytes;
-            held.block = Some((event.address, block));
+            held = Some((event.address, block));
         }
+        process.hold(writer, Held::Block { block: held, unknown });
     }
 
     pub(super) fn realloc_end(&mut self, writer: u32, event: Event) {
         let index = self.threads[writer as usize].process;
         let process = &mut self.processes[index as usize];
-        let held = process.held.entry(writer).or_default();
-        if std::mem::take(&mut held.unknown) && event.bytes != FAILED {
-            process.count_unknown_release();
+        let held = process.take_held(writer, |held| matches!(held, Held::Block { .. }));
+        if event.bytes == FAILED {
+            return held.into_iter().for_each(|held| process.give_back(held));
         }
-        let held = process.held.get_mut(&writer).and_then(|held| held.block.take());
-        if let Some((address, block)) = held {
-            process.heap -= block.bytes;
-            if event.bytes == FAILED {
-                process.heap += block.bytes;
-                process.blocks.insert(address, block);
-                return;
+        if let Some(Held::Block { block, unknown }) = held {
+            if unknown {
+                process.count_unknown_release();
             }
-            self.block_ended(index, writer, address, &block, event.stamp);
+            if let Some((address, block)) = block {
+                process.heap -= block.bytes;
+                self.block_ended(index, writer, address, &block, event.stamp);
+            }
         }
-        if event.address != 0 && event.bytes != FAILED {
+        if event.address != 0 {
             self.acquire(writer, Kind::Realloc, event);
         }
     }

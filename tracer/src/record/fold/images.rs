@@ -87,15 +87,16 @@ impl Fold {
         process.row.origin = if writer.forked { "fork" } else { "exec" }.into();
         process.namespaced |= process.row.pid != writer.pid;
         // Another image under its pid: exec ended the older one, whose last events are still to come.
+        let exec = !writer.forked;
         let other = self.processes.iter_mut().rev().find(|old| {
             old.end.is_none() && old.row.pid == process.row.pid && old.namespaced == process.namespaced
         });
-        if let Some(other) = other {
-            if other.start <= process.start {
-                process.replaces = Some(other.row.process);
-            } else {
-                other.replaces.get_or_insert(index);
+        match other {
+            Some(older) if exec && older.start <= process.start => process.replaces = Some(older.row.process),
+            Some(newer) if newer.row.origin == "exec" && newer.start > process.start => {
+                newer.replaces.get_or_insert(index);
             }
+            _ => {}
         }
         self.processes.push(process);
         if let Some(garbage) = &mut self.garbage {

@@ -7,6 +7,7 @@ use rustc_hash::FxHashSet;
 
 use super::Fold;
 use crate::record::mappings::{Mappings, Piece};
+use crate::record::process::Held;
 use crate::record::spans::BlockKey;
 
 impl Fold {
@@ -17,7 +18,7 @@ impl Fold {
             0 => process.mappings.hold_segment(event.address),
             bytes => process.mappings.hold(event.address, bytes),
         };
-        process.held.entry(writer).or_default().pieces = pieces;
+        process.hold(writer, Held::Pieces { address: event.address, pieces });
     }
 
     /// The same for `mremap`; without a length it only makes a second mapping of what lies there.
@@ -29,8 +30,7 @@ impl Fold {
             0 => Vec::new(),
             bytes => process.mappings.hold(event.address, bytes),
         };
-        let held = process.held.entry(writer).or_default();
-        (held.pieces, held.moving) = (pieces, Some((event.address, kind)));
+        process.hold(writer, Held::Moving { from: event.address, kind, pieces });
     }
 
     /// What a call that follows takes away was in memory.
@@ -44,22 +44,30 @@ impl Fold {
 
     /// Does something to a process's mappings and keeps the sums.
     fn change_mappings<R>(&mut self, index: u32, change: impl FnOnce(&mut Mappings) -> R) -> R {
-        let mappings = &mut self.processes[index as usize].mappings;
-        let before = mappings.touched_bytes();
-        let result = change(mappings);
-        self.total.live = self.total.live + mappings.touched_bytes() - before;
+        let process = &mut self.processes[index as usize];
+        let before = process.mappings.touched_bytes();
+        let result = change(&mut process.mappings);
+        if !process.parted {
+            self.total.live =
+                self.total.live.wrapping_add(process.mappings.touched_bytes()).wrapping_sub(before);
+        }
         self.settle_sites(index);
         result
     }
 
-    fn held_pieces(&mut self, writer: u32) -> Vec<Piece> {
-        let held = self.process(writer).held.get_mut(&writer);
-        held.map(|held| std::mem::take(&mut held.pieces)).unwrap_or_default()
-    }
-
-    fn restore(&mut self, writer: u32, pieces: Vec<Piece>) {
-        let index = self.threads[writer as usize].process;
-        self.change_mappings(index, |mappings| mappings.restore(pieces));
+    /// What a call that returns has released, or puts it back.
+    fn held_pieces(&mut self, writer: u32, event: Event) -> Option<Vec<Piece>> {
+        let process = self.process(writer);
+        let is_it = |held: &Held| matches!(held, Held::Pieces { address, .. } if *address == event.address);
+        let held = process.take_held(writer, is_it)?;
+        if event.bytes == FAILED {
+            process.give_back(held);
+            return None;
+        }
+        match held {
+            Held::Pieces { pieces, .. } => Some(pieces),
+            _ => None,
+        }
     }
 
     /// The call that held these pieces has returned.
@@ -80,31 +88,33 @@ impl Fold {
     }
 
     pub(super) fn map_end(&mut self, writer: u32, event: Event) {
-        let pieces = self.held_pieces(writer);
-        if event.bytes == FAILED {
-            return self.restore(writer, pieces);
+        if event.extra & libc::MAP_FIXED as u64 != 0
+            && let Some(pieces) = self.held_pieces(writer, event)
+        {
+            self.let_go(writer, &pieces, event.stamp);
         }
-        self.let_go(writer, &pieces, event.stamp);
-        self.map(writer, event, mapping_kind(event.extra), None);
+        if event.bytes != FAILED {
+            self.map(writer, event, mapping_kind(event.extra), None);
+        }
     }
 
     pub(super) fn unmap_end(&mut self, writer: u32, event: Event) {
-        let pieces = self.held_pieces(writer);
-        if event.bytes == FAILED {
-            self.restore(writer, pieces)
-        } else {
+        if let Some(pieces) = self.held_pieces(writer, event) {
             self.note_unmapped(self.threads[writer as usize].process, writer, &pieces);
-            self.let_go(writer, &pieces, event.stamp)
+            self.let_go(writer, &pieces, event.stamp);
         }
     }
 
     pub(super) fn remap_end(&mut self, writer: u32, event: Event) {
-        let pieces = self.held_pieces(writer);
+        let process = self.process(writer);
+        let held = process.take_held(writer, |held| matches!(held, Held::Moving { .. }));
         if event.bytes == FAILED {
-            return self.restore(writer, pieces);
+            return held.into_iter().for_each(|held| process.give_back(held));
         }
-        let moving = self.process(writer).held.get_mut(&writer).and_then(|held| held.moving.take());
-        let (from, kind) = moving.unwrap_or((event.address, Kind::MapAnonymous));
+        let (from, kind, pieces) = match held {
+            Some(Held::Moving { from, kind, pieces }) => (from, kind, pieces),
+            _ => (event.address, Kind::MapAnonymous, Vec::new()),
+        };
         if event.extra & libc::MREMAP_DONTUNMAP as u64 != 0 {
             // The pages have moved, the old range stays mapped and is empty (mremap(2), Linux 5.7).
             let emptied = pieces.iter().map(|piece| Piece { touched: 0, measured: true, ..*piece }).collect();
@@ -123,7 +133,7 @@ impl Fold {
         }
         // Several mappings keep their kinds and gaps. (Linux 6.17 moves such a range; all kernels shrink one.)
         for piece in pieces {
-            let offset = piece.start - from;
+            let offset = piece.start.saturating_sub(from);
             if offset < event.bytes {
                 let bytes = piece.bytes.min(event.bytes - offset);
                 let part = Event { address: event.address + offset, bytes, ..event };

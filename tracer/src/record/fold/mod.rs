@@ -8,7 +8,7 @@ mod rows;
 
 use memtrace_trace::TraceWriter;
 use memtrace_trace::rows::{ArrayInfo, Kind, ThreadRow};
-use memtrace_wire::event::{Event, Kind as Wire};
+use memtrace_wire::event::{ENDING_EXIT, ENDING_WAITS, Event, Kind as Wire};
 
 use crate::record::clock::Clock;
 use crate::record::drain::{RingUsage, Sink, Writer};
@@ -64,8 +64,10 @@ pub struct Fold {
     pub garbage: Option<Garbage>,
     /// The recorded command's own pid.
     pub root: u32,
-    /// Threads whose process is about to end and may wait for a look at it.
-    pub ending: Vec<u32>,
+    /// Threads that wait for a look at their process, which is about to end; whether by exit.
+    pub ending: Vec<(u32, bool)>,
+    /// Processes without a thread that has a ring.
+    pub silent: Vec<u32>,
     /// Nanoseconds threads waited for the tracer.
     pub waited_ns: u64,
     /// The first error of writing; after it nothing more is written.
@@ -89,6 +91,7 @@ impl Fold {
             garbage: None,
             root: 0,
             ending: Vec::new(),
+            silent: Vec::new(),
             waited_ns: 0,
             failure: None,
             whole,
@@ -119,6 +122,24 @@ impl Fold {
         &mut self.processes[self.threads[writer as usize].process as usize]
     }
 
+    /// Adds heap bytes to the sums over all processes.
+    fn count(&mut self, index: u32, bytes: i64) {
+        if !self.processes[index as usize].parted {
+            self.total.live = self.total.live.wrapping_add_signed(bytes);
+            self.total.heap = self.total.heap.wrapping_add_signed(bytes);
+        }
+    }
+
+    /// What a process holds no longer counts for all together: the kernel takes it back now.
+    pub fn part(&mut self, index: u32) -> &mut Process {
+        let process = &mut self.processes[index as usize];
+        if !std::mem::replace(&mut process.parted, true) {
+            self.total.live -= process.live();
+            self.total.heap -= process.heap;
+        }
+        process
+    }
+
     /// Ends what is left of a process: its live blocks become rows without a release.
     pub fn end_process(&mut self, index: u32, stamp: u64) {
         if self.processes[index as usize].end.is_some() {
@@ -126,12 +147,7 @@ impl Fold {
         }
         let process = &mut self.processes[index as usize];
         // A call that never returned released nothing.
-        for held in std::mem::take(&mut process.held).into_values() {
-            if let Some((address, block)) = held.block {
-                process.blocks.insert(address, block);
-            }
-            process.mappings.restore(held.pieces);
-        }
+        process.give_all_back();
         process.write_off_debts();
         process.end = Some(stamp);
         let whole = process.whole_span;
@@ -145,8 +161,7 @@ impl Fold {
         let holdings = (!process.told_ending).then(|| self.holdings(process));
         let process = &mut self.processes[index as usize];
         process.killed_with = holdings;
-        self.total.live -= process.live();
-        self.total.heap -= process.heap;
+        let process = self.part(index);
         let blocks = std::mem::take(&mut process.blocks);
         let mappings = std::mem::take(&mut process.mappings);
         process.heap = 0;
@@ -177,7 +192,12 @@ impl Fold {
         let process = self.process(writer);
         process.resident_peak = process.resident_peak.max(event.bytes);
         process.told_ending = true;
-        self.ending.push(writer);
+        let exits = event.address & !ENDING_WAITS == ENDING_EXIT;
+        if event.address & ENDING_WAITS != 0 {
+            self.ending.push((writer, exits));
+        } else if exits {
+            self.part(self.threads[writer as usize].process);
+        }
     }
 
     /// Hands what mappings of a process have changed on to their sites.
@@ -274,9 +294,10 @@ impl Sink for Fold {
         process.writers -= 1;
         process.row.lost_events += usage.lost;
         process.note_ring(usage.slot, usage.touched_bytes);
-        process
-            .held
-            .retain(|thread, held| *thread != writer || held.block.is_some() || !held.pieces.is_empty());
+        process.thread_gone(writer);
+        if process.writers == 0 {
+            self.silent.push(process.row.process);
+        }
         self.waited_ns += usage.waited_ns;
         self.spans.thread_ended(writer);
     }

@@ -12,6 +12,7 @@ mod unwind;
 mod words;
 
 use std::num::NonZeroU32;
+use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -48,8 +49,8 @@ pub struct Sites {
     /// By process.
     keys: Vec<ImageKey>,
     binaries: Vec<Rc<Binary>>,
-    /// By path; `None` for what is no binary.
-    by_path: FxHashMap<String, Option<u32>>,
+    /// By path and what the file is; `None` for what is no binary.
+    by_file: FxHashMap<(String, FileId), Option<u32>>,
     codes: Codes,
     tree: Tree,
     by_leaf: FxHashMap<u32, Site>,
@@ -61,6 +62,19 @@ pub struct Sites {
     peaks: u64,
     /// Modules that were mapped after their process had started.
     pub opened: Vec<ModuleRow>,
+}
+
+/// Tells a file from another one that took its path: device, inode, size, time of change (stat(2)).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+struct FileId(u64, u64, u64, i64);
+
+impl FileId {
+    fn of(path: &str) -> FileId {
+        let about = std::fs::metadata(path);
+        about.map_or(FileId::default(), |about| {
+            FileId(about.dev(), about.ino(), about.size(), about.mtime() * 1_000_000_000 + about.mtime_nsec())
+        })
+    }
 }
 
 #[derive(Clone, Default)]
@@ -83,14 +97,16 @@ impl Sites {
     pub fn begin(&mut self, key: ImageKey, parent_image: Option<u64>) {
         self.keys.push(key);
         let parent = self.images.iter().find(|((_, image), _)| Some(*image) == parent_image);
-        if let Some(inherited) = parent.map(|(_, process)| process.clone()) {
-            self.images.entry(key).or_insert(inherited);
+        // Not the stacks it has seen: they can be many, and are only remembered to be quick.
+        if let Some(image) = parent.map(|(_, process)| process.image.clone()) {
+            self.images.entry(key).or_insert_with(|| Process { image, ..Process::default() });
         }
     }
 
     /// A process ended: nothing more is asked of its modules.
     pub fn end(&mut self, process: u32) {
         self.images.remove(&self.keys[process as usize]);
+        self.codes.forget(process);
     }
 
     /// A module was announced by a process.
@@ -253,7 +269,7 @@ impl Sites {
     /// A file was mapped after its process had started.
     fn open(&mut self, process: u32, path: String, start: u64, end: u64) {
         if self.map(self.keys[process as usize], &path, start, end) {
-            let number = self.by_path.get(&path).copied().flatten();
+            let number = self.by_file.get(&(path.clone(), FileId::of(&path))).copied().flatten();
             let build_id = number.map(|number| self.binaries[number as usize].build_id.clone());
             let build_id = build_id.unwrap_or_default();
             self.opened.push(ModuleRow { process, path, start, end, build_id });
@@ -280,13 +296,14 @@ impl Sites {
 
     /// Notes that a file is mapped. True if that was news.
     fn map(&mut self, key: ImageKey, path: &str, start: u64, end: u64) -> bool {
-        let known = self.by_path.get(path).copied();
+        let file = (path.to_string(), FileId::of(path));
+        let known = self.by_file.get(&file).copied();
         let number = known.unwrap_or_else(|| {
             let number = Binary::read(path).map(|binary| {
                 self.binaries.push(Rc::new(binary));
                 self.binaries.len() as u32 - 1
             });
-            self.by_path.insert(path.into(), number);
+            self.by_file.insert(file, number);
             number
         });
         let Some(number) = number else { return false };

@@ -29,7 +29,8 @@ pub struct Codes {
     /// By number.
     pub functions: Vec<Function>,
     numbers: FxHashMap<Function, u32>,
-    codes: FxHashMap<(u32, u64), Code>,
+    /// By process and id.
+    codes: FxHashMap<u32, FxHashMap<u64, Code>>,
 }
 
 impl Codes {
@@ -47,13 +48,20 @@ impl Codes {
             self.functions.len() as u32 - 1
         });
         let (minor, first_line) = (head.minor, head.first_line);
-        self.codes
-            .insert((process, head.id), Code { function: number, minor, first_line, table: table.into() });
+        let code = Code { function: number, minor, first_line, table: table.into() };
+        self.codes.entry(process).or_default().insert(head.id, code);
+    }
+
+    /// The process has ended.
+    pub fn forget(&mut self, process: u32) {
+        self.codes.remove(&process);
     }
 
     /// A frame of a process as it goes into the tree.
     pub fn frame(&self, process: u32, code: u64, frame: PythonFrame) -> Frame {
-        let Some(code) = self.codes.get(&(process, code)) else { return Frame::Unknown };
+        let Some(code) = self.codes.get(&process).and_then(|codes| codes.get(&code)) else {
+            return Frame::Unknown;
+        };
         let line = lines::line(code.minor, &code.table, code.first_line, frame.offset);
         Frame::Python { function: code.function, line: line.unwrap_or(0) }
     }

@@ -4,6 +4,8 @@
 //! be late by less than a microsecond (no fence is paid for on the hot path); an acquire on a live address
 //! therefore ends the old block there and owes one release, which the late one pays.
 
+use std::collections::VecDeque;
+
 use memtrace_trace::rows::{Kind, ProcessRow};
 use rustc_hash::FxHashMap;
 
@@ -47,6 +49,17 @@ pub enum Held {
 struct Debt {
     count: u32,
     since: u64,
+}
+
+/// Releases that met nothing and are remembered at most.
+const EARLY_MAX: usize = 256;
+
+/// A release that met nothing.
+#[derive(Debug, Clone, Copy)]
+struct Early {
+    address: u64,
+    stamp: u64,
+    thread: u32,
 }
 
 /// What a release met.
@@ -111,6 +124,7 @@ pub struct Process {
     /// Stamp of the peak of live bytes, and heap and mapped bytes then.
     pub at_peak: (u64, u64, u64),
     debts: FxHashMap<u64, Debt>,
+    early: VecDeque<Early>,
 }
 
 impl Process {
@@ -138,6 +152,7 @@ impl Process {
             whole_span: None,
             at_peak: (start, 0, 0),
             debts: FxHashMap::default(),
+            early: VecDeque::new(),
         }
     }
 
@@ -214,14 +229,38 @@ impl Process {
         old
     }
 
-    /// A release of `address`; a debt older than `patience` ticks is not paid by it.
+    /// A release of `address` by a thread; a debt older than `patience` ticks is not paid by it.
     #[inline]
-    pub fn release(&mut self, address: u64, stamp: u64, patience: u64) -> Released {
+    pub fn release(&mut self, thread: u32, address: u64, stamp: u64, patience: u64) -> Released {
         let released = self.release_if_known(address, stamp, patience);
         if matches!(released, Released::Unknown) {
-            self.count_unknown_release();
+            *self.unknown_releases() += 1;
+            // A forked child's is most likely that of an inherited block.
+            if self.row.origin != "fork" {
+                if self.early.len() == EARLY_MAX {
+                    self.early.pop_front();
+                }
+                self.early.push_back(Early { address, stamp, thread });
+            }
         }
         released
+    }
+
+    /// The thread whose release met nothing because its stamp is earlier than that of the acquire, which comes only
+    /// now. RDTSC waits for no load (Intel SDM, volume 2), so a block that is handed over at this moment may be
+    /// released some 100 ns before it is acquired; never by the thread that acquired it.
+    #[inline]
+    pub fn early_release(&mut self, thread: u32, address: u64, stamp: u64, patience: u64) -> Option<u32> {
+        if self.early.is_empty() { None } else { self.take_early(thread, address, stamp, patience) }
+    }
+
+    #[cold]
+    fn take_early(&mut self, thread: u32, address: u64, stamp: u64, patience: u64) -> Option<u32> {
+        let old = self.early.partition_point(|early| stamp.saturating_sub(early.stamp) > patience);
+        self.early.drain(..old);
+        let found = self.early.iter().position(|early| early.address == address && early.thread != thread)?;
+        *self.unknown_releases() -= 1;
+        self.early.remove(found).map(|early| early.thread)
     }
 
     /// The same, without counting one that meets nothing.
@@ -240,11 +279,11 @@ impl Process {
     }
 
     /// Blocks from before a fork belong to the parent; anything else we should have seen.
-    pub fn count_unknown_release(&mut self) {
+    pub fn unknown_releases(&mut self) -> &mut u64 {
         if self.row.origin == "fork" {
-            self.row.inherited_releases += 1;
+            &mut self.row.inherited_releases
         } else {
-            self.row.unseen_releases += 1;
+            &mut self.row.unseen_releases
         }
     }
 
@@ -317,13 +356,13 @@ mod tests {
                 process.acquire(0x1000, block(*bytes, stamp));
                 prop_assert_eq!(process.heap, *bytes);
                 while owed > 0 {
-                    prop_assert!(matches!(process.release(0x1000, stamp + 1, 1000), Released::Paid));
+                    prop_assert!(matches!(process.release(0, 0x1000, stamp + 1, 1000), Released::Paid));
                     owed -= 1;
                 }
                 if *late && at + 1 < sizes.len() {
                     owed += 1;
                 } else {
-                    prop_assert!(matches!(process.release(0x1000, stamp + 5, 1000), Released::Block(_)));
+                    prop_assert!(matches!(process.release(0, 0x1000, stamp + 5, 1000), Released::Block(_)));
                 }
             }
             prop_assert_eq!((process.heap, process.row.unseen_releases), (0, 0));
@@ -336,7 +375,25 @@ mod tests {
         let mut process = process();
         process.acquire(0x1000, block(10, 0));
         process.acquire(0x1000, block(20, 5));
-        assert!(matches!(process.release(0x1000, 5000, 1000), Released::Block(Block { bytes: 20, .. })));
+        assert!(matches!(process.release(0, 0x1000, 5000, 1000), Released::Block(Block { bytes: 20, .. })));
         assert_eq!((process.heap, process.row.unseen_releases), (0, 1));
+    }
+
+    #[test]
+    fn a_release_stamped_before_its_acquire_is_that_of_another_thread() {
+        let mut process = process();
+        assert!(matches!(process.release(1, 0x1000, 100, 1000), Released::Unknown));
+        assert_eq!(process.row.unseen_releases, 1);
+        process.acquire(0x1000, block(10, 101));
+        assert_eq!(process.early_release(1, 0x1000, 101, 50), None, "a thread's own stamps are in order");
+        assert_eq!(process.early_release(0, 0x2000, 102, 50), None, "not of this block");
+        assert_eq!(process.early_release(0, 0x1000, 103, 50), Some(1));
+        assert_eq!(process.row.unseen_releases, 0, "it has been seen after all");
+        assert_eq!(process.early_release(0, 0x1000, 104, 50), None, "once");
+        process.release(1, 0x1000, 200, 1000);
+        assert_eq!(process.row.unseen_releases, 0, "the block was there");
+        process.release(1, 0x1000, 300, 1000);
+        assert_eq!(process.early_release(0, 0x1000, 400, 50), None, "too long ago");
+        assert_eq!(process.row.unseen_releases, 1);
     }
 }

@@ -8,6 +8,10 @@ use rustc_hash::FxHashSet;
 use super::Fold;
 use crate::record::process::{Block, Held, Released};
 
+/// How much earlier a release may be stamped than the acquire of the block by another thread (at most 0.9 µs were
+/// seen where 64 threads fought for one block).
+const EARLY_NS: u64 = 10_000;
+
 impl Fold {
     pub(super) fn acquire(&mut self, writer: u32, kind: Kind, event: Event) {
         let index = self.threads[writer as usize].process;
@@ -28,12 +32,18 @@ impl Fold {
         self.count(index, bytes as i64);
         self.sites.change(site, bytes as i64);
         self.note_peak(index, stamp);
+        let patience = self.clock.ticks(EARLY_NS);
+        let early = self.processes[index as usize].early_release(writer, address, stamp, patience);
+        if let Some(releaser) = early {
+            self.release(releaser, address, stamp);
+        }
     }
 
     pub(super) fn release(&mut self, writer: u32, address: u64, stamp: u64) {
         let index = self.threads[writer as usize].process;
         let patience = self.clock.ticks(10_000_000);
-        let Released::Block(block) = self.processes[index as usize].release(address, stamp, patience) else {
+        let Released::Block(block) = self.processes[index as usize].release(writer, address, stamp, patience)
+        else {
             return;
         };
         self.note_released(index, writer, &block);
@@ -71,7 +81,7 @@ impl Fold {
         }
         if let Some(Held::Block { block, unknown }) = held {
             if unknown {
-                process.count_unknown_release();
+                *process.unknown_releases() += 1;
             }
             if let Some((address, block)) = block {
                 process.heap -= block.bytes;

@@ -86,6 +86,19 @@ def test_a_daemon_that_outlives_its_parent(record, target):
     ]
 
 
+def test_children_that_end_at_once_are_known_to_have_ended(record, target):
+    run = record(
+        "sh", "-c", f"for i in 1 2 3; do {target('children.c')} child; done; sleep 1; exit 3"
+    )
+    assert run.code == 3
+    ends = run.sql(
+        "select max(p.end_ns) from {processes} p join {allocations} a using (process)"
+        " where a.bytes = 3000000"
+    )
+    assert ends < run.sql("select max(end_ns) - 500000000 from {processes}"), "the shell slept on"
+    assert run.report["peak"]["heap_bytes"] < 2 * 3_000_000, "one at a time"
+
+
 def test_a_child_that_allocates_nothing_is_a_row_too(record, target):
     run = record("sh", "-c", f"{target('silent.c')}; exit $?")
     assert run.code == 3

@@ -1,0 +1,50 @@
+"""Many threads and many short-lived processes: nothing is lost, and nothing stays behind."""
+
+import pytest
+import stress
+
+# docs/architecture.md says 200, measured from 250,000 blocks on; tables of hashes grow by doubling.
+BYTES_PER_LIVE_BLOCK = 300
+
+
+@pytest.fixture
+def load(target, tmp_path):
+    program = target("stress.c")
+
+    def run(*arguments):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        outcome = stress.run(program, folder, *arguments)
+        assert not outcome.complaints(), outcome
+        return folder / "trace", outcome
+
+    return run
+
+
+def test_sixty_four_threads(load):
+    _, outcome = load("threads", 64, 20_000)
+    assert outcome.blocks[1] == 640_000
+    assert outcome.events >= 64 * 20_000
+
+
+def test_two_hundred_processes(load):
+    _, outcome = load("processes", 200)
+    assert outcome.children == (200, 200)
+
+
+def test_threads_and_processes_that_come_and_go(load):
+    trace, outcome = load("soak", 2)
+    assert outcome.children[1] > 20, "there were some"
+    # Eight at a time at most; a few more if the tracer is slow to notice an end.
+    still_there = stress.duckdb.sql(
+        f"select count(*) from (select end_ns, max(end_ns) over () last from '{trace}/processes.parquet')"
+        " where end_ns = last"
+    ).fetchall()
+    assert still_there[0][0] < outcome.children[1] / 2, "short lives are known to have ended"
+
+
+def test_the_tracer_grows_with_live_blocks_as_the_documentation_says(load):
+    blocks = 300_000
+    (_, without), (_, with_blocks) = load("hold", 1), load("hold", blocks)
+    growth = with_blocks.peak_resident - without.peak_resident
+    assert growth < blocks * BYTES_PER_LIVE_BLOCK

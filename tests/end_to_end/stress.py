@@ -84,6 +84,7 @@ def run(program, folder, *arguments):
     said = json.loads(tracer.communicate()[0] or "{}")
     if tracer.returncode:
         raise RuntimeError(f"{' '.join(command)}: exit status {tracer.returncode}")
+    samples = samples or [0]  # it was gone before it could be looked at
     tenth = len(samples) // 10 + 1
     events, blocks, children = counted(trace)
     return Outcome(

@@ -173,6 +173,11 @@ fn map(descriptor: i32) -> Option<Mapped> {
             syscall(libc::SYS_mmap, [0, length, protection as usize, flags as usize, descriptor as usize, 0])
         };
         if base >= 0 {
+            // Nothing of the program's to look for in a core dump (core(5)).
+            // SAFETY: advice on the mapping that was just made.
+            unsafe {
+                syscall(libc::SYS_madvise, [base as usize, length, libc::MADV_DONTDUMP as usize, 0, 0, 0])
+            };
             // SAFETY: just mapped.
             let header = unsafe { &*(base as *const SegmentHeader) };
             let known = header.magic.load(core::sync::atomic::Ordering::Relaxed) == MAGIC;

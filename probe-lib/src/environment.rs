@@ -9,25 +9,42 @@ use memtrace_wire::handshake::{SOCKET_VARIABLE, TOKEN_VARIABLE};
 
 use crate::connect::entry;
 use crate::next::Strings;
-use crate::sys;
+use crate::{process, sys};
 
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
-/// Entries of an environment that fits on the stack.
-const ENTRIES: usize = 1024;
+/// Most bytes of the preload variable.
 const PRELOAD_BYTES: usize = 8 * 1024;
+/// Entries that may be added, and the NULL.
+const ADDED: usize = 4;
 
-/// Calls `call` with the environment as the next program is to see it. A vforked child may be in here, so
-/// nothing is kept and nothing allocated.
+/// Calls `call` with the environment as the next program is to see it.
 pub fn with<R>(envp: Strings, call: impl FnOnce(Strings) -> R) -> R {
-    match Change::needed(envp) {
-        // A handler's own stack may have a few kilobytes only (sigaltstack(2)): there, the environment is as it is.
-        Some(change) if !sys::on_signal_stack() => with_changed(envp, &change, call),
-        _ => call(envp),
+    let Some(change) = Change::needed(envp) else { return call(envp) };
+    if process::is_borrowed() {
+        // Whatever a vforked child maps, its parent keeps. Its stack is its parent's, who has just called vfork.
+        return on_the_stack(envp, &change, call);
     }
+    // A thread's stack, or a signal handler's, may have a few kilobytes only.
+    let room = (each(envp).count() + ADDED) * size_of::<*const c_char>();
+    let Some(memory) = sys::map_memory(room + PRELOAD_BYTES) else { return call(envp) };
+    // SAFETY: just mapped, zeroed, aligned, and large enough for both.
+    let (entries, preload) = unsafe {
+        (
+            core::slice::from_raw_parts_mut(memory.cast(), room / size_of::<*const c_char>()),
+            core::slice::from_raw_parts_mut(memory.add(room), PRELOAD_BYTES),
+        )
+    };
+    let result = match rewrite(envp, &change, entries, preload) {
+        Some(()) => call(entries.as_ptr()),
+        None => call(envp),
+    };
+    sys::unmap_memory(memory, room + PRELOAD_BYTES);
+    result
 }
 
 #[inline(never)]
-fn with_changed<R>(envp: Strings, change: &Change, call: impl FnOnce(Strings) -> R) -> R {
+fn on_the_stack<R>(envp: Strings, change: &Change, call: impl FnOnce(Strings) -> R) -> R {
+    const ENTRIES: usize = 1024;
     let mut entries = [null::<c_char>(); ENTRIES];
     let mut preload = [0u8; PRELOAD_BYTES];
     match rewrite(envp, change, &mut entries, &mut preload) {

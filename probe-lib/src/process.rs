@@ -13,7 +13,7 @@ use memtrace_wire::layout::{
 use memtrace_wire::ring::Writer;
 
 use crate::record::stamp;
-use crate::tls::Thread;
+use crate::tls::{self, Thread};
 use crate::{connect, python, record, sandbox, sys, touched};
 
 const NEW: u32 = 0;
@@ -193,8 +193,9 @@ fn adopt_after_fork(thread: &mut Thread) {
     thread.writer = Writer::NONE;
     // fork(3) and _Fork(3) tell the kernel of the child's robust list; a raw clone(2) does not, and the slots
     // of such a child would never be marked.
-    if thread.robust_list != 0 && sys::robust_list() == 0 {
-        sys::set_robust_list(thread.robust_list);
+    let list = ROBUST_LIST.load(Ordering::Relaxed);
+    if list != 0 && sys::robust_list() == 0 {
+        sys::set_robust_list(tls::control_block().wrapping_add(list));
     }
     if alive.compare_exchange(0, 2, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
         PARENT_IMAGE.store(IMAGE.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -206,33 +207,29 @@ fn adopt_after_fork(thread: &mut Thread) {
     }
 }
 
-/// Claims a free slot for the calling thread.
+/// Claims a free slot for the calling thread, if there is one now.
 pub fn claim(thread: &mut Thread, attached: &Attached) -> bool {
     let now = stamp();
-    let header = attached.header();
-    if thread.slotless_until > now {
-        header.lost_without_slot.fetch_add(1, Ordering::Relaxed);
-        return false;
-    }
-    for _ in 0..1000 {
-        for index in 0..SLOTS_MAPPED.load(Ordering::Relaxed) {
-            if take(attached.slot(index), now) {
-                header.slots_used.fetch_max(index as u32 + 1, Ordering::AcqRel);
-                // SAFETY: the slot and its ring are this thread's now and stay mapped.
-                thread.writer = unsafe { Writer::new(attached.slot(index), attached.ring(index)) };
-                thread.robust_list = sys::robust_list();
-                return true;
-            }
+    for index in 0..SLOTS_MAPPED.load(Ordering::Relaxed) {
+        if take(attached.slot(index), now) {
+            attached.header().slots_used.fetch_max(index as u32 + 1, Ordering::AcqRel);
+            // SAFETY: the slot and its ring are this thread's now and stay mapped.
+            thread.writer = unsafe { Writer::new(attached.slot(index), attached.ring(index)) };
+            note_robust_list();
+            return true;
         }
-        if attached.tracer_gone() {
-            return false;
-        }
-        // More threads at work than slots: wait for one to end.
-        sys::nanosleep(1_000_000);
     }
-    header.lost_without_slot.fetch_add(1, Ordering::Relaxed);
-    thread.slotless_until = stamp() + (1 << 30);
     false
+}
+
+/// Where the C library keeps a thread's robust list, counted from the thread's control block: the same for all.
+static ROBUST_LIST: AtomicUsize = AtomicUsize::new(0);
+
+fn note_robust_list() {
+    let list = sys::robust_list();
+    if list != 0 {
+        ROBUST_LIST.store(list.wrapping_sub(tls::control_block()), Ordering::Relaxed);
+    }
 }
 
 fn take(slot: &Slot, now: u64) -> bool {

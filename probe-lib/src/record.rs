@@ -175,15 +175,42 @@ fn prepare(thread: &mut Thread, words: usize, handlers: Handlers) -> bool {
     }
 }
 
-/// Sees to it that the thread has a ring. No signal may come in between: its handler could jump out of a
-/// handshake that nobody would ever finish.
+/// Sees to it that the thread has a ring. Slots of threads that have ended come free when the tracer has read
+/// what they wrote, so they are waited for as room in a ring is.
 fn ring(thread: &mut Thread) -> Option<Attached> {
     if thread.writer.slot().is_some() && !process::forked() {
         return process::attached(thread);
     }
+    let start = sys::monotonic_ns();
+    let mut nap = 1_000_000;
+    loop {
+        let attached = connect(thread)?;
+        if thread.writer.slot().is_some() {
+            thread.slotless = false;
+            return Some(attached);
+        }
+        if thread.slotless || sys::monotonic_ns() - start > WAIT_NS {
+            thread.slotless = true;
+            attached.header().lost_without_slot.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        process::wake_tracer();
+        // A thousand threads that look every millisecond would leave the tracer no time.
+        sys::nanosleep(nap);
+        nap = (nap * 2).min(64_000_000);
+    }
+}
+
+/// Connects and looks for a slot once. No signal may come in between: its handler could jump out of a handshake
+/// that nobody would ever finish.
+fn connect(thread: &mut Thread) -> Option<Attached> {
     let mask = sys::block_signals();
-    let attached = process::attached(thread)
-        .filter(|attached| thread.writer.slot().is_some() || process::claim(thread, attached));
+    let attached = process::attached(thread);
+    if let Some(attached) = &attached
+        && thread.writer.slot().is_none()
+    {
+        process::claim(thread, attached);
+    }
     sys::set_signal_mask(mask);
     attached
 }

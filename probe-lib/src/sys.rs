@@ -208,3 +208,17 @@ pub fn has_filter() -> bool {
     const FILTER: isize = 2;
     plain(libc::SYS_prctl, libc::PR_GET_SECCOMP as usize, 0) == FILTER
 }
+
+/// Zeroed memory from the kernel.
+pub fn map_memory(bytes: usize) -> Option<*mut u8> {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
+    // SAFETY: a new mapping.
+    let memory = unsafe { syscall(libc::SYS_mmap, [0, bytes, protection, flags, usize::MAX, 0]) };
+    (memory > 0).then_some(memory as *mut u8)
+}
+
+/// Gives it back.
+pub fn unmap_memory(memory: *mut u8, bytes: usize) {
+    plain(libc::SYS_munmap, memory as usize, bytes);
+}

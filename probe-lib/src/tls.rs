@@ -15,12 +15,10 @@ pub struct Thread {
     pub writer: Writer,
     /// Stack address of the probe frame that is at work, 0 if none is.
     pub guard: usize,
-    /// Until this stamp no free slot is looked for.
-    pub slotless_until: u64,
+    /// No slot came free for too long; events are dropped until one is.
+    pub slotless: bool,
     /// The ring stayed full for too long; events are dropped until there is room.
     pub dropping: bool,
-    /// The C library's robust list of this thread (get_robust_list(2)), which a raw `clone` forgets.
-    pub robust_list: usize,
     /// Events of signal handlers that came in between.
     pub aside: Aside,
 }

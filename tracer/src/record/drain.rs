@@ -141,6 +141,12 @@ impl<'a> Drain<'a> {
         }
     }
 
+    /// These writers are gone, though the kernel may not have said so: it does not mark what a thread held that
+    /// executed a program and was not the first of its process (exec gives it that one's id, Linux fs/exec.c).
+    pub fn bury_if(&mut self, is_gone: impl Fn(u32) -> bool) {
+        self.rings.iter_mut().filter(|ring| is_gone(ring.writer)).for_each(|ring| ring.dead = true);
+    }
+
     /// Merges by stamp. One ring is followed until it runs past the next one's first event, so that a
     /// single busy thread costs no heap operations.
     fn pass_on(&mut self, horizon: u64, sink: &mut impl Sink) {

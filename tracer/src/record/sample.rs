@@ -19,6 +19,16 @@ pub fn resident(pid: u32) -> Option<Resident> {
     parse_status(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
 }
 
+/// The process, or, where its first thread has ended before the others, one of those: a zombie has no memory.
+pub fn living_thread(pid: u32) -> Option<u32> {
+    if resident(pid).is_some() {
+        return Some(pid);
+    }
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let mut ids = threads.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    ids.find(|id| resident(*id).is_some())
+}
+
 fn parse_status(text: &str) -> Option<Resident> {
     let field = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;

@@ -231,6 +231,10 @@ impl Session {
         self.fold.greet();
         // Who claimed a ring meanwhile has said hello before: `Fold::process_of` greets again.
         self.drain.meet_writers(&mut self.fold);
+        for image in std::mem::take(&mut self.fold.replaced) {
+            let threads = &self.fold.threads;
+            self.drain.bury_if(|writer| threads[writer as usize].process == image);
+        }
         let read = self.drain.round(safe, &mut self.fold, last);
         self.look_at_the_ending();
         self.end_the_silent();

@@ -92,9 +92,13 @@ impl Fold {
             old.end.is_none() && old.row.pid == process.row.pid && old.namespaced == process.namespaced
         });
         match other {
-            Some(older) if exec && older.start <= process.start => process.replaces = Some(older.row.process),
+            Some(older) if exec && older.start <= process.start => {
+                process.replaces = Some(older.row.process);
+                self.replaced.push(older.row.process);
+            }
             Some(newer) if newer.row.origin == "exec" && newer.start > process.start => {
                 newer.replaces.get_or_insert(index);
+                self.replaced.push(index);
             }
             _ => {}
         }

@@ -66,6 +66,8 @@ pub struct Fold {
     pub root: u32,
     /// Threads that wait for a look at their process, which is about to end; whether by exit.
     pub ending: Vec<(u32, bool)>,
+    /// Images that another one has replaced by exec: none of their threads is left.
+    pub replaced: Vec<u32>,
     /// Processes without a thread that has a ring.
     pub silent: Vec<u32>,
     /// Nanoseconds threads waited for the tracer.
@@ -91,6 +93,7 @@ impl Fold {
             garbage: None,
             root: 0,
             ending: Vec::new(),
+            replaced: Vec::new(),
             silent: Vec::new(),
             waited_ns: 0,
             failure: None,

@@ -19,13 +19,15 @@ pub struct Thread {
     pub slotless_until: u64,
     /// The ring stayed full for too long; events are dropped until there is room.
     pub dropping: bool,
+    /// The block that an `operator delete` of the allocator is releasing, recorded already; it may call `free`.
+    pub releasing: usize,
     /// The C library's robust list of this thread (get_robust_list(2)), which a raw `clone` forgets.
     pub robust_list: usize,
     /// Events of signal handlers that came in between.
     pub aside: Aside,
 }
 
-const _: () = assert!(size_of::<Thread>() <= 2176 && align_of::<Thread>() <= 16);
+const _: () = assert!(size_of::<Thread>() <= 2192 && align_of::<Thread>() <= 16);
 
 global_asm!(
     ".pushsection .tbss,\"awT\",@nobits",
@@ -33,9 +35,9 @@ global_asm!(
     ".hidden memtrace_thread",
     ".globl memtrace_thread",
     ".type memtrace_thread,@object",
-    ".size memtrace_thread,2176",
+    ".size memtrace_thread,2192",
     "memtrace_thread:",
-    ".zero 2176",
+    ".zero 2192",
     ".popsection",
 );
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use memtrace_trace::Trace;
 use memtrace_trace::rows::{ProcessRow, SpanRow};
+use memtrace_trace::{OutOfMemory, SiteShare, Trace};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -54,7 +54,7 @@ pub fn json(trace: &Trace, all_spans: bool) -> Result<Value, Error> {
             "unseen_releases": meta.lost.unseen_releases,
         },
         "recorded": meta.recorded,
-        "out_of_memory": meta.out_of_memory,
+        "out_of_memory": out_of_memory(trace)?,
         "notes": meta.notes,
         "processes": processes.iter().map(process).collect::<Vec<_>>(),
         "operators": operators,
@@ -123,6 +123,31 @@ fn site(site: &Site) -> Value {
         "requested_bytes": site.row.requested_bytes,
         "blocks": site.row.blocks,
     })
+}
+
+/// Who was killed for lack of memory, with what it held: sites by the place they are in.
+fn out_of_memory(trace: &Trace) -> Result<Vec<Value>, Error> {
+    let killed = &trace.meta().out_of_memory;
+    let places = sites::places(trace, killed.iter().flat_map(|victim| &victim.sites))?;
+    let victim = |victim: &OutOfMemory| {
+        let site = |share: &SiteShare| {
+            json!({
+                "site": share.site,
+                "place": places.get(&share.site),
+                "bytes": share.bytes,
+            })
+        };
+        json!({
+            "pid": victim.pid,
+            "command": victim.command,
+            "live_bytes": victim.live_bytes,
+            "resident_bytes": victim.resident_bytes,
+            "limit_bytes": victim.limit_bytes,
+            "operators": victim.operators,
+            "sites": victim.sites.iter().map(site).collect::<Vec<_>>(),
+        })
+    };
+    Ok(killed.iter().map(victim).collect())
 }
 
 fn process(process: &ProcessRow) -> Value {

@@ -1,7 +1,9 @@
 //! What held memory at the peak: call stacks of large blocks as people read them.
 
-use memtrace_trace::Trace;
+use std::collections::{HashMap, HashSet};
+
 use memtrace_trace::rows::{FrameRow, SiteRow};
+use memtrace_trace::{SiteShare, Trace};
 
 use crate::error::Error;
 
@@ -18,15 +20,39 @@ pub struct Site {
 /// # Errors
 /// A table cannot be read.
 pub fn largest(trace: &Trace, most: usize) -> Result<Vec<Site>, Error> {
-    let unreadable = |error: memtrace_trace::Error| Error::Trace(error.to_string());
     let mut rows = trace.sites().map_err(unreadable)?;
     rows.sort_by_key(|row| {
         let size = |bytes: u64| std::cmp::Reverse(bytes);
         (size(row.live_bytes_at_peak), size(row.peak_live_bytes), row.site)
     });
     rows.truncate(most);
+    with_stacks(trace, rows)
+}
+
+/// Where sites are, by id; one that the trace does not have is left out.
+///
+/// # Errors
+/// A table cannot be read.
+pub fn places<'a>(
+    trace: &Trace,
+    shares: impl Iterator<Item = &'a SiteShare>,
+) -> Result<HashMap<u64, String>, Error> {
+    let wanted: HashSet<u64> = shares.map(|share| share.site).collect();
+    if wanted.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut rows = trace.sites().map_err(unreadable)?;
+    rows.retain(|row| wanted.contains(&row.site));
+    Ok(with_stacks(trace, rows)?.iter().map(|site| (site.row.site, site.place())).collect())
+}
+
+fn with_stacks(trace: &Trace, rows: Vec<SiteRow>) -> Result<Vec<Site>, Error> {
     let frames = trace.frames().map_err(unreadable)?;
     Ok(rows.into_iter().map(|row| Site { stack: stack(&frames, row.frame), row }).collect())
+}
+
+fn unreadable(error: memtrace_trace::Error) -> Error {
+    Error::Trace(error.to_string())
 }
 
 /// Follows parents, which come before their children: anything else is damaged and ends the stack.

@@ -12,7 +12,9 @@ static END: AtomicUsize = AtomicUsize::new(0);
 
 /// Notes where its module lies.
 pub fn find() {
-    let (allocator, library) = (base(next::malloc_address()), base(next::mmap_address()));
+    // tcmalloc has an `mmap` of its own; this one nobody replaces (gnu_get_libc_version(3)).
+    let library = base(next::look_up(libc::RTLD_NEXT, b"gnu_get_libc_version\0") as usize);
+    let allocator = base(next::malloc_address());
     if allocator == 0 || allocator == library {
         return;
     }

@@ -1,13 +1,14 @@
 //! The heap functions the program calls. A release is recorded before the real call and an acquire after
 //! it, so that a block's recorded life lies inside its real one and two blocks at one address never overlap.
 
+use core::arch::naked_asm;
 use core::ffi::{c_int, c_void};
 
 use memtrace_wire::event::{FAILED, Kind};
 
-use crate::next;
 use crate::record::event;
 use crate::stack;
+use crate::{allocator, next, operators};
 
 /// malloc(3)
 #[unsafe(no_mangle)]
@@ -31,7 +32,9 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
     if block.is_null() || next::pool_bytes(block).is_some() {
         return;
     }
-    event(Kind::Free, block as usize, 0, 0);
+    if !operators::is_releasing(block) {
+        event(Kind::Free, block as usize, 0, 0);
+    }
     // SAFETY: the program's call, passed on.
     unsafe { next::free(block) }
 }
@@ -106,11 +109,18 @@ pub unsafe extern "C" fn memalign(alignment: usize, bytes: usize) -> *mut c_void
     acquired(Kind::Aligned, unsafe { next::memalign(alignment, bytes) }, bytes)
 }
 
-/// aligned_alloc(3)
+/// aligned_alloc(3). Passes its own return address on: stable Rust cannot ask for it.
+#[unsafe(naked)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn aligned_alloc(alignment: usize, bytes: usize) -> *mut c_void {
+pub unsafe extern "C" fn aligned_alloc() -> *mut c_void {
+    naked_asm!("mov rdx, qword ptr [rsp]", "jmp {aligned}", aligned = sym aligned_alloc_for)
+}
+
+unsafe extern "C" fn aligned_alloc_for(alignment: usize, bytes: usize, caller: usize) -> *mut c_void {
     // SAFETY: the program's call, passed on.
-    acquired(Kind::Aligned, unsafe { next::aligned_alloc(alignment, bytes) }, bytes)
+    let block = unsafe { next::aligned_alloc(alignment, bytes) };
+    // jemalloc's own `operator new` with an alignment comes here, and what that returns is recorded there.
+    if allocator::owns(caller) { block } else { acquired(Kind::Aligned, block, bytes) }
 }
 
 /// posix_memalign(3)

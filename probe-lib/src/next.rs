@@ -122,11 +122,6 @@ pub fn malloc_address() -> usize {
     pointers::malloc.load(Ordering::Relaxed) as usize
 }
 
-/// Where the next definition of `mmap` is: the C library.
-pub fn mmap_address() -> usize {
-    pointers::mmap.load(Ordering::Relaxed) as usize
-}
-
 /// 0: not looked for yet, 1: being looked for, 2: found.
 static FINDER: AtomicUsize = AtomicUsize::new(0);
 

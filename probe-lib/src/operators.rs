@@ -4,7 +4,7 @@
 //! loads libstdc++ late and for itself alone (a Python extension) also comes here, so it is looked for again. jemalloc, mimalloc
 //! and tcmalloc bring operators of their own that never call an exported `malloc`; those are recorded here.
 //! `operator new` may throw, and no exception may pass through Rust, so what calls it is assembly with its
-//! unwind rule; `operator delete` is recorded first and then jumped to.
+//! unwind rule; `operator delete` is recorded first and then called, so that a `free` in it is not recorded again.
 
 use core::arch::naked_asm;
 use core::ffi::c_void;
@@ -16,6 +16,7 @@ use crate::allocator;
 use crate::heap::acquired;
 use crate::next::{self, look_up};
 use crate::record::event;
+use crate::tls;
 
 macro_rules! operators {
     (new [$($new:ident $made:ident $substitute:ident,)*] delete [$($delete:ident,)*]) => {
@@ -79,7 +80,7 @@ macro_rules! operators {
         )*
 
         $(
-            /// Records the release and jumps to the next definition.
+            /// Records the release and calls the next definition, or jumps to it.
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $delete() {
@@ -104,11 +105,17 @@ macro_rules! operators {
                     ".cfi_adjust_cfa_offset -8",
                     "pop rdi",
                     ".cfi_adjust_cfa_offset -8",
-                    "jmp qword ptr [rip + {next}]",
+                    "sub rsp, 8",
+                    ".cfi_adjust_cfa_offset 8",
+                    "call qword ptr [rip + {next}]",
+                    "add rsp, 8",
+                    ".cfi_adjust_cfa_offset -8",
+                    "jmp {released}",
                     ".cfi_endproc",
                     next = sym pointers::$delete,
                     recorded = sym recorded::$delete,
                     release = sym release,
+                    released = sym released,
                 )
             }
         )*
@@ -235,5 +242,19 @@ extern "C" fn release(block: *mut c_void, next: &AtomicPtr<c_void>) {
     }
     if !block.is_null() && is_allocators(next) {
         event(Kind::Free, block as usize, 0, 0);
+        // SAFETY: the thread's own state; one word.
+        unsafe { (*tls::thread()).releasing = block as usize };
     }
+}
+
+extern "C" fn released() {
+    // SAFETY: as above.
+    unsafe { (*tls::thread()).releasing = 0 };
+}
+
+/// True if an `operator delete` is at work on this block: jemalloc's call `free`.
+#[inline(always)]
+pub fn is_releasing(block: *mut c_void) -> bool {
+    // SAFETY: as above.
+    unsafe { (*tls::thread()).releasing == block as usize }
 }

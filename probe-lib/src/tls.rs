@@ -19,6 +19,8 @@ pub struct Thread {
     pub slotless: bool,
     /// The ring stayed full for too long; events are dropped until there is room.
     pub dropping: bool,
+    /// The block that an `operator delete` of the allocator is releasing, recorded already; it may call `free`.
+    pub releasing: usize,
     /// Events of signal handlers that came in between.
     pub aside: Aside,
 }

@@ -22,7 +22,7 @@ mod writer;
 
 pub use error::{Error, Result};
 pub use labels::UnknownLabel;
-pub use meta::{Lost, Meta, OutOfMemory, Peak, SCHEMA_VERSION, Share, Totals};
+pub use meta::{Lost, Meta, OutOfMemory, Peak, SCHEMA_VERSION, Share, SiteShare, Totals};
 pub use reader::{AllocationFilter, Trace};
 pub use recover::{Recovered, recover};
 pub use schema::Table;

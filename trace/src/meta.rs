@@ -140,6 +140,8 @@ pub struct OutOfMemory {
     pub limit_bytes: Option<u64>,
     /// Which operators' blocks it held, most first.
     pub operators: Vec<Share>,
+    /// Where the large ones were allocated, most first.
+    pub sites: Vec<SiteShare>,
 }
 
 /// What one of several holds.
@@ -148,6 +150,16 @@ pub struct OutOfMemory {
 pub struct Share {
     /// Who.
     pub name: String,
+    /// How much.
+    pub bytes: u64,
+}
+
+/// What the blocks of one of several call stacks hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SiteShare {
+    /// Id in `sites`.
+    pub site: u64,
     /// How much.
     pub bytes: u64,
 }

@@ -31,6 +31,9 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// How many there are.
+    pub const COUNT: usize = Kind::MapArena as usize + 1;
+
     /// True for blocks that an allocator's own symbols handed out: they make up `heap_bytes`.
     pub fn is_heap(self) -> bool {
         matches!(self, Kind::Malloc | Kind::Calloc | Kind::Realloc | Kind::Aligned)

@@ -5,8 +5,9 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use memtrace_analysis::report::{by_operator, collect_share};
+use memtrace_analysis::sites;
+use memtrace_trace::Trace;
 use memtrace_trace::rows::{ArrayInfo, ProcessRow, SpanRow};
-use memtrace_trace::{OutOfMemory, Trace};
 
 use crate::units::{Bytes, Seconds};
 
@@ -65,8 +66,8 @@ pub fn text(trace: &Trace) -> Result<String> {
         Bytes(meta.totals.requested_bytes),
         grouped(meta.lost.events)
     )?;
-    out_of_memory(&mut out, &meta.out_of_memory)?;
-    sites(&mut out, trace)?;
+    out_of_memory(&mut out, trace)?;
+    largest_sites(&mut out, trace)?;
     operators(&mut out, &spans)?;
     process_tree(&mut out, &processes)?;
     for note in &meta.notes {
@@ -96,8 +97,8 @@ fn garbage(out: &mut String, trace: &Trace, processes: &[ProcessRow]) -> Result<
     Ok(())
 }
 
-fn sites(out: &mut String, trace: &Trace) -> Result<()> {
-    let sites = memtrace_analysis::sites::largest(trace, SITES_MAX)?;
+fn largest_sites(out: &mut String, trace: &Trace) -> Result<()> {
+    let sites = sites::largest(trace, SITES_MAX)?;
     for site in sites.iter().filter(|site| site.row.live_bytes_at_peak > 0) {
         let bytes = Bytes(site.row.live_bytes_at_peak);
         writeln!(out, "  largest at the peak  {bytes:>9}   at {}", clean(&site.place()))?;
@@ -215,7 +216,9 @@ fn branch(
     Ok(())
 }
 
-fn out_of_memory(out: &mut String, killed: &[OutOfMemory]) -> Result<()> {
+fn out_of_memory(out: &mut String, trace: &Trace) -> Result<()> {
+    let killed = &trace.meta().out_of_memory;
+    let places = sites::places(trace, killed.iter().flat_map(|victim| &victim.sites))?;
     for victim in killed {
         let limit = victim.limit_bytes.map(|limit| format!(" (limit {})", Bytes(limit))).unwrap_or_default();
         let command: String = clean(&victim.command).chars().take(60).collect();
@@ -228,6 +231,10 @@ fn out_of_memory(out: &mut String, killed: &[OutOfMemory]) -> Result<()> {
         )?;
         for share in &victim.operators {
             writeln!(out, "    {:>9} in operator {}", Bytes(share.bytes), clean(&share.name))?;
+        }
+        for share in &victim.sites {
+            let place = places.get(&share.site).map_or("an unknown place", String::as_str);
+            writeln!(out, "    {:>9} allocated at {}", Bytes(share.bytes), clean(place))?;
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use memtrace_trace::rows::{
     AllocationRow, ArrayInfo, FrameRow, Kind, ModuleRow, ProcessRow, Role, SiteRow, SpanRow, ThreadRow,
     TimelineRow,
 };
-use memtrace_trace::{Lost, Meta, OutOfMemory, Peak, Share, Totals};
+use memtrace_trace::{Lost, Meta, OutOfMemory, Peak, Share, SiteShare, Totals};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -205,6 +205,7 @@ pub(crate) fn meta() -> impl Strategy<Value = Meta> {
                 resident_bytes: numbers[5],
                 limit_bytes: Some(numbers[6]),
                 operators: vec![Share { name: texts[2].clone(), bytes: numbers[7] }],
+                sites: vec![SiteShare { site: numbers[0], bytes: numbers[1] }],
             }],
             notes: lists.0,
             ..Meta::default()

@@ -12,6 +12,8 @@ use anyhow::{Context, Result};
 use memtrace_wire::handshake::{Hello, Welcome};
 use memtrace_wire::layout::VERSION;
 
+use super::oom::Cgroup;
+
 /// What was known of a process when its probe said hello.
 pub struct Arrival {
     /// Process id as the probe sees it; with `image` it names the process image.
@@ -24,6 +26,8 @@ pub struct Arrival {
     pub command: String,
     /// Text of /proc/PID/maps.
     pub maps: String,
+    /// Its memory control group; it may be dead before it is looked at again.
+    pub cgroup: Option<Cgroup>,
 }
 
 /// The listening side. Dropping it removes the socket's path.
@@ -101,6 +105,7 @@ fn greet(mut stream: &UnixStream, token: &[u8; 16]) -> Option<Arrival> {
         image: hello.image,
         command: command_line(&read("cmdline")),
         maps: String::from_utf8_lossy(&read("maps")).into_owned(),
+        cgroup: Cgroup::of(peer.pid as u32),
     })
 }
 

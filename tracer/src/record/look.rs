@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::launch;
+use super::oom::Cgroup;
 use super::sample::{self, Pagemap, Resident};
 use super::session::Session;
 
@@ -105,7 +106,7 @@ impl Session {
             launch::is_ours(pid, token).then_some(pid)
         };
         if let Some(pid) = shown {
-            self.cgroups.watch(pid);
+            self.fold.cgroups.watch(Cgroup::of(pid));
         }
         let process = &mut self.fold.processes[index as usize];
         process.shown = Some(shown);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use memtrace_trace::{OutOfMemory, Share};
+use memtrace_trace::{OutOfMemory, Share, SiteShare};
 use memtrace_wire::layout::SLOTS;
 
 use super::oom::Kills;
@@ -11,6 +11,8 @@ use super::session::{GRACE, Session};
 
 /// Operators named per killed process.
 const OPERATORS_MAX: usize = 5;
+/// Call stacks named per killed process.
+const SITES_MAX: usize = 5;
 
 impl Session {
     /// Sentences on what could not be seen.
@@ -73,7 +75,7 @@ impl Session {
 
     /// Finds out who was killed for lack of memory: `root` by this signal, others if they vanished.
     pub(super) fn note_kills(&mut self, root: u32, signal: Option<i32>) {
-        let Some(Kills { count, limit }) = self.cgroups.kills() else { return };
+        let Some(Kills { count, limit }) = self.fold.cgroups.kills() else { return };
         let stamp = self.fold.clock.stamp();
         let killed_root = signal == Some(libc::SIGKILL);
         for index in 0..self.fold.processes.len() as u32 {
@@ -106,6 +108,12 @@ impl Session {
                     .iter()
                     .take(OPERATORS_MAX)
                     .map(|(name, bytes)| Share { name: name.clone(), bytes: *bytes })
+                    .collect(),
+                sites: held
+                    .sites
+                    .iter()
+                    .take(SITES_MAX)
+                    .map(|(site, bytes)| SiteShare { site: self.fold.sites.id(*site), bytes: *bytes })
                     .collect(),
             })
             .collect();

@@ -5,6 +5,21 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 
+/// The memory control group of a process.
+pub struct Cgroup {
+    path: PathBuf,
+    /// Kills counted in it so far.
+    kills: u64,
+}
+
+impl Cgroup {
+    /// The group of a process that is alive now.
+    pub fn of(pid: u32) -> Option<Cgroup> {
+        let path = group_of(pid)?;
+        Some(Cgroup { kills: kills(&path).unwrap_or(0), path })
+    }
+}
+
 /// The memory control groups that recorded processes live in, and their counts when that was first seen.
 #[derive(Default)]
 pub struct Cgroups {
@@ -22,10 +37,9 @@ pub struct Kills {
 
 impl Cgroups {
     /// Watches the group of a process.
-    pub fn watch(&mut self, pid: u32) {
-        if let Some(group) = group_of(pid) {
-            let count = kills(&group).unwrap_or(0);
-            self.before.entry(group).or_insert(count);
+    pub fn watch(&mut self, group: Option<Cgroup>) {
+        if let Some(Cgroup { path, kills }) = group {
+            self.before.entry(path).or_insert(kills);
         }
     }
 

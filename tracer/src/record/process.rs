@@ -79,6 +79,8 @@ pub struct Holdings {
     pub live: u64,
     /// Live bytes by innermost operator, most first; blocks outside spans are left out.
     pub operators: Vec<(String, u64)>,
+    /// Live bytes by site, most first; blocks without one are left out.
+    pub sites: Vec<(Site, u64)>,
 }
 
 /// A process image.

@@ -15,7 +15,6 @@ use super::fold::{Fold, Images, WholeSpan};
 use super::garbage::{self, Collecting};
 use super::handshake::Doorman;
 use super::launch::{self, Ending};
-use super::oom::Cgroups;
 use super::sample;
 use super::segment::Segment;
 use super::text;
@@ -104,7 +103,6 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
         snapshot_after: Instant::now(),
         snapshot_peak: 0,
         own_peak: sample::resident(std::process::id()).map_or(0, |resident| resident.peak),
-        cgroups: Cgroups::default(),
         wait: options.wait,
         last_sample: Instant::now(),
         last_tables: Instant::now(),
@@ -187,7 +185,6 @@ pub(super) struct Session {
     pub(super) passed_over: bool,
     /// memtrace's own largest resident size when the command was started.
     pub(super) own_peak: u64,
-    pub(super) cgroups: Cgroups,
     pub(super) wait: Wait,
     pub(super) last_sample: Instant,
     pub(super) last_tables: Instant,

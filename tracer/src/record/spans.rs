@@ -29,7 +29,7 @@ struct Span {
     peak: u64,
     live: i64,
     net: i64,
-    ordinals: [u32; 8],
+    ordinals: [u32; Kind::COUNT],
     leftovers: Vec<Leftover>,
     compact_at: usize,
     /// Of `live`, where garbage is looked for.
@@ -142,7 +142,7 @@ impl Spans {
             peak: stamp,
             live: 0,
             net: 0,
-            ordinals: [0; 8],
+            ordinals: [0; Kind::COUNT],
             leftovers: Vec::new(),
             compact_at: 1024,
             curve,

@@ -60,6 +60,7 @@ impl Fold {
             self.sites.arrived(image, &modules);
             self.images.modules.extend(modules.into_iter().map(|module| (image, module)));
             self.launched.arrived(arrival.pid);
+            self.cgroups.watch(arrival.cgroup);
             self.images.latest.insert(arrival.pid, arrival.image);
             self.images.met.insert(image, Met { command: arrival.command, host_pid: arrival.host_pid });
         }

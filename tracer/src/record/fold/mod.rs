@@ -14,6 +14,7 @@ use crate::record::clock::Clock;
 use crate::record::drain::{RingUsage, Sink, Writer};
 use crate::record::garbage::Garbage;
 use crate::record::launched::Launched;
+use crate::record::oom::Cgroups;
 use crate::record::process::Process;
 use crate::record::sites::Sites;
 use crate::record::spans::Spans;
@@ -60,6 +61,8 @@ pub struct Fold {
     pub images: Images,
     /// Programs that were started and may not have.
     pub launched: Launched,
+    /// Where kills for lack of memory are counted.
+    pub cgroups: Cgroups,
     /// What is known of garbage, if `--gc` asks for it.
     pub garbage: Option<Garbage>,
     /// The recorded command's own pid.
@@ -90,6 +93,7 @@ impl Fold {
             total: Total::default(),
             images,
             launched: Launched::default(),
+            cgroups: Cgroups::default(),
             garbage: None,
             root: 0,
             ending: Vec::new(),

@@ -6,6 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Fold;
 use crate::record::mappings::Piece;
 use crate::record::process::{Block, Holdings, Process};
+use crate::record::sites::Site;
 use crate::record::spans::BlockKey;
 
 impl Fold {
@@ -46,17 +47,23 @@ impl Fold {
     /// Who holds what now.
     pub(super) fn holdings(&self, process: &Process) -> Holdings {
         let mut operators: FxHashMap<&str, u64> = FxHashMap::default();
-        let blocks = process.blocks.values().map(|block| (block.span, block.bytes));
-        let pieces = process.mappings.iter().map(|piece| (piece.span, piece.touched));
-        for (span, bytes) in blocks.chain(pieces) {
+        let mut sites: FxHashMap<Site, u64> = FxHashMap::default();
+        let blocks = process.blocks.values().map(|block| (block.span, block.site, block.bytes));
+        let pieces = process.mappings.iter().map(|piece| (piece.span, piece.site, piece.touched));
+        for (span, site, bytes) in blocks.chain(pieces) {
             if let Some(span) = span {
                 *operators.entry(self.spans.operator(span)).or_default() += bytes;
             }
+            if let Some(site) = site {
+                *sites.entry(site).or_default() += bytes;
+            }
         }
-        let mut operators: Vec<_> =
-            operators.into_iter().map(|(name, bytes)| (name.to_string(), bytes)).collect();
-        operators.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        Holdings { live: process.live(), operators }
+        let operators = operators.into_iter().map(|(name, bytes)| (name.to_string(), bytes));
+        Holdings {
+            live: process.live(),
+            operators: most_first(operators.collect()),
+            sites: most_first(sites.into_iter().collect()),
+        }
     }
 
     pub(super) fn write_block(
@@ -105,6 +112,12 @@ impl Fold {
             _ => Role::None,
         }
     }
+}
+
+/// The largest shares first, equal ones in a fixed order.
+fn most_first<T: Ord>(mut shares: Vec<(T, u64)>) -> Vec<(T, u64)> {
+    shares.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    shares
 }
 
 /// A mapping as a row sees it.

@@ -215,3 +215,10 @@ def test_the_disk_is_full(target, small_disk: Path):
     with flooded(small_disk / "t", target) as running:
         assert running.stdout.readline() == b"up\n"
         cut_short(running, small_disk / "t")
+
+
+def test_a_first_thread_that_ends_before_the_others(record, target):
+    """/proc shows the process as a zombie then; its memory is seen through a thread that lives."""
+    run = record(target("leader.c"))
+    assert run.code == 0
+    assert 64 << 20 <= run.report["peak"]["live_bytes"] < 65 << 20

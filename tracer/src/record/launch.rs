@@ -130,10 +130,18 @@ pub fn others_alive(token: &str) -> bool {
     pids.any(|pid| is_ours(pid, token))
 }
 
-/// True if the process that /proc shows under this pid was started under this token; a zombie was not.
+/// True if the process that /proc shows under this pid was started under this token; a zombie was not. Where the
+/// first thread has ended before the others, they know.
 pub fn is_ours(pid: u32, token: &str) -> bool {
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.windows(token.len()).any(|window| window == token.as_bytes())
+    let has_token = |path: String| {
+        let environment = std::fs::read(path).unwrap_or_default();
+        environment.windows(token.len()).any(|window| window == token.as_bytes())
+    };
+    let threads = || {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        threads.map(|thread| thread.path().join("environ").display().to_string())
+    };
+    has_token(format!("/proc/{pid}/environ")) || threads().skip(1).any(has_token)
 }
 
 /// The pid under which /proc shows the process that is `pid` in its own namespace (NSpid, proc_pid_status(5)).

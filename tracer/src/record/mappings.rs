@@ -270,8 +270,9 @@ impl Mappings {
         self.note_change(&piece, piece.touched as i64 - before as i64);
     }
 
-    /// So many bytes of a range were seen in memory. A piece that lies in it as a whole has its share of them, by
-    /// length if there are several; of one that lies in it only in part, the rest is as it was.
+    /// So many bytes of a range were seen in memory: its pieces have their share of them, by length if there are
+    /// several. Of what was seen before of a piece that reaches out of the range, only as much is surely outside
+    /// as does not fit inside.
     pub fn note_touched(&mut self, start: u64, bytes: u64, touched: u64) {
         self.seen = Some((start, bytes, touched));
         let end = start.saturating_add(bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX));
@@ -279,8 +280,7 @@ impl Mappings {
             let Some(piece) = self.pieces.get(&key).filter(|piece| piece.can_be_live()) else { continue };
             let inside = piece.end().min(end).saturating_sub(piece.start.max(start));
             let share = (touched as u128 * inside as u128 / (end - start).max(1) as u128) as u64;
-            let length = piece.end() - piece.start;
-            let outside = (piece.touched as u128 * (length - inside) as u128 / length.max(1) as u128) as u64;
+            let outside = piece.touched.saturating_sub(inside);
             self.note(key, share.saturating_add(outside));
         }
     }
@@ -350,12 +350,15 @@ mod tests {
         mappings.note_touched(0, 1000 * PAGE, 600 * PAGE);
         mappings.measure(|_| Some(10 * PAGE));
         assert_eq!(mappings.touched_bytes(), 600 * PAGE);
-        // The half at the end is about to go: 350 of its pages are there, so 300 of those seen before are not.
+        // The half at the end is about to go: 350 of its pages are there, and may be among those seen before.
         mappings.note_touched(500 * PAGE, 500 * PAGE, 350 * PAGE);
-        assert_eq!(mappings.touched_bytes(), 650 * PAGE);
+        assert_eq!(mappings.touched_bytes(), 600 * PAGE);
         let gone = mappings.hold(500 * PAGE, 500 * PAGE);
         mappings.let_go(&gone);
-        assert_eq!((gone[0].touched, mappings.touched_bytes()), (350 * PAGE, 300 * PAGE));
+        assert_eq!((gone[0].touched, mappings.touched_bytes()), (350 * PAGE, 250 * PAGE));
+        // All that is left is full.
+        mappings.note_touched(0, 400 * PAGE, 400 * PAGE);
+        assert_eq!(mappings.touched_bytes(), 400 * PAGE);
     }
 
     #[test]

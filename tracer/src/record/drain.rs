@@ -86,8 +86,9 @@ pub struct Drain<'a> {
     pub late: u64,
 }
 
-/// A flag that stays up this long belongs to a thread that was stopped in mid-write.
-const OPEN_TOO_LONG: Duration = Duration::from_millis(100);
+/// A flag that stays up this long belongs to a thread that was stopped in mid-write. (One that only had to wait for a
+/// processor came back after more than 100 ms on a loaded machine, and its event was late.)
+const OPEN_TOO_LONG: Duration = Duration::from_secs(2);
 
 impl<'a> Drain<'a> {
     /// Nothing read yet.

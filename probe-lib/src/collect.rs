@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use memtrace_wire::event::Kind;
 use memtrace_wire::layout::{COLLECT_ASKED, COLLECT_NO_MORE, COLLECT_NOT, COLLECT_WAITING};
 
-use crate::{process, record, sys, tls};
+use crate::{process, record, sys};
 
 /// CPython's oldest generation: a collection of it looks at all.
 const OLDEST: c_int = 2;
@@ -44,9 +44,7 @@ pub extern "C" fn memtrace_collect_enter() {
     sys::block_signals();
     // A thread has a slot once it has written an event.
     memtrace_collector(1);
-    // SAFETY: the thread's own state, looked at outside of any event; a slot stays mapped for the life of the
-    // process.
-    let Some(slot) = (unsafe { (*tls::thread()).writer.slot() }) else { return };
+    let Some(slot) = record::slot() else { return };
     WORD.store(slot.collect.as_ptr().cast(), Ordering::Relaxed);
     COLLECTING_PROCESS.store(sys::getpid(), Ordering::Relaxed);
     COLLECTING_THREAD.store(sys::gettid(), Ordering::Release);
@@ -55,12 +53,11 @@ pub extern "C" fn memtrace_collect_enter() {
 /// Waits until a collection is asked for (1), or nobody will ask any more (0).
 #[unsafe(no_mangle)]
 pub extern "C" fn memtrace_collect_wait() -> c_int {
-    // SAFETY: as above.
-    let Some(slot) = (unsafe { (*tls::thread()).writer.slot() }) else { return 0 };
+    let Some(slot) = record::slot() else { return 0 };
     let word = &slot.collect;
     // Another value than NOT: the program wanted the thread to end while it collected.
     let waits = word.compare_exchange(COLLECT_NOT, COLLECT_WAITING, Ordering::AcqRel, Ordering::Acquire);
-    while waits.is_ok() && word.load(Ordering::Acquire) == COLLECT_WAITING && !process::is_alone() {
+    while waits.is_ok() && word.load(Ordering::Acquire) == COLLECT_WAITING && process::is_recorded() {
         sys::futex_wait(word, COLLECT_WAITING);
     }
     let asked = word.compare_exchange(COLLECT_ASKED, COLLECT_NOT, Ordering::AcqRel, Ordering::Relaxed);

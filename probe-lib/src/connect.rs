@@ -1,11 +1,11 @@
 //! Reaching the tracer: its sockets and the token are in the environment of the program image, the
 //! segment's descriptor comes back over the socket and is closed as soon as it is mapped.
 
-use core::ffi::{CStr, c_char};
-
 use memtrace_wire::handshake::{Hello, SOCKET_VARIABLE, TOKEN_VARIABLE, Welcome, parse_token};
 use memtrace_wire::layout::{MAGIC, RING_WORDS, RINGS_OFFSET, SLOTS, SegmentHeader};
 
+use crate::environment::find;
+use crate::next::Strings;
 use crate::sys::{self, syscall};
 
 const RING_BYTES: usize = RING_WORDS * 8;
@@ -20,9 +20,10 @@ pub struct Mapped {
 
 /// Connects and maps the segment; `None` if there is no tracer to talk to.
 pub fn segment(image: u64) -> Option<Mapped> {
-    let token = variable(TOKEN_VARIABLE).and_then(parse_token)?;
+    let environment = initial_environment()?;
+    let token = find(environment, TOKEN_VARIABLE).and_then(parse_token)?;
     // The abstract name works in a chroot, the path in another network namespace: try both.
-    let sockets = variable(SOCKET_VARIABLE)?;
+    let sockets = find(environment, SOCKET_VARIABLE)?;
     let mut parts = sockets.splitn(2, |&byte| byte == b';');
     let (abstract_name, path) = (parts.next().unwrap_or(&[]), parts.next().unwrap_or(&[]));
     let mut stream = dial(path, false);
@@ -43,36 +44,18 @@ pub fn segment(image: u64) -> Option<Mapped> {
     mapped
 }
 
-/// The value of a variable of the environment the image was started with.
-fn variable(name: &str) -> Option<&'static [u8]> {
-    // SAFETY: the kernel's copy of the environment stays where it is.
-    let text = unsafe { CStr::from_ptr(entry(name)?) }.to_bytes();
-    text.get(name.len() + 1..)
-}
-
-/// `NAME=value`, NUL-terminated, as the image was started with it. The C library's own `environ` is not set yet
-/// when the dynamic linker makes the first allocation; the kernel's copy above the initial stack pointer
-/// (argc, argv, NULL, envp, NULL) is.
-pub fn entry(name: &str) -> Option<*const c_char> {
+/// The environment the image was started with. The C library's own `environ` is not set yet when the dynamic
+/// linker makes the first allocation; the kernel's copy above the initial stack pointer (argc, argv, NULL, envp,
+/// NULL) is.
+pub fn initial_environment() -> Option<Strings> {
     unsafe extern "C" {
         static __libc_stack_end: *const usize;
     }
     // SAFETY: glibc's ld.so stores the stack pointer at process entry there, before anything else runs.
     unsafe {
         let stack = __libc_stack_end;
-        if stack.is_null() {
-            return None;
-        }
-        let mut entry = stack.add(*stack + 2).cast::<*const c_char>();
-        while !(*entry).is_null() {
-            let text = CStr::from_ptr(*entry).to_bytes();
-            if text.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")) {
-                return Some(*entry);
-            }
-            entry = entry.add(1);
-        }
+        if stack.is_null() { None } else { Some(stack.add(*stack + 2).cast()) }
     }
-    None
 }
 
 fn dial(name: &[u8], is_abstract: bool) -> i32 {

@@ -7,11 +7,10 @@ use core::ptr::null;
 
 use memtrace_wire::handshake::{SOCKET_VARIABLE, TOKEN_VARIABLE};
 
-use crate::connect::entry;
 use crate::next::Strings;
-use crate::{process, sys};
+use crate::{connect, process, sys};
 
-const PRELOAD: &[u8] = b"LD_PRELOAD=";
+const PRELOAD: &str = "LD_PRELOAD";
 /// Most bytes of the preload variable.
 const PRELOAD_BYTES: usize = 8 * 1024;
 /// Entries that may be added, and the NULL.
@@ -34,10 +33,7 @@ pub fn with<R>(envp: Strings, call: impl FnOnce(Strings) -> R) -> R {
             core::slice::from_raw_parts_mut(memory.add(room), PRELOAD_BYTES),
         )
     };
-    let result = match rewrite(envp, &change, entries, preload) {
-        Some(()) => call(entries.as_ptr()),
-        None => call(envp),
-    };
+    let result = call(rewritten(envp, &change, entries, preload));
     sys::unmap_memory(memory, room + PRELOAD_BYTES);
     result
 }
@@ -47,10 +43,12 @@ fn on_the_stack<R>(envp: Strings, change: &Change, call: impl FnOnce(Strings) ->
     const ENTRIES: usize = 1024;
     let mut entries = [null::<c_char>(); ENTRIES];
     let mut preload = [0u8; PRELOAD_BYTES];
-    match rewrite(envp, change, &mut entries, &mut preload) {
-        Some(()) => call(entries.as_ptr()),
-        None => call(envp),
-    }
+    call(rewritten(envp, change, &mut entries, &mut preload))
+}
+
+/// The changed copy, or the environment as it is if that does not fit.
+fn rewritten(envp: Strings, change: &Change, entries: &mut [*const c_char], preload: &mut [u8]) -> Strings {
+    if rewrite(envp, change, entries, preload).is_some() { entries.as_ptr() } else { envp }
 }
 
 /// What has to change.
@@ -67,7 +65,7 @@ impl Change {
         let probe = own_path()?;
         let before = find(envp, PRELOAD).unwrap_or(&[]);
         let present = parts(before).any(|part| part == probe.to_bytes());
-        let complete = find(envp, SOCKET_VARIABLE.as_bytes()).is_some();
+        let complete = find(envp, SOCKET_VARIABLE).is_some();
         let reachable = sys::is_readable(probe);
         let as_it_should_be = present == reachable && (complete || !reachable);
         (!as_it_should_be).then_some(Change { probe, reachable, complete })
@@ -88,7 +86,7 @@ fn rewrite(envp: Strings, change: &Change, entries: &mut [*const c_char], preloa
     };
     for variable in each(envp) {
         // SAFETY: an entry of an environment.
-        if !unsafe { CStr::from_ptr(variable) }.to_bytes().starts_with(PRELOAD) {
+        if unsafe { value(variable, PRELOAD) }.is_none() {
             add(variable)?;
         }
     }
@@ -98,8 +96,8 @@ fn rewrite(envp: Strings, change: &Change, entries: &mut [*const c_char], preloa
         add(preload.as_ptr().cast())?;
     }
     if reachable && !complete {
-        add(entry(SOCKET_VARIABLE)?)?;
-        add(entry(TOKEN_VARIABLE)?)?;
+        add(initial(SOCKET_VARIABLE)?)?;
+        add(initial(TOKEN_VARIABLE)?)?;
     }
     Some(())
 }
@@ -127,7 +125,8 @@ fn join<'a>(buffer: &mut [u8], paths: impl Iterator<Item = &'a [u8]>) -> Option<
         used += bytes.len();
         Some(())
     };
-    put(PRELOAD)?;
+    put(PRELOAD.as_bytes())?;
+    put(b"=")?;
     let mut any = false;
     for path in paths.filter(|path| !path.is_empty()) {
         if any {
@@ -145,14 +144,26 @@ fn parts(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| matches!(byte, b':' | b' ')).filter(|part| !part.is_empty())
 }
 
-/// The value of a variable; `name` may end in `=`.
-fn find(envp: Strings, name: &[u8]) -> Option<&'static [u8]> {
-    let name = name.strip_suffix(b"=").unwrap_or(name);
-    each(envp).find_map(|entry| {
-        // SAFETY: an entry of an environment, which outlives the call.
-        let text = unsafe { CStr::from_ptr(entry) }.to_bytes();
-        text.strip_prefix(name)?.strip_prefix(b"=")
-    })
+/// The value of a variable.
+pub fn find(envp: Strings, name: &str) -> Option<&'static [u8]> {
+    // SAFETY: an entry of an environment, which outlives the call.
+    each(envp).find_map(|entry| unsafe { value(entry, name) })
+}
+
+/// `NAME=value`, NUL-terminated, as the image was started with it.
+fn initial(name: &str) -> Option<*const c_char> {
+    // SAFETY: an entry of the kernel's copy, which stays where it is.
+    each(connect::initial_environment()?).find(|entry| unsafe { value(*entry, name) }.is_some())
+}
+
+/// What follows `NAME=`, if that is how the entry begins.
+///
+/// # Safety
+/// `entry` is a C string that outlives the use of its value.
+unsafe fn value(entry: *const c_char, name: &str) -> Option<&'static [u8]> {
+    // SAFETY: as the caller promises.
+    let text = unsafe { CStr::from_ptr(entry) }.to_bytes();
+    text.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
 }
 
 fn each(envp: Strings) -> impl Iterator<Item = *const c_char> {

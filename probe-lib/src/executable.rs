@@ -15,25 +15,19 @@ pub fn loads_the_probe(path: *const c_char) -> bool {
     #[repr(C, align(8))]
     struct Buffer([u8; BYTES]);
     let mut buffer = Buffer([0; BYTES]);
-    // SAFETY: all zeroes is a valid stat; the path is a C string or null, which the kernel refuses; the buffers
-    // have the stated lengths.
-    let (read, mode) = unsafe {
-        let mut about: libc::stat = core::mem::zeroed();
-        let flags = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK) as usize;
-        let file = syscall(libc::SYS_openat, [libc::AT_FDCWD as usize, path as usize, flags, 0, 0, 0]);
-        if file < 0 {
-            return true;
-        }
-        let file = file as usize;
-        syscall(libc::SYS_fstat, [file, (&raw mut about) as usize, 0, 0, 0, 0]);
-        let read = syscall(libc::SYS_read, [file, buffer.0.as_mut_ptr() as usize, BYTES, 0, 0, 0]);
-        sys::close(file as i32);
-        (read, about.st_mode)
+    // SAFETY: all zeroes is a valid stat, which the kernel fills in; the path is a C string or null.
+    let looked = unsafe {
+        sys::with_file(path, |file| {
+            let mut about: libc::stat = core::mem::zeroed();
+            syscall(libc::SYS_fstat, [file, (&raw mut about) as usize, 0, 0, 0, 0]);
+            (sys::read(file, &mut buffer.0), about.st_mode)
+        })
     };
+    let Some((read, mode)) = looked else { return true };
     if mode & (libc::S_ISUID | libc::S_ISGID) != 0 {
         return false;
     }
-    if read < size_of::<libc::Elf64_Ehdr>() as isize || !buffer.0.starts_with(b"\x7fELF\x02\x01") {
+    if read < size_of::<libc::Elf64_Ehdr>() || !buffer.0.starts_with(b"\x7fELF\x02\x01") {
         return true;
     }
     // SAFETY: the buffer is aligned and holds a whole ELF header.

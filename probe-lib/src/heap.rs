@@ -29,36 +29,28 @@ pub unsafe extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
 /// free(3)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(block: *mut c_void) {
-    if block.is_null() || next::pool_bytes(block).is_some() {
-        return;
+    if releases(block) {
+        // SAFETY: the program's call, passed on.
+        unsafe { next::free(block) }
     }
-    if !operators::is_releasing(block) {
-        event(Kind::Free, block as usize, 0, 0);
-    }
-    // SAFETY: the program's call, passed on.
-    unsafe { next::free(block) }
 }
 
 /// free_sized(3), C23; `free` where the C library does not have it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free_sized(block: *mut c_void, bytes: usize) {
-    if block.is_null() || next::pool_bytes(block).is_some() {
-        return;
+    if releases(block) {
+        // SAFETY: the program's call, passed on.
+        unsafe { next::free_sized(block, bytes) }
     }
-    event(Kind::Free, block as usize, 0, 0);
-    // SAFETY: the program's call, passed on.
-    unsafe { next::free_sized(block, bytes) }
 }
 
 /// free_aligned_sized(3), C23; `free` where the C library does not have it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, alignment: usize, bytes: usize) {
-    if block.is_null() || next::pool_bytes(block).is_some() {
-        return;
+    if releases(block) {
+        // SAFETY: the program's call, passed on.
+        unsafe { next::free_aligned_sized(block, alignment, bytes) }
     }
-    event(Kind::Free, block as usize, 0, 0);
-    // SAFETY: the program's call, passed on.
-    unsafe { next::free_aligned_sized(block, alignment, bytes) }
 }
 
 /// realloc(3)
@@ -148,6 +140,19 @@ pub unsafe extern "C" fn valloc(bytes: usize) -> *mut c_void {
 pub unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
     // SAFETY: the program's call, passed on.
     acquired(Kind::Aligned, unsafe { next::pvalloc(bytes) }, bytes)
+}
+
+/// Records a release, unless `operator delete` has done so. False for what is not to be released: nothing, and
+/// blocks of the pool.
+#[inline(always)]
+fn releases(block: *mut c_void) -> bool {
+    if block.is_null() || next::pool_bytes(block).is_some() {
+        return false;
+    }
+    if !operators::is_releasing(block) {
+        event(Kind::Free, block as usize, 0, 0);
+    }
+    true
 }
 
 #[inline(always)]

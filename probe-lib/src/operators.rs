@@ -1,8 +1,8 @@
 //! C++ `operator new` and `operator delete`, in all their forms.
 //!
-//! libstdc++'s call `malloc` and `free`, where they are recorded: ours only jump on to them. A program that
-//! loads libstdc++ late and for itself alone (a Python extension) also comes here, so it is looked for again. jemalloc, mimalloc
-//! and tcmalloc bring operators of their own that never call an exported `malloc`; those are recorded here.
+//! libstdc++'s call `malloc` and `free`, where they are recorded: ours only jump on to them. A program that loads
+//! libstdc++ late and for itself alone (a Python extension) also comes here, so it is looked for again. jemalloc,
+//! mimalloc and tcmalloc bring operators of their own that never call an exported `malloc`; those are recorded here.
 //! `operator new` may throw, and no exception may pass through Rust, so what calls it is assembly with its
 //! unwind rule; `operator delete` is recorded first and then called, so that a `free` in it is not recorded again.
 
@@ -17,6 +17,21 @@ use crate::heap::acquired;
 use crate::next::{self, look_up};
 use crate::record::event;
 use crate::tls;
+
+/// Assembly around a call that would lose the operator's arguments: a size or a block, an alignment, a tag.
+macro_rules! with_arguments_kept {
+    ($call:literal) => {
+        concat!(
+            "push rdi\n.cfi_adjust_cfa_offset 8\n",
+            "push rsi\n.cfi_adjust_cfa_offset 8\n",
+            "push rdx\n.cfi_adjust_cfa_offset 8\n",
+            $call,
+            "\npop rdx\n.cfi_adjust_cfa_offset -8",
+            "\npop rsi\n.cfi_adjust_cfa_offset -8",
+            "\npop rdi\n.cfi_adjust_cfa_offset -8",
+        )
+    };
+}
 
 macro_rules! operators {
     (new [$($new:ident $made:ident $substitute:ident,)*] delete [$($delete:ident,)*]) => {
@@ -49,19 +64,8 @@ macro_rules! operators {
                     "jne 4f",
                     "jmp qword ptr [rip + {next}]",
                     // Not known yet: look the definitions up, with the arguments kept.
-                    "3: push rdi",
-                    ".cfi_adjust_cfa_offset 8",
-                    "push rsi",
-                    ".cfi_adjust_cfa_offset 8",
-                    "push rdx",
-                    ".cfi_adjust_cfa_offset 8",
-                    "call {find_again}",
-                    "pop rdx",
-                    ".cfi_adjust_cfa_offset -8",
-                    "pop rsi",
-                    ".cfi_adjust_cfa_offset -8",
-                    "pop rdi",
-                    ".cfi_adjust_cfa_offset -8",
+                    "3:",
+                    with_arguments_kept!("call {find_again}"),
                     "jmp 2b",
                     "4: push rdi",
                     ".cfi_adjust_cfa_offset 8",
@@ -91,20 +95,8 @@ macro_rules! operators {
                     "cmp byte ptr [rip + {recorded}], 0",
                     "jne 3f",
                     "jmp qword ptr [rip + {next}]",
-                    "3: push rdi",
-                    ".cfi_adjust_cfa_offset 8",
-                    "push rsi",
-                    ".cfi_adjust_cfa_offset 8",
-                    "push rdx",
-                    ".cfi_adjust_cfa_offset 8",
-                    "lea rsi, [rip + {next}]",
-                    "call {release}",
-                    "pop rdx",
-                    ".cfi_adjust_cfa_offset -8",
-                    "pop rsi",
-                    ".cfi_adjust_cfa_offset -8",
-                    "pop rdi",
-                    ".cfi_adjust_cfa_offset -8",
+                    "3:",
+                    with_arguments_kept!("lea rsi, [rip + {next}]\ncall {release}"),
                     "sub rsp, 8",
                     ".cfi_adjust_cfa_offset 8",
                     "call qword ptr [rip + {next}]",

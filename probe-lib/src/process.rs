@@ -167,19 +167,14 @@ pub fn is_borrowed() -> bool {
 
 /// A page with a 1 in it that a fork wipes; null if the kernel cannot (before 4.14).
 fn fork_page() -> *mut AtomicU32 {
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a new mapping of our own; `madvise` acts on it alone.
+    let Some(page) = sys::map_memory(4096) else { return null_mut() };
+    let advice = libc::MADV_WIPEONFORK as usize;
+    // SAFETY: the page is our own; `madvise` acts on it alone.
     unsafe {
-        let page =
-            sys::syscall(libc::SYS_mmap, [0, 4096, protection as usize, flags as usize, usize::MAX, 0]);
-        if page < 0
-            || sys::syscall(libc::SYS_madvise, [page as usize, 4096, libc::MADV_WIPEONFORK as usize, 0, 0, 0])
-                < 0
-        {
+        if sys::syscall(libc::SYS_madvise, [page as usize, 4096, advice, 0, 0, 0]) < 0 {
             return null_mut();
         }
-        let alive = page as *mut AtomicU32;
+        let alive = page.cast::<AtomicU32>();
         (*alive).store(1, Ordering::Relaxed);
         alive
     }
@@ -273,11 +268,6 @@ fn hold(slot: &Slot) {
         slot.owner.futex.store(sys::gettid(), Ordering::Relaxed);
     }
     slot.tid.store(slot.owner.futex.load(Ordering::Relaxed), Ordering::Relaxed);
-}
-
-/// True if there is nobody (any more) who could ask for anything.
-pub fn is_alone() -> bool {
-    STATE.load(Ordering::Acquire) != ON || Attached { segment: SEGMENT.load(Ordering::Relaxed) }.tracer_gone()
 }
 
 /// The Python text in the segment.

@@ -159,9 +159,7 @@ fn prepare(thread: &mut Thread, words: usize, handlers: Handlers) -> bool {
         return true;
     }
     if thread.dropping {
-        if let Some(slot) = thread.writer.slot() {
-            slot.lost.fetch_add(1, Ordering::Relaxed);
-        }
+        aside::lose(thread);
         return false;
     }
     match handlers {

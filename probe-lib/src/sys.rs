@@ -157,21 +157,37 @@ pub fn is_readable(path: &core::ffi::CStr) -> bool {
     }
 }
 
+/// Opens a file to read and hands its descriptor on; `None` if it cannot be opened.
+///
+/// # Safety
+/// `path` is a C string, or null, which the kernel refuses.
+pub unsafe fn with_file<R>(path: *const core::ffi::c_char, work: impl FnOnce(usize) -> R) -> Option<R> {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    let (directory, path) = (libc::AT_FDCWD as usize, path as usize);
+    // SAFETY: as the caller promises.
+    let file = unsafe { syscall(libc::SYS_openat, [directory, path, flags as usize, 0, 0, 0]) };
+    if file < 0 {
+        return None;
+    }
+    let result = work(file as usize);
+    close(file as i32);
+    Some(result)
+}
+
+/// Reads from a descriptor; the number of bytes, 0 on failure.
+pub fn read(file: usize, buffer: &mut [u8]) -> usize {
+    // SAFETY: writes into the buffer only.
+    let read =
+        unsafe { syscall(libc::SYS_read, [file, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]) };
+    read.max(0) as usize
+}
+
 /// Largest resident size so far (VmHWM of proc_pid_status(5)), 0 if /proc does not tell.
 pub fn largest_resident_bytes() -> usize {
     let mut text = [0u8; 4096];
-    // SAFETY: a C string, and a buffer of the stated length.
-    let read = unsafe {
-        let path = c"/proc/self/status".as_ptr() as usize;
-        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
-        let file = syscall(libc::SYS_openat, [libc::AT_FDCWD as usize, path, flags, 0, 0, 0]);
-        if file < 0 {
-            return 0;
-        }
-        let read = syscall(libc::SYS_read, [file as usize, text.as_mut_ptr() as usize, text.len(), 0, 0, 0]);
-        close(file as i32);
-        read.max(0) as usize
-    };
+    let path = c"/proc/self/status".as_ptr();
+    // SAFETY: a C string.
+    let read = unsafe { with_file(path, |file| read(file, &mut text)) }.unwrap_or(0);
     let lines = text.get(..read).unwrap_or(&[]).split(|byte| *byte == b'\n');
     let line = lines.filter_map(|line| line.strip_prefix(b"VmHWM:")).next().unwrap_or(&[]);
     let digits = line.iter().filter(|byte| byte.is_ascii_digit());

@@ -67,6 +67,13 @@ impl BlockColumns {
         self.role.push(row.role as u8);
     }
 
+    /// These rows as a batch.
+    pub(crate) fn batch(rows: &[AllocationRow]) -> Result<RecordBatch, ArrowError> {
+        let mut columns = BlockColumns::new();
+        rows.iter().for_each(|row| columns.push(row));
+        columns.take()
+    }
+
     /// The rows so far as a batch; the columns start anew.
     pub(crate) fn take(&mut self) -> Result<RecordBatch, ArrowError> {
         let columns: Vec<ArrayRef> = vec![

@@ -136,12 +136,8 @@ impl Parts {
 
     fn start(&mut self) -> Result<TableFile> {
         self.rows = 0;
-        TableFile::create(&self.next_path(), self.table)
-    }
-
-    /// Where the next part will be.
-    pub(crate) fn next_path(&self) -> PathBuf {
-        self.directory.join(format!("part-{:05}.parquet", self.next))
+        let path = self.directory.join(format!("part-{:05}.parquet", self.next));
+        TableFile::create(&path, self.table)
     }
 }
 

@@ -35,10 +35,8 @@ pub fn recover(directory: impl AsRef<Path>) -> Result<Recovered> {
     }
     let rows = still_live(&trace)?;
     if !rows.is_empty() {
-        let mut columns = BlockColumns::new();
-        rows.iter().for_each(|row| columns.push(row));
         let mut parts = Parts::resume(directory, Table::Allocations)?;
-        parts.write(&columns.take().map_err(Error::write(directory))?)?;
+        parts.write(&BlockColumns::batch(&rows).map_err(Error::write(directory))?)?;
         parts.close()?;
     }
     let live_bytes = rows.iter().map(|row| row.bytes).sum();

@@ -104,12 +104,10 @@ impl TraceWriter {
 
     /// Writes what is live now beside the trace, replacing what an earlier call wrote: all that is left of it should
     /// the recorder die ([`recover`](crate::recover)). Gone once the trace is closed.
-    pub fn live(&mut self, rows: Vec<AllocationRow>) -> Result<()> {
-        let mut columns = BlockColumns::new();
-        rows.iter().for_each(|row| columns.push(row));
+    pub fn live(&mut self, rows: &[AllocationRow]) -> Result<()> {
         let path = parts::live_path(&self.directory);
         let mut file = TableFile::create(&path, Table::Allocations)?;
-        file.write(&columns.take().map_err(Error::write(&path))?)?;
+        file.write(&BlockColumns::batch(rows).map_err(Error::write(&path))?)?;
         file.close()
     }
 
@@ -132,8 +130,6 @@ impl TraceWriter {
     /// then `meta.json` with `complete` set.
     pub fn finish(mut self, meta: &Meta) -> Result<()> {
         self.close_part()?;
-        self.block_parts.finish()?;
-        self.timeline_parts.finish()?;
         complete(&self.directory, meta)
     }
 
@@ -169,11 +165,10 @@ impl TraceWriter {
 pub(crate) fn complete(directory: &Path, meta: &Meta) -> Result<()> {
     for table in Table::ALL {
         if parts::files(directory, table)?.is_empty() {
-            let path = match table.in_parts() {
-                true => Parts::resume(directory, table)?.next_path(),
-                false => parts::whole_path(directory, table),
-            };
-            TableFile::create(&path, table)?.close()?;
+            match table.in_parts() {
+                true => Parts::resume(directory, table)?.finish()?,
+                false => TableFile::create(&parts::whole_path(directory, table), table)?.close()?,
+            }
         }
     }
     Meta { complete: true, ..meta.clone() }.store(directory)?;

@@ -101,7 +101,7 @@ impl Session {
                 return Ok(());
             }
             out.close_part()?;
-            out.live(live)?;
+            out.live(&live)?;
             out.meta(&meta)
         });
         self.snapshot_after = Instant::now() + self.last_tables.elapsed() * 20;

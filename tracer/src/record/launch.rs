@@ -133,15 +133,14 @@ pub fn others_alive(token: &str) -> bool {
 /// True if the process that /proc shows under this pid was started under this token; a zombie was not. Where the
 /// first thread has ended before the others, they know.
 pub fn is_ours(pid: u32, token: &str) -> bool {
-    let has_token = |path: String| {
-        let environment = std::fs::read(path).unwrap_or_default();
-        environment.windows(token.len()).any(|window| window == token.as_bytes())
-    };
-    let threads = || {
+    let read = |path: PathBuf| std::fs::read(path).unwrap_or_default();
+    let mut environment = read(format!("/proc/{pid}/environ").into());
+    if environment.is_empty() {
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        threads.map(|thread| thread.path().join("environ").display().to_string())
-    };
-    has_token(format!("/proc/{pid}/environ")) || threads().skip(1).any(has_token)
+        let others = threads.map(|thread| read(thread.path().join("environ")));
+        environment = others.into_iter().find(|environment| !environment.is_empty()).unwrap_or_default();
+    }
+    environment.windows(token.len()).any(|window| window == token.as_bytes())
 }
 
 /// The pid under which /proc shows the process that is `pid` in its own namespace (NSpid, proc_pid_status(5)).

@@ -53,7 +53,7 @@ impl Session {
                 continue;
             }
             // Threads that never allocated have no ring: ask unless the process said that it exits.
-            let gone = process.parted || self.shown_pid(index).and_then(sample::living_thread).is_none();
+            let gone = process.parted || self.shown_pid(index).and_then(sample::resident_thread).is_none();
             if gone {
                 self.fold.end_process(index, self.fold.clock.stamp());
             } else {
@@ -68,13 +68,14 @@ impl Session {
         if process.end.is_some() {
             return;
         }
-        let Some(pid) = self.shown_pid(index).and_then(sample::living_thread) else { return };
-        let Some(resident) = sample::resident(pid) else { return };
+        let Some((thread, resident)) = self.shown_pid(index).and_then(sample::resident_thread) else {
+            return;
+        };
         let process = &mut self.fold.processes[index as usize];
         process.resident_peak = process.resident_peak.max(resident.peak);
         if measure
             && process.mappings.mapped_bytes() > 0
-            && let Some(mut pagemap) = Pagemap::open(pid)
+            && let Some(mut pagemap) = Pagemap::open(thread)
         {
             self.fold.measure(index, stamp, |piece| pagemap.touched(piece));
             self.passed_over |= pagemap.passed_over;

@@ -248,16 +248,16 @@ impl Process {
         released
     }
 
+    /// True if releases that met nothing may yet meet their block.
+    #[inline]
+    pub fn has_early_releases(&self) -> bool {
+        !self.early.is_empty()
+    }
+
     /// The thread whose release met nothing because its stamp is earlier than that of the acquire, which comes only
     /// now. RDTSC waits for no load (Intel SDM, volume 2), so a block that is handed over at this moment may be
     /// released some 100 ns before it is acquired; never by the thread that acquired it.
-    #[inline]
     pub fn early_release(&mut self, thread: u32, address: u64, stamp: u64, patience: u64) -> Option<u32> {
-        if self.early.is_empty() { None } else { self.take_early(thread, address, stamp, patience) }
-    }
-
-    #[cold]
-    fn take_early(&mut self, thread: u32, address: u64, stamp: u64, patience: u64) -> Option<u32> {
         let old = self.early.partition_point(|early| stamp.saturating_sub(early.stamp) > patience);
         self.early.drain(..old);
         let found = self.early.iter().position(|early| early.address == address && early.thread != thread)?;

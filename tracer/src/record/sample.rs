@@ -19,14 +19,15 @@ pub fn resident(pid: u32) -> Option<Resident> {
     parse_status(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
 }
 
-/// The process, or, where its first thread has ended before the others, one of those: a zombie has no memory.
-pub fn living_thread(pid: u32) -> Option<u32> {
-    if resident(pid).is_some() {
-        return Some(pid);
-    }
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-    let mut ids = threads.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    ids.find(|id| resident(*id).is_some())
+/// The same, and under which id /proc tells it: the process's, or, where its first thread has ended before the
+/// others, that of one of those, because a zombie has no memory.
+pub fn resident_thread(pid: u32) -> Option<(u32, Resident)> {
+    let look = |id| Some((id, resident(id)?));
+    look(pid).or_else(|| {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+        let mut ids = threads.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        ids.find_map(look)
+    })
 }
 
 fn parse_status(text: &str) -> Option<Resident> {

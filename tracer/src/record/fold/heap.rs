@@ -32,6 +32,14 @@ impl Fold {
         self.count(index, bytes as i64);
         self.sites.change(site, bytes as i64);
         self.note_peak(index, stamp);
+        if self.processes[index as usize].has_early_releases() {
+            self.release_early(index, writer, address, stamp);
+        }
+    }
+
+    /// The block that was just acquired may have been released already, by the stamps.
+    #[cold]
+    fn release_early(&mut self, index: u32, writer: u32, address: u64, stamp: u64) {
         let patience = self.clock.ticks(EARLY_NS);
         let early = self.processes[index as usize].early_release(writer, address, stamp, patience);
         if let Some(releaser) = early {

@@ -166,9 +166,8 @@ impl Fold {
         self.garbage_ended(index, stamp);
         let process = &self.processes[index as usize];
         let holdings = (!process.told_ending).then(|| self.holdings(process));
-        let process = &mut self.processes[index as usize];
-        process.killed_with = holdings;
         let process = self.part(index);
+        process.killed_with = holdings;
         let blocks = std::mem::take(&mut process.blocks);
         let mappings = std::mem::take(&mut process.mappings);
         process.heap = 0;
@@ -185,6 +184,7 @@ impl Fold {
         }
         self.sites.end(index);
     }
+
     /// A program is about to be executed, or was spawned and may be at work already.
     fn started(&mut self, event: Event, text: &[u8]) {
         const SPAWNING_NS: u64 = 10_000_000_000;

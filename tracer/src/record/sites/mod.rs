@@ -268,10 +268,8 @@ impl Sites {
 
     /// A file was mapped after its process had started.
     fn open(&mut self, process: u32, path: String, start: u64, end: u64) {
-        if self.map(self.keys[process as usize], &path, start, end) {
-            let number = self.by_file.get(&(path.clone(), FileId::of(&path))).copied().flatten();
-            let build_id = number.map(|number| self.binaries[number as usize].build_id.clone());
-            let build_id = build_id.unwrap_or_default();
+        if let Some(number) = self.map(self.keys[process as usize], &path, start, end) {
+            let build_id = self.binaries[number as usize].build_id.clone();
             self.opened.push(ModuleRow { process, path, start, end, build_id });
         }
     }
@@ -288,14 +286,14 @@ impl Sites {
         process.looked = Some(Instant::now());
         let maps = std::fs::read(format!("/proc/{}/maps", key.0)).unwrap_or_default();
         for module in modules::parse(&String::from_utf8_lossy(&maps)) {
-            if self.map(key, &module.path, module.start, module.end) {
+            if self.map(key, &module.path, module.start, module.end).is_some() {
                 self.opened.push(ModuleRow { process: index, ..module });
             }
         }
     }
 
-    /// Notes that a file is mapped. True if that was news.
-    fn map(&mut self, key: ImageKey, path: &str, start: u64, end: u64) -> bool {
+    /// Notes that a file is mapped. Its binary's number if that was news.
+    fn map(&mut self, key: ImageKey, path: &str, start: u64, end: u64) -> Option<u32> {
         let file = (path.to_string(), FileId::of(path));
         let known = self.by_file.get(&file).copied();
         let number = known.unwrap_or_else(|| {
@@ -306,7 +304,7 @@ impl Sites {
             self.by_file.insert(file, number);
             number
         });
-        let Some(number) = number else { return false };
+        let number = number?;
         let binary = self.binaries[number as usize].clone();
         let process = self.images.entry(key).or_default();
         let bias = binary.bias(start);
@@ -315,7 +313,7 @@ impl Sites {
             // An address may mean another function now.
             process.known.clear();
         }
-        news
+        news.then_some(number)
     }
 }
 

@@ -6,11 +6,13 @@
 
 mod atomic;
 mod block_columns;
+mod block_file;
 mod decode;
 mod encode;
 mod error;
 mod labels;
 mod meta;
+mod pages;
 mod parts;
 mod pruning;
 mod reader;

@@ -179,7 +179,7 @@ fn blocks(columns: &Columns, filter: &AllocationFilter, each: &mut impl FnMut(Al
     let process = columns.required::<UInt32Type>("process")?;
     let thread = columns.required::<UInt32Type>("thread")?;
     let kind = columns.labels("kind")?;
-    let address = columns.required::<UInt64Type>("address")?;
+    let address = columns.nullable::<UInt64Type>("address")?;
     let bytes = columns.required::<UInt64Type>("bytes")?;
     let alloc_ns = columns.required::<Int64Type>("alloc_ns")?;
     let free_ns = columns.nullable::<Int64Type>("free_ns")?;
@@ -199,7 +199,7 @@ fn blocks(columns: &Columns, filter: &AllocationFilter, each: &mut impl FnMut(Al
             process: process[i],
             thread: thread[i],
             kind: kind[i],
-            address: address[i],
+            address: value(address, i),
             bytes: bytes[i],
             alloc_ns: alloc_ns[i],
             free_ns: value(free_ns, i),

@@ -70,8 +70,8 @@ pub struct AllocationRow {
     pub thread: u32,
     /// Which call made it.
     pub kind: Kind,
-    /// Where it is.
-    pub address: u64,
+    /// Where it is; `None` for a heap block below 64 KiB that was released.
+    pub address: Option<u64>,
     /// Requested bytes (the length, for mappings).
     pub bytes: u64,
     /// When the call returned.

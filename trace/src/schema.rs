@@ -144,7 +144,7 @@ fn allocations() -> Vec<Field> {
         required("process", DataType::UInt32),
         required("thread", DataType::UInt32),
         required("kind", label_type()),
-        required("address", DataType::UInt64),
+        nullable("address", DataType::UInt64),
         required("bytes", DataType::UInt64),
         required("alloc_ns", DataType::Int64),
         nullable("free_ns", DataType::Int64),

@@ -8,12 +8,13 @@ use crate::block_columns::BlockColumns;
 use crate::encode::{self, Encoded};
 use crate::error::{Error, Result};
 use crate::meta::{self, Meta};
-use crate::parts::{self, Parts, TableFile};
+use crate::block_file::BlockFile;
+use crate::parts::{self, PartFile, Parts, TableFile};
 use crate::rows::{AllocationRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
 use crate::schema::Table;
 
-/// Rows handed to the Parquet encoder at once: their columns stay in the cache.
-const BATCH_ROWS: usize = 32 * 1024;
+/// Rows of a page of `allocations`: their columns stay in the cache until they are encoded.
+const PAGE_ROWS: usize = 16 * 1024;
 
 /// Rows of a whole table encoded at once: keeps the text of a batch far below Arrow's 2 GiB.
 const WHOLE_TABLE_BATCH_ROWS: usize = 1024;
@@ -28,9 +29,10 @@ const PART_ROWS: usize = 4 * 1024 * 1024;
 pub struct TraceWriter {
     directory: PathBuf,
     blocks: BlockColumns,
-    block_parts: Parts,
+    block_parts: Parts<BlockFile>,
+    rows_in_part: usize,
     timeline: Vec<TimelineRow>,
-    timeline_parts: Parts,
+    timeline_parts: Parts<TableFile>,
 }
 
 impl TraceWriter {
@@ -49,7 +51,8 @@ impl TraceWriter {
             return Err(Error::Occupied(directory.to_owned()));
         }
         Ok(TraceWriter {
-            blocks: BlockColumns::new(),
+            blocks: BlockColumns::default(),
+            rows_in_part: 0,
             block_parts: Parts::create(directory, Table::Allocations)?,
             timeline: Vec::new(),
             timeline_parts: Parts::create(directory, Table::Timeline)?,
@@ -65,7 +68,7 @@ impl TraceWriter {
     /// Adds a block whose life is known to its end.
     pub fn allocation(&mut self, row: AllocationRow) -> Result<()> {
         self.blocks.push(&row);
-        if self.blocks.len() == BATCH_ROWS { self.write_blocks() } else { Ok(()) }
+        if self.blocks.len() == PAGE_ROWS { self.write_blocks() } else { Ok(()) }
     }
 
     /// Adds a point of the timeline.
@@ -77,7 +80,7 @@ impl TraceWriter {
     /// Closes the open parts: everything handed over so far is on disk and readable.
     pub fn close_part(&mut self) -> Result<()> {
         self.write_blocks()?;
-        self.block_parts.close()?;
+        self.close_block_part()?;
         self.write_timeline()?;
         self.timeline_parts.close()
     }
@@ -106,8 +109,10 @@ impl TraceWriter {
     /// the recorder die ([`recover`](crate::recover)). Gone once the trace is closed.
     pub fn live(&mut self, rows: &[AllocationRow]) -> Result<()> {
         let path = parts::live_path(&self.directory);
-        let mut file = TableFile::create(&path, Table::Allocations)?;
-        file.write(&BlockColumns::batch(rows).map_err(Error::write(&path))?)?;
+        let mut file = BlockFile::create(&path, Table::Allocations)?;
+        for rows in rows.chunks(PAGE_ROWS) {
+            file.write(&BlockColumns::of(rows))?;
+        }
         file.close()
     }
 
@@ -137,9 +142,15 @@ impl TraceWriter {
         if self.blocks.len() == 0 {
             return Ok(());
         }
-        let batch = self.blocks.take().map_err(Error::write(&self.directory))?;
-        self.block_parts.write(&batch)?;
-        if self.block_parts.rows() >= PART_ROWS { self.block_parts.close() } else { Ok(()) }
+        self.block_parts.write(&self.blocks)?;
+        self.rows_in_part += self.blocks.len();
+        self.blocks.clear();
+        if self.rows_in_part >= PART_ROWS { self.close_block_part() } else { Ok(()) }
+    }
+
+    fn close_block_part(&mut self) -> Result<()> {
+        self.rows_in_part = 0;
+        self.block_parts.close()
     }
 
     fn write_timeline(&mut self) -> Result<()> {
@@ -166,7 +177,8 @@ pub(crate) fn complete(directory: &Path, meta: &Meta) -> Result<()> {
     for table in Table::ALL {
         if parts::files(directory, table)?.is_empty() {
             match table.in_parts() {
-                true => Parts::resume(directory, table)?.finish()?,
+                true if table == Table::Allocations => Parts::<BlockFile>::resume(directory, table)?.finish()?,
+                true => Parts::<TableFile>::resume(directory, table)?.finish()?,
                 false => TableFile::create(&parts::whole_path(directory, table), table)?.close()?,
             }
         }

@@ -1,6 +1,7 @@
 //! Rows of blocks, mappings and the timeline.
 
 use memtrace_trace::rows::{AllocationRow, Role, TimelineRow};
+use memtrace_wire::stack::STACK_THRESHOLD;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Fold;
@@ -93,7 +94,7 @@ impl Fold {
             process,
             thread: block.thread,
             kind: block.kind,
-            address,
+            address: keeps_address(block, free).then_some(address),
             bytes: block.bytes,
             alloc_ns: self.clock.ns(block.alloc),
             free_ns: free.map(|stamp| self.clock.ns(stamp)),
@@ -112,6 +113,11 @@ impl Fold {
             _ => Role::None,
         }
     }
+}
+
+/// Whether anybody will ask where it was: the address of a small block that is gone would be a third of its row.
+fn keeps_address(block: &Block, free: Option<u64>) -> bool {
+    free.is_none() || block.bytes >= STACK_THRESHOLD as u64 || !block.kind.is_heap()
 }
 
 /// The largest shares first, equal ones in a fixed order.

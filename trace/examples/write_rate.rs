@@ -1,5 +1,5 @@
 //! Measures the writer by CPU time, and the bytes per row of each column, for a random pattern of `malloc` and
-//! `free`. Usage: `cargo run --release --example write_rate [SLOTS] [THREADS] [ROWS] [spans]`.
+//! `free`. Usage: `cargo run --release --example write_rate [SLOTS] [THREADS] [MILLIONS] [spans]`.
 #![allow(clippy::print_stdout)]
 
 #[path = "../benches/churn.rs"]
@@ -10,8 +10,12 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use churn::Churn;
+use memtrace_trace::rows::AllocationRow;
 use memtrace_trace::{AllocationFilter, Meta, Trace, TraceWriter};
 use parquet::file::reader::{FileReader, SerializedFileReader};
+
+/// Rows that are made, and written again and again at later times.
+const ROUND: usize = 1_000_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -21,27 +25,45 @@ fn main() -> Result<(), Box<dyn Error>> {
         threads: u32::try_from(number(1, 1)?)?,
         spans: arguments.iter().any(|argument| argument == "spans"),
     };
-    let rows = number(2, 4_000_000)?;
+    let rounds = number(2, 16)?;
+    let rows = rounds * ROUND;
     let directory = tempfile::tempdir()?;
 
-    let mut all = Vec::with_capacity(rows);
-    churn.rows(rows, |row| all.push(row));
+    let mut some = Vec::with_capacity(ROUND);
+    churn.rows(ROUND, |row| some.push(row));
+    let length = some.iter().filter_map(|row| row.free_ns).max().unwrap_or(0);
+    let shifted = |row: &AllocationRow, round: i64| AllocationRow {
+        alloc_ns: row.alloc_ns + round * length,
+        free_ns: row.free_ns.map(|ns| ns + round * length),
+        ..*row
+    };
+    let making = cpu_seconds()?;
+    for round in 0..rounds as i64 {
+        for row in &some {
+            std::hint::black_box(shifted(row, round));
+        }
+    }
     let writing = cpu_seconds()?;
     let mut writer = TraceWriter::create(directory.path())?;
-    for row in &all {
-        writer.allocation(row.clone())?;
+    for round in 0..rounds as i64 {
+        for row in &some {
+            writer.allocation(shifted(row, round))?;
+        }
     }
     writer.finish(&Meta::default())?;
     let reading = cpu_seconds()?;
     let trace = Trace::open(directory.path())?;
-    let mut same = all.iter();
+    let mut read = 0;
     trace.allocations(AllocationFilter::default(), |row| {
-        assert_eq!(Some(&row), same.next(), "what was read is not what was written");
+        let expected = shifted(&some[read % ROUND], (read / ROUND) as i64);
+        assert_eq!(row, expected, "what was read is not what was written");
+        read += 1;
     })?;
-    assert_eq!(same.next(), None);
+    assert_eq!(read, rows);
     let done = cpu_seconds()?;
 
-    let per_row = |seconds: f64| seconds * 1e9 / rows as f64;
+    let making = writing - making;
+    let per_row = |seconds: f64| (seconds - making) * 1e9 / rows as f64;
     println!("write {:.1} ns of CPU per row, read {:.1}", per_row(reading - writing), per_row(done - reading));
     sizes(&directory.path().join("allocations"), rows as f64)
 }

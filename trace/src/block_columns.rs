@@ -1,40 +1,31 @@
 //! The columns of `allocations` while they fill: the hot side of the writer.
 
-use crate::rows::AllocationRow;
+use crate::rows::{AllocationRow, Kind, Role};
 
-/// One growing column per field of [`AllocationRow`]; a push allocates nothing once a page was full.
+/// What mostly is the same in one row as in the row before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Context {
+    pub(crate) process: u32,
+    pub(crate) thread: u32,
+    pub(crate) span: Option<u32>,
+    pub(crate) kind: Kind,
+    pub(crate) role: Role,
+    pub(crate) has_address: bool,
+    pub(crate) has_free: bool,
+    pub(crate) has_site: bool,
+}
+
+/// Rows of one page. Of columns that may hold nulls, only the values.
 #[derive(Default)]
 pub(crate) struct BlockColumns {
-    pub(crate) process: Vec<u64>,
-    pub(crate) thread: Vec<u64>,
-    pub(crate) kind: Vec<u64>,
-    pub(crate) address: Nullable,
+    /// So many rows in a row have this context.
+    pub(crate) runs: Vec<(Context, u32)>,
+    pub(crate) address: Vec<u64>,
     pub(crate) bytes: Vec<u64>,
     pub(crate) alloc_ns: Vec<u64>,
-    pub(crate) free_ns: Nullable,
-    pub(crate) site: Nullable,
+    pub(crate) free_ns: Vec<u64>,
+    pub(crate) site: Vec<u64>,
     pub(crate) ordinal: Vec<u64>,
-    pub(crate) span: Nullable,
-    pub(crate) role: Vec<u64>,
-}
-
-/// A column that may hold nulls.
-#[derive(Default)]
-pub(crate) struct Nullable {
-    pub(crate) values: Vec<u64>,
-    pub(crate) valid: Vec<bool>,
-}
-
-impl Nullable {
-    fn push(&mut self, value: Option<u64>) {
-        self.values.push(value.unwrap_or(0));
-        self.valid.push(value.is_some());
-    }
-
-    fn clear(&mut self) {
-        self.values.clear();
-        self.valid.clear();
-    }
 }
 
 impl BlockColumns {
@@ -46,28 +37,42 @@ impl BlockColumns {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.process.len()
+        self.bytes.len()
     }
 
     #[inline]
     pub(crate) fn push(&mut self, row: &AllocationRow) {
-        self.process.push(row.process.into());
-        self.thread.push(row.thread.into());
-        self.kind.push(row.kind as u64);
-        self.address.push(row.address);
+        let context = Context {
+            process: row.process,
+            thread: row.thread,
+            span: row.span,
+            kind: row.kind,
+            role: row.role,
+            has_address: row.address.is_some(),
+            has_free: row.free_ns.is_some(),
+            has_site: row.site.is_some(),
+        };
+        match self.runs.last_mut() {
+            Some((last, rows)) if *last == context => *rows += 1,
+            _ => self.runs.push((context, 1)),
+        }
+        if let Some(address) = row.address {
+            self.address.push(address);
+        }
         self.bytes.push(row.bytes);
         self.alloc_ns.push(row.alloc_ns as u64);
-        self.free_ns.push(row.free_ns.map(|ns| ns as u64));
-        self.site.push(row.site);
+        if let Some(free_ns) = row.free_ns {
+            self.free_ns.push(free_ns as u64);
+        }
+        if let Some(site) = row.site {
+            self.site.push(site);
+        }
         self.ordinal.push(row.ordinal.into());
-        self.span.push(row.span.map(u64::from));
-        self.role.push(row.role as u64);
     }
 
     pub(crate) fn clear(&mut self) {
-        let BlockColumns { process, thread, kind, address, bytes, alloc_ns, free_ns, site, ordinal, span, role } =
-            self;
-        [process, thread, kind, bytes, alloc_ns, ordinal, role].into_iter().for_each(Vec::clear);
-        [address, free_ns, site, span].into_iter().for_each(Nullable::clear);
+        let BlockColumns { runs, address, bytes, alloc_ns, free_ns, site, ordinal } = self;
+        runs.clear();
+        [address, bytes, alloc_ns, free_ns, site, ordinal].into_iter().for_each(Vec::clear);
     }
 }

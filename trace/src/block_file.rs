@@ -1,5 +1,6 @@
 //! A Parquet file of `allocations`.
 
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,10 +10,10 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::atomic::Replacement;
-use crate::block_columns::{BlockColumns, Nullable};
+use crate::block_columns::{BlockColumns, Context};
 use crate::error::{Error, Result};
 use crate::labels::Label;
-use crate::pages::{Chunk, Layout, Squeezer, Values};
+use crate::pages::{Chunk, Layout, Page, Squeezer, Values, runs};
 use crate::parts::PartFile;
 use crate::rows::{Kind, Role};
 use crate::schema::Table;
@@ -20,13 +21,17 @@ use crate::schema::Table;
 /// Rows from which on a row group is written: bounds what a reader must hold.
 const ROW_GROUP_ROWS: usize = 512 * 1024;
 
-/// A file of blocks that takes its name when closed. Chosen by measurement: docs/design/0003-encoding.md.
+/// The library writes column chunks in pieces of 8 KiB.
+const BUFFER: usize = 1 << 20;
+
+/// A file of blocks that takes its name when closed.
 pub(crate) struct BlockFile {
     path: PathBuf,
-    file: SerializedFileWriter<Replacement>,
+    file: SerializedFileWriter<BufWriter<Replacement>>,
     chunks: Vec<Chunk>,
     squeezer: Squeezer,
     rows: usize,
+    room: Room,
 }
 
 impl PartFile for BlockFile {
@@ -44,7 +49,8 @@ impl PartFile for BlockFile {
 
     fn close(mut self) -> Result<()> {
         let path = std::mem::take(&mut self.path);
-        self.row_group().and_then(|()| self.file.into_inner()).map_err(Error::write(&path))?.commit()
+        let file = self.row_group().and_then(|()| self.file.into_inner()).map_err(Error::write(&path))?;
+        file.into_inner().map_err(|error| Error::io("write", &path)(error.into_error()))?.commit()
     }
 }
 
@@ -55,23 +61,41 @@ impl BlockFile {
         // `kind` and `role` come back as the dictionaries they are.
         add_encoded_arrow_schema_to_metadata(&schema, &mut properties);
         let columns = ArrowSchemaConverter::new().convert(&schema)?;
-        let file = SerializedFileWriter::new(file, columns.root_schema_ptr(), Arc::new(properties))?;
-        let layouts = schema.fields().iter().map(|field| layout(field.name()));
-        let chunks = columns.columns().iter().zip(layouts);
+        let file = SerializedFileWriter::new(
+            BufWriter::with_capacity(BUFFER, file),
+            columns.root_schema_ptr(),
+            Arc::new(properties),
+        )?;
+        let chunks = columns.columns().iter().zip(&COLUMNS).map(|(column, ours)| {
+            debug_assert_eq!(column.name(), ours.name);
+            Chunk::new(column.clone(), ours.layout)
+        });
         Ok(BlockFile {
             path: path.to_owned(),
             file,
-            chunks: chunks.map(|(column, layout)| Chunk::new(column.clone(), layout)).collect(),
+            chunks: chunks.collect(),
             squeezer: Squeezer::new()?,
             rows: 0,
+            room: Room::default(),
         })
     }
 
     fn pages(&mut self, columns: &BlockColumns) -> ParquetResult<()> {
-        let pages = pages(columns);
-        debug_assert_eq!(pages.len(), self.chunks.len());
-        for (chunk, page) in self.chunks.iter_mut().zip(pages) {
-            chunk.page(page, &mut self.squeezer)?;
+        let Room { valid, runs } = &mut self.room;
+        for (chunk, column) in self.chunks.iter_mut().zip(&COLUMNS) {
+            let values = match column.source {
+                Source::Context(of) => {
+                    let with = columns.runs.iter().map(|(context, rows)| (of(context), *rows));
+                    runs::join(with.clone().map(|(value, rows)| (value.is_some(), rows)), valid);
+                    runs::join(with.filter_map(|(value, rows)| Some((value?, rows))), runs);
+                    Values::InRuns(runs)
+                }
+                Source::Rows(of, has) => {
+                    runs::join(columns.runs.iter().map(|(context, rows)| (has(context), *rows)), valid);
+                    Values::Each(of(columns))
+                }
+            };
+            chunk.page(columns.len(), Page { valid, values }, &mut self.squeezer)?;
         }
         self.rows += columns.len();
         if self.rows >= ROW_GROUP_ROWS { self.row_group() } else { Ok(()) }
@@ -90,37 +114,53 @@ impl BlockFile {
     }
 }
 
-fn layout(column: &str) -> Layout {
-    match column {
-        "kind" => Layout::Labels(Kind::TEXTS),
-        "role" => Layout::Labels(Role::TEXTS),
-        "free_ns" | "address" | "ordinal" => Layout::Near,
-        "alloc_ns" => Layout::Split,
-        _ => Layout::Few,
+/// A column, and where its values come from.
+struct Column {
+    name: &'static str,
+    layout: Layout,
+    source: Source,
+}
+
+enum Source {
+    /// The same for many rows.
+    Context(fn(&Context) -> Option<u64>),
+    /// One in each row that has one.
+    Rows(fn(&BlockColumns) -> &[u64], fn(&Context) -> bool),
+}
+
+impl Column {
+    const fn context(name: &'static str, layout: Layout, of: fn(&Context) -> Option<u64>) -> Column {
+        Column { name, layout, source: Source::Context(of) }
+    }
+
+    const fn rows(
+        name: &'static str,
+        layout: Layout,
+        of: fn(&BlockColumns) -> &[u64],
+        has: fn(&Context) -> bool,
+    ) -> Column {
+        Column { name, layout, source: Source::Rows(of, has) }
     }
 }
 
-/// In the order of the schema.
-fn pages(columns: &BlockColumns) -> [Values<'_>; 11] {
-    [
-        plain(&columns.process),
-        plain(&columns.thread),
-        plain(&columns.kind),
-        nullable(&columns.address),
-        plain(&columns.bytes),
-        plain(&columns.alloc_ns),
-        nullable(&columns.free_ns),
-        nullable(&columns.site),
-        plain(&columns.ordinal),
-        nullable(&columns.span),
-        plain(&columns.role),
-    ]
-}
+/// In the order of the schema. Layouts were chosen by measurement: docs/design/0003-encoding.md.
+const COLUMNS: [Column; 11] = [
+    Column::context("process", Layout::Few, |context| Some(context.process.into())),
+    Column::context("thread", Layout::Few, |context| Some(context.thread.into())),
+    Column::context("kind", Layout::Labels(Kind::TEXTS), |context| Some(context.kind as u64)),
+    Column::rows("address", Layout::Near, |columns| &columns.address, |context| context.has_address),
+    Column::rows("bytes", Layout::Few, |columns| &columns.bytes, |_| true),
+    Column::rows("alloc_ns", Layout::Split, |columns| &columns.alloc_ns, |_| true),
+    Column::rows("free_ns", Layout::Near, |columns| &columns.free_ns, |context| context.has_free),
+    Column::rows("site", Layout::Few, |columns| &columns.site, |context| context.has_site),
+    Column::rows("ordinal", Layout::Near, |columns| &columns.ordinal, |_| true),
+    Column::context("span", Layout::Few, |context| context.span.map(u64::from)),
+    Column::context("role", Layout::Labels(Role::TEXTS), |context| Some(context.role as u64)),
+];
 
-fn plain(values: &[u64]) -> Values<'_> {
-    Values { values, valid: None }
-}
-
-fn nullable(column: &Nullable) -> Values<'_> {
-    Values { values: &column.values, valid: Some(&column.valid) }
+/// Room that is used again for each page.
+#[derive(Default)]
+struct Room {
+    valid: Vec<(bool, u32)>,
+    runs: Vec<(u64, u32)>,
 }

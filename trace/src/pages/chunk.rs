@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, SortOrder, Type, ZstdLevel};
-use parquet::column::page::{CompressedPage, Page, PageWriter};
+use parquet::column::page::{CompressedPage, Page as DataPage, PageWriter};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -11,6 +11,7 @@ use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
 
 use super::dictionary::Dictionary;
+use super::runs::Runs;
 use super::squeeze::Squeezer;
 use super::{delta, hybrid, split};
 
@@ -27,13 +28,22 @@ pub(crate) enum Layout {
     Labels(&'static [&'static str]),
 }
 
+/// Some rows of the column.
+#[derive(Clone, Copy)]
+pub(crate) struct Page<'a> {
+    /// Which rows have a value; not looked at if the column may not hold nulls.
+    pub(crate) valid: &'a Runs<bool>,
+    /// Those values.
+    pub(crate) values: Values<'a>,
+}
+
 /// The values of a page.
 #[derive(Clone, Copy)]
-pub(crate) struct Values<'a> {
-    /// One per row; anything where there is none.
-    pub(crate) values: &'a [u64],
-    /// Which rows have one, if the column may hold nulls.
-    pub(crate) valid: Option<&'a [bool]>,
+pub(crate) enum Values<'a> {
+    /// One after the other.
+    Each(&'a [u64]),
+    /// Mostly the same ones.
+    InRuns(&'a Runs<u64>),
 }
 
 /// Pages that are left as they are after one that hardly got smaller.
@@ -51,7 +61,9 @@ pub(crate) struct Chunk {
     uncompressed: usize,
     rows: usize,
     nulls: usize,
-    range: Option<(u64, u64)>,
+    /// Range of the values that are not in the dictionary, in the column's order; `least` is above `most` if there is none.
+    least: u64,
+    most: u64,
     /// Pages still to be left uncompressed.
     left_alone: u32,
     scratch: Scratch,
@@ -60,8 +72,9 @@ pub(crate) struct Chunk {
 /// Room that is used again for each page.
 #[derive(Default)]
 struct Scratch {
-    gathered: Vec<u64>,
+    each: Vec<u64>,
     numbers: Vec<u32>,
+    runs: Vec<(u32, u32)>,
     levels: Vec<u8>,
     body: Vec<u8>,
     squeezed: Vec<u8>,
@@ -72,41 +85,35 @@ impl Chunk {
         Chunk {
             column,
             layout,
-            dictionary: Dictionary::new(),
+            dictionary: Dictionary::default(),
             given_up: false,
             pages: TrackedWrite::new(Vec::new()),
             encodings: Vec::new(),
             uncompressed: 0,
             rows: 0,
             nulls: 0,
-            range: None,
+            least: u64::MAX,
+            most: 0,
             left_alone: 0,
             scratch: Scratch::default(),
         }
     }
 
-    /// Adds a page.
-    pub(crate) fn page(&mut self, page: Values, squeezer: &mut Squeezer) -> Result<()> {
+    /// Adds a page of `rows` rows.
+    pub(crate) fn page(&mut self, rows: usize, page: Page, squeezer: &mut Squeezer) -> Result<()> {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let Scratch { gathered, numbers, levels, body, squeezed } = &mut scratch;
-        levels.clear();
-        body.clear();
-        let present = match page.valid {
-            Some(valid) => without_nulls(page.values, valid, gathered, numbers, levels),
-            None => page.values,
-        };
-        self.note_range(present);
-        let encoding = self.encode(present, numbers, body);
-        let stretch = if encoding == Encoding::BYTE_STREAM_SPLIT { present.len() } else { usize::MAX };
+        let present = if self.column.max_def_level() == 0 { rows } else { scratch.levels(page.valid) };
+        let encoding = self.encode(page.values, &mut scratch);
+        let Scratch { levels, body, squeezed, .. } = &mut scratch;
+        let stretch = if encoding == Encoding::BYTE_STREAM_SPLIT { present } else { usize::MAX };
         let is_compressed = self.squeeze(body, stretch, squeezer, squeezed)?;
         let values = if is_compressed { squeezed } else { &mut *body };
-        let (rows, nulls) = (page.values.len(), page.values.len() - present.len());
         self.write(
-            Page::DataPageV2 {
+            DataPage::DataPageV2 {
                 buf: [levels.as_slice(), values].concat().into(),
                 num_values: rows as u32,
                 encoding,
-                num_nulls: nulls as u32,
+                num_nulls: (rows - present) as u32,
                 num_rows: rows as u32,
                 def_levels_byte_len: levels.len() as u32,
                 rep_levels_byte_len: 0,
@@ -116,36 +123,66 @@ impl Chunk {
             levels.len() + body.len(),
         )?;
         self.rows += rows;
-        self.nulls += nulls;
+        self.nulls += rows - present;
         self.scratch = scratch;
         Ok(())
     }
 
-    /// Appends the encoded values to `body`.
-    fn encode(&mut self, present: &[u64], numbers: &mut Vec<u32>, body: &mut Vec<u8>) -> Encoding {
-        let entries = match self.layout {
-            Layout::Split if !present.is_empty() => {
-                split::encode(present, body);
-                return Encoding::BYTE_STREAM_SPLIT;
+    /// Puts the encoded values into `scratch.body`.
+    fn encode(&mut self, values: Values, scratch: &mut Scratch) -> Encoding {
+        let Scratch { each, numbers, runs, body, .. } = scratch;
+        body.clear();
+        if matches!(self.layout, Layout::Few | Layout::Labels(_)) && !self.given_up {
+            if let Some(entries) = self.number(values, numbers, runs) {
+                let width = hybrid::aligned_width(entries);
+                body.push(width as u8);
+                match values {
+                    Values::Each(_) => hybrid::values(numbers, width, body),
+                    Values::InRuns(_) => hybrid::runs(runs, width, numbers, body),
+                }
+                return Encoding::RLE_DICTIONARY;
             }
-            Layout::Labels(texts) => {
-                numbers.clear();
-                numbers.extend(present.iter().map(|value| *value as u32));
-                texts.len()
-            }
-            Layout::Few if !self.given_up && self.dictionary.numbers(present, numbers) => {
-                self.dictionary.values().len()
-            }
-            _ => {
-                self.given_up = true;
-                delta::encode(present, self.column.physical_type() == Type::INT64, body);
-                return Encoding::DELTA_BINARY_PACKED;
+            self.given_up = true;
+        }
+        let values = match values {
+            Values::Each(values) => values,
+            Values::InRuns(runs) => {
+                each.clear();
+                runs.iter().for_each(|(value, times)| each.resize(each.len() + *times as usize, *value));
+                each
             }
         };
-        let width = hybrid::aligned_width(entries);
-        body.push(width as u8);
-        hybrid::encode(numbers, width, body);
-        Encoding::RLE_DICTIONARY
+        self.note_range(values);
+        if self.layout == Layout::Split && !values.is_empty() {
+            split::encode(values, body);
+            return Encoding::BYTE_STREAM_SPLIT;
+        }
+        delta::encode(values, self.column.physical_type() == Type::INT64, body);
+        Encoding::DELTA_BINARY_PACKED
+    }
+
+    /// Turns values into their numbers in the dictionary, which has so many entries then.
+    fn number(&mut self, values: Values, numbers: &mut Vec<u32>, runs: &mut Vec<(u32, u32)>) -> Option<usize> {
+        let texts = match self.layout {
+            Layout::Labels(texts) => Some(texts.len()),
+            _ => None,
+        };
+        let mut number = |value| if texts.is_some() { Some(value as u32) } else { self.dictionary.number(value) };
+        match values {
+            Values::Each(values) => {
+                numbers.resize(values.len(), 0);
+                for (into, value) in numbers.iter_mut().zip(values) {
+                    *into = number(*value)?;
+                }
+            }
+            Values::InRuns(values) => {
+                runs.clear();
+                for (value, times) in values {
+                    runs.push((number(*value)?, *times));
+                }
+            }
+        }
+        Some(texts.unwrap_or(self.dictionary.values().len()))
     }
 
     /// Compresses `body` and says whether that was worth it.
@@ -166,7 +203,7 @@ impl Chunk {
         Ok(worth)
     }
 
-    fn write(&mut self, page: Page, uncompressed: usize) -> Result<()> {
+    fn write(&mut self, page: DataPage, uncompressed: usize) -> Result<()> {
         if !self.encodings.contains(&page.encoding()) {
             self.encodings.push(page.encoding());
         }
@@ -183,7 +220,7 @@ impl Chunk {
         if has_dictionary {
             let (body, entries) = self.dictionary_page();
             squeezer.squeeze(&body, usize::MAX, &mut self.scratch.squeezed)?;
-            let page = Page::DictionaryPage {
+            let page = DataPage::DictionaryPage {
                 buf: Bytes::copy_from_slice(&self.scratch.squeezed),
                 num_values: entries as u32,
                 encoding: Encoding::PLAIN,
@@ -204,6 +241,8 @@ impl Chunk {
             .set_num_values(self.rows as i64)
             .set_data_page_offset(first_data_page)
             .set_dictionary_page_offset(has_dictionary.then_some(0));
+        let dictionary = std::mem::take(&mut self.dictionary);
+        self.note_range(dictionary.values());
         if let Some(statistics) = self.statistics() {
             metadata = metadata.set_statistics(statistics);
         }
@@ -215,8 +254,10 @@ impl Chunk {
             column_index: None,
             offset_index: None,
         };
+        self.dictionary = dictionary;
         self.dictionary.clear();
-        (self.given_up, self.nulls, self.range, self.left_alone) = (false, 0, None, 0);
+        (self.given_up, self.nulls, self.left_alone) = (false, 0, 0);
+        (self.least, self.most) = (u64::MAX, 0);
         Ok((bytes.into(), close))
     }
 
@@ -239,20 +280,17 @@ impl Chunk {
         if self.column.sort_order() == SortOrder::SIGNED { 1 << 63 } else { 0 }
     }
 
-    fn note_range(&mut self, present: &[u64]) {
+    fn note_range(&mut self, values: &[u64]) {
         let sign = self.sign();
-        let Some(first) = present.first().map(|first| first ^ sign) else { return };
-        let (mut least, mut most) = self.range.unwrap_or((first, first));
-        for value in present.iter().map(|value| value ^ sign) {
-            least = least.min(value);
-            most = most.max(value);
+        for value in values.iter().map(|value| value ^ sign) {
+            self.least = self.least.min(value);
+            self.most = self.most.max(value);
         }
-        self.range = Some((least, most));
     }
 
     fn statistics(&self) -> Option<Statistics> {
         let (sign, nulls) = (self.sign(), Some(self.nulls as u64));
-        let range = self.range.map(|(least, most)| (least ^ sign, most ^ sign)).unzip();
+        let range = (self.least <= self.most).then_some((self.least ^ sign, self.most ^ sign)).unzip();
         Some(match (self.layout, self.column.physical_type()) {
             // Nobody prunes by them.
             (Layout::Labels(_), _) => return None,
@@ -274,28 +312,15 @@ impl Chunk {
     }
 }
 
-/// Appends to `levels` which rows have a value, and returns those values.
-fn without_nulls<'a>(
-    values: &'a [u64],
-    valid: &[bool],
-    gathered: &'a mut Vec<u64>,
-    numbers: &mut Vec<u32>,
-    levels: &mut Vec<u8>,
-) -> &'a [u64] {
-    if !valid.contains(&false) {
-        hybrid::repeat(1, values.len(), 1, levels);
-        return values;
+impl Scratch {
+    /// Writes down which rows have a value, and returns how many.
+    fn levels(&mut self, valid: &Runs<bool>) -> usize {
+        self.runs.clear();
+        self.runs.extend(valid.iter().map(|(valid, times)| (u32::from(*valid), *times)));
+        self.levels.clear();
+        hybrid::runs(&self.runs, 1, &mut self.numbers, &mut self.levels);
+        valid.iter().filter(|(valid, _)| *valid).map(|(_, times)| *times as usize).sum()
     }
-    if !valid.contains(&true) {
-        hybrid::repeat(0, values.len(), 1, levels);
-        return &[];
-    }
-    numbers.clear();
-    numbers.extend(valid.iter().map(|valid| u32::from(*valid)));
-    hybrid::encode(numbers, 1, levels);
-    gathered.clear();
-    gathered.extend(values.iter().zip(valid).filter(|(_, valid)| **valid).map(|(value, _)| *value));
-    gathered
 }
 
 impl From<super::squeeze::Failed> for ParquetError {

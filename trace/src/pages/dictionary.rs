@@ -2,21 +2,21 @@
 
 /// Entries at most: indices fit the 16 bits that `hybrid` packs, and a column of ever new values soon gives up.
 const MOST: usize = 1 << 14;
-/// Slots of the table: at most half of them are taken.
-const SLOTS: usize = 2 * MOST;
 
 /// A hash table with open addressing: one multiplication and mostly one look per value.
 pub(crate) struct Dictionary {
     values: Vec<u64>,
-    /// Number of a value plus one, 0 for none; the table grows with the values.
-    slots: Vec<u32>,
+    /// Values, and their numbers plus one; 0 where there is none. At most half of the slots are taken.
+    slots: Vec<(u64, u32)>,
+}
+
+impl Default for Dictionary {
+    fn default() -> Dictionary {
+        Dictionary { values: Vec::new(), slots: vec![(0, 0); 64] }
+    }
 }
 
 impl Dictionary {
-    pub(crate) fn new() -> Dictionary {
-        Dictionary { values: Vec::new(), slots: vec![0; 64] }
-    }
-
     /// The values in the order of their numbers.
     pub(crate) fn values(&self) -> &[u64] {
         &self.values
@@ -25,31 +25,19 @@ impl Dictionary {
     /// Forgets all values.
     pub(crate) fn clear(&mut self) {
         self.values.clear();
-        self.slots.fill(0);
+        self.slots.fill((0, 0));
     }
 
-    /// Puts the numbers of `values` into `numbers`; false once there are too many different ones.
-    pub(crate) fn numbers(&mut self, values: &[u64], numbers: &mut Vec<u32>) -> bool {
-        numbers.clear();
-        for value in values {
-            let Some(number) = self.number(*value) else { return false };
-            numbers.push(number);
-        }
-        true
-    }
-
+    /// The number of a value; `None` once there are too many different ones.
     #[inline]
-    fn number(&mut self, value: u64) -> Option<u32> {
+    pub(crate) fn number(&mut self, value: u64) -> Option<u32> {
         let mut slot = self.slot(value);
         loop {
-            let number = self.slots[slot];
-            if number == 0 {
-                return self.add(value);
+            match self.slots[slot] {
+                (_, 0) => return self.add(value),
+                (known, number) if known == value => return Some(number - 1),
+                _ => slot = (slot + 1) & (self.slots.len() - 1),
             }
-            if self.values[number as usize - 1] == value {
-                return Some(number - 1);
-            }
-            slot = (slot + 1) & (self.slots.len() - 1);
         }
     }
 
@@ -65,8 +53,8 @@ impl Dictionary {
             return None;
         }
         self.values.push(value);
-        if self.values.len() * 2 > self.slots.len() && self.slots.len() < SLOTS {
-            self.slots = vec![0; self.slots.len() * 2];
+        if self.values.len() * 2 > self.slots.len() {
+            self.slots = vec![(0, 0); self.slots.len() * 2];
             (0..self.values.len()).for_each(|number| self.enter(number));
         } else {
             self.enter(self.values.len() - 1);
@@ -76,9 +64,9 @@ impl Dictionary {
 
     fn enter(&mut self, number: usize) {
         let mut slot = self.slot(self.values[number]);
-        while self.slots[slot] != 0 {
+        while self.slots[slot].1 != 0 {
             slot = (slot + 1) & (self.slots.len() - 1);
         }
-        self.slots[slot] = number as u32 + 1;
+        self.slots[slot] = (self.values[number], number as u32 + 1);
     }
 }

@@ -2,6 +2,7 @@
 //! which values are null.
 
 use super::delta::varint;
+use super::runs::Runs;
 
 /// Values in a group: bit-packed runs come in whole groups.
 const GROUP: usize = 8;
@@ -18,7 +19,7 @@ pub(crate) fn aligned_width(entries: usize) -> u32 {
 }
 
 /// Appends the encoded `values`, none of which has more than `width` (at most 16) bits.
-pub(crate) fn encode(values: &[u32], width: u32, out: &mut Vec<u8>) {
+pub(crate) fn values(values: &[u32], width: u32, out: &mut Vec<u8>) {
     let (mut packed, mut at) = (0, 0);
     while at < values.len() {
         let first = values[at];
@@ -28,43 +29,69 @@ pub(crate) fn encode(values: &[u32], width: u32, out: &mut Vec<u8>) {
             continue;
         }
         let length = values[at..].iter().take_while(|value| **value == first).count();
-        pack_run(&values[packed..at], width, out);
+        pack(&values[packed..at], width, out);
         repeat(first, length, width, out);
         at += length;
         packed = at;
     }
-    pack_run(&values[packed..], width, out);
+    pack(&values[packed..], width, out);
 }
 
-/// Appends one value `length` times.
-pub(crate) fn repeat(value: u32, length: usize, width: u32, out: &mut Vec<u8>) {
-    varint((length as u64) << 1, out);
+/// The same for values in runs; `unpacked` is room to work in.
+pub(crate) fn runs(runs: &Runs<u32>, width: u32, unpacked: &mut Vec<u32>, out: &mut Vec<u8>) {
+    unpacked.clear();
+    for (value, times) in runs {
+        let mut times = *times as usize;
+        if times >= RUN + GROUP {
+            let filling = unpacked.len().next_multiple_of(GROUP) - unpacked.len();
+            unpacked.resize(unpacked.len() + filling, *value);
+            times -= filling;
+            pack(unpacked, width, out);
+            unpacked.clear();
+            repeat(*value, times, width, out);
+        } else {
+            unpacked.resize(unpacked.len() + times, *value);
+        }
+    }
+    pack(unpacked, width, out);
+}
+
+fn repeat(value: u32, times: usize, width: u32, out: &mut Vec<u8>) {
+    varint((times as u64) << 1, out);
     out.extend_from_slice(&value.to_le_bytes()[..width.div_ceil(8) as usize]);
 }
 
 /// A bit-packed run; the end is filled up with zeros, which readers that count values do not see.
-fn pack_run(values: &[u32], width: u32, out: &mut Vec<u8>) {
+fn pack(values: &[u32], width: u32, out: &mut Vec<u8>) {
     if values.is_empty() {
         return;
     }
     let groups = values.len().div_ceil(GROUP);
     varint((groups as u64) << 1 | 1, out);
-    out.reserve(groups * width as usize + size_of::<u128>());
     let (whole, rest) = values.as_chunks::<GROUP>();
-    whole.iter().for_each(|group| pack(group, width, out));
-    if !rest.is_empty() {
-        let mut group = [0; GROUP];
-        group[..rest.len()].copy_from_slice(rest);
-        pack(&group, width, out);
+    let mut last = [0; GROUP];
+    last[..rest.len()].copy_from_slice(rest);
+    let rest = (!rest.is_empty()).then_some(&last);
+    let all = whole.iter().chain(rest);
+    match width {
+        0 => {}
+        8 => out.extend(all.flat_map(|group| group.map(|value| value as u8))),
+        _ => {
+            let start = out.len();
+            let bytes = width as usize;
+            // Each group is written with its upper bits, which the next one overwrites.
+            out.resize(start + (groups - 1) * bytes + size_of::<u128>(), 0);
+            for (index, group) in all.enumerate() {
+                let at = start + index * bytes;
+                out[at..at + size_of::<u128>()].copy_from_slice(&packed(group, width).to_le_bytes());
+            }
+            out.truncate(start + groups * bytes);
+        }
     }
 }
 
 #[inline]
-fn pack(group: &[u32; GROUP], width: u32, out: &mut Vec<u8>) {
-    let half = |four: &[u32]| {
-        four.iter().rev().fold(0, |bits: u64, value| bits << width | u64::from(*value))
-    };
-    let bits = u128::from(half(&group[..4])) | u128::from(half(&group[4..])) << (4 * width);
-    out.extend_from_slice(&bits.to_le_bytes());
-    out.truncate(out.len() - (size_of::<u128>() - width as usize));
+fn packed(group: &[u32; GROUP], width: u32) -> u128 {
+    let four = |values: &[u32]| values.iter().rev().fold(0, |bits: u64, value| bits << width | u64::from(*value));
+    u128::from(four(&group[..4])) | u128::from(four(&group[4..])) << (4 * width)
 }

@@ -5,8 +5,9 @@ mod chunk;
 mod delta;
 mod dictionary;
 mod hybrid;
+pub(crate) mod runs;
 mod split;
 mod squeeze;
 
-pub(crate) use chunk::{Chunk, Layout, Values};
+pub(crate) use chunk::{Chunk, Layout, Page, Values};
 pub(crate) use squeeze::Squeezer;

@@ -34,7 +34,7 @@ fn role() -> impl Strategy<Value = Role> {
 }
 
 pub(crate) fn block() -> impl Strategy<Value = AllocationRow> {
-    let place = (0u32..4, any::<u32>(), kind(), any::<u64>(), any::<u64>());
+    let place = (0u32..4, any::<u32>(), kind(), any::<Option<u64>>(), any::<u64>());
     let time = (any::<i64>(), any::<Option<i64>>());
     let context = (any::<Option<u64>>(), any::<u32>(), prop::option::of(0u32..10), role());
     (place, time, context).prop_map(|(place, time, context)| AllocationRow {

@@ -22,7 +22,7 @@ use crate::schema::Table;
 const ROW_GROUP_ROWS: usize = 512 * 1024;
 
 /// The library writes column chunks in pieces of 8 KiB.
-const BUFFER: usize = 1 << 20;
+const BUFFER: usize = 1 << 16;
 
 /// A file of blocks that takes its name when closed.
 pub(crate) struct BlockFile {
@@ -55,6 +55,12 @@ impl PartFile for BlockFile {
 }
 
 impl BlockFile {
+    /// Bytes that it would have if it were closed now, but for the footer.
+    pub(crate) fn bytes(&self) -> u64 {
+        let pending: usize = self.chunks.iter().map(Chunk::bytes).sum();
+        (self.file.bytes_written() + pending) as u64
+    }
+
     fn begin(path: &Path, file: Replacement) -> ParquetResult<BlockFile> {
         let schema = Table::Allocations.schema();
         let mut properties = WriterProperties::builder().build();

@@ -84,7 +84,7 @@ impl<F: PartFile> Parts<F> {
             .mode(0o700)
             .create(&directory)
             .map_err(Error::io("create", &directory))?;
-        let next = files(trace, table)?.len() as u32;
+        let next = files(trace, table)?.last().and_then(|last| number(last)).map_or(0, |last| last + 1);
         Ok(Parts { table, directory, next, open: None })
     }
 
@@ -99,12 +99,17 @@ impl<F: PartFile> Parts<F> {
         Ok(())
     }
 
-    /// Gives the open part its name; nothing to do when there is none.
-    pub(crate) fn close(&mut self) -> Result<()> {
-        let Some(file) = self.open.take() else { return Ok(()) };
+    /// The part now open.
+    pub(crate) fn open(&self) -> Option<&F> {
+        self.open.as_ref()
+    }
+
+    /// Gives the open part its name, which it returns; nothing to do when there is none.
+    pub(crate) fn close(&mut self) -> Result<Option<PathBuf>> {
+        let Some(file) = self.open.take() else { return Ok(None) };
         file.close()?;
         self.next += 1;
-        Ok(())
+        Ok(Some(self.path(self.next - 1)))
     }
 
     /// Closes the last part; a table without rows gets an empty one, so that it can be queried.
@@ -112,12 +117,15 @@ impl<F: PartFile> Parts<F> {
         if self.open.is_none() && self.next == 0 {
             self.open = Some(self.start()?);
         }
-        self.close()
+        self.close().map(drop)
+    }
+
+    fn path(&self, number: u32) -> PathBuf {
+        self.directory.join(format!("part-{number:05}.parquet"))
     }
 
     fn start(&self) -> Result<F> {
-        let path = self.directory.join(format!("part-{:05}.parquet", self.next));
-        F::create(&path, self.table)
+        F::create(&self.path(self.next), self.table)
     }
 }
 
@@ -159,6 +167,11 @@ pub(crate) fn files(trace: &Path, table: Table) -> Result<Vec<PathBuf>> {
             files.push(path);
         }
     }
-    files.sort();
+    files.sort_by_cached_key(|path| (number(path), path.clone()));
     Ok(files)
+}
+
+/// The number of a part, by its name.
+fn number(path: &Path) -> Option<u32> {
+    path.file_stem()?.to_str()?.strip_prefix("part-")?.parse().ok()
 }

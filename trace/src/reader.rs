@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::meta::Meta;
 use crate::parts;
 use crate::pruning;
-use crate::rows::{AllocationRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
+use crate::rows::{AllocationRow, FoldedRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
 use crate::schema::Table;
 use crate::table_reader;
 
@@ -97,6 +97,11 @@ impl Trace {
     /// All rows of `frames`; none in a trace from before there were any.
     pub fn frames(&self) -> Result<Vec<FrameRow>> {
         self.rows(Table::Frames, decode::frames)
+    }
+
+    /// All rows of `folded`; none in a trace from before there were any.
+    pub fn folded(&self) -> Result<Vec<FoldedRow>> {
+        self.rows(Table::Folded, decode::folded)
     }
 
     /// Streams the blocks `filter` asks for to `each`, in the order they were written, in

@@ -298,3 +298,20 @@ pub struct FrameRow {
     /// Return address in it, as stated in the file (native).
     pub offset: Option<u64>,
 }
+
+/// `folded`: blocks without a row in `allocations`, by call stack and kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoldedRow {
+    /// Id of their row in `sites`; `None` where the stack was not recorded.
+    pub site: Option<u64>,
+    /// Which call made them.
+    pub kind: Kind,
+    /// How many.
+    pub blocks: u64,
+    /// Sum of their requested bytes.
+    pub requested_bytes: u64,
+    /// How many of them were released.
+    pub released: u64,
+    /// Sum of the lifetimes of those, ns.
+    pub lifetime_ns: u64,
+}

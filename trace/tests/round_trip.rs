@@ -27,6 +27,7 @@ proptest! {
         blocks in prop::collection::vec(arbitrary::block(), 0..200),
         sites in prop::collection::vec(arbitrary::site(), 0..20),
         frames in prop::collection::vec(arbitrary::frame(), 0..20),
+        folded in prop::collection::vec(arbitrary::folded(), 0..20),
         parts in 1usize..5,
         meta in arbitrary::meta(),
     ) {
@@ -47,6 +48,7 @@ proptest! {
         writer.spans(&spans).unwrap();
         writer.sites(&sites).unwrap();
         writer.frames(&frames).unwrap();
+        writer.folded(&folded).unwrap();
         writer.finish(&meta).unwrap();
 
         let trace = Trace::open(directory.path()).unwrap();
@@ -58,6 +60,7 @@ proptest! {
         prop_assert_eq!(trace.timeline().unwrap(), timeline);
         prop_assert_eq!(trace.sites().unwrap(), sites);
         prop_assert_eq!(trace.frames().unwrap(), frames);
+        prop_assert_eq!(trace.folded().unwrap(), folded);
         prop_assert_eq!(read_blocks(&trace, AllocationFilter::default()), blocks);
     }
 
@@ -204,6 +207,49 @@ fn row_groups(part: &std::path::Path) -> Vec<usize> {
     let reader = SerializedFileReader::new(std::fs::File::open(part).unwrap()).unwrap();
     let groups = reader.metadata().row_groups();
     groups.iter().map(|group| group.num_rows() as usize).collect()
+}
+
+/// Bytes of all files of a trace, those under hidden names too.
+fn bytes_on_disk(directory: &std::path::Path) -> u64 {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| if path.is_dir() { bytes_on_disk(&path) } else { path.metadata().unwrap().len() }).sum()
+}
+
+/// The oldest parts go, and what is left holds every block that was live at the time named or later.
+#[test]
+fn a_trace_stays_within_its_limit() {
+    const LIMIT: u64 = 4 << 20;
+    const ROWS: u64 = 2_000_000;
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = TraceWriter::create(directory.path()).unwrap();
+    writer.limit(LIMIT);
+    let row = |number: u64| AllocationRow {
+        bytes: number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40,
+        free_ns: Some(number as i64 + 5),
+        ..block(number)
+    };
+    for number in 0..ROWS {
+        writer.allocation(row(number)).unwrap();
+        if number % 100_000 == 0 {
+            assert!(bytes_on_disk(directory.path()) <= LIMIT);
+        }
+    }
+    writer.finish(&Meta::default()).unwrap();
+    assert!(bytes_on_disk(directory.path()) <= LIMIT);
+
+    let trace = Trace::open(directory.path()).unwrap();
+    let rows = trace.meta().rows;
+    let read = read_blocks(&trace, AllocationFilter::default());
+    assert!(rows.rotated > 0 && read.len() > 100_000);
+    assert_eq!(rows.rotated + read.len() as u64, ROWS);
+    let complete = (0..ROWS).map(row).filter(|row| row.free_ns.unwrap() > rows.complete_from_ns);
+    assert_eq!(read, complete.collect::<Vec<_>>());
+
+    // What is written next does not take the place of a part that is still there.
+    std::fs::write(directory.path().join("meta.json"), r#"{"schema_version": 1}"#).unwrap();
+    memtrace_trace::recover(directory.path()).unwrap();
+    let again = Trace::open(directory.path()).unwrap();
+    assert_eq!(read_blocks(&again, AllocationFilter::default()), read);
 }
 
 /// A tracer that was killed: closed parts and the last small tables are there, the rest is not.

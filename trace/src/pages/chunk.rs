@@ -128,6 +128,11 @@ impl Chunk {
         Ok(())
     }
 
+    /// Bytes of the pages so far.
+    pub(crate) fn bytes(&self) -> usize {
+        self.pages.bytes_written()
+    }
+
     /// Puts the encoded values into `scratch.body`.
     fn encode(&mut self, values: Values, scratch: &mut Scratch) -> Encoding {
         let Scratch { each, numbers, runs, body, .. } = scratch;

@@ -1,7 +1,6 @@
 //! Rows of blocks, mappings and the timeline.
 
 use memtrace_trace::rows::{AllocationRow, Role, TimelineRow};
-use memtrace_wire::stack::STACK_THRESHOLD;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Fold;
@@ -75,6 +74,10 @@ impl Fold {
         free: Option<u64>,
         once: &FxHashSet<BlockKey>,
     ) {
+        if self.folded.takes(block) {
+            let lifetime = free.map(|free| self.clock.ns(free) - self.clock.ns(block.alloc));
+            return self.folded.add(block, lifetime);
+        }
         let row = self.row(process, address, block, free, once.contains(&(address, block.alloc)));
         self.write(|out| out.allocation(row));
     }
@@ -94,7 +97,7 @@ impl Fold {
             process,
             thread: block.thread,
             kind: block.kind,
-            address: keeps_address(block, free).then_some(address),
+            address: self.folded.keeps_address(block, free.is_some()).then_some(address),
             bytes: block.bytes,
             alloc_ns: self.clock.ns(block.alloc),
             free_ns: free.map(|stamp| self.clock.ns(stamp)),
@@ -113,11 +116,6 @@ impl Fold {
             _ => Role::None,
         }
     }
-}
-
-/// Whether anybody will ask where it was: the address of a small block that is gone would be a third of its row.
-fn keeps_address(block: &Block, free: Option<u64>) -> bool {
-    free.is_none() || block.bytes >= STACK_THRESHOLD as u64 || !block.kind.is_heap()
 }
 
 /// The largest shares first, equal ones in a fixed order.

@@ -33,7 +33,7 @@ pub(crate) fn run(operator: &str, shape: &[u64], script: &Script, small: u64) ->
         dtype: "<f4".into(),
         layout: "C".into(),
         bytes: 4 * elements,
-        address: None,
+        address: 0,
     };
     let span = SpanRow {
         span: 0,

@@ -70,8 +70,8 @@ pub struct AllocationRow {
     pub thread: u32,
     /// Which call made it.
     pub kind: Kind,
-    /// Where it is.
-    pub address: u64,
+    /// Where it is; `None` for a heap block below 64 KiB that was released.
+    pub address: Option<u64>,
     /// Requested bytes (the length, for mappings).
     pub bytes: u64,
     /// When the call returned.
@@ -297,4 +297,21 @@ pub struct FrameRow {
     pub module: Option<String>,
     /// Return address in it, as stated in the file (native).
     pub offset: Option<u64>,
+}
+
+/// `folded`: blocks without a row in `allocations`, by call stack and kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoldedRow {
+    /// Id of their row in `sites`; `None` where the stack was not recorded.
+    pub site: Option<u64>,
+    /// Which call made them.
+    pub kind: Kind,
+    /// How many.
+    pub blocks: u64,
+    /// Sum of their requested bytes.
+    pub requested_bytes: u64,
+    /// How many of them were released.
+    pub released: u64,
+    /// Sum of the lifetimes of those, ns.
+    pub lifetime_ns: u64,
 }

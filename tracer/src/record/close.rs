@@ -88,6 +88,7 @@ impl Session {
         let opened = self.fold.sites.opened.iter().cloned();
         let modules: Vec<ModuleRow> = self.fold.images.modules().chain(opened).collect();
         let (sites, frames) = (self.fold.sites.rows(), self.fold.sites.frames());
+        let folded = self.fold.folded.rows(&self.fold.sites);
         let live = if last { Vec::new() } else { self.fold.live_set() };
         let meta = self.meta.clone();
         self.fold.write(|out| {
@@ -97,6 +98,7 @@ impl Session {
             out.modules(&modules)?;
             out.sites(&sites)?;
             out.frames(&frames)?;
+            out.folded(&folded)?;
             if last {
                 return Ok(());
             }
@@ -131,6 +133,7 @@ impl Session {
             gc_independent_upper_bytes: garbage.map(|_| total.peak_live),
             garbage_at_peak_bytes: garbage.map(|garbage| garbage.total.garbage_at_peak()),
         };
+        self.meta.rows.folded = self.fold.folded.blocks();
         self.meta.totals = Totals {
             allocations: sum(|row| row.allocations),
             requested_bytes: sum(|row| row.requested_bytes),

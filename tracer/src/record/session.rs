@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use memtrace_trace::{Meta, TraceWriter};
+use memtrace_trace::{Meta, Rows, TraceWriter};
 use memtrace_wire::layout::RING_WORDS;
 
 use super::clock::Clock;
 use super::drain::Drain;
-use super::fold::{Fold, Images, WholeSpan};
+use super::fold::{Fold, Folded, Images, Keep, WholeSpan};
 use super::garbage::{self, Collecting};
 use super::handshake::Doorman;
 use super::launch::{self, Ending};
@@ -36,6 +36,10 @@ pub struct Options {
     pub span: Option<(String, memtrace_trace::rows::ArrayInfo)>,
     /// Tell garbage apart.
     pub gc: Option<Collecting>,
+    /// Which blocks get rows.
+    pub keep: Keep,
+    /// Bytes that the trace may take.
+    pub max_bytes: Option<u64>,
 }
 
 /// How long the recording goes on.
@@ -69,11 +73,12 @@ impl Failure {
 
 /// How long the drain sleeps when there was nothing to read; a writer whose ring fills wakes it.
 const NAP: Duration = Duration::from_millis(5);
-/// Words that are worth another round at once: a sixteenth of a ring.
-const LITTLE: usize = RING_WORDS / 16;
 /// The same while a thread waits to be asked for a collection: garbage grows by megabytes a millisecond.
 const SHORT_NAP: Duration = Duration::from_millis(1);
-/// Tables are written anew so often, and at every new peak; whoever is killed together with the tracer leaves what
+/// Words that are worth another round at once: a sixteenth of a ring.
+const LITTLE: usize = RING_WORDS / 16;
+/// Tables are written anew so often (in long runs after every thousandth of their length, or parts would become
+/// countless), and at every new peak; whoever is killed together with the tracer leaves what
 /// it held then.
 const TABLES_EVERY: Duration = Duration::from_secs(5);
 const SNAPSHOT_APART: Duration = Duration::from_millis(200);
@@ -84,7 +89,10 @@ pub(super) const GRACE: Duration = Duration::from_secs(2);
 pub fn run(options: &Options) -> Result<Outcome, Failure> {
     let probe = launch::find_probe().map_err(Failure::recording)?;
     let existed = options.output.exists();
-    let out = create_output(&options.output)?;
+    let mut out = create_output(&options.output)?;
+    if let Some(bytes) = options.max_bytes {
+        out.limit(bytes);
+    }
     let clock = Clock::start(Clock::tsc_is_invariant());
     let segment = Segment::create(clock.name() == "tsc").map_err(Failure::recording)?;
     // Probes may still look at it after this function returned, and signal handlers do.
@@ -114,6 +122,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     if options.gc.is_some() {
         session.fold.watch_garbage();
     }
+    session.fold.folded = Folded::new(options.keep);
     session.write_tables(false);
     let mut variables = vec![
         (memtrace_wire::handshake::SOCKET_VARIABLE, session.doorman.sockets.as_str()),
@@ -172,6 +181,11 @@ fn first_meta(options: &Options, clock: &Clock) -> Meta {
             .map(|(what, how)| (what.to_string(), how.to_string()))
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
+        rows: Rows {
+            aggregate: options.keep.none,
+            min_size_bytes: options.keep.min_bytes,
+            ..Rows::default()
+        },
         ..Default::default()
     }
 }
@@ -226,6 +240,10 @@ impl Session {
         }
     }
 
+    fn tables_every(&self) -> Duration {
+        TABLES_EVERY.max(Duration::from_nanos(self.fold.clock.now_ns() as u64) / 1000)
+    }
+
     pub(super) fn round(&mut self, last: bool) -> usize {
         self.fold.clock.update();
         let safe = self.fold.clock.stamp().saturating_sub(self.fold.clock.margin());
@@ -248,7 +266,7 @@ impl Session {
         let higher = self.fold.total.peak_live > self.snapshot_peak + self.snapshot_peak / 32;
         let now = Instant::now();
         let peaks = higher && now > self.snapshot_after && self.last_tables.elapsed() > SNAPSHOT_APART;
-        if peaks || now > self.snapshot_after && self.last_tables.elapsed() > TABLES_EVERY {
+        if peaks || now > self.snapshot_after && self.last_tables.elapsed() > self.tables_every() {
             self.write_tables(false);
         }
         read

@@ -1,5 +1,6 @@
 //! Takes ordered events and folds them into rows, peaks and spans.
 
+mod folded;
 mod garbage;
 mod heap;
 mod images;
@@ -20,6 +21,7 @@ use crate::record::process::Process;
 use crate::record::sites::Sites;
 use crate::record::spans::Spans;
 
+pub use folded::{Folded, Keep};
 pub use images::Images;
 
 /// Live bytes of all processes together, and their peak.
@@ -64,6 +66,8 @@ pub struct Fold {
     pub launched: Launched,
     /// Where kills for lack of memory are counted.
     pub cgroups: Cgroups,
+    /// Blocks without rows of their own.
+    pub folded: Folded,
     /// What is known of garbage, if `--gc` asks for it.
     pub garbage: Option<Garbage>,
     /// The recorded command's own pid.
@@ -95,6 +99,7 @@ impl Fold {
             images,
             launched: Launched::default(),
             cgroups: Cgroups::default(),
+            folded: Folded::default(),
             garbage: None,
             root: 0,
             ending: Vec::new(),

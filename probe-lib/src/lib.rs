@@ -34,6 +34,7 @@ mod stack;
 mod sys;
 mod tls;
 mod touched;
+mod unwind;
 
 /// Nothing here panics (a test looks for it in the symbol table); the compiler wants a handler anyway.
 #[panic_handler]

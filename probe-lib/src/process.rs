@@ -186,6 +186,8 @@ fn adopt_after_fork(thread: &mut Thread) {
     // SAFETY: the page stays mapped, wiped or not.
     let alive = unsafe { &*ALIVE.load(Ordering::Relaxed) };
     thread.writer = Writer::NONE;
+    // Its owner is a thread of the parent.
+    thread.stacks = null_mut();
     // fork(3) and _Fork(3) tell the kernel of the child's robust list; a raw clone(2) does not, and the slots
     // of such a child would never be marked.
     let list = ROBUST_LIST.load(Ordering::Relaxed);

@@ -7,6 +7,7 @@ use core::arch::{asm, global_asm};
 use memtrace_wire::ring::Writer;
 
 use crate::aside::Aside;
+use crate::unwind::Stacks;
 
 /// What the probe keeps per thread.
 #[repr(C)]
@@ -21,6 +22,8 @@ pub struct Thread {
     pub dropping: bool,
     /// The block that an `operator delete` of the allocator is releasing, recorded already; it may call `free`.
     pub releasing: usize,
+    /// Call stacks the thread has seen, null before the first.
+    pub stacks: *mut Stacks,
     /// Events of signal handlers that came in between.
     pub aside: Aside,
 }

@@ -8,17 +8,18 @@ use memtrace_wire::event::Kind;
 use memtrace_wire::stack::words;
 
 use crate::process;
-use crate::record::event_with_words;
+use crate::record::push_inside;
+use crate::tls::Thread;
 
 /// Loads and unloads the dynamic linker had made when its list was last announced.
 static ANNOUNCED: AtomicU64 = AtomicU64::new(0);
 
-/// Announces all modules if the dynamic linker's list has changed. Does not allocate; takes the linker's
+/// Announces all modules if the dynamic linker's list has changed. Call it with the guard held. Does not allocate; takes the linker's
 /// list lock, which is held for moments only and never over a call of the program's.
 ///
 /// Not in a forked child: another thread of the parent may have held that lock at the fork, and nobody would ever
 /// release it. The child has what its parent had; what it opens itself, the tracer looks for in /proc.
-pub fn announce() {
+pub fn announce(thread: &mut Thread) {
     if process::is_forked_copy() {
         return;
     }
@@ -27,7 +28,7 @@ pub fn announce() {
     unsafe { libc::dl_iterate_phdr(Some(count), (&raw mut changes).cast()) };
     if changes != ANNOUNCED.load(Ordering::Relaxed) {
         // SAFETY: as above.
-        unsafe { libc::dl_iterate_phdr(Some(write), core::ptr::null_mut()) };
+        unsafe { libc::dl_iterate_phdr(Some(write), (&raw mut *thread).cast()) };
         ANNOUNCED.store(changes, Ordering::Release);
     }
 }
@@ -39,10 +40,10 @@ unsafe extern "C" fn count(info: *mut libc::dl_phdr_info, _: usize, changes: *mu
     1
 }
 
-unsafe extern "C" fn write(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
+unsafe extern "C" fn write(info: *mut libc::dl_phdr_info, _: usize, thread: *mut c_void) -> c_int {
     /// Paths beyond this are cut (PATH_MAX).
     const PATH_MAX: usize = 4096;
-    // SAFETY: `info`, its headers and its name are valid during the callback.
+    // SAFETY: `info`, its headers and its name are valid during the callback; the thread is the caller's own.
     unsafe {
         let name = (*info).dlpi_name;
         // The executable has no name here; the tracer knows it since the handshake.
@@ -62,7 +63,8 @@ unsafe extern "C" fn write(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_vo
         let path = path.get(..PATH_MAX).unwrap_or(path);
         let text = [bias, bias.wrapping_add(start), bias.wrapping_add(end)];
         let bytes = size_of_val(&text) + path.len();
-        event_with_words(Kind::Module, 0, bytes, text.into_iter().chain(words(path)));
+        let text = text.into_iter().chain(words(path));
+        push_inside(&mut *thread.cast::<Thread>(), Kind::Module, 0, bytes, text);
     }
     0
 }

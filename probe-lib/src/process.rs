@@ -13,6 +13,7 @@ use memtrace_wire::layout::{
 use memtrace_wire::ring::Writer;
 
 use crate::record::stamp;
+use crate::sampling::{self, Countdown};
 use crate::tls::{self, Thread};
 use crate::{connect, hot, python, record, sandbox, sys, touched};
 
@@ -155,6 +156,11 @@ fn connect_once() {
     if clock == CLOCK_TSC {
         hot::allow(alive);
     }
+    let header = attached.header();
+    sampling::choose(
+        header.stacks_from.load(Ordering::Relaxed),
+        header.stacks_mean.load(Ordering::Relaxed),
+    );
     python::wait(&attached);
     STATE.store(ON, Ordering::Release);
 }
@@ -216,6 +222,11 @@ pub fn claim(thread: &mut Thread, attached: &Attached) -> bool {
             attached.header().slots_used.fetch_max(index as u32 + 1, Ordering::AcqRel);
             // SAFETY: the slot and its ring are this thread's now and stay mapped.
             thread.writer = unsafe { Writer::new(attached.slot(index), attached.ring(index)) };
+            thread.countdown = Countdown::NEW;
+            // SAFETY: null or the thread's own. Stacks were described in another ring.
+            if let Some(stacks) = unsafe { thread.stacks.as_mut() } {
+                stacks.forget();
+            }
             note_robust_list();
             return true;
         }

@@ -8,6 +8,7 @@ use core::mem::offset_of;
 use memtrace_wire::ring::Writer;
 
 use crate::aside::Aside;
+use crate::sampling::Countdown;
 use crate::unwind::Stacks;
 
 /// What the probe keeps per thread.
@@ -19,10 +20,12 @@ pub struct Thread {
     pub guard: usize,
     /// The block that an `operator delete` of the allocator is releasing, recorded already; it may call `free`.
     pub releasing: usize,
-    /// Call stacks the thread has seen, null before the first.
-    pub stacks: *mut Stacks,
     /// Events of signal handlers that came in between.
     pub aside: Aside,
+    /// Call stacks the thread has seen, null before the first.
+    pub stacks: *mut Stacks,
+    /// To the next block that gets a call stack.
+    pub countdown: Countdown,
     /// No slot came free for too long; events are dropped until one is.
     pub slotless: bool,
     /// The ring stayed full for too long; events are dropped until there is room.

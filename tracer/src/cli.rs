@@ -83,6 +83,9 @@ pub struct Record {
     /// Tell garbage apart from memory in use (Python): the GC-independent peak
     #[arg(long, value_name = "MODE", value_enum)]
     pub gc: Option<record::Collecting>,
+    /// Which blocks are recorded with their call stack: large ones and a sample of the others, all, or none
+    #[arg(long, value_name = "WHICH", value_enum, default_value = "auto")]
+    pub stacks: record::Stacks,
     /// Print no summary
     #[arg(short, long)]
     pub quiet: bool,
@@ -195,6 +198,7 @@ pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
         python_allocators: arguments.python_allocators,
         span,
         gc: arguments.gc,
+        stacks: arguments.stacks,
     }
 }
 

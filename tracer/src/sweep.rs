@@ -79,6 +79,7 @@ fn record_at(arguments: &Sweep, shape: &[u64], output: &Path) -> Result<Trace> {
         operators: arguments.operators.clone(),
         span: None,
         gc: None,
+        stacks: record::Stacks::Auto,
     };
     match record::run(&options) {
         Ok(outcome) if outcome.code == 0 => Trace::open(&directory).context("the run left no trace"),

@@ -22,7 +22,7 @@ pub struct Read {
 /// are not kept.
 pub const ENTRIES: usize = 1022;
 /// A number for stacks that are not kept.
-pub const NOT_KEPT: u32 = ENTRIES as u32 + 1;
+pub const NOT_KEPT: u16 = ENTRIES as u16 + 1;
 /// Words that all entries have together.
 const READS: usize = 10_240;
 /// Places to look an entry up at; at most half of them are taken.
@@ -93,7 +93,7 @@ impl Cache {
     /// They are a frame of the calling thread; the addresses that were [kept](Cache::keep) are those that
     /// its unwinding has read, in that order.
     #[inline(always)]
-    pub unsafe fn find(&self, counter: usize, sp: usize) -> Result<u32, Missed> {
+    pub unsafe fn find(&self, counter: usize, sp: usize) -> Result<u16, Missed> {
         let begin = Key::begin(counter, sp);
         let (mut key, mut shared) = (begin, 0);
         loop {
@@ -103,7 +103,7 @@ impl Cache {
             let mut at = entry.first;
             let word = loop {
                 if at == entry.end {
-                    return Ok(number as u32);
+                    return Ok(number as u16);
                 }
                 // SAFETY: entries lie in `reads`. What they hold was read by unwinding from here, and all words
                 // before this one are what they were then: so is the address in use, as it was then.
@@ -123,7 +123,7 @@ impl Cache {
     }
 
     /// Keeps the stack that was missed, with all words that its unwinding has read. Its number, if it is kept.
-    pub fn keep(&mut self, missed: &Missed, reads: &[Read]) -> Option<u32> {
+    pub fn keep(&mut self, missed: &Missed, reads: &[Read]) -> Option<u16> {
         let (mut key, mut rest) = (missed.key, reads.get(missed.shared..)?);
         if key != missed.begin && reads.get(missed.shared - 1)?.word != key.1 {
             // Not the words that were looked at.
@@ -144,7 +144,7 @@ impl Cache {
         *self.entry_at.get_mut(place)? = number as u16;
         *self.keys.get_mut(place)? = key;
         (self.entries_used, self.reads_used) = (number, end);
-        Some(number as u32)
+        Some(number as u16)
     }
 
     #[inline(always)]

@@ -18,8 +18,9 @@ use self::cache::{Cache, NOT_KEPT};
 pub use self::reads::Reads;
 use self::rules::Rules;
 pub use self::rules::find_linker;
-use self::walk::Frames;
-pub use self::walk::{Caller, walk};
+pub use self::walk::Caller;
+use self::walk::{Frames, walk};
+use crate::python_frames::PythonFrames;
 use crate::{next, sandbox, sys};
 
 /// What a thread remembers. All zeroes is nothing.
@@ -31,14 +32,19 @@ pub struct Stacks {
     next: *mut Stacks,
     /// Of the modules that were loaded when this was remembered.
     generation: u32,
-    /// Frame pointer of the probe's caller: unwinding may read it like any other word.
+    /// Frame pointer of the probe's caller, and the Python thread state, 0 if there is none: what begins with them may
+    /// be read like any other word.
     bp: usize,
+    /// As above.
+    pub thread_state: usize,
     rules: Rules,
     cache: Cache,
     /// What the last walk has read.
     pub reads: Reads,
     /// Where it led to.
     pub frames: Frames,
+    /// The same in Python.
+    pub python: PythonFrames,
 }
 
 /// Those of all threads there ever were at one time.
@@ -98,25 +104,31 @@ impl Stacks {
     /// # Safety
     /// `caller` and `bp` are those of the probe's caller, on this thread, now.
     #[inline(always)]
-    pub unsafe fn find(&mut self, caller: Caller, bp: usize) -> Result<u32, Missed> {
+    pub unsafe fn find(&mut self, caller: Caller, bp: usize, thread_state: usize) -> Result<u16, Missed> {
         let generation = GENERATION.load(Ordering::Acquire);
         if self.generation != generation {
             self.rules.clear();
             self.cache.clear();
             self.generation = generation;
         }
-        self.bp = bp;
-        // SAFETY: as the caller promises; what is kept was noted by `walk`.
+        (self.bp, self.thread_state) = (bp, thread_state);
+        // SAFETY: as the caller promises; what is kept was noted by walks.
         unsafe { self.cache.find(caller.address, caller.sp) }
     }
 
     /// Unwinds the stack. True if that led to its outermost frame.
     pub fn walk(&mut self, caller: Caller) -> bool {
+        self.rules.met_new_code = false;
         walk(caller, &raw const self.bp, &mut self.rules, &mut self.reads, &mut self.frames)
     }
 
+    /// True if the last walk came upon an instruction that the thread had no rule of.
+    pub fn met_new_code(&self) -> bool {
+        self.rules.met_new_code
+    }
+
     /// Remembers what was walked, and what was read since. Its number.
-    pub fn keep(&mut self, missed: &Missed) -> u32 {
+    pub fn keep(&mut self, missed: &Missed) -> u16 {
         let noted = self.reads.noted();
         noted.and_then(|noted| self.cache.keep(missed, noted)).unwrap_or(NOT_KEPT)
     }

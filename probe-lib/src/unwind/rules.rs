@@ -17,6 +17,8 @@ const PLACES: usize = 512;
 pub struct Rules {
     counters: [usize; PLACES],
     rules: [Rule; PLACES],
+    /// A rule was looked up that was not remembered.
+    pub met_new_code: bool,
 }
 
 impl Rules {
@@ -35,6 +37,7 @@ impl Rules {
         if *known != counter || counter == 0 {
             *rule = find(counter);
             *known = counter;
+            self.met_new_code = true;
         }
         *rule
     }

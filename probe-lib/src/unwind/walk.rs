@@ -1,11 +1,10 @@
 //! From a frame to its caller's, and so on to the end.
 
+use memtrace_wire::stack::NATIVE_FRAMES_MAX;
+
 use super::cfi::{Cfa, Saved, UCONTEXT_BP, UCONTEXT_IP, UCONTEXT_SP};
 use super::reads::Reads;
 use super::rules::Rules;
-
-/// Frames that are walked at most.
-const FRAMES_MAX: usize = 256;
 
 /// The function that called the probe.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +19,7 @@ pub struct Caller {
 #[repr(C)]
 pub struct Frames {
     count: usize,
-    list: [u64; FRAMES_MAX],
+    list: [u64; NATIVE_FRAMES_MAX],
 }
 
 impl Frames {

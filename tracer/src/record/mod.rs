@@ -24,4 +24,4 @@ mod spans;
 mod text;
 
 pub use garbage::Collecting;
-pub use session::{Options, Wait, run};
+pub use session::{Options, Stacks, Wait, run};

@@ -2,7 +2,6 @@
 
 use memtrace_trace::rows::Kind;
 use memtrace_wire::event::{Event, FAILED};
-use memtrace_wire::stack::STACK_THRESHOLD;
 use rustc_hash::FxHashSet;
 
 use super::Fold;
@@ -19,18 +18,17 @@ impl Fold {
         let (address, bytes, stamp) = (event.address, event.bytes, event.stamp);
         let (span, ordinal) =
             self.spans.acquired(writer, kind, (address, stamp), bytes, true, |key| process.is_alive(key));
-        let site =
-            if bytes >= STACK_THRESHOLD as u64 { self.sites.acquired(writer, address, bytes) } else { None };
+        let site = self.sites.acquired(writer, event.stack, bytes);
         let block = Block { bytes, alloc: stamp, thread: writer, span, ordinal, kind, site, output: false };
         let old = process.acquire(address, block);
         if let Some(old) = old {
             self.spans.released(writer, old.span, old.alloc, old.bytes);
             self.count(index, -(old.bytes as i64));
-            self.sites.change(old.site, -(old.bytes as i64));
+            self.sites.remove_block(old.site, old.bytes);
             self.write_block(index, address, &old, Some(stamp), &FxHashSet::default());
         }
         self.count(index, bytes as i64);
-        self.sites.change(site, bytes as i64);
+        self.sites.add_block(site, bytes);
         self.note_peak(index, stamp);
         if self.processes[index as usize].has_early_releases() {
             self.release_early(index, writer, address, stamp);
@@ -60,7 +58,7 @@ impl Fold {
 
     fn block_ended(&mut self, index: u32, writer: u32, address: u64, block: &Block, stamp: u64) {
         self.count(index, -(block.bytes as i64));
-        self.sites.change(block.site, -(block.bytes as i64));
+        self.sites.remove_block(block.site, block.bytes);
         self.write_block(index, address, block, Some(stamp), &FxHashSet::default());
         self.spans.released(writer, block.span, block.alloc, block.bytes);
     }

@@ -31,11 +31,11 @@ pub fn acquired(kind: Kind, block: *mut c_void, bytes: usize, entry: Entry) -> *
         && !next::is_of_pool(block)
         && let Some(first) = compact(kind, address, bytes)
     {
-        // SAFETY: the thread's own state.
-        if unsafe { sampling::may_want(&mut *tls::thread(), bytes) } {
+        let thread = thread();
+        if sampling::may_want(thread, bytes) {
             return perhaps_with_stack(kind, block, bytes, entry);
         }
-        if pair(first, |_| Some(0), compact_stamp) {
+        if pair(thread, first, |_| Some(0), compact_stamp) {
             return block;
         }
         return without_stack(kind, block, bytes);
@@ -46,7 +46,7 @@ pub fn acquired(kind: Kind, block: *mut c_void, bytes: usize, entry: Entry) -> *
 /// Records that a block is about to be released.
 #[inline(always)]
 pub fn releases(address: usize) {
-    if !pair(first_word(Kind::Free, address as u64), |_| Some(0), |stamp, _| stamp) {
+    if !pair(thread(), first_word(Kind::Free, address as u64), |_| Some(0), |stamp, _| stamp) {
         record::event(Kind::Free, address, 0, 0);
     }
 }
@@ -54,12 +54,13 @@ pub fn releases(address: usize) {
 /// Usually a stack that the thread has seen before.
 #[inline(never)]
 fn perhaps_with_stack(kind: Kind, block: *mut c_void, bytes: usize, entry: Entry) -> *mut c_void {
-    // SAFETY: the thread's own state.
-    if unsafe { !sampling::wants(&mut *tls::thread(), bytes) } {
+    let thread = thread();
+    if !sampling::wants(thread, bytes) {
         return without_stack(kind, block, bytes);
     }
+    let known = |thread: &mut Thread| stack::known(thread, entry);
     let first = compact(kind, block as usize, bytes);
-    if !first.is_some_and(|first| pair(first, |thread| stack::known(thread, entry), compact_stamp)) {
+    if !first.is_some_and(|first| pair(thread, first, known, compact_stamp)) {
         record::acquire(kind, block as usize, bytes, 0, Some(entry));
     }
     block
@@ -76,23 +77,28 @@ fn without_stack(kind: Kind, block: *mut c_void, bytes: usize) -> *mut c_void {
 #[inline(never)]
 fn out_of_the_ordinary(kind: Kind, block: *mut c_void, bytes: usize, entry: Entry) -> *mut c_void {
     if !block.is_null() && !next::is_of_pool(block) {
-        // SAFETY: the thread's own state.
-        let wants = unsafe { sampling::wants(&mut *tls::thread(), bytes) };
+        let wants = sampling::wants(thread(), bytes);
         record::acquire(kind, block as usize, bytes, 0, wants.then_some(entry));
     }
     block
 }
 
+/// The thread's own state; a signal handler that interrupts us sees the guard and puts its events aside, which touches
+/// nothing that is in use here.
+#[inline(always)]
+fn thread() -> &'static mut Thread {
+    // SAFETY: as said above; no borrow outlives a call from the program.
+    unsafe { &mut *tls::thread() }
+}
+
 /// Writes an event of two words and says whether it did: a number, if there is one, and then a stamp make the second.
 #[inline(always)]
 fn pair(
+    thread: &mut Thread,
     first: u64,
     number: impl FnOnce(&mut Thread) -> Option<u16>,
     second: impl FnOnce(u64, u16) -> u64,
 ) -> bool {
-    // SAFETY: the thread's own state; a signal handler that interrupts us sees the guard and puts its events
-    // aside, which touches nothing that is in use here.
-    let thread = unsafe { &mut *tls::thread() };
     // SAFETY: points to `NEVER` or to a page that stays mapped.
     let usual = unsafe { (*USUAL.load(Ordering::Relaxed)).load(Ordering::Relaxed) };
     if thread.guard != 0 || usual == 0 || !thread.writer.has_room(2) {

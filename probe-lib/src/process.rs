@@ -13,9 +13,8 @@ use memtrace_wire::layout::{
 use memtrace_wire::ring::Writer;
 
 use crate::record::stamp;
-use crate::sampling::{self, Countdown};
 use crate::tls::{self, Thread};
-use crate::{connect, hot, python, record, sandbox, sys, touched};
+use crate::{connect, hot, python, record, sampling, sandbox, sys, touched};
 
 const NEW: u32 = 0;
 const CONNECTING: u32 = 1;
@@ -222,7 +221,7 @@ pub fn claim(thread: &mut Thread, attached: &Attached) -> bool {
             attached.header().slots_used.fetch_max(index as u32 + 1, Ordering::AcqRel);
             // SAFETY: the slot and its ring are this thread's now and stay mapped.
             thread.writer = unsafe { Writer::new(attached.slot(index), attached.ring(index)) };
-            thread.countdown = Countdown::NEW;
+            sampling::begin(thread);
             // SAFETY: null or the thread's own. Stacks were described in another ring.
             if let Some(stacks) = unsafe { thread.stacks.as_mut() } {
                 stacks.forget();

@@ -16,18 +16,9 @@ pub fn choose(exact_from: u64, mean_bytes: u64) {
     EXACT_FROM.store(exact_from as usize, Ordering::Relaxed);
 }
 
-/// What a thread counts with. All zeroes is before the first block.
-#[repr(C)]
-pub struct Countdown {
-    /// Bytes to the next mark, less one.
-    left: i64,
-    /// State of the generator; 0: nothing was drawn yet.
-    random: u64,
-}
-
-impl Countdown {
-    /// Draws anew.
-    pub const NEW: Countdown = Countdown { left: 0, random: 0 };
+/// Draws anew for a thread, as soon as it asks for memory.
+pub fn begin(thread: &mut Thread) {
+    (thread.unsampled, thread.random) = (0, 0);
 }
 
 /// True for what is large enough in any case. Mappings get a stack only then: what is touched of them, and so counts,
@@ -40,45 +31,48 @@ pub fn is_exact(bytes: usize) -> bool {
 /// Counts a block's bytes down: false if it surely gets no stack, true if [`wants`] has to be asked.
 #[inline(always)]
 pub fn may_want(thread: &mut Thread, bytes: usize) -> bool {
-    let left = thread.countdown.left.wrapping_sub(bytes as i64);
+    let left = thread.unsampled.wrapping_sub(bytes as i64);
     if is_exact(bytes) || left < 0 {
         return true;
     }
-    thread.countdown.left = left;
+    thread.unsampled = left;
     false
 }
 
 /// True if a block gets a stack.
+#[inline(always)]
 pub fn wants(thread: &mut Thread, bytes: usize) -> bool {
-    if is_exact(bytes) {
-        return true;
-    }
+    is_exact(bytes) || is_marked(thread, bytes)
+}
+
+/// True if one of a block's bytes is marked.
+#[cold]
+#[inline(never)]
+fn is_marked(thread: &mut Thread, bytes: usize) -> bool {
     let mean = MEAN_BYTES.load(Ordering::Relaxed);
-    let countdown = &mut thread.countdown;
     if mean == 0 {
-        countdown.left = i64::MAX;
+        thread.unsampled = i64::MAX;
         return false;
     }
-    if countdown.random == 0 {
+    if thread.random == 0 {
         // SAFETY: every x86-64 has rdtsc.
-        let seed = unsafe { _rdtsc() } ^ (&raw const *countdown as u64).rotate_left(32);
-        countdown.random = seed | 1;
-        countdown.draw(mean);
+        let seed = unsafe { _rdtsc() } ^ (&raw const *thread as u64).rotate_left(32);
+        thread.random = seed | 1;
+        draw(thread, mean);
     }
-    countdown.left = countdown.left.wrapping_sub(bytes as i64);
-    if countdown.left >= 0 {
+    thread.unsampled = thread.unsampled.wrapping_sub(bytes as i64);
+    if thread.unsampled >= 0 {
         return false;
     }
-    countdown.draw(mean);
+    draw(thread, mean);
     true
 }
 
-impl Countdown {
-    fn draw(&mut self, mean: u64) {
-        // xorshift64* (Vigna 2016)
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.left = exponential(self.random.wrapping_mul(0x2545_f491_4f6c_dd1d), mean) as i64;
-    }
+#[inline(never)]
+fn draw(thread: &mut Thread, mean: u64) {
+    // xorshift64* (Vigna 2016)
+    thread.random ^= thread.random >> 12;
+    thread.random ^= thread.random << 25;
+    thread.random ^= thread.random >> 27;
+    thread.unsampled = exponential(thread.random.wrapping_mul(0x2545_f491_4f6c_dd1d), mean) as i64;
 }

@@ -100,25 +100,31 @@ impl Cache {
             let missed = Missed { key, shared, begin };
             let number = self.look_up(key).ok_or(missed)?;
             let entry = self.entries.get(number).ok_or(missed)?;
-            let mut at = entry.first;
+            // SAFETY: entries lie in `reads`.
+            let (first, end) = unsafe {
+                let reads = self.reads.as_ptr();
+                (reads.add(entry.first as usize), reads.add(entry.end as usize))
+            };
+            let mut read = first;
             let word = loop {
-                if at == entry.end {
+                if read == end {
                     return Ok(number as u16);
                 }
-                // SAFETY: entries lie in `reads`. What they hold was read by unwinding from here, and all words
-                // before this one are what they were then: so is the address in use, as it was then.
+                // SAFETY: before the entry's end. What it holds was read by unwinding from here, and all words before
+                // this one are what they were then: so is the address in use, as it was then.
                 unsafe {
-                    let read = self.reads.as_ptr().add(at as usize);
                     let word = ((*read).address as *const u64).read_unaligned();
                     if word != (*read).word {
                         break word;
                     }
+                    read = read.add(1);
                 }
-                at += 1;
             };
+            // SAFETY: both are of the same entry.
+            let at = entry.first as usize + unsafe { read.offset_from_unsigned(first) };
             // The word that differs is part of the key.
-            shared += (at - entry.first) as usize + 1;
-            key = Key::branch(number, at as usize, word);
+            shared += at - entry.first as usize + 1;
+            key = Key::branch(number, at, word);
         }
     }
 

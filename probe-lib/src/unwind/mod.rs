@@ -107,13 +107,19 @@ impl Stacks {
     pub unsafe fn find(&mut self, caller: Caller, bp: usize, thread_state: usize) -> Result<u16, Missed> {
         let generation = GENERATION.load(Ordering::Acquire);
         if self.generation != generation {
-            self.rules.clear();
-            self.cache.clear();
-            self.generation = generation;
+            self.forget_code(generation);
         }
         (self.bp, self.thread_state) = (bp, thread_state);
         // SAFETY: as the caller promises; what is kept was noted by walks.
         unsafe { self.cache.find(caller.address, caller.sp) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn forget_code(&mut self, generation: u32) {
+        self.rules.clear();
+        self.cache.clear();
+        self.generation = generation;
     }
 
     /// Unwinds the stack. True if that led to its outermost frame.

@@ -53,7 +53,7 @@ macro_rules! next_definitions {
             crate::python::find();
             crate::operators::find();
             crate::python_frames::find();
-            crate::unwind::find_linker();
+            crate::modules::find_linker();
             $(
                 if !$name.is_null() {
                     pointers::$name.store($name, Ordering::Relaxed);

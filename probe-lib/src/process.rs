@@ -14,7 +14,7 @@ use memtrace_wire::ring::Writer;
 
 use crate::record::stamp;
 use crate::tls::{self, Thread};
-use crate::{connect, hot, python, record, sampling, sandbox, sys, touched};
+use crate::{connect, hot, python, record, sampling, sandbox, stack, sys, touched};
 
 const NEW: u32 = 0;
 const CONNECTING: u32 = 1;
@@ -222,10 +222,8 @@ pub fn claim(thread: &mut Thread, attached: &Attached) -> bool {
             // SAFETY: the slot and its ring are this thread's now and stay mapped.
             thread.writer = unsafe { Writer::new(attached.slot(index), attached.ring(index)) };
             sampling::begin(thread);
-            // SAFETY: null or the thread's own. Stacks were described in another ring.
-            if let Some(stacks) = unsafe { thread.stacks.as_mut() } {
-                stacks.forget();
-            }
+            // They were described in another ring.
+            stack::forget(thread);
             note_robust_list();
             return true;
         }

@@ -116,8 +116,11 @@ fn write(words: usize, push: impl FnOnce(&mut Thread), nested: impl FnOnce(&mut 
     // aside, which touches nothing that is in use here.
     let thread = unsafe { &mut *tls::thread() };
     let mut frame = guard::Frame::unmarked();
-    if thread.guard != 0 && guard::is_held(thread.guard, &frame) {
-        return nested(thread);
+    if thread.guard != 0 {
+        if guard::is_held(thread.guard, &frame) {
+            return nested(thread);
+        }
+        stack::forget(thread);
     }
     thread.guard = frame.mark();
     let ready = thread.writer.has_room(words) && !process::forked() && aside::is_empty(thread);

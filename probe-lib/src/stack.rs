@@ -8,7 +8,7 @@ use crate::entry::Entry;
 use crate::record::push_inside;
 use crate::tls::Thread;
 use crate::unwind::{Missed, Stacks};
-use crate::{modules, python_frames};
+use crate::python_frames;
 
 /// The number of the stack that leads to `entry`, if the thread has seen it before. Call it with the guard held.
 #[inline(always)]
@@ -36,12 +36,20 @@ pub fn number(thread: &mut Thread, entry: Entry) -> u16 {
     find(stacks, entry).unwrap_or_else(|missed| describe(thread, stacks, entry, &missed).unwrap_or(0))
 }
 
+/// Forgets all stacks: a jump out of a signal handler may have left something half written.
+#[cold]
+#[inline(never)]
+pub fn forget(thread: &mut Thread) {
+    // SAFETY: null or the thread's own.
+    if let Some(stacks) = unsafe { thread.stacks.as_mut() } {
+        stacks.forget();
+    }
+}
+
 /// Unwinds a stack and tells the tracer. Its number; `None` if there was no room to tell.
 fn describe(thread: &mut Thread, stacks: &mut Stacks, entry: Entry, missed: &Missed) -> Option<u16> {
     let native_end = stacks.walk(entry.caller());
-    if stacks.met_new_code() {
-        modules::announce(thread);
-    }
+    stacks.announce_modules(thread);
     let python_end = stacks.python.walk(&raw const stacks.thread_state, &mut stacks.reads);
     stacks.python.describe(thread);
     let number = stacks.keep(missed);

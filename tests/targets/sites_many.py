@@ -70,9 +70,9 @@ def work(rounds):
         block()
 
 
-work(60)
-thread = threading.Thread(target=work, args=(40,))
+work(200)
+thread = threading.Thread(target=work, args=(100,))
 thread.start()
-work(20)
+work(50)
 thread.join()
 print(json.dumps([[size, stack] for stack, size in known.items()]))

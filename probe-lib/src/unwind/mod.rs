@@ -17,10 +17,11 @@ pub use self::cache::Missed;
 use self::cache::{Cache, NOT_KEPT};
 pub use self::reads::Reads;
 use self::rules::Rules;
-pub use self::rules::find_linker;
 pub use self::walk::Caller;
 use self::walk::{Frames, walk};
+use crate::modules::Announced;
 use crate::python_frames::PythonFrames;
+use crate::tls::Thread;
 use crate::{next, sandbox, sys};
 
 /// What a thread remembers. All zeroes is nothing.
@@ -39,6 +40,7 @@ pub struct Stacks {
     pub thread_state: usize,
     rules: Rules,
     cache: Cache,
+    announced: Announced,
     /// What the last walk has read.
     pub reads: Reads,
     /// Where it led to.
@@ -94,8 +96,7 @@ impl Stacks {
 
     /// Forgets everything: the thread is another one, or writes into another ring.
     pub fn forget(&mut self) {
-        self.rules.clear();
-        self.cache.clear();
+        self.forget_code(GENERATION.load(Ordering::Acquire));
         self.reads.forget_stack();
     }
 
@@ -119,6 +120,7 @@ impl Stacks {
     fn forget_code(&mut self, generation: u32) {
         self.rules.clear();
         self.cache.clear();
+        self.announced.clear();
         self.generation = generation;
     }
 
@@ -128,9 +130,12 @@ impl Stacks {
         walk(caller, &raw const self.bp, &mut self.rules, &mut self.reads, &mut self.frames)
     }
 
-    /// True if the last walk came upon an instruction that the thread had no rule of.
-    pub fn met_new_code(&self) -> bool {
-        self.rules.met_new_code
+    /// Tells the tracer of the modules that the last walk led through, if it came upon new code. Call it with the guard
+    /// held.
+    pub fn announce_modules(&mut self, thread: &mut Thread) {
+        if self.rules.met_new_code {
+            self.announced.announce(thread, self.frames.list());
+        }
     }
 
     /// Remembers what was walked, and what was read since. Its number.

@@ -21,6 +21,7 @@ static GET_VERSION: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 /// `PyGILState_GetThisThreadState`: the thread's own state. (`_PyThreadState_UncheckedGet` would give that of
 /// whichever thread holds the GIL.)
 static THIS_THREAD: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static OBJECT_HASH: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static CODE_TYPE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 /// Exported by debug builds alone, whose layouts are not known.
 static DEBUG_BUILD: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
@@ -42,10 +43,11 @@ const OWNER_GENERATOR: u8 = 1;
 /// Looks for an interpreter among the libraries the program was linked with. Called together with the other
 /// look-ups, because a failing `dlsym` allocates.
 pub fn find() {
-    let symbols: [(&AtomicPtr<c_void>, &[u8]); 5] = [
+    let symbols: [(&AtomicPtr<c_void>, &[u8]); 6] = [
         (&IS_INITIALIZED, b"Py_IsInitialized\0"),
         (&GET_VERSION, b"Py_GetVersion\0"),
         (&CODE_TYPE, b"PyCode_Type\0"),
+        (&OBJECT_HASH, b"PyObject_Hash\0"),
         (&THIS_THREAD, b"PyGILState_GetThisThreadState\0"),
         (&DEBUG_BUILD, b"_Py_NegativeRefcount\0"),
     ];
@@ -127,8 +129,11 @@ impl PythonFrames {
                 let code = reads.live(frame + layout.code) as usize;
                 let place = place(layout, [frame, previous, code], &mut owner, reads);
                 if code != 0 && is_code(code, reads) {
-                    for offset in [layout.first_line & !7, layout.file, layout.name, layout.lines] {
-                        reads.live(code + offset);
+                    reads.live(code + (layout.first_line & !7));
+                    for offset in [layout.file, layout.name, layout.lines] {
+                        let object = reads.live(code + offset) as usize;
+                        hash(object);
+                        reads.live(object + HASH);
                     }
                     if let Some(place) = place.complete(layout, code) {
                         self.push(code as *const u8, place)?;
@@ -252,24 +257,39 @@ fn minor(version: &[u8]) -> Option<u32> {
     Some(digits.fold(0, |number, digit| number * 10 + u32::from(digit - b'0')))
 }
 
-/// Names a code object. Its address is not enough: another one may lie there later.
+/// Names a code object by what it says. Its address is not enough, nor are those of its parts: others may lie there
+/// later, at just the same places.
 unsafe fn id(layout: &Layout, code: *const u8) -> u64 {
-    // SAFETY: a live code object with this layout.
+    // SAFETY: a live code object with this layout, and so are its parts.
     let parts = unsafe {
         [
             process::image(),
-            code as u64,
             u64::from(read::<u32>(code, layout.first_line)),
-            read(code, layout.file),
-            read(code, layout.name),
-            read(code, layout.lines),
-            // `co_code` before 3.11, part of the object's constants and sizes after.
-            read(code, 48),
+            hash(read(code, layout.file)),
+            hash(read(code, layout.name)),
+            hash(read(code, layout.lines)),
         ]
     };
     parts
         .into_iter()
         .fold(0, |hash: u64, part| (hash.rotate_left(23) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// Where text and bytes objects keep the hash of what they contain.
+const HASH: usize = 24;
+
+/// The hash of a text or bytes object. They compute it when they are first asked and keep it; new ones have none, so
+/// that it tells an object from another one that lay in its place.
+unsafe fn hash(object: usize) -> u64 {
+    const NONE: u64 = u64::MAX;
+    // SAFETY: a live object of one of these types; the C API's own function looks at nothing else.
+    unsafe {
+        if read::<u64>(object as *const u8, HASH) == NONE {
+            let hash: unsafe extern "C" fn(usize) -> isize = transmute(OBJECT_HASH.load(Ordering::Relaxed));
+            hash(object);
+        }
+        read(object as *const u8, HASH)
+    }
 }
 
 unsafe fn describe(layout: &Layout, code: *const u8, id: u64, thread: &mut Thread) {

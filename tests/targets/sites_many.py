@@ -70,8 +70,8 @@ def work(rounds):
         block()
 
 
-work(200)
-thread = threading.Thread(target=work, args=(100,))
+work(300)
+thread = threading.Thread(target=work, args=(200,))
 thread.start()
 work(50)
 thread.join()

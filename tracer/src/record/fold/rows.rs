@@ -4,8 +4,9 @@ use memtrace_trace::rows::{AllocationRow, Role, TimelineRow};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Fold;
+use crate::record::blocks::Block;
 use crate::record::mappings::Piece;
-use crate::record::process::{Block, Holdings, Process};
+use crate::record::process::{Holdings, Process};
 use crate::record::sites::Site;
 use crate::record::spans::BlockKey;
 
@@ -32,7 +33,7 @@ impl Fold {
         let mut live: Vec<(u32, u64, Block)> = Vec::new();
         for process in running {
             let index = process.row.process;
-            live.extend(process.blocks.iter().map(|(address, block)| (index, *address, *block)));
+            live.extend(process.blocks.iter().map(|(address, block)| (index, address, block)));
             live.extend(process.mappings.iter().map(|piece| (index, piece.start, as_block(piece))));
         }
         if live.len() > ROWS_MAX {
@@ -49,8 +50,8 @@ impl Fold {
         let mut operators: FxHashMap<&str, u64> = FxHashMap::default();
         let mut sites: FxHashMap<Site, u64> = FxHashMap::default();
         let of_site = |block: &Block| self.sites.stands_for(block.bytes);
-        let blocks = process.blocks.values();
-        let blocks = blocks.map(|block| (block.span, block.site, block.bytes, of_site(block)));
+        let blocks = process.blocks.iter();
+        let blocks = blocks.map(|(_, block)| (block.span, block.site, block.bytes, of_site(&block)));
         let pieces = process.mappings.iter();
         let pieces = pieces.map(|piece| (piece.span, piece.site, piece.touched, piece.touched));
         for (span, site, bytes, of_site) in blocks.chain(pieces) {

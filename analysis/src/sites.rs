@@ -1,4 +1,4 @@
-//! What held memory at the peak: call stacks of large blocks as people read them.
+//! What held memory at the peak: call stacks as people read them.
 
 use std::collections::{HashMap, HashSet};
 

@@ -95,6 +95,9 @@ pub struct Record {
     /// Keep the trace below this size: the oldest rows of blocks are deleted, and that is said
     #[arg(long, value_name = "SIZE", value_parser = parse_trace_size)]
     pub max_trace_size: Option<u64>,
+    /// Which blocks are recorded with their call stack: large ones and a sample of the others, all, or none
+    #[arg(long, value_name = "WHICH", value_enum, default_value = "auto")]
+    pub stacks: record::Stacks,
     /// Print no summary
     #[arg(short, long)]
     pub quiet: bool,
@@ -220,6 +223,7 @@ pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
             addresses: arguments.addresses,
         },
         max_bytes: arguments.max_trace_size,
+        stacks: arguments.stacks,
     }
 }
 

@@ -193,7 +193,7 @@ impl Fold {
             self.sites.change(*site, *bytes);
         }
         for (address, block) in blocks.iter() {
-            self.sites.change(block.site, -(block.bytes as i64));
+            self.sites.remove_block(block.site, block.bytes);
             self.write_block(index, address, &block, None, &once);
         }
         for piece in mappings.iter() {
@@ -296,9 +296,9 @@ impl Sink for Fold {
                 self.launched.failed(event.address as u32);
             }
             Wire::CollectBegin | Wire::CollectEnd | Wire::Collector => self.collector(writer, event),
-            Wire::Stack => {
+            Wire::Frames => {
                 let process = self.threads[writer as usize].process;
-                self.sites.stack(process, writer, event.address, text);
+                self.sites.describe(process, writer, event.address, text);
             }
             Wire::PythonCode => self.sites.code(self.threads[writer as usize].process, text),
             Wire::Module => self.sites.module(self.threads[writer as usize].process, text),
@@ -324,5 +324,6 @@ impl Sink for Fold {
         }
         self.waited_ns += usage.waited_ns;
         self.spans.thread_ended(writer);
+        self.sites.thread_gone(writer);
     }
 }

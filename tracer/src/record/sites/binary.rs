@@ -1,15 +1,11 @@
-//! An ELF file as stacks need it: how to unwind through it, and which function an address lies in.
+//! An ELF file as stacks need it: which function an address lies in.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::fs::File;
 use std::ops::Range;
 
-use gimli::BaseAddresses;
 use object::read::ReadCache;
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
-use rustc_hash::FxHashMap;
-
-use super::unwind::{Registers, Rule, Rules, Step};
+use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
 /// The function that runs Python code; its parts, where a compiler split it, begin with the same name.
 const EVALUATION: &str = "_PyEval_EvalFrameDefault";
@@ -22,10 +18,6 @@ pub struct Binary {
     pub build_id: String,
     /// Addresses that its segments take, as stated in the file.
     addresses: Range<u64>,
-    /// Read where a stack leads through the file.
-    rules: OnceCell<Rules>,
-    /// Rules by program counter; `None` where there are none.
-    found: RefCell<FxHashMap<u64, Option<Rule>>>,
     /// Looked up where a name is asked for.
     functions: OnceCell<Vec<Function>>,
     evaluates: OnceCell<bool>,
@@ -51,8 +43,6 @@ impl Binary {
             path: path.into(),
             build_id: file.build_id().ok().flatten().map(hex).unwrap_or_default(),
             addresses: start..end,
-            rules: OnceCell::new(),
-            found: RefCell::default(),
             functions: OnceCell::new(),
             evaluates: OnceCell::new(),
         })
@@ -66,22 +56,6 @@ impl Binary {
     /// What must be added to addresses in the file where its lowest segment was mapped at `start`.
     pub fn bias(&self, start: u64) -> u64 {
         start.wrapping_sub(self.addresses.start & !4095)
-    }
-
-    /// Goes from a frame in this file to its caller, by the rule for `counter` (as stated in the file). Says
-    /// also whether the caller was interrupted by a signal instead of having called.
-    pub fn step(
-        &self,
-        counter: u64,
-        registers: &mut Registers,
-        read: &impl Fn(u64) -> Option<u64>,
-    ) -> (Step, bool) {
-        let rules = self.rules.get_or_init(|| look_into(&self.path, rules).unwrap_or_default());
-        let mut found = self.found.borrow_mut();
-        match found.entry(counter).or_insert_with(|| rules.find(counter)) {
-            Some(rule) => (rules.apply(rule, registers, read), rule.interrupted),
-            None => (Step::Lost, false),
-        }
     }
 
     /// Whether a return address is in the function that runs Python code. Its symbol is exported, so that most
@@ -111,19 +85,6 @@ fn look_into<T>(path: &str, look: impl FnOnce(&Elf<'_>) -> T) -> Option<T> {
     std::fs::metadata(path).ok().filter(|file| file.is_file())?;
     let cache = ReadCache::new(File::open(path).ok()?);
     Some(look(&object::File::parse(&cache).ok()?))
-}
-
-/// The unwinding rules of a file.
-fn rules(file: &Elf<'_>) -> Rules {
-    let section = |name: &str| file.section_by_name(name);
-    let address = |name: &str| section(name).map_or(0, |section| section.address());
-    let data = |name: &str| section(name).and_then(|it| Some(it.data().ok()?.to_vec())).unwrap_or_default();
-    let bases = BaseAddresses::default()
-        .set_text(address(".text"))
-        .set_got(address(".got"))
-        .set_eh_frame(address(".eh_frame"))
-        .set_eh_frame_hdr(address(".eh_frame_hdr"));
-    Rules::new(bases, data(".eh_frame"), data(".eh_frame_hdr"))
 }
 
 /// All functions by address; of several names for one, the plainest.

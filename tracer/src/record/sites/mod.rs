@@ -1,4 +1,4 @@
-//! Call stacks of large blocks: unwound, merged, interned, and what each held at the peak.
+//! Call stacks: merged, interned, and what each held at the peak.
 
 mod account;
 mod binary;
@@ -8,21 +8,21 @@ mod merge;
 mod python;
 mod rows;
 mod tree;
-mod unwind;
 mod words;
 
 use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use memtrace_trace::rows::ModuleRow;
-use memtrace_wire::stack::{MORE_FRAMES, PythonFrame, StackHead};
+use memtrace_wire::event::STACK_BITS;
+use memtrace_wire::sampling::Sampling;
+use memtrace_wire::stack::{FramesHead, PythonFrame};
 use rustc_hash::FxHashMap;
 
 use self::account::Account;
 use self::binary::Binary;
-use self::image::{End, Image, Mapped};
+use self::image::{Image, Mapped};
 use self::merge::{Step, merge};
 use self::python::Codes;
 use self::tree::{Frame, Tree};
@@ -35,8 +35,6 @@ pub type Site = NonZeroU32;
 /// The pid and first stamp of a process image.
 type ImageKey = (u32, u64);
 
-/// A stack whose block has not been acquired by now never will be.
-const WAITING_MAX: usize = 16;
 /// /proc is not asked more often about one process.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -48,7 +46,7 @@ pub struct Sites {
     images: FxHashMap<ImageKey, Process>,
     /// By process.
     keys: Vec<ImageKey>,
-    binaries: Vec<Rc<Binary>>,
+    binaries: Vec<Binary>,
     /// By path and what the file is; `None` for what is no binary.
     by_file: FxHashMap<(String, FileId), Option<u32>>,
     codes: Codes,
@@ -56,8 +54,10 @@ pub struct Sites {
     by_leaf: FxHashMap<u32, Site>,
     /// Leaf node and what the site holds, by number.
     sites: Vec<(u32, Account)>,
-    /// Stacks by thread and address, until their block is acquired.
-    waiting: FxHashMap<u32, Vec<(u64, Site)>>,
+    /// By thread and number: the stacks that it has described.
+    described: Vec<Vec<Option<Site>>>,
+    /// Which blocks have one.
+    pub sampling: Sampling,
     /// New peaks of all live bytes so far.
     peaks: u64,
     /// Modules that were mapped after their process had started.
@@ -80,8 +80,8 @@ impl FileId {
 #[derive(Clone, Default)]
 struct Process {
     image: Image,
-    /// Sites of stacks seen before.
-    known: FxHashMap<Vec<u64>, Site>,
+    /// Sites of stacks seen before, by what described them.
+    known: FxHashMap<Box<[u8]>, Site>,
     looked: Option<Instant>,
 }
 
@@ -125,25 +125,65 @@ impl Sites {
         self.codes.define(process, text);
     }
 
-    /// The stack of a block that `thread` is about to acquire at `address`.
-    pub fn stack(&mut self, process: u32, thread: u32, address: u64, text: &[u8]) {
-        let Some(site) = self.site_of(process, text) else { return };
-        let waiting = self.waiting.entry(thread).or_default();
-        if waiting.len() == WAITING_MAX {
-            waiting.remove(0);
+    /// A stack was described, and is meant by this number from now on.
+    pub fn describe(&mut self, process: u32, thread: u32, number: u64, text: &[u8]) {
+        let site = self.site_of(process, text);
+        let thread = thread as usize;
+        if self.described.len() <= thread {
+            self.described.resize_with(thread + 1, Vec::new);
         }
-        waiting.push((address, site));
+        let described = &mut self.described[thread];
+        let number = number as usize % (1 << STACK_BITS);
+        if described.len() <= number {
+            described.resize(number + 1, None);
+        }
+        described[number] = site;
     }
 
-    /// The site of a block that `thread` acquired.
-    pub fn acquired(&mut self, thread: u32, address: u64, bytes: u64) -> Option<Site> {
-        let waiting = self.waiting.get_mut(&thread)?;
-        let at = waiting.iter().rposition(|(waiting, _)| *waiting == address)?;
-        let (_, site) = waiting.swap_remove(at);
+    /// A thread is gone, and with it the numbers of its stacks.
+    pub fn thread_gone(&mut self, thread: u32) {
+        if let Some(described) = self.described.get_mut(thread as usize) {
+            *described = Vec::new();
+        }
+    }
+
+    /// The site of a block or mapping that `thread` acquired, with the number of its stack.
+    #[inline]
+    pub fn acquired(&mut self, thread: u32, number: u16, bytes: u64) -> Option<Site> {
+        if number == 0 {
+            return None;
+        }
+        let site = (*self.described.get(thread as usize)?.get(usize::from(number))?)?;
+        let requested = self.stands_for(bytes);
         let account = &mut self.sites[site.get() as usize - 1].1;
-        account.blocks += 1;
-        account.requested += bytes;
+        account.blocks += (requested as f64 / bytes.max(1) as f64).round().max(1.0) as u64;
+        account.requested += requested;
         Some(site)
+    }
+
+    /// Bytes that a block with a stack stands for: of those that are sampled not every one has one.
+    pub fn stands_for(&self, bytes: u64) -> u64 {
+        if bytes >= self.sampling.exact_from || self.sampling.mean_bytes == 0 {
+            return bytes;
+        }
+        let probability = -(-(bytes as f64) / self.sampling.mean_bytes as f64).exp_m1();
+        (bytes as f64 / probability.max(f64::MIN_POSITIVE)).round() as u64
+    }
+
+    /// A block of a site is live.
+    #[inline]
+    pub fn add_block(&mut self, site: Option<Site>, bytes: u64) {
+        if site.is_some() {
+            self.change(site, self.stands_for(bytes) as i64);
+        }
+    }
+
+    /// It no longer is.
+    #[inline]
+    pub fn remove_block(&mut self, site: Option<Site>, bytes: u64) {
+        if site.is_some() {
+            self.change(site, -(self.stands_for(bytes) as i64));
+        }
     }
 
     /// Live bytes of a site change.
@@ -166,45 +206,32 @@ impl Sites {
     }
 
     fn site_of(&mut self, process: u32, text: &[u8]) -> Option<Site> {
-        let mut words = Words(text);
-        let head = StackHead::from_words(words.take()?);
-        let count = (head.python_frames & !MORE_FRAMES) as usize;
-        let python = words.bytes(count.checked_mul(16)?)?;
-        let copy = words.0;
-        let mut native = Vec::with_capacity(64);
         let key = self.keys[process as usize];
-        let image = &self.images.entry(key).or_default().image;
-        let mut end = image.unwind(&head, copy, &mut native);
-        if end == End::Unknown && self.leads_astray(process, &head, &native) {
-            native.clear();
-            end = self.images.entry(key).or_default().image.unwind(&head, copy, &mut native);
-        }
-        let complete = end == End::Outermost && head.python_frames & MORE_FRAMES == 0;
-        let mut raw = native.clone();
-        raw.extend(python.chunks_exact(8).filter_map(|word| Some(u64::from_le_bytes(*word.first_chunk()?))));
-        raw.push(u64::from(complete));
-        if let Some(site) = self.images.get(&key).and_then(|process| process.known.get(&raw)) {
+        if let Some(site) = self.images.get(&key).and_then(|process| process.known.get(text)) {
             return Some(*site);
         }
-        let leaf = self.leaf(process, &native, python, complete)?;
+        let mut words = Words(text);
+        let [head] = words.take()?;
+        let head = FramesHead::from_word(head);
+        let native = words.bytes(head.native * 8)?;
+        let python = words.bytes(head.python * 16)?;
+        let native: Vec<u64> =
+            native.chunks_exact(8).filter_map(|word| Some(u64::from_le_bytes(*word.first_chunk()?))).collect();
+        self.look_if_unknown(process, &native);
+        let leaf = self.leaf(process, &native, python, head.complete)?;
         let site = *self.by_leaf.entry(leaf).or_insert_with(|| {
             self.sites.push((leaf, Account::default()));
             NonZeroU32::new(self.sites.len() as u32).unwrap_or(NonZeroU32::MIN)
         });
-        self.images.entry(key).or_default().known.insert(raw, site);
+        self.images.entry(key).or_default().known.insert(text.into(), site);
         Some(site)
     }
 
-    /// True if a stack ended in a module that was not known, and now perhaps is.
-    fn leads_astray(&mut self, process: u32, head: &StackHead, native: &[u64]) -> bool {
-        let key = self.keys[process as usize];
-        let last = native.last().copied().unwrap_or(head.ip);
-        let known = |sites: &Sites| {
-            sites.images.get(&key).is_some_and(|it| it.image.find(last.wrapping_sub(1)).is_some())
-        };
-        !known(self) && {
+    /// Looks which modules there are, if a stack leads through one that was not announced.
+    fn look_if_unknown(&mut self, process: u32, native: &[u64]) {
+        let image = &self.images.entry(self.keys[process as usize]).or_default().image;
+        if native.iter().any(|address| image.find(address.wrapping_sub(1)).is_none()) {
             self.look(process);
-            known(self)
         }
     }
 
@@ -299,17 +326,16 @@ impl Sites {
         let known = self.by_file.get(&file).copied();
         let number = known.unwrap_or_else(|| {
             let number = Binary::read(path).map(|binary| {
-                self.binaries.push(Rc::new(binary));
+                self.binaries.push(binary);
                 self.binaries.len() as u32 - 1
             });
             self.by_file.insert(file, number);
             number
         });
         let number = number?;
-        let binary = self.binaries[number as usize].clone();
+        let bias = self.binaries[number as usize].bias(start);
         let process = self.images.entry(key).or_default();
-        let bias = binary.bias(start);
-        let news = process.image.add(Mapped { start: start & !4095, end, bias, binary, number });
+        let news = process.image.add(Mapped { start: start & !4095, end, bias, number });
         if news {
             // An address may mean another function now.
             process.known.clear();

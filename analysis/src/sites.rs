@@ -82,7 +82,7 @@ impl Site {
     /// `gst3d run_gst3d.py:41 (gaussian_filter1d _filters.py:184)`.
     pub fn place(&self) -> String {
         let own = self.stack.iter().find(|frame| is_own(frame));
-        let python = self.stack.iter().find(|frame| frame.file.is_some());
+        let python = self.stack.iter().find(|frame| frame.kind == "python");
         let named = self.stack.iter().find(|frame| frame.function.is_some());
         let Some(own) = own.or(python).or(named) else { return "an unknown place".into() };
         let inner = python.filter(|python| python.frame != own.frame).or(named);
@@ -97,15 +97,15 @@ impl Site {
 fn is_own(frame: &FrameRow) -> bool {
     const LIBRARIES: [&str; 4] = ["/site-packages/", "/dist-packages/", "/lib/python", "/lib64/python"];
     const SYSTEM: [&str; 4] = ["/lib/", "/lib64/", "/usr/lib", "/usr/local/lib"];
-    match (&frame.file, &frame.module) {
-        (Some(file), _) => !file.starts_with('<') && !LIBRARIES.iter().any(|part| file.contains(part)),
-        (None, Some(module)) => {
+    match (&frame.module, &frame.file) {
+        (Some(module), _) => {
             let library = module.contains(".so") && LIBRARIES.iter().any(|part| module.contains(part));
             let interpreter = base_name(module).contains("python");
             let probe = base_name(module) == "libmemtrace_probe.so";
             let system = SYSTEM.iter().any(|start| module.starts_with(start));
             frame.function.is_some() && !library && !interpreter && !probe && !system
         }
+        (None, Some(file)) => !file.starts_with('<') && !LIBRARIES.iter().any(|part| file.contains(part)),
         (None, None) => false,
     }
 }

@@ -26,4 +26,4 @@ pub use meta::{Lost, Meta, OutOfMemory, Peak, SCHEMA_VERSION, Share, SiteShare, 
 pub use reader::{AllocationFilter, Trace};
 pub use recover::{Recovered, recover};
 pub use schema::Table;
-pub use writer::TraceWriter;
+pub use writer::{TraceWriter, replace_stacks};

@@ -84,22 +84,22 @@ impl TraceWriter {
 
     /// Writes `processes`, replacing what an earlier call wrote.
     pub fn processes(&mut self, rows: &[ProcessRow]) -> Result<()> {
-        self.whole_table(Table::Processes, rows, encode::processes)
+        whole_table(&self.directory, Table::Processes, rows, encode::processes)
     }
 
     /// Writes `threads`, replacing what an earlier call wrote.
     pub fn threads(&mut self, rows: &[ThreadRow]) -> Result<()> {
-        self.whole_table(Table::Threads, rows, encode::threads)
+        whole_table(&self.directory, Table::Threads, rows, encode::threads)
     }
 
     /// Writes `modules`, replacing what an earlier call wrote.
     pub fn modules(&mut self, rows: &[ModuleRow]) -> Result<()> {
-        self.whole_table(Table::Modules, rows, encode::modules)
+        whole_table(&self.directory, Table::Modules, rows, encode::modules)
     }
 
     /// Writes `spans`, replacing what an earlier call wrote.
     pub fn spans(&mut self, rows: &[SpanRow]) -> Result<()> {
-        self.whole_table(Table::Spans, rows, encode::spans)
+        whole_table(&self.directory, Table::Spans, rows, encode::spans)
     }
 
     /// Writes what is live now beside the trace, replacing what an earlier call wrote: all that is left of it should
@@ -113,12 +113,12 @@ impl TraceWriter {
 
     /// Writes `sites`, replacing what an earlier call wrote.
     pub fn sites(&mut self, rows: &[SiteRow]) -> Result<()> {
-        self.whole_table(Table::Sites, rows, encode::sites)
+        whole_table(&self.directory, Table::Sites, rows, encode::sites)
     }
 
     /// Writes `frames`, replacing what an earlier call wrote.
     pub fn frames(&mut self, rows: &[FrameRow]) -> Result<()> {
-        self.whole_table(Table::Frames, rows, encode::frames)
+        whole_table(&self.directory, Table::Frames, rows, encode::frames)
     }
 
     /// Writes `meta.json` of a recording that still runs (`complete` is false in the file).
@@ -150,15 +150,24 @@ impl TraceWriter {
         self.timeline.clear();
         self.timeline_parts.write(&batch)
     }
+}
 
-    fn whole_table<R>(&self, table: Table, rows: &[R], encode: fn(&[R]) -> Encoded) -> Result<()> {
-        let path = parts::whole_path(&self.directory, table);
-        let mut file = TableFile::create(&path, table)?;
-        for rows in rows.chunks(WHOLE_TABLE_BATCH_ROWS) {
-            file.write(&encode(rows).map_err(Error::write(&path))?)?;
-        }
-        file.close()
+fn whole_table<R>(directory: &Path, table: Table, rows: &[R], encode: fn(&[R]) -> Encoded) -> Result<()> {
+    let path = parts::whole_path(directory, table);
+    let mut file = TableFile::create(&path, table)?;
+    for rows in rows.chunks(WHOLE_TABLE_BATCH_ROWS) {
+        file.write(&encode(rows).map_err(Error::write(&path))?)?;
     }
+    file.close()
+}
+
+/// Replaces the stacks of a closed trace: its frames have been named.
+///
+/// # Errors
+/// [`Error::Io`] if the directory cannot be written; then the old ones are still there.
+pub fn replace_stacks(directory: &Path, sites: &[SiteRow], frames: &[FrameRow]) -> Result<()> {
+    whole_table(directory, Table::Frames, frames, encode::frames)?;
+    whole_table(directory, Table::Sites, sites, encode::sites)
 }
 
 /// Adds the tables that never were written as empty ones, and says that nothing is missing now.

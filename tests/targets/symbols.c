@@ -9,20 +9,20 @@
 static void *volatile kept;
 
 INLINED void innermost(size_t bytes) {
-    kept = malloc(bytes); /* line 13 */
+    kept = malloc(bytes);
 }
 
 INLINED void inner(size_t bytes) {
-    innermost(bytes); /* line 17 */
+    innermost(bytes);
 }
 
 static NOINLINE void hidden(size_t bytes) {
-    inner(bytes); /* line 21 */
+    inner(bytes);
     AFTER;
 }
 
 NOINLINE void exported(size_t bytes) {
-    hidden(bytes); /* line 26 */
+    hidden(bytes);
     AFTER;
 }
 
@@ -33,7 +33,7 @@ static NOINLINE __attribute__((noreturn)) void leaves(void) {
 }
 
 NOINLINE __attribute__((noreturn)) void last(void) {
-    leaves(); /* line 37 */
+    leaves();
 }
 
 NOINLINE void after_last(void) {
@@ -41,6 +41,6 @@ NOINLINE void after_last(void) {
 }
 
 int main(void) {
-    exported(500003); /* line 45 */
+    exported(500003);
     last();
 }

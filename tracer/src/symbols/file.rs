@@ -64,3 +64,55 @@ impl Wanted {
         Some(places)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// An executable of a few lines with debug information; `None` without a compiler.
+    fn program(folder: &Path) -> Option<PathBuf> {
+        let (source, binary) = (folder.join("a.c"), folder.join("a"));
+        std::fs::write(
+            &source,
+            "static inline __attribute__((always_inline)) int f(int x) { return x * x; }\n\
+             int main(int argc, char **argv) { return f(argc); }\n",
+        )
+        .ok()?;
+        let mut gcc = std::process::Command::new("gcc");
+        gcc.args(["-O1", "-g", "-Wl,--build-id=none", "-o"]).args([&binary, &source]);
+        gcc.status().ok().filter(|status| status.success()).map(|_| binary)
+    }
+
+    fn look_up(path: &Path, addresses: std::ops::Range<u64>) -> Places {
+        let file = Wanted { paths: vec![path.into()], addresses: addresses.collect(), ..Wanted::default() };
+        file.look_up()
+    }
+
+    /// Whatever is damaged in a file, looking it up ends, and only what was asked for is told.
+    #[test]
+    fn damaged_files_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some(binary) = program(folder.path()) else {
+            eprintln!("not checked: gcc is not installed");
+            return;
+        };
+        let whole = std::fs::read(&binary).expect("it was built");
+        let inlined = look_up(&binary, 0x1000..0x1400).into_values().find(|places| places.len() == 2);
+        let names = inlined.expect("f is inlined into main").into_iter().map(|place| place.function);
+        assert!(names.eq(["f", "main"].map(|name| Some(name.into()))));
+        let damage = prop::collection::vec((0..whole.len(), any::<u8>()), 1..64);
+        let damaged = folder.path().join("b");
+        proptest!(ProptestConfig::with_cases(512), |(damage in damage, length in 0..=whole.len())| {
+            let mut bytes = whole.clone();
+            for (at, byte) in damage {
+                bytes[at] = byte;
+            }
+            bytes.truncate(if length % 4 == 0 { length } else { whole.len() });
+            std::fs::write(&damaged, bytes).expect("a file");
+            let found = look_up(&damaged, 0x1000..0x1400);
+            prop_assert!(found.keys().all(|address| (0x1000..0x1400).contains(address)));
+        });
+    }
+}

@@ -1,6 +1,8 @@
 //! Which function an address lies in, as the linker knows it.
 
-use object::{Object, ObjectSymbol, SymbolKind};
+use std::ffi::CStr;
+
+use object::{Object, ObjectSection};
 
 struct Function<'a> {
     start: u64,
@@ -15,12 +17,31 @@ const NESTED_MAX: usize = 8;
 pub struct Functions<'a>(Vec<Function<'a>>);
 
 /// The functions in a file's two symbol tables, in no order: start, length (0: not known) and name of each.
+///
+/// The tables are read whole: asked for each of a hundred thousand names, a file would be read as often.
 pub fn symbols<'a>(file: &impl Object<'a>) -> Vec<(u64, u64, &'a str)> {
-    let symbols = file.symbols().chain(file.dynamic_symbols());
-    symbols
-        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition())
-        .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?)))
+    let section = |name| file.section_by_name(name)?.data().ok();
+    let tables = [(".symtab", ".strtab"), (".dynsym", ".dynstr")];
+    let tables = tables.into_iter().filter_map(|(table, names)| section(table).zip(section(names)));
+    tables
+        .flat_map(|(table, names)| table.chunks_exact(24).filter_map(|entry| symbol(entry, names)))
         .collect()
+}
+
+/// An Elf64_Sym that is a function and has its code here (elf(5)).
+fn symbol<'a>(entry: &[u8], names: &'a [u8]) -> Option<(u64, u64, &'a str)> {
+    const STT_FUNC: u8 = 2;
+    const STT_GNU_IFUNC: u8 = 10;
+    const SHN_UNDEF: [u8; 2] = [0, 0];
+    let (name, rest) = entry.split_first_chunk()?;
+    let (&[kind, _, section @ ..], rest) = rest.split_first_chunk::<4>()?;
+    if !matches!(kind & 15, STT_FUNC | STT_GNU_IFUNC) || section == SHN_UNDEF {
+        return None;
+    }
+    let (value, rest) = rest.split_first_chunk()?;
+    let name = CStr::from_bytes_until_nul(names.get(u32::from_le_bytes(*name) as usize..)?).ok()?;
+    let bytes = u64::from_le_bytes(*rest.first_chunk()?);
+    Some((u64::from_le_bytes(*value), bytes, name.to_str().ok()?))
 }
 
 impl<'a> Functions<'a> {

@@ -154,6 +154,22 @@ mod tests {
     }
 
     #[test]
+    fn an_interpreter_with_lines_is_still_no_code_of_the_users() {
+        let with_line = |frame, function, module: &str, file: &str| FrameRow {
+            file: Some(file.into()),
+            line: Some(7),
+            ..native(frame, function, module)
+        };
+        let stack = vec![
+            with_line(2, "_PyObject_Malloc", "/env/lib/libpython3.12.so.1.0", "/build/Objects/obmalloc.c"),
+            python(1, "work", "/home/me/run.py", 3),
+        ];
+        assert_eq!(place(stack), "work run.py:3 (_PyObject_Malloc obmalloc.c:7)");
+        let stack = vec![with_line(1, "work", "/home/me/a.out", "/home/me/a.c")];
+        assert_eq!(place(stack), "work a.c:7");
+    }
+
+    #[test]
     fn without_python_it_is_the_programs_own_function() {
         let stack = vec![
             native(3, "operator new(unsigned long)", "/usr/lib/libstdc++.so.6"),

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -216,6 +217,20 @@ def test_a_map_for_perf_behind_a_link_is_not_read(record, target, tmp_path):
     assert "first thing" in (tmp_path / "elsewhere").read_text()
     functions = [frame["function"] for frame in stack(run, 500003)]
     assert functions[functions.index("in_first") + 1] is None
+
+
+@pytest.mark.skipif(not is_root(), reason="needs a mount of its own over /tmp")
+def test_a_map_for_perf_in_another_mount_namespace(record, target):
+    """Nobody else sees that /tmp, and nobody at all once the program has ended."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        binary = shutil.copy(target("generated.c"), folder)
+        inside = f"mount -t tmpfs none /tmp && exec {binary}"
+        run = record("unshare", "-m", "sh", "-c", inside)
+        if run.code != 0:
+            pytest.skip("may not mount here")
+        functions = [frame["function"] for frame in stack(run, 500003)]
+    assert not Path(run.stdout.decode().strip()).exists()
+    assert functions[functions.index("in_first") + 1] == "first thing"
 
 
 def pyenv(minor):

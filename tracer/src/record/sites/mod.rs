@@ -231,7 +231,7 @@ impl Sites {
             native.iter().map(|address| native_frame(image, process, *address)).collect();
         for frame in &native {
             if let Frame::Generated { process, address } = *frame {
-                self.generated.entry(process).or_default().insert(address, None);
+                self.generated.entry(process).or_default().entry(address).or_default();
             }
         }
         let mut words = Words(python);

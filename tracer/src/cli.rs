@@ -11,7 +11,7 @@ use memtrace_trace::Trace;
 use memtrace_trace::rows::ArrayInfo;
 
 use crate::units::{Bytes, parse_shape, parse_size};
-use crate::{laws, record, summary, sweep};
+use crate::{laws, record, summary, sweep, symbols};
 
 /// Records every allocation of a program and turns small runs into a law: operator + input shape -> peak bytes.
 #[derive(Parser)]
@@ -254,6 +254,7 @@ fn recover(directory: &PathBuf) -> anyhow::Result<ExitCode> {
         say(&format!("{} is complete; nothing was changed", directory.display()));
         return Ok(ExitCode::SUCCESS);
     }
+    symbols::name_trace(directory)?;
     say(&format!("closed; {} blocks ({}) were live", found.live_blocks, Bytes(found.live_bytes)));
     to_stderr(&summary::text(&Trace::open(directory)?)?);
     Ok(ExitCode::SUCCESS)

@@ -173,6 +173,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     session.fold.root = child as u32;
     session.fold.sites.sampling = options.stacks.sampling();
     session.fold.sites.token.clone_from(&session.doorman.token);
+    session.fold.sites.begun = session.meta.start_unix_ns / 1_000_000_000;
     let ending = session.follow(child);
     session.close(ending)
 }

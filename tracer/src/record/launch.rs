@@ -2,6 +2,7 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -135,12 +136,19 @@ pub fn others_alive(token: &str) -> bool {
 pub fn is_ours(pid: u32, token: &str) -> bool {
     let read = |path: PathBuf| std::fs::read(path).unwrap_or_default();
     let mut environment = read(format!("/proc/{pid}/environ").into());
-    if environment.is_empty() {
+    if environment.is_empty() && has_threads(pid) {
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         let others = threads.map(|thread| read(thread.path().join("environ")));
         environment = others.into_iter().find(|environment| !environment.is_empty()).unwrap_or_default();
     }
     environment.windows(token.len()).any(|window| window == token.as_bytes())
+}
+
+/// True unless the process has one thread only, as most of those without an environment: kernel threads. The links of
+/// its task directory say so (2, and one for each: proc_task_getattr in Linux fs/proc/base.c).
+fn has_threads(pid: u32) -> bool {
+    const ALONE: u64 = 3;
+    std::fs::metadata(format!("/proc/{pid}/task")).is_ok_and(|task| task.nlink() > ALONE)
 }
 
 /// The pid under which /proc shows the process that is `pid` in its own namespace (NSpid, proc_pid_status(5)).

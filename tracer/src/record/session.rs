@@ -111,7 +111,6 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     if options.gc.is_some() {
         session.fold.watch_garbage();
     }
-    session.write_tables(false);
     let mut variables = vec![
         (memtrace_wire::handshake::SOCKET_VARIABLE, session.doorman.sockets.as_str()),
         (memtrace_wire::handshake::TOKEN_VARIABLE, session.doorman.token.as_str()),
@@ -129,6 +128,8 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     })?;
     session.fold.root = child as u32;
     session.fold.sites.token.clone_from(&session.doorman.token);
+    // From here on there is a trace, whatever becomes of memtrace; the command starts meanwhile.
+    session.write_tables(false);
     let ending = session.follow(child);
     session.close(ending)
 }

@@ -1,5 +1,6 @@
 //! Recording a command: launch, drain, order, pair, fold, write.
 
+mod backlog;
 mod clock;
 mod close;
 mod curve;

@@ -296,6 +296,11 @@ impl Sink for Fold {
         }
     }
 
+    #[inline]
+    fn prepare(&self, writer: u32, address: u64) {
+        let _ = (writer, address);
+    }
+
     fn writer_gone(&mut self, writer: u32, usage: RingUsage) {
         let process = &mut self.processes[self.threads[writer as usize].process as usize];
         process.writers -= 1;

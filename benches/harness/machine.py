@@ -4,6 +4,8 @@ import os
 import platform
 from datetime import date
 
+LOAD = os.getloadavg()[0]
+
 
 def describe():
     """{what: value}, in the order of a table."""
@@ -13,6 +15,7 @@ def describe():
         "kernel": f"{platform.system()} {platform.release()}",
         "C library": " ".join(platform.libc_ver()),
         "Python": platform.python_version(),
+        "load before": f"{LOAD:.1f} (what else ran then disturbs the figures)",
         "date": date.today().isoformat(),
     }
 

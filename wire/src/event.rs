@@ -47,6 +47,7 @@ const STACK_MASK: u64 = (1 << STACK_BITS) - 1;
 
 const COMPACT: u64 = 1 << 63;
 const COMPACT_ADDRESS_BITS: u32 = 44;
+const COMPACT_ADDRESS_MASK: u64 = (1 << COMPACT_ADDRESS_BITS) - 1;
 const COMPACT_CALL_SHIFT: u32 = 61;
 /// Acquires of fewer bytes take two words, if their address is a multiple of 8.
 pub const COMPACT_BYTES: usize = 1 << (COMPACT_CALL_SHIFT - COMPACT_ADDRESS_BITS);
@@ -191,15 +192,6 @@ impl Kind {
         }
     }
 
-    fn of_call(call: u64) -> Kind {
-        match call & 3 {
-            0 => Kind::Malloc,
-            1 => Kind::Calloc,
-            2 => Kind::Aligned,
-            _ => Kind::ReallocNew,
-        }
-    }
-
     /// True if the third word is the length of a text that follows.
     pub const fn has_text(self) -> bool {
         matches!(
@@ -214,6 +206,9 @@ impl Kind {
         )
     }
 }
+
+/// The kinds of acquires that take two words, in the order of what stands for them there.
+pub const CALLS: [Kind; 4] = [Kind::Malloc, Kind::Calloc, Kind::Aligned, Kind::ReallocNew];
 
 /// An event without its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -255,13 +250,45 @@ pub const fn first_word(kind: Kind, address: u64) -> u64 {
     (kind as u64) << ADDRESS_BITS | address & ADDRESS_MASK
 }
 
-/// The address in an event's first word, if it may be that of a heap block.
+/// The address of an event in two words, by its first.
 #[inline(always)]
-pub const fn heap_address(first: u64) -> Option<u64> {
-    if first & COMPACT != 0 {
-        return Some((first & ((1 << COMPACT_ADDRESS_BITS) - 1)) << 3);
+pub const fn pair_address(first: u64) -> u64 {
+    if first & COMPACT != 0 { (first & COMPACT_ADDRESS_MASK) << 3 } else { first & ADDRESS_MASK }
+}
+
+/// A release of a heap block, or an acquire in two words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pair {
+    /// Which call acquired it, as its place among [`CALLS`]; `None` for a release.
+    pub call: Option<u8>,
+    /// The block.
+    pub address: u64,
+    /// Its bytes; 0 for a release.
+    pub bytes: u64,
+    /// When, in the segment's clock.
+    pub stamp: u64,
+    /// Number of the call stack, 0 if there is none.
+    pub stack: u16,
+}
+
+impl Pair {
+    /// Reads two words; `None` if they are the begin of another event. `near` is as for [`Event::decode`].
+    #[inline(always)]
+    pub fn decode(first: u64, second: u64, near: u64) -> Option<Pair> {
+        if first & COMPACT != 0 {
+            let ahead = (second >> STACK_BITS).wrapping_sub(near) << STACK_BITS;
+            return Some(Pair {
+                call: Some((first >> COMPACT_CALL_SHIFT & 3) as u8),
+                address: (first & COMPACT_ADDRESS_MASK) << 3,
+                bytes: first >> COMPACT_ADDRESS_BITS & (COMPACT_BYTES as u64 - 1),
+                // Sign-extended: it may lie before `near`.
+                stamp: near.wrapping_add_signed(ahead as i64 >> STACK_BITS),
+                stack: (second & STACK_MASK) as u16,
+            });
+        }
+        let free = first >> ADDRESS_BITS == Kind::Free as u64;
+        free.then_some(Pair { call: None, address: first & ADDRESS_MASK, bytes: 0, stamp: second, stack: 0 })
     }
-    if first >> ADDRESS_BITS == Kind::Free as u64 { Some(first & ADDRESS_MASK) } else { None }
 }
 
 impl Event {
@@ -287,20 +314,12 @@ impl Event {
     #[inline(always)]
     pub fn decode(words: &[u64], near: u64) -> Option<(Event, usize)> {
         let [first, second, rest @ ..] = words else { return None };
-        if first & COMPACT == 0 {
+        let Some(pair) = Pair::decode(*first, *second, near) else {
             return Event::decode_long(*first, *second, rest);
-        }
-        let ahead = (second >> STACK_BITS).wrapping_sub(near) << STACK_BITS;
-        let event = Event {
-            kind: Kind::of_call(first >> COMPACT_CALL_SHIFT),
-            address: (first & ((1 << COMPACT_ADDRESS_BITS) - 1)) << 3,
-            // Sign-extended: it may lie before `near`.
-            stamp: near.wrapping_add_signed(ahead as i64 >> STACK_BITS),
-            bytes: first >> COMPACT_ADDRESS_BITS & (COMPACT_BYTES as u64 - 1),
-            extra: 0,
-            stack: (second & STACK_MASK) as u16,
         };
-        Some((event, 2))
+        let Pair { call, address, bytes, stamp, stack } = pair;
+        let kind = call.map_or(Kind::Free, |call| CALLS[call as usize & 3]);
+        Some((Event { kind, address, stamp, bytes, extra: 0, stack }, 2))
     }
 
     #[inline]

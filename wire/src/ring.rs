@@ -5,12 +5,15 @@
 //! acquire order. The writer keeps copies of both and looks at the reader's line only when its copy says
 //! that the ring may be full. Both counters stay even, so that two words never wrap.
 
+use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use crate::event::{EVENT_WORDS_MAX, Event, Kind, compact_stamp};
 use crate::layout::{RING_WORDS, Slot};
 
 const MASK: u64 = RING_WORDS as u64 - 1;
+/// Words between the event that is written and the line that is asked for: 16 to 128 measured alike, 2,048 worse.
+const FETCH_AHEAD: u64 = 32;
 const _: () = assert!(EVENT_WORDS_MAX <= RING_WORDS / 4);
 
 /// The ring has no room for the event now.
@@ -112,6 +115,7 @@ impl Writer {
         debug_assert!(self.has_room(2));
         // SAFETY: room was granted, so there is a slot; it stays mapped as `slot` says.
         let slot = unsafe { &*self.slot };
+        self.fetch_ahead();
         slot.open.store(1, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         let second = second();
@@ -124,6 +128,17 @@ impl Writer {
         self.head += 2;
         slot.head.store(self.head, Ordering::Release);
         slot
+    }
+
+    /// Asks for a cache line of the ring, to write to, some time before it is written. The reader has it: without this
+    /// every fourth event waits some 30 ns until it comes back, with stores piling up behind it.
+    #[inline(always)]
+    fn fetch_ahead(&self) {
+        let ahead = ((self.head + FETCH_AHEAD) & MASK) as usize;
+        // SAFETY: a prefetch accesses nothing (where the processor does not know this one, it does nothing).
+        unsafe {
+            asm!("prefetchw byte ptr [{}]", in(reg) self.words.wrapping_add(ahead), options(nostack, preserves_flags));
+        }
     }
 
     /// Writes and commits an event without a text, in two words if they will do. Room for

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memtrace_wire::event::Event;
+use memtrace_wire::event::{Event, Pair, pair_address};
 
 /// How many words ahead the address of a coming event is looked up: some eight events.
 const AHEAD: usize = 16;
@@ -22,21 +22,15 @@ pub struct Backlog {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Garbled;
 
-/// An event that is passed on.
-pub struct Next<'a> {
-    /// The event; its stamp is never earlier than that of the one before it: a thread's own order is the true one,
-    /// and a signal handler's event may have been stamped before the event it had to wait for.
-    pub event: Event,
-    /// Its text.
-    pub text: &'a [u8],
-    /// Address of a heap event that is soon to come.
-    pub soon: Option<u64>,
-}
-
 impl Backlog {
     /// Nothing yet, from a writer that began at `stamp`.
     pub fn new(stamp: u64) -> Backlog {
         Backlog { words: Vec::new(), next: 0, taken: stamp, seen: (0, stamp) }
+    }
+
+    /// Stamp of the last event that was taken.
+    pub fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// True if all has been taken.
@@ -84,9 +78,11 @@ impl Backlog {
         }
     }
 
-    /// Takes the next event if it is not later than `until`.
-    #[inline]
-    pub fn next_until(&mut self, until: u64) -> Option<Next<'_>> {
+    /// Takes the next event if it is not later than `until`, with its text. Its stamp is never earlier than that of
+    /// the one before it: a thread's own order is the true one, and a signal handler's event may have been stamped
+    /// before the event it had to wait for.
+    #[inline(always)]
+    pub fn next_until(&mut self, until: u64) -> Option<(Event, &[u8])> {
         let words = &self.words[self.next..];
         let (mut event, size) = Event::decode(words, self.taken)?;
         event.stamp = event.stamp.max(self.taken);
@@ -96,9 +92,27 @@ impl Backlog {
         self.taken = event.stamp;
         self.next += size;
         let text = if event.kind.has_text() { bytes(&words[3..], event.bytes as usize) } else { &[] };
-        // Texts are passed over: they give an address that nobody asks for.
-        let soon = words.get(AHEAD).and_then(|word| memtrace_wire::event::heap_address(*word));
-        Some(Next { event, text, soon })
+        Some((event, text))
+    }
+
+    /// The same for an acquire of a heap block in two words or a release of one: what comes by the million.
+    #[inline(always)]
+    pub fn next_pair_until(&mut self, until: u64) -> Option<Pair> {
+        let [first, second, ..] = *self.words.get(self.next..)? else { return None };
+        let mut pair = Pair::decode(first, second, self.taken)?;
+        pair.stamp = pair.stamp.max(self.taken);
+        if pair.stamp > until {
+            return None;
+        }
+        self.taken = pair.stamp;
+        self.next += 2;
+        Some(pair)
+    }
+
+    /// Address of a heap event that is soon to come. (Among words of a text, any number.)
+    #[inline(always)]
+    pub fn soon(&self) -> Option<u64> {
+        self.words.get(self.next + AHEAD).map(|word| pair_address(*word))
     }
 }
 
@@ -146,8 +160,14 @@ mod tests {
                 let known = part.last().map_or(backlog.last_stamp(), |last| last.0);
                 prop_assert_eq!(backlog.last_stamp(), known);
                 while let Some(next) = backlog.next_until(until) {
-                    prop_assert!(next.event.stamp <= until && next.event.stack == 3);
-                    taken.push((next.event.stamp, next.event.kind == Kind::MapEnd));
+                    let (event, _) = next;
+                    prop_assert!(event.stamp <= until && event.stack == 3);
+                    taken.push((event.stamp, event.kind == Kind::MapEnd));
+                    while let Some(pair) = backlog.next_pair_until(until) {
+                        prop_assert!(pair.stamp <= until && pair.stack == 3 && pair.bytes == 100);
+                        prop_assert!(pair.call == Some(0) && pair.address == 64 * pair.stamp);
+                        taken.push((pair.stamp, false));
+                    }
                 }
                 let left = backlog.front_stamp();
                 prop_assert!(matches!(left, Ok(None)) || left.unwrap().unwrap() > until);

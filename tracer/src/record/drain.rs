@@ -41,10 +41,11 @@ pub struct Writer {
 pub trait Sink {
     /// A ring was claimed; the handle names its writer from now on.
     fn writer(&mut self, writer: Writer) -> u32;
-    /// The next event.
+    /// Takes the writer's next events as long as they are not later than `until` and are of heap blocks. How many
+    /// were earlier than `passed_on`.
+    fn heap_events(&mut self, writer: u32, events: &mut Backlog, until: u64, passed_on: u64) -> u64;
+    /// The writer's next event, which may also be of a heap block.
     fn event(&mut self, writer: u32, event: Event, text: &[u8]);
-    /// The writer will soon pass on an event of this address: what is known of it may be fetched from memory.
-    fn prepare(&self, writer: u32, address: u64);
     /// The writer is gone and all it wrote has been passed on.
     fn writer_gone(&mut self, writer: u32, usage: RingUsage);
 }
@@ -159,14 +160,13 @@ impl<'a> Drain<'a> {
             }
             let ring = &mut self.rings[index];
             let writer = ring.writer;
-            while let Some(next) = ring.backlog.next_until(until) {
-                self.late += u64::from(next.event.stamp < self.passed_on);
-                self.passed_on = self.passed_on.max(next.event.stamp);
-                if let Some(address) = next.soon {
-                    sink.prepare(writer, address);
-                }
-                sink.event(writer, next.event, next.text);
+            loop {
+                self.late += sink.heap_events(writer, &mut ring.backlog, until, self.passed_on);
+                let Some((event, text)) = ring.backlog.next_until(until) else { break };
+                self.late += u64::from(event.stamp < self.passed_on);
+                sink.event(writer, event, text);
             }
+            self.passed_on = self.passed_on.max(ring.backlog.taken());
             heap.extend(ring.front_stamp().map(|stamp| Reverse((stamp, index))));
         }
     }

@@ -8,7 +8,7 @@ use memtrace_trace::{Lost, Peak, Totals};
 
 use super::drain::Sink;
 use super::launch::Ending;
-use super::session::{Failure, Outcome, Session};
+use super::session::{Failure, Outcome, Session, TABLES_EVERY};
 
 impl Session {
     /// The command has ended: reads what is left and closes the trace.
@@ -69,6 +69,7 @@ impl Session {
     /// Writes every table but `allocations` anew: a trace whose tracer is killed has recent ones.
     pub(super) fn write_tables(&mut self, last: bool) {
         self.last_tables = Instant::now();
+        self.tables_every = TABLES_EVERY;
         let clock = &self.fold.clock;
         let processes: Vec<ProcessRow> = self
             .fold

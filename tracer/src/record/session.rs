@@ -75,7 +75,9 @@ const LITTLE: usize = RING_WORDS / 16;
 const SHORT_NAP: Duration = Duration::from_millis(1);
 /// Tables are written anew so often, and at every new peak; whoever is killed together with the tracer leaves what
 /// it held then.
-const TABLES_EVERY: Duration = Duration::from_secs(5);
+pub(super) const TABLES_EVERY: Duration = Duration::from_secs(5);
+/// For the first time so long after the start: a command that has ended by then has its tables written once.
+const FIRST_TABLES: Duration = Duration::from_millis(50);
 const SNAPSHOT_APART: Duration = Duration::from_millis(200);
 /// Children that outlive the command are waited for so long.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
@@ -109,6 +111,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
         wait: options.wait,
         last_sample: Instant::now(),
         last_tables: Instant::now(),
+        tables_every: FIRST_TABLES,
         measure_after: Instant::now(),
     };
     if options.gc.is_some() {
@@ -131,8 +134,6 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     })?;
     session.fold.root = child as u32;
     session.fold.sites.token.clone_from(&session.doorman.token);
-    // From here on there is a trace, whatever becomes of memtrace; the command starts meanwhile.
-    session.write_tables(false);
     let ending = session.follow(child);
     session.close(ending)
 }
@@ -192,6 +193,7 @@ pub(super) struct Session {
     pub(super) wait: Wait,
     pub(super) last_sample: Instant,
     pub(super) last_tables: Instant,
+    pub(super) tables_every: Duration,
     pub(super) measure_after: Instant,
     /// Children that outlived the command and its grace.
     pub(super) still_running: usize,
@@ -249,7 +251,7 @@ impl Session {
         let higher = self.fold.total.peak_live > self.snapshot_peak + self.snapshot_peak / 32;
         let now = Instant::now();
         let peaks = higher && now > self.snapshot_after && self.last_tables.elapsed() > SNAPSHOT_APART;
-        if peaks || now > self.snapshot_after && self.last_tables.elapsed() > TABLES_EVERY {
+        if peaks || now > self.snapshot_after && self.last_tables.elapsed() > self.tables_every {
             self.write_tables(false);
         }
         read

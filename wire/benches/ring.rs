@@ -60,7 +60,7 @@ impl Ring {
 
 /// A block that comes and goes: two words each time.
 fn usual(number: u64) -> Event {
-    let kind = if number % 2 == 0 { Kind::Malloc } else { Kind::Free };
+    let kind = if number.is_multiple_of(2) { Kind::Malloc } else { Kind::Free };
     let bytes = if kind == Kind::Free { 0 } else { 40 };
     Event { kind, address: 0x7f00_0000_0000 + number / 2 * 64, stamp: number, bytes, extra: 0, stack: 0 }
 }

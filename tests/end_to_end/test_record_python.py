@@ -126,3 +126,28 @@ def test_once_bytes_are_told_apart(record, python):
     assert first["once_bytes"] >= 32 << 20, "OpenBLAS keeps a work buffer"
     assert second["once_bytes"] == third["once_bytes"] == 0
     assert second["working_peak_bytes"] == third["working_peak_bytes"]
+
+
+RECORDER = """
+import sys, threading
+
+recorder = sys.modules["_memtrace_recorder"]
+print("_loaded" in vars(recorder))
+together, found = threading.Barrier(8), []
+
+def ask():
+    together.wait()
+    found.append(recorder.register)
+
+threads = [threading.Thread(target=ask) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(len(found), len(set(found)), hasattr(recorder, "nothing"))
+"""
+
+
+def test_the_recorder_is_compiled_when_it_has_work(record, python):
+    """Not at the start, unless there are operators; once, whoever asks first."""
+    assert record(python, "-c", RECORDER).stdout == b"False\n8 1 False\n"
+    run = record(python, "-c", RECORDER, options=("--operator", "json:dumps"))
+    assert run.stdout == b"True\n8 1 False\n"

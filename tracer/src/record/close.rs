@@ -1,14 +1,14 @@
 //! Writing what is not a block: tables and sums while the recording runs, and its end.
 
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use memtrace_trace::rows::{ModuleRow, ProcessRow, TimelineRow};
 use memtrace_trace::{Lost, Peak, Totals};
 
 use super::drain::Sink;
 use super::launch::Ending;
-use super::session::{Failure, Outcome, Session};
+use super::session::{Failure, Outcome, Session, TABLES_EVERY};
 
 impl Session {
     /// The command has ended: reads what is left and closes the trace.
@@ -75,6 +75,7 @@ impl Session {
     /// Writes every table but `allocations` anew: a trace whose tracer is killed has recent ones.
     pub(super) fn write_tables(&mut self, last: bool) {
         self.last_tables = Instant::now();
+        self.tables_every = TABLES_EVERY.max(Duration::from_nanos(self.fold.clock.now_ns() as u64) / 1000);
         let clock = &self.fold.clock;
         let processes: Vec<ProcessRow> = self
             .fold

@@ -1,7 +1,10 @@
 //! Starting the recorded command as the shell would have, passing signals on, and its end.
 
 use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -126,21 +129,36 @@ pub fn ending(child: i32) -> Option<Ending> {
 pub fn others_alive(token: &str) -> bool {
     let Ok(entries) = std::fs::read_dir("/proc") else { return false };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let mut pids = pids.filter(|pid| *pid != std::process::id());
+    let own = std::process::id();
+    let mut pids = pids.filter(|pid| *pid != own);
     pids.any(|pid| is_ours(pid, token))
 }
 
 /// True if the process that /proc shows under this pid was started under this token; a zombie was not. Where the
 /// first thread has ended before the others, they know.
 pub fn is_ours(pid: u32, token: &str) -> bool {
-    let read = |path: PathBuf| std::fs::read(path).unwrap_or_default();
-    let mut environment = read(format!("/proc/{pid}/environ").into());
-    if environment.is_empty() {
+    let mut environment = read(format!("/proc/{pid}/environ").as_ref());
+    if environment.is_empty() && has_threads(pid) {
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let others = threads.map(|thread| read(thread.path().join("environ")));
+        let others = threads.map(|thread| read(&thread.path().join("environ")));
         environment = others.into_iter().find(|environment| !environment.is_empty()).unwrap_or_default();
     }
     environment.windows(token.len()).any(|window| window == token.as_bytes())
+}
+
+/// A file of /proc; empty if it cannot be read. Its size is not known, and each call makes the kernel look for the text
+/// anew: most are read with one.
+fn read(path: &Path) -> Vec<u8> {
+    let mut text = Vec::with_capacity(1 << 14);
+    let result = File::open(path).and_then(|mut file| file.read_to_end(&mut text));
+    result.map_or_else(|_| Vec::new(), |_| text)
+}
+
+/// True unless the process has one thread only, as most of those without an environment: kernel threads. The links of
+/// its task directory say so (2, and one for each: proc_task_getattr in Linux fs/proc/base.c).
+fn has_threads(pid: u32) -> bool {
+    const ALONE: u64 = 3;
+    std::fs::metadata(format!("/proc/{pid}/task")).is_ok_and(|task| task.nlink() > ALONE)
 }
 
 /// The pid under which /proc shows the process that is `pid` in its own namespace (NSpid, proc_pid_status(5)).

@@ -111,7 +111,9 @@ const LITTLE: usize = RING_WORDS / 16;
 /// Tables are written anew so often (in long runs after every thousandth of their length, or parts would become
 /// countless), and at every new peak; whoever is killed together with the tracer leaves what
 /// it held then.
-const TABLES_EVERY: Duration = Duration::from_secs(5);
+pub(super) const TABLES_EVERY: Duration = Duration::from_secs(5);
+/// For the first time so long after the start: a command that has ended by then has its tables written once.
+const FIRST_TABLES: Duration = Duration::from_millis(50);
 const SNAPSHOT_APART: Duration = Duration::from_millis(200);
 /// Children that outlive the command are waited for so long.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
@@ -148,13 +150,13 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
         wait: options.wait,
         last_sample: Instant::now(),
         last_tables: Instant::now(),
+        tables_every: FIRST_TABLES,
         measure_after: Instant::now(),
     };
     if options.gc.is_some() {
         session.fold.watch_garbage();
     }
     session.fold.folded = Folded::new(options.keep);
-    session.write_tables(false);
     let mut variables = vec![
         (memtrace_wire::handshake::SOCKET_VARIABLE, session.doorman.sockets.as_str()),
         (memtrace_wire::handshake::TOKEN_VARIABLE, session.doorman.token.as_str()),
@@ -243,6 +245,7 @@ pub(super) struct Session {
     pub(super) wait: Wait,
     pub(super) last_sample: Instant,
     pub(super) last_tables: Instant,
+    pub(super) tables_every: Duration,
     pub(super) measure_after: Instant,
     /// Children that outlived the command and its grace.
     pub(super) still_running: usize,
@@ -278,10 +281,6 @@ impl Session {
         }
     }
 
-    fn tables_every(&self) -> Duration {
-        TABLES_EVERY.max(Duration::from_nanos(self.fold.clock.now_ns() as u64) / 1000)
-    }
-
     pub(super) fn round(&mut self, last: bool) -> usize {
         self.fold.clock.update();
         let safe = self.fold.clock.stamp().saturating_sub(self.fold.clock.margin());
@@ -304,7 +303,7 @@ impl Session {
         let higher = self.fold.total.peak_live > self.snapshot_peak + self.snapshot_peak / 32;
         let now = Instant::now();
         let peaks = higher && now > self.snapshot_after && self.last_tables.elapsed() > SNAPSHOT_APART;
-        if peaks || now > self.snapshot_after && self.last_tables.elapsed() > self.tables_every() {
+        if peaks || now > self.snapshot_after && self.last_tables.elapsed() > self.tables_every {
             self.write_tables(false);
         }
         read

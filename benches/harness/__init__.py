@@ -1,0 +1,1 @@
+"""memtrace and its peers on the same programs, in turn: see scripts/bench."""

@@ -1,0 +1,148 @@
+"""The targets of the design, and what was reached: one line each."""
+
+from statistics import median
+from typing import NamedTuple
+
+from .groups import THREADS
+from .measure import paired
+
+TOOLS = ("memtrace", "heaptrack", "memray", "Fil", "Scalene")
+
+
+class Line(NamedTuple):
+    """A target (at most) and the figure of each tool."""
+
+    number: str
+    what: str
+    unit: str
+    target: float
+    figures: dict
+
+    def verdict(self):
+        reached = self.figures.get("memtrace")
+        if reached is None:
+            return "not measured"
+        if reached <= self.target:
+            return "met"
+        return f"missed by {text(reached - self.target, self.unit)} ({reached / self.target:.1f}×)"
+
+
+def text(figure, unit):
+    """A figure with its unit, in as many digits as mean something."""
+    if figure is None:
+        return "–"
+    digits = {"×": 3, "ns": 1, "B": 2}.get(unit, 0)
+    return f"{figure:.{digits}f}{'' if unit == '×' else ' '}{unit}"
+
+
+def base_of(tool):
+    """What a tool's cost is compared with."""
+    return "bare in Python" if tool == "memray --native" else "bare"
+
+
+def against_base(group, tool, figure):
+    """Median over rounds of what `figure` makes of a cost and the bare one of the same round."""
+    base = group.get(base_of(tool)) or group.get("bare")
+    return paired(group.get(tool) or [], base, figure)
+
+
+def target_ns(cost, bare):
+    """CPU that each call costs the program more."""
+    return (cost.section_cpu - bare.section_cpu) / bare.calls * 1e9
+
+
+def total_ns(cost, bare):
+    """The same of program and tool together, start and end included."""
+    return (cost.cpu - bare.cpu) / bare.calls * 1e9
+
+
+def total_ratio(cost, bare):
+    return cost.cpu / bare.cpu
+
+
+def disk(cost, bare):
+    return cost.disk / bare.calls
+
+
+def wall_added_ms(cost, bare):
+    return (cost.wall - bare.wall) * 1e3
+
+
+def figures(group, figure, names):
+    """{tool: figure}, the group's names for tools being `names`."""
+    return {tool: against_base(group, name, figure) for tool, name in names.items()}
+
+
+CHURN = {"memtrace": "memtrace", "heaptrack": "heaptrack", "memray": "memray --native"}
+ALL = {tool: tool for tool in TOOLS}
+
+
+def lines(results):
+    """Lines of the groups that were measured."""
+    found = []
+
+    def add(number, what, unit, target, group, figure, names=ALL):
+        if group in results:
+            line = Line(number, what, unit, target, figures(results[group], figure, names))
+            found.append(line)
+
+    no_stacks = {"memtrace": "memtrace, no stacks"}
+    add("1", "target CPU per event, no stacks", "ns", 5, "churn-nofp-1", target_ns, no_stacks)
+    per_event = "target CPU per event, native stacks"
+    add("2", f"{per_event}, frame pointers", "ns", 12, "churn-fp-1", target_ns, CHURN)
+    add("3", f"{per_event}, no frame pointers", "ns", 25, "churn-nofp-1", target_ns, CHURN)
+    total = "total CPU per event, Parquet on disk"
+    add("4", f"{total}, frame pointers", "ns", 45, "churn-fp-1", total_ns, CHURN)
+    add("4", f"{total}, no frame pointers", "ns", 45, "churn-nofp-1", total_ns, CHURN)
+    for frames, words in (("fp", "frame pointers"), ("nofp", "no frame pointers")):
+        flat = flatness(results, frames)
+        if flat:
+            what = f"1 → 2 → 8 threads, {words}: largest / one thread's target CPU per event"
+            found.append(Line("5", what, "×", 1.1, flat))
+    for group, words in (("churn-nofp-1", "random"), ("fifo", "first in, first out")):
+        add("6", f"bytes per event on disk, {words}", "B", 2.6, group, disk, CHURN)
+    python = "total CPU, Python objects"
+    add("7", python, "×", 1.02, "objects", total_ratio)
+    add("7", f"{python}, PYTHONMALLOC=malloc", "×", 1.35, "objects-malloc", total_ratio)
+    add("8", "total CPU, GST3D on NumPy and SciPy", "×", 1.01, "gst3d", total_ratio)
+    add("9", "time added to the start of Python", "ms", 25, "start", wall_added_ms)
+    return found + reader_lines(results.get("reader", {}))
+
+
+def flatness(results, frames):
+    """{tool: largest target CPU per event at any number of threads, over that of one}."""
+    groups = [results.get(f"churn-{frames}-{threads}") for threads in THREADS]
+    if None in groups:
+        return {}
+    ratios = {}
+    for tool, name in CHURN.items():
+        each = [against_base(group, name, target_ns) for group in groups]
+        ratios[tool] = None if None in each or each[0] <= 0 else max(each) / each[0]
+    return ratios
+
+
+def reader_lines(reader):
+    """Reports of the recorded run: the quickest of each peer's."""
+    if not reader:
+        return []
+
+    def middle(names, figure):
+        """The least of those that were measured."""
+        costs = [reader.get(name) for name in names]
+        each = [median(map(figure, cost)) for cost in costs if isinstance(cost, list)]
+        return min(each, default=None)
+
+    def milliseconds(*names):
+        return middle(names, lambda cost: cost.wall * 1e3)
+
+    def megabytes(*names):
+        return middle(names, lambda cost: cost.resident / 1e6)
+
+    names = {"memtrace": ("memtrace",), "heaptrack": ("heaptrack",)}
+    names["memray"] = ("memray stats", "memray summary")
+    again = ("memtrace --recompute",)
+    return [
+        Line("10", "report", "ms", 100, {tool: milliseconds(*n) for tool, n in names.items()}),
+        Line("10", "report --recompute", "ms", 1000, {"memtrace": milliseconds(*again)}),
+        Line("10", "its resident size", "MB", 200, {"memtrace": megabytes(*again)}),
+    ]

@@ -76,9 +76,18 @@ impl Run {
 /// Reads the finished spans of a trace that lost no events.
 ///
 /// # Errors
-/// The trace cannot be read.
+/// The trace cannot be read, or was recorded without the rows of blocks that a law is made of.
 pub fn read(trace: &Trace) -> Result<Profile, Error> {
     let context = |error: memtrace_trace::Error| Error::Trace(error.to_string());
+    let (kept, directory) = (trace.meta().rows, trace.directory().display());
+    if kept.aggregate {
+        let why = "was recorded with --aggregate: it has no rows of blocks, and a law is made of them";
+        return Err(Error::NoRuns(format!("{directory} {why}")));
+    }
+    if kept.min_size_bytes > MIN_BYTES {
+        let why = format!("was recorded with --min-size: a law needs the rows of blocks of {MIN_BYTES} bytes and more");
+        return Err(Error::NoRuns(format!("{directory} {why}")));
+    }
     let lossy: HashMap<u32, u64> = trace
         .processes()
         .map_err(context)?
@@ -97,6 +106,11 @@ pub fn read(trace: &Trace) -> Result<Profile, Error> {
     spans.retain(|span| span.end_ns.is_some() && !lossy.contains_key(&span.process));
     if lossy.is_empty() && spans.len() < all {
         notes.push(format!("{} spans that never ended were left out", all - spans.len()));
+    }
+    let all = spans.len();
+    spans.retain(|span| kept.rotated == 0 || span.start_ns > kept.complete_from_ns);
+    if spans.len() < all {
+        notes.push(format!("{} spans whose blocks --max-trace-size deleted were left out", all - spans.len()));
     }
     let mut rows = blocks_by_span(trace, &spans, &parents).map_err(context)?;
     let baselines = baselines(trace, &spans).map_err(context)?;

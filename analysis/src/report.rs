@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use memtrace_trace::rows::{ProcessRow, SpanRow};
-use memtrace_trace::{OutOfMemory, SiteShare, Trace};
+use memtrace_trace::{Meta, OutOfMemory, SiteShare, Trace};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -55,7 +55,8 @@ pub fn json(trace: &Trace, all_spans: bool) -> Result<Value, Error> {
         },
         "recorded": meta.recorded,
         "out_of_memory": out_of_memory(trace)?,
-        "notes": meta.notes,
+        "rows": meta.rows,
+        "notes": meta.notes.iter().cloned().chain(row_notes(meta)).collect::<Vec<_>>(),
         "processes": processes.iter().map(process).collect::<Vec<_>>(),
         "operators": operators,
         "sites": sites::largest(trace, SITES_MAX)?.iter().map(site).collect::<Vec<_>>(),
@@ -148,6 +149,31 @@ fn out_of_memory(trace: &Trace) -> Result<Vec<Value>, Error> {
         })
     };
     Ok(killed.iter().map(victim).collect())
+}
+
+/// Sentences on blocks without rows of their own.
+pub fn row_notes(meta: &Meta) -> Vec<String> {
+    let rows = &meta.rows;
+    let mut notes = Vec::new();
+    if rows.aggregate {
+        notes.push(format!("No block has a row of its own (--aggregate): {} are summed up by call stack.", rows.folded));
+    } else if rows.folded > 0 {
+        notes.push(format!(
+            "{} blocks below {} bytes have no rows of their own (--min-size): they are summed up by call stack.",
+            rows.folded, rows.min_size_bytes
+        ));
+    }
+    if rows.rotated > 0 {
+        notes.push(format!(
+            "{} rows of blocks were deleted to keep the trace small (--max-trace-size): from {:.3} s on they are complete. Peaks and sums are of the whole recording.",
+            rows.rotated,
+            rows.complete_from_ns as f64 / 1e9
+        ));
+    }
+    if rows.rotated_timeline > 0 {
+        notes.push(format!("{} rows of the timeline were deleted for the same reason.", rows.rotated_timeline));
+    }
+    notes
 }
 
 fn process(process: &ProcessRow) -> Value {

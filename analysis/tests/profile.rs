@@ -61,7 +61,7 @@ fn block(span: u32, bytes: u64, alloc_ns: i64, free_ns: Option<i64>) -> Allocati
         process: 0,
         thread: 0,
         kind: Kind::Malloc,
-        address: 4096 * alloc_ns as u64,
+        address: Some(4096 * alloc_ns as u64),
         bytes,
         alloc_ns,
         free_ns,

@@ -64,7 +64,7 @@ def check_and_forget(program, seed):
 def check(program, folder, seed):
     """Records the program with this seed; trace and oracle stay in `folder`."""
     trace, oracle = Path(folder) / "trace", Path(folder) / "oracle"
-    command = [MEMTRACE, "--quiet", "-o", trace, "--", program, seed, STEPS, oracle]
+    command = [MEMTRACE, "--quiet", "--addresses", "-o", trace, "--", program, seed, STEPS, oracle]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     if done.returncode:
         return Outcome(seed, [], 0, [f"exit status {done.returncode}: {done.stderr.strip()}"])

@@ -1,5 +1,6 @@
 """Addresses that go from thread to thread as fast as can be: every event is paired, whoever came first on the clock."""
 
+import functools
 import shutil
 
 import pytest
@@ -24,6 +25,12 @@ def check(run, blocks):
         " (partition by address order by alloc_ns, free_ns) as before from {allocations}"
         " where bytes in (41, 57, 73)) where alloc_ns < before"
     ) == [(0,)]
+
+
+@pytest.fixture
+def record(record):
+    """Records with the addresses of all blocks."""
+    return functools.partial(record, options=("--addresses",))
 
 
 @pytest.mark.parametrize("threads", [2, 8])

@@ -1,85 +1,87 @@
-//! Measures the writer: rows per second of CPU time and bytes per row on disk, for a random
-//! pattern of `malloc` and `free`. Usage: `cargo run --release --example write_rate [ROWS]`.
+//! Measures the writer by CPU time, and the bytes per row of each column, for a random pattern of `malloc` and
+//! `free`. Usage: `cargo run --release --example write_rate [SLOTS] [THREADS] [MILLIONS] [spans]`.
 #![allow(clippy::print_stdout)]
 
+#[path = "../benches/churn.rs"]
+mod churn;
+
 use std::error::Error;
-use std::fs;
+use std::fs::{self, File};
+use std::path::Path;
 
-use memtrace_trace::rows::{AllocationRow, Kind, Role};
+use churn::Churn;
+use memtrace_trace::rows::AllocationRow;
 use memtrace_trace::{AllocationFilter, Meta, Trace, TraceWriter};
+use parquet::file::reader::{FileReader, SerializedFileReader};
 
-/// Blocks live at a time.
-const SLOTS: usize = 4096;
-
-/// Sizes a program asks for: mostly a few small ones.
-const SIZES: [u64; 8] = [16, 24, 32, 48, 64, 104, 256, 4096];
+/// Rows that are made, and written again and again at later times.
+const ROUND: usize = 1_000_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let rows = std::env::args().nth(1).map_or(Ok(20_000_000), |text| text.parse::<u64>())?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |index: usize, default: usize| arguments.get(index).map_or(Ok(default), |text| text.parse());
+    let churn = Churn {
+        slots: number(0, 10_000)?,
+        threads: u32::try_from(number(1, 1)?)?,
+        spans: arguments.iter().any(|argument| argument == "spans"),
+    };
+    let rounds = number(2, 16)?;
+    let rows = rounds * ROUND;
     let directory = tempfile::tempdir()?;
 
-    let generating = cpu_seconds()?;
-    let mut checksum = 0;
-    for_each_block(rows, |row| {
-        checksum ^= row.address;
-        Ok(())
-    })?;
+    let mut some = Vec::with_capacity(ROUND);
+    churn.rows(ROUND, |row| some.push(row));
+    let length = some.iter().filter_map(|row| row.free_ns).max().unwrap_or(0);
+    let shifted = |row: &AllocationRow, round: i64| AllocationRow {
+        alloc_ns: row.alloc_ns + round * length,
+        free_ns: row.free_ns.map(|ns| ns + round * length),
+        ..*row
+    };
+    let making = cpu_seconds()?;
+    for round in 0..rounds as i64 {
+        for row in &some {
+            std::hint::black_box(shifted(row, round));
+        }
+    }
     let writing = cpu_seconds()?;
     let mut writer = TraceWriter::create(directory.path())?;
-    for_each_block(rows, |row| writer.allocation(row))?;
+    for round in 0..rounds as i64 {
+        for row in &some {
+            writer.allocation(shifted(row, round))?;
+        }
+    }
     writer.finish(&Meta::default())?;
     let reading = cpu_seconds()?;
-    let mut check = 0;
     let trace = Trace::open(directory.path())?;
-    trace.allocations(AllocationFilter::default(), |row| check ^= row.address)?;
+    let mut read = 0;
+    trace.allocations(AllocationFilter::default(), |row| {
+        let expected = shifted(&some[read % ROUND], (read / ROUND) as i64);
+        assert_eq!(row, expected, "what was read is not what was written");
+        read += 1;
+    })?;
+    assert_eq!(read, rows);
     let done = cpu_seconds()?;
-    assert_eq!(check, checksum, "what was read is not what was written");
 
-    let generator = writing - generating;
-    let seconds = reading - writing - generator;
-    println!(
-        "write: {:.1} M rows/s of CPU ({:.1} ns per row)",
-        rows as f64 / seconds / 1e6,
-        seconds * 1e9 / rows as f64
-    );
-    println!("read:  {:.1} M rows/s of CPU", rows as f64 / (done - reading) / 1e6);
-    println!(
-        "size:  {:.2} bytes per row",
-        size_of(&directory.path().join("allocations"))? as f64 / rows as f64
-    );
-    Ok(())
+    let making = writing - making;
+    let per_row = |seconds: f64| (seconds - making) * 1e9 / rows as f64;
+    println!("write {:.1} ns of CPU per row, read {:.1}", per_row(reading - writing), per_row(done - reading));
+    sizes(&directory.path().join("allocations"), rows as f64)
 }
 
-/// Blocks of random slots, handed over as they are released, as the tracer does.
-fn for_each_block(
-    rows: u64,
-    mut each: impl FnMut(AllocationRow) -> memtrace_trace::Result<()>,
-) -> memtrace_trace::Result<()> {
-    let mut random = 0x2545_f491_4f6c_dd1du64;
-    let mut live = vec![(0i64, 16u64); SLOTS];
-    let mut now = 0i64;
-    for _ in 0..rows {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        let slot = random as usize % SLOTS;
-        let (alloc_ns, bytes) = live[slot];
-        each(AllocationRow {
-            process: 0,
-            thread: (slot % 4) as u32,
-            kind: if random & 0xf0 == 0 { Kind::Calloc } else { Kind::Malloc },
-            address: 0x5555_0000_0000 + slot as u64 * 4112,
-            bytes,
-            alloc_ns,
-            free_ns: Some(now),
-            site: None,
-            ordinal: 0,
-            span: None,
-            role: Role::None,
-        })?;
-        now += 20 + (random >> 58) as i64;
-        live[slot] = (now, SIZES[(random >> 32) as usize % SIZES.len()]);
+/// Bytes per row: files, and columns of half a byte in a thousand rows and more.
+fn sizes(directory: &Path, rows: f64) -> Result<(), Box<dyn Error>> {
+    let (mut total, mut columns) = (0, std::collections::BTreeMap::<String, i64>::new());
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        total += path.metadata()?.len();
+        let reader = SerializedFileReader::new(File::open(path)?)?;
+        for column in reader.metadata().row_groups().iter().flat_map(|group| group.columns()) {
+            *columns.entry(column.column_path().string()).or_default() += column.compressed_size();
+        }
     }
+    print!("bytes per row {:.3}:", total as f64 / rows);
+    columns.iter().for_each(|(name, bytes)| print!(" {name} {:.3}", *bytes as f64 / rows));
+    println!();
     Ok(())
 }
 
@@ -89,12 +91,4 @@ fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
     Ok(ticks / 100.0)
-}
-
-fn size_of(directory: &std::path::Path) -> Result<u64, Box<dyn Error>> {
-    let mut bytes = 0;
-    for entry in fs::read_dir(directory)? {
-        bytes += entry?.metadata()?.len();
-    }
-    Ok(bytes)
 }

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::labels::Label;
-use crate::rows::{FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
+use crate::rows::{FoldedRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
 use crate::schema::Table;
 
 /// The columns of one batch, with what an error must name.
@@ -310,4 +310,25 @@ pub(crate) fn frames(columns: &Columns) -> Result<Vec<FrameRow>> {
         offset: value(offset, i),
     };
     Ok((0..columns.rows()).map(row).collect())
+}
+
+pub(crate) fn folded(columns: &Columns) -> Result<Vec<FoldedRow>> {
+    let site = columns.nullable::<UInt64Type>("site")?;
+    let kind = columns.text("kind")?;
+    let blocks = columns.required::<UInt64Type>("blocks")?;
+    let requested_bytes = columns.required::<UInt64Type>("requested_bytes")?;
+    let released = columns.required::<UInt64Type>("released")?;
+    let lifetime_ns = columns.required::<UInt64Type>("lifetime_ns")?;
+    let row = |i: usize| {
+        let damaged = |unknown| columns.error("kind", format!("is damaged: {unknown}"));
+        Ok(FoldedRow {
+            site: value(site, i),
+            kind: Label::parse(kind.value(i)).map_err(damaged)?,
+            blocks: blocks[i],
+            requested_bytes: requested_bytes[i],
+            released: released[i],
+            lifetime_ns: lifetime_ns[i],
+        })
+    };
+    (0..columns.rows()).map(row).collect()
 }

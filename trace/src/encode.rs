@@ -9,7 +9,7 @@ use arrow_array::{
 use arrow_schema::ArrowError;
 use serde::Serialize;
 
-use crate::rows::{FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
+use crate::rows::{FoldedRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
 use crate::schema::Table;
 
 /// Batch of a table, checked against its schema.
@@ -154,4 +154,16 @@ pub(crate) fn frames(rows: &[FrameRow]) -> Encoded {
         nullable::<UInt64Type>(rows.iter().map(|r| r.offset)),
     ];
     RecordBatch::try_new(Table::Frames.schema(), columns)
+}
+
+pub(crate) fn folded(rows: &[FoldedRow]) -> Encoded {
+    let columns = vec![
+        nullable::<UInt64Type>(rows.iter().map(|r| r.site)),
+        text(rows.iter().map(|r| r.kind.as_str())),
+        required::<UInt64Type>(rows.iter().map(|r| r.blocks)),
+        required::<UInt64Type>(rows.iter().map(|r| r.requested_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.released)),
+        required::<UInt64Type>(rows.iter().map(|r| r.lifetime_ns)),
+    ];
+    RecordBatch::try_new(Table::Folded.schema(), columns)
 }

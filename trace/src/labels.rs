@@ -10,14 +10,14 @@ use crate::rows::{Kind, Role};
 #[error("`{0}` is not a known value")]
 pub struct UnknownLabel(pub String);
 
-/// A closed set of values stored as dictionary-encoded text; the key is the place in `ALL`.
+/// A closed set of values stored as dictionary-encoded text; the key is the place in `ALL` and `TEXTS`.
 pub(crate) trait Label: Copy + 'static {
     const ALL: &'static [Self];
-    fn text(self) -> &'static str;
+    const TEXTS: &'static [&'static str];
 
     fn parse(text: &str) -> Result<Self, UnknownLabel> {
-        let found = Self::ALL.iter().copied().find(|label| label.text() == text);
-        found.ok_or_else(|| UnknownLabel(text.to_owned()))
+        let found = Self::TEXTS.iter().position(|known| *known == text);
+        found.map(|key| Self::ALL[key]).ok_or_else(|| UnknownLabel(text.to_owned()))
     }
 }
 
@@ -35,34 +35,23 @@ impl Label for Kind {
         Kind::MapArena,
     ];
 
-    fn text(self) -> &'static str {
-        match self {
-            Kind::Malloc => "malloc",
-            Kind::Calloc => "calloc",
-            Kind::Realloc => "realloc",
-            Kind::Aligned => "aligned",
-            Kind::MapAnonymous => "map_anonymous",
-            Kind::MapShared => "map_shared",
-            Kind::MapFile => "map_file",
-            Kind::MapReserved => "map_reserved",
-            Kind::MapBreak => "map_break",
-            Kind::MapArena => "map_arena",
-        }
-    }
+    const TEXTS: &'static [&'static str] = &[
+        "malloc",
+        "calloc",
+        "realloc",
+        "aligned",
+        "map_anonymous",
+        "map_shared",
+        "map_file",
+        "map_reserved",
+        "map_break",
+        "map_arena",
+    ];
 }
 
 impl Label for Role {
     const ALL: &'static [Role] = &[Role::None, Role::Input, Role::Output, Role::Temporary, Role::Once];
-
-    fn text(self) -> &'static str {
-        match self {
-            Role::None => "none",
-            Role::Input => "input",
-            Role::Output => "output",
-            Role::Temporary => "temporary",
-            Role::Once => "once",
-        }
-    }
+    const TEXTS: &'static [&'static str] = &["none", "input", "output", "temporary", "once"];
 }
 
 macro_rules! text_conversions {
@@ -70,13 +59,13 @@ macro_rules! text_conversions {
         impl $label {
             /// The text in the tables.
             pub fn as_str(self) -> &'static str {
-                self.text()
+                Self::TEXTS[self as usize]
             }
         }
 
         impl fmt::Display for $label {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.text())
+                f.write_str(self.as_str())
             }
         }
 

@@ -6,11 +6,14 @@
 
 mod atomic;
 mod block_columns;
+mod block_file;
+mod budget;
 mod decode;
 mod encode;
 mod error;
 mod labels;
 mod meta;
+mod pages;
 mod parts;
 mod pruning;
 mod reader;
@@ -22,8 +25,8 @@ mod writer;
 
 pub use error::{Error, Result};
 pub use labels::UnknownLabel;
-pub use meta::{Lost, Meta, OutOfMemory, Peak, SCHEMA_VERSION, Share, SiteShare, Totals};
+pub use meta::{Lost, Meta, OutOfMemory, Peak, Rows, SCHEMA_VERSION, Share, SiteShare, Totals};
 pub use reader::{AllocationFilter, Trace};
 pub use recover::{Recovered, recover};
 pub use schema::Table;
-pub use writer::TraceWriter;
+pub use writer::{TraceWriter, replace_stacks};

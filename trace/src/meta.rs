@@ -54,6 +54,8 @@ pub struct Meta {
     pub peak: Peak,
     /// Sums over all processes.
     pub totals: Totals,
+    /// Which blocks have no row of their own.
+    pub rows: Rows,
     /// Processes that were killed for lack of memory.
     pub out_of_memory: Vec<OutOfMemory>,
     /// Sentences on what could not be seen.
@@ -80,6 +82,7 @@ impl Default for Meta {
             complete: false,
             peak: Peak::default(),
             totals: Totals::default(),
+            rows: Rows::default(),
             out_of_memory: Vec::new(),
             notes: Vec::new(),
         }
@@ -162,6 +165,24 @@ pub struct SiteShare {
     pub site: u64,
     /// How much.
     pub bytes: u64,
+}
+
+/// Which blocks have no row in `allocations`, and how many.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Rows {
+    /// No block has one (`--aggregate`).
+    pub aggregate: bool,
+    /// Heap blocks of fewer bytes have none (`--min-size`).
+    pub min_size_bytes: u64,
+    /// Blocks that are in `folded` instead.
+    pub folded: u64,
+    /// Rows that were deleted again to keep the trace within its size (`--max-trace-size`); set by the writer alone.
+    pub rotated: u64,
+    /// Every other block that was live after this time, ns, has its row; 0 if none was deleted.
+    pub complete_from_ns: i64,
+    /// Rows of `timeline` that were deleted; set by the writer alone.
+    pub rotated_timeline: u64,
 }
 
 /// Sums over all processes.

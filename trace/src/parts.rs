@@ -1,4 +1,4 @@
-//! Parquet files of a table: encodings, and parts that appear only when they are closed.
+//! Parquet files of a table, and parts that appear only when they are closed.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -9,84 +9,71 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::schema::types::ColumnPath;
 
 use crate::atomic::Replacement;
 use crate::error::{Error, Result};
 use crate::schema::Table;
 
-/// Rows of a row group at most: bounds what a reader must hold.
-const ROW_GROUP_ROWS: usize = 512 * 1024;
+/// A Parquet file that takes its name when closed.
+pub(crate) trait PartFile: Sized {
+    /// Some rows.
+    type Batch;
 
-/// Columns that change little from row to row, or have too many values for a dictionary. (A
-/// delta costs half of what looking up a dictionary does, so it serves small indices too.)
-const DELTA_COLUMNS: [&str; 8] =
-    ["process", "thread", "alloc_ns", "free_ns", "start_ns", "time_ns", "address", "ordinal"];
+    /// Starts a file of `table` that will lie at `path`.
+    fn create(path: &Path, table: Table) -> Result<Self>;
 
-/// Columns with few values per row group; past the dictionary's limit they too become deltas.
-const DICTIONARY_COLUMNS: [&str; 3] = ["span", "bytes", "site"];
+    /// Adds rows.
+    fn write(&mut self, batch: &Self::Batch) -> Result<()>;
 
-/// Columns nobody prunes by: comparing texts for their smallest costs more than writing them.
-const UNORDERED_COLUMNS: [&str; 2] = ["kind", "role"];
-
-fn properties() -> WriterProperties {
-    let mut builder = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
-        .set_statistics_enabled(EnabledStatistics::Chunk);
-    for name in DELTA_COLUMNS {
-        let column = ColumnPath::from(name);
-        builder = builder
-            .set_column_dictionary_enabled(column.clone(), false)
-            .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
-    }
-    for name in DICTIONARY_COLUMNS {
-        builder = builder.set_column_encoding(ColumnPath::from(name), Encoding::DELTA_BINARY_PACKED);
-    }
-    for name in UNORDERED_COLUMNS {
-        builder = builder.set_column_statistics_enabled(ColumnPath::from(name), EnabledStatistics::None);
-    }
-    builder.build()
+    /// Gives the file its name.
+    fn close(self) -> Result<()>;
 }
 
-/// A Parquet file of `table` that takes its name when closed.
+/// A file of any table but `allocations`, encoded by the Parquet library.
 pub(crate) struct TableFile {
     path: PathBuf,
     writer: ArrowWriter<Replacement>,
 }
 
-impl TableFile {
-    pub(crate) fn create(path: &Path, table: Table) -> Result<Self> {
+impl PartFile for TableFile {
+    type Batch = RecordBatch;
+
+    fn create(path: &Path, table: Table) -> Result<Self> {
         let file = Replacement::create(path)?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_column_dictionary_enabled("time_ns".into(), false)
+            .set_column_encoding("time_ns".into(), Encoding::DELTA_BINARY_PACKED)
+            .build();
         let writer =
-            ArrowWriter::try_new(file, table.schema(), Some(properties())).map_err(Error::write(path))?;
+            ArrowWriter::try_new(file, table.schema(), Some(properties)).map_err(Error::write(path))?;
         Ok(TableFile { path: path.to_owned(), writer })
     }
 
-    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.writer.write(batch).map_err(Error::write::<ParquetError>(&self.path))
     }
 
-    pub(crate) fn close(self) -> Result<()> {
+    fn close(self) -> Result<()> {
         self.writer.into_inner().map_err(Error::write::<ParquetError>(&self.path))?.commit()
     }
 }
 
 /// The parts of one table: `NAME/part-00000.parquet`, `part-00001.parquet`, …
-pub(crate) struct Parts {
+pub(crate) struct Parts<F> {
     table: Table,
     directory: PathBuf,
     next: u32,
-    open: Option<TableFile>,
-    rows: usize,
+    open: Option<F>,
 }
 
-impl Parts {
+impl<F: PartFile> Parts<F> {
     /// Makes the table's directory (0700) inside the trace directory.
     pub(crate) fn create(trace: &Path, table: Table) -> Result<Self> {
         let directory = trace.join(table.name());
         DirBuilder::new().mode(0o700).create(&directory).map_err(Error::io("create", &directory))?;
-        Ok(Parts { table, directory, next: 0, open: None, rows: 0 })
+        Ok(Parts { table, directory, next: 0, open: None })
     }
 
     /// Goes on after the parts that are there.
@@ -97,33 +84,32 @@ impl Parts {
             .mode(0o700)
             .create(&directory)
             .map_err(Error::io("create", &directory))?;
-        let next = files(trace, table)?.len() as u32;
-        Ok(Parts { table, directory, next, open: None, rows: 0 })
-    }
-
-    /// Rows in the part now open.
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
+        let next = files(trace, table)?.last().and_then(|last| number(last)).map_or(0, |last| last + 1);
+        Ok(Parts { table, directory, next, open: None })
     }
 
     /// Adds a batch to the open part. After an error that part is gone, earlier ones stay.
-    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn write(&mut self, batch: &F::Batch) -> Result<()> {
         let mut file = match self.open.take() {
             Some(file) => file,
             None => self.start()?,
         };
         file.write(batch)?;
-        self.rows += batch.num_rows();
         self.open = Some(file);
         Ok(())
     }
 
-    /// Gives the open part its name; nothing to do when there is none.
-    pub(crate) fn close(&mut self) -> Result<()> {
-        let Some(file) = self.open.take() else { return Ok(()) };
+    /// The part now open.
+    pub(crate) fn open(&self) -> Option<&F> {
+        self.open.as_ref()
+    }
+
+    /// Gives the open part its name, which it returns; nothing to do when there is none.
+    pub(crate) fn close(&mut self) -> Result<Option<PathBuf>> {
+        let Some(file) = self.open.take() else { return Ok(None) };
         file.close()?;
         self.next += 1;
-        Ok(())
+        Ok(Some(self.path(self.next - 1)))
     }
 
     /// Closes the last part; a table without rows gets an empty one, so that it can be queried.
@@ -131,13 +117,15 @@ impl Parts {
         if self.open.is_none() && self.next == 0 {
             self.open = Some(self.start()?);
         }
-        self.close()
+        self.close().map(drop)
     }
 
-    fn start(&mut self) -> Result<TableFile> {
-        self.rows = 0;
-        let path = self.directory.join(format!("part-{:05}.parquet", self.next));
-        TableFile::create(&path, self.table)
+    fn path(&self, number: u32) -> PathBuf {
+        self.directory.join(format!("part-{number:05}.parquet"))
+    }
+
+    fn start(&self) -> Result<F> {
+        F::create(&self.path(self.next), self.table)
     }
 }
 
@@ -179,6 +167,11 @@ pub(crate) fn files(trace: &Path, table: Table) -> Result<Vec<PathBuf>> {
             files.push(path);
         }
     }
-    files.sort();
+    files.sort_by_cached_key(|path| (number(path), path.clone()));
     Ok(files)
+}
+
+/// The number of a part, by its name.
+fn number(path: &Path) -> Option<u32> {
+    path.file_stem()?.to_str()?.strip_prefix("part-")?.parse().ok()
 }

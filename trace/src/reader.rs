@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::meta::Meta;
 use crate::parts;
 use crate::pruning;
-use crate::rows::{AllocationRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
+use crate::rows::{AllocationRow, FoldedRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
 use crate::schema::Table;
 use crate::table_reader;
 
@@ -99,6 +99,11 @@ impl Trace {
         self.rows(Table::Frames, decode::frames)
     }
 
+    /// All rows of `folded`; none in a trace from before there were any.
+    pub fn folded(&self) -> Result<Vec<FoldedRow>> {
+        self.rows(Table::Folded, decode::folded)
+    }
+
     /// Streams the blocks `filter` asks for to `each`, in the order they were written, in
     /// memory that does not grow with the trace. Row groups without any are not read.
     pub fn allocations(&self, filter: AllocationFilter, mut each: impl FnMut(AllocationRow)) -> Result<()> {
@@ -179,7 +184,7 @@ fn blocks(columns: &Columns, filter: &AllocationFilter, each: &mut impl FnMut(Al
     let process = columns.required::<UInt32Type>("process")?;
     let thread = columns.required::<UInt32Type>("thread")?;
     let kind = columns.labels("kind")?;
-    let address = columns.required::<UInt64Type>("address")?;
+    let address = columns.nullable::<UInt64Type>("address")?;
     let bytes = columns.required::<UInt64Type>("bytes")?;
     let alloc_ns = columns.required::<Int64Type>("alloc_ns")?;
     let free_ns = columns.nullable::<Int64Type>("free_ns")?;
@@ -199,7 +204,7 @@ fn blocks(columns: &Columns, filter: &AllocationFilter, each: &mut impl FnMut(Al
             process: process[i],
             thread: thread[i],
             kind: kind[i],
-            address: address[i],
+            address: value(address, i),
             bytes: bytes[i],
             alloc_ns: alloc_ns[i],
             free_ns: value(free_ns, i),

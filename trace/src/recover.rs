@@ -1,10 +1,11 @@
 //! Closing a trace whose recorder died.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::Path;
 
 use crate::block_columns::BlockColumns;
-use crate::error::{Error, Result};
+use crate::block_file::BlockFile;
+use crate::error::Result;
 use crate::parts::Parts;
 use crate::reader::{AllocationFilter, Trace};
 use crate::rows::AllocationRow;
@@ -35,8 +36,8 @@ pub fn recover(directory: impl AsRef<Path>) -> Result<Recovered> {
     }
     let rows = still_live(&trace)?;
     if !rows.is_empty() {
-        let mut parts = Parts::resume(directory, Table::Allocations)?;
-        parts.write(&BlockColumns::batch(&rows).map_err(Error::write(directory))?)?;
+        let mut parts = Parts::<BlockFile>::resume(directory, Table::Allocations)?;
+        parts.write(&BlockColumns::of(&rows))?;
         parts.close()?;
     }
     let live_bytes = rows.iter().map(|row| row.bytes).sum();
@@ -49,19 +50,22 @@ pub fn recover(directory: impl AsRef<Path>) -> Result<Recovered> {
     Ok(Recovered { was_complete: false, live_blocks: rows.len(), live_bytes })
 }
 
-/// The live set, less blocks whose rows were written after it.
+/// The live set, less blocks whose rows were written after it. Rows of released blocks may have no address: those
+/// that are the same in all else are told apart by their number alone.
 fn still_live(trace: &Trace) -> Result<Vec<AllocationRow>> {
     let mut rows = trace.live()?;
-    let key = |row: &AllocationRow| (row.process, row.address, row.alloc_ns);
-    let mut released = HashSet::new();
+    let key = |row: &AllocationRow| (row.process, row.thread, row.alloc_ns, row.bytes, row.kind);
+    let mut released: HashMap<_, usize> = rows.iter().map(|row| (key(row), 0)).collect();
     if !rows.is_empty() {
-        let live: HashSet<_> = rows.iter().map(key).collect();
         trace.allocations(AllocationFilter::default(), |row| {
-            if live.contains(&key(&row)) {
-                released.insert(key(&row));
+            if let Some(count) = released.get_mut(&key(&row)) {
+                *count += 1;
             }
         })?;
     }
-    rows.retain(|row| !released.contains(&key(row)));
+    rows.retain(|row| {
+        let count = released.get_mut(&key(row)).filter(|count| **count > 0);
+        count.map(|count| *count -= 1).is_none()
+    });
     Ok(rows)
 }

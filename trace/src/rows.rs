@@ -70,8 +70,8 @@ pub struct AllocationRow {
     pub thread: u32,
     /// Which call made it.
     pub kind: Kind,
-    /// Where it is.
-    pub address: u64,
+    /// Where it is; `None` for a heap block below 64 KiB that was released.
+    pub address: Option<u64>,
     /// Requested bytes (the length, for mappings).
     pub bytes: u64,
     /// When the call returned.
@@ -285,16 +285,33 @@ pub struct FrameRow {
     pub frame: u32,
     /// The frame that called it; `None` for outermost ones.
     pub parent: Option<u32>,
-    /// `native` or `python`.
+    /// `native`, `inlined` (into its parent) or `python`.
     pub kind: String,
     /// Name of the function, if it has one.
     pub function: Option<String>,
-    /// Source file (Python).
+    /// Source file, if it is known.
     pub file: Option<String>,
-    /// Line in it (Python).
+    /// Line in it.
     pub line: Option<u32>,
-    /// Executable or library (native).
+    /// Executable or library (native and inlined).
     pub module: Option<String>,
-    /// Return address in it, as stated in the file (native).
+    /// Return address in it, as stated in the file (native and inlined).
     pub offset: Option<u64>,
+}
+
+/// `folded`: blocks without a row in `allocations`, by call stack and kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoldedRow {
+    /// Id of their row in `sites`; `None` where the stack was not recorded.
+    pub site: Option<u64>,
+    /// Which call made them.
+    pub kind: Kind,
+    /// How many.
+    pub blocks: u64,
+    /// Sum of their requested bytes.
+    pub requested_bytes: u64,
+    /// How many of them were released.
+    pub released: u64,
+    /// Sum of the lifetimes of those, ns.
+    pub lifetime_ns: u64,
 }

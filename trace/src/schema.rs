@@ -23,11 +23,13 @@ pub enum Table {
     Sites,
     /// One row per frame of the stacks' prefix tree.
     Frames,
+    /// One row per call stack and kind of the blocks without rows of their own.
+    Folded,
 }
 
 impl Table {
     /// Every table a trace of this version can have.
-    pub const ALL: [Table; 8] = [
+    pub const ALL: [Table; 9] = [
         Table::Processes,
         Table::Threads,
         Table::Modules,
@@ -36,6 +38,7 @@ impl Table {
         Table::Timeline,
         Table::Sites,
         Table::Frames,
+        Table::Folded,
     ];
 
     /// Its name: `NAME.parquet`, or the directory `NAME/` of a table in parts.
@@ -49,6 +52,7 @@ impl Table {
             Table::Timeline => "timeline",
             Table::Sites => "sites",
             Table::Frames => "frames",
+            Table::Folded => "folded",
         }
     }
 
@@ -59,7 +63,7 @@ impl Table {
 
     /// True for tables that complete traces of early versions do not have.
     pub(crate) fn came_later(self) -> bool {
-        matches!(self, Table::Sites | Table::Frames)
+        matches!(self, Table::Sites | Table::Frames | Table::Folded)
     }
 
     /// Its columns, in order.
@@ -73,6 +77,7 @@ impl Table {
             Table::Timeline => timeline(),
             Table::Sites => sites(),
             Table::Frames => frames(),
+            Table::Folded => folded(),
         }))
     }
 }
@@ -144,7 +149,7 @@ fn allocations() -> Vec<Field> {
         required("process", DataType::UInt32),
         required("thread", DataType::UInt32),
         required("kind", label_type()),
-        required("address", DataType::UInt64),
+        nullable("address", DataType::UInt64),
         required("bytes", DataType::UInt64),
         required("alloc_ns", DataType::Int64),
         nullable("free_ns", DataType::Int64),
@@ -215,5 +220,16 @@ fn frames() -> Vec<Field> {
         nullable("line", DataType::UInt32),
         nullable("module", DataType::Utf8),
         nullable("offset", DataType::UInt64),
+    ]
+}
+
+fn folded() -> Vec<Field> {
+    vec![
+        nullable("site", DataType::UInt64),
+        required("kind", DataType::Utf8),
+        required("blocks", DataType::UInt64),
+        required("requested_bytes", DataType::UInt64),
+        required("released", DataType::UInt64),
+        required("lifetime_ns", DataType::UInt64),
     ]
 }

@@ -5,15 +5,17 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::block_columns::BlockColumns;
+use crate::budget::{Budget, ClosedPart};
 use crate::encode::{self, Encoded};
 use crate::error::{Error, Result};
-use crate::meta::{self, Meta};
-use crate::parts::{self, Parts, TableFile};
-use crate::rows::{AllocationRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
+use crate::meta::{self, Meta, Rows};
+use crate::block_file::BlockFile;
+use crate::parts::{self, PartFile, Parts, TableFile};
+use crate::rows::{AllocationRow, FoldedRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
 use crate::schema::Table;
 
-/// Rows handed to the Parquet encoder at once: their columns stay in the cache.
-const BATCH_ROWS: usize = 32 * 1024;
+/// Rows of a page of `allocations`: their columns stay in the cache until they are encoded.
+const PAGE_ROWS: usize = 16 * 1024;
 
 /// Rows of a whole table encoded at once: keeps the text of a batch far below Arrow's 2 GiB.
 const WHOLE_TABLE_BATCH_ROWS: usize = 1024;
@@ -28,9 +30,15 @@ const PART_ROWS: usize = 4 * 1024 * 1024;
 pub struct TraceWriter {
     directory: PathBuf,
     blocks: BlockColumns,
-    block_parts: Parts,
+    block_parts: Parts<BlockFile>,
+    rows_in_part: usize,
     timeline: Vec<TimelineRow>,
-    timeline_parts: Parts,
+    timeline_parts: Parts<TableFile>,
+    timeline_rows: u64,
+    /// The latest time of any block or point of the timeline so far.
+    latest_ns: i64,
+    budget: Budget,
+    rotated: Rows,
 }
 
 impl TraceWriter {
@@ -49,12 +57,23 @@ impl TraceWriter {
             return Err(Error::Occupied(directory.to_owned()));
         }
         Ok(TraceWriter {
-            blocks: BlockColumns::new(),
+            blocks: BlockColumns::default(),
+            rows_in_part: 0,
             block_parts: Parts::create(directory, Table::Allocations)?,
             timeline: Vec::new(),
             timeline_parts: Parts::create(directory, Table::Timeline)?,
             directory: directory.to_owned(),
+            timeline_rows: 0,
+            latest_ns: 0,
+            budget: Budget::unlimited(),
+            rotated: Rows::default(),
         })
+    }
+
+    /// From now on the oldest parts are deleted, those of `allocations` first, when the trace would grow beyond so many
+    /// bytes. Tables that are written whole stay, however large.
+    pub fn limit(&mut self, bytes: u64) {
+        self.budget = Budget::new(bytes);
     }
 
     /// Where the trace is.
@@ -64,12 +83,15 @@ impl TraceWriter {
 
     /// Adds a block whose life is known to its end.
     pub fn allocation(&mut self, row: AllocationRow) -> Result<()> {
+        self.latest_ns = self.latest_ns.max(row.free_ns.unwrap_or(row.alloc_ns));
         self.blocks.push(&row);
-        if self.blocks.len() == BATCH_ROWS { self.write_blocks() } else { Ok(()) }
+        if self.blocks.len() == PAGE_ROWS { self.write_blocks() } else { Ok(()) }
     }
 
     /// Adds a point of the timeline.
     pub fn timeline(&mut self, row: TimelineRow) -> Result<()> {
+        self.latest_ns = self.latest_ns.max(row.time_ns);
+        self.timeline_rows += 1;
         self.timeline.push(row);
         if self.timeline.len() == WHOLE_TABLE_BATCH_ROWS { self.write_timeline() } else { Ok(()) }
     }
@@ -77,9 +99,16 @@ impl TraceWriter {
     /// Closes the open parts: everything handed over so far is on disk and readable.
     pub fn close_part(&mut self) -> Result<()> {
         self.write_blocks()?;
-        self.block_parts.close()?;
+        self.close_block_part()?;
         self.write_timeline()?;
-        self.timeline_parts.close()
+        let rows = std::mem::take(&mut self.timeline_rows);
+        match self.timeline_parts.close()? {
+            Some(path) => {
+                let part = ClosedPart { path, rows, until_ns: self.latest_ns };
+                self.budget.timeline(part, &mut self.rotated)
+            }
+            None => Ok(()),
+        }
     }
 
     /// Writes `processes`, replacing what an earlier call wrote.
@@ -106,9 +135,12 @@ impl TraceWriter {
     /// the recorder die ([`recover`](crate::recover)). Gone once the trace is closed.
     pub fn live(&mut self, rows: &[AllocationRow]) -> Result<()> {
         let path = parts::live_path(&self.directory);
-        let mut file = TableFile::create(&path, Table::Allocations)?;
-        file.write(&BlockColumns::batch(rows).map_err(Error::write(&path))?)?;
-        file.close()
+        let mut file = BlockFile::create(&path, Table::Allocations)?;
+        for rows in rows.chunks(PAGE_ROWS) {
+            file.write(&BlockColumns::of(rows))?;
+        }
+        file.close()?;
+        self.budget.table(&path)
     }
 
     /// Writes `sites`, replacing what an earlier call wrote.
@@ -121,25 +153,49 @@ impl TraceWriter {
         self.whole_table(Table::Frames, rows, encode::frames)
     }
 
+    /// Writes `folded`, replacing what an earlier call wrote.
+    pub fn folded(&mut self, rows: &[FoldedRow]) -> Result<()> {
+        self.whole_table(Table::Folded, rows, encode::folded)
+    }
+
     /// Writes `meta.json` of a recording that still runs (`complete` is false in the file).
     pub fn meta(&mut self, meta: &Meta) -> Result<()> {
-        Meta { complete: false, ..meta.clone() }.store(&self.directory)
+        Meta { complete: false, ..self.with_rotated(meta) }.store(&self.directory)
     }
 
     /// Closes the last parts, writes the tables that never were written as empty ones, and
     /// then `meta.json` with `complete` set.
     pub fn finish(mut self, meta: &Meta) -> Result<()> {
         self.close_part()?;
-        complete(&self.directory, meta)
+        complete(&self.directory, &self.with_rotated(meta))
+    }
+
+    fn with_rotated(&self, meta: &Meta) -> Meta {
+        let Rows { rotated, complete_from_ns, rotated_timeline, .. } = self.rotated;
+        Meta { rows: Rows { rotated, complete_from_ns, rotated_timeline, ..meta.rows }, ..meta.clone() }
     }
 
     fn write_blocks(&mut self) -> Result<()> {
         if self.blocks.len() == 0 {
             return Ok(());
         }
-        let batch = self.blocks.take().map_err(Error::write(&self.directory))?;
-        self.block_parts.write(&batch)?;
-        if self.block_parts.rows() >= PART_ROWS { self.block_parts.close() } else { Ok(()) }
+        self.block_parts.write(&self.blocks)?;
+        self.rows_in_part += self.blocks.len();
+        self.blocks.clear();
+        let bytes = self.block_parts.open().map_or(0, BlockFile::bytes);
+        let full = self.rows_in_part >= PART_ROWS || bytes >= self.budget.part_bytes();
+        if full { self.close_block_part() } else { Ok(()) }
+    }
+
+    fn close_block_part(&mut self) -> Result<()> {
+        let rows = std::mem::take(&mut self.rows_in_part) as u64;
+        match self.block_parts.close()? {
+            Some(path) => {
+                let part = ClosedPart { path, rows, until_ns: self.latest_ns };
+                self.budget.blocks(part, &mut self.rotated)
+            }
+            None => Ok(()),
+        }
     }
 
     fn write_timeline(&mut self) -> Result<()> {
@@ -151,14 +207,35 @@ impl TraceWriter {
         self.timeline_parts.write(&batch)
     }
 
-    fn whole_table<R>(&self, table: Table, rows: &[R], encode: fn(&[R]) -> Encoded) -> Result<()> {
-        let path = parts::whole_path(&self.directory, table);
-        let mut file = TableFile::create(&path, table)?;
-        for rows in rows.chunks(WHOLE_TABLE_BATCH_ROWS) {
-            file.write(&encode(rows).map_err(Error::write(&path))?)?;
-        }
-        file.close()
+    fn whole_table<R>(&mut self, table: Table, rows: &[R], encode: fn(&[R]) -> Encoded) -> Result<()> {
+        let path = whole_table(&self.directory, table, rows, encode)?;
+        self.budget.table(&path)
     }
+}
+
+fn whole_table<R>(
+    directory: &Path,
+    table: Table,
+    rows: &[R],
+    encode: fn(&[R]) -> Encoded,
+) -> Result<PathBuf> {
+    let path = parts::whole_path(directory, table);
+    let mut file = TableFile::create(&path, table)?;
+    for rows in rows.chunks(WHOLE_TABLE_BATCH_ROWS) {
+        file.write(&encode(rows).map_err(Error::write(&path))?)?;
+    }
+    file.close()?;
+    Ok(path)
+}
+
+/// Replaces the stacks of a closed trace: its frames have been named.
+///
+/// # Errors
+/// [`Error::Io`] if the directory cannot be written; then the old ones are still there.
+pub fn replace_stacks(directory: &Path, sites: &[SiteRow], frames: &[FrameRow]) -> Result<()> {
+    whole_table(directory, Table::Frames, frames, encode::frames)?;
+    whole_table(directory, Table::Sites, sites, encode::sites)?;
+    Ok(())
 }
 
 /// Adds the tables that never were written as empty ones, and says that nothing is missing now.
@@ -166,7 +243,8 @@ pub(crate) fn complete(directory: &Path, meta: &Meta) -> Result<()> {
     for table in Table::ALL {
         if parts::files(directory, table)?.is_empty() {
             match table.in_parts() {
-                true => Parts::resume(directory, table)?.finish()?,
+                true if table == Table::Allocations => Parts::<BlockFile>::resume(directory, table)?.finish()?,
+                true => Parts::<TableFile>::resume(directory, table)?.finish()?,
                 false => TableFile::create(&parts::whole_path(directory, table), table)?.close()?,
             }
         }

@@ -24,7 +24,7 @@ fn write_trace(directory: &Path) {
                 process: (i % 3) as u32,
                 thread: (i % 5) as u32,
                 kind: if i % 2 == 0 { Kind::Malloc } else { Kind::MapAnonymous },
-                address: i.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+                address: Some(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
                 bytes: i * 16,
                 alloc_ns: i as i64 * 100,
                 free_ns: (i % 4 != 0).then_some(i as i64 * 100 + 50),

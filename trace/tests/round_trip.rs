@@ -4,7 +4,7 @@ mod arbitrary;
 
 use std::collections::HashSet;
 
-use memtrace_trace::rows::{AllocationRow, TimelineRow};
+use memtrace_trace::rows::{AllocationRow, Kind, TimelineRow};
 use memtrace_trace::{AllocationFilter, Error, Meta, SCHEMA_VERSION, Table, Trace, TraceWriter};
 use proptest::prelude::*;
 
@@ -27,6 +27,7 @@ proptest! {
         blocks in prop::collection::vec(arbitrary::block(), 0..200),
         sites in prop::collection::vec(arbitrary::site(), 0..20),
         frames in prop::collection::vec(arbitrary::frame(), 0..20),
+        folded in prop::collection::vec(arbitrary::folded(), 0..20),
         parts in 1usize..5,
         meta in arbitrary::meta(),
     ) {
@@ -47,6 +48,7 @@ proptest! {
         writer.spans(&spans).unwrap();
         writer.sites(&sites).unwrap();
         writer.frames(&frames).unwrap();
+        writer.folded(&folded).unwrap();
         writer.finish(&meta).unwrap();
 
         let trace = Trace::open(directory.path()).unwrap();
@@ -58,6 +60,7 @@ proptest! {
         prop_assert_eq!(trace.timeline().unwrap(), timeline);
         prop_assert_eq!(trace.sites().unwrap(), sites);
         prop_assert_eq!(trace.frames().unwrap(), frames);
+        prop_assert_eq!(trace.folded().unwrap(), folded);
         prop_assert_eq!(read_blocks(&trace, AllocationFilter::default()), blocks);
     }
 
@@ -93,12 +96,75 @@ proptest! {
     }
 }
 
+/// Rows enough for several pages, with what decides how a page is encoded: how many different values a column has,
+/// how long it stays the same, how often it is null, how far values lie apart.
+fn many_blocks(seed: u64, rows: usize, distinct: u64, stays: u64, spread: u32) -> Vec<AllocationRow> {
+    let mut state = seed | 1;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    };
+    let mut first = block(0);
+    let mut time = random() as i64;
+    let mut next = |row: &mut AllocationRow| {
+        if random() % stays == 0 {
+            *row = AllocationRow {
+                process: (random() % distinct) as u32,
+                thread: (random() % distinct) as u32,
+                kind: [Kind::Malloc, Kind::Calloc, Kind::MapArena][random() as usize % 3],
+                span: (random() % 3 > 0).then_some((random() % distinct) as u32),
+                ..row.clone()
+            };
+        }
+        time = time.wrapping_add((random() >> spread) as i64);
+        row.address = (random() % stays == 0).then(|| random());
+        row.bytes = random() % distinct;
+        row.alloc_ns = time.wrapping_sub((random() >> spread) as i64);
+        row.free_ns = (random() % stays != 1).then_some(time);
+        row.site = (random() % 4 > 0).then(|| (random() % distinct).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        row.ordinal = row.ordinal.wrapping_add((random() >> 60) as u32);
+    };
+    let each = |_| {
+        next(&mut first);
+        first.clone()
+    };
+    (0..rows).map(each).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn pages_come_back(
+        seed in any::<u64>(),
+        rows in 1usize..60_000,
+        distinct in prop::sample::select(vec![1, 2, 3, 17, 200, 1000, 40_000, u64::from(u32::MAX)]),
+        stays in prop::sample::select(vec![1, 2, 9, 100, 5000]),
+        spread in 0u32..64,
+    ) {
+        let blocks = many_blocks(seed, rows, distinct, stays, spread);
+        let directory = tempfile::tempdir().unwrap();
+        let mut writer = TraceWriter::create(directory.path()).unwrap();
+        for row in &blocks {
+            writer.allocation(row.clone()).unwrap();
+        }
+        writer.finish(&Meta::default()).unwrap();
+        let mut read = read_blocks(&Trace::open(directory.path()).unwrap(), AllocationFilter::default()).into_iter();
+        for block in blocks {
+            prop_assert_eq!(read.next(), Some(block));
+        }
+        prop_assert_eq!(read.next(), None);
+    }
+}
+
 fn block(address: u64) -> AllocationRow {
     AllocationRow {
         process: 0,
         thread: 0,
-        kind: memtrace_trace::rows::Kind::Malloc,
-        address,
+        kind: Kind::Malloc,
+        address: Some(address),
         bytes: address % 1000,
         alloc_ns: address as i64,
         free_ns: None,
@@ -127,7 +193,7 @@ fn parts_rotate_and_keep_the_order() {
     let trace = Trace::open(directory.path()).unwrap();
     trace
         .allocations(AllocationFilter::default(), |row| {
-            assert_eq!(row.address, next);
+            assert_eq!(row.address, Some(next));
             next += 1;
         })
         .unwrap();
@@ -141,6 +207,49 @@ fn row_groups(part: &std::path::Path) -> Vec<usize> {
     let reader = SerializedFileReader::new(std::fs::File::open(part).unwrap()).unwrap();
     let groups = reader.metadata().row_groups();
     groups.iter().map(|group| group.num_rows() as usize).collect()
+}
+
+/// Bytes of all files of a trace, those under hidden names too.
+fn bytes_on_disk(directory: &std::path::Path) -> u64 {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| if path.is_dir() { bytes_on_disk(&path) } else { path.metadata().unwrap().len() }).sum()
+}
+
+/// The oldest parts go, and what is left holds every block that was live at the time named or later.
+#[test]
+fn a_trace_stays_within_its_limit() {
+    const LIMIT: u64 = 4 << 20;
+    const ROWS: u64 = 2_000_000;
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = TraceWriter::create(directory.path()).unwrap();
+    writer.limit(LIMIT);
+    let row = |number: u64| AllocationRow {
+        bytes: number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40,
+        free_ns: Some(number as i64 + 5),
+        ..block(number)
+    };
+    for number in 0..ROWS {
+        writer.allocation(row(number)).unwrap();
+        if number % 100_000 == 0 {
+            assert!(bytes_on_disk(directory.path()) <= LIMIT);
+        }
+    }
+    writer.finish(&Meta::default()).unwrap();
+    assert!(bytes_on_disk(directory.path()) <= LIMIT);
+
+    let trace = Trace::open(directory.path()).unwrap();
+    let rows = trace.meta().rows;
+    let read = read_blocks(&trace, AllocationFilter::default());
+    assert!(rows.rotated > 0 && read.len() > 100_000);
+    assert_eq!(rows.rotated + read.len() as u64, ROWS);
+    let complete = (0..ROWS).map(row).filter(|row| row.free_ns.unwrap() > rows.complete_from_ns);
+    assert_eq!(read, complete.collect::<Vec<_>>());
+
+    // What is written next does not take the place of a part that is still there.
+    std::fs::write(directory.path().join("meta.json"), r#"{"schema_version": 1}"#).unwrap();
+    memtrace_trace::recover(directory.path()).unwrap();
+    let again = Trace::open(directory.path()).unwrap();
+    assert_eq!(read_blocks(&again, AllocationFilter::default()), read);
 }
 
 /// A tracer that was killed: closed parts and the last small tables are there, the rest is not.

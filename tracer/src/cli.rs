@@ -10,8 +10,8 @@ use memtrace_analysis::report;
 use memtrace_trace::Trace;
 use memtrace_trace::rows::ArrayInfo;
 
-use crate::units::{Bytes, parse_shape};
-use crate::{laws, record, summary, sweep};
+use crate::units::{Bytes, parse_shape, parse_size};
+use crate::{laws, record, summary, sweep, symbols};
 
 /// Records every allocation of a program and turns small runs into a law: operator + input shape -> peak bytes.
 #[derive(Parser)]
@@ -83,6 +83,18 @@ pub struct Record {
     /// Tell garbage apart from memory in use (Python): the GC-independent peak
     #[arg(long, value_name = "MODE", value_enum)]
     pub gc: Option<record::Collecting>,
+    /// Write no row for heap blocks of fewer bytes, only sums by call stack; peaks and totals stay exact
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0", hide_default_value = true)]
+    pub min_size: u64,
+    /// Write no rows of blocks at all: peaks, call stacks, operators and the timeline only
+    #[arg(long, conflicts_with = "min_size")]
+    pub aggregate: bool,
+    /// Keep the address of every block, not only of large ones and of what is live at the end: half as much again on disk
+    #[arg(long)]
+    pub addresses: bool,
+    /// Keep the trace below this size: the oldest rows of blocks are deleted, and that is said
+    #[arg(long, value_name = "SIZE", value_parser = parse_trace_size)]
+    pub max_trace_size: Option<u64>,
     /// Which blocks are recorded with their call stack: large ones and a sample of the others, all, or none
     #[arg(long, value_name = "WHICH", value_enum, default_value = "auto")]
     pub stacks: record::Stacks,
@@ -101,6 +113,13 @@ pub struct Shape(pub Vec<u64>);
 /// Reads a shape argument.
 pub fn parse_shape_argument(text: &str) -> Result<Shape, String> {
     parse_shape(text).map(Shape)
+}
+
+/// A size that leaves room for the tables that are never deleted.
+fn parse_trace_size(text: &str) -> Result<u64, String> {
+    const LEAST: u64 = 1 << 20;
+    let bytes = parse_size(text)?;
+    if bytes < LEAST { Err(format!("a trace needs at least {}", Bytes(LEAST))) } else { Ok(bytes) }
 }
 
 /// An element type as NumPy writes it, with its byte order.
@@ -198,6 +217,12 @@ pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
         python_allocators: arguments.python_allocators,
         span,
         gc: arguments.gc,
+        keep: record::Keep {
+            min_bytes: arguments.min_size,
+            none: arguments.aggregate,
+            addresses: arguments.addresses,
+        },
+        max_bytes: arguments.max_trace_size,
         stacks: arguments.stacks,
     }
 }
@@ -229,6 +254,7 @@ fn recover(directory: &PathBuf) -> anyhow::Result<ExitCode> {
         say(&format!("{} is complete; nothing was changed", directory.display()));
         return Ok(ExitCode::SUCCESS);
     }
+    symbols::name_trace(directory)?;
     say(&format!("closed; {} blocks ({}) were live", found.live_blocks, Bytes(found.live_bytes)));
     to_stderr(&summary::text(&Trace::open(directory)?)?);
     Ok(ExitCode::SUCCESS)

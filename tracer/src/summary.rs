@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use anyhow::Result;
-use memtrace_analysis::report::{by_operator, collect_share};
+use memtrace_analysis::report::{by_operator, collect_share, row_notes};
 use memtrace_analysis::sites;
 use memtrace_trace::rows::{ArrayInfo, ProcessRow, SpanRow};
 use memtrace_trace::{Meta, Trace};
@@ -71,7 +71,7 @@ pub fn text(trace: &Trace) -> Result<String> {
     largest_sites(&mut out, trace)?;
     operators(&mut out, &spans)?;
     process_tree(&mut out, &processes)?;
-    for note in &meta.notes {
+    for note in meta.notes.iter().chain(&row_notes(meta)) {
         writeln!(out, "  note: {}", clean(note))?;
     }
     Ok(out)

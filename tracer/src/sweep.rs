@@ -79,6 +79,8 @@ fn record_at(arguments: &Sweep, shape: &[u64], output: &Path) -> Result<Trace> {
         operators: arguments.operators.clone(),
         span: None,
         gc: None,
+        keep: record::Keep::default(),
+        max_bytes: None,
         stacks: record::Stacks::Auto,
     };
     match record::run(&options) {

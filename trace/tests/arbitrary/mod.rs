@@ -1,10 +1,10 @@
 //! Strategies for rows of every table.
 
 use memtrace_trace::rows::{
-    AllocationRow, ArrayInfo, FrameRow, Kind, ModuleRow, ProcessRow, Role, SiteRow, SpanRow, ThreadRow,
+    AllocationRow, ArrayInfo, FoldedRow, FrameRow, Kind, ModuleRow, ProcessRow, Role, SiteRow, SpanRow, ThreadRow,
     TimelineRow,
 };
-use memtrace_trace::{Lost, Meta, OutOfMemory, Peak, Share, SiteShare, Totals};
+use memtrace_trace::{Lost, Meta, OutOfMemory, Peak, Rows, Share, SiteShare, Totals};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ fn role() -> impl Strategy<Value = Role> {
 }
 
 pub(crate) fn block() -> impl Strategy<Value = AllocationRow> {
-    let place = (0u32..4, any::<u32>(), kind(), any::<u64>(), any::<u64>());
+    let place = (0u32..4, any::<u32>(), kind(), any::<Option<u64>>(), any::<u64>());
     let time = (any::<i64>(), any::<Option<i64>>());
     let context = (any::<Option<u64>>(), any::<u32>(), prop::option::of(0u32..10), role());
     (place, time, context).prop_map(|(place, time, context)| AllocationRow {
@@ -207,6 +207,12 @@ pub(crate) fn meta() -> impl Strategy<Value = Meta> {
                 operators: vec![Share { name: texts[2].clone(), bytes: numbers[7] }],
                 sites: vec![SiteShare { site: numbers[0], bytes: numbers[1] }],
             }],
+            rows: Rows {
+                min_size_bytes: numbers[1],
+                folded: numbers[2],
+                aggregate: numbers[3] % 2 == 0,
+                ..Rows::default()
+            },
             notes: lists.0,
             ..Meta::default()
         },
@@ -236,5 +242,16 @@ pub(crate) fn frame() -> impl Strategy<Value = FrameRow> {
         line: numbers.2,
         module: texts.3,
         offset: numbers.3,
+    })
+}
+
+pub(crate) fn folded() -> impl Strategy<Value = FoldedRow> {
+    (any::<Option<u64>>(), kind(), any::<[u64; 4]>()).prop_map(|(site, kind, numbers)| FoldedRow {
+        site,
+        kind,
+        blocks: numbers[0],
+        requested_bytes: numbers[1],
+        released: numbers[2],
+        lifetime_ns: numbers[3],
     })
 }

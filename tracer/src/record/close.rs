@@ -42,8 +42,14 @@ impl Session {
         if let Some(error) = self.fold.failure.take() {
             return Err(Failure::recording(error));
         }
-        let (fold, meta) = (self.fold, self.meta);
-        fold.into_writer().finish(&meta).map_err(Failure::recording)?;
+        let (mut fold, meta) = (self.fold, self.meta);
+        let sites = std::mem::take(&mut fold.sites);
+        let out = fold.into_writer();
+        let directory = out.directory().to_path_buf();
+        out.finish(&meta).map_err(Failure::recording)?;
+        // The trace is complete: nothing is lost with a tracer that is killed while it reads large files.
+        let (sites, frames) = sites.named();
+        memtrace_trace::replace_stacks(&directory, &sites, &frames).map_err(Failure::recording)?;
         Ok(Outcome { code: ending.code })
     }
 
@@ -88,6 +94,7 @@ impl Session {
         let opened = self.fold.sites.opened.iter().cloned();
         let modules: Vec<ModuleRow> = self.fold.images.modules().chain(opened).collect();
         let (sites, frames) = (self.fold.sites.rows(), self.fold.sites.frames());
+        let folded = self.fold.folded.rows(&self.fold.sites);
         let live = if last { Vec::new() } else { self.fold.live_set() };
         let meta = self.meta.clone();
         self.fold.write(|out| {
@@ -95,8 +102,9 @@ impl Session {
             out.threads(&threads)?;
             out.spans(&spans)?;
             out.modules(&modules)?;
-            out.sites(&sites)?;
             out.frames(&frames)?;
+            out.folded(&folded)?;
+            out.sites(&sites)?;
             if last {
                 return Ok(());
             }
@@ -131,6 +139,7 @@ impl Session {
             gc_independent_upper_bytes: garbage.map(|_| total.peak_live),
             garbage_at_peak_bytes: garbage.map(|garbage| garbage.total.garbage_at_peak()),
         };
+        self.meta.rows.folded = self.fold.folded.blocks();
         self.meta.totals = Totals {
             allocations: sum(|row| row.allocations),
             requested_bytes: sum(|row| row.requested_bytes),

@@ -24,5 +24,6 @@ mod sites;
 mod spans;
 mod text;
 
+pub use fold::Keep;
 pub use garbage::Collecting;
 pub use session::{Options, Stacks, Wait, run};

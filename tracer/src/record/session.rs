@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use memtrace_trace::{Meta, TraceWriter};
+use memtrace_trace::{Meta, Rows, TraceWriter};
 use memtrace_wire::layout::RING_WORDS;
 use memtrace_wire::sampling::Sampling;
 
 use super::clock::Clock;
 use super::drain::Drain;
-use super::fold::{Fold, Images, WholeSpan};
+use super::fold::{Fold, Folded, Images, Keep, WholeSpan};
 use super::garbage::{self, Collecting};
 use super::handshake::Doorman;
 use super::launch::{self, Ending};
@@ -36,6 +36,10 @@ pub struct Options {
     pub span: Option<(String, memtrace_trace::rows::ArrayInfo)>,
     /// Tell garbage apart.
     pub gc: Option<Collecting>,
+    /// Which blocks get rows.
+    pub keep: Keep,
+    /// Bytes that the trace may take.
+    pub max_bytes: Option<u64>,
     /// Which blocks get a call stack.
     pub stacks: Stacks,
 }
@@ -100,11 +104,12 @@ impl Failure {
 
 /// How long the drain sleeps when there was nothing to read; a writer whose ring fills wakes it.
 const NAP: Duration = Duration::from_millis(5);
-/// Words that are worth another round at once: a sixteenth of a ring.
-const LITTLE: usize = RING_WORDS / 16;
 /// The same while a thread waits to be asked for a collection: garbage grows by megabytes a millisecond.
 const SHORT_NAP: Duration = Duration::from_millis(1);
-/// Tables are written anew so often, and at every new peak; whoever is killed together with the tracer leaves what
+/// Words that are worth another round at once: a sixteenth of a ring.
+const LITTLE: usize = RING_WORDS / 16;
+/// Tables are written anew so often (in long runs after every thousandth of their length, or parts would become
+/// countless), and at every new peak; whoever is killed together with the tracer leaves what
 /// it held then.
 const TABLES_EVERY: Duration = Duration::from_secs(5);
 const SNAPSHOT_APART: Duration = Duration::from_millis(200);
@@ -115,7 +120,10 @@ pub(super) const GRACE: Duration = Duration::from_secs(2);
 pub fn run(options: &Options) -> Result<Outcome, Failure> {
     let probe = launch::find_probe().map_err(Failure::recording)?;
     let existed = options.output.exists();
-    let out = create_output(&options.output)?;
+    let mut out = create_output(&options.output)?;
+    if let Some(bytes) = options.max_bytes {
+        out.limit(bytes);
+    }
     let clock = Clock::start(Clock::tsc_is_invariant());
     let segment =
         Segment::create(clock.name() == "tsc", options.stacks.sampling()).map_err(Failure::recording)?;
@@ -146,6 +154,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     if options.gc.is_some() {
         session.fold.watch_garbage();
     }
+    session.fold.folded = Folded::new(options.keep);
     session.write_tables(false);
     let mut variables = vec![
         (memtrace_wire::handshake::SOCKET_VARIABLE, session.doorman.sockets.as_str()),
@@ -165,6 +174,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     session.fold.root = child as u32;
     session.fold.sites.sampling = options.stacks.sampling();
     session.fold.sites.token.clone_from(&session.doorman.token);
+    session.fold.sites.begun = session.meta.start_unix_ns / 1_000_000_000;
     let ending = session.follow(child);
     session.close(ending)
 }
@@ -209,6 +219,11 @@ fn first_meta(options: &Options, clock: &Clock) -> Meta {
         cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
         start_unix_ns: now.as_nanos() as i64 - clock.now_ns(),
         clock: clock.name().into(),
+        rows: Rows {
+            aggregate: options.keep.none,
+            min_size_bytes: options.keep.min_bytes,
+            ..Rows::default()
+        },
         recorded: recorded.into_iter().map(|(what, how)| (what.to_string(), how)).collect(),
         ..Default::default()
     }
@@ -264,6 +279,10 @@ impl Session {
         }
     }
 
+    fn tables_every(&self) -> Duration {
+        TABLES_EVERY.max(Duration::from_nanos(self.fold.clock.now_ns() as u64) / 1000)
+    }
+
     pub(super) fn round(&mut self, last: bool) -> usize {
         self.fold.clock.update();
         let safe = self.fold.clock.stamp().saturating_sub(self.fold.clock.margin());
@@ -286,7 +305,7 @@ impl Session {
         let higher = self.fold.total.peak_live > self.snapshot_peak + self.snapshot_peak / 32;
         let now = Instant::now();
         let peaks = higher && now > self.snapshot_after && self.last_tables.elapsed() > SNAPSHOT_APART;
-        if peaks || now > self.snapshot_after && self.last_tables.elapsed() > TABLES_EVERY {
+        if peaks || now > self.snapshot_after && self.last_tables.elapsed() > self.tables_every() {
             self.write_tables(false);
         }
         read

@@ -67,8 +67,13 @@ impl Fold {
     ) {
         let (address, stamp) = key;
         let process = &mut self.processes[index as usize];
-        let (span, ordinal) =
-            self.spans.acquired(writer, kind, key, bytes, true, |key| process.is_alive(key));
+        let (span, ordinal) = match self.spans.is_outside(writer) {
+            true => (None, 0),
+            false => {
+                let alive = |key| process.is_alive(key);
+                self.spans.acquired(writer, kind, key, bytes, true, alive)
+            }
+        };
         let block = Block { bytes, alloc: stamp, thread: writer, span, ordinal, kind, site, output: false };
         let old = process.acquire(address, block);
         let early = process.has_early_releases();
@@ -110,7 +115,7 @@ impl Fold {
         self.block_ended(index, writer, address, &block, stamp);
     }
 
-    #[inline]
+    #[inline(always)]
     fn block_ended(&mut self, index: u32, writer: u32, address: u64, block: &Block, stamp: u64) {
         self.count(index, -(block.bytes as i64));
         self.sites.remove_block(block.site, block.bytes);

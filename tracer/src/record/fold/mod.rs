@@ -1,5 +1,6 @@
 //! Takes ordered events and folds them into rows, peaks and spans.
 
+mod folded;
 mod garbage;
 mod heap;
 mod images;
@@ -20,6 +21,7 @@ use crate::record::process::Process;
 use crate::record::sites::Sites;
 use crate::record::spans::Spans;
 
+pub use folded::{Folded, Keep};
 pub use images::Images;
 
 /// Live bytes of all processes together, and their peak.
@@ -64,6 +66,8 @@ pub struct Fold {
     pub launched: Launched,
     /// Where kills for lack of memory are counted.
     pub cgroups: Cgroups,
+    /// Blocks without rows of their own.
+    pub folded: Folded,
     /// What is known of garbage, if `--gc` asks for it.
     pub garbage: Option<Garbage>,
     /// The recorded command's own pid.
@@ -95,6 +99,7 @@ impl Fold {
             images,
             launched: Launched::default(),
             cgroups: Cgroups::default(),
+            folded: Folded::default(),
             garbage: None,
             root: 0,
             ending: Vec::new(),
@@ -142,6 +147,7 @@ impl Fold {
     }
 
     /// Adds heap bytes to the sums over all processes.
+    #[inline(always)]
     fn count(&mut self, index: u32, bytes: i64) {
         if !self.processes[index as usize].parted {
             self.total.live = self.total.live.wrapping_add_signed(bytes);
@@ -226,7 +232,7 @@ impl Fold {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_peak(&mut self, index: u32, stamp: u64) {
         self.processes[index as usize].note_peak(stamp);
         if let Some(garbage) = &mut self.garbage {

@@ -78,6 +78,10 @@ impl Fold {
         free: Option<u64>,
         once: &FxHashSet<BlockKey>,
     ) {
+        if self.folded.takes(block) {
+            let lifetime = free.map(|free| self.clock.ns(free) - self.clock.ns(block.alloc));
+            return self.folded.add(block, lifetime);
+        }
         let row = self.row(process, address, block, free, once.contains(&(address, block.alloc)));
         self.write(|out| out.allocation(row));
     }
@@ -97,7 +101,7 @@ impl Fold {
             process,
             thread: block.thread,
             kind: block.kind,
-            address,
+            address: self.folded.keeps_address(block, free.is_some()).then_some(address),
             bytes: block.bytes,
             alloc_ns: self.clock.ns(block.alloc),
             free_ns: free.map(|stamp| self.clock.ns(stamp)),

@@ -28,6 +28,7 @@ use self::python::Codes;
 use self::tree::{Frame, Tree};
 use self::words::Words;
 use super::{launch, modules};
+use crate::symbols::perf_map;
 
 /// A site, by its number plus one.
 pub type Site = NonZeroU32;
@@ -43,6 +44,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub struct Sites {
     /// The recording's token, by which its processes are known in /proc.
     pub token: String,
+    /// When the recording began, in seconds since 1970.
+    pub begun: i64,
     images: FxHashMap<ImageKey, Process>,
     /// By process.
     keys: Vec<ImageKey>,
@@ -51,7 +54,7 @@ pub struct Sites {
     by_file: FxHashMap<(String, FileId), Option<u32>>,
     codes: Codes,
     tree: Tree,
-    by_leaf: FxHashMap<u32, Site>,
+    by_id: FxHashMap<u64, Site>,
     /// Leaf node and what the site holds, by number.
     sites: Vec<(u32, Account)>,
     /// By thread and number: the stacks that it has described.
@@ -60,6 +63,8 @@ pub struct Sites {
     pub sampling: Sampling,
     /// New peaks of all live bytes so far.
     peaks: u64,
+    /// Return addresses in generated code, by process.
+    generated: FxHashMap<u32, perf_map::Names>,
     /// Modules that were mapped after their process had started.
     pub opened: Vec<ModuleRow>,
 }
@@ -105,8 +110,18 @@ impl Sites {
 
     /// A process ended: nothing more is asked of its modules.
     pub fn end(&mut self, process: u32) {
+        self.name_generated(process, None);
         self.images.remove(&self.keys[process as usize]);
         self.codes.forget(process);
+    }
+
+    /// Names the code that a process has generated, which is over, or nearly so: then /proc shows it as `shown`.
+    pub fn name_generated(&mut self, process: u32, shown: Option<u32>) {
+        let (pid, _) = self.keys[process as usize];
+        let names = self.generated.get_mut(&process);
+        if let Some(names) = names.filter(|names| names.values().any(Option::is_none)) {
+            perf_map::name(names, pid, shown, self.begun);
+        }
     }
 
     /// A module was announced by a process.
@@ -187,6 +202,7 @@ impl Sites {
     }
 
     /// Live bytes of a site change.
+    #[inline]
     pub fn change(&mut self, site: Option<Site>, bytes: i64) {
         if let Some(site) = site {
             self.sites[site.get() as usize - 1].1.change(bytes, self.peaks);
@@ -220,7 +236,9 @@ impl Sites {
             .collect();
         self.look_if_unknown(process, &native);
         let leaf = self.leaf(process, &native, python, head.complete)?;
-        let site = *self.by_leaf.entry(leaf).or_insert_with(|| {
+        // One stack in generated code is the same in every process, though not at one address.
+        let id = self.tree.nodes[leaf as usize].hash;
+        let site = *self.by_id.entry(id).or_insert_with(|| {
             self.sites.push((leaf, Account::default()));
             NonZeroU32::new(self.sites.len() as u32).unwrap_or(NonZeroU32::MIN)
         });
@@ -239,7 +257,13 @@ impl Sites {
     /// The node of a stack's innermost frame.
     fn leaf(&mut self, process: u32, native: &[u64], python: &[u8], complete: bool) -> Option<u32> {
         let image = &self.images.get(&self.keys[process as usize])?.image;
-        let native: Vec<Frame> = native.iter().map(|address| native_frame(image, *address)).collect();
+        let native: Vec<Frame> =
+            native.iter().map(|address| native_frame(image, process, *address)).collect();
+        for frame in &native {
+            if let Frame::Generated { process, address } = *frame {
+                self.generated.entry(process).or_default().entry(address).or_default();
+            }
+        }
         let mut words = Words(python);
         let (mut frames, mut entries) = (Vec::new(), Vec::new());
         while let Some([code, word]) = words.take() {
@@ -267,19 +291,12 @@ impl Sites {
                     let function = &self.codes.functions[function as usize];
                     vec![function.file.as_str(), function.name.as_str()]
                 }
+                Frame::Generated { .. } => vec!["generated"],
                 Frame::Unknown => Vec::new(),
             };
             node = Some(self.tree.child(node, frame, &identity));
         }
         node
-    }
-
-    /// The linker's name of a native frame's function.
-    fn name(&self, frame: Frame) -> Option<&str> {
-        match frame {
-            Frame::Native { binary, offset } => self.binaries[binary as usize].function(offset),
-            _ => None,
-        }
     }
 
     /// A module by a path that only its process can resolve (or the kernel's own page, linux-vdso). If the
@@ -345,9 +362,9 @@ impl Sites {
     }
 }
 
-fn native_frame(image: &Image, address: u64) -> Frame {
+fn native_frame(image: &Image, process: u32, address: u64) -> Frame {
     match image.find(address.wrapping_sub(1)) {
         Some(module) => Frame::Native { binary: module.number, offset: address.wrapping_sub(module.bias) },
-        None => Frame::Unknown,
+        None => Frame::Generated { process, address },
     }
 }

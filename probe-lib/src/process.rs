@@ -156,10 +156,7 @@ fn connect_once() {
         hot::allow(alive);
     }
     let header = attached.header();
-    sampling::choose(
-        header.stacks_from.load(Ordering::Relaxed),
-        header.stacks_mean.load(Ordering::Relaxed),
-    );
+    sampling::choose(header.stacks_from.load(Ordering::Relaxed), header.stacks_mean.load(Ordering::Relaxed));
     python::wait(&attached);
     STATE.store(ON, Ordering::Release);
 }

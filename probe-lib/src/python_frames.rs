@@ -73,8 +73,7 @@ fn state_of_python() -> *const u8 {
     }
     // SAFETY: the C API's own function, which may be called without the GIL.
     unsafe {
-        let this_thread: unsafe extern "C" fn() -> *const u8 =
-            transmute(THIS_THREAD.load(Ordering::Relaxed));
+        let this_thread: unsafe extern "C" fn() -> *const u8 = transmute(THIS_THREAD.load(Ordering::Relaxed));
         this_thread()
     }
 }
@@ -220,7 +219,9 @@ impl Place {
 unsafe fn is_code(object: usize, reads: &mut Reads) -> bool {
     let code_type = CODE_TYPE.load(Ordering::Relaxed) as usize;
     // SAFETY: a live object; its type is at 8. A frame's code object stays one, so only others are noted.
-    unsafe { read::<usize>(object as *const u8, 8) == code_type || reads.live(object + 8) as usize == code_type }
+    unsafe {
+        read::<usize>(object as *const u8, 8) == code_type || reads.live(object + 8) as usize == code_type
+    }
 }
 
 /// The layout of the interpreter in this process, once it runs.

@@ -48,14 +48,8 @@ pub fn event(kind: Kind, address: usize, bytes: usize, extra: u64) {
 /// Records that something was acquired, with the call stack that led to `entry`. In a signal handler that interrupts
 /// the probe it has none.
 pub fn acquire(kind: Kind, address: usize, bytes: usize, extra: u64, entry: Option<Entry>) {
-    let make = |stack| Event {
-        kind,
-        address: address as u64,
-        stamp: stamp(),
-        bytes: bytes as u64,
-        extra,
-        stack,
-    };
+    let make =
+        |stack| Event { kind, address: address as u64, stamp: stamp(), bytes: bytes as u64, extra, stack };
     let push = |thread: &mut Thread| {
         let stack = entry.map_or(0, |entry| keeping_errno(|| stack::number(thread, entry)));
         // What described the stack took the room that there was.

@@ -5,10 +5,10 @@ use memtrace_wire::event::Kind;
 use memtrace_wire::stack::FramesHead;
 
 use crate::entry::Entry;
+use crate::python_frames;
 use crate::record::push_inside;
 use crate::tls::Thread;
 use crate::unwind::{Missed, Stacks};
-use crate::python_frames;
 
 /// The number of the stack that leads to `entry`, if the thread has seen it before. Call it with the guard held.
 #[inline(always)]

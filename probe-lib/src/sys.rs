@@ -128,8 +128,7 @@ pub fn is_readable_memory(from: usize, to: usize) -> bool {
     while next < to && !sandbox::is_filtered() {
         let mut bytes = [0u8; AT_ONCE];
         let local = [bytes.as_mut_ptr() as usize, AT_ONCE];
-        let pages: [[usize; 2]; AT_ONCE] =
-            core::array::from_fn(|page| [(next + page * PAGE).min(to - 1), 1]);
+        let pages: [[usize; 2]; AT_ONCE] = core::array::from_fn(|page| [(next + page * PAGE).min(to - 1), 1]);
         let (local, pages) = (local.as_ptr() as usize, pages.as_ptr() as usize);
         let arguments = [getpid() as usize, local, 1, pages, AT_ONCE, 0];
         // SAFETY: process_vm_readv(2) checks the remote side and writes only into `bytes`.

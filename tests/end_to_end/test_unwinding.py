@@ -135,7 +135,9 @@ def test_every_block_has_its_stack_if_all_are_asked_for(record, churn):
     run = record(churn, options=["--stacks", "all"])
     assert sums(run, "requested_bytes").items() >= REQUESTED.items()
     assert sums(run, "blocks")["tiny"] == 2_000_000
-    assert run.sql("select count(*) from {allocations} where site is null and bytes < 60000") == [(0,)]
+    assert run.sql("select count(*) from {allocations} where site is null and bytes < 60000") == [
+        (0,)
+    ]
     assert sum(sums(run, "live_bytes_at_peak").values()) == run.report["peak"]["live_bytes"]
 
 

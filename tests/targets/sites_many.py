@@ -1,4 +1,4 @@
-"""Many small blocks by few stacks, over and over: each block's size tells the stack that it must have."""
+"""Many small blocks by few stacks, over and over: each block's size tells which stack it has."""
 
 import json
 import sys
@@ -51,10 +51,10 @@ class Thing:
 
 def made(round):
     """Functions whose code objects take each other's place in memory."""
-    name, lines = "f%d" % (round % 7), "\n" * (round % 5)
+    name, lines = f"f{round % 7}", "\n" * (round % 5)
     space = {"block": block}
-    text = lines + "def %s():\n    return block()\n%s()" % (name, name)
-    exec(compile(text, "made%d.py" % (round % 3), "exec"), space)
+    text = f"{lines}def {name}():\n    return block()\n{name}()"
+    exec(compile(text, f"made{round % 3}.py", "exec"), space)
 
 
 def work(rounds):

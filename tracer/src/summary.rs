@@ -6,8 +6,8 @@ use std::fmt::Write;
 use anyhow::Result;
 use memtrace_analysis::report::{by_operator, collect_share, row_notes};
 use memtrace_analysis::sites;
-use memtrace_trace::{Meta, Trace};
 use memtrace_trace::rows::{ArrayInfo, ProcessRow, SpanRow};
+use memtrace_trace::{Meta, Trace};
 
 use crate::units::{Bytes, Seconds};
 

@@ -6,6 +6,7 @@
 mod cache;
 
 use std::collections::HashMap;
+use std::mem::MaybeUninit;
 
 use cache::{Cache, NOT_KEPT, Read};
 use proptest::prelude::*;
@@ -29,7 +30,7 @@ fn unwind(memory: &[u64], counter: usize) -> Vec<Read> {
 
 fn empty() -> Box<Cache> {
     // SAFETY: all zeroes is an empty one.
-    unsafe { Box::<Cache>::new_zeroed().assume_init() }
+    Box::new(unsafe { MaybeUninit::<Cache>::zeroed().assume_init() })
 }
 
 proptest! {

@@ -41,9 +41,9 @@ pub fn exponential(random: u64, mean: u64) -> u64 {
     let fraction = (random << zeros << 1) >> POINT;
     // ln(1 + f) = 2 artanh(f / (2 + f)), and that is at most 1/3.
     let t = (fraction << POINT) / ((2 << POINT) + fraction);
-    let square = t * t >> POINT;
-    let series = SERIES.iter().fold(0, |sum, factor| (sum * square >> POINT) + factor);
-    let logarithm = 2 * (t * series >> POINT);
+    let square = (t * t) >> POINT;
+    let series = SERIES.iter().fold(0, |sum, factor| ((sum * square) >> POINT) + factor);
+    let logarithm = 2 * ((t * series) >> POINT);
     let negative = (u64::from(zeros) + 1) * LN_2 - logarithm;
-    (u128::from(negative) * u128::from(mean) >> POINT) as u64
+    ((u128::from(negative) * u128::from(mean)) >> POINT) as u64
 }

@@ -97,7 +97,11 @@ unsafe fn search(index: usize, counter: usize) -> Option<(usize, usize)> {
         while low < high {
             let middle = low + (high - low) / 2;
             let [start, _] = pair(middle);
-            if index.wrapping_add_signed(start as isize) <= counter { low = middle + 1 } else { high = middle }
+            if index.wrapping_add_signed(start as isize) <= counter {
+                low = middle + 1
+            } else {
+                high = middle
+            }
         }
         let [start, entry] = pair(low.checked_sub(1)?);
         Some((index.wrapping_add_signed(start as isize), index.wrapping_add_signed(entry as isize)))
@@ -470,7 +474,8 @@ impl Bytes {
         // SAFETY: a record of the section.
         let length = unsafe { (at as *const u32).read_unaligned() };
         let begin = at.checked_add(4)?;
-        (length != LONG && length != 0).then_some(Bytes { at: begin, end: begin.checked_add(length as usize)? })
+        (length != LONG && length != 0)
+            .then_some(Bytes { at: begin, end: begin.checked_add(length as usize)? })
     }
 
     fn is_empty(&self) -> bool {

@@ -62,7 +62,13 @@ impl Bp {
 }
 
 /// Walks from `caller` outwards; `bp` is where its frame pointer was noted. True if the outermost frame was reached.
-pub fn walk(caller: Caller, bp: *const usize, rules: &mut Rules, reads: &mut Reads, frames: &mut Frames) -> bool {
+pub fn walk(
+    caller: Caller,
+    bp: *const usize,
+    rules: &mut Rules,
+    reads: &mut Reads,
+    frames: &mut Frames,
+) -> bool {
     frames.count = 0;
     reads.begin(caller.sp);
     let first = Place { counter: caller.address.wrapping_sub(1), sp: caller.sp, bp: Bp::Noted(bp as usize) };

@@ -127,7 +127,8 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
         out.limit(bytes);
     }
     let clock = Clock::start(Clock::tsc_is_invariant());
-    let segment = Segment::create(clock.name() == "tsc", options.stacks.sampling()).map_err(Failure::recording)?;
+    let segment =
+        Segment::create(clock.name() == "tsc", options.stacks.sampling()).map_err(Failure::recording)?;
     // Probes may still look at it after this function returned, and signal handlers do.
     let segment: &'static Segment = Box::leak(Box::new(segment));
     let gc = options.gc.map(Collecting::name);

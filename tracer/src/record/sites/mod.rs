@@ -230,8 +230,10 @@ impl Sites {
         let head = FramesHead::from_word(head);
         let native = words.bytes(head.native * 8)?;
         let python = words.bytes(head.python * 16)?;
-        let native: Vec<u64> =
-            native.chunks_exact(8).filter_map(|word| Some(u64::from_le_bytes(*word.first_chunk()?))).collect();
+        let native: Vec<u64> = native
+            .chunks_exact(8)
+            .filter_map(|word| Some(u64::from_le_bytes(*word.first_chunk()?)))
+            .collect();
         self.look_if_unknown(process, &native);
         let leaf = self.leaf(process, &native, python, head.complete)?;
         // One stack in generated code is the same in every process, though not at one address.

@@ -13,6 +13,7 @@ pub mod model;
 pub mod plan;
 pub mod predict;
 pub mod profile;
+pub mod recompute;
 pub mod report;
 pub mod sites;
 pub mod sweep;

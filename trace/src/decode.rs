@@ -123,6 +123,7 @@ pub(crate) fn processes(columns: &Columns) -> Result<Vec<ProcessRow>> {
     let origin = columns.text("origin")?;
     let start_ns = columns.required::<Int64Type>("start_ns")?;
     let end_ns = columns.nullable::<Int64Type>("end_ns")?;
+    let parted_ns = columns.added::<Int64Type>("parted_ns")?;
     let exit = columns.nullable::<Int32Type>("exit")?;
     let peak_live_bytes = columns.required::<UInt64Type>("peak_live_bytes")?;
     let peak_heap_bytes = columns.required::<UInt64Type>("peak_heap_bytes")?;
@@ -148,6 +149,7 @@ pub(crate) fn processes(columns: &Columns) -> Result<Vec<ProcessRow>> {
         origin: origin.value(i).to_owned(),
         start_ns: start_ns[i],
         end_ns: value(end_ns, i),
+        parted_ns: value(&parted_ns, i),
         exit: value(exit, i),
         peak_live_bytes: peak_live_bytes[i],
         peak_heap_bytes: peak_heap_bytes[i],

@@ -152,7 +152,7 @@ impl Trace {
     }
 
     /// Files of a table; a trace that was never closed may lack some, a complete one may not.
-    fn files(&self, table: Table) -> Result<Vec<PathBuf>> {
+    pub(crate) fn files(&self, table: Table) -> Result<Vec<PathBuf>> {
         let files = parts::files(&self.directory, table)?;
         if files.is_empty() && self.meta.complete && !table.came_later() {
             return Err(Error::MissingTable { path: self.directory.clone(), table: table.name() });

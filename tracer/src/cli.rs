@@ -11,7 +11,7 @@ use memtrace_trace::Trace;
 use memtrace_trace::rows::ArrayInfo;
 
 use crate::units::{Bytes, parse_shape};
-use crate::{laws, record, summary, sweep};
+use crate::{laws, recomputed, record, summary, sweep};
 
 /// Records every allocation of a program and turns small runs into a law: operator + input shape -> peak bytes.
 #[derive(Parser)]
@@ -40,6 +40,9 @@ enum Action {
         /// With --json: list every span, not only the 1,000 largest of each operator
         #[arg(long, requires = "json")]
         all_spans: bool,
+        /// Derive the figures from the rows, and say where they differ from those folded while recording
+        #[arg(long, conflicts_with = "all_spans")]
+        recompute: bool,
     },
     /// Close a trace whose recorder died, with what was live when it last wrote that down
     Recover {
@@ -129,7 +132,9 @@ pub fn main() -> ExitCode {
     let result = match cli.action {
         None => return run_record(&cli.record),
         Some(Action::Record(arguments)) => return run_record(&arguments),
-        Some(Action::Report { trace, json, all_spans }) => show(&trace, json, all_spans),
+        Some(Action::Report { trace, json, all_spans, recompute }) => {
+            show(&trace, json, all_spans, recompute)
+        }
         Some(Action::Recover { trace }) => recover(&trace),
         Some(Action::Sweep(arguments)) => sweep::run(&arguments),
         Some(Action::Fit(arguments)) => laws::fit(&arguments),
@@ -208,8 +213,11 @@ fn summarise(output: &PathBuf) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn show(trace: &PathBuf, json: bool, all_spans: bool) -> anyhow::Result<ExitCode> {
+fn show(trace: &PathBuf, json: bool, all_spans: bool, recompute: bool) -> anyhow::Result<ExitCode> {
     let trace = Trace::open(trace)?;
+    if recompute {
+        return recomputed::show(&trace, json);
+    }
     let text = if json {
         serde_json::to_string_pretty(&report::json(&trace, all_spans)?)? + "\n"
     } else {

@@ -6,6 +6,7 @@
 
 mod cli;
 mod laws;
+mod recomputed;
 mod record;
 mod summary;
 mod sweep;

@@ -245,7 +245,8 @@ fn array(array: &ArrayInfo) -> String {
     format!("{} {}", shape.join("×"), clean(&array.dtype))
 }
 
-fn grouped(number: u64) -> String {
+/// A number with its digits in groups of three.
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -113,8 +113,8 @@ pub struct Process {
     pub resident_now: u64,
     /// It said that it is about to exit or to execute another program; one that is killed does not.
     pub told_ending: bool,
-    /// It exits: what it holds no longer counts for all processes together.
-    pub parted: bool,
+    /// Stamp of its parting: since then, what it holds does not count for all processes together.
+    pub parted: Option<u64>,
     /// Another program took its place under its pid.
     pub replaced: bool,
     /// What it held when it ended, if it did not say that it would.
@@ -147,7 +147,7 @@ impl Process {
             resident_peak: 0,
             resident_now: 0,
             told_ending: false,
-            parted: false,
+            parted: None,
             replaced: false,
             killed_with: None,
             rings: FxHashMap::default(),
@@ -192,6 +192,23 @@ impl Process {
             }
             Held::Block { block: None, .. } => {}
             Held::Pieces { pieces, .. } | Held::Moving { pieces, .. } => self.mappings.restore(pieces),
+        }
+    }
+
+    /// What it holds of each site, block by block.
+    pub fn each_of_a_site(&self, mut each: impl FnMut(Site, u64)) {
+        let (mut blocks, mut pieces) = (Vec::new(), Vec::new());
+        for held in self.held.values().flatten() {
+            match held {
+                Held::Block { block, .. } => blocks.extend(block),
+                Held::Pieces { pieces: held, .. } | Held::Moving { pieces: held, .. } => pieces.extend(held),
+            }
+        }
+        let blocks = self.blocks.values().chain(blocks.iter().map(|(_, block)| block));
+        let blocks = blocks.map(|block| (block.site, block.bytes));
+        let pieces = self.mappings.iter().chain(pieces).map(|piece| (piece.site, piece.touched));
+        for (site, bytes) in blocks.chain(pieces) {
+            site.into_iter().for_each(|site| each(site, bytes));
         }
     }
 

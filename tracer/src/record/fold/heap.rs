@@ -25,12 +25,10 @@ impl Fold {
         let old = process.acquire(address, block);
         if let Some(old) = old {
             self.spans.released(writer, old.span, old.alloc, old.bytes);
-            self.count(index, -(old.bytes as i64));
-            self.sites.change(old.site, -(old.bytes as i64));
+            self.count(index, old.site, -(old.bytes as i64));
             self.write_block(index, address, &old, Some(stamp), &FxHashSet::default());
         }
-        self.count(index, bytes as i64);
-        self.sites.change(site, bytes as i64);
+        self.count(index, site, bytes as i64);
         self.note_peak(index, stamp);
         if self.processes[index as usize].has_early_releases() {
             self.release_early(index, writer, address, stamp);
@@ -59,8 +57,7 @@ impl Fold {
     }
 
     fn block_ended(&mut self, index: u32, writer: u32, address: u64, block: &Block, stamp: u64) {
-        self.count(index, -(block.bytes as i64));
-        self.sites.change(block.site, -(block.bytes as i64));
+        self.count(index, block.site, -(block.bytes as i64));
         self.write_block(index, address, block, Some(stamp), &FxHashSet::default());
         self.spans.released(writer, block.span, block.alloc, block.bytes);
     }

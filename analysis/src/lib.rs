@@ -8,8 +8,10 @@
 pub mod error;
 pub mod file;
 pub mod fit;
+pub mod flame;
 pub mod law;
 pub mod model;
+mod parallel;
 pub mod plan;
 pub mod predict;
 pub mod profile;

@@ -81,7 +81,21 @@ impl Trace {
 
     /// All rows of `spans`.
     pub fn spans(&self) -> Result<Vec<SpanRow>> {
-        self.rows(Table::Spans, decode::spans)
+        self.rows(Table::Spans, |columns| decode::spans(columns, |_| true))
+    }
+
+    /// All rows of `spans` with empty `inputs`, `outputs` and `params`, which take nearly all the time to read.
+    pub fn span_figures(&self) -> Result<Vec<SpanRow>> {
+        self.rows(Table::Spans, |columns| decode::spans(columns, |_| false))
+    }
+
+    /// The spans in `wanted`, whole.
+    pub fn spans_of(&self, wanted: &HashSet<u32>) -> Result<Vec<SpanRow>> {
+        self.rows(Table::Spans, |columns| {
+            let mut rows = decode::spans(columns, |span| wanted.contains(&span))?;
+            rows.retain(|row| wanted.contains(&row.span));
+            Ok(rows)
+        })
     }
 
     /// All rows of `timeline`.
@@ -135,7 +149,7 @@ impl Trace {
         Ok(rows)
     }
 
-    fn rows<R>(&self, table: Table, decode: fn(&Columns) -> Result<Vec<R>>) -> Result<Vec<R>> {
+    fn rows<R>(&self, table: Table, decode: impl Fn(&Columns) -> Result<Vec<R>>) -> Result<Vec<R>> {
         let mut rows = Vec::new();
         for path in self.files(table)? {
             table_reader::read(

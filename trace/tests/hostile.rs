@@ -49,7 +49,6 @@ fn span() -> SpanRow {
         call: 0,
         start_ns: 0,
         end_ns: Some(10),
-        parted_ns: Some(9),
         inputs: vec![ArrayInfo { shape: vec![41, 43, 47], dtype: "<f4".into(), ..ArrayInfo::default() }],
         outputs: Vec::new(),
         params: serde_json::Map::new(),

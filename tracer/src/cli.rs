@@ -11,13 +11,13 @@ use memtrace_trace::Trace;
 use memtrace_trace::rows::ArrayInfo;
 
 use crate::units::{Bytes, parse_shape};
-use crate::{laws, recomputed, record, summary, sweep};
+use crate::{flamegraph, laws, recomputed, record, summary, sweep};
 
 /// Records every allocation of a program and turns small runs into a law: operator + input shape -> peak bytes.
 #[derive(Parser)]
 #[command(name = "memtrace", version, args_conflicts_with_subcommands = true)]
 #[command(
-    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <report|recover|sweep|fit|predict|recommend> ..."
+    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <report|flamegraph|recover|sweep|fit|predict|recommend> ..."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -44,6 +44,8 @@ enum Action {
         #[arg(long, conflicts_with = "all_spans")]
         recompute: bool,
     },
+    /// Draw a flame graph of what held memory
+    Flamegraph(flamegraph::Flamegraph),
     /// Close a trace whose recorder died, with what was live when it last wrote that down
     Recover {
         /// Trace directory
@@ -135,6 +137,7 @@ pub fn main() -> ExitCode {
         Some(Action::Report { trace, json, all_spans, recompute }) => {
             show(&trace, json, all_spans, recompute)
         }
+        Some(Action::Flamegraph(arguments)) => flamegraph::run(&arguments),
         Some(Action::Recover { trace }) => recover(&trace),
         Some(Action::Sweep(arguments)) => sweep::run(&arguments),
         Some(Action::Fit(arguments)) => laws::fit(&arguments),

@@ -5,6 +5,7 @@
 //! to `memtrace-analysis` (`laws`). What it prints about itself goes to stderr.
 
 mod cli;
+mod flamegraph;
 mod laws;
 mod recomputed;
 mod record;

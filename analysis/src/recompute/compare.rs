@@ -136,7 +136,7 @@ pub fn recompute(trace: &Trace) -> Result<Recomputed, Error> {
     has_all_rows(meta)?;
     let processes = trace.processes().map_err(unreadable)?;
     let sites = trace.sites().map_err(unreadable)?;
-    let spans = trace.spans().map_err(unreadable)?;
+    let spans = trace.span_figures().map_err(unreadable)?;
     let groups = trace.block_groups().map_err(unreadable)?;
     let cast = Cast::new(&processes, &sites, &spans, meta.duration_ns)?;
     let (sums, courses) = sweep(&groups, &cast, meta.peak.peak_ns, Limits::usual())?;

@@ -92,9 +92,10 @@ impl Courses {
     pub fn walk(&mut self, cast: &Cast, changes: &Ordered) -> Moves {
         let mut last = i64::MIN;
         for (index, (time, change)) in (0..).map_while(|index| changes.get(index)).enumerate() {
-            if time != last
+            // Hardly ever does something else happen in the same nanosecond.
+            if changes.get(index + 1).is_some_and(|(next, _)| next == time)
+                && time != last
                 && change.turn == Turn::Release
-                && changes.get(index + 1).is_some_and(|(next, _)| next == time)
             {
                 self.bound(cast, || changes.acquires_with(index));
             }

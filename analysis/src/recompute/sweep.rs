@@ -10,7 +10,6 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memtrace_trace::{BlockGroup, Life};
 
@@ -20,6 +19,7 @@ use super::peaks::{Courses, Moves};
 use super::slots::{Slots, Window, batches};
 use super::sums::Sums;
 use crate::error::Error;
+use crate::parallel::{in_parallel, threads};
 
 /// What bounds the memory a sweep takes: 32 bytes an event.
 #[derive(Debug, Clone, Copy)]
@@ -35,8 +35,7 @@ pub struct Limits {
 impl Limits {
     /// Below 200 MB in all; as many threads as there are processors, four at most.
     pub fn usual() -> Limits {
-        let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(4));
-        Limits { events: 1 << 21, far: 1 << 20, threads }
+        Limits { events: 1 << 21, far: 1 << 20, threads: threads() }
     }
 }
 
@@ -253,36 +252,4 @@ impl<G: Group> Walker<'_, G> {
 #[inline]
 fn is_near(group: &impl Group, event: &Event) -> bool {
     group.releases().is_some_and(|(first, last)| first <= event.time && event.time <= last)
-}
-
-/// Does `work` for each number below `count`, on some threads that each begin with something of their own; returns
-/// what they have then.
-fn in_parallel<T: Send>(
-    count: usize,
-    threads: usize,
-    begin: impl Fn() -> T + Sync,
-    work: impl Fn(&mut T, usize) -> Result<(), Error> + Sync,
-) -> Result<Vec<T>, Error> {
-    let next = AtomicUsize::new(0);
-    let one = || {
-        let mut own = begin();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= count {
-                return Ok(own);
-            }
-            if let Err(error) = work(&mut own, index) {
-                next.store(count, Ordering::Relaxed);
-                return Err(error);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (1..threads).map(|_| scope.spawn(&one)).collect();
-        let mine = one();
-        let theirs = workers.into_iter().map(|worker| {
-            worker.join().unwrap_or_else(|_| Err(Error::Trace("a thread that read it gave up".into())))
-        });
-        std::iter::once(mine).chain(theirs).collect()
-    })
 }

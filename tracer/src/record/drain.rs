@@ -84,6 +84,8 @@ pub struct Drain<'a> {
     passed_on: u64,
     /// Events that came after later ones had been passed on.
     pub late: u64,
+    /// Ticks that two events of one thread are apart at least: more than a nanosecond.
+    pub step: u64,
 }
 
 /// A flag that stays up this long belongs to a thread that was stopped in mid-write. (One that only had to wait for a
@@ -93,7 +95,7 @@ const OPEN_TOO_LONG: Duration = Duration::from_secs(2);
 impl<'a> Drain<'a> {
     /// Nothing read yet.
     pub fn new(segment: &'a Segment) -> Drain<'a> {
-        Drain { segment, rings: Vec::new(), known: [false; SLOTS], passed_on: 0, late: 0 }
+        Drain { segment, rings: Vec::new(), known: [false; SLOTS], passed_on: 0, late: 0, step: 1 }
     }
 
     /// True if some ring still has an owner.
@@ -108,7 +110,7 @@ impl<'a> Drain<'a> {
         let mut horizon = if last { u64::MAX } else { safe };
         let mut read = 0;
         for ring in &mut self.rings {
-            let (count, limit) = ring.read();
+            let (count, limit) = ring.read(self.step);
             read += count;
             horizon = if last { horizon } else { horizon.min(limit) };
         }
@@ -211,7 +213,7 @@ impl<'a> Drain<'a> {
 
 impl Ring {
     /// Empties the ring. Returns the number of events, and the stamp up to which nothing can be missing.
-    fn read(&mut self) -> (usize, u64) {
+    fn read(&mut self, step: u64) -> (usize, u64) {
         let slot = self.reader.slot();
         // Order matters: death before the flag, the flag before the events.
         self.dead |= slot.owner.futex.load(Ordering::Acquire) & OWNER_DIED != 0;
@@ -220,9 +222,9 @@ impl Ring {
         let pending = &mut self.pending;
         let last_stamp = &mut self.last_stamp;
         let outcome = self.reader.drain(|mut event, text| {
-            // A thread's own order is the true one: a signal handler's event may have been stamped before the
-            // event it had to wait for.
-            event.stamp = event.stamp.max(*last_stamp);
+            // A thread's own order is the true one, and times in rows are to tell it. A signal handler's event may
+            // have been stamped before the event it had to wait for, and some machines' TSC advances by 10 ns.
+            event.stamp = event.stamp.max(last_stamp.saturating_add(step));
             *last_stamp = event.stamp;
             pending.push_back(Pending { event, text: text.into() });
         });

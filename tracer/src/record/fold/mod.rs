@@ -77,7 +77,7 @@ pub struct Fold {
     pub waited_ns: u64,
     /// The first error of writing; after it nothing more is written.
     pub failure: Option<memtrace_trace::Error>,
-    /// Stamp of the last event.
+    /// Stamp of the last event that was folded.
     now: u64,
     whole: Option<WholeSpan>,
     out: TraceWriter,
@@ -255,7 +255,6 @@ impl Sink for Fold {
     fn event(&mut self, writer: u32, event: Event, text: &[u8]) {
         let thread = &mut self.threads[writer as usize];
         thread.events += 1;
-        self.now = event.stamp;
         if thread.start_ns < 0 {
             thread.start_ns = self.clock.ns(event.stamp);
             let process = thread.process;
@@ -264,6 +263,7 @@ impl Sink for Fold {
                 self.end_process(replaced, event.stamp);
             }
         }
+        self.now = event.stamp;
         match event.kind {
             Wire::Malloc => self.acquire(writer, Kind::Malloc, event),
             Wire::Calloc => self.acquire(writer, Kind::Calloc, event),

@@ -53,7 +53,7 @@ pub struct Sites {
     by_file: FxHashMap<(String, FileId), Option<u32>>,
     codes: Codes,
     tree: Tree,
-    by_leaf: FxHashMap<u32, Site>,
+    by_id: FxHashMap<u64, Site>,
     /// Leaf node and what the site holds, by number.
     sites: Vec<(u32, Account)>,
     /// Stacks by thread and address, until their block is acquired.
@@ -186,7 +186,9 @@ impl Sites {
             return Some(*site);
         }
         let leaf = self.leaf(process, &native, python, complete)?;
-        let site = *self.by_leaf.entry(leaf).or_insert_with(|| {
+        // Two images may know one file under two paths: the same stack all the same.
+        let id = self.tree.nodes[leaf as usize].hash;
+        let site = *self.by_id.entry(id).or_insert_with(|| {
             self.sites.push((leaf, Account::default()));
             NonZeroU32::new(self.sites.len() as u32).unwrap_or(NonZeroU32::MIN)
         });

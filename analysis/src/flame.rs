@@ -50,7 +50,10 @@ pub fn flame(trace: &Trace, at: &At) -> Result<Flame, Error> {
         At::Span(name) => {
             has_rows(trace)?;
             let span = largest(trace, name)?;
-            (format!("bytes allocated in {} (call {}) at its working peak", span.operator, span.call), in_span(trace, &span)?)
+            (
+                format!("bytes allocated in {} (call {}) at its working peak", span.operator, span.call),
+                in_span(trace, &span)?,
+            )
         }
         At::Exit => {
             let what = "heap bytes never released".into();
@@ -58,7 +61,8 @@ pub fn flame(trace: &Trace, at: &At) -> Result<Flame, Error> {
         }
         At::Temporary => {
             let what = format!("heap blocks released within {} µs", TEMPORARY_NS / 1000);
-            let is_short = |free: Option<i64>, alloc: i64| free.is_some_and(|free| free - alloc <= TEMPORARY_NS);
+            let is_short =
+                |free: Option<i64>, alloc: i64| free.is_some_and(|free| free - alloc <= TEMPORARY_NS);
             (what, of_rows(trace, |free, alloc, _| u64::from(is_short(free, alloc)))?)
         }
     };
@@ -152,8 +156,11 @@ fn named(trace: &Trace, what: String, unit: &'static str, shares: Shares) -> Res
         .filter(|(_, width)| *width > 0)
         .map(|(site, width)| {
             let leaf = site.and_then(|site| leaves.get(&site));
-            let mut names: Vec<String> =
-                leaf.iter().flat_map(|leaf| sites::stack(&frames, **leaf)).map(|frame| name(&frame)).collect();
+            let mut names: Vec<String> = leaf
+                .iter()
+                .flat_map(|leaf| sites::stack(&frames, **leaf))
+                .map(|frame| name(&frame))
+                .collect();
             names.reverse();
             (if names.is_empty() { vec![without_stack(trace)] } else { names }, width)
         })

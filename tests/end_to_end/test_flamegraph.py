@@ -107,7 +107,8 @@ def test_what_makes_no_sense_is_refused(record, tmp_path, options, code):
     assert not (tmp_path / "no.svg").exists()
 
 
-def test_a_file_that_cannot_be_written_is_one_sentence(record, tmp_path):
-    done = memtrace("flamegraph", record("true").path, "-o", tmp_path / "nowhere" / "no.svg")
+def test_a_file_that_cannot_be_written_is_one_sentence(record, target, tmp_path):
+    run = record(target("churn.c"), "grow")
+    done = memtrace("flamegraph", run.path, "-o", tmp_path / "nowhere" / "no.svg")
     assert done.returncode == 1
     assert done.stderr.startswith(b"memtrace: cannot write") and done.stderr.count(b"\n") == 1

@@ -63,7 +63,8 @@ fn text(found: &Recomputed) -> Result<String> {
         line(&mut out, figure)?;
     }
     let differ = found.differences().count();
-    let verdict = if differ == 0 { "equal".into() } else { format!("{} figures DIFFER", grouped(differ as u64)) };
+    let verdict =
+        if differ == 0 { "equal".into() } else { format!("{} figures DIFFER", grouped(differ as u64)) };
     let figures = grouped(found.figures.len() as u64);
     writeln!(out, "  {verdict}: {figures} figures of {processes} processes, {sites} sites, {spans} spans")?;
     Ok(out)

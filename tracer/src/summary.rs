@@ -146,7 +146,8 @@ fn operators(out: &mut String, trace: &Trace, spans: &[SpanRow]) -> Result<()> {
         "operator", "calls", "largest call's input", "input", "working peak", "output", "once", "time"
     )?;
     let groups = by_operator(spans);
-    let shown: Vec<_> = groups.iter().take(OPERATORS_MAX).filter_map(|(_, spans)| largest_call(spans)).collect();
+    let shown: Vec<_> =
+        groups.iter().take(OPERATORS_MAX).filter_map(|(_, spans)| largest_call(spans)).collect();
     let inputs = trace.spans_of(&shown.iter().map(|span| span.span).collect())?;
     let inputs: HashMap<u32, &Vec<ArrayInfo>> = inputs.iter().map(|row| (row.span, &row.inputs)).collect();
     for ((name, spans), largest) in groups.iter().zip(shown) {

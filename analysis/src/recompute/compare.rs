@@ -155,7 +155,9 @@ pub fn recompute(trace: &Trace) -> Result<Recomputed, Error> {
 /// Rows say all that was folded only if there is one for each block.
 fn has_all_rows(meta: &Meta) -> Result<(), Error> {
     if !meta.complete {
-        return Err(Error::NoRows("its recording was cut short, so its figures are older than its rows".into()));
+        return Err(Error::NoRows(
+            "its recording was cut short, so its figures are older than its rows".into(),
+        ));
     }
     match meta.recorded.get("rows").filter(|rows| *rows != "all") {
         Some(rows) => Err(Error::NoRows(format!("not every block has a row in it ({rows})"))),
@@ -181,13 +183,7 @@ impl Figures<'_> {
         self.all.push(Figure { whom, name, folded, rows, most, least: rows });
     }
 
-    fn counts(
-        &mut self,
-        whom: Whom,
-        names: [&'static str; 2],
-        [blocks, requested]: [u64; 2],
-        count: &Count,
-    ) {
+    fn counts(&mut self, whom: Whom, names: [&'static str; 2], [blocks, requested]: [u64; 2], count: &Count) {
         let most = if self.sums.uncounted { u64::MAX } else { count.blocks };
         let (name, rows) = (names[0], count.blocks);
         self.all.push(Figure { whom, name, folded: blocks, rows, most, least: rows });

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use memtrace_trace::Life;
-use memtrace_trace::rows::{ProcessRow, SiteRow, SpanRow};
+use memtrace_trace::rows::{Kind, ProcessRow, SiteRow, SpanRow};
 use rustc_hash::FxHashMap;
 
 use crate::error::Error;
@@ -18,6 +18,8 @@ pub enum Turn {
     Release,
     /// Blocks come after that.
     Acquire,
+    /// What `realloc` gives comes after what it released.
+    Realloc,
     /// The release of a block that came at the same time.
     AtOnce,
 }
@@ -140,7 +142,7 @@ impl Cast {
             process: if heap { life.process } else { NONE },
             site: if together { site } else { NONE },
             span,
-            turn: Turn::Acquire,
+            turn: if life.kind == Kind::Realloc { Turn::Realloc } else { Turn::Acquire },
             together,
         };
         each(Event { time: life.alloc_ns.clamp(0, self.duration), change: acquire });

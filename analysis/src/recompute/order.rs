@@ -86,12 +86,20 @@ impl Ordered {
         Some((self.first.wrapping_add(time), &self.changes[place]))
     }
 
+    /// True if the order within a nanosecond, whose first change is the release at `index`, is not known: more
+    /// happened in it than that `realloc` replaced one block by another.
+    pub fn is_open(&self, index: usize) -> bool {
+        let Some((time, _)) = self.get(index) else { return false };
+        let turn = |index| self.get(index).filter(|(at, _)| *at == time).map(|(_, change)| change.turn);
+        !matches!((turn(index + 1), turn(index + 2)), (None, _) | (Some(Turn::Realloc), None))
+    }
+
     /// Acquires that happened in the nanosecond of the change at `index`, which is a release.
     pub fn acquires_with(&self, index: usize) -> impl Iterator<Item = &Change> {
         let time = self.get(index).map(|(time, _)| time);
         let now = (index..).map_while(|index| self.get(index));
         let now = now.take_while(move |(at, _)| Some(*at) == time).map(|(_, change)| change);
-        now.filter(|change| change.turn == Turn::Acquire)
+        now.filter(|change| matches!(change.turn, Turn::Acquire | Turn::Realloc))
     }
 }
 

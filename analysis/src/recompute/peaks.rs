@@ -96,6 +96,7 @@ impl Courses {
             if changes.get(index + 1).is_some_and(|(next, _)| next == time)
                 && time != last
                 && change.turn == Turn::Release
+                && changes.is_open(index)
             {
                 self.bound(cast, || changes.acquires_with(index));
             }

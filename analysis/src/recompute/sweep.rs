@@ -109,12 +109,7 @@ struct First {
     far: Option<Vec<Event>>,
 }
 
-fn first_pass<G: Group>(
-    groups: &[G],
-    cast: &Cast,
-    peak: i64,
-    limits: Limits,
-) -> Result<First, Error> {
+fn first_pass<G: Group>(groups: &[G], cast: &Cast, peak: i64, limits: Limits) -> Result<First, Error> {
     let begin =
         || First { sums: Sums::new(cast, peak), slots: Slots::new(cast.duration), far: Some(Vec::new()) };
     let parts = in_parallel(groups.len(), limits.threads, begin, |first, index| {

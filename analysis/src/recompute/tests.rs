@@ -84,9 +84,9 @@ fn largest<'a>(lives: &'a [Life], end: impl Fn(&'a Life) -> Option<i64>) -> (i64
     let blocks: Vec<(i64, i64, i64)> =
         lives.iter().filter_map(|life| Some((life.alloc_ns, end(life)?, life.bytes as i64))).collect();
     let at = |time: i64| {
-        let there = blocks.iter().filter(|(from, end, _)| {
-            *from <= time && (time < *end || *from == time && *end == time)
-        });
+        let there = blocks
+            .iter()
+            .filter(|(from, end, _)| *from <= time && (time < *end || *from == time && *end == time));
         there.map(|(_, _, bytes)| bytes).sum::<i64>()
     };
     let mut most = (0, 0);
@@ -173,7 +173,9 @@ fn a_row_of_nobody_is_an_error() {
         span: None,
     };
     let limits = Limits { events: 64, far: 64, threads: 2 };
-    for strange in [life, Life { process: 0, site: Some(1), ..life }, Life { process: 0, span: Some(9), ..life }] {
+    for strange in
+        [life, Life { process: 0, site: Some(1), ..life }, Life { process: 0, span: Some(9), ..life }]
+    {
         assert!(sweep(&[Rows(vec![strange])], &cast([None; 3]), 0, limits).is_err());
     }
 }
@@ -190,9 +192,17 @@ fn what_the_order_within_a_nanosecond_leaves_open_is_bounded() {
         site: None,
         span: None,
     };
-    let rows = Rows(vec![life(1, 5, 100), life(5, 9, 70)]);
-    let limits = Limits { events: 64, far: 64, threads: 1 };
-    let (_, courses) = sweep(&[rows], &cast([None; 3]), 0, limits).unwrap();
-    let course = courses.process(0);
-    assert_eq!((course.most, course.bound), (100, 170));
+    let bounds = |lives: Vec<Life>| {
+        let limits = Limits { events: 64, far: 64, threads: 1 };
+        let (_, courses) = sweep(&[Rows(lives)], &cast([None; 3]), 0, limits).unwrap();
+        (courses.process(0).most, courses.process(0).bound)
+    };
+    assert_eq!(bounds(vec![life(1, 5, 100), life(5, 9, 70)]), (100, 170));
+    let renewed = Life { kind: Kind::Realloc, ..life(5, 9, 70) };
+    assert_eq!(bounds(vec![life(1, 5, 100), renewed]), (100, 100), "realloc releases first");
+    assert_eq!(
+        bounds(vec![life(1, 5, 100), renewed, life(5, 6, 1)]),
+        (100, 171),
+        "if nobody else did anything"
+    );
 }

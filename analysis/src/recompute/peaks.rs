@@ -90,8 +90,10 @@ impl Courses {
 
     /// Adds up the changes of a window, and forgets all but the result.
     pub fn walk(&mut self, cast: &Cast, changes: &Ordered) -> Moves {
+        const AHEAD: usize = 32;
         let mut last = i64::MIN;
         for (index, (time, change)) in (0..).map_while(|index| changes.get(index)).enumerate() {
+            changes.prefetch(index + AHEAD);
             // Hardly ever does something else happen in the same nanosecond.
             if changes.get(index + 1).is_some_and(|(next, _)| next == time)
                 && time != last

@@ -56,8 +56,13 @@ impl Fold {
     #[inline(always)]
     fn acquired(&mut self, index: u32, writer: u32, kind: Kind, address: u64, bytes: u64, stamp: u64) {
         let process = &mut self.processes[index as usize];
-        let (span, ordinal) =
-            self.spans.acquired(writer, kind, (address, stamp), bytes, true, |key| process.is_alive(key));
+        let (span, ordinal) = match self.spans.is_outside(writer) {
+            true => (None, 0),
+            false => {
+                let alive = |key| process.is_alive(key);
+                self.spans.acquired(writer, kind, (address, stamp), bytes, true, alive)
+            }
+        };
         let site =
             if bytes >= STACK_THRESHOLD as u64 { self.sites.acquired(writer, address, bytes) } else { None };
         let block = Block { bytes, alloc: stamp, thread: writer, span, ordinal, kind, site, output: false };
@@ -99,7 +104,7 @@ impl Fold {
         self.block_ended(index, writer, address, &block, stamp);
     }
 
-    #[inline]
+    #[inline(always)]
     fn block_ended(&mut self, index: u32, writer: u32, address: u64, block: &Block, stamp: u64) {
         self.count(index, block.site, -(block.bytes as i64));
         self.write_block(index, address, block, Some(stamp), &FxHashSet::default());

@@ -145,6 +145,7 @@ impl Fold {
     }
 
     /// Adds heap bytes to the sums over all processes.
+    #[inline(always)]
     fn count(&mut self, index: u32, site: Option<Site>, bytes: i64) {
         if self.processes[index as usize].parted.is_none() {
             self.total.live = self.total.live.wrapping_add_signed(bytes);
@@ -229,7 +230,7 @@ impl Fold {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_peak(&mut self, index: u32, stamp: u64) {
         self.processes[index as usize].note_peak(stamp);
         if let Some(garbage) = &mut self.garbage {

@@ -147,6 +147,7 @@ impl Sites {
     }
 
     /// Live bytes of a site change.
+    #[inline]
     pub fn change(&mut self, site: Option<Site>, bytes: i64) {
         if let Some(site) = site {
             self.sites[site.get() as usize - 1].1.change(bytes, self.peaks);

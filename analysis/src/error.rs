@@ -8,6 +8,9 @@ pub enum Error {
     /// A trace could not be read.
     #[error("cannot read the trace: {0}")]
     Trace(String),
+    /// The rows of a trace do not say what was asked of them.
+    #[error("cannot recompute the trace from its rows: {0}")]
+    NoRows(String),
     /// A model file could not be read or written.
     #[error("cannot {action} the model {path}: {source}")]
     Io {

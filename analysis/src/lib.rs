@@ -8,11 +8,14 @@
 pub mod error;
 pub mod file;
 pub mod fit;
+pub mod flame;
 pub mod law;
 pub mod model;
+mod parallel;
 pub mod plan;
 pub mod predict;
 pub mod profile;
+pub mod recompute;
 pub mod report;
 pub mod sites;
 pub mod sweep;

@@ -1,6 +1,6 @@
 //! The machine-readable report of a trace: what `memtrace report --json` prints. Its keys are a contract.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use memtrace_trace::rows::{ProcessRow, SpanRow};
 use memtrace_trace::{Meta, OutOfMemory, SiteShare, Trace};
@@ -23,9 +23,23 @@ pub fn json(trace: &Trace, all_spans: bool) -> Result<Value, Error> {
     let unreadable = |error: memtrace_trace::Error| Error::Trace(error.to_string());
     let meta = trace.meta();
     let processes = trace.processes().map_err(unreadable)?;
-    let spans = trace.spans().map_err(unreadable)?;
-    let operators: Vec<Value> =
-        by_operator(&spans).into_iter().map(|(name, spans)| operator(name, spans, all_spans)).collect();
+    let spans = trace.span_figures().map_err(unreadable)?;
+    let mut operators = by_operator(&spans);
+    let calls: Vec<usize> = operators.iter().map(|(_, spans)| spans.len()).collect();
+    if !all_spans {
+        operators.iter_mut().for_each(|(_, spans)| keep_largest(spans));
+    }
+    let listed = operators.iter().flat_map(|(_, spans)| spans.iter().map(|span| span.span)).collect();
+    let described = trace.spans_of(&listed).map_err(unreadable)?;
+    let described: HashMap<u32, &SpanRow> = described.iter().map(|row| (row.span, row)).collect();
+    let operators: Vec<Value> = operators
+        .into_iter()
+        .zip(calls)
+        .map(|((name, spans), calls)| {
+            let spans = spans.iter().filter_map(|row| described.get(&row.span));
+            json!({ "name": name, "calls": calls, "spans": spans.map(|row| span(row)).collect::<Vec<_>>() })
+        })
+        .collect();
     Ok(json!({
         "schema_version": meta.schema_version,
         "command": meta.command,
@@ -75,14 +89,13 @@ pub fn by_operator(spans: &[SpanRow]) -> Vec<(&str, Vec<&SpanRow>)> {
     groups
 }
 
-fn operator(name: &str, mut spans: Vec<&SpanRow>, all_spans: bool) -> Value {
-    let calls = spans.len();
-    if !all_spans && spans.len() > SPANS_MAX {
+/// Leaves the largest, in their order.
+fn keep_largest(spans: &mut Vec<&SpanRow>) {
+    if spans.len() > SPANS_MAX {
         spans.sort_by_key(|span| std::cmp::Reverse(span.working_peak_bytes));
         spans.truncate(SPANS_MAX);
         spans.sort_by_key(|span| span.span);
     }
-    json!({ "name": name, "calls": calls, "spans": spans.into_iter().map(span).collect::<Vec<_>>() })
 }
 
 fn span(span: &SpanRow) -> Value {

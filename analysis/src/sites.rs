@@ -56,7 +56,7 @@ fn unreadable(error: memtrace_trace::Error) -> Error {
 }
 
 /// Follows parents, which come before their children: anything else is damaged and ends the stack.
-fn stack(frames: &[FrameRow], leaf: u32) -> Vec<FrameRow> {
+pub(crate) fn stack(frames: &[FrameRow], leaf: u32) -> Vec<FrameRow> {
     let mut next = Some(leaf);
     let mut stack = Vec::new();
     while let Some(frame) = next.and_then(|frame| frames.get(frame as usize)) {
@@ -120,7 +120,7 @@ fn short(frame: &FrameRow) -> String {
     }
 }
 
-fn base_name(path: &str) -> &str {
+pub(crate) fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 

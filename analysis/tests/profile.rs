@@ -13,6 +13,7 @@ fn process(process: u32, lost_events: u64) -> ProcessRow {
         origin: "exec".into(),
         start_ns: 0,
         end_ns: None,
+        parted_ns: None,
         exit: None,
         peak_live_bytes: 0,
         peak_heap_bytes: 0,

@@ -146,3 +146,16 @@ def test_a_bad_trace_is_one_sentence(record, tmp_path, damage):
     assert done.returncode == 1
     assert done.stderr.startswith(b"memtrace: ")
     assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("name", ["meta.json", "processes.parquet", "sites.parquet"])
+def test_a_pipe_in_a_trace_is_not_waited_for(record, name):
+    run = record("true")
+    (run.path / name).unlink()
+    os.mkfifo(run.path / name)
+    done = memtrace("report", run.path, timeout=20)
+    if name == "sites.parquet":  # early traces have none
+        assert done.returncode == 0
+    else:
+        assert done.returncode == 1
+        assert done.stderr.startswith(b"memtrace: ") and done.stderr.count(b"\n") == 1

@@ -79,14 +79,19 @@ impl<'a> Columns<'a> {
         Ok(texts)
     }
 
-    fn json<T: DeserializeOwned>(&self, column: &'static str) -> Result<Vec<T>> {
-        let texts = self.text(column)?.iter().flatten();
-        texts
-            .map(|text| {
-                serde_json::from_str(text)
-                    .map_err(|error| self.error(column, format!("is not the JSON it should be: {error}")))
-            })
-            .collect()
+    /// Values of the rows that are `wanted`, defaults for the others.
+    fn json<T: DeserializeOwned + Default>(
+        &self,
+        column: &'static str,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Result<Vec<T>> {
+        let texts = self.text(column)?;
+        let parse = |row| match wanted(row) {
+            false => Ok(T::default()),
+            true => serde_json::from_str(texts.value(row))
+                .map_err(|error| self.error(column, format!("is not the JSON it should be: {error}"))),
+        };
+        (0..self.rows()).map(parse).collect()
     }
 
     fn column(&self, column: &'static str) -> Result<&'a ArrayRef> {
@@ -123,6 +128,7 @@ pub(crate) fn processes(columns: &Columns) -> Result<Vec<ProcessRow>> {
     let origin = columns.text("origin")?;
     let start_ns = columns.required::<Int64Type>("start_ns")?;
     let end_ns = columns.nullable::<Int64Type>("end_ns")?;
+    let parted_ns = columns.added::<Int64Type>("parted_ns")?;
     let exit = columns.nullable::<Int32Type>("exit")?;
     let peak_live_bytes = columns.required::<UInt64Type>("peak_live_bytes")?;
     let peak_heap_bytes = columns.required::<UInt64Type>("peak_heap_bytes")?;
@@ -148,6 +154,7 @@ pub(crate) fn processes(columns: &Columns) -> Result<Vec<ProcessRow>> {
         origin: origin.value(i).to_owned(),
         start_ns: start_ns[i],
         end_ns: value(end_ns, i),
+        parted_ns: value(&parted_ns, i),
         exit: value(exit, i),
         peak_live_bytes: peak_live_bytes[i],
         peak_heap_bytes: peak_heap_bytes[i],
@@ -201,7 +208,8 @@ pub(crate) fn modules(columns: &Columns) -> Result<Vec<ModuleRow>> {
     Ok((0..columns.rows()).map(row).collect())
 }
 
-pub(crate) fn spans(columns: &Columns) -> Result<Vec<SpanRow>> {
+/// Rows of `spans`; their JSON is understood where `described` asks for it, and left out elsewhere.
+pub(crate) fn spans(columns: &Columns, described: impl Fn(u32) -> bool) -> Result<Vec<SpanRow>> {
     let span = columns.required::<UInt32Type>("span")?;
     let parent = columns.nullable::<UInt32Type>("parent")?;
     let process = columns.required::<UInt32Type>("process")?;
@@ -210,9 +218,10 @@ pub(crate) fn spans(columns: &Columns) -> Result<Vec<SpanRow>> {
     let call = columns.required::<UInt32Type>("call")?;
     let start_ns = columns.required::<Int64Type>("start_ns")?;
     let end_ns = columns.nullable::<Int64Type>("end_ns")?;
-    let mut inputs = columns.json("inputs")?;
-    let mut outputs = columns.json("outputs")?;
-    let mut params = columns.json("params")?;
+    let described = |row: usize| described(span[row]);
+    let mut inputs = columns.json("inputs", described)?;
+    let mut outputs = columns.json("outputs", described)?;
+    let mut params = columns.json("params", described)?;
     let input_bytes = columns.required::<UInt64Type>("input_bytes")?;
     let output_bytes = columns.required::<UInt64Type>("output_bytes")?;
     let working_peak_bytes = columns.required::<UInt64Type>("working_peak_bytes")?;

@@ -46,6 +46,7 @@ pub(crate) fn processes(rows: &[ProcessRow]) -> Encoded {
         text(rows.iter().map(|r| r.origin.as_str())),
         required::<Int64Type>(rows.iter().map(|r| r.start_ns)),
         nullable::<Int64Type>(rows.iter().map(|r| r.end_ns)),
+        nullable::<Int64Type>(rows.iter().map(|r| r.parted_ns)),
         nullable::<Int32Type>(rows.iter().map(|r| r.exit)),
         required::<UInt64Type>(rows.iter().map(|r| r.peak_live_bytes)),
         required::<UInt64Type>(rows.iter().map(|r| r.peak_heap_bytes)),

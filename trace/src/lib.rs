@@ -12,6 +12,7 @@ mod decode;
 mod encode;
 mod error;
 mod labels;
+mod lives;
 mod meta;
 mod pages;
 mod parts;
@@ -25,6 +26,7 @@ mod writer;
 
 pub use error::{Error, Result};
 pub use labels::UnknownLabel;
+pub use lives::{BlockGroup, Life};
 pub use meta::{Lost, Meta, OutOfMemory, Peak, Rows, SCHEMA_VERSION, Share, SiteShare, Totals};
 pub use reader::{AllocationFilter, Trace};
 pub use recover::{Recovered, recover};

@@ -205,7 +205,7 @@ impl Meta {
     /// Reads `meta.json` of the trace in `directory`; `None` if the trace has none (yet).
     pub(crate) fn load(directory: &Path) -> Result<Option<Meta>> {
         let path = directory.join(FILE_NAME);
-        let text = match fs::read(&path) {
+        let text = match read_file(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(Error::io("read", &path))?,
         };
@@ -230,5 +230,14 @@ impl Meta {
         let mut file = Replacement::create(&path)?;
         file.write_all(&text).map_err(Error::io("write", &path))?;
         file.commit()
+    }
+}
+
+/// Opening a named pipe would wait for a writer, and a device may have no end.
+fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
+    if fs::metadata(path)?.is_file() {
+        fs::read(path)
+    } else {
+        Err(std::io::Error::other("it is not a file"))
     }
 }

@@ -7,9 +7,7 @@ use parquet::file::statistics::Statistics;
 
 /// False only if the statistics of the unsigned column `name` exclude every value of `range`.
 pub(crate) fn may_hold(group: &RowGroupMetaData, name: &str, range: RangeInclusive<u64>) -> bool {
-    let mut columns = group.columns().iter();
-    let column = columns.find(|column| column.column_path().string() == name);
-    let Some(statistics) = column.and_then(|column| column.statistics()) else { return true };
+    let Some(statistics) = statistics(group, name) else { return true };
     // Parquet stores unsigned numbers as signed ones of the same bits.
     let (smallest, largest) = match statistics {
         Statistics::Int32(s) => {
@@ -20,4 +18,17 @@ pub(crate) fn may_hold(group: &RowGroupMetaData, name: &str, range: RangeInclusi
     };
     smallest.is_none_or(|smallest| smallest <= *range.end())
         && largest.is_none_or(|largest| *range.start() <= largest)
+}
+
+/// Smallest and largest value of a column of times; `None` if it has none, or nobody noted them.
+pub(crate) fn times(group: &RowGroupMetaData, name: &str) -> Option<(i64, i64)> {
+    match statistics(group, name)? {
+        Statistics::Int64(s) => Some((*s.min_opt()?, *s.max_opt()?)),
+        _ => None,
+    }
+}
+
+fn statistics<'a>(group: &'a RowGroupMetaData, name: &str) -> Option<&'a Statistics> {
+    let mut columns = group.columns().iter();
+    columns.find(|column| column.column_path().string() == name)?.statistics()
 }

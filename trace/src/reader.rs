@@ -81,7 +81,21 @@ impl Trace {
 
     /// All rows of `spans`.
     pub fn spans(&self) -> Result<Vec<SpanRow>> {
-        self.rows(Table::Spans, decode::spans)
+        self.rows(Table::Spans, |columns| decode::spans(columns, |_| true))
+    }
+
+    /// All rows of `spans` with empty `inputs`, `outputs` and `params`, which take nearly all the time to read.
+    pub fn span_figures(&self) -> Result<Vec<SpanRow>> {
+        self.rows(Table::Spans, |columns| decode::spans(columns, |_| false))
+    }
+
+    /// The spans in `wanted`, whole.
+    pub fn spans_of(&self, wanted: &HashSet<u32>) -> Result<Vec<SpanRow>> {
+        self.rows(Table::Spans, |columns| {
+            let mut rows = decode::spans(columns, |span| wanted.contains(&span))?;
+            rows.retain(|row| wanted.contains(&row.span));
+            Ok(rows)
+        })
     }
 
     /// All rows of `timeline`.
@@ -140,7 +154,7 @@ impl Trace {
         Ok(rows)
     }
 
-    fn rows<R>(&self, table: Table, decode: fn(&Columns) -> Result<Vec<R>>) -> Result<Vec<R>> {
+    fn rows<R>(&self, table: Table, decode: impl Fn(&Columns) -> Result<Vec<R>>) -> Result<Vec<R>> {
         let mut rows = Vec::new();
         for path in self.files(table)? {
             table_reader::read(
@@ -157,7 +171,7 @@ impl Trace {
     }
 
     /// Files of a table; a trace that was never closed may lack some, a complete one may not.
-    fn files(&self, table: Table) -> Result<Vec<PathBuf>> {
+    pub(crate) fn files(&self, table: Table) -> Result<Vec<PathBuf>> {
         let files = parts::files(&self.directory, table)?;
         if files.is_empty() && self.meta.complete && !table.came_later() {
             return Err(Error::MissingTable { path: self.directory.clone(), table: table.name() });

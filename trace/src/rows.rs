@@ -176,6 +176,8 @@ pub struct ProcessRow {
     pub start_ns: i64,
     /// When it was seen to have ended; `None` if it outlived the recording.
     pub end_ns: Option<i64>,
+    /// Until when it counts in the sums over all processes: it said that it would exit, or was seen to have ended.
+    pub parted_ns: Option<i64>,
     /// Exit status (128+N for signal N), known for the recorded command itself.
     pub exit: Option<i32>,
     /// Peak of live bytes: heap + touched part of own mappings.

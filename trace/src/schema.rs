@@ -104,6 +104,7 @@ fn processes() -> Vec<Field> {
         required("origin", DataType::Utf8),
         required("start_ns", DataType::Int64),
         nullable("end_ns", DataType::Int64),
+        nullable("parted_ns", DataType::Int64),
         nullable("exit", DataType::Int32),
         required("peak_live_bytes", DataType::UInt64),
         required("peak_heap_bytes", DataType::UInt64),

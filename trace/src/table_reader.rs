@@ -21,27 +21,48 @@ pub(crate) fn read(
     path: &Path,
     table: Table,
     wanted: impl Fn(&RowGroupMetaData) -> bool,
+    each: impl FnMut(&Columns) -> Result<()>,
+) -> Result<()> {
+    let schema = table.schema();
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    read_columns(path, table, &names, |_, group| wanted(group), each)
+}
+
+/// The same with some of the columns only; `wanted` is told the row group's number too.
+pub(crate) fn read_columns(
+    path: &Path,
+    table: Table,
+    names: &[&str],
+    wanted: impl Fn(usize, &RowGroupMetaData) -> bool,
     mut each: impl FnMut(&Columns) -> Result<()>,
 ) -> Result<()> {
     let file = File::open(path).map_err(Error::io("read", path))?;
-    let mut batches = guarded(path, || open(file, table, wanted))?;
+    let mut batches = guarded(path, || open(file, names, wanted))?;
     while let Some(batch) = guarded(path, || batches.next().transpose())? {
         each(&Columns { path, table, batch: &batch })?;
     }
     Ok(())
 }
 
+/// What the end of a file says about its row groups, without reading them.
+pub(crate) fn groups(path: &Path) -> Result<Vec<RowGroupMetaData>> {
+    let file = File::open(path).map_err(Error::io("read", path))?;
+    guarded(path, || {
+        Ok::<_, ParquetError>(
+            ParquetRecordBatchReaderBuilder::try_new(file)?.metadata().row_groups().to_vec(),
+        )
+    })
+}
+
 fn open(
     file: File,
-    table: Table,
-    wanted: impl Fn(&RowGroupMetaData) -> bool,
+    names: &[&str],
+    wanted: impl Fn(usize, &RowGroupMetaData) -> bool,
 ) -> Result<ParquetRecordBatchReader, ParquetError> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
     let groups = builder.metadata().row_groups().iter().enumerate();
-    let groups = groups.filter(|(_, group)| wanted(group)).map(|(index, _)| index).collect();
-    let schema = table.schema();
-    let names = schema.fields().iter().map(|field| field.name().as_str());
-    let columns = ProjectionMask::columns(builder.parquet_schema(), names);
+    let groups = groups.filter(|(index, group)| wanted(*index, group)).map(|(index, _)| index).collect();
+    let columns = ProjectionMask::columns(builder.parquet_schema(), names.iter().copied());
     builder.with_projection(columns).with_row_groups(groups).with_batch_size(BATCH_ROWS).build()
 }
 

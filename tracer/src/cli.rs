@@ -11,13 +11,13 @@ use memtrace_trace::Trace;
 use memtrace_trace::rows::ArrayInfo;
 
 use crate::units::{Bytes, parse_shape, parse_size};
-use crate::{laws, record, summary, sweep, symbols};
+use crate::{flamegraph, laws, recomputed, record, summary, sweep, symbols};
 
 /// Records every allocation of a program and turns small runs into a law: operator + input shape -> peak bytes.
 #[derive(Parser)]
 #[command(name = "memtrace", version, args_conflicts_with_subcommands = true)]
 #[command(
-    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <report|recover|sweep|fit|predict|recommend> ..."
+    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <report|flamegraph|recover|sweep|fit|predict|recommend> ..."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -40,7 +40,12 @@ enum Action {
         /// With --json: list every span, not only the 1,000 largest of each operator
         #[arg(long, requires = "json")]
         all_spans: bool,
+        /// Derive the figures from the rows, and say where they differ from those folded while recording
+        #[arg(long, conflicts_with = "all_spans")]
+        recompute: bool,
     },
+    /// Draw a flame graph of what held memory
+    Flamegraph(flamegraph::Flamegraph),
     /// Close a trace whose recorder died, with what was live when it last wrote that down
     Recover {
         /// Trace directory
@@ -151,7 +156,10 @@ pub fn main() -> ExitCode {
     let result = match cli.action {
         None => return run_record(&cli.record),
         Some(Action::Record(arguments)) => return run_record(&arguments),
-        Some(Action::Report { trace, json, all_spans }) => show(&trace, json, all_spans),
+        Some(Action::Report { trace, json, all_spans, recompute }) => {
+            show(&trace, json, all_spans, recompute)
+        }
+        Some(Action::Flamegraph(arguments)) => flamegraph::run(&arguments),
         Some(Action::Recover { trace }) => recover(&trace),
         Some(Action::Sweep(arguments)) => sweep::run(&arguments),
         Some(Action::Fit(arguments)) => laws::fit(&arguments),
@@ -237,8 +245,11 @@ fn summarise(output: &PathBuf) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn show(trace: &PathBuf, json: bool, all_spans: bool) -> anyhow::Result<ExitCode> {
+fn show(trace: &PathBuf, json: bool, all_spans: bool, recompute: bool) -> anyhow::Result<ExitCode> {
     let trace = Trace::open(trace)?;
+    if recompute {
+        return recomputed::show(&trace, json);
+    }
     let text = if json {
         serde_json::to_string_pretty(&report::json(&trace, all_spans)?)? + "\n"
     } else {

@@ -5,7 +5,9 @@
 //! to `memtrace-analysis` (`laws`). What it prints about itself goes to stderr.
 
 mod cli;
+mod flamegraph;
 mod laws;
+mod recomputed;
 mod record;
 mod summary;
 mod sweep;

@@ -1,6 +1,6 @@
 //! The summary people read: at the end of a recording, and from `report`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 
 use anyhow::Result;
@@ -15,11 +15,13 @@ const PROCESSES_MAX: usize = 12;
 /// Processes deeper in the tree than this are left out.
 const DEPTH_MAX: usize = 24;
 const OPERATORS_MAX: usize = 20;
-const SITES_MAX: usize = 5;
+const SITES_MAX: usize = 10;
+/// Columns for the place of a site; with what stands before it, 100.
+const PLACE_MAX: usize = 65;
 
 /// The summary of a trace.
 pub fn text(trace: &Trace) -> Result<String> {
-    let (meta, processes, spans) = (trace.meta(), trace.processes()?, trace.spans()?);
+    let (meta, processes, spans) = (trace.meta(), trace.processes()?, trace.span_figures()?);
     let mut out = String::new();
     let ending = match (meta.signal, meta.exit) {
         (Some(signal), _) => format!("killed by signal {signal}"),
@@ -69,7 +71,7 @@ pub fn text(trace: &Trace) -> Result<String> {
     )?;
     out_of_memory(&mut out, trace)?;
     largest_sites(&mut out, trace)?;
-    operators(&mut out, &spans)?;
+    operators(&mut out, trace, &spans)?;
     process_tree(&mut out, &processes)?;
     for note in meta.notes.iter().chain(&row_notes(meta)) {
         writeln!(out, "  note: {}", clean(note))?;
@@ -108,16 +110,43 @@ fn stacks(meta: &Meta) -> String {
     }
 }
 
+/// What the peak was made of: the largest sites, and in one line each what the others and no stack account for.
 fn largest_sites(out: &mut String, trace: &Trace) -> Result<()> {
+    let all: u64 = trace.sites()?.iter().map(|row| row.live_bytes_at_peak).fold(0, u64::saturating_add);
+    let peak = trace.meta().peak.live_bytes;
+    if all == 0 {
+        return Ok(());
+    }
     let sites = sites::largest(trace, SITES_MAX)?;
+    let share = |bytes: u64| format!("{:.1} %", 100.0 * bytes as f64 / peak.max(all) as f64);
+    writeln!(out)?;
+    writeln!(out, "  {:>9} {:>8} {:>11}  allocated at", "at peak", "share", "blocks")?;
+    let mut rest = all;
     for site in sites.iter().filter(|site| site.row.live_bytes_at_peak > 0) {
-        let bytes = Bytes(site.row.live_bytes_at_peak);
-        writeln!(out, "  largest at the peak  {bytes:>9}   at {}", clean(&site.place()))?;
+        let bytes = site.row.live_bytes_at_peak;
+        rest = rest.saturating_sub(bytes);
+        let (blocks, place) = (grouped(site.row.blocks), shortened(&clean(&site.place()), PLACE_MAX));
+        writeln!(out, "  {:>9} {:>8} {blocks:>11}  {place}", Bytes(bytes), share(bytes))?;
+    }
+    let without = (peak.saturating_sub(all), "(no stack)");
+    for (bytes, what) in [(rest, "(other sites)"), without].into_iter().filter(|(bytes, _)| *bytes > 0) {
+        writeln!(out, "  {:>9} {:>8} {:>11}  {what}", Bytes(bytes), share(bytes), "")?;
     }
     Ok(())
 }
 
-fn operators(out: &mut String, spans: &[SpanRow]) -> Result<()> {
+/// Its beginning and its end, if it is too long.
+fn shortened(text: &str, most: usize) -> String {
+    let length = text.chars().count();
+    if length <= most {
+        return text.into();
+    }
+    let start: String = text.chars().take(most * 2 / 3).collect();
+    let end: String = text.chars().skip(length - (most - most * 2 / 3 - 1)).collect();
+    format!("{start}…{end}")
+}
+
+fn operators(out: &mut String, trace: &Trace, spans: &[SpanRow]) -> Result<()> {
     if spans.is_empty() {
         return Ok(());
     }
@@ -128,12 +157,11 @@ fn operators(out: &mut String, spans: &[SpanRow]) -> Result<()> {
         "operator", "calls", "largest call's input", "input", "working peak", "output", "once", "time"
     )?;
     let groups = by_operator(spans);
-    for (name, spans) in groups.iter().take(OPERATORS_MAX) {
-        // Steady state where there is any: the first call also pays for what is made once.
-        let steady = spans.iter().filter(|span| span.call > 0).max_by_key(|span| span.working_peak_bytes);
-        let Some(largest) = steady.or(spans.iter().max_by_key(|span| span.working_peak_bytes)) else {
-            continue;
-        };
+    let shown: Vec<_> =
+        groups.iter().take(OPERATORS_MAX).filter_map(|(_, spans)| largest_call(spans)).collect();
+    let inputs = trace.spans_of(&shown.iter().map(|span| span.span).collect())?;
+    let inputs: HashMap<u32, &Vec<ArrayInfo>> = inputs.iter().map(|row| (row.span, &row.inputs)).collect();
+    for ((name, spans), largest) in groups.iter().zip(shown) {
         let once: u64 = spans.iter().map(|span| span.once_bytes).max().unwrap_or(0);
         let time = largest.end_ns.map_or("cut".into(), |end| Seconds(end - largest.start_ns).to_string());
         writeln!(
@@ -141,7 +169,7 @@ fn operators(out: &mut String, spans: &[SpanRow]) -> Result<()> {
             "  {:<28} {:>5}  {:<22} {:>9} {:>12} {:>9} {:>9} {:>9}",
             clean(name),
             spans.len(),
-            largest.inputs.first().map(array).unwrap_or_default(),
+            inputs.get(&largest.span).and_then(|inputs| inputs.first()).map(array).unwrap_or_default(),
             Bytes(largest.input_bytes),
             Bytes(largest.working_peak_bytes),
             Bytes(largest.output_bytes),
@@ -153,6 +181,12 @@ fn operators(out: &mut String, spans: &[SpanRow]) -> Result<()> {
         writeln!(out, "  and {} more operators (report --json has all)", groups.len() - OPERATORS_MAX)?;
     }
     Ok(())
+}
+
+/// Of the steady state where there is any: the first call also pays for what is made once.
+fn largest_call<'a>(spans: &[&'a SpanRow]) -> Option<&'a SpanRow> {
+    let steady = spans.iter().filter(|span| span.call > 0).max_by_key(|span| span.working_peak_bytes);
+    steady.or(spans.iter().max_by_key(|span| span.working_peak_bytes)).copied()
 }
 
 /// The tree of processes. One line per process: what a fork did before it executed another program is part of it.
@@ -256,7 +290,8 @@ fn array(array: &ArrayInfo) -> String {
     format!("{} {}", shape.join("×"), clean(&array.dtype))
 }
 
-fn grouped(number: u64) -> String {
+/// A number with its digits in groups of three.
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -287,6 +322,13 @@ mod tests {
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1234567), "1,234,567");
+    }
+
+    #[test]
+    fn what_is_too_long_keeps_its_ends() {
+        assert_eq!(shortened("abcdefghij", 10), "abcdefghij");
+        assert_eq!(shortened("abcdefghijk", 10), "abcdef…ijk");
+        assert_eq!(shortened("äöü".repeat(9).as_str(), 6).chars().count(), 6);
     }
 
     #[test]

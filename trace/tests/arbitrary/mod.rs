@@ -64,6 +64,7 @@ pub(crate) fn process() -> impl Strategy<Value = ProcessRow> {
             origin: identity.2,
             start_ns: life.0,
             end_ns: life.1,
+            parted_ns: life.1.map(|end| end / 2),
             exit: life.2,
             peak_live_bytes: numbers[0],
             peak_heap_bytes: numbers[1],

@@ -14,6 +14,8 @@ pub struct Backlog {
     next: usize,
     /// Stamp of the last event that was taken.
     taken: u64,
+    /// Ticks that the next one is later at least.
+    step: u64,
     /// Up to where stamps are known, and the last of them.
     seen: (usize, u64),
 }
@@ -23,9 +25,17 @@ pub struct Backlog {
 pub struct Garbled;
 
 impl Backlog {
-    /// Nothing yet, from a writer that began at `stamp`.
-    pub fn new(stamp: u64) -> Backlog {
-        Backlog { words: Vec::new(), next: 0, taken: stamp, seen: (0, stamp) }
+    /// Nothing yet, from a writer that began at `stamp` and whose events are `step` ticks apart at least.
+    pub fn new(stamp: u64, step: u64) -> Backlog {
+        Backlog { words: Vec::new(), next: 0, taken: stamp, step, seen: (0, stamp) }
+    }
+
+    /// The stamp as it is taken: a thread's own order is the true one, and times in rows are to tell it. A signal
+    /// handler's event may have been stamped before the event it had to wait for, and some machines' TSC advances
+    /// by 10 ns at a time.
+    #[inline(always)]
+    fn later(&self, stamp: u64) -> u64 {
+        stamp.max(self.taken.saturating_add(self.step))
     }
 
     /// Stamp of the last event that was taken.
@@ -70,7 +80,7 @@ impl Backlog {
             return Ok(None);
         }
         match Event::decode(&self.words[self.next..], self.taken) {
-            Some((event, _)) => Ok(Some(event.stamp.max(self.taken))),
+            Some((event, _)) => Ok(Some(self.later(event.stamp))),
             None => {
                 self.next = self.words.len();
                 Err(Garbled)
@@ -78,14 +88,13 @@ impl Backlog {
         }
     }
 
-    /// Takes the next event if it is not later than `until`, with its text. Its stamp is never earlier than that of
-    /// the one before it: a thread's own order is the true one, and a signal handler's event may have been stamped
-    /// before the event it had to wait for.
+    /// Takes the next event if it is not later than `until`, with its text. Its stamp is later than that of the one
+    /// before it.
     #[inline(always)]
     pub fn next_until(&mut self, until: u64) -> Option<(Event, &[u8])> {
         let words = &self.words[self.next..];
         let (mut event, size) = Event::decode(words, self.taken)?;
-        event.stamp = event.stamp.max(self.taken);
+        event.stamp = self.later(event.stamp);
         if event.stamp > until {
             return None;
         }
@@ -100,7 +109,7 @@ impl Backlog {
     pub fn next_pair_until(&mut self, until: u64) -> Option<Pair> {
         let [first, second, ..] = *self.words.get(self.next..)? else { return None };
         let mut pair = Pair::decode(first, second, self.taken)?;
-        pair.stamp = pair.stamp.max(self.taken);
+        pair.stamp = self.later(pair.stamp);
         if pair.stamp > until {
             return None;
         }
@@ -153,7 +162,7 @@ mod tests {
         ) {
             stamps.sort();
             let cut = cut.min(stamps.len());
-            let mut backlog = Backlog::new(0);
+            let mut backlog = Backlog::new(0, 0);
             let mut taken = Vec::new();
             for (part, until) in [(&stamps[..cut], until), (&stamps[cut..], u64::MAX)] {
                 backlog.append(&encoded(part));
@@ -177,7 +186,7 @@ mod tests {
 
         #[test]
         fn garbled_words_end_it(words in prop::collection::vec(any::<u64>(), 1..100)) {
-            let mut backlog = Backlog::new(5);
+            let mut backlog = Backlog::new(5, 3);
             let words: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
             backlog.append(&words);
             backlog.last_stamp();

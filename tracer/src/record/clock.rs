@@ -83,6 +83,11 @@ impl Clock {
         (ticks as f64 * self.pieces[self.pieces.len() - 1].ns_per_tick) as u64
     }
 
+    /// Ticks that are surely more than a nanosecond, however a piece is inclined.
+    pub fn step(&self) -> u64 {
+        if self.tsc { self.ticks(2).max(1) + 1 } else { 1 }
+    }
+
     /// Ticks in about ten microseconds: how far a stamp may be ahead of the store that announced it.
     pub fn margin(&self) -> u64 {
         if self.tsc { 50_000 } else { 10_000 }

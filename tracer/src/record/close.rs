@@ -84,6 +84,7 @@ impl Session {
             .map(|process| ProcessRow {
                 start_ns: clock.ns(process.start),
                 end_ns: process.end.map(|stamp| clock.ns(stamp)),
+                parted_ns: process.parted.map(|stamp| clock.ns(stamp)),
                 peak_ns: clock.ns(process.at_peak.0),
                 peak_resident_bytes: process.resident_peak.saturating_sub(process.row.probe_bytes),
                 ..self.fold.with_garbage(process.row.clone())

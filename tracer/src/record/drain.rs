@@ -82,6 +82,8 @@ pub struct Drain<'a> {
     passed_on: u64,
     /// Events that came after later ones had been passed on.
     pub late: u64,
+    /// Ticks that two events of one thread are apart at least: more than a nanosecond.
+    pub step: u64,
 }
 
 /// A flag that stays up this long belongs to a thread that was stopped in mid-write. (One that only had to wait for a
@@ -91,7 +93,7 @@ const OPEN_TOO_LONG: Duration = Duration::from_secs(2);
 impl<'a> Drain<'a> {
     /// Nothing read yet.
     pub fn new(segment: &'a Segment) -> Drain<'a> {
-        Drain { segment, rings: Vec::new(), known: [false; SLOTS], passed_on: 0, late: 0 }
+        Drain { segment, rings: Vec::new(), known: [false; SLOTS], passed_on: 0, late: 0, step: 1 }
     }
 
     /// True if some ring still has an owner.
@@ -131,7 +133,7 @@ impl<'a> Drain<'a> {
                 reader: self.segment.reader(slot_index),
                 slot_index,
                 writer: sink.writer(describe(slot)),
-                backlog: Backlog::new(stamp),
+                backlog: Backlog::new(stamp, self.step),
                 dead: false,
                 open_since: None,
                 corrupt: 0,

@@ -55,7 +55,8 @@ impl Session {
                 continue;
             }
             // Threads that never allocated have no ring: ask unless the process said that it exits.
-            let gone = process.parted || self.shown_pid(index).and_then(sample::resident_thread).is_none();
+            let gone =
+                process.parted.is_some() || self.shown_pid(index).and_then(sample::resident_thread).is_none();
             if gone {
                 self.fold.end_process(index, self.fold.clock.stamp());
             } else {

@@ -93,8 +93,8 @@ pub struct Process {
     pub resident_now: u64,
     /// It said that it is about to exit or to execute another program; one that is killed does not.
     pub told_ending: bool,
-    /// It exits: what it holds no longer counts for all processes together.
-    pub parted: bool,
+    /// Stamp of its parting: since then, what it holds does not count for all processes together.
+    pub parted: Option<u64>,
     /// Another program took its place under its pid.
     pub replaced: bool,
     /// What it held when it ended, if it did not say that it would.
@@ -127,7 +127,7 @@ impl Process {
             resident_peak: 0,
             resident_now: 0,
             told_ending: false,
-            parted: false,
+            parted: None,
             replaced: false,
             killed_with: None,
             rings: FxHashMap::default(),
@@ -174,6 +174,24 @@ impl Process {
             Held::Block { block: None, .. } => {}
             Held::Pieces { pieces, .. } | Held::Moving { pieces, .. } => self.mappings.restore(pieces),
         }
+    }
+
+    /// All heap blocks, also those that a call under way may release.
+    pub fn each_block(&self, mut each: impl FnMut(&Block)) {
+        let held = self.held.values().flatten().filter_map(|held| match held {
+            Held::Block { block, .. } => block.map(|(_, block)| block),
+            _ => None,
+        });
+        self.blocks.iter().map(|(_, block)| block).chain(held).for_each(|block| each(&block));
+    }
+
+    /// All pieces of mappings, also those that a call under way may release.
+    pub fn each_piece(&self, each: impl FnMut(&Piece)) {
+        let held = self.held.values().flatten().flat_map(|held| match held {
+            Held::Pieces { pieces, .. } | Held::Moving { pieces, .. } => pieces.as_slice(),
+            Held::Block { .. } => &[],
+        });
+        self.mappings.iter().chain(held).for_each(each);
     }
 
     /// Nothing is under way any more.

@@ -284,6 +284,7 @@ impl Session {
 
     pub(super) fn round(&mut self, last: bool) -> usize {
         self.fold.clock.update();
+        self.drain.step = self.fold.clock.step();
         let safe = self.fold.clock.stamp().saturating_sub(self.fold.clock.margin());
         self.fold.greet();
         // Who claimed a ring meanwhile has said hello before: `Fold::process_of` greets again.

@@ -45,6 +45,7 @@ impl Fold {
             }
         }
         self.threads[writer as usize].events += count;
+        self.now = self.now.max(events.taken());
         late
     }
 
@@ -77,8 +78,7 @@ impl Fold {
         let block = Block { bytes, alloc: stamp, thread: writer, span, ordinal, kind, site, output: false };
         let old = process.acquire(address, block);
         let early = process.has_early_releases();
-        self.count(index, bytes as i64);
-        self.sites.add_block(site, bytes);
+        self.count(index, site, bytes as i64);
         if let Some(old) = old {
             self.replaced_by_acquire(index, writer, address, &old, stamp);
         }
@@ -92,8 +92,7 @@ impl Fold {
     #[cold]
     fn replaced_by_acquire(&mut self, index: u32, writer: u32, address: u64, old: &Block, stamp: u64) {
         self.spans.released(writer, old.span, old.alloc, old.bytes);
-        self.count(index, -(old.bytes as i64));
-        self.sites.remove_block(old.site, old.bytes);
+        self.count(index, old.site, -(old.bytes as i64));
         self.write_block(index, address, old, Some(stamp), &FxHashSet::default());
     }
 
@@ -117,8 +116,7 @@ impl Fold {
 
     #[inline(always)]
     fn block_ended(&mut self, index: u32, writer: u32, address: u64, block: &Block, stamp: u64) {
-        self.count(index, -(block.bytes as i64));
-        self.sites.remove_block(block.site, block.bytes);
+        self.count(index, block.site, -(block.bytes as i64));
         self.write_block(index, address, block, Some(stamp), &FxHashSet::default());
         self.spans.released(writer, block.span, block.alloc, block.bytes);
     }

@@ -47,7 +47,7 @@ impl Fold {
         let process = &mut self.processes[index as usize];
         let before = process.mappings.touched_bytes();
         let result = change(&mut process.mappings);
-        if !process.parted {
+        if process.parted.is_none() {
             self.total.live =
                 self.total.live.wrapping_add(process.mappings.touched_bytes()).wrapping_sub(before);
         }

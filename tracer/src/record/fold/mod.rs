@@ -18,7 +18,7 @@ use crate::record::garbage::Garbage;
 use crate::record::launched::Launched;
 use crate::record::oom::Cgroups;
 use crate::record::process::Process;
-use crate::record::sites::Sites;
+use crate::record::sites::{Site, Sites};
 use crate::record::spans::Spans;
 
 pub use folded::{Folded, Keep};
@@ -82,6 +82,8 @@ pub struct Fold {
     pub waited_ns: u64,
     /// The first error of writing; after it nothing more is written.
     pub failure: Option<memtrace_trace::Error>,
+    /// Stamp of the last event that was folded.
+    now: u64,
     whole: Option<WholeSpan>,
     out: TraceWriter,
 }
@@ -107,6 +109,7 @@ impl Fold {
             silent: Vec::new(),
             waited_ns: 0,
             failure: None,
+            now: 0,
             whole,
             out,
         }
@@ -148,19 +151,23 @@ impl Fold {
 
     /// Adds heap bytes to the sums over all processes.
     #[inline(always)]
-    fn count(&mut self, index: u32, bytes: i64) {
-        if !self.processes[index as usize].parted {
+    fn count(&mut self, index: u32, site: Option<Site>, bytes: i64) {
+        if self.processes[index as usize].parted.is_none() {
             self.total.live = self.total.live.wrapping_add_signed(bytes);
             self.total.heap = self.total.heap.wrapping_add_signed(bytes);
+            self.sites.count_block(site, bytes);
         }
     }
 
     /// What a process holds no longer counts for all together: the kernel takes it back now.
     pub fn part(&mut self, index: u32) -> &mut Process {
         let process = &mut self.processes[index as usize];
-        if !std::mem::replace(&mut process.parted, true) {
+        if process.parted.is_none() {
+            process.parted = Some(self.now);
             self.total.live -= process.live();
             self.total.heap -= process.heap;
+            process.each_block(|block| self.sites.count_block(block.site, -(block.bytes as i64)));
+            process.each_piece(|piece| self.sites.change(piece.site, -(piece.touched as i64)));
         }
         process
     }
@@ -189,15 +196,10 @@ impl Fold {
         let blocks = std::mem::take(&mut process.blocks);
         let mappings = std::mem::take(&mut process.mappings);
         process.heap = 0;
-        for (site, bytes) in &mappings.changes {
-            self.sites.change(*site, *bytes);
-        }
         for (address, block) in blocks.iter() {
-            self.sites.remove_block(block.site, block.bytes);
             self.write_block(index, address, &block, None, &once);
         }
         for piece in mappings.iter() {
-            self.sites.change(piece.site, -(piece.touched as i64));
             self.write_piece(index, piece, None, &once);
         }
         self.sites.end(index);
@@ -227,7 +229,9 @@ impl Fold {
 
     /// Hands what mappings of a process have changed on to their sites.
     pub(super) fn settle_sites(&mut self, index: u32) {
-        for (site, bytes) in self.processes[index as usize].mappings.changes.drain(..) {
+        let process = &mut self.processes[index as usize];
+        let counts = process.parted.is_none();
+        for (site, bytes) in process.mappings.changes.drain(..).filter(|_| counts) {
             self.sites.change(site, bytes);
         }
     }
@@ -274,6 +278,7 @@ impl Sink for Fold {
         if self.threads[writer as usize].events == 0 {
             self.first_event(writer, event.stamp);
         }
+        self.now = event.stamp;
         self.threads[writer as usize].events += 1;
         match event.kind {
             Wire::ReallocBegin => self.realloc_begin(writer, event),

@@ -185,19 +185,12 @@ impl Sites {
         (bytes as f64 / probability.max(f64::MIN_POSITIVE)).round() as u64
     }
 
-    /// A block of a site is live.
+    /// A block of a site is live (bytes > 0), or no longer.
     #[inline]
-    pub fn add_block(&mut self, site: Option<Site>, bytes: u64) {
+    pub fn count_block(&mut self, site: Option<Site>, bytes: i64) {
         if site.is_some() {
-            self.change(site, self.stands_for(bytes) as i64);
-        }
-    }
-
-    /// It no longer is.
-    #[inline]
-    pub fn remove_block(&mut self, site: Option<Site>, bytes: u64) {
-        if site.is_some() {
-            self.change(site, -(self.stands_for(bytes) as i64));
+            let stands_for = self.stands_for(bytes.unsigned_abs()) as i64;
+            self.change(site, stands_for * bytes.signum());
         }
     }
 
@@ -236,7 +229,7 @@ impl Sites {
             .collect();
         self.look_if_unknown(process, &native);
         let leaf = self.leaf(process, &native, python, head.complete)?;
-        // One stack in generated code is the same in every process, though not at one address.
+        // Two images may know one file under two paths, and generated code lies anywhere: the same stack all the same.
         let id = self.tree.nodes[leaf as usize].hash;
         let site = *self.by_id.entry(id).or_insert_with(|| {
             self.sites.push((leaf, Account::default()));

@@ -1,0 +1,176 @@
+//! Rows of `allocations` as changes of live bytes, each with whom it counts for.
+
+use std::collections::HashMap;
+
+use memtrace_trace::Life;
+use memtrace_trace::rows::{Kind, ProcessRow, SiteRow, SpanRow};
+use rustc_hash::FxHashMap;
+
+use crate::error::Error;
+
+/// Stands for no process, no site, no span.
+pub const NONE: u32 = u32::MAX;
+
+/// Where a change stands among those of one nanosecond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Turn {
+    /// The release of an older block: `realloc` releases and acquires at one time.
+    Release,
+    /// Blocks come after that.
+    Acquire,
+    /// What `realloc` gives comes after what it released.
+    Realloc,
+    /// The release of a block that came at the same time.
+    AtOnce,
+}
+
+/// A change of live bytes, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// When.
+    pub time: i64,
+    /// What.
+    pub change: Change,
+}
+
+impl Event {
+    /// The order in which they are added up.
+    pub fn key(&self) -> (i64, Turn) {
+        (self.time, self.change.turn)
+    }
+}
+
+/// A change of live bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// By how much; negative for a release.
+    pub bytes: i64,
+    /// The process whose own heap bytes these are.
+    pub process: u32,
+    /// The site they are of, by its place in the table.
+    pub site: u32,
+    /// The innermost span they are of.
+    pub span: u32,
+    /// Its place among others of the same time.
+    pub turn: Turn,
+    /// Counts for all processes together.
+    pub together: bool,
+}
+
+/// Whom blocks can be counted for: processes, sites and spans by their place in their tables.
+pub struct Cast {
+    /// When each process stopped to count for all together.
+    pub parted: Vec<i64>,
+    /// Length of the trace. Times that a damaged row has outside of it are taken to be at its ends.
+    pub duration: i64,
+    /// The span each one ran inside of.
+    pub parents: Vec<u32>,
+    /// Number of sites.
+    pub sites: usize,
+    by_id: FxHashMap<u64, u32>,
+    spans: FxHashMap<u32, u32>,
+}
+
+impl Cast {
+    /// From the tables.
+    pub fn new(
+        processes: &[ProcessRow],
+        sites: &[SiteRow],
+        spans: &[SpanRow],
+        duration: i64,
+    ) -> Result<Cast, Error> {
+        let expected = (0..).zip(processes).all(|(index, row): (u32, _)| row.process == index);
+        if !expected {
+            return Err(Error::Trace("the processes of the trace are not numbered from 0".into()));
+        }
+        let ended = |row: &ProcessRow| row.parted_ns.or(row.end_ns).unwrap_or(i64::MAX);
+        let numbers: FxHashMap<u32, u32> = spans.iter().map(|row| row.span).zip(0..).collect();
+        // Only what began earlier can be outside: anything else is damaged, and no circle may come of it.
+        let outer = |(place, row): (usize, &SpanRow)| {
+            let place_of = row.parent.and_then(|parent| numbers.get(&parent).copied());
+            place_of.filter(|outer| (*outer as usize) < place).unwrap_or(NONE)
+        };
+        Ok(Cast {
+            duration: duration.max(0),
+            parted: processes.iter().map(ended).collect(),
+            parents: spans.iter().enumerate().map(outer).collect(),
+            sites: sites.len(),
+            by_id: sites.iter().map(|row| row.site).zip(0..).collect(),
+            spans: numbers,
+        })
+    }
+
+    /// A row in terms of places in tables: the site, and the span.
+    #[inline]
+    pub fn places(&self, life: &Life) -> Result<(u32, u32), Error> {
+        if life.process as usize >= self.parted.len() {
+            return Err(missing("processes", u64::from(life.process)));
+        }
+        let site = match life.site {
+            None => NONE,
+            Some(id) => *self.by_id.get(&id).ok_or_else(|| missing("sites", id))?,
+        };
+        let span = match life.span {
+            None => NONE,
+            Some(span) => *self.spans.get(&span).ok_or_else(|| missing("spans", u64::from(span)))?,
+        };
+        Ok((site, span))
+    }
+
+    /// The span and those around it, innermost first.
+    pub fn around(&self, span: u32) -> impl Iterator<Item = usize> {
+        let mut next = span;
+        std::iter::from_fn(move || {
+            let place = next as usize;
+            next = *self.parents.get(place)?;
+            Some(place)
+        })
+    }
+
+    /// The changes that a row stands for; what is still there when its process parts is left to [`Left`].
+    #[inline]
+    pub fn events(&self, life: &Life, mut each: impl FnMut(Event)) -> Result<(), Error> {
+        let heap = life.kind.is_heap();
+        if !heap && (life.span.is_none() || !life.kind.is_own_memory()) {
+            return Ok(());
+        }
+        let (site, span) = self.places(life)?;
+        let parted = self.parted[life.process as usize];
+        let together = heap && life.alloc_ns <= parted;
+        let acquire = Change {
+            bytes: life.bytes as i64,
+            process: if heap { life.process } else { NONE },
+            site: if together { site } else { NONE },
+            span,
+            turn: if life.kind == Kind::Realloc { Turn::Realloc } else { Turn::Acquire },
+            together,
+        };
+        each(Event { time: life.alloc_ns.clamp(0, self.duration), change: acquire });
+        if let Some(free) = life.free_ns {
+            let turn = if free > life.alloc_ns { Turn::Release } else { Turn::AtOnce };
+            let alone = free > parted;
+            let release = Change {
+                bytes: acquire.bytes.wrapping_neg(),
+                turn,
+                site: if alone { NONE } else { acquire.site },
+                together: together && !alone,
+                ..acquire
+            };
+            each(Event { time: free.max(life.alloc_ns).clamp(0, self.duration), change: release });
+        }
+        Ok(())
+    }
+
+    /// True if the row's block was still there when its process parted.
+    pub fn is_left(&self, life: &Life) -> bool {
+        let parted = self.parted[life.process as usize];
+        life.kind.is_heap() && life.alloc_ns <= parted && life.free_ns.is_none_or(|free| free > parted)
+    }
+}
+
+/// What processes left behind when they parted, by process and site.
+pub type Left = HashMap<(u32, u32), u64>;
+
+fn missing(table: &str, what: u64) -> Error {
+    Error::Trace(format!("`allocations` names {what}, which the table `{table}` does not have"))
+}

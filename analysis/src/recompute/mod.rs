@@ -1,0 +1,15 @@
+//! The figures that were folded while recording, derived again from the rows of `allocations`.
+//!
+//! Memory is bounded whatever the size of the trace ([`sweep`]).
+
+mod compare;
+mod events;
+mod order;
+mod peaks;
+mod slots;
+mod sums;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+pub use compare::{Figure, Recomputed, Whom, recompute};

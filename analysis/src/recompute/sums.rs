@@ -1,0 +1,158 @@
+//! What is added up row by row, whatever their order: counts, and who held what at the peak.
+
+use memtrace_trace::Life;
+use memtrace_trace::rows::Kind;
+
+use super::events::{Cast, Left, NONE};
+use crate::error::Error;
+
+/// Mapping calls told apart at most: a mapping that was cut has a row for each piece.
+const CALLS_MAX: usize = 4 << 20;
+
+/// Counts of one process, site or span.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Blocks and mapping calls.
+    pub blocks: u64,
+    /// Sum of their bytes.
+    pub requested: u64,
+    /// Heap bytes live at the peak.
+    pub at_peak: u64,
+    /// Less those whose place in the nanosecond of the peak is not known, and with them.
+    pub at_peak_bounds: (u64, u64),
+    /// Bytes of mappings there at the peak: the touched part of them was live too.
+    pub mapped_at_peak: u64,
+    /// Bytes of all mappings; the touched part of some of them may have been live.
+    pub mapped: u64,
+}
+
+impl Count {
+    fn add(&mut self, other: &Count) {
+        self.blocks += other.blocks;
+        self.requested = self.requested.wrapping_add(other.requested);
+        self.at_peak = self.at_peak.wrapping_add(other.at_peak);
+        self.at_peak_bounds.0 = self.at_peak_bounds.0.wrapping_add(other.at_peak_bounds.0);
+        self.at_peak_bounds.1 = self.at_peak_bounds.1.wrapping_add(other.at_peak_bounds.1);
+        self.mapped_at_peak = self.mapped_at_peak.wrapping_add(other.mapped_at_peak);
+        self.mapped = self.mapped.wrapping_add(other.mapped);
+    }
+}
+
+/// A call that made a mapping: process, thread, kind, time; then the site and the span it was in.
+type Call = ((u32, u32, Kind, i64), (u32, u32));
+
+/// Sums over rows.
+pub struct Sums {
+    /// By process.
+    pub processes: Vec<Count>,
+    /// By site.
+    pub sites: Vec<Count>,
+    /// By innermost span; of those around them too once [`Sums::finish`] was called.
+    pub spans: Vec<Count>,
+    /// What processes left behind.
+    pub left: Left,
+    calls: Vec<Call>,
+    /// Too many mapping calls to tell them apart.
+    pub uncounted: bool,
+    peak: i64,
+}
+
+impl Sums {
+    /// Nothing added; `peak` is when live bytes peaked.
+    pub fn new(cast: &Cast, peak: i64) -> Sums {
+        Sums {
+            processes: vec![Count::default(); cast.parted.len()],
+            sites: vec![Count::default(); cast.sites],
+            spans: vec![Count::default(); cast.parents.len()],
+            left: Left::new(),
+            calls: Vec::new(),
+            uncounted: false,
+            peak,
+        }
+    }
+
+    /// Adds a row.
+    #[inline]
+    pub fn add(&mut self, cast: &Cast, life: &Life) -> Result<(), Error> {
+        let (site, span) = cast.places(life)?;
+        let end = life.free_ns.unwrap_or(i64::MAX).min(cast.parted[life.process as usize]);
+        let is_there = life.alloc_ns <= self.peak && self.peak <= end;
+        let mut count = Count { requested: life.bytes, ..Count::default() };
+        if life.kind.is_heap() {
+            count.blocks = 1;
+            if is_there {
+                let surely = life.alloc_ns < self.peak && self.peak < end;
+                count.at_peak = if self.peak < end { life.bytes } else { 0 };
+                count.at_peak_bounds = (if surely { life.bytes } else { 0 }, life.bytes);
+            }
+            if cast.is_left(life) {
+                let left = self.left.entry((life.process, site)).or_default();
+                *left = left.wrapping_add(life.bytes);
+            }
+        } else {
+            self.call(((life.process, life.thread, life.kind, life.alloc_ns), (site, span)));
+            if life.kind.is_own_memory() || life.kind == Kind::MapReserved {
+                count.mapped = life.bytes;
+                count.mapped_at_peak = if is_there { life.bytes } else { 0 };
+            }
+        }
+        self.processes[life.process as usize].add(&count);
+        if site != NONE {
+            self.sites[site as usize].add(&count);
+        }
+        if span != NONE {
+            self.spans[span as usize].blocks += count.blocks;
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, call: Call) {
+        if self.calls.len() == CALLS_MAX {
+            self.calls.sort_unstable();
+            self.calls.dedup();
+            if self.calls.len() > CALLS_MAX / 2 {
+                self.calls.clear();
+                self.uncounted = true;
+            }
+        }
+        if !self.uncounted {
+            self.calls.push(call);
+        }
+    }
+
+    /// Adds what another thread has added up.
+    pub fn join(&mut self, other: Sums) {
+        let mine = [&mut self.processes, &mut self.sites, &mut self.spans];
+        for (mine, others) in mine.into_iter().zip([&other.processes, &other.sites, &other.spans]) {
+            mine.iter_mut().zip(others).for_each(|(mine, other)| mine.add(other));
+        }
+        for (whose, bytes) in other.left {
+            let left = self.left.entry(whose).or_default();
+            *left = left.wrapping_add(bytes);
+        }
+        self.uncounted |= other.uncounted;
+        self.calls.extend(other.calls);
+    }
+
+    /// Counts the mapping calls, and for each span those inside it.
+    pub fn finish(&mut self, cast: &Cast) {
+        self.calls.sort_unstable();
+        self.calls.dedup_by_key(|(call, _)| *call);
+        for ((process, ..), (site, span)) in std::mem::take(&mut self.calls) {
+            self.processes[process as usize].blocks += 1;
+            if site != NONE {
+                self.sites[site as usize].blocks += 1;
+            }
+            if span != NONE {
+                self.spans[span as usize].blocks += 1;
+            }
+        }
+        // Outer spans come before those inside them.
+        for span in (0..self.spans.len()).rev() {
+            let (blocks, outer) = (self.spans[span].blocks, cast.parents[span]);
+            if outer != NONE {
+                self.spans[outer as usize].blocks += blocks;
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The sweep against adding everything up the plain way, however rows are split and ordered.
+
+use memtrace_trace::Life;
+use memtrace_trace::rows::{Kind, ProcessRow, SiteRow, SpanRow};
+use proptest::prelude::*;
+
+use super::events::Cast;
+use super::sweep::{Group, Limits, sweep};
+use crate::error::Error;
+
+const DURATION: i64 = 1000;
+
+/// Rows, with what the end of a file says about them.
+struct Rows(Vec<Life>);
+
+impl Group for Rows {
+    fn releases(&self) -> Option<(i64, i64)> {
+        let times = || self.0.iter().filter_map(|life| life.free_ns);
+        Some((times().min()?, times().max()?))
+    }
+
+    fn lives(&self, each: impl FnMut(&Life) -> Result<(), Error>) -> Result<(), Error> {
+        self.0.iter().try_for_each(each)
+    }
+}
+
+fn lives() -> impl Strategy<Value = Vec<Life>> {
+    let kind = prop_oneof![4 => Just(Kind::Malloc), 1 => Just(Kind::MapAnonymous), 1 => Just(Kind::MapFile)];
+    let times = (0..DURATION, prop::option::weighted(0.8, prop_oneof![3 => 0..20i64, 1 => 0..DURATION]));
+    let whose = (0..3u32, prop::option::of(0..3u64), prop::option::of(0..4u32));
+    let life = (kind, 0..1000u64, times, whose).prop_map(
+        |(kind, bytes, (alloc_ns, length), (process, site, span))| Life {
+            process,
+            thread: process,
+            kind,
+            bytes,
+            alloc_ns,
+            free_ns: length.map(|length| (alloc_ns + length).min(DURATION)),
+            site: site.map(|site| site + 70),
+            span,
+        },
+    );
+    prop::collection::vec(life, 0..150)
+}
+
+fn cast(parted: [Option<i64>; 3]) -> Cast {
+    let process = |(process, parted_ns)| ProcessRow { process, parted_ns, ..Default::default() };
+    let processes: Vec<ProcessRow> = (0..).zip(parted).map(process).collect();
+    let sites: Vec<SiteRow> = (70..73).map(|site| SiteRow { site, ..Default::default() }).collect();
+    let spans: Vec<SpanRow> = [None, Some(0), Some(1), None].into_iter().enumerate().map(span).collect();
+    Cast::new(&processes, &sites, &spans, DURATION).unwrap()
+}
+
+fn span((span, parent): (usize, Option<u32>)) -> SpanRow {
+    SpanRow {
+        span: span as u32,
+        parent,
+        process: 0,
+        thread: 0,
+        operator: "f".into(),
+        call: 0,
+        start_ns: 0,
+        end_ns: None,
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        params: Default::default(),
+        input_bytes: 0,
+        output_bytes: 0,
+        working_peak_bytes: 0,
+        net_peak_bytes: 0,
+        once_bytes: 0,
+        resident_peak_bytes: None,
+        allocations: 0,
+        peak_ns: 0,
+        gc_independent_bytes: None,
+        gc_independent_upper_bytes: None,
+        garbage_at_peak_bytes: None,
+    }
+}
+
+/// The largest sum over time of the blocks that `end` gives an end (`None`: they do not count), and when. What is
+/// released at a time goes first; a block that is released when it comes has been there.
+fn largest<'a>(lives: &'a [Life], end: impl Fn(&'a Life) -> Option<i64>) -> (i64, i64) {
+    let blocks: Vec<(i64, i64, i64)> =
+        lives.iter().filter_map(|life| Some((life.alloc_ns, end(life)?, life.bytes as i64))).collect();
+    let at = |time: i64| {
+        let there = blocks
+            .iter()
+            .filter(|(from, end, _)| *from <= time && (time < *end || *from == time && *end == time));
+        there.map(|(_, _, bytes)| bytes).sum::<i64>()
+    };
+    let mut most = (0, 0);
+    for time in 0..=DURATION {
+        let here = at(time);
+        if here > most.0 {
+            most = (here, time);
+        }
+    }
+    most
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn equals_the_plain_way(
+        lives in lives(),
+        parted in prop::array::uniform3(prop::option::of(0..DURATION)),
+        (group, window, far) in (1..60usize, 1..80usize, 1..40usize),
+        in_order: bool,
+        peak in 0..DURATION,
+    ) {
+        let cast = cast(parted);
+        let mut rows = lives.clone();
+        if in_order {
+            rows.sort_by_key(|life| life.free_ns.unwrap_or(i64::MAX));
+        }
+        let groups: Vec<Rows> = rows.chunks(group).map(|rows| Rows(rows.to_vec())).collect();
+        let limits = Limits { events: 2 * window, far: 2 * far, threads: 2 };
+        let (sums, courses) = sweep(&groups, &cast, peak, limits).unwrap();
+
+        let forever = |life: &Life| Some(life.free_ns.unwrap_or(i64::MAX));
+        let until_parted = |life: &Life| {
+            let parted = parted[life.process as usize].unwrap_or(i64::MAX);
+            (life.kind.is_heap() && life.alloc_ns <= parted).then(|| {
+                let free = life.free_ns.unwrap_or(i64::MAX);
+                // Who parts leaves its blocks after all else that happens then.
+                if free > parted { parted.saturating_add(1) } else { free }
+            })
+        };
+        let found = |course: super::peaks::Course| (course.most, course.at);
+        let same_time_parting = parted.iter().flatten().any(|at| lives.iter().any(|l| l.alloc_ns == at + 1));
+        if !same_time_parting {
+            prop_assert_eq!(found(courses.together()), largest(&lives, until_parted));
+        }
+        for process in 0..3u32 {
+            let own = |life: &Life| (life.kind.is_heap() && life.process == process).then(|| forever(life)).flatten();
+            prop_assert_eq!(found(courses.process(process as usize)), largest(&lives, own));
+            let blocks = lives.iter().filter(|life| life.process == process);
+            prop_assert_eq!(
+                sums.processes[process as usize].requested, blocks.map(|life| life.bytes).sum::<u64>()
+            );
+        }
+        for site in 0..3usize {
+            let own = |life: &Life| (life.site == Some(site as u64 + 70)).then(|| until_parted(life)).flatten();
+            if !same_time_parting {
+                prop_assert_eq!(found(courses.site(site)), largest(&lives, own));
+            }
+            let there = lives.iter().filter(|life| {
+                own(life).is_some_and(|end| life.alloc_ns <= peak && peak < end)
+                    && life.free_ns != Some(peak) && parted[life.process as usize] != Some(peak)
+            });
+            prop_assert_eq!(sums.sites[site].at_peak, there.map(|life| life.bytes).sum::<u64>());
+        }
+        for span in 0..4u32 {
+            let inside = |life: &Life| life.span.is_some_and(|own| own == span || span < own && own < 3);
+            let counts = |life: &Life| life.kind.is_heap() || life.kind.is_own_memory();
+            let own = |life: &Life| (inside(life) && counts(life)).then(|| forever(life)).flatten();
+            prop_assert_eq!(found(courses.span(span as usize)), largest(&lives, own));
+        }
+    }
+}
+
+#[test]
+fn a_row_of_nobody_is_an_error() {
+    let life = Life {
+        process: 9,
+        thread: 0,
+        kind: Kind::Malloc,
+        bytes: 1,
+        alloc_ns: 0,
+        free_ns: None,
+        site: None,
+        span: None,
+    };
+    let limits = Limits { events: 64, far: 64, threads: 2 };
+    for strange in
+        [life, Life { process: 0, site: Some(1), ..life }, Life { process: 0, span: Some(9), ..life }]
+    {
+        assert!(sweep(&[Rows(vec![strange])], &cast([None; 3]), 0, limits).is_err());
+    }
+}
+
+#[test]
+fn what_the_order_within_a_nanosecond_leaves_open_is_bounded() {
+    let life = |alloc_ns, free_ns, bytes| Life {
+        process: 0,
+        thread: 0,
+        kind: Kind::Malloc,
+        bytes,
+        alloc_ns,
+        free_ns: Some(free_ns),
+        site: None,
+        span: None,
+    };
+    let bounds = |lives: Vec<Life>| {
+        let limits = Limits { events: 64, far: 64, threads: 1 };
+        let (_, courses) = sweep(&[Rows(lives)], &cast([None; 3]), 0, limits).unwrap();
+        (courses.process(0).most, courses.process(0).bound)
+    };
+    assert_eq!(bounds(vec![life(1, 5, 100), life(5, 9, 70)]), (100, 170));
+    let renewed = Life { kind: Kind::Realloc, ..life(5, 9, 70) };
+    assert_eq!(bounds(vec![life(1, 5, 100), renewed]), (100, 100), "realloc releases first");
+    assert_eq!(
+        bounds(vec![life(1, 5, 100), renewed, life(5, 6, 1)]),
+        (100, 171),
+        "if nobody else did anything"
+    );
+}

@@ -1,0 +1,114 @@
+"""`memtrace flamegraph`: widths add up, names are told, and nothing gets out of them."""
+
+import html
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from conftest import memtrace
+
+TITLE = re.compile(r"(.*) \(([\d,]+) (?:bytes|blocks), [\d.]+%\)", re.DOTALL)
+
+
+def draw(run, path, *options):
+    """Widths of the frames of an SVG by name; several frames of one name are added up."""
+    done = memtrace("flamegraph", run.path, "-o", path, *options)
+    assert done.returncode == 0, done.stderr.decode()
+    svg = path.read_text()
+    ElementTree.fromstring(svg)
+    frames = {}
+    for title in re.findall(r"<title>(.*?)</title>", svg, re.DOTALL):
+        name, width = TITLE.fullmatch(html.unescape(title)).groups()
+        frames[name] = frames.get(name, 0) + int(width.replace(",", ""))
+    return frames
+
+
+@pytest.fixture
+def arrays(record, python, tmp_path):
+    script = tmp_path / "arrays.py"
+    script.write_text(
+        "def inner(n):\n"
+        "    return bytearray(n)\n"
+        "def outer(n):\n"
+        "    block = inner(n)\n"
+        "    return inner(n // 2)\n"
+        "kept = outer(6_000_000)\n"
+        "kept = outer(8_000_000)\n"
+    )
+    return record(python, script, options=("--operator", "__main__:outer")), script
+
+
+def test_the_peak(arrays, tmp_path):
+    run, script = arrays
+    frames = draw(run, tmp_path / "peak.svg")
+    total = run.report["peak"]["live_bytes"]
+    assert frames["all"] == total
+    sites = sum(site["live_bytes_at_peak"] for site in run.report["sites"])
+    assert frames["(no stack: below 64 KiB)"] == total - sites
+    assert frames[f"inner ({script}:2)"] == 3_000_001 + 8_000_001 + 4_000_001
+    assert frames[f"<module> ({script}:7)"] >= 12_000_002
+    assert any(re.fullmatch(r"\S+ \((python3|libpython|libc)\S*\)", name) for name in frames)
+    svg = (tmp_path / "peak.svg").read_text()
+    assert "arrays.py" in svg and f"{total:,} bytes" in svg and "live bytes at their peak" in svg
+
+
+def test_a_span(arrays, tmp_path):
+    run, script = arrays
+    for name in ("__main__:outer", "outer"):
+        frames = draw(run, tmp_path / "span.svg", "--at", "span", name)
+        [[peak]] = run.sql("select max(working_peak_bytes) from {spans}")
+        assert frames["all"] == peak
+        assert frames[f"inner ({script}:2)"] == 8_000_001 + 4_000_001
+
+
+def test_what_is_left_at_exit(record, target, tmp_path):
+    run = record(target("churn.c"), "grow")
+    frames = draw(run, tmp_path / "exit.svg", "--at", "exit")
+    [[bytes_left]] = run.sql("select sum(bytes) from {allocations} where free_ns is null")
+    assert frames["all"] == bytes_left > 0
+
+
+def test_temporary_blocks_are_counted(record, target, tmp_path):
+    run = record(target("churn.c"), "zero")
+    frames = draw(run, tmp_path / "temporary.svg", "--at", "temporary")
+    [[blocks]] = run.sql("select count(*) from {allocations} where free_ns - alloc_ns <= 10000")
+    assert frames["all"] == blocks > 0
+
+
+def test_hostile_names_stay_names(record, python, tmp_path):
+    name = "<script>alert(1);</script>&\"'"
+    program = (
+        f"code = 'def f(): return bytearray(9_000_000)'\n"
+        f"exec(compile(code, {name!r}, 'exec'))\n"
+        f"f.__code__ = f.__code__.replace(co_name={name!r}, **({{'co_qualname': {name!r}}}"
+        " if hasattr(f.__code__, 'co_qualname') else {}))\n"
+        "kept = f()\n"
+    )
+    run = record(python, "-c", program)
+    frames = draw(run, tmp_path / "hostile.svg")
+    shown = name.replace(";", ",")
+    assert frames[f"{shown} ({shown}:1)"] == 9_000_001
+    assert "<script>alert" not in (tmp_path / "hostile.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (("--at", "noon"), 2),
+        (("--at", "span"), 2),
+        (("--at", "span", "nobody"), 1),
+        (("--by", "resident"), 1),
+        (("--by", "colour"), 2),
+    ],
+)
+def test_what_makes_no_sense_is_refused(record, tmp_path, options, code):
+    done = memtrace("flamegraph", record("true").path, "-o", tmp_path / "no.svg", *options)
+    assert done.returncode == code
+    assert not (tmp_path / "no.svg").exists()
+
+
+def test_a_file_that_cannot_be_written_is_one_sentence(record, target, tmp_path):
+    run = record(target("churn.c"), "grow")
+    done = memtrace("flamegraph", run.path, "-o", tmp_path / "nowhere" / "no.svg")
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"memtrace: cannot write") and done.stderr.count(b"\n") == 1

@@ -1,0 +1,127 @@
+"""`report --recompute`: rows tell the same figures that were folded while recording."""
+
+import json
+import os
+
+import duckdb
+import pytest
+from conftest import memtrace
+from random_programs import check
+
+
+def recompute(path):
+    done = memtrace("report", "--recompute", "--json", path)
+    return done.returncode, json.loads(done.stdout)
+
+
+def assert_equal(path, exactly=True):
+    code, found = recompute(path)
+    assert found["differences"] == []
+    assert code == 0
+    if exactly:
+        assert found["equal"]
+    return found
+
+
+def test_churn_of_one_thread(record, target):
+    run = record(target("churn.c"), "mixed")
+    found = assert_equal(run.path)
+    report = run.report
+    assert found["totals"] == report["totals"]
+    assert found["peak"]["heap_bytes"] == report["peak"]["heap_bytes"]
+    assert found["peak"]["live_bytes"] == report["peak"]["live_bytes"]
+    assert found["peak"]["peak_ns"] == round(report["peak"]["seconds"] * 1e9)
+    live = {site["site"]: site["live_bytes_at_peak"] for site in report["sites"]}
+    assert {site["site"]: site["live_bytes_at_peak"] for site in found["sites"]} == live
+    assert sum(live.values()) > 0, "there were large blocks"
+    text = memtrace("report", "--recompute", run.path).stdout.decode()
+    assert "  equal: " in text and "DIFFERS" not in text
+
+
+@pytest.mark.parametrize("what", ["grow", "zero", "small"])
+def test_reallocations(record, target, what):
+    assert_equal(record(target("churn.c"), what).path)
+
+
+def test_threads(record, target):
+    # Two threads may do something in the same nanosecond.
+    found = assert_equal(record(target("stress.c"), "threads", 4, 20000).path, exactly=False)
+    assert found["totals"]["allocations"] >= 20000
+
+
+def test_python_spans_and_mappings(record, python):
+    program = (
+        "import threading\n"
+        "def work(n): return sum(len(bytes(n + i)) for i in range(300))\n"
+        "def outer(n): return work(n) + len(bytearray(n * 10))\n"
+        "threads = [threading.Thread(target=outer, args=(100000,)) for _ in range(3)]\n"
+        "[t.start() for t in threads]\n"
+        "[t.join() for t in threads]\n"
+        "outer(5000)\n"
+    )
+    run = record(
+        python,
+        "-c",
+        program,
+        options=("--operator", "__main__:work", "--operator", "__main__:outer"),
+    )
+    found = assert_equal(run.path, exactly=False)
+    peaks = dict(run.sql("select span, working_peak_bytes from {spans}"))
+    assert len(peaks) == 8
+    for span in found["spans"]:
+        assert span["working_peak_bytes"] == pytest.approx(peaks[span["span"]], abs=200_000)
+
+
+def test_processes(record, target):
+    found = assert_equal(record(target("forks.c")).path, exactly=False)
+    assert len(found["processes"]) > 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs(target, tmp_path, seed):
+    outcome = check(target("random_program.c"), tmp_path, seed)
+    assert not outcome.mismatches
+    assert_equal(tmp_path / "trace", exactly=False)
+
+
+def change(path, table, column, value):
+    """Writes a table anew with one value changed."""
+    file = path / table
+    query = f"select * replace ({value} as {column}) from '{file}'"
+    duckdb.sql(f"copy ({query}) to '{file}.new' (format parquet, compression zstd)")
+    os.replace(f"{file}.new", file)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "name"),
+    [
+        ("processes.parquet", "peak_heap_bytes", "peak_heap_bytes"),
+        ("processes.parquet", "allocations", "allocations"),
+        ("sites.parquet", "live_bytes_at_peak", "live_bytes_at_peak"),
+        ("sites.parquet", "peak_live_bytes", "peak_live_bytes"),
+        ("sites.parquet", "blocks", "blocks"),
+    ],
+)
+def test_what_differs_is_said(record, target, table, column, name):
+    run = record(target("churn.c"), "mixed")
+    change(run.path, table, column, f"({column} + 1)::ubigint")
+    code, found = recompute(run.path)
+    assert code == 1 and not found["equal"]
+    assert {difference["name"] for difference in found["differences"]} == {name}
+    done = memtrace("report", "--recompute", run.path)
+    assert done.returncode == 1 and b"DIFFER" in done.stdout
+
+
+@pytest.mark.parametrize("why", ["cut short", "no rows"])
+def test_a_trace_without_every_row_is_refused(record, why):
+    run = record("true")
+    meta = json.loads((run.path / "meta.json").read_text())
+    if why == "cut short":
+        meta["complete"] = False
+    else:
+        meta["recorded"]["rows"] = "blocks of 1 MiB and more"
+    (run.path / "meta.json").write_text(json.dumps(meta))
+    done = memtrace("report", "--recompute", run.path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"memtrace: cannot recompute") and done.stderr.count(b"\n") == 1
+    assert memtrace("report", run.path).returncode == 0

@@ -1,0 +1,125 @@
+//! `memtrace flamegraph`: an SVG of stacks by what they hold.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use inferno::flamegraph::{self, Options};
+use memtrace_analysis::flame::{At, Flame, flame};
+use memtrace_trace::Trace;
+
+use crate::cli::{Usage, say};
+use crate::summary::{clean, grouped};
+use crate::units::Bytes;
+
+/// A flame graph of a trace.
+#[derive(Args)]
+pub struct Flamegraph {
+    /// Trace directory
+    trace: PathBuf,
+    /// The SVG to write
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// peak: live bytes at their peak; span NAME: what the largest span of that operator had allocated at its
+    /// working peak; exit: heap bytes never released; temporary: number of heap blocks released within 10 µs
+    #[arg(long, num_args = 1..=2, value_names = ["TIME", "NAME"], default_values = ["peak"])]
+    at: Vec<String>,
+    /// What the widths are
+    #[arg(long, value_enum, default_value = "live")]
+    by: By,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    Live,
+    Resident,
+}
+
+/// Draws it.
+pub fn run(arguments: &Flamegraph) -> Result<ExitCode> {
+    let words: Vec<&str> = arguments.at.iter().map(String::as_str).collect();
+    let at = match words.as_slice() {
+        ["peak"] => At::Peak,
+        ["exit"] => At::Exit,
+        ["temporary"] => At::Temporary,
+        ["span", name] => At::Span(name.to_string()),
+        _ => return Err(Usage("write --at peak, --at span NAME, --at exit or --at temporary".into()).into()),
+    };
+    let trace = Trace::open(&arguments.trace)?;
+    if arguments.by == By::Resident {
+        anyhow::bail!(
+            "the trace does not say which blocks were resident: only mappings are looked at, and --by live counts \
+             of them what was touched"
+        );
+    }
+    let flame = flame(&trace, &at)?;
+    if flame.stacks.is_empty() {
+        anyhow::bail!("there is nothing to draw: no {}", flame.what);
+    }
+    let path = &arguments.output;
+    let context = || format!("cannot write {}", path.display());
+    let mut svg = Vec::new();
+    draw(&flame, &trace.meta().command.join(" "), &mut svg)?;
+    let mut file = BufWriter::new(File::create(path).with_context(context)?);
+    file.write_all(&svg).and_then(|()| file.flush()).with_context(context)?;
+    say(&format!("{}: {} {}", path.display(), total(&flame), flame.what));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn total(flame: &Flame) -> String {
+    match flame.unit {
+        "bytes" => format!("{} ({} bytes):", Bytes(flame.total), grouped(flame.total)),
+        _ => format!("{}", grouped(flame.total)),
+    }
+}
+
+fn draw(flame: &Flame, command: &str, svg: &mut Vec<u8>) -> Result<()> {
+    let mut options = Options::default();
+    options.title = clean(command).chars().take(120).collect();
+    options.subtitle = Some(format!("{} {}", total(flame), clean(&flame.what)));
+    options.count_name = flame.unit.into();
+    options.deterministic = true;
+    let lines: Vec<String> = flame
+        .stacks
+        .iter()
+        .map(|(names, width)| {
+            // A line is FRAME;FRAME;... WIDTH.
+            let names: Vec<String> = names.iter().map(|name| clean(name).replace(';', ",")).collect();
+            format!("{} {width}", names.join(";"))
+        })
+        .collect();
+    flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), svg)
+        .map_err(|error| anyhow::anyhow!("cannot draw it: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn svg(stacks: Vec<(Vec<String>, u64)>, command: &str) -> String {
+        let total = stacks.iter().map(|(_, width)| width).sum();
+        let flame = Flame { what: "live bytes".into(), unit: "bytes", total, stacks };
+        let mut svg = Vec::new();
+        draw(&flame, command, &mut svg).unwrap();
+        String::from_utf8(svg).unwrap()
+    }
+
+    #[test]
+    fn a_name_cannot_get_into_the_page() {
+        let evil = "<script>alert(1)</script>\"'&;]]>\u{1b}\u{0}".to_string();
+        let page = svg(vec![(vec!["main".into(), evil.clone()], 7)], &evil);
+        assert!(!page.contains("<script>alert"), "{page}");
+        assert!(!page.contains('\u{1b}') && !page.contains('\u{0}'));
+        assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{page}");
+    }
+
+    #[test]
+    fn names_with_spaces_and_numbers_stay_whole() {
+        let page = svg(vec![(vec!["operator new(unsigned long) 12".into(), "f; 3".into()], 5)], "a");
+        assert!(page.contains("operator new(unsigned long) 12 (5 bytes"), "{page}");
+        assert!(page.contains("f, 3 (5 bytes"), "{page}");
+    }
+}

@@ -70,9 +70,8 @@ pub fn write(thread: &mut Thread) {
 
 fn write_one(thread: &mut Thread, index: usize) {
     let Some(words) = thread.aside.words.get(index).copied() else { return };
-    let word = |at: u64| words.get(at as usize).copied().unwrap_or(0);
-    let Some((event, size)) = Event::decode(word, 0, 4) else { return };
-    if make_room(thread, size as usize) {
+    let Some((event, size)) = Event::decode(&words, 0) else { return };
+    if make_room(thread, size) {
         thread.writer.open();
         thread.writer.push(event);
     }
@@ -81,7 +80,8 @@ fn write_one(thread: &mut Thread, index: usize) {
 /// The same for what came in too late for the event that was interrupted: takes the guard again.
 #[cold]
 #[inline(never)]
-pub fn flush(thread: &mut Thread, frame: &mut Frame) {
+pub fn flush(thread: &mut Thread) {
+    let mut frame = Frame::unmarked();
     while !is_empty(thread) {
         thread.guard = frame.mark();
         write(thread);

@@ -4,6 +4,7 @@
 //! and a flag would stay up for ever. The frame that took the guard is gone if it lies below the stack
 //! pointer's stack, at our own address, or if its mark was overwritten by later frames.
 
+use core::mem::MaybeUninit;
 use core::ptr::{read_volatile, write_volatile};
 
 use crate::{sandbox, sys};
@@ -11,20 +12,20 @@ use crate::{sandbox, sys};
 const MARK: u64 = 0x6d65_6d74_7261_6365;
 
 /// A word on the stack of whoever holds the guard.
-pub struct Frame(u64);
+pub struct Frame(MaybeUninit<u64>);
 
 impl Frame {
-    /// Not marked yet.
+    /// One that holds nothing.
     #[inline(always)]
-    pub fn new() -> Frame {
-        Frame(0)
+    pub fn unmarked() -> Frame {
+        Frame(MaybeUninit::uninit())
     }
 
     /// Marks the frame; the guard's value.
     #[inline(always)]
     pub fn mark(&mut self) -> usize {
         // SAFETY: our own word; volatile, because who reads it does so by address.
-        unsafe { write_volatile(&raw mut self.0, MARK) };
+        unsafe { write_volatile(self.0.as_mut_ptr(), MARK) };
         &raw const self.0 as usize
     }
 }

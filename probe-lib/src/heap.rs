@@ -6,9 +6,9 @@ use core::ffi::{c_int, c_void};
 
 use memtrace_wire::event::{FAILED, Kind};
 
+use crate::hot::{self, acquired};
 use crate::record::event;
-use crate::stack;
-use crate::{allocator, next, operators};
+use crate::{allocator, next, operators, stack};
 
 /// malloc(3)
 #[unsafe(no_mangle)]
@@ -146,20 +146,11 @@ pub unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
 /// blocks of the pool.
 #[inline(always)]
 fn releases(block: *mut c_void) -> bool {
-    if block.is_null() || next::pool_bytes(block).is_some() {
+    if block.is_null() || next::is_of_pool(block) {
         return false;
     }
     if !operators::is_releasing(block) {
-        event(Kind::Free, block as usize, 0, 0);
+        hot::releases(block as usize);
     }
     true
-}
-
-#[inline(always)]
-pub fn acquired(kind: Kind, block: *mut c_void, bytes: usize) -> *mut c_void {
-    if !block.is_null() && next::pool_bytes(block).is_none() {
-        stack::of(block as usize, bytes);
-        event(kind, block as usize, bytes, 0);
-    }
-    block
 }

@@ -18,6 +18,7 @@ mod exec;
 mod executable;
 mod guard;
 mod heap;
+mod hot;
 mod maps;
 mod modules;
 mod next;

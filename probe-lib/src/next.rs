@@ -239,11 +239,16 @@ fn pool_allocate(bytes: usize, alignment: usize) -> *mut c_void {
     }
 }
 
+/// True for a block of the pool.
+#[inline(always)]
+pub fn is_of_pool(block: *mut c_void) -> bool {
+    (block as usize).wrapping_sub(POOL.0.get() as usize) < POOL_BYTES
+}
+
 /// The size of a block of the pool; `None` if it is not one.
 #[inline(always)]
 pub fn pool_bytes(block: *mut c_void) -> Option<usize> {
-    let base = POOL.0.get() as usize;
-    if (block as usize).wrapping_sub(base) >= POOL_BYTES {
+    if !is_of_pool(block) {
         return None;
     }
     // SAFETY: a pointer into the pool was handed out by `pool_allocate`, which wrote the size before it.

@@ -13,10 +13,9 @@ use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 use memtrace_wire::event::Kind;
 
 use crate::allocator;
-use crate::heap::acquired;
+use crate::hot::acquired;
 use crate::next::{self, look_up};
-use crate::record::event;
-use crate::tls;
+use crate::{hot, tls};
 
 /// Assembly around a call that would lose the operator's arguments: a size or a block, an alignment, a tag.
 macro_rules! with_arguments_kept {
@@ -233,7 +232,7 @@ extern "C" fn release(block: *mut c_void, next: &AtomicPtr<c_void>) {
         find_again();
     }
     if !block.is_null() && is_allocators(next) {
-        event(Kind::Free, block as usize, 0, 0);
+        hot::releases(block as usize);
         // SAFETY: the thread's own state; one word.
         unsafe { (*tls::thread()).releasing = block as usize };
     }

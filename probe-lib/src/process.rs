@@ -7,14 +7,14 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use memtrace_wire::layout::{
-    ACTIVE, CLAIMING, COLLECT_NOT, FREE, ORIGIN_EXEC, ORIGIN_FORK, OWNER_DIED, RING_WORDS, RINGS_OFFSET,
-    SLOTS_OFFSET, SegmentHeader, Slot,
+    ACTIVE, CLAIMING, CLOCK_TSC, COLLECT_NOT, FREE, ORIGIN_EXEC, ORIGIN_FORK, OWNER_DIED, RING_WORDS,
+    RINGS_OFFSET, SLOTS_OFFSET, SegmentHeader, Slot,
 };
 use memtrace_wire::ring::Writer;
 
 use crate::record::stamp;
 use crate::tls::{self, Thread};
-use crate::{connect, python, record, sandbox, sys, touched};
+use crate::{connect, hot, python, record, sandbox, sys, touched};
 
 const NEW: u32 = 0;
 const CONNECTING: u32 = 1;
@@ -150,7 +150,11 @@ fn connect_once() {
     note_pids();
     sandbox::look();
     let attached = Attached { segment: mapped.base };
-    record::set_clock(attached.header().clock.load(Ordering::Relaxed));
+    let clock = attached.header().clock.load(Ordering::Relaxed);
+    record::set_clock(clock);
+    if clock == CLOCK_TSC {
+        hot::allow(alive);
+    }
     python::wait(&attached);
     STATE.store(ON, Ordering::Release);
 }

@@ -1,5 +1,5 @@
-//! Writing an event: the hot path, and the slow path it falls into when there is no ring yet, the ring is
-//! full, or something has to be looked at now and then.
+//! Writing an event of any kind: with the guard held, into the thread's ring, which is got first if there is none
+//! yet and waited for if it is full.
 
 use core::arch::x86_64::_rdtsc;
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
@@ -38,10 +38,10 @@ pub fn stamp() -> u64 {
 }
 
 /// Records an event without text.
-#[inline(always)]
 pub fn event(kind: Kind, address: usize, bytes: usize, extra: u64) {
-    let make = || Event { kind, address: address as u64, stamp: stamp(), bytes: bytes as u64, extra };
-    write(kind.words(), |thread| thread.writer.push(make()), |thread| aside::put(thread, make));
+    let make =
+        || Event { kind, address: address as u64, stamp: stamp(), bytes: bytes as u64, extra, stack: 0 };
+    write(kind.size(0), |thread| thread.writer.push(make()), |thread| aside::put(thread, make));
 }
 
 /// Records an event with its text. In a signal handler that interrupts the probe it is lost and counted.
@@ -52,10 +52,10 @@ pub fn event_with_text(kind: Kind, address: u64, text: &[u8]) {
 /// Records an event with a text of `bytes` bytes.
 pub fn event_with_words(kind: Kind, address: u64, bytes: usize, text: impl Iterator<Item = u64>) {
     let push = |thread: &mut Thread| {
-        let event = Event { kind, address, stamp: stamp(), bytes: bytes as u64, extra: 0 };
+        let event = Event { kind, address, stamp: stamp(), bytes: bytes as u64, extra: 0, stack: 0 };
         thread.writer.push_text(event, text);
     };
-    write(3 + bytes.div_ceil(8), push, aside::lose);
+    write(kind.size(bytes), push, aside::lose);
 }
 
 /// Records an event whose text is `first_words` words and then up to `room` bytes that `fill` copies.
@@ -68,15 +68,15 @@ pub fn event_filled(
     fill: impl FnOnce([(*mut u8, usize); 2]) -> usize,
 ) {
     let push = |thread: &mut Thread| {
-        let event = Event { kind, address, stamp: stamp(), bytes: 0, extra: 0 };
+        let event = Event { kind, address, stamp: stamp(), bytes: 0, extra: 0, stack: 0 };
         thread.writer.push_filled(event, first, room, fill);
     };
-    write(3 + first_words + room.div_ceil(8), push, aside::lose);
+    write(kind.size(first_words * 8 + room), push, aside::lose);
 }
 
 /// Connects the calling thread and gives it a ring, if it has none, before anything has happened.
 pub fn begin() {
-    write(1, |_| (), |_| ());
+    write(2, |_| (), |_| ());
 }
 
 /// The slot of the calling thread, if it has one.
@@ -89,16 +89,15 @@ pub fn slot() -> Option<&'static Slot> {
 pub fn is_inside() -> bool {
     // SAFETY: the thread's own state.
     let guard = unsafe { (*tls::thread()).guard };
-    guard != 0 && guard::is_held(guard, &guard::Frame::new())
+    guard != 0 && guard::is_held(guard, &guard::Frame::unmarked())
 }
 
 /// Runs `push` with room for `words` in the thread's ring, or `nested` if the thread is in here already.
-#[inline(always)]
 fn write(words: usize, push: impl FnOnce(&mut Thread), nested: impl FnOnce(&mut Thread)) {
     // SAFETY: the thread's own state; a signal handler that interrupts us sees the guard and puts its events
     // aside, which touches nothing that is in use here.
     let thread = unsafe { &mut *tls::thread() };
-    let mut frame = guard::Frame::new();
+    let mut frame = guard::Frame::unmarked();
     if thread.guard != 0 && guard::is_held(thread.guard, &frame) {
         return nested(thread);
     }
@@ -109,10 +108,10 @@ fn write(words: usize, push: impl FnOnce(&mut Thread), nested: impl FnOnce(&mut 
         push(thread);
     }
     thread.guard = 0;
-    // From here on a handler writes for itself; what came before waits aside, and `open` is still up for it.
+    // As in the hot path.
     compiler_fence(Ordering::SeqCst);
     if !aside::is_empty(thread) {
-        aside::flush(thread, &mut frame);
+        aside::flush(thread);
     }
     thread.writer.close();
 }
@@ -236,8 +235,9 @@ fn wait_for_room(
         }
         compiler_fence(Ordering::SeqCst);
         wake_tracer(thread, attached);
-        // Give the core to the tracer first; it needs far less time than the ring took to fill.
-        if rounds < 64 {
+        // Give the core to the tracer first. It needs some 100 µs for half a ring: to ask again and again would cost
+        // the program more than all its recording.
+        if rounds < 4 {
             sys::sched_yield()
         } else {
             sys::nanosleep(100_000)

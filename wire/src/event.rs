@@ -1,5 +1,17 @@
-//! Events as 64-bit words. The first word holds the kind in its top 8 bits and an address (or a span's
-//! id) in the lower 56, the second the stamp; what follows depends on the kind:
+//! Events as 64-bit words, always an even number of them. What a program does all the time takes two, a release
+//! and an acquire of less than [`COMPACT_BYTES`]:
+//!
+//! ```text
+//! 63 62  61 60            44 43                             0
+//! +--+-----+----------------+-------------------------------+
+//! |1 | call|  bytes         |  address / 8                  |  word 0
+//! +--+-----+----------------+---------+----------+----------+
+//! |  stamp, its lower 54 bits                    |  stack   |  word 1
+//! +----------------------------------------------+----------+
+//! ```
+//!
+//! In all others the first word holds the kind in its top 8 bits and an address (or a span's id) in the
+//! lower 56, the second the stamp; what follows depends on the kind:
 //!
 //! ```text
 //! 63     56 55                                             0
@@ -7,25 +19,38 @@
 //! |  kind  |  address / span id                            |  word 0
 //! +--------+-----------------------------------------------+
 //! |  stamp                                                 |  word 1
-//! +------+-------------------------------------------------+
-//! | tier |  bytes                                          |  word 2   acquires, begins with a length
-//! +------+-------------------------------------------------+
+//! +------+---------+---------------------------------------+
+//! | tier |  stack  |  bytes                                |  word 2   acquires, begins with a length
+//! +------+---------+---------------------------------------+
 //! |  extra: prot and flags, the new length, touched bytes   |  word 3   mappings
 //! +--------------------------------------------------------+
 //! |  text, zero-padded …                                   |  spans, exec, stacks: word 2 is its length in bytes
 //! +--------------------------------------------------------+
 //! ```
+//!
+//! `stack` is the number under which the writer has described the call stack of what it acquires, 0 for none.
 
 /// Most bytes of text an event carries.
 pub const TEXT_MAX: usize = 60 * 1024;
 /// Most words of an event.
-pub const EVENT_WORDS_MAX: usize = 3 + TEXT_MAX.div_ceil(8);
+pub const EVENT_WORDS_MAX: usize = 4 + TEXT_MAX.div_ceil(8);
 
 const ADDRESS_BITS: u32 = 56;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
-const BYTES_MASK: u64 = (1 << 60) - 1;
+const BYTES_BITS: u32 = 50;
+const BYTES_MASK: u64 = (1 << BYTES_BITS) - 1;
 /// `bytes` of an end event whose call failed.
 pub const FAILED: u64 = BYTES_MASK;
+/// Bits of a stack's number.
+pub const STACK_BITS: u32 = 10;
+const STACK_MASK: u64 = (1 << STACK_BITS) - 1;
+
+const COMPACT: u64 = 1 << 63;
+const COMPACT_ADDRESS_BITS: u32 = 44;
+const COMPACT_ADDRESS_MASK: u64 = (1 << COMPACT_ADDRESS_BITS) - 1;
+const COMPACT_CALL_SHIFT: u32 = 61;
+/// Acquires of fewer bytes take two words, if their address is a multiple of 8.
+pub const COMPACT_BYTES: usize = 1 << (COMPACT_CALL_SHIFT - COMPACT_ADDRESS_BITS);
 
 /// Bit of [`Kind::MapEnd`]'s extra: the heap's own allocator (jemalloc, mimalloc, tcmalloc) mapped this. Its
 /// blocks are recorded themselves, so the mapping is not live memory of its own.
@@ -140,13 +165,30 @@ impl Kind {
         })
     }
 
-    /// Words of an event of this kind, without its text.
+    /// Words of an event of this kind that mean something, without its text.
     #[inline(always)]
     pub const fn words(self) -> usize {
         match self {
             Kind::Free | Kind::ReallocBegin | Kind::ExecFailed => 2,
             Kind::MapEnd | Kind::RemapBegin | Kind::RemapEnd | Kind::Touched => 4,
             _ => 3,
+        }
+    }
+
+    /// Words that an event of this kind takes with a text of so many bytes: an even number.
+    #[inline(always)]
+    pub const fn size(self, text_bytes: usize) -> usize {
+        (self.words() + text_bytes.div_ceil(8)).next_multiple_of(2)
+    }
+
+    /// What stands for the kind in two words.
+    const fn call(self) -> Option<u64> {
+        match self {
+            Kind::Malloc => Some(0),
+            Kind::Calloc => Some(1),
+            Kind::Aligned => Some(2),
+            Kind::ReallocNew => Some(3),
+            _ => None,
         }
     }
 
@@ -165,6 +207,9 @@ impl Kind {
     }
 }
 
+/// The kinds of acquires that take two words, in the order of what stands for them there.
+pub const CALLS: [Kind; 4] = [Kind::Malloc, Kind::Calloc, Kind::Aligned, Kind::ReallocNew];
+
 /// An event without its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
@@ -178,40 +223,118 @@ pub struct Event {
     pub bytes: u64,
     /// Fourth word, 0 where the kind has none.
     pub extra: u64,
+    /// Number of the call stack of what is acquired, 0 if there is none.
+    pub stack: u16,
+}
+
+/// The first word of an acquire that takes two; `None` if it needs more.
+#[inline(always)]
+pub const fn compact(kind: Kind, address: usize, bytes: usize) -> Option<u64> {
+    let Some(call) = kind.call() else { return None };
+    if bytes >= COMPACT_BYTES || address & 7 != 0 {
+        return None;
+    }
+    let bytes = (bytes as u64) << COMPACT_ADDRESS_BITS;
+    Some(COMPACT | call << COMPACT_CALL_SHIFT | bytes | address as u64 >> 3)
+}
+
+/// The second word of an acquire that takes two.
+#[inline(always)]
+pub const fn compact_stamp(stamp: u64, stack: u16) -> u64 {
+    stamp << STACK_BITS | stack as u64 & STACK_MASK
+}
+
+/// The first word of an event that is no compact acquire.
+#[inline(always)]
+pub const fn first_word(kind: Kind, address: u64) -> u64 {
+    (kind as u64) << ADDRESS_BITS | address & ADDRESS_MASK
+}
+
+/// The address of an event in two words, by its first.
+#[inline(always)]
+pub const fn pair_address(first: u64) -> u64 {
+    if first & COMPACT != 0 { (first & COMPACT_ADDRESS_MASK) << 3 } else { first & ADDRESS_MASK }
+}
+
+/// A release of a heap block, or an acquire in two words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pair {
+    /// Which call acquired it, as its place among [`CALLS`]; `None` for a release.
+    pub call: Option<u8>,
+    /// The block.
+    pub address: u64,
+    /// Its bytes; 0 for a release.
+    pub bytes: u64,
+    /// When, in the segment's clock.
+    pub stamp: u64,
+    /// Number of the call stack, 0 if there is none.
+    pub stack: u16,
+}
+
+impl Pair {
+    /// Reads two words; `None` if they are the begin of another event. `near` is as for [`Event::decode`].
+    #[inline(always)]
+    pub fn decode(first: u64, second: u64, near: u64) -> Option<Pair> {
+        if first & COMPACT != 0 {
+            let ahead = (second >> STACK_BITS).wrapping_sub(near) << STACK_BITS;
+            return Some(Pair {
+                call: Some((first >> COMPACT_CALL_SHIFT & 3) as u8),
+                address: (first & COMPACT_ADDRESS_MASK) << 3,
+                bytes: first >> COMPACT_ADDRESS_BITS & (COMPACT_BYTES as u64 - 1),
+                // Sign-extended: it may lie before `near`.
+                stamp: near.wrapping_add_signed(ahead as i64 >> STACK_BITS),
+                stack: (second & STACK_MASK) as u16,
+            });
+        }
+        let free = first >> ADDRESS_BITS == Kind::Free as u64;
+        free.then_some(Pair { call: None, address: first & ADDRESS_MASK, bytes: 0, stamp: second, stack: 0 })
+    }
 }
 
 impl Event {
+    /// Its first word, if it can be written in two.
+    #[inline(always)]
+    pub fn compact(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Free => Some(first_word(Kind::Free, self.address)),
+            kind => compact(kind, self.address as usize, self.bytes as usize),
+        }
+    }
+
     /// The event's words; only the first [`Kind::words`] count.
     #[inline(always)]
     pub fn encode(&self) -> [u64; 4] {
-        [
-            (self.kind as u64) << ADDRESS_BITS | self.address & ADDRESS_MASK,
-            self.stamp,
-            self.bytes & BYTES_MASK,
-            self.extra,
-        ]
+        let stack = (u64::from(self.stack) & STACK_MASK) << BYTES_BITS;
+        [first_word(self.kind, self.address), self.stamp, stack | self.bytes & BYTES_MASK, self.extra]
     }
 
-    /// Reads the event that begins at `position`, and how many words it takes with its text.
-    /// `None` if these words were not written by [`Event::encode`].
+    /// Reads the event that `words` begin with, and how many words it takes with its text. `near` is a stamp at
+    /// most 2⁵³ ticks from the event's own (34 days at 3 GHz): the stamp of the event before it will do.
+    /// `None` if these words were not written by [`Event::encode`] or [`compact`].
+    #[inline(always)]
+    pub fn decode(words: &[u64], near: u64) -> Option<(Event, usize)> {
+        let [first, second, rest @ ..] = words else { return None };
+        let Some(pair) = Pair::decode(*first, *second, near) else {
+            return Event::decode_long(*first, *second, rest);
+        };
+        let Pair { call, address, bytes, stamp, stack } = pair;
+        let kind = call.map_or(Kind::Free, |call| CALLS[call as usize & 3]);
+        Some((Event { kind, address, stamp, bytes, extra: 0, stack }, 2))
+    }
+
     #[inline]
-    pub fn decode(word: impl Fn(u64) -> u64, position: u64, available: u64) -> Option<(Event, u64)> {
-        if available < 2 {
-            return None;
-        }
-        let first = word(position);
+    fn decode_long(first: u64, stamp: u64, rest: &[u64]) -> Option<(Event, usize)> {
         let kind = Kind::from_code((first >> ADDRESS_BITS) as u8)?;
-        let fixed = kind.words() as u64;
-        if available < fixed {
+        let fixed = kind.words();
+        let third = if fixed > 2 { *rest.first()? } else { 0 };
+        let extra = if fixed > 3 { *rest.get(1)? } else { 0 };
+        let bytes = third & BYTES_MASK;
+        let text = if kind.has_text() { bytes as usize } else { 0 };
+        if text > TEXT_MAX || rest.len() + 2 < kind.size(text) {
             return None;
         }
-        let bytes = if fixed > 2 { word(position + 2) & BYTES_MASK } else { 0 };
-        let extra = if fixed > 3 { word(position + 3) } else { 0 };
-        let text = if kind.has_text() { bytes.div_ceil(8) } else { 0 };
-        if text > TEXT_MAX as u64 / 8 || available < fixed + text {
-            return None;
-        }
-        let event = Event { kind, address: first & ADDRESS_MASK, stamp: word(position + 1), bytes, extra };
-        Some((event, fixed + text))
+        let stack = (third >> BYTES_BITS & STACK_MASK) as u16;
+        let event = Event { kind, address: first & ADDRESS_MASK, stamp, bytes, extra, stack };
+        Some((event, kind.size(text)))
     }
 }

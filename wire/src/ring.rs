@@ -3,14 +3,17 @@
 //! `head` counts the words ever committed, `tail` those ever read; both only grow, so nothing is lost
 //! or seen twice as long as each side publishes its own counter with release and reads the other's with
 //! acquire order. The writer keeps copies of both and looks at the reader's line only when its copy says
-//! that the ring may be full.
+//! that the ring may be full. Both counters stay even, so that two words never wrap.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
-use crate::event::{EVENT_WORDS_MAX, Event};
+use crate::event::{EVENT_WORDS_MAX, Event, Kind, compact_stamp};
 use crate::layout::{RING_WORDS, Slot};
 
 const MASK: u64 = RING_WORDS as u64 - 1;
+/// Words between the event that is written and the line that is asked for: 16 to 128 measured alike, 2,048 worse.
+const FETCH_AHEAD: u64 = 32;
 const _: () = assert!(EVENT_WORDS_MAX <= RING_WORDS / 4);
 
 /// The ring has no room for the event now.
@@ -80,7 +83,7 @@ impl Writer {
             slot.open.store(1, Ordering::Relaxed);
             // x86 keeps stores in order, so this one is visible before the commit; keep the compiler
             // from sinking it below the stamp.
-            core::sync::atomic::compiler_fence(Ordering::SeqCst);
+            compiler_fence(Ordering::SeqCst);
         }
     }
 
@@ -105,35 +108,67 @@ impl Writer {
         unsafe { &*self.slot }.head.store(self.head, Ordering::Release);
     }
 
-    /// Writes and commits an event. Room for [`Kind::words`](crate::event::Kind::words) must have been
-    /// granted.
+    /// Writes and commits a release or a compact acquire: `second` makes its second word when the reader has been
+    /// told that a stamp is being taken. Room for two words must have been granted. The slot, still open.
     #[inline(always)]
+    pub fn push_pair(&mut self, first: u64, second: impl FnOnce() -> u64) -> &'static Slot {
+        debug_assert!(self.has_room(2));
+        // SAFETY: room was granted, so there is a slot; it stays mapped as `slot` says.
+        let slot = unsafe { &*self.slot };
+        self.fetch_ahead();
+        slot.open.store(1, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        let second = second();
+        let at = (self.head & MASK) as usize;
+        // SAFETY: `head` is even and so is the ring's length: both words lie in it; mapped by the contract of `new`.
+        unsafe {
+            (*self.words.add(at)).store(first, Ordering::Relaxed);
+            (*self.words.add(at + 1)).store(second, Ordering::Relaxed);
+        }
+        self.head += 2;
+        slot.head.store(self.head, Ordering::Release);
+        slot
+    }
+
+    /// Asks for a cache line of the ring, to write to, some time before it is written. The reader has it: without this
+    /// every fourth event waits some 30 ns until it comes back, with stores piling up behind it.
+    #[inline(always)]
+    fn fetch_ahead(&self) {
+        let ahead = ((self.head + FETCH_AHEAD) & MASK) as usize;
+        // SAFETY: a prefetch accesses nothing (where the processor does not know this one, it does nothing).
+        unsafe {
+            asm!("prefetchw byte ptr [{}]", in(reg) self.words.wrapping_add(ahead), options(nostack, preserves_flags));
+        }
+    }
+
+    /// Writes and commits an event without a text, in two words if they will do. Room for
+    /// [`Kind::size`](crate::event::Kind::size) must have been granted.
     pub fn push(&mut self, event: Event) {
-        debug_assert!(self.has_room(event.kind.words()));
-        let words = event.encode();
-        let count = event.kind.words();
-        self.put(self.head, words[0]);
-        self.put(self.head + 1, words[1]);
-        if count > 2 {
-            self.put(self.head + 2, words[2]);
+        debug_assert!(self.has_room(event.kind.size(0)));
+        if let Some(first) = event.compact() {
+            self.push_pair(first, || match event.kind {
+                Kind::Free => event.stamp,
+                _ => compact_stamp(event.stamp, event.stack),
+            });
+            return;
         }
-        if count > 3 {
-            self.put(self.head + 3, words[3]);
+        for (at, word) in (self.head..).zip(event.encode()).take(event.kind.words()) {
+            self.put(at, word);
         }
-        self.commit(count as u64);
+        self.commit(event.kind.size(0) as u64);
     }
 
     /// Writes and commits an event with its text (at most [`TEXT_MAX`](crate::event::TEXT_MAX) bytes;
-    /// `event.bytes` is its length). Room for 3 + ⌈length / 8⌉ words must have been granted.
+    /// `event.bytes` is its length). Room for [`Kind::size`](crate::event::Kind::size) must have been granted.
     pub fn push_text(&mut self, event: Event, text: impl Iterator<Item = u64>) {
         let end = self.put_all(self.head + 3, text);
         self.put_head(event);
-        self.commit(end - self.head);
+        self.commit((end - self.head).next_multiple_of(2));
     }
 
     /// Writes and commits an event whose text is `first`, followed by what `fill` puts into the ring itself:
     /// it gets up to `room` bytes of it, in two pieces where they wrap, and says how many it used. Room for
-    /// 3 + `first` + ⌈room / 8⌉ words must have been granted. `event.bytes` is set here.
+    /// [`Kind::size`](crate::event::Kind::size) of all that must have been granted. `event.bytes` is set here.
     pub fn push_filled(
         &mut self,
         mut event: Event,
@@ -145,7 +180,7 @@ impl Writer {
         let filled = fill(self.pieces(start, room)).min(room);
         event.bytes = (start - self.head - 3) * 8 + filled as u64;
         self.put_head(event);
-        self.commit(start - self.head + filled.div_ceil(8) as u64);
+        self.commit((start - self.head + filled.div_ceil(8) as u64).next_multiple_of(2));
     }
 
     fn put_head(&self, event: Event) {
@@ -198,53 +233,24 @@ impl Reader {
         unsafe { &*self.slot }
     }
 
-    /// Hands every committed event to `each`, text included (empty for kinds without), then gives the
-    /// room back. Returns how many there were. On [`Corrupt`] the rest of what was committed is skipped.
-    pub fn drain(&mut self, mut each: impl FnMut(Event, &[u8])) -> Result<u64, Corrupt> {
+    /// Hands all that was committed since the last time to `each`, in one or two pieces, then gives the room back.
+    /// On [`Corrupt`] it is skipped.
+    pub fn read(&mut self, mut each: impl FnMut(&[AtomicU64])) -> Result<(), Corrupt> {
         let head = self.slot().head.load(Ordering::Acquire);
-        let mut count = 0;
-        let mut result = Ok(());
-        let mut text = [0u8; 256];
+        let count = head.wrapping_sub(self.tail) as usize;
         // A head that ran away from the tail is as good as garbage: the other side may be hostile.
-        if head.wrapping_sub(self.tail) > RING_WORDS as u64 {
-            self.give_back(head);
-            return Err(Corrupt);
-        }
-        while self.tail < head {
-            let Some((event, words)) = Event::decode(|at| self.word(at), self.tail, head - self.tail) else {
-                result = Err(Corrupt);
-                break;
-            };
-            if event.kind.has_text() {
-                self.with_text(event, &mut text, |text| each(event, text));
-            } else {
-                each(event, &[]);
+        let sane = count <= RING_WORDS;
+        if sane && count > 0 {
+            let start = (self.tail & MASK) as usize;
+            let first = count.min(RING_WORDS - start);
+            // SAFETY: inside the ring, mapped by the contract of `new`; atomics may be written to meanwhile.
+            unsafe {
+                each(core::slice::from_raw_parts(self.words.add(start), first));
+                each(core::slice::from_raw_parts(self.words, count - first));
             }
-            self.tail += words;
-            count += 1;
         }
-        self.give_back(head);
-        result.map(|()| count)
-    }
-
-    fn give_back(&mut self, head: u64) {
         self.tail = head;
         self.slot().tail.store(head, Ordering::Release);
-    }
-
-    fn word(&self, position: u64) -> u64 {
-        // SAFETY: masked to the ring's length; mapped by the contract of `new`.
-        unsafe { (*self.words.add((position & MASK) as usize)).load(Ordering::Relaxed) }
-    }
-
-    /// Copies a text out of the ring, through `small` if it fits and in one piece otherwise.
-    fn with_text(&self, event: Event, small: &mut [u8; 256], then: impl FnOnce(&[u8])) {
-        let mut large = [0u8; crate::event::TEXT_MAX + 8];
-        let length = event.bytes as usize;
-        let buffer: &mut [u8] = if length <= small.len() { small } else { &mut large };
-        for (i, chunk) in buffer[..length.next_multiple_of(8)].chunks_mut(8).enumerate() {
-            chunk.copy_from_slice(&self.word(self.tail + 3 + i as u64).to_le_bytes());
-        }
-        then(&buffer[..length]);
+        if sane { Ok(()) } else { Err(Corrupt) }
     }
 }

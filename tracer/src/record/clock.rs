@@ -72,6 +72,12 @@ impl Clock {
         (ns as f64 / self.pieces[self.pieces.len() - 1].ns_per_tick) as u64
     }
 
+    /// Ticks after which a release that is owed will not come any more: ten milliseconds, more or less.
+    #[inline]
+    pub fn patience(&self) -> u64 {
+        if self.tsc { 1 << 25 } else { 10_000_000 }
+    }
+
     /// Nanoseconds in so many ticks, by the latest reading.
     pub fn ns_of(&self, ticks: u64) -> u64 {
         (ticks as f64 * self.pieces[self.pieces.len() - 1].ns_per_tick) as u64
@@ -116,6 +122,7 @@ impl Clock {
     }
 
     /// Nanoseconds since the start.
+    #[inline]
     pub fn ns(&self, stamp: u64) -> i64 {
         if !self.tsc {
             return stamp as i64 - self.first.ns;
@@ -123,10 +130,16 @@ impl Clock {
         self.place(stamp) as i64
     }
 
+    #[inline]
     fn place(&self, stamp: u64) -> f64 {
-        let next = self.pieces.partition_point(|piece| piece.stamp <= stamp).max(1);
-        let piece = self.pieces[next - 1];
+        let last = self.pieces[self.pieces.len() - 1];
+        let piece = if stamp >= last.stamp { last } else { self.earlier(stamp) };
         piece.ns + (stamp.wrapping_sub(piece.stamp) as i64) as f64 * piece.ns_per_tick
+    }
+
+    fn earlier(&self, stamp: u64) -> Piece {
+        let next = self.pieces.partition_point(|piece| piece.stamp <= stamp).max(1);
+        self.pieces[next - 1]
     }
 
     /// Nanoseconds since the start, now.

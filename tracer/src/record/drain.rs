@@ -5,7 +5,7 @@
 //! minimum over all rings, less a margin for the store buffer, is the horizon; no delay is assumed bounded.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use memtrace_wire::layout::{
 };
 use memtrace_wire::ring::Reader;
 
+use super::backlog::{Backlog, Garbled};
 use super::segment::Segment;
 
 /// Who writes into a ring.
@@ -40,7 +41,10 @@ pub struct Writer {
 pub trait Sink {
     /// A ring was claimed; the handle names its writer from now on.
     fn writer(&mut self, writer: Writer) -> u32;
-    /// The next event.
+    /// Takes the writer's next events as long as they are not later than `until` and are of heap blocks. How many
+    /// were earlier than `passed_on`.
+    fn heap_events(&mut self, writer: u32, events: &mut Backlog, until: u64, passed_on: u64) -> u64;
+    /// The writer's next event, which may also be of a heap block.
     fn event(&mut self, writer: u32, event: Event, text: &[u8]);
     /// The writer is gone and all it wrote has been passed on.
     fn writer_gone(&mut self, writer: u32, usage: RingUsage);
@@ -59,17 +63,11 @@ pub struct RingUsage {
     pub touched_bytes: u64,
 }
 
-struct Pending {
-    event: Event,
-    text: Box<[u8]>,
-}
-
 struct Ring {
     reader: Reader,
     slot_index: usize,
     writer: u32,
-    pending: VecDeque<Pending>,
-    last_stamp: u64,
+    backlog: Backlog,
     dead: bool,
     open_since: Option<Instant>,
     corrupt: u64,
@@ -102,7 +100,7 @@ impl<'a> Drain<'a> {
     }
 
     /// Reads the rings of all writers that were met once and passes on what can be ordered; `last` passes on
-    /// everything. Returns the number of events read. `safe` is a stamp from before writers were last met, less
+    /// everything. Returns the number of words read. `safe` is a stamp from before writers were last met, less
     /// the margin for the store buffer: who comes later writes later.
     pub fn round(&mut self, safe: u64, sink: &mut impl Sink, last: bool) -> usize {
         let mut horizon = if last { u64::MAX } else { safe };
@@ -133,8 +131,7 @@ impl<'a> Drain<'a> {
                 reader: self.segment.reader(slot_index),
                 slot_index,
                 writer: sink.writer(describe(slot)),
-                pending: VecDeque::new(),
-                last_stamp: stamp,
+                backlog: Backlog::new(stamp),
                 dead: false,
                 open_since: None,
                 corrupt: 0,
@@ -151,36 +148,32 @@ impl<'a> Drain<'a> {
     /// Merges by stamp. One ring is followed until it runs past the next one's first event, so that a
     /// single busy thread costs no heap operations.
     fn pass_on(&mut self, horizon: u64, sink: &mut impl Sink) {
-        let mut heap: BinaryHeap<Reverse<(u64, usize)>> = self
-            .rings
-            .iter()
-            .enumerate()
-            .filter_map(|(index, ring)| Some(Reverse((ring.pending.front()?.event.stamp, index))))
-            .collect();
-        while let Some(Reverse((_, index))) = heap.pop() {
+        let mut heap: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::with_capacity(self.rings.len());
+        for (index, ring) in self.rings.iter_mut().enumerate() {
+            heap.extend(ring.front_stamp().map(|stamp| Reverse((stamp, index))));
+        }
+        while let Some(Reverse((first, index))) = heap.pop() {
             let until = heap.peek().map_or(horizon, |Reverse((stamp, _))| (*stamp).min(horizon));
-            let ring = &mut self.rings[index];
-            let mut moved = false;
-            while let Some(next) = ring.pending.front().filter(|next| next.event.stamp <= until) {
-                self.late += u64::from(next.event.stamp < self.passed_on);
-                self.passed_on = self.passed_on.max(next.event.stamp);
-                sink.event(ring.writer, next.event, &next.text);
-                ring.pending.pop_front();
-                moved = true;
-            }
-            if !moved {
+            if first > until {
                 // The earliest event of all lies beyond the horizon.
                 return;
             }
-            if let Some(next) = ring.pending.front() {
-                heap.push(Reverse((next.event.stamp, index)));
+            let ring = &mut self.rings[index];
+            let writer = ring.writer;
+            loop {
+                self.late += sink.heap_events(writer, &mut ring.backlog, until, self.passed_on);
+                let Some((event, text)) = ring.backlog.next_until(until) else { break };
+                self.late += u64::from(event.stamp < self.passed_on);
+                sink.event(writer, event, text);
             }
+            self.passed_on = self.passed_on.max(ring.backlog.taken());
+            heap.extend(ring.front_stamp().map(|stamp| Reverse((stamp, index))));
         }
     }
 
     fn bury(&mut self, sink: &mut impl Sink) {
         self.rings.retain(|ring| {
-            if !ring.dead || !ring.pending.is_empty() {
+            if !ring.dead || !ring.backlog.is_empty() {
                 return true;
             }
             sink.writer_gone(ring.writer, ring.usage());
@@ -210,24 +203,15 @@ impl<'a> Drain<'a> {
 }
 
 impl Ring {
-    /// Empties the ring. Returns the number of events, and the stamp up to which nothing can be missing.
+    /// Empties the ring. Returns the number of words, and the stamp up to which nothing can be missing.
     fn read(&mut self) -> (usize, u64) {
         let slot = self.reader.slot();
         // Order matters: death before the flag, the flag before the events.
         self.dead |= slot.owner.futex.load(Ordering::Acquire) & OWNER_DIED != 0;
         let open = slot.open.load(Ordering::Acquire) != 0;
-        let before = self.pending.len();
-        let pending = &mut self.pending;
-        let last_stamp = &mut self.last_stamp;
-        let outcome = self.reader.drain(|mut event, text| {
-            // A thread's own order is the true one: a signal handler's event may have been stamped before the
-            // event it had to wait for.
-            event.stamp = event.stamp.max(*last_stamp);
-            *last_stamp = event.stamp;
-            pending.push_back(Pending { event, text: text.into() });
-        });
+        let mut count = 0;
+        let outcome = self.reader.read(|words| count += self.backlog.append(words));
         self.corrupt += u64::from(outcome.is_err());
-        let count = self.pending.len() - before;
         if self.dead || !open {
             self.open_since = None;
             return (count, u64::MAX);
@@ -238,7 +222,16 @@ impl Ring {
         } else if since.elapsed() > OPEN_TOO_LONG {
             return (count, u64::MAX);
         }
-        (count, self.last_stamp)
+        (count, self.backlog.last_stamp())
+    }
+
+    /// Stamp of the earliest event that was read and not passed on. Words that nobody can have written are
+    /// dropped, counted.
+    fn front_stamp(&mut self) -> Option<u64> {
+        self.backlog.front_stamp().unwrap_or_else(|Garbled| {
+            self.corrupt += 1;
+            None
+        })
     }
 
     fn usage(&self) -> RingUsage {

@@ -1,5 +1,7 @@
 //! Recording a command: launch, drain, order, pair, fold, write.
 
+mod backlog;
+mod blocks;
 mod clock;
 mod close;
 mod curve;

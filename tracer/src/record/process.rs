@@ -9,30 +9,10 @@ use std::collections::VecDeque;
 use memtrace_trace::rows::{Kind, ProcessRow};
 use rustc_hash::FxHashMap;
 
+use super::blocks::{Block, Blocks};
 use super::mappings::{Mappings, Piece};
 use super::sites::Site;
 use super::spans::BlockKey;
-
-/// A live heap block.
-#[derive(Debug, Clone, Copy)]
-pub struct Block {
-    /// Requested bytes.
-    pub bytes: u64,
-    /// Stamp of the acquire.
-    pub alloc: u64,
-    /// Who allocated it.
-    pub thread: u32,
-    /// Innermost span, if any.
-    pub span: Option<u32>,
-    /// Position among the blocks of its kind in that span.
-    pub ordinal: u32,
-    /// Which call made it.
-    pub kind: Kind,
-    /// Where it was allocated, if it is large.
-    pub site: Option<Site>,
-    /// Holds an output of its span.
-    pub output: bool,
-}
 
 /// What a call that is under way will release if it succeeds.
 #[derive(Debug)]
@@ -92,7 +72,7 @@ pub struct Process {
     /// Stamp of its end, once it was seen to have ended.
     pub end: Option<u64>,
     /// Live heap blocks by address.
-    pub blocks: FxHashMap<u64, Block>,
+    pub blocks: Blocks,
     /// What it mapped.
     pub mappings: Mappings,
     /// Calls under way, by thread; a signal handler's calls lie inside those that it interrupted.
@@ -136,7 +116,7 @@ impl Process {
             row,
             start,
             end: None,
-            blocks: FxHashMap::default(),
+            blocks: Blocks::default(),
             mappings: Mappings::default(),
             held: FxHashMap::default(),
             heap: 0,
@@ -165,7 +145,7 @@ impl Process {
 
     /// True if the block that was acquired then is still there.
     pub fn is_alive(&self, (address, alloc): BlockKey) -> bool {
-        self.blocks.get(&address).is_some_and(|block| block.alloc == alloc)
+        self.blocks.get(address).is_some_and(|block| block.alloc == alloc)
             || self.mappings.find(address).is_some_and(|piece| piece.alloc == alloc)
     }
 
@@ -216,7 +196,7 @@ impl Process {
     }
 
     /// Adds a block. Returns the one whose release is late, if there was one at this address.
-    #[inline]
+    #[inline(always)]
     pub fn acquire(&mut self, address: u64, block: Block) -> Option<Block> {
         self.heap += block.bytes;
         self.row.allocations += 1;
@@ -224,32 +204,43 @@ impl Process {
         let old = self.blocks.insert(address, block);
         if let Some(old) = old {
             self.heap -= old.bytes;
-            let debt = self.debts.entry(address).or_insert(Debt { count: 0, since: block.alloc });
-            debt.count += 1;
-            debt.since = block.alloc;
+            self.owe(address, block.alloc);
         }
         old
     }
 
+    /// The release of a block is still to come.
+    #[cold]
+    fn owe(&mut self, address: u64, since: u64) {
+        let debt = self.debts.entry(address).or_insert(Debt { count: 0, since });
+        debt.count += 1;
+        debt.since = since;
+    }
+
     /// A release of `address` by a thread; a debt older than `patience` ticks is not paid by it.
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self, thread: u32, address: u64, stamp: u64, patience: u64) -> Released {
         let released = self.release_if_known(address, stamp, patience);
         if matches!(released, Released::Unknown) {
-            *self.unknown_releases() += 1;
-            // A forked child's is most likely that of an inherited block.
-            if self.row.origin != "fork" {
-                if self.early.len() == EARLY_MAX {
-                    self.early.pop_front();
-                }
-                self.early.push_back(Early { address, stamp, thread });
-            }
+            self.released_unknown(Early { address, stamp, thread });
         }
         released
     }
 
+    #[cold]
+    fn released_unknown(&mut self, early: Early) {
+        *self.unknown_releases() += 1;
+        // A forked child's is most likely that of an inherited block.
+        if self.row.origin != "fork" {
+            if self.early.len() == EARLY_MAX {
+                self.early.pop_front();
+            }
+            self.early.push_back(early);
+        }
+    }
+
     /// True if releases that met nothing may yet meet their block.
-    #[inline]
+    #[inline(always)]
     pub fn has_early_releases(&self) -> bool {
         !self.early.is_empty()
     }
@@ -266,12 +257,12 @@ impl Process {
     }
 
     /// The same, without counting one that meets nothing.
-    #[inline]
+    #[inline(always)]
     pub fn release_if_known(&mut self, address: u64, stamp: u64, patience: u64) -> Released {
         if !self.debts.is_empty() && self.pay(address, stamp, patience) {
             return Released::Paid;
         }
-        match self.blocks.remove(&address) {
+        match self.blocks.remove(address) {
             Some(block) => {
                 self.heap -= block.bytes;
                 Released::Block(block)
@@ -311,7 +302,7 @@ impl Process {
     }
 
     /// Updates the process's own peaks after live bytes grew.
-    #[inline]
+    #[inline(always)]
     pub fn note_peak(&mut self, stamp: u64) {
         let live = self.live();
         self.row.peak_heap_bytes = self.row.peak_heap_bytes.max(self.heap);
@@ -368,7 +359,7 @@ mod tests {
                 }
             }
             prop_assert_eq!((process.heap, process.row.unseen_releases), (0, 0));
-            prop_assert!(process.blocks.is_empty());
+            prop_assert_eq!(process.blocks.iter().count(), 0);
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memtrace_trace::{Meta, Rows, TraceWriter};
+use memtrace_wire::layout::RING_WORDS;
 
 use super::clock::Clock;
 use super::drain::Drain;
@@ -72,6 +73,8 @@ impl Failure {
 
 /// How long the drain sleeps when there was nothing to read; a writer whose ring fills wakes it.
 const NAP: Duration = Duration::from_millis(5);
+/// Words that are worth another round at once: a sixteenth of a ring.
+const LITTLE: usize = RING_WORDS / 16;
 /// The same while a thread waits to be asked for a collection: garbage grows by megabytes a millisecond.
 const SHORT_NAP: Duration = Duration::from_millis(1);
 /// Tables are written anew so often (in long runs after every thousandth of their length, or parts would become
@@ -228,7 +231,8 @@ impl Session {
                     return ending;
                 }
             }
-            if read == 0 {
+            // Few words are not worth a look of their own; who ends waits for one.
+            if read == 0 || read < LITTLE && ending.is_none() {
                 let collects = self.drain.collectors().next().is_some();
                 nap(&header.sleeping, if collects { SHORT_NAP } else { NAP });
             }

@@ -60,7 +60,7 @@ pub struct Spans {
     by_id: FxHashMap<(u32, u64), u32>,
     calls: FxHashMap<(u32, String), u32>,
     /// Per thread, outermost first.
-    stacks: FxHashMap<u32, Vec<u32>>,
+    stacks: Vec<Vec<u32>>,
     /// Texts that were not what the header or the recorder writes.
     pub malformed: u64,
     waiting: Option<Waiting>,
@@ -78,7 +78,7 @@ impl Spans {
         });
         let span = self.open(process, thread, stamp, begin.name, begin.inputs, begin.params);
         self.by_id.insert((process, id), span);
-        self.stacks.entry(thread).or_default().push(span);
+        self.stack(thread).push(span);
     }
 
     /// A span that every block of `thread` belongs to from now on (`--span`).
@@ -95,7 +95,15 @@ impl Spans {
 
     /// Puts a new thread into a span that is open already.
     pub fn enter(&mut self, thread: u32, span: u32) {
-        self.stacks.entry(thread).or_default().insert(0, span);
+        self.stack(thread).insert(0, span);
+    }
+
+    fn stack(&mut self, thread: u32) -> &mut Vec<u32> {
+        let index = thread as usize;
+        if index >= self.stacks.len() {
+            self.stacks.resize_with(index + 1, Vec::new);
+        }
+        &mut self.stacks[index]
     }
 
     fn open(
@@ -111,7 +119,7 @@ impl Spans {
         let call = self.calls.entry((process, operator.clone())).or_insert(0);
         let row = SpanRow {
             span: self.spans.len() as u32,
-            parent: self.stacks.get(&thread).and_then(|stack| stack.last().copied()),
+            parent: self.stacks.get(thread as usize).and_then(|stack| stack.last().copied()),
             process,
             thread,
             operator,
@@ -168,7 +176,7 @@ impl Spans {
         });
         let thread = self.spans[index as usize].row.thread;
         // Spans that an exception or a longjmp left without an end go with it.
-        let stack = self.stacks.entry(thread).or_default();
+        let stack = self.stack(thread);
         if let Some(depth) = stack.iter().position(|span| *span == index) {
             for inner in stack.split_off(depth) {
                 self.spans[inner as usize].close(stamp, &alive);
@@ -194,7 +202,7 @@ impl Spans {
         counts: bool,
         alive: impl Fn(BlockKey) -> bool,
     ) -> (Option<u32>, u32) {
-        let Some(stack) = self.stacks.get(&thread).filter(|stack| !stack.is_empty()) else {
+        let Some(stack @ [.., innermost]) = self.stacks.get(thread as usize).map(Vec::as_slice) else {
             return (None, 0);
         };
         let (address, alloc) = key;
@@ -209,10 +217,9 @@ impl Spans {
                 span.leftovers.push(Leftover { address, alloc, bytes, kind, output: false });
             }
         }
-        let innermost = stack[stack.len() - 1];
-        let ordinal = &mut self.spans[innermost as usize].ordinals[kind as usize];
+        let ordinal = &mut self.spans[*innermost as usize].ordinals[kind as usize];
         *ordinal += 1;
-        (Some(innermost), *ordinal - 1)
+        (Some(*innermost), *ordinal - 1)
     }
 
     /// A block that `span` (or nobody) had allocated was released by `thread`.
@@ -227,7 +234,7 @@ impl Spans {
             }
             owner = span.row.parent;
         }
-        let Some(stack) = self.stacks.get(&thread) else { return };
+        let Some(stack) = self.stacks.get(thread as usize) else { return };
         for index in stack {
             let span = &mut self.spans[*index as usize];
             if alloc < span.start {
@@ -249,7 +256,7 @@ impl Spans {
     /// The process was seen with this many resident bytes.
     pub fn resident(&mut self, process: u32, threads: impl Iterator<Item = u32>, bytes: u64) {
         for thread in threads {
-            for index in self.stacks.get(&thread).into_iter().flatten() {
+            for index in self.stacks.get(thread as usize).into_iter().flatten() {
                 let row = &mut self.spans[*index as usize].row;
                 if row.process == process {
                     row.resident_peak_bytes = Some(row.resident_peak_bytes.unwrap_or(0).max(bytes));
@@ -296,7 +303,7 @@ impl Spans {
 
     /// The thread is gone.
     pub fn thread_ended(&mut self, thread: u32) {
-        self.stacks.remove(&thread);
+        self.stack(thread).clear();
     }
 
     /// Those of the operators that no span has the name of.

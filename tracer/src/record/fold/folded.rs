@@ -4,7 +4,7 @@ use memtrace_trace::rows::{FoldedRow, Kind};
 use memtrace_wire::stack::STACK_THRESHOLD;
 use rustc_hash::FxHashMap;
 
-use crate::record::process::Block;
+use crate::record::blocks::Block;
 use crate::record::sites::{Site, Sites};
 
 /// Which blocks get rows.

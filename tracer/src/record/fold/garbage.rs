@@ -4,9 +4,9 @@ use memtrace_trace::rows::ProcessRow;
 use memtrace_wire::event::{Event, Kind};
 
 use super::Fold;
+use crate::record::blocks::Block;
 use crate::record::garbage::{Collection, Freed};
 use crate::record::mappings::Piece;
-use crate::record::process::Block;
 
 impl Fold {
     /// The collector of the writer's process tells something.
@@ -47,7 +47,8 @@ impl Fold {
     /// The process has ended; its blocks are still there to look at.
     pub(super) fn garbage_ended(&mut self, index: u32, stamp: u64) {
         let process = &self.processes[index as usize];
-        let left = process.blocks.values().map(freed).chain(process.mappings.iter().map(touched));
+        let left =
+            process.blocks.iter().map(|(_, block)| freed(&block)).chain(process.mappings.iter().map(touched));
         if let Some(garbage) = &mut self.garbage {
             let collection = garbage.process_ended(index, stamp, left);
             self.settle(index, &collection);

@@ -6,35 +6,80 @@ use memtrace_wire::stack::STACK_THRESHOLD;
 use rustc_hash::FxHashSet;
 
 use super::Fold;
-use crate::record::process::{Block, Held, Released};
+use crate::record::backlog::Backlog;
+use crate::record::blocks::Block;
+use crate::record::process::{Held, Released};
 
 /// How much earlier a release may be stamped than the acquire of the block by another thread (at most 0.9 µs were
 /// seen where 64 threads fought for one block).
 const EARLY_NS: u64 = 10_000;
 
+/// What calls are in rows, in the order of [`CALLS`](memtrace_wire::event::CALLS).
+const KINDS: [Kind; 4] = [Kind::Malloc, Kind::Calloc, Kind::Aligned, Kind::Realloc];
+
 impl Fold {
+    /// Takes heap events as long as they come, those in two words: see [`Sink::heap_events`](crate::record::drain::Sink).
+    pub(super) fn heap_run(&mut self, writer: u32, events: &mut Backlog, until: u64, passed_on: u64) -> u64 {
+        let thread = &self.threads[writer as usize];
+        let index = thread.process;
+        let (mut late, mut count) = (0, 0);
+        // The first event of a thread says more than this.
+        if thread.events == 0 {
+            return 0;
+        }
+        loop {
+            if let Some(address) = events.soon() {
+                self.processes[index as usize].blocks.prefetch(address);
+            }
+            let Some(pair) = events.next_pair_until(until) else { break };
+            count += 1;
+            late += u64::from(pair.stamp < passed_on);
+            match pair.call {
+                Some(call) => {
+                    let kind = KINDS[call as usize % KINDS.len()];
+                    self.acquired(index, writer, kind, pair.address, pair.bytes, pair.stamp);
+                }
+                None => self.released(index, writer, pair.address, pair.stamp),
+            }
+        }
+        self.threads[writer as usize].events += count;
+        late
+    }
+
+    /// A heap block that an event of its own says was acquired.
     pub(super) fn acquire(&mut self, writer: u32, kind: Kind, event: Event) {
         let index = self.threads[writer as usize].process;
+        self.acquired(index, writer, kind, event.address, event.bytes, event.stamp);
+    }
+
+    #[inline(always)]
+    fn acquired(&mut self, index: u32, writer: u32, kind: Kind, address: u64, bytes: u64, stamp: u64) {
         let process = &mut self.processes[index as usize];
-        let (address, bytes, stamp) = (event.address, event.bytes, event.stamp);
         let (span, ordinal) =
             self.spans.acquired(writer, kind, (address, stamp), bytes, true, |key| process.is_alive(key));
         let site =
             if bytes >= STACK_THRESHOLD as u64 { self.sites.acquired(writer, address, bytes) } else { None };
         let block = Block { bytes, alloc: stamp, thread: writer, span, ordinal, kind, site, output: false };
         let old = process.acquire(address, block);
-        if let Some(old) = old {
-            self.spans.released(writer, old.span, old.alloc, old.bytes);
-            self.count(index, -(old.bytes as i64));
-            self.sites.change(old.site, -(old.bytes as i64));
-            self.write_block(index, address, &old, Some(stamp), &FxHashSet::default());
-        }
+        let early = process.has_early_releases();
         self.count(index, bytes as i64);
         self.sites.change(site, bytes as i64);
+        if let Some(old) = old {
+            self.replaced_by_acquire(index, writer, address, &old, stamp);
+        }
         self.note_peak(index, stamp);
-        if self.processes[index as usize].has_early_releases() {
+        if early {
             self.release_early(index, writer, address, stamp);
         }
+    }
+
+    /// A block whose release is late: its address was acquired again.
+    #[cold]
+    fn replaced_by_acquire(&mut self, index: u32, writer: u32, address: u64, old: &Block, stamp: u64) {
+        self.spans.released(writer, old.span, old.alloc, old.bytes);
+        self.count(index, -(old.bytes as i64));
+        self.sites.change(old.site, -(old.bytes as i64));
+        self.write_block(index, address, old, Some(stamp), &FxHashSet::default());
     }
 
     /// The block that was just acquired may have been released already, by the stamps.
@@ -43,21 +88,19 @@ impl Fold {
         let patience = self.clock.ticks(EARLY_NS);
         let early = self.processes[index as usize].early_release(writer, address, stamp, patience);
         if let Some(releaser) = early {
-            self.release(releaser, address, stamp);
+            self.released(index, releaser, address, stamp);
         }
     }
 
-    pub(super) fn release(&mut self, writer: u32, address: u64, stamp: u64) {
-        let index = self.threads[writer as usize].process;
-        let patience = self.clock.ticks(10_000_000);
-        let Released::Block(block) = self.processes[index as usize].release(writer, address, stamp, patience)
-        else {
-            return;
-        };
+    #[inline(always)]
+    pub(super) fn released(&mut self, index: u32, writer: u32, address: u64, stamp: u64) {
+        let released = self.processes[index as usize].release(writer, address, stamp, self.clock.patience());
+        let Released::Block(block) = released else { return };
         self.note_released(index, writer, &block);
         self.block_ended(index, writer, address, &block, stamp);
     }
 
+    #[inline]
     fn block_ended(&mut self, index: u32, writer: u32, address: u64, block: &Block, stamp: u64) {
         self.count(index, -(block.bytes as i64));
         self.sites.change(block.site, -(block.bytes as i64));
@@ -67,9 +110,8 @@ impl Fold {
 
     pub(super) fn realloc_begin(&mut self, writer: u32, event: Event) {
         let index = self.threads[writer as usize].process;
-        let patience = self.clock.ticks(10_000_000);
         let process = &mut self.processes[index as usize];
-        let released = process.release_if_known(event.address, event.stamp, patience);
+        let released = process.release_if_known(event.address, event.stamp, self.clock.patience());
         let unknown = matches!(released, Released::Unknown);
         let mut held = None;
         if let Released::Block(block) = released {
@@ -97,7 +139,7 @@ impl Fold {
             }
         }
         if event.address != 0 {
-            self.acquire(writer, Kind::Realloc, event);
+            self.acquired(index, writer, Kind::Realloc, event.address, event.bytes, event.stamp);
         }
     }
 
@@ -106,8 +148,8 @@ impl Fold {
         let process = &mut self.processes[index as usize];
         let outputs = self.spans.end(index, event.address, event.stamp, text, |key| process.is_alive(key));
         for (address, alloc) in outputs {
-            if let Some(block) = process.blocks.get_mut(&address).filter(|block| block.alloc == alloc) {
-                block.output = true;
+            if process.blocks.get(address).is_some_and(|block| block.alloc == alloc) {
+                process.blocks.set_output(address);
             }
         }
     }

@@ -11,6 +11,7 @@ use memtrace_trace::TraceWriter;
 use memtrace_trace::rows::{ArrayInfo, Kind, ThreadRow};
 use memtrace_wire::event::{ENDING_EXIT, ENDING_WAITS, Event, Kind as Wire};
 
+use crate::record::backlog::Backlog;
 use crate::record::clock::Clock;
 use crate::record::drain::{RingUsage, Sink, Writer};
 use crate::record::garbage::Garbage;
@@ -134,6 +135,17 @@ impl Fold {
         &mut self.processes[self.threads[writer as usize].process as usize]
     }
 
+    #[cold]
+    fn first_event(&mut self, writer: u32, stamp: u64) {
+        let thread = &mut self.threads[writer as usize];
+        thread.start_ns = self.clock.ns(stamp);
+        let process = thread.process;
+        if let Some(replaced) = self.processes[process as usize].replaces.take() {
+            self.processes[replaced as usize].replaced = true;
+            self.end_process(replaced, stamp);
+        }
+    }
+
     /// Adds heap bytes to the sums over all processes.
     fn count(&mut self, index: u32, bytes: i64) {
         if !self.processes[index as usize].parted {
@@ -179,9 +191,9 @@ impl Fold {
         for (site, bytes) in &mappings.changes {
             self.sites.change(*site, *bytes);
         }
-        for (address, block) in &blocks {
+        for (address, block) in blocks.iter() {
             self.sites.change(block.site, -(block.bytes as i64));
-            self.write_block(index, *address, block, None, &once);
+            self.write_block(index, address, &block, None, &once);
         }
         for piece in mappings.iter() {
             self.sites.change(piece.site, -(piece.touched as i64));
@@ -253,24 +265,16 @@ impl Sink for Fold {
         thread
     }
 
-    #[inline]
+    fn heap_events(&mut self, writer: u32, events: &mut Backlog, until: u64, passed_on: u64) -> u64 {
+        self.heap_run(writer, events, until, passed_on)
+    }
+
     fn event(&mut self, writer: u32, event: Event, text: &[u8]) {
-        let thread = &mut self.threads[writer as usize];
-        thread.events += 1;
-        if thread.start_ns < 0 {
-            thread.start_ns = self.clock.ns(event.stamp);
-            let process = thread.process;
-            if let Some(replaced) = self.processes[process as usize].replaces.take() {
-                self.processes[replaced as usize].replaced = true;
-                self.end_process(replaced, event.stamp);
-            }
+        if self.threads[writer as usize].events == 0 {
+            self.first_event(writer, event.stamp);
         }
+        self.threads[writer as usize].events += 1;
         match event.kind {
-            Wire::Malloc => self.acquire(writer, Kind::Malloc, event),
-            Wire::Calloc => self.acquire(writer, Kind::Calloc, event),
-            Wire::Aligned => self.acquire(writer, Kind::Aligned, event),
-            Wire::ReallocNew => self.acquire(writer, Kind::Realloc, event),
-            Wire::Free => self.release(writer, event.address, event.stamp),
             Wire::ReallocBegin => self.realloc_begin(writer, event),
             Wire::ReallocEnd => self.realloc_end(writer, event),
             Wire::MapBegin | Wire::UnmapBegin => self.map_begin(writer, event),
@@ -297,6 +301,13 @@ impl Sink for Fold {
             }
             Wire::PythonCode => self.sites.code(self.threads[writer as usize].process, text),
             Wire::Module => self.sites.module(self.threads[writer as usize].process, text),
+            Wire::Malloc => self.acquire(writer, Kind::Malloc, event),
+            Wire::Calloc => self.acquire(writer, Kind::Calloc, event),
+            Wire::Aligned => self.acquire(writer, Kind::Aligned, event),
+            Wire::ReallocNew => self.acquire(writer, Kind::Realloc, event),
+            Wire::Free => {
+                self.released(self.threads[writer as usize].process, writer, event.address, event.stamp)
+            }
             Wire::Access | Wire::Placement => {}
         }
     }

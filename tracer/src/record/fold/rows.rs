@@ -4,8 +4,9 @@ use memtrace_trace::rows::{AllocationRow, Role, TimelineRow};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Fold;
+use crate::record::blocks::Block;
 use crate::record::mappings::Piece;
-use crate::record::process::{Block, Holdings, Process};
+use crate::record::process::{Holdings, Process};
 use crate::record::sites::Site;
 use crate::record::spans::BlockKey;
 
@@ -32,7 +33,7 @@ impl Fold {
         let mut live: Vec<(u32, u64, Block)> = Vec::new();
         for process in running {
             let index = process.row.process;
-            live.extend(process.blocks.iter().map(|(address, block)| (index, *address, *block)));
+            live.extend(process.blocks.iter().map(|(address, block)| (index, address, block)));
             live.extend(process.mappings.iter().map(|piece| (index, piece.start, as_block(piece))));
         }
         if live.len() > ROWS_MAX {
@@ -48,7 +49,7 @@ impl Fold {
     pub(super) fn holdings(&self, process: &Process) -> Holdings {
         let mut operators: FxHashMap<&str, u64> = FxHashMap::default();
         let mut sites: FxHashMap<Site, u64> = FxHashMap::default();
-        let blocks = process.blocks.values().map(|block| (block.span, block.site, block.bytes));
+        let blocks = process.blocks.iter().map(|(_, block)| (block.span, block.site, block.bytes));
         let pieces = process.mappings.iter().map(|piece| (piece.span, piece.site, piece.touched));
         for (span, site, bytes) in blocks.chain(pieces) {
             if let Some(span) = span {

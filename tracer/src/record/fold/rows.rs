@@ -67,6 +67,7 @@ impl Fold {
         }
     }
 
+    #[inline]
     pub(super) fn write_block(
         &mut self,
         process: u32,
@@ -93,6 +94,7 @@ impl Fold {
         self.write_block(process, piece.start, &as_block(piece), free, once);
     }
 
+    #[inline]
     fn row(&self, process: u32, address: u64, block: &Block, free: Option<u64>, once: bool) -> AllocationRow {
         AllocationRow {
             process,

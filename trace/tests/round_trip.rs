@@ -119,7 +119,7 @@ fn many_blocks(seed: u64, rows: usize, distinct: u64, stays: u64, spread: u32) -
             };
         }
         time = time.wrapping_add((random() >> spread) as i64);
-        row.address = (random() % stays == 0).then(|| random());
+        row.address = (random() % stays == 0).then(&mut random);
         row.bytes = random() % distinct;
         row.alloc_ns = time.wrapping_sub((random() >> spread) as i64);
         row.free_ns = (random() % stays != 1).then_some(time);

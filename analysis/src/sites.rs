@@ -1,4 +1,4 @@
-//! What held memory at the peak: call stacks of large blocks as people read them.
+//! What held memory at the peak: call stacks as people read them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -82,7 +82,7 @@ impl Site {
     /// `gst3d run_gst3d.py:41 (gaussian_filter1d _filters.py:184)`.
     pub fn place(&self) -> String {
         let own = self.stack.iter().find(|frame| is_own(frame));
-        let python = self.stack.iter().find(|frame| frame.file.is_some());
+        let python = self.stack.iter().find(|frame| frame.kind == "python");
         let named = self.stack.iter().find(|frame| frame.function.is_some());
         let Some(own) = own.or(python).or(named) else { return "an unknown place".into() };
         let inner = python.filter(|python| python.frame != own.frame).or(named);
@@ -97,15 +97,15 @@ impl Site {
 fn is_own(frame: &FrameRow) -> bool {
     const LIBRARIES: [&str; 4] = ["/site-packages/", "/dist-packages/", "/lib/python", "/lib64/python"];
     const SYSTEM: [&str; 4] = ["/lib/", "/lib64/", "/usr/lib", "/usr/local/lib"];
-    match (&frame.file, &frame.module) {
-        (Some(file), _) => !file.starts_with('<') && !LIBRARIES.iter().any(|part| file.contains(part)),
-        (None, Some(module)) => {
+    match (&frame.module, &frame.file) {
+        (Some(module), _) => {
             let library = module.contains(".so") && LIBRARIES.iter().any(|part| module.contains(part));
             let interpreter = base_name(module).contains("python");
             let probe = base_name(module) == "libmemtrace_probe.so";
             let system = SYSTEM.iter().any(|start| module.starts_with(start));
             frame.function.is_some() && !library && !interpreter && !probe && !system
         }
+        (None, Some(file)) => !file.starts_with('<') && !LIBRARIES.iter().any(|part| file.contains(part)),
         (None, None) => false,
     }
 }
@@ -151,6 +151,22 @@ mod tests {
             native(1, "main", "/env/bin/python3.11"),
         ];
         assert_eq!(place(stack), "gst3d run_gst3d.py:41 (_get_output _ni_support.py:81)");
+    }
+
+    #[test]
+    fn an_interpreter_with_lines_is_still_no_code_of_the_users() {
+        let with_line = |frame, function, module: &str, file: &str| FrameRow {
+            file: Some(file.into()),
+            line: Some(7),
+            ..native(frame, function, module)
+        };
+        let stack = vec![
+            with_line(2, "_PyObject_Malloc", "/env/lib/libpython3.12.so.1.0", "/build/Objects/obmalloc.c"),
+            python(1, "work", "/home/me/run.py", 3),
+        ];
+        assert_eq!(place(stack), "work run.py:3 (_PyObject_Malloc obmalloc.c:7)");
+        let stack = vec![with_line(1, "work", "/home/me/a.out", "/home/me/a.c")];
+        assert_eq!(place(stack), "work a.c:7");
     }
 
     #[test]

@@ -1,29 +1,55 @@
 //! The heap functions the program calls. A release is recorded before the real call and an acquire after
 //! it, so that a block's recorded life lies inside its real one and two blocks at one address never overlap.
 
-use core::arch::naked_asm;
 use core::ffi::{c_int, c_void};
 
 use memtrace_wire::event::{FAILED, Kind};
 
+use crate::entry::{Entry, entered};
 use crate::hot::{self, acquired};
-use crate::record::event;
-use crate::{allocator, next, operators, stack};
+use crate::record::{acquire, event};
+use crate::{allocator, next, operators, sampling, tls};
 
-/// malloc(3)
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
-    // SAFETY: the program's call, passed on.
-    acquired(Kind::Malloc, unsafe { next::malloc(bytes) }, bytes)
+entered! {
+    /// malloc(3)
+    #[unsafe(no_mangle)]
+    malloc(bytes: usize) -> *mut c_void, "rsi", "rdx" => malloc_from;
+    /// calloc(3)
+    #[unsafe(no_mangle)]
+    calloc(count: usize, bytes: usize) -> *mut c_void, "rdx", "rcx" => calloc_from;
+    /// realloc(3)
+    #[unsafe(no_mangle)]
+    realloc(block: *mut c_void, bytes: usize) -> *mut c_void, "rdx", "rcx" => realloc_from;
+    /// reallocarray(3)
+    #[unsafe(no_mangle)]
+    reallocarray(block: *mut c_void, count: usize, bytes: usize) -> *mut c_void, "rcx", "r8" => reallocarray_from;
+    /// memalign(3)
+    #[unsafe(no_mangle)]
+    memalign(alignment: usize, bytes: usize) -> *mut c_void, "rdx", "rcx" => memalign_from;
+    /// aligned_alloc(3)
+    #[unsafe(no_mangle)]
+    aligned_alloc(alignment: usize, bytes: usize) -> *mut c_void, "rdx", "rcx" => aligned_alloc_from;
+    /// posix_memalign(3)
+    #[unsafe(no_mangle)]
+    posix_memalign(out: *mut *mut c_void, alignment: usize, bytes: usize) -> c_int, "rcx", "r8" => posix_memalign_from;
+    /// valloc(3)
+    #[unsafe(no_mangle)]
+    valloc(bytes: usize) -> *mut c_void, "rsi", "rdx" => valloc_from;
+    /// pvalloc(3)
+    #[unsafe(no_mangle)]
+    pvalloc(bytes: usize) -> *mut c_void, "rsi", "rdx" => pvalloc_from;
 }
 
-/// calloc(3)
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
+pub unsafe extern "C" fn malloc_from(bytes: usize, entry: Entry) -> *mut c_void {
+    // SAFETY: the program's call, passed on.
+    acquired(Kind::Malloc, unsafe { next::malloc(bytes) }, bytes, entry)
+}
+
+unsafe extern "C" fn calloc_from(count: usize, bytes: usize, entry: Entry) -> *mut c_void {
     // SAFETY: the program's call, passed on.
     let block = unsafe { next::calloc(count, bytes) };
     // It succeeded, so the product did not overflow.
-    acquired(Kind::Calloc, block, count.wrapping_mul(bytes))
+    acquired(Kind::Calloc, block, count.wrapping_mul(bytes), entry)
 }
 
 /// free(3)
@@ -53,17 +79,15 @@ pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, alignment: usize
     }
 }
 
-/// realloc(3)
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
+unsafe extern "C" fn realloc_from(block: *mut c_void, bytes: usize, entry: Entry) -> *mut c_void {
     if block.is_null() {
         // SAFETY: the program's call, passed on.
-        return acquired(Kind::ReallocNew, unsafe { next::realloc(block, bytes) }, bytes);
+        return acquired(Kind::ReallocNew, unsafe { next::realloc(block, bytes) }, bytes, entry);
     }
     if let Some(old) = next::pool_bytes(block) {
         // SAFETY: the pool block has `old` bytes, the new one `bytes`.
         unsafe {
-            let moved = malloc(bytes);
+            let moved = malloc_from(bytes, entry);
             if !moved.is_null() {
                 core::ptr::copy_nonoverlapping(block.cast::<u8>(), moved.cast(), old.min(bytes));
             }
@@ -73,73 +97,68 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_voi
     event(Kind::ReallocBegin, block as usize, 0, 0);
     // SAFETY: the program's call, passed on.
     let moved = unsafe { next::realloc(block, bytes) };
-    // glibc's realloc(p, 0) frees and returns NULL; any other NULL is a failure that leaves the block live.
-    let outcome = if moved.is_null() && bytes > 0 { FAILED as usize } else { bytes };
-    if !moved.is_null() {
-        stack::of(moved as usize, bytes);
+    if moved.is_null() {
+        // glibc's realloc(p, 0) frees and returns NULL; any other NULL is a failure that leaves the block live.
+        event(Kind::ReallocEnd, 0, if bytes > 0 { FAILED as usize } else { 0 }, 0);
+    } else {
+        // SAFETY: the thread's own state.
+        let wants = unsafe { sampling::wants(&mut *tls::thread(), bytes) };
+        acquire(Kind::ReallocEnd, moved as usize, bytes, 0, wants.then_some(entry));
     }
-    event(Kind::ReallocEnd, moved as usize, outcome, 0);
     moved
 }
 
-/// reallocarray(3)
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, bytes: usize) -> *mut c_void {
+unsafe extern "C" fn reallocarray_from(
+    block: *mut c_void,
+    count: usize,
+    bytes: usize,
+    entry: Entry,
+) -> *mut c_void {
     let Some(total) = count.checked_mul(bytes) else {
         // SAFETY: the calling thread's errno.
         unsafe { *libc::__errno_location() = libc::ENOMEM };
         return core::ptr::null_mut();
     };
     // SAFETY: the program's call, passed on.
-    unsafe { realloc(block, total) }
+    unsafe { realloc_from(block, total, entry) }
 }
 
-/// memalign(3)
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn memalign(alignment: usize, bytes: usize) -> *mut c_void {
+pub unsafe extern "C" fn memalign_from(alignment: usize, bytes: usize, entry: Entry) -> *mut c_void {
     // SAFETY: the program's call, passed on.
-    acquired(Kind::Aligned, unsafe { next::memalign(alignment, bytes) }, bytes)
+    acquired(Kind::Aligned, unsafe { next::memalign(alignment, bytes) }, bytes, entry)
 }
 
-/// aligned_alloc(3). Passes its own return address on: stable Rust cannot ask for it.
-#[unsafe(naked)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn aligned_alloc() -> *mut c_void {
-    naked_asm!("mov rdx, qword ptr [rsp]", "jmp {aligned}", aligned = sym aligned_alloc_for)
-}
-
-unsafe extern "C" fn aligned_alloc_for(alignment: usize, bytes: usize, caller: usize) -> *mut c_void {
+unsafe extern "C" fn aligned_alloc_from(alignment: usize, bytes: usize, entry: Entry) -> *mut c_void {
     // SAFETY: the program's call, passed on.
     let block = unsafe { next::aligned_alloc(alignment, bytes) };
     // jemalloc's own `operator new` with an alignment comes here, and what that returns is recorded there.
-    if allocator::owns(caller) { block } else { acquired(Kind::Aligned, block, bytes) }
+    if allocator::owns(entry.address()) { block } else { acquired(Kind::Aligned, block, bytes, entry) }
 }
 
-/// posix_memalign(3)
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, alignment: usize, bytes: usize) -> c_int {
+unsafe extern "C" fn posix_memalign_from(
+    out: *mut *mut c_void,
+    alignment: usize,
+    bytes: usize,
+    entry: Entry,
+) -> c_int {
     // SAFETY: the program's call, passed on; on success it has stored the block.
     unsafe {
         let result = next::posix_memalign(out, alignment, bytes);
         if result == 0 {
-            acquired(Kind::Aligned, *out, bytes);
+            acquired(Kind::Aligned, *out, bytes, entry);
         }
         result
     }
 }
 
-/// valloc(3)
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valloc(bytes: usize) -> *mut c_void {
+unsafe extern "C" fn valloc_from(bytes: usize, entry: Entry) -> *mut c_void {
     // SAFETY: the program's call, passed on.
-    acquired(Kind::Aligned, unsafe { next::valloc(bytes) }, bytes)
+    acquired(Kind::Aligned, unsafe { next::valloc(bytes) }, bytes, entry)
 }
 
-/// pvalloc(3)
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
+unsafe extern "C" fn pvalloc_from(bytes: usize, entry: Entry) -> *mut c_void {
     // SAFETY: the program's call, passed on.
-    acquired(Kind::Aligned, unsafe { next::pvalloc(bytes) }, bytes)
+    acquired(Kind::Aligned, unsafe { next::pvalloc(bytes) }, bytes, entry)
 }
 
 /// Records a release, unless `operator delete` has done so. False for what is not to be released: nothing, and

@@ -1,6 +1,6 @@
 //! The hot path: a heap event of two words, when nothing at all is out of the ordinary. What is not (no ring or no
-//! room in it, a signal handler inside the probe, a fork not yet noticed, stamps that come from the kernel, a block
-//! that gets a call stack) goes to [`record`](crate::record), out of line and with nothing to be kept across the
+//! room in it, a signal handler inside the probe, a fork not yet noticed, stamps that come from the kernel, a call
+//! stack that was not seen before) goes to [`record`](crate::record), out of line and with nothing to be kept across the
 //! call, so that the path below needs few registers and no loop, lock or system call.
 
 use core::arch::x86_64::_rdtsc;
@@ -8,9 +8,10 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering, compiler_fence};
 
 use memtrace_wire::event::{Kind, compact, compact_stamp, first_word};
-use memtrace_wire::stack::STACK_THRESHOLD;
 
-use crate::{aside, guard, next, record, stack, tls};
+use crate::entry::Entry;
+use crate::tls::{self, Thread};
+use crate::{aside, guard, next, record, sampling, stack};
 
 /// Points to a word that is 1 while this path may be taken in this process, and 0 in a forked child that has not
 /// noticed yet ([`process::forked`](crate::process::forked)).
@@ -24,43 +25,80 @@ pub fn allow(alive: *mut AtomicU32) {
 
 /// Records that a block was acquired, if there is one; it is handed back.
 #[inline(always)]
-pub fn acquired(kind: Kind, block: *mut c_void, bytes: usize) -> *mut c_void {
+pub fn acquired(kind: Kind, block: *mut c_void, bytes: usize, entry: Entry) -> *mut c_void {
     let address = block as usize;
     if address != 0
         && !next::is_of_pool(block)
-        && bytes < STACK_THRESHOLD
         && let Some(first) = compact(kind, address, bytes)
-        && pair(first, |stamp| compact_stamp(stamp, 0))
     {
-        return block;
+        let thread = thread();
+        if sampling::may_want(thread, bytes) {
+            return perhaps_with_stack(kind, block, bytes, entry);
+        }
+        if pair(thread, first, |_| Some(0), compact_stamp) {
+            return block;
+        }
+        return without_stack(kind, block, bytes);
     }
-    out_of_the_ordinary(kind, block, bytes)
+    out_of_the_ordinary(kind, block, bytes, entry)
 }
 
 /// Records that a block is about to be released.
 #[inline(always)]
 pub fn releases(address: usize) {
-    if !pair(first_word(Kind::Free, address as u64), |stamp| stamp) {
+    if !pair(thread(), first_word(Kind::Free, address as u64), |_| Some(0), |stamp, _| stamp) {
         record::event(Kind::Free, address, 0, 0);
     }
 }
 
-#[cold]
+/// Usually a stack that the thread has seen before.
 #[inline(never)]
-fn out_of_the_ordinary(kind: Kind, block: *mut c_void, bytes: usize) -> *mut c_void {
-    if !block.is_null() && !next::is_of_pool(block) {
-        stack::of(block as usize, bytes);
-        record::event(kind, block as usize, bytes, 0);
+fn perhaps_with_stack(kind: Kind, block: *mut c_void, bytes: usize, entry: Entry) -> *mut c_void {
+    let thread = thread();
+    if !sampling::wants(thread, bytes) {
+        return without_stack(kind, block, bytes);
+    }
+    let known = |thread: &mut Thread| stack::known(thread, entry);
+    let first = compact(kind, block as usize, bytes);
+    if !first.is_some_and(|first| pair(thread, first, known, compact_stamp)) {
+        record::acquire(kind, block as usize, bytes, 0, Some(entry));
     }
     block
 }
 
-/// Writes the event and says whether it did.
+#[cold]
+#[inline(never)]
+fn without_stack(kind: Kind, block: *mut c_void, bytes: usize) -> *mut c_void {
+    record::event(kind, block as usize, bytes, 0);
+    block
+}
+
+#[cold]
+#[inline(never)]
+fn out_of_the_ordinary(kind: Kind, block: *mut c_void, bytes: usize, entry: Entry) -> *mut c_void {
+    if !block.is_null() && !next::is_of_pool(block) {
+        let wants = sampling::wants(thread(), bytes);
+        record::acquire(kind, block as usize, bytes, 0, wants.then_some(entry));
+    }
+    block
+}
+
+/// The thread's own state; a signal handler that interrupts us sees the guard and puts its events aside, which touches
+/// nothing that is in use here.
 #[inline(always)]
-fn pair(first: u64, second: impl FnOnce(u64) -> u64) -> bool {
-    // SAFETY: the thread's own state; a signal handler that interrupts us sees the guard and puts its events
-    // aside, which touches nothing that is in use here.
-    let thread = unsafe { &mut *tls::thread() };
+fn thread() -> &'static mut Thread {
+    // SAFETY: as said above; no borrow outlives a call from the program.
+    unsafe { &mut *tls::thread() }
+}
+
+/// Writes an event of two words and says whether it did: a number, if there is one, and then a stamp make the second.
+#[inline(always)]
+fn pair(
+    thread: &mut Thread,
+    first: u64,
+    number: impl FnOnce(&mut Thread) -> Option<u16>,
+    second: impl FnOnce(u64, u16) -> u64,
+) -> bool {
     // SAFETY: points to `NEVER` or to a page that stays mapped.
     let usual = unsafe { (*USUAL.load(Ordering::Relaxed)).load(Ordering::Relaxed) };
     if thread.guard != 0 || usual == 0 || !thread.writer.has_room(2) {
@@ -68,8 +106,12 @@ fn pair(first: u64, second: impl FnOnce(u64) -> u64) -> bool {
     }
     let mut frame = guard::Frame::unmarked();
     thread.guard = frame.mark();
+    let Some(number) = number(thread) else {
+        thread.guard = 0;
+        return false;
+    };
     // SAFETY: every x86-64 has rdtsc.
-    let slot = thread.writer.push_pair(first, || second(unsafe { _rdtsc() }));
+    let slot = thread.writer.push_pair(first, || second(unsafe { _rdtsc() }, number));
     thread.guard = 0;
     // From here on a handler writes for itself; what came before waits aside, and the slot is still open for it.
     compiler_fence(Ordering::SeqCst);

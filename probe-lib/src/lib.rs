@@ -4,8 +4,8 @@
 //! The library that memtrace preloads into the program it records (`LD_PRELOAD`). It stands in front of
 //! the C library's allocation functions ([`heap`], [`maps`]), passes every call on to the next definition
 //! ([`next`]) and writes what happened into a ring that the calling thread owns ([`record`]) in memory
-//! shared with the tracer ([`process`] connects, claims rings and notices forks). Large blocks come with
-//! their call stack ([`stack`]).
+//! shared with the tracer ([`process`] connects, claims rings and notices forks). Blocks come with their call
+//! stack ([`stack`], [`unwind`]) if they are large or happen to be sampled ([`sampling`]).
 #![no_std]
 
 mod allocator;
@@ -13,6 +13,7 @@ mod aside;
 mod collect;
 mod connect;
 mod ending;
+mod entry;
 mod environment;
 mod exec;
 mod executable;
@@ -29,12 +30,14 @@ mod python_filter;
 mod python_frames;
 mod python_layout;
 mod record;
+mod sampling;
 mod sandbox;
 mod spans;
 mod stack;
 mod sys;
 mod tls;
 mod touched;
+mod unwind;
 
 /// Nothing here panics (a test looks for it in the symbol table); the compiler wants a handler anyway.
 #[panic_handler]

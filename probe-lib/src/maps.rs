@@ -1,36 +1,58 @@
 //! The mapping functions the program calls. glibc's own mappings (arenas, large blocks, thread stacks)
 //! never come here; those of another allocator do, and are told apart by who calls.
 
-use core::arch::naked_asm;
 use core::ffi::{c_int, c_void};
 
 use memtrace_wire::event::{ARENA, BREAK, FAILED, Kind};
 
-use crate::record::event;
-use crate::{allocator, next, stack, touched};
+use crate::entry::{Entry, entered, entered_on_stack};
+use crate::record::{acquire, event};
+use crate::sampling::is_exact;
+use crate::{allocator, next, touched};
 
-/// mmap(2). Passes its own return address on: stable Rust cannot ask for it.
-#[unsafe(naked)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mmap() -> *mut c_void {
-    naked_asm!(
-        ".cfi_startproc",
-        "push qword ptr [rsp]",
-        ".cfi_adjust_cfa_offset 8",
-        "call {map}",
-        "add rsp, 8",
-        ".cfi_adjust_cfa_offset -8",
-        "ret",
-        ".cfi_endproc",
-        map = sym map,
-    )
+entered_on_stack! {
+    /// mmap(2)
+    #[unsafe(no_mangle)]
+    mmap(
+        address: *mut c_void,
+        length: usize,
+        protection: c_int,
+        flags: c_int,
+        descriptor: c_int,
+        offset: i64
+    ) -> *mut c_void => map;
+    /// mmap64, the same function where `off_t` has 64 bits.
+    #[unsafe(no_mangle)]
+    mmap64(
+        address: *mut c_void,
+        length: usize,
+        protection: c_int,
+        flags: c_int,
+        descriptor: c_int,
+        offset: i64
+    ) -> *mut c_void => map;
+    /// mremap(2). Variadic in C; on x86-64 an argument that was not passed is just a register with anything in
+    /// it, which the kernel looks at under MREMAP_FIXED and MREMAP_DONTUNMAP only.
+    #[unsafe(no_mangle)]
+    mremap(
+        address: *mut c_void,
+        length: usize,
+        new_length: usize,
+        flags: c_int,
+        new_address: *mut c_void
+    ) -> *mut c_void => remap;
 }
 
-/// mmap64, the same function where `off_t` has 64 bits.
-#[unsafe(naked)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mmap64() -> *mut c_void {
-    naked_asm!("jmp {mmap}", mmap = sym mmap)
+entered! {
+    /// sbrk(2). glibc's own `malloc` moves the break by an internal name.
+    #[unsafe(no_mangle)]
+    sbrk(increment: isize) -> *mut c_void, "rsi", "rdx" => break_moved_by;
+    /// brk(2)
+    #[unsafe(no_mangle)]
+    brk(address: *mut c_void) -> c_int, "rsi", "rdx" => break_moved_to;
+    /// shmat(2)
+    #[unsafe(no_mangle)]
+    shmat(id: c_int, address: *const c_void, flags: c_int) -> *mut c_void, "rcx", "r8" => attach;
 }
 
 unsafe extern "C" fn map(
@@ -40,7 +62,7 @@ unsafe extern "C" fn map(
     flags: c_int,
     descriptor: c_int,
     offset: i64,
-    caller: usize,
+    entry: Entry,
 ) -> *mut c_void {
     // MAP_FIXED replaces what was there: a release of it, which begins before the call.
     let replaces = flags & libc::MAP_FIXED != 0;
@@ -50,19 +72,23 @@ unsafe extern "C" fn map(
     }
     // SAFETY: the program's call, passed on.
     let mapped = unsafe { next::mmap(address, length, protection, flags, descriptor, offset) };
-    let extra = map_extra(protection, flags, caller);
+    let extra = map_extra(protection, flags, entry);
     if mapped != libc::MAP_FAILED {
         touched::mapped(if flags & libc::MAP_ANONYMOUS != 0 { length } else { 0 });
-        stack::of(mapped as usize, length);
-        event(Kind::MapEnd, mapped as usize, length, extra);
+        acquired(Kind::MapEnd, mapped, length, extra, entry);
     } else if replaces {
         event(Kind::MapEnd, address as usize, FAILED as usize, extra);
     }
     mapped
 }
 
-fn map_extra(protection: c_int, flags: c_int, caller: usize) -> u64 {
-    let arena = if allocator::owns(caller) { ARENA } else { 0 };
+/// Records a mapping; large ones with their call stack.
+fn acquired(kind: Kind, start: *mut c_void, length: usize, extra: u64, entry: Entry) {
+    acquire(kind, start as usize, length, extra, is_exact(length).then_some(entry));
+}
+
+fn map_extra(protection: c_int, flags: c_int, entry: Entry) -> u64 {
+    let arena = if allocator::owns(entry.address()) { ARENA } else { 0 };
     arena | (protection as u32 as u64) << 32 | flags as u32 as u64
 }
 
@@ -76,15 +102,13 @@ pub unsafe extern "C" fn munmap(address: *mut c_void, length: usize) -> c_int {
     })
 }
 
-/// mremap(2). Variadic in C; on x86-64 an argument that was not passed is just a register with anything in
-/// it, which the kernel looks at under MREMAP_FIXED and MREMAP_DONTUNMAP only.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mremap(
+unsafe extern "C" fn remap(
     address: *mut c_void,
     length: usize,
     new_length: usize,
     flags: c_int,
     new_address: *mut c_void,
+    entry: Entry,
 ) -> *mut c_void {
     touched::report(address as usize, length);
     // MREMAP_FIXED unmaps what lies at the new address; should the call fail, it may be gone all the same.
@@ -95,12 +119,13 @@ pub unsafe extern "C" fn mremap(
     event(Kind::RemapBegin, address as usize, length, new_length as u64);
     // SAFETY: the program's call, passed on.
     let moved = unsafe { next::mremap(address, length, new_length, flags, new_address) };
-    let outcome = if moved == libc::MAP_FAILED { FAILED as usize } else { new_length };
-    if moved != libc::MAP_FAILED {
+    let extra = flags as u32 as u64;
+    if moved == libc::MAP_FAILED {
+        event(Kind::RemapEnd, moved as usize, FAILED as usize, extra);
+    } else {
         touched::mapped(new_length);
-        stack::of(moved as usize, new_length);
+        acquired(Kind::RemapEnd, moved, new_length, extra, entry);
     }
-    event(Kind::RemapEnd, moved as usize, outcome, flags as u32 as u64);
     moved
 }
 
@@ -115,19 +140,12 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, length: usize, advice: c_
     unsafe { next::madvise(address, length, advice) }
 }
 
-/// sbrk(2). glibc's own `malloc` moves the break by an internal name.
-#[unsafe(naked)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sbrk() -> *mut c_void {
-    naked_asm!("mov rsi, qword ptr [rsp]", "jmp {moved}", moved = sym break_moved_by)
-}
-
-unsafe extern "C" fn break_moved_by(increment: isize, caller: usize) -> *mut c_void {
+unsafe extern "C" fn break_moved_by(increment: isize, entry: Entry) -> *mut c_void {
     if increment >= 0 {
         // SAFETY: the program's call, passed on.
         let start = unsafe { next::sbrk(increment) };
         if increment > 0 && start != libc::MAP_FAILED {
-            break_grew(start as usize, increment as usize, caller);
+            break_grew(start, increment as usize, entry);
         }
         return start;
     }
@@ -141,14 +159,7 @@ unsafe extern "C" fn break_moved_by(increment: isize, caller: usize) -> *mut c_v
     })
 }
 
-/// brk(2).
-#[unsafe(naked)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn brk() -> c_int {
-    naked_asm!("mov rsi, qword ptr [rsp]", "jmp {moved}", moved = sym break_moved_to)
-}
-
-unsafe extern "C" fn break_moved_to(address: *mut c_void, caller: usize) -> c_int {
+unsafe extern "C" fn break_moved_to(address: *mut c_void, entry: Entry) -> c_int {
     // SAFETY: asks where the break is.
     let before = unsafe { next::sbrk(0) } as usize;
     let after = address as usize;
@@ -156,7 +167,7 @@ unsafe extern "C" fn break_moved_to(address: *mut c_void, caller: usize) -> c_in
         // SAFETY: the program's call, passed on.
         let result = unsafe { next::brk(address) };
         if result == 0 && after > before {
-            break_grew(before, after - before, caller);
+            break_grew(before as *mut c_void, after - before, entry);
         }
         return result;
     }
@@ -167,16 +178,13 @@ unsafe extern "C" fn break_moved_to(address: *mut c_void, caller: usize) -> c_in
     })
 }
 
-fn break_grew(start: usize, length: usize, caller: usize) {
+fn break_grew(start: *mut c_void, length: usize, entry: Entry) {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     touched::mapped(length);
-    stack::of(start, length);
-    event(Kind::MapEnd, start, length, BREAK | map_extra(protection, flags, caller));
+    acquired(Kind::MapEnd, start, length, BREAK | map_extra(protection, flags, entry), entry);
 }
 
-/// shmat(2)
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shmat(id: c_int, address: *const c_void, flags: c_int) -> *mut c_void {
+unsafe extern "C" fn attach(id: c_int, address: *const c_void, flags: c_int, entry: Entry) -> *mut c_void {
     const SHM_REMAP: c_int = 0o40000;
     // SAFETY: all zeroes is a valid shmid_ds; on failure it stays so.
     let length = unsafe {
@@ -196,8 +204,7 @@ pub unsafe extern "C" fn shmat(id: c_int, address: *const c_void, flags: c_int) 
     let extra = (libc::PROT_READ as u64) << 32 | (libc::MAP_SHARED | libc::MAP_ANONYMOUS | fixed) as u64;
     if attached != libc::MAP_FAILED {
         touched::mapped(length);
-        stack::of(attached as usize, length);
-        event(Kind::MapEnd, attached as usize, length, extra);
+        acquired(Kind::MapEnd, attached, length, extra, entry);
     } else if replaces {
         event(Kind::MapEnd, address as usize, FAILED as usize, extra);
     }

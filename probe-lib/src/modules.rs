@@ -1,68 +1,161 @@
-//! Tells the tracer which executables and libraries are mapped, before a stack that may lead through them:
-//! at its leisure it could read /proc, but a process may have ended by then.
+//! The executables and libraries that are mapped: how they are unwound, and who they are. The tracer is told of each
+//! before a stack that leads through it: at its leisure it could read /proc, but a process may have ended by then.
 
-use core::ffi::{CStr, c_int, c_void};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::mem::{MaybeUninit, transmute};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 use memtrace_wire::event::Kind;
 use memtrace_wire::stack::words;
 
+use crate::next::look_up;
 use crate::process;
-use crate::record::event_with_words;
+use crate::record::push_inside;
+use crate::tls::Thread;
 
-/// Loads and unloads the dynamic linker had made when its list was last announced.
-static ANNOUNCED: AtomicU64 = AtomicU64::new(0);
-
-/// Announces all modules if the dynamic linker's list has changed. Does not allocate; takes the linker's
-/// list lock, which is held for moments only and never over a call of the program's.
-///
-/// Not in a forked child: another thread of the parent may have held that lock at the fork, and nobody would ever
-/// release it. The child has what its parent had; what it opens itself, the tracer looks for in /proc.
-pub fn announce() {
-    if process::is_forked_copy() {
-        return;
-    }
-    let mut changes = 0u64;
-    // SAFETY: the callback has the signature dl_iterate_phdr(3) demands; `changes` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(count), (&raw mut changes).cast()) };
-    if changes != ANNOUNCED.load(Ordering::Relaxed) {
-        // SAFETY: as above.
-        unsafe { libc::dl_iterate_phdr(Some(write), core::ptr::null_mut()) };
-        ANNOUNCED.store(changes, Ordering::Release);
-    }
+/// A module that is mapped.
+#[derive(Clone, Copy)]
+pub struct Module {
+    /// Where its `.eh_frame_hdr` is; 0: it has none.
+    pub index: usize,
+    start: usize,
+    end: usize,
+    bias: usize,
+    path: *const c_char,
 }
 
-unsafe extern "C" fn count(info: *mut libc::dl_phdr_info, _: usize, changes: *mut c_void) -> c_int {
-    // SAFETY: `info` is valid during the callback, `changes` is the caller's.
-    unsafe { *changes.cast::<u64>() = (*info).dlpi_adds + (*info).dlpi_subs };
-    // The counts are the same for every module: one is enough.
-    1
-}
+/// Modules that were told of, each in a place that its address gives; another in its place means that it may be told
+/// of again.
+#[repr(C)]
+pub struct Announced([usize; 64]);
 
-unsafe extern "C" fn write(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
-    /// Paths beyond this are cut (PATH_MAX).
-    const PATH_MAX: usize = 4096;
-    // SAFETY: `info`, its headers and its name are valid during the callback.
-    unsafe {
-        let name = (*info).dlpi_name;
-        // The executable has no name here; the tracer knows it since the handshake.
-        if name.is_null() || *name == 0 {
-            return 0;
-        }
-        let (mut start, mut end) = (u64::MAX, 0);
-        for index in 0..usize::from((*info).dlpi_phnum) {
-            let header = &*(*info).dlpi_phdr.add(index);
-            if header.p_type == libc::PT_LOAD {
-                start = start.min(header.p_vaddr);
-                end = end.max(header.p_vaddr + header.p_memsz);
+impl Announced {
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.fill(0);
+    }
+
+    /// Tells of the modules that these frames are in, as far as they were not told of. Call it with the guard held.
+    pub fn announce(&mut self, thread: &mut Thread, frames: &[u64]) {
+        for frame in frames {
+            let Some(module) = find((*frame as usize).wrapping_sub(1)) else { continue };
+            let place = (module.start >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+            let Some(known) = self.0.get_mut(place) else { continue };
+            if *known != module.start {
+                *known = module.start;
+                module.announce(thread);
             }
         }
-        let bias = (*info).dlpi_addr;
-        let path = CStr::from_ptr(name).to_bytes();
-        let path = path.get(..PATH_MAX).unwrap_or(path);
-        let text = [bias, bias.wrapping_add(start), bias.wrapping_add(end)];
-        let bytes = size_of_val(&text) + path.len();
-        event_with_words(Kind::Module, 0, bytes, text.into_iter().chain(words(path)));
     }
-    0
+}
+
+impl Module {
+    fn announce(&self, thread: &mut Thread) {
+        /// Paths beyond this are cut (PATH_MAX).
+        const PATH_MAX: usize = 4096;
+        if self.path.is_null() {
+            return;
+        }
+        // SAFETY: the dynamic linker's name of a module that is mapped.
+        let path = unsafe { CStr::from_ptr(self.path) }.to_bytes();
+        // The executable has no name here; the tracer knows it since the handshake.
+        if path.is_empty() {
+            return;
+        }
+        let path = path.get(..PATH_MAX).unwrap_or(path);
+        let text = [self.bias as u64, self.start as u64, self.end as u64];
+        let bytes = size_of_val(&text) + path.len();
+        push_inside(thread, Kind::Module, 0, bytes, text.into_iter().chain(words(path)));
+    }
+}
+
+/// `_dl_find_object` (glibc from 2.35): takes no lock, and may be called from signal handlers.
+static FIND_OBJECT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+/// Looks for what the C library has to find modules by.
+pub fn find_linker() {
+    FIND_OBJECT.store(look_up(libc::RTLD_DEFAULT, b"_dl_find_object\0"), Ordering::Relaxed);
+}
+
+/// glibc's `struct dl_find_object` on x86-64.
+#[repr(C)]
+struct Object {
+    flags: u64,
+    map_start: usize,
+    map_end: usize,
+    link_map: *const LinkMap,
+    eh_frame_hdr: usize,
+    reserved: [u64; 7],
+}
+
+/// The beginning of `struct link_map` (link.h).
+#[repr(C)]
+struct LinkMap {
+    bias: usize,
+    path: *const c_char,
+}
+
+/// The module that an address lies in.
+pub fn find(address: usize) -> Option<Module> {
+    let function = FIND_OBJECT.load(Ordering::Relaxed);
+    if function.is_null() {
+        return find_in_list(address);
+    }
+    let mut object = MaybeUninit::<Object>::uninit();
+    // SAFETY: the C library's function, which fills the object in if it returns 0; the module is mapped.
+    unsafe {
+        let find_object: unsafe extern "C" fn(usize, *mut Object) -> c_int = transmute(function);
+        if find_object(address, object.as_mut_ptr()) != 0 {
+            return None;
+        }
+        let object = object.assume_init();
+        let LinkMap { bias, path } = object.link_map.read();
+        let (start, end) = (object.map_start, object.map_end);
+        Some(Module { index: object.eh_frame_hdr, start, end, bias, path })
+    }
+}
+
+/// What is asked of each module, and the answer.
+struct Question {
+    address: usize,
+    answer: Option<Module>,
+}
+
+/// The same without that function, by a list that is locked for moments. Not in a forked child: another thread of its
+/// parent may have held the lock at the fork, and nobody would ever release it.
+#[cold]
+fn find_in_list(address: usize) -> Option<Module> {
+    let mut question = Question { address, answer: None };
+    if !process::is_forked_copy() {
+        // SAFETY: the callback has the signature dl_iterate_phdr(3) demands; the question outlives the call.
+        unsafe { libc::dl_iterate_phdr(Some(ask), (&raw mut question).cast()) };
+    }
+    question.answer
+}
+
+unsafe extern "C" fn ask(module: *mut libc::dl_phdr_info, _: usize, question: *mut c_void) -> c_int {
+    // SAFETY: the module and its headers are valid during the callback, the question is the caller's.
+    unsafe {
+        let question = &mut *question.cast::<Question>();
+        let bias = (*module).dlpi_addr as usize;
+        let mut found = Module { index: 0, start: usize::MAX, end: 0, bias, path: (*module).dlpi_name };
+        for number in 0..usize::from((*module).dlpi_phnum) {
+            let header = &*(*module).dlpi_phdr.add(number);
+            let start = bias + header.p_vaddr as usize;
+            match header.p_type {
+                libc::PT_LOAD => {
+                    found.start = found.start.min(start);
+                    found.end = found.end.max(start + header.p_memsz as usize);
+                }
+                libc::PT_GNU_EH_FRAME => found.index = start,
+                _ => {}
+            }
+        }
+        let inside = found.start <= question.address && question.address < found.end;
+        if inside {
+            question.answer = Some(found);
+        }
+        c_int::from(inside)
+    }
 }

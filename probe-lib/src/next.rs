@@ -53,6 +53,7 @@ macro_rules! next_definitions {
             crate::python::find();
             crate::operators::find();
             crate::python_frames::find();
+            crate::modules::find_linker();
             $(
                 if !$name.is_null() {
                     pointers::$name.store($name, Ordering::Relaxed);
@@ -104,6 +105,7 @@ next_definitions! {
         first { let _ = (pid, file, actions, attributes, argv, envp); libc::EAGAIN };
     prctl: fn(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int,
         first { let _ = (option, a, b, c, d); raw::fail(libc::EINVAL) as c_int };
+    dlclose: fn(library: *mut c_void) -> c_int, first { let _ = library; -1 };
     _exit: fn(status: c_int) -> (), first raw::exit(status);
     quick_exit: fn(status: c_int) -> (), first raw::exit(status);
 }

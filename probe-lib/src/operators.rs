@@ -12,10 +12,10 @@ use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 use memtrace_wire::event::Kind;
 
-use crate::allocator;
+use crate::entry::{Entry, entered};
 use crate::hot::acquired;
 use crate::next::{self, look_up};
-use crate::{hot, tls};
+use crate::{allocator, heap, hot, tls};
 
 /// Assembly around a call that would lose the operator's arguments: a size or a block, an alignment, a tag.
 macro_rules! with_arguments_kept {
@@ -72,6 +72,8 @@ macro_rules! operators {
                     "pop rsi",
                     ".cfi_adjust_cfa_offset -8",
                     "mov rdi, rax",
+                    "mov rdx, rsp",
+                    "mov rcx, rbp",
                     "jmp {made}",
                     ".cfi_endproc",
                     next = sym pointers::$new,
@@ -192,22 +194,29 @@ extern "C" fn find_again() {
     substitute();
 }
 
-extern "C" fn new_or_null(bytes: usize) -> *mut c_void {
+entered! {
+    new_or_null(bytes: usize) -> *mut c_void, "rsi", "rdx" => new_or_null_from;
+    new_or_abort(bytes: usize) -> *mut c_void, "rsi", "rdx" => new_or_abort_from;
+    aligned_or_null(bytes: usize, alignment: usize) -> *mut c_void, "rdx", "rcx" => aligned_or_null_from;
+    aligned_or_abort(bytes: usize, alignment: usize) -> *mut c_void, "rdx", "rcx" => aligned_or_abort_from;
+}
+
+extern "C" fn new_or_null_from(bytes: usize, entry: Entry) -> *mut c_void {
     // SAFETY: malloc(3), recorded.
-    unsafe { crate::heap::malloc(bytes.max(1)) }
+    unsafe { heap::malloc_from(bytes.max(1), entry) }
 }
 
-extern "C" fn new_or_abort(bytes: usize) -> *mut c_void {
-    or_abort(new_or_null(bytes))
+extern "C" fn new_or_abort_from(bytes: usize, entry: Entry) -> *mut c_void {
+    or_abort(new_or_null_from(bytes, entry))
 }
 
-extern "C" fn aligned_or_null(bytes: usize, alignment: usize) -> *mut c_void {
+extern "C" fn aligned_or_null_from(bytes: usize, alignment: usize, entry: Entry) -> *mut c_void {
     // SAFETY: memalign(3), recorded.
-    unsafe { crate::heap::memalign(alignment, bytes.max(1)) }
+    unsafe { heap::memalign_from(alignment, bytes.max(1), entry) }
 }
 
-extern "C" fn aligned_or_abort(bytes: usize, alignment: usize) -> *mut c_void {
-    or_abort(aligned_or_null(bytes, alignment))
+extern "C" fn aligned_or_abort_from(bytes: usize, alignment: usize, entry: Entry) -> *mut c_void {
+    or_abort(aligned_or_null_from(bytes, alignment, entry))
 }
 
 /// There is no exception to throw without a C++ library, and one that nobody catches ends like this.
@@ -219,12 +228,12 @@ fn or_abort(block: *mut c_void) -> *mut c_void {
     block
 }
 
-extern "C" fn made_plain(block: *mut c_void, bytes: usize) -> *mut c_void {
-    acquired(Kind::Malloc, block, bytes)
+extern "C" fn made_plain(block: *mut c_void, bytes: usize, entry: Entry) -> *mut c_void {
+    acquired(Kind::Malloc, block, bytes, entry)
 }
 
-extern "C" fn made_aligned(block: *mut c_void, bytes: usize) -> *mut c_void {
-    acquired(Kind::Aligned, block, bytes)
+extern "C" fn made_aligned(block: *mut c_void, bytes: usize, entry: Entry) -> *mut c_void {
+    acquired(Kind::Aligned, block, bytes, entry)
 }
 
 extern "C" fn release(block: *mut c_void, next: &AtomicPtr<c_void>) {

@@ -14,7 +14,7 @@ use memtrace_wire::ring::Writer;
 
 use crate::record::stamp;
 use crate::tls::{self, Thread};
-use crate::{connect, hot, python, record, sandbox, sys, touched};
+use crate::{connect, hot, python, record, sampling, sandbox, stack, sys, touched};
 
 const NEW: u32 = 0;
 const CONNECTING: u32 = 1;
@@ -155,6 +155,11 @@ fn connect_once() {
     if clock == CLOCK_TSC {
         hot::allow(alive);
     }
+    let header = attached.header();
+    sampling::choose(
+        header.stacks_from.load(Ordering::Relaxed),
+        header.stacks_mean.load(Ordering::Relaxed),
+    );
     python::wait(&attached);
     STATE.store(ON, Ordering::Release);
 }
@@ -190,6 +195,8 @@ fn adopt_after_fork(thread: &mut Thread) {
     // SAFETY: the page stays mapped, wiped or not.
     let alive = unsafe { &*ALIVE.load(Ordering::Relaxed) };
     thread.writer = Writer::NONE;
+    // Its owner is a thread of the parent.
+    thread.stacks = null_mut();
     // fork(3) and _Fork(3) tell the kernel of the child's robust list; a raw clone(2) does not, and the slots
     // of such a child would never be marked.
     let list = ROBUST_LIST.load(Ordering::Relaxed);
@@ -214,6 +221,9 @@ pub fn claim(thread: &mut Thread, attached: &Attached) -> bool {
             attached.header().slots_used.fetch_max(index as u32 + 1, Ordering::AcqRel);
             // SAFETY: the slot and its ring are this thread's now and stay mapped.
             thread.writer = unsafe { Writer::new(attached.slot(index), attached.ring(index)) };
+            sampling::begin(thread);
+            // They were described in another ring.
+            stack::forget(thread);
             note_robust_list();
             return true;
         }

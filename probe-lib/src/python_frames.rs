@@ -7,18 +7,21 @@ use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use memtrace_wire::event::Kind;
-use memtrace_wire::stack::{CodeHead, MORE_FRAMES, PYTHON_FRAMES_MAX, PythonFrame, TextForm, words};
+use memtrace_wire::stack::{CodeHead, PYTHON_FRAMES_MAX, PythonFrame, TextForm, words};
 
 use crate::next::look_up;
 use crate::process;
 use crate::python_layout::{self, Instruction, Layout};
-use crate::record::event_with_words;
+use crate::record::push_inside;
+use crate::tls::Thread;
+use crate::unwind::Reads;
 
 static IS_INITIALIZED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static GET_VERSION: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 /// `PyGILState_GetThisThreadState`: the thread's own state. (`_PyThreadState_UncheckedGet` would give that of
 /// whichever thread holds the GIL.)
 static THIS_THREAD: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static OBJECT_HASH: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static CODE_TYPE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 /// Exported by debug builds alone, whose layouts are not known.
 static DEBUG_BUILD: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
@@ -40,10 +43,11 @@ const OWNER_GENERATOR: u8 = 1;
 /// Looks for an interpreter among the libraries the program was linked with. Called together with the other
 /// look-ups, because a failing `dlsym` allocates.
 pub fn find() {
-    let symbols: [(&AtomicPtr<c_void>, &[u8]); 5] = [
+    let symbols: [(&AtomicPtr<c_void>, &[u8]); 6] = [
         (&IS_INITIALIZED, b"Py_IsInitialized\0"),
         (&GET_VERSION, b"Py_GetVersion\0"),
         (&CODE_TYPE, b"PyCode_Type\0"),
+        (&OBJECT_HASH, b"PyObject_Hash\0"),
         (&THIS_THREAD, b"PyGILState_GetThisThreadState\0"),
         (&DEBUG_BUILD, b"_Py_NegativeRefcount\0"),
     ];
@@ -56,108 +60,167 @@ pub fn find() {
     }
 }
 
-/// The frames of the calling thread, innermost first.
-#[derive(Clone, Copy)]
-pub struct Frames {
-    layout: Option<&'static Layout>,
-    next: *const u8,
+/// The thread's own state; null for a thread that runs no Python.
+#[inline(always)]
+pub fn thread_state() -> *const u8 {
+    if THIS_THREAD.load(Ordering::Relaxed).is_null() { null() } else { state_of_python() }
 }
 
-impl Frames {
-    /// Of a thread that runs Python; none otherwise.
-    pub fn of_this_thread() -> Frames {
-        let none = Frames { layout: None, next: null() };
-        let Some(layout) = layout() else { return none };
-        // SAFETY: the C API's own function, which may be called without the GIL; offsets of this version.
+#[inline(never)]
+fn state_of_python() -> *const u8 {
+    if layout().is_none() {
+        return null();
+    }
+    // SAFETY: the C API's own function, which may be called without the GIL.
+    unsafe {
+        let this_thread: unsafe extern "C" fn() -> *const u8 =
+            transmute(THIS_THREAD.load(Ordering::Relaxed));
+        this_thread()
+    }
+}
+
+/// Python frames as they are told, innermost first.
+#[repr(C)]
+pub struct PythonFrames {
+    count: usize,
+    /// The id of its code object, and where it is.
+    list: [[u64; 2]; PYTHON_FRAMES_MAX],
+}
+
+impl PythonFrames {
+    /// The frames.
+    pub fn list(&self) -> &[[u64; 2]] {
+        self.list.get(..self.count).unwrap_or(&[])
+    }
+
+    fn push(&mut self, code: *const u8, frame: PythonFrame) -> Option<()> {
+        *self.list.get_mut(self.count)? = [code as u64, frame.word()];
+        self.count += 1;
+        Some(())
+    }
+
+    /// Walks the frames of the thread whose state was noted at `state`; false if there are more than can be told.
+    pub fn walk(&mut self, state: *const usize, reads: &mut Reads) -> bool {
+        self.count = 0;
+        let layout = if THIS_THREAD.load(Ordering::Relaxed).is_null() { None } else { layout() };
+        let Some(layout) = layout else { return true };
+        // SAFETY: the thread's own chain, with the offsets of this version.
+        unsafe { self.walk_chain(layout, state, reads) }.is_some()
+    }
+
+    /// What is read before it is known that nothing else can be told is noted: as long as that is what it was, so is
+    /// the stack.
+    unsafe fn walk_chain(&mut self, layout: &Layout, state: *const usize, reads: &mut Reads) -> Option<()> {
+        // SAFETY: the state is the thread's, and what it leads to is in use while these words are what they are.
         unsafe {
-            let this_thread: unsafe extern "C" fn() -> *const u8 =
-                transmute(THIS_THREAD.load(Ordering::Relaxed));
-            let state = this_thread();
-            if state.is_null() {
-                return none;
+            let state = reads.live(state as usize) as usize;
+            if state == 0 {
+                return Some(());
             }
-            let mut next: *const u8 = read(state, layout.thread_frame);
+            let mut frame = reads.live(state + layout.thread_frame) as usize;
             if let Some(offset) = layout.holder_frame
-                && !next.is_null()
+                && frame != 0
             {
-                next = read(next, offset);
+                frame = reads.live(frame + offset) as usize;
             }
-            Frames { layout: Some(layout), next }
-        }
-    }
-
-    /// Describes all code objects that were not described before, and counts the frames: how many will be
-    /// listed, with [`MORE_FRAMES`] if there are more.
-    pub fn describe(mut self) -> u64 {
-        let mut count = 0;
-        while let Some((code, _)) = self.frame() {
-            if count == PYTHON_FRAMES_MAX as u64 {
-                return count | MORE_FRAMES;
-            }
-            count += 1;
-            if let Some(layout) = self.layout {
-                // SAFETY: `frame` returns live code objects.
-                unsafe { describe(layout, code) };
-            }
-        }
-        count
-    }
-
-    /// Two words for every frame.
-    pub fn words(mut self) -> impl Iterator<Item = u64> {
-        core::iter::from_fn(move || {
-            let (code, frame) = self.frame()?;
-            // SAFETY: `frame` returns live code objects.
-            Some([unsafe { id(self.layout?, code) }, frame.word()])
-        })
-        .flatten()
-    }
-
-    /// The next frame that Python code would see, and its code object.
-    fn frame(&mut self) -> Option<(*const u8, PythonFrame)> {
-        let layout = self.layout?;
-        while !self.next.is_null() {
-            let frame = self.next;
-            // SAFETY: a frame in the chain of this thread, with the offsets of this version.
-            unsafe {
-                self.next = read(frame, layout.previous);
-                let code: *const u8 = read(frame, layout.code);
-                if code.is_null() || read::<*mut c_void>(code, 8) != CODE_TYPE.load(Ordering::Relaxed) {
-                    continue;
-                }
-                if let Some(place) = self.place(layout, frame, code) {
-                    return Some((code, place));
-                }
-            }
-        }
-        None
-    }
-
-    /// Where a frame is; `None` for those that are not complete or belong to C.
-    unsafe fn place(&self, layout: &Layout, frame: *const u8, code: *const u8) -> Option<PythonFrame> {
-        // SAFETY: as for `frame`.
-        unsafe {
-            match layout.instruction {
-                Instruction::Index { offset, bytes } => {
-                    let index: i32 = read(frame, offset);
-                    Some(PythonFrame { offset: if index < 0 { -1 } else { index * bytes }, entry: true })
-                }
-                Instruction::Pointer { offset, owner, entry, instructions, first_traceable } => {
-                    let at = read::<usize>(frame, offset).wrapping_sub(code as usize + instructions) as isize;
-                    let begin = 2 * read::<i32>(code, first_traceable) as isize;
-                    let owned_by: u8 = read(frame, owner);
-                    if owned_by == OWNER_C || owned_by != OWNER_GENERATOR && at < begin {
-                        return None;
+            let mut owner = None;
+            while frame != 0 {
+                let previous = reads.live(frame + layout.previous) as usize;
+                let code = reads.live(frame + layout.code) as usize;
+                let place = place(layout, [frame, previous, code], &mut owner, reads);
+                if code != 0 && is_code(code, reads) {
+                    reads.live(code + (layout.first_line & !7));
+                    for offset in [layout.file, layout.name, layout.lines] {
+                        let object = reads.live(code + offset) as usize;
+                        hash(object);
+                        reads.live(object + HASH);
                     }
-                    let entered = match entry {
-                        Some(entry) => read::<u8>(frame, entry) != 0,
-                        None => self.next.is_null() || read::<u8>(self.next, owner) == OWNER_C,
-                    };
-                    Some(PythonFrame { offset: at.max(-1) as i32, entry: entered })
+                    if let Some(place) = place.complete(layout, code) {
+                        self.push(code as *const u8, place)?;
+                    }
                 }
+                frame = previous;
+            }
+            Some(())
+        }
+    }
+
+    /// Describes all code objects that were not described before, and puts their ids in their place. Call it with the
+    /// guard held.
+    pub fn describe(&mut self, thread: &mut Thread) {
+        let Some(layout) = (if self.count > 0 { layout() } else { None }) else { return };
+        for [code, _] in self.list.get_mut(..self.count).into_iter().flatten() {
+            let object = *code as *const u8;
+            // SAFETY: a code object of a frame that is being run.
+            unsafe {
+                *code = id(layout, object);
+                describe(layout, object, *code, thread);
             }
         }
     }
+}
+
+/// Where a frame is, as far as the frame itself says.
+struct Place {
+    /// Bytes into the code object, or into its instructions before 3.11.
+    at: isize,
+    owner: u8,
+    entry: bool,
+}
+
+/// Of a frame, its caller and its code object. `owner` is the word of the frame that says who owns it, if it was read
+/// when its callee was looked at, and of the caller afterwards.
+unsafe fn place(
+    layout: &Layout,
+    [frame, previous, code]: [usize; 3],
+    owner: &mut Option<u64>,
+    reads: &mut Reads,
+) -> Place {
+    let byte = |word: u64, offset: usize| (word >> (offset % 8 * 8)) as u8;
+    // SAFETY: as for the walk.
+    unsafe {
+        match layout.instruction {
+            Instruction::Index { offset, bytes } => {
+                let index = reads.live(frame + offset) as i32;
+                let at = if index < 0 { -1 } else { index * bytes };
+                Place { at: at as isize, owner: 0, entry: true }
+            }
+            Instruction::Pointer { offset, owner: owned_by, entry, .. } => {
+                let at = (reads.live(frame + offset) as usize).wrapping_sub(code) as isize;
+                let mut word_of = |frame: usize| reads.live(frame + (owned_by & !7));
+                let own = owner.take().unwrap_or_else(|| word_of(frame));
+                let entered = match entry {
+                    Some(entry) => byte(own, entry) != 0,
+                    None if previous == 0 => true,
+                    None => byte(*owner.insert(word_of(previous)), owned_by) == OWNER_C,
+                };
+                Place { at, owner: byte(own, owned_by), entry: entered }
+            }
+        }
+    }
+}
+
+impl Place {
+    /// `None` for frames that are not complete or belong to C.
+    unsafe fn complete(&self, layout: &Layout, code: usize) -> Option<PythonFrame> {
+        let Instruction::Pointer { instructions, first_traceable, .. } = layout.instruction else {
+            return Some(PythonFrame { offset: self.at as i32, entry: self.entry });
+        };
+        // SAFETY: a live code object with this layout.
+        let begin = 2 * unsafe { read::<i32>(code as *const u8, first_traceable) } as isize;
+        let at = self.at - instructions as isize;
+        if self.owner == OWNER_C || self.owner != OWNER_GENERATOR && at < begin {
+            return None;
+        }
+        Some(PythonFrame { offset: at.max(-1) as i32, entry: self.entry })
+    }
+}
+
+/// True for code objects: frames may have others (3.13).
+unsafe fn is_code(object: usize, reads: &mut Reads) -> bool {
+    let code_type = CODE_TYPE.load(Ordering::Relaxed) as usize;
+    // SAFETY: a live object; its type is at 8. A frame's code object stays one, so only others are noted.
+    unsafe { read::<usize>(object as *const u8, 8) == code_type || reads.live(object + 8) as usize == code_type }
 }
 
 /// The layout of the interpreter in this process, once it runs.
@@ -194,19 +257,17 @@ fn minor(version: &[u8]) -> Option<u32> {
     Some(digits.fold(0, |number, digit| number * 10 + u32::from(digit - b'0')))
 }
 
-/// Names a code object. Its address is not enough: another one may lie there later.
+/// Names a code object by what it says. Its address is not enough, nor are those of its parts: others may lie there
+/// later, at just the same places.
 unsafe fn id(layout: &Layout, code: *const u8) -> u64 {
-    // SAFETY: a live code object with this layout.
+    // SAFETY: a live code object with this layout, and so are its parts.
     let parts = unsafe {
         [
             process::image(),
-            code as u64,
             u64::from(read::<u32>(code, layout.first_line)),
-            read(code, layout.file),
-            read(code, layout.name),
-            read(code, layout.lines),
-            // `co_code` before 3.11, part of the object's constants and sizes after.
-            read(code, 48),
+            hash(read(code, layout.file)),
+            hash(read(code, layout.name)),
+            hash(read(code, layout.lines)),
         ]
     };
     parts
@@ -214,13 +275,29 @@ unsafe fn id(layout: &Layout, code: *const u8) -> u64 {
         .fold(0, |hash: u64, part| (hash.rotate_left(23) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-unsafe fn describe(layout: &Layout, code: *const u8) {
+/// Where text and bytes objects keep the hash of what they contain.
+const HASH: usize = 24;
+
+/// The hash of a text or bytes object. They compute it when they are first asked and keep it; new ones have none, so
+/// that it tells an object from another one that lay in its place.
+unsafe fn hash(object: usize) -> u64 {
+    const NONE: u64 = u64::MAX;
+    // SAFETY: a live object of one of these types; the C API's own function looks at nothing else.
+    unsafe {
+        if read::<u64>(object as *const u8, HASH) == NONE {
+            let hash: unsafe extern "C" fn(usize) -> isize = transmute(OBJECT_HASH.load(Ordering::Relaxed));
+            hash(object);
+        }
+        read(object as *const u8, HASH)
+    }
+}
+
+unsafe fn describe(layout: &Layout, code: *const u8, id: u64, thread: &mut Thread) {
     const FILE_MAX: usize = 4096;
     const NAME_MAX: usize = 2048;
     const LINES_MAX: usize = 40 * 1024;
     // SAFETY: a live code object with this layout.
     unsafe {
-        let id = id(layout, code);
         let Some(place) = DESCRIBED.get((id >> 52) as usize) else { return };
         if place.load(Ordering::Acquire) == id {
             return;
@@ -239,8 +316,9 @@ unsafe fn describe(layout: &Layout, code: *const u8) {
         let parts = words(file).chain(words(name)).chain(words(lines));
         let length =
             CodeHead::WORDS + file.len().div_ceil(8) + name.len().div_ceil(8) + lines.len().div_ceil(8);
-        event_with_words(Kind::PythonCode, 0, length * 8, head.words().into_iter().chain(parts));
-        place.store(id, Ordering::Release);
+        if push_inside(thread, Kind::PythonCode, 0, length * 8, head.words().into_iter().chain(parts)) {
+            place.store(id, Ordering::Release);
+        }
     }
 }
 

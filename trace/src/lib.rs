@@ -29,4 +29,4 @@ pub use meta::{Lost, Meta, OutOfMemory, Peak, Rows, SCHEMA_VERSION, Share, SiteS
 pub use reader::{AllocationFilter, Trace};
 pub use recover::{Recovered, recover};
 pub use schema::Table;
-pub use writer::TraceWriter;
+pub use writer::{TraceWriter, replace_stacks};

@@ -285,17 +285,17 @@ pub struct FrameRow {
     pub frame: u32,
     /// The frame that called it; `None` for outermost ones.
     pub parent: Option<u32>,
-    /// `native` or `python`.
+    /// `native`, `inlined` (into its parent) or `python`.
     pub kind: String,
     /// Name of the function, if it has one.
     pub function: Option<String>,
-    /// Source file (Python).
+    /// Source file, if it is known.
     pub file: Option<String>,
-    /// Line in it (Python).
+    /// Line in it.
     pub line: Option<u32>,
-    /// Executable or library (native).
+    /// Executable or library (native and inlined).
     pub module: Option<String>,
-    /// Return address in it, as stated in the file (native).
+    /// Return address in it, as stated in the file (native and inlined).
     pub offset: Option<u64>,
 }
 

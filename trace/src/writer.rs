@@ -212,14 +212,34 @@ impl TraceWriter {
     }
 
     fn whole_table<R>(&mut self, table: Table, rows: &[R], encode: fn(&[R]) -> Encoded) -> Result<()> {
-        let path = parts::whole_path(&self.directory, table);
-        let mut file = TableFile::create(&path, table)?;
-        for rows in rows.chunks(WHOLE_TABLE_BATCH_ROWS) {
-            file.write(&encode(rows).map_err(Error::write(&path))?)?;
-        }
-        file.close()?;
+        let path = whole_table(&self.directory, table, rows, encode)?;
         self.budget.table(&path)
     }
+}
+
+fn whole_table<R>(
+    directory: &Path,
+    table: Table,
+    rows: &[R],
+    encode: fn(&[R]) -> Encoded,
+) -> Result<PathBuf> {
+    let path = parts::whole_path(directory, table);
+    let mut file = TableFile::create(&path, table)?;
+    for rows in rows.chunks(WHOLE_TABLE_BATCH_ROWS) {
+        file.write(&encode(rows).map_err(Error::write(&path))?)?;
+    }
+    file.close()?;
+    Ok(path)
+}
+
+/// Replaces the stacks of a closed trace: its frames have been named.
+///
+/// # Errors
+/// [`Error::Io`] if the directory cannot be written; then the old ones are still there.
+pub fn replace_stacks(directory: &Path, sites: &[SiteRow], frames: &[FrameRow]) -> Result<()> {
+    whole_table(directory, Table::Frames, frames, encode::frames)?;
+    whole_table(directory, Table::Sites, sites, encode::sites)?;
+    Ok(())
 }
 
 /// Adds the tables that never were written as empty ones, and says that nothing is missing now.

@@ -11,7 +11,7 @@ use memtrace_trace::Trace;
 use memtrace_trace::rows::ArrayInfo;
 
 use crate::units::{Bytes, parse_shape, parse_size};
-use crate::{laws, record, summary, sweep};
+use crate::{laws, record, summary, sweep, symbols};
 
 /// Records every allocation of a program and turns small runs into a law: operator + input shape -> peak bytes.
 #[derive(Parser)]
@@ -95,6 +95,9 @@ pub struct Record {
     /// Keep the trace below this size: the oldest rows of blocks are deleted, and that is said
     #[arg(long, value_name = "SIZE", value_parser = parse_trace_size)]
     pub max_trace_size: Option<u64>,
+    /// Which blocks are recorded with their call stack: large ones and a sample of the others, all, or none
+    #[arg(long, value_name = "WHICH", value_enum, default_value = "auto")]
+    pub stacks: record::Stacks,
     /// Print no summary
     #[arg(short, long)]
     pub quiet: bool,
@@ -220,6 +223,7 @@ pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
             addresses: arguments.addresses,
         },
         max_bytes: arguments.max_trace_size,
+        stacks: arguments.stacks,
     }
 }
 
@@ -250,6 +254,7 @@ fn recover(directory: &PathBuf) -> anyhow::Result<ExitCode> {
         say(&format!("{} is complete; nothing was changed", directory.display()));
         return Ok(ExitCode::SUCCESS);
     }
+    symbols::name_trace(directory)?;
     say(&format!("closed; {} blocks ({}) were live", found.live_blocks, Bytes(found.live_bytes)));
     to_stderr(&summary::text(&Trace::open(directory)?)?);
     Ok(ExitCode::SUCCESS)

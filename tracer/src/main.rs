@@ -9,6 +9,7 @@ mod laws;
 mod record;
 mod summary;
 mod sweep;
+mod symbols;
 mod units;
 
 use std::process::ExitCode;

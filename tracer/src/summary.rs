@@ -6,7 +6,7 @@ use std::fmt::Write;
 use anyhow::Result;
 use memtrace_analysis::report::{by_operator, collect_share, row_notes};
 use memtrace_analysis::sites;
-use memtrace_trace::Trace;
+use memtrace_trace::{Meta, Trace};
 use memtrace_trace::rows::{ArrayInfo, ProcessRow, SpanRow};
 
 use crate::units::{Bytes, Seconds};
@@ -61,10 +61,11 @@ pub fn text(trace: &Trace) -> Result<String> {
     garbage(&mut out, trace, &processes)?;
     writeln!(
         out,
-        "  {} allocations, {} requested; {} events lost",
+        "  {} allocations, {} requested; {} events lost; call stacks: {}",
         grouped(meta.totals.allocations),
         Bytes(meta.totals.requested_bytes),
-        grouped(meta.lost.events)
+        grouped(meta.lost.events),
+        stacks(meta)
     )?;
     out_of_memory(&mut out, trace)?;
     largest_sites(&mut out, trace)?;
@@ -95,6 +96,16 @@ fn garbage(out: &mut String, trace: &Trace, processes: &[ProcessRow]) -> Result<
         100.0 * busiest.and_then(collect_share).unwrap_or(0.0)
     )?;
     Ok(())
+}
+
+/// Which blocks have their call stack.
+fn stacks(meta: &Meta) -> String {
+    let how = |name: &str| meta.recorded.get(name).map_or("", String::as_str);
+    match (how("stacks"), how("stacks_exact_from_bytes").parse()) {
+        ("all", _) => "of every block".into(),
+        ("auto", Ok(bytes)) => format!("of blocks from {} on, smaller ones sampled", Bytes(bytes)),
+        (other, _) => clean(other),
+    }
 }
 
 fn largest_sites(out: &mut String, trace: &Trace) -> Result<()> {

@@ -81,6 +81,7 @@ fn record_at(arguments: &Sweep, shape: &[u64], output: &Path) -> Result<Trace> {
         gc: None,
         keep: record::Keep::default(),
         max_bytes: None,
+        stacks: record::Stacks::Auto,
     };
     match record::run(&options) {
         Ok(outcome) if outcome.code == 0 => Trace::open(&directory).context("the run left no trace"),

@@ -121,9 +121,9 @@ pub enum Kind {
     CollectEnd = 25,
     /// bytes 1: the process's garbage collector is watched from now on; 0: its interpreter shuts down.
     Collector = 26,
-    /// The call stack of the block that the writer's next acquire of `address` names; its text is described
-    /// in [`stack`](crate::stack).
-    Stack = 28,
+    /// A call stack: acquires of this writer that bear the number `address` have it, until another one is described
+    /// under that number. Text as in [`stack`](crate::stack).
+    Frames = 28,
     /// A Python code object that stacks refer to; text as in [`stack`](crate::stack).
     PythonCode = 29,
     /// An executable or library that is mapped; text as in [`stack`](crate::stack).
@@ -158,7 +158,7 @@ impl Kind {
             24 => CollectBegin,
             25 => CollectEnd,
             26 => Collector,
-            28 => Stack,
+            28 => Frames,
             29 => PythonCode,
             30 => Module,
             _ => return None,
@@ -200,7 +200,7 @@ impl Kind {
                 | Kind::SpanEnd
                 | Kind::Exec
                 | Kind::Spawned
-                | Kind::Stack
+                | Kind::Frames
                 | Kind::PythonCode
                 | Kind::Module
         )

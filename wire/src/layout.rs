@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrace");
 /// Version of everything in this crate; both sides must have the same. The sizes are part of it: a stale probe
 /// beside a newer tracer must be refused, not misread.
-pub const VERSION: u32 = 4 << 24 | (SLOTS as u32) << 8 | RING_WORDS.trailing_zeros();
+pub const VERSION: u32 = 5 << 24 | (SLOTS as u32) << 8 | RING_WORDS.trailing_zeros();
 /// Threads that can be recorded at one time.
 pub const SLOTS: usize = 1024;
 /// Words of a ring (a power of two). 256 KiB: of the sizes tried from 64 KiB to 64 MiB, those between
@@ -68,6 +68,10 @@ pub struct SegmentHeader {
     pub text_present: AtomicU32,
     /// Events lost because no slot was free.
     pub lost_without_slot: AtomicU64,
+    /// [`Sampling::exact_from`](crate::stack::Sampling::exact_from)
+    pub stacks_from: AtomicU64,
+    /// [`Sampling::mean_bytes`](crate::stack::Sampling::mean_bytes)
+    pub stacks_mean: AtomicU64,
     /// Held by the tracer for as long as it reads.
     pub tracer: RobustMutex,
 }

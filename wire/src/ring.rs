@@ -166,23 +166,6 @@ impl Writer {
         self.commit((end - self.head).next_multiple_of(2));
     }
 
-    /// Writes and commits an event whose text is `first`, followed by what `fill` puts into the ring itself:
-    /// it gets up to `room` bytes of it, in two pieces where they wrap, and says how many it used. Room for
-    /// [`Kind::size`](crate::event::Kind::size) of all that must have been granted. `event.bytes` is set here.
-    pub fn push_filled(
-        &mut self,
-        mut event: Event,
-        first: impl Iterator<Item = u64>,
-        room: usize,
-        fill: impl FnOnce([(*mut u8, usize); 2]) -> usize,
-    ) {
-        let start = self.put_all(self.head + 3, first);
-        let filled = fill(self.pieces(start, room)).min(room);
-        event.bytes = (start - self.head - 3) * 8 + filled as u64;
-        self.put_head(event);
-        self.commit((start - self.head + filled.div_ceil(8) as u64).next_multiple_of(2));
-    }
-
     fn put_head(&self, event: Event) {
         for (i, word) in event.encode().iter().take(3).enumerate() {
             self.put(self.head + i as u64, *word);
@@ -195,15 +178,6 @@ impl Writer {
             position += 1;
         }
         position
-    }
-
-    /// `bytes` of the ring from `position` on.
-    fn pieces(&self, position: u64, bytes: usize) -> [(*mut u8, usize); 2] {
-        let index = (position & MASK) as usize;
-        let until_end = (RING_WORDS - index) * 8;
-        // SAFETY: masked to the ring's length; mapped by the contract of `new`.
-        let start = unsafe { self.words.add(index) }.cast_mut().cast();
-        [(start, bytes.min(until_end)), (self.words.cast_mut().cast(), bytes.saturating_sub(until_end))]
     }
 }
 

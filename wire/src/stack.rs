@@ -1,7 +1,8 @@
 //! The texts of stack events, as little-endian words.
 //!
-//! [`Kind::Stack`](crate::event::Kind::Stack): a [`StackHead`], then for every Python frame, innermost first,
-//! the id of its code and its [`PythonFrame`] word, then a copy of the stack from the stack pointer upwards.
+//! [`Kind::Frames`](crate::event::Kind::Frames): a [`FramesHead`], then the addresses of the native frames, innermost
+//! first (each less one lies in its frame's function), then for every Python frame, innermost first, the id of its
+//! code and its [`PythonFrame`] word.
 //!
 //! [`Kind::PythonCode`](crate::event::Kind::PythonCode): a [`CodeHead`], then file, name and line table, each
 //! zero-padded to whole words.
@@ -9,42 +10,32 @@
 //! [`Kind::Module`](crate::event::Kind::Module): load bias, first address, one past the last address, then the
 //! path as the dynamic linker knows it.
 
-/// Blocks and mappings of at least this many bytes come with their call stack.
-pub const STACK_THRESHOLD: usize = 64 * 1024;
-/// Most bytes of the stack that are copied.
-pub const STACK_COPY_MAX: usize = 32 * 1024;
-/// Most Python frames that are listed.
+/// Most native frames of a stack.
+pub const NATIVE_FRAMES_MAX: usize = 256;
+/// Most Python frames of a stack.
 pub const PYTHON_FRAMES_MAX: usize = 512;
-/// Bit of [`StackHead::python_frames`]: there were more frames than are listed.
-pub const MORE_FRAMES: u64 = 1 << 63;
 
-/// What unwinding begins with.
-#[repr(C)]
+/// What precedes the frames of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StackHead {
-    /// Instruction pointer, inside the probe.
-    pub ip: u64,
-    /// Stack pointer: address of the first copied byte.
-    pub sp: u64,
-    /// Frame pointer register.
-    pub bp: u64,
-    /// Python frames that follow, and [`MORE_FRAMES`].
-    pub python_frames: u64,
+pub struct FramesHead {
+    /// Native frames.
+    pub native: usize,
+    /// Python frames.
+    pub python: usize,
+    /// The outermost frame of either kind is among them.
+    pub complete: bool,
 }
 
-impl StackHead {
-    /// Words it takes.
-    pub const WORDS: usize = 4;
-
-    /// To words.
-    pub fn words(&self) -> [u64; StackHead::WORDS] {
-        [self.ip, self.sp, self.bp, self.python_frames]
+impl FramesHead {
+    /// To a word.
+    pub fn word(self) -> u64 {
+        (self.native as u64) | (self.python as u64) << 16 | u64::from(self.complete) << 32
     }
 
-    /// From words.
-    pub fn from_words(words: [u64; StackHead::WORDS]) -> StackHead {
-        let [ip, sp, bp, python_frames] = words;
-        StackHead { ip, sp, bp, python_frames }
+    /// From a word.
+    pub fn from_word(word: u64) -> FramesHead {
+        let part = |shift: u32| (word >> shift & 0xffff) as usize;
+        FramesHead { native: part(0), python: part(16), complete: word >> 32 & 1 != 0 }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The live heap blocks of one process, by address.
 //!
 //! Millions of blocks come and go each second at addresses that seem random, so what counts is the number of cache
-//! lines per look-up: open addressing with linear probing in entries of 32 bytes, at most three fifths full, where a
+//! lines per look-up: open addressing with linear probing in entries of 32 bytes, at most three eighths full (each probe more than one costs a mispredicted branch), where a
 //! removal shifts the entries behind it back. Whoever knows what comes next asks for its line beforehand
 //! ([`Blocks::prefetch`]). What only blocks inside spans have is kept apart.
 
@@ -60,7 +60,7 @@ pub struct Blocks {
     /// Span and ordinal of the entries that are in one; empty until a block is.
     places: Vec<(u32, u32)>,
     used: usize,
-    /// How many there may be before the table grows: three fifths of its length.
+    /// How many there may be before the table grows: three eighths of its length.
     most: usize,
 }
 
@@ -217,7 +217,7 @@ impl Blocks {
         let length = (self.entries.len() * 2).max(ENTRIES_MIN);
         let old = std::mem::take(self);
         self.entries = vec![Entry::default(); length];
-        self.most = length / 5 * 3;
+        self.most = length / 8 * 3;
         for (address, block) in old.iter() {
             self.insert(address, block);
         }

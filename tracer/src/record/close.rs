@@ -42,8 +42,14 @@ impl Session {
         if let Some(error) = self.fold.failure.take() {
             return Err(Failure::recording(error));
         }
-        let (fold, meta) = (self.fold, self.meta);
-        fold.into_writer().finish(&meta).map_err(Failure::recording)?;
+        let (mut fold, meta) = (self.fold, self.meta);
+        let sites = std::mem::take(&mut fold.sites);
+        let out = fold.into_writer();
+        let directory = out.directory().to_path_buf();
+        out.finish(&meta).map_err(Failure::recording)?;
+        // The trace is complete: nothing is lost with a tracer that is killed while it reads large files.
+        let (sites, frames) = sites.named();
+        memtrace_trace::replace_stacks(&directory, &sites, &frames).map_err(Failure::recording)?;
         Ok(Outcome { code: ending.code })
     }
 
@@ -96,9 +102,9 @@ impl Session {
             out.threads(&threads)?;
             out.spans(&spans)?;
             out.modules(&modules)?;
-            out.sites(&sites)?;
             out.frames(&frames)?;
             out.folded(&folded)?;
+            out.sites(&sites)?;
             if last {
                 return Ok(());
             }

@@ -38,6 +38,8 @@ impl Session {
         for (thread, exits) in std::mem::take(&mut self.fold.ending) {
             let index = self.fold.threads[thread as usize].process;
             self.look_at(index, true);
+            let shown = self.shown_pid(index);
+            self.fold.sites.name_generated(index, shown);
             self.drain.looked_at(thread);
             if exits {
                 self.fold.part(index);

@@ -26,4 +26,4 @@ mod text;
 
 pub use fold::Keep;
 pub use garbage::Collecting;
-pub use session::{Options, Wait, run};
+pub use session::{Options, Stacks, Wait, run};

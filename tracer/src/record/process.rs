@@ -139,6 +139,7 @@ impl Process {
     }
 
     /// Heap plus the touched part of its own mappings.
+    #[inline(always)]
     pub fn live(&self) -> u64 {
         self.heap + self.mappings.touched_bytes()
     }

@@ -9,6 +9,7 @@ use memtrace_wire::layout::{
     SegmentHeader, Slot, TEXT_BYTES, TEXT_OFFSET, VERSION,
 };
 use memtrace_wire::ring::Reader;
+use memtrace_wire::sampling::Sampling;
 
 /// The segment, mapped for the life of the recording.
 pub struct Segment {
@@ -19,7 +20,7 @@ pub struct Segment {
 impl Segment {
     /// Makes an empty segment whose size can no longer change: a program that shrank it would kill the
     /// tracer with SIGBUS.
-    pub fn create(tsc: bool) -> Result<Segment> {
+    pub fn create(tsc: bool, sampling: Sampling) -> Result<Segment> {
         // SAFETY: plain calls on a descriptor of our own.
         let descriptor = unsafe {
             let raw = libc::memfd_create(c"memtrace".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
@@ -46,6 +47,8 @@ impl Segment {
         let header = segment.header();
         header.version.store(VERSION, Ordering::Relaxed);
         header.clock.store(if tsc { CLOCK_TSC } else { CLOCK_MONOTONIC }, Ordering::Relaxed);
+        header.stacks_from.store(sampling.exact_from, Ordering::Relaxed);
+        header.stacks_mean.store(sampling.mean_bytes, Ordering::Relaxed);
         segment.hold();
         header.magic.store(MAGIC, Ordering::Release);
         Ok(segment)

@@ -1,6 +1,5 @@
 //! One recording from start to end.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -9,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memtrace_trace::{Meta, Rows, TraceWriter};
 use memtrace_wire::layout::RING_WORDS;
+use memtrace_wire::sampling::Sampling;
 
 use super::clock::Clock;
 use super::drain::Drain;
@@ -40,6 +40,37 @@ pub struct Options {
     pub keep: Keep,
     /// Bytes that the trace may take.
     pub max_bytes: Option<u64>,
+    /// Which blocks get a call stack.
+    pub stacks: Stacks,
+}
+
+/// Which blocks and mappings are recorded with their call stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Stacks {
+    /// Large ones; of small blocks a sample, without bias.
+    Auto,
+    /// All.
+    All,
+    /// None.
+    None,
+}
+
+impl Stacks {
+    fn name(self) -> &'static str {
+        match self {
+            Stacks::Auto => "auto",
+            Stacks::All => "all",
+            Stacks::None => "none",
+        }
+    }
+
+    fn sampling(self) -> Sampling {
+        match self {
+            Stacks::Auto => Sampling::AUTO,
+            Stacks::All => Sampling::ALL,
+            Stacks::None => Sampling::NONE,
+        }
+    }
 }
 
 /// How long the recording goes on.
@@ -73,10 +104,10 @@ impl Failure {
 
 /// How long the drain sleeps when there was nothing to read; a writer whose ring fills wakes it.
 const NAP: Duration = Duration::from_millis(5);
-/// Words that are worth another round at once: a sixteenth of a ring.
-const LITTLE: usize = RING_WORDS / 16;
 /// The same while a thread waits to be asked for a collection: garbage grows by megabytes a millisecond.
 const SHORT_NAP: Duration = Duration::from_millis(1);
+/// Words that are worth another round at once: a sixteenth of a ring.
+const LITTLE: usize = RING_WORDS / 16;
 /// Tables are written anew so often (in long runs after every thousandth of their length, or parts would become
 /// countless), and at every new peak; whoever is killed together with the tracer leaves what
 /// it held then.
@@ -94,7 +125,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
         out.limit(bytes);
     }
     let clock = Clock::start(Clock::tsc_is_invariant());
-    let segment = Segment::create(clock.name() == "tsc").map_err(Failure::recording)?;
+    let segment = Segment::create(clock.name() == "tsc", options.stacks.sampling()).map_err(Failure::recording)?;
     // Probes may still look at it after this function returned, and signal handlers do.
     let segment: &'static Segment = Box::leak(Box::new(segment));
     let gc = options.gc.map(Collecting::name);
@@ -140,7 +171,9 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
         Failure { code: not_started.code, message: not_started.message }
     })?;
     session.fold.root = child as u32;
+    session.fold.sites.sampling = options.stacks.sampling();
     session.fold.sites.token.clone_from(&session.doorman.token);
+    session.fold.sites.begun = session.meta.start_unix_ns / 1_000_000_000;
     let ending = session.follow(child);
     session.close(ending)
 }
@@ -166,8 +199,16 @@ fn first_meta(options: &Options, clock: &Clock) -> Meta {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_string();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let gc = options.gc.map_or("off", Collecting::name);
-    let recorded =
-        [("stacks", "blocks of 64 KiB and more"), ("kernel", "proc"), ("gc", gc), ("children", "yes")];
+    let mut recorded = vec![
+        ("stacks", options.stacks.name().to_string()),
+        ("kernel", "proc".into()),
+        ("gc", gc.into()),
+        ("children", "yes".into()),
+    ];
+    if options.stacks == Stacks::Auto {
+        recorded.push(("stacks_exact_from_bytes", Sampling::AUTO.exact_from.to_string()));
+        recorded.push(("stacks_sampled_mean_bytes", Sampling::AUTO.mean_bytes.to_string()));
+    }
     Meta {
         memtrace: env!("CARGO_PKG_VERSION").into(),
         command: options.command.iter().map(|argument| argument.display().to_string()).collect(),
@@ -177,15 +218,12 @@ fn first_meta(options: &Options, clock: &Clock) -> Meta {
         cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
         start_unix_ns: now.as_nanos() as i64 - clock.now_ns(),
         clock: clock.name().into(),
-        recorded: recorded
-            .map(|(what, how)| (what.to_string(), how.to_string()))
-            .into_iter()
-            .collect::<BTreeMap<_, _>>(),
         rows: Rows {
             aggregate: options.keep.none,
             min_size_bytes: options.keep.min_bytes,
             ..Rows::default()
         },
+        recorded: recorded.into_iter().map(|(what, how)| (what.to_string(), how)).collect(),
         ..Default::default()
     }
 }

@@ -191,8 +191,13 @@ impl Spans {
         self.spans[span as usize].close(stamp, &alive);
     }
 
+    /// True while `thread` is in no span: what it acquires belongs to nobody.
+    #[inline(always)]
+    pub fn is_outside(&self, thread: u32) -> bool {
+        self.stacks.get(thread as usize).is_none_or(Vec::is_empty)
+    }
+
     /// A block was allocated by `thread`; returns its innermost span and its ordinal there.
-    #[inline]
     pub fn acquired(
         &mut self,
         thread: u32,
@@ -223,8 +228,14 @@ impl Spans {
     }
 
     /// A block that `span` (or nobody) had allocated was released by `thread`.
-    #[inline]
+    #[inline(always)]
     pub fn released(&mut self, thread: u32, span: Option<u32>, alloc: u64, bytes: u64) {
+        if span.is_some() || !self.is_outside(thread) {
+            self.released_by_span(thread, span, alloc, bytes);
+        }
+    }
+
+    fn released_by_span(&mut self, thread: u32, span: Option<u32>, alloc: u64, bytes: u64) {
         let mut owner = span;
         while let Some(index) = owner {
             let span = &mut self.spans[index as usize];

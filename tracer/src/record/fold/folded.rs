@@ -1,7 +1,7 @@
 //! Blocks that get no row (`--min-size`, `--aggregate`): exact sums by call stack and kind instead.
 
 use memtrace_trace::rows::{FoldedRow, Kind};
-use memtrace_wire::stack::STACK_THRESHOLD;
+use memtrace_wire::sampling::Sampling;
 use rustc_hash::FxHashMap;
 
 use crate::record::blocks::Block;
@@ -48,7 +48,7 @@ impl Folded {
 
     /// Whether anybody will ask where a block was: the address of a small one that is gone is a third of its row.
     pub fn keeps_address(&self, block: &Block, is_released: bool) -> bool {
-        let large = block.bytes >= STACK_THRESHOLD as u64 || !block.kind.is_heap();
+        let large = block.bytes >= Sampling::AUTO.exact_from || !block.kind.is_heap();
         self.keep.addresses || large || !is_released
     }
 

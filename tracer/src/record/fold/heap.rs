@@ -2,13 +2,14 @@
 
 use memtrace_trace::rows::Kind;
 use memtrace_wire::event::{Event, FAILED};
-use memtrace_wire::stack::STACK_THRESHOLD;
 use rustc_hash::FxHashSet;
 
 use super::Fold;
 use crate::record::backlog::Backlog;
 use crate::record::blocks::Block;
 use crate::record::process::{Held, Released};
+use crate::record::sites::Site;
+use crate::record::spans::BlockKey;
 
 /// How much earlier a release may be stamped than the acquire of the block by another thread (at most 0.9 µs were
 /// seen where 64 threads fought for one block).
@@ -37,7 +38,8 @@ impl Fold {
             match pair.call {
                 Some(call) => {
                     let kind = KINDS[call as usize % KINDS.len()];
-                    self.acquired(index, writer, kind, pair.address, pair.bytes, pair.stamp);
+                    let site = self.sites.acquired(writer, pair.stack, pair.bytes);
+                    self.acquired(index, writer, kind, (pair.address, pair.stamp), pair.bytes, site);
                 }
                 None => self.released(index, writer, pair.address, pair.stamp),
             }
@@ -49,21 +51,34 @@ impl Fold {
     /// A heap block that an event of its own says was acquired.
     pub(super) fn acquire(&mut self, writer: u32, kind: Kind, event: Event) {
         let index = self.threads[writer as usize].process;
-        self.acquired(index, writer, kind, event.address, event.bytes, event.stamp);
+        let site = self.sites.acquired(writer, event.stack, event.bytes);
+        self.acquired(index, writer, kind, (event.address, event.stamp), event.bytes, site);
     }
 
     #[inline(always)]
-    fn acquired(&mut self, index: u32, writer: u32, kind: Kind, address: u64, bytes: u64, stamp: u64) {
+    fn acquired(
+        &mut self,
+        index: u32,
+        writer: u32,
+        kind: Kind,
+        key: BlockKey,
+        bytes: u64,
+        site: Option<Site>,
+    ) {
+        let (address, stamp) = key;
         let process = &mut self.processes[index as usize];
-        let (span, ordinal) =
-            self.spans.acquired(writer, kind, (address, stamp), bytes, true, |key| process.is_alive(key));
-        let site =
-            if bytes >= STACK_THRESHOLD as u64 { self.sites.acquired(writer, address, bytes) } else { None };
+        let (span, ordinal) = match self.spans.is_outside(writer) {
+            true => (None, 0),
+            false => {
+                let alive = |key| process.is_alive(key);
+                self.spans.acquired(writer, kind, key, bytes, true, alive)
+            }
+        };
         let block = Block { bytes, alloc: stamp, thread: writer, span, ordinal, kind, site, output: false };
         let old = process.acquire(address, block);
         let early = process.has_early_releases();
         self.count(index, bytes as i64);
-        self.sites.change(site, bytes as i64);
+        self.sites.add_block(site, bytes);
         if let Some(old) = old {
             self.replaced_by_acquire(index, writer, address, &old, stamp);
         }
@@ -78,7 +93,7 @@ impl Fold {
     fn replaced_by_acquire(&mut self, index: u32, writer: u32, address: u64, old: &Block, stamp: u64) {
         self.spans.released(writer, old.span, old.alloc, old.bytes);
         self.count(index, -(old.bytes as i64));
-        self.sites.change(old.site, -(old.bytes as i64));
+        self.sites.remove_block(old.site, old.bytes);
         self.write_block(index, address, old, Some(stamp), &FxHashSet::default());
     }
 
@@ -100,10 +115,10 @@ impl Fold {
         self.block_ended(index, writer, address, &block, stamp);
     }
 
-    #[inline]
+    #[inline(always)]
     fn block_ended(&mut self, index: u32, writer: u32, address: u64, block: &Block, stamp: u64) {
         self.count(index, -(block.bytes as i64));
-        self.sites.change(block.site, -(block.bytes as i64));
+        self.sites.remove_block(block.site, block.bytes);
         self.write_block(index, address, block, Some(stamp), &FxHashSet::default());
         self.spans.released(writer, block.span, block.alloc, block.bytes);
     }
@@ -139,7 +154,7 @@ impl Fold {
             }
         }
         if event.address != 0 {
-            self.acquired(index, writer, Kind::Realloc, event.address, event.bytes, event.stamp);
+            self.acquire(writer, Kind::Realloc, event);
         }
     }
 

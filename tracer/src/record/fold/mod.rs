@@ -147,6 +147,7 @@ impl Fold {
     }
 
     /// Adds heap bytes to the sums over all processes.
+    #[inline(always)]
     fn count(&mut self, index: u32, bytes: i64) {
         if !self.processes[index as usize].parted {
             self.total.live = self.total.live.wrapping_add_signed(bytes);
@@ -192,7 +193,7 @@ impl Fold {
             self.sites.change(*site, *bytes);
         }
         for (address, block) in blocks.iter() {
-            self.sites.change(block.site, -(block.bytes as i64));
+            self.sites.remove_block(block.site, block.bytes);
             self.write_block(index, address, &block, None, &once);
         }
         for piece in mappings.iter() {
@@ -231,7 +232,7 @@ impl Fold {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_peak(&mut self, index: u32, stamp: u64) {
         self.processes[index as usize].note_peak(stamp);
         if let Some(garbage) = &mut self.garbage {
@@ -295,9 +296,9 @@ impl Sink for Fold {
                 self.launched.failed(event.address as u32);
             }
             Wire::CollectBegin | Wire::CollectEnd | Wire::Collector => self.collector(writer, event),
-            Wire::Stack => {
+            Wire::Frames => {
                 let process = self.threads[writer as usize].process;
-                self.sites.stack(process, writer, event.address, text);
+                self.sites.describe(process, writer, event.address, text);
             }
             Wire::PythonCode => self.sites.code(self.threads[writer as usize].process, text),
             Wire::Module => self.sites.module(self.threads[writer as usize].process, text),
@@ -323,5 +324,6 @@ impl Sink for Fold {
         }
         self.waited_ns += usage.waited_ns;
         self.spans.thread_ended(writer);
+        self.sites.thread_gone(writer);
     }
 }

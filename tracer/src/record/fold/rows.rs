@@ -49,14 +49,17 @@ impl Fold {
     pub(super) fn holdings(&self, process: &Process) -> Holdings {
         let mut operators: FxHashMap<&str, u64> = FxHashMap::default();
         let mut sites: FxHashMap<Site, u64> = FxHashMap::default();
-        let blocks = process.blocks.iter().map(|(_, block)| (block.span, block.site, block.bytes));
-        let pieces = process.mappings.iter().map(|piece| (piece.span, piece.site, piece.touched));
-        for (span, site, bytes) in blocks.chain(pieces) {
+        let of_site = |block: &Block| self.sites.stands_for(block.bytes);
+        let blocks = process.blocks.iter();
+        let blocks = blocks.map(|(_, block)| (block.span, block.site, block.bytes, of_site(&block)));
+        let pieces = process.mappings.iter();
+        let pieces = pieces.map(|piece| (piece.span, piece.site, piece.touched, piece.touched));
+        for (span, site, bytes, of_site) in blocks.chain(pieces) {
             if let Some(span) = span {
                 *operators.entry(self.spans.operator(span)).or_default() += bytes;
             }
             if let Some(site) = site {
-                *sites.entry(site).or_default() += bytes;
+                *sites.entry(site).or_default() += of_site;
             }
         }
         let operators = operators.into_iter().map(|(name, bytes)| (name.to_string(), bytes));

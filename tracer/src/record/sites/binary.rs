@@ -1,15 +1,12 @@
-//! An ELF file as stacks need it: how to unwind through it, and which function an address lies in.
+//! An ELF file as stacks need it: where it runs Python code.
 
-use std::cell::{OnceCell, RefCell};
-use std::fs::File;
+use std::cell::OnceCell;
 use std::ops::Range;
+use std::path::Path;
 
-use gimli::BaseAddresses;
-use object::read::ReadCache;
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
-use rustc_hash::FxHashMap;
+use object::{Object, ObjectSegment, ObjectSymbol};
 
-use super::unwind::{Registers, Rule, Rules, Step};
+use crate::symbols::{self, Elf, Source};
 
 /// The function that runs Python code; its parts, where a compiler split it, begin with the same name.
 const EVALUATION: &str = "_PyEval_EvalFrameDefault";
@@ -22,19 +19,8 @@ pub struct Binary {
     pub build_id: String,
     /// Addresses that its segments take, as stated in the file.
     addresses: Range<u64>,
-    /// Read where a stack leads through the file.
-    rules: OnceCell<Rules>,
-    /// Rules by program counter; `None` where there are none.
-    found: RefCell<FxHashMap<u64, Option<Rule>>>,
-    /// Looked up where a name is asked for.
-    functions: OnceCell<Vec<Function>>,
-    evaluates: OnceCell<bool>,
-}
-
-struct Function {
-    start: u64,
-    bytes: u64,
-    name: Box<str>,
+    /// Addresses of the function that runs Python code, and of its parts.
+    evaluation: OnceCell<Vec<Range<u64>>>,
 }
 
 impl Binary {
@@ -46,15 +32,11 @@ impl Binary {
     fn of(path: &str, file: &Elf<'_>) -> Option<Binary> {
         let start = file.segments().map(|segment| segment.address()).min()?;
         let end = file.segments().map(|segment| segment.address().saturating_add(segment.size())).max()?;
-        let hex = |id: &[u8]| id.iter().map(|byte| format!("{byte:02x}")).collect();
         Some(Binary {
             path: path.into(),
-            build_id: file.build_id().ok().flatten().map(hex).unwrap_or_default(),
+            build_id: symbols::build_id(file),
             addresses: start..end,
-            rules: OnceCell::new(),
-            found: RefCell::default(),
-            functions: OnceCell::new(),
-            evaluates: OnceCell::new(),
+            evaluation: OnceCell::new(),
         })
     }
 
@@ -68,106 +50,33 @@ impl Binary {
         start.wrapping_sub(self.addresses.start & !4095)
     }
 
-    /// Goes from a frame in this file to its caller, by the rule for `counter` (as stated in the file). Says
-    /// also whether the caller was interrupted by a signal instead of having called.
-    pub fn step(
-        &self,
-        counter: u64,
-        registers: &mut Registers,
-        read: &impl Fn(u64) -> Option<u64>,
-    ) -> (Step, bool) {
-        let rules = self.rules.get_or_init(|| look_into(&self.path, rules).unwrap_or_default());
-        let mut found = self.found.borrow_mut();
-        match found.entry(counter).or_insert_with(|| rules.find(counter)) {
-            Some(rule) => (rules.apply(rule, registers, read), rule.interrupted),
-            None => (Step::Lost, false),
-        }
-    }
-
-    /// Whether a return address is in the function that runs Python code. Its symbol is exported, so that most
-    /// files need not be asked for all their names.
+    /// Whether a return address (as stated in the file) is in the function that runs Python code.
     pub fn evaluates(&self, offset: u64) -> bool {
-        let defines = |file: &Elf<'_>| file.dynamic_symbols().any(|symbol| symbol.name() == Ok(EVALUATION));
-        *self.evaluates.get_or_init(|| look_into(&self.path, defines).unwrap_or(false))
-            && self.function(offset).is_some_and(|name| name.starts_with(EVALUATION))
-    }
-
-    /// The function that a return address (as stated in the file) returns into, as the linker knows it.
-    pub fn function(&self, offset: u64) -> Option<&str> {
-        let functions = self.functions.get_or_init(|| look_into(&self.path, functions).unwrap_or_default());
+        let parts = self.evaluation.get_or_init(|| look_into(&self.path, evaluation).unwrap_or_default());
         // The call before a return address may be its function's last instruction.
-        let address = offset.checked_sub(1)?;
-        let after = functions.partition_point(|function| function.start <= address);
-        let function = functions.get(after.checked_sub(1)?)?;
-        (function.bytes == 0 || address - function.start < function.bytes).then_some(&function.name)
+        offset.checked_sub(1).is_some_and(|address| parts.iter().any(|part| part.contains(&address)))
     }
 }
-
-type Elf<'a> = object::File<'a, &'a ReadCache<File>>;
 
 /// Looks into a file; `None` if it is not an ELF file or cannot be read.
 fn look_into<T>(path: &str, look: impl FnOnce(&Elf<'_>) -> T) -> Option<T> {
-    // Opening a pipe would wait for its writer.
-    std::fs::metadata(path).ok().filter(|file| file.is_file())?;
-    let cache = ReadCache::new(File::open(path).ok()?);
-    Some(look(&object::File::parse(&cache).ok()?))
+    let source = Source::open(Path::new(path))?;
+    Some(look(&source.elf()?))
 }
 
-/// The unwinding rules of a file.
-fn rules(file: &Elf<'_>) -> Rules {
-    let section = |name: &str| file.section_by_name(name);
-    let address = |name: &str| section(name).map_or(0, |section| section.address());
-    let data = |name: &str| section(name).and_then(|it| Some(it.data().ok()?.to_vec())).unwrap_or_default();
-    let bases = BaseAddresses::default()
-        .set_text(address(".text"))
-        .set_got(address(".got"))
-        .set_eh_frame(address(".eh_frame"))
-        .set_eh_frame_hdr(address(".eh_frame_hdr"));
-    Rules::new(bases, data(".eh_frame"), data(".eh_frame_hdr"))
-}
-
-/// All functions by address; of several names for one, the plainest.
-fn functions(file: &Elf<'_>) -> Vec<Function> {
-    let symbols = file.symbols().chain(file.dynamic_symbols());
-    let mut functions: Vec<Function> = symbols
-        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition())
-        .filter_map(|symbol| {
-            let (start, bytes) = (symbol.address(), symbol.size());
-            Some(Function { start, bytes, name: symbol.name().ok()?.into() })
-        })
-        .collect();
-    let plainness = |name: &str| (name.bytes().take_while(|byte| *byte == b'_').count(), name.len());
-    functions.sort_by(|a, b| {
-        let key = |function: &Function| (function.start, plainness(&function.name));
-        key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
-    });
-    functions.dedup_by_key(|function| function.start);
-    functions
-}
-
-/// A linker's name as its programmer wrote it.
-pub fn demangle(name: &str) -> String {
-    if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        return format!("{rust:#}");
+/// Where Python code is run. That function's symbol is exported, so that most files need not be asked for all
+/// their names.
+fn evaluation(file: &Elf<'_>) -> Vec<Range<u64>> {
+    if !file.dynamic_symbols().any(|symbol| symbol.name() == Ok(EVALUATION)) {
+        return Vec::new();
     }
-    // What a compiler split off (.cold, .part.0, .constprop.0) is still that function.
-    let plain = name.split_once('.').map_or(name, |(plain, _)| plain);
-    // A C function called `w` is no mangled wchar_t.
-    let mangled = plain.starts_with("_Z").then(|| cpp_demangle::Symbol::new(plain).ok()).flatten();
-    mangled.and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| plain.to_string())
+    let parts = symbols::symbols(file).into_iter().filter(|(.., name)| name.starts_with(EVALUATION));
+    parts.map(|(start, bytes, _)| start..start.saturating_add(bytes)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_as_their_programmer_wrote_them() {
-        assert_eq!(demangle("w"), "w");
-        assert_eq!(demangle("msort_with_tmp.part.0"), "msort_with_tmp");
-        assert_eq!(demangle("_ZN4shop5orderEm"), "shop::order(unsigned long)");
-        assert_eq!(demangle("_ZN5sites5Store4keep17h0123456789abcdefE"), "sites::Store::keep");
-    }
 
     #[test]
     fn what_is_no_binary_is_none() {

@@ -1,4 +1,4 @@
-//! Call stacks of large blocks: unwound, merged, interned, and what each held at the peak.
+//! Call stacks: merged, interned, and what each held at the peak.
 
 mod account;
 mod binary;
@@ -8,26 +8,27 @@ mod merge;
 mod python;
 mod rows;
 mod tree;
-mod unwind;
 mod words;
 
 use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use memtrace_trace::rows::ModuleRow;
-use memtrace_wire::stack::{MORE_FRAMES, PythonFrame, StackHead};
+use memtrace_wire::event::STACK_BITS;
+use memtrace_wire::sampling::Sampling;
+use memtrace_wire::stack::{FramesHead, PythonFrame};
 use rustc_hash::FxHashMap;
 
 use self::account::Account;
 use self::binary::Binary;
-use self::image::{End, Image, Mapped};
+use self::image::{Image, Mapped};
 use self::merge::{Step, merge};
 use self::python::Codes;
 use self::tree::{Frame, Tree};
 use self::words::Words;
 use super::{launch, modules};
+use crate::symbols::perf_map;
 
 /// A site, by its number plus one.
 pub type Site = NonZeroU32;
@@ -35,8 +36,6 @@ pub type Site = NonZeroU32;
 /// The pid and first stamp of a process image.
 type ImageKey = (u32, u64);
 
-/// A stack whose block has not been acquired by now never will be.
-const WAITING_MAX: usize = 16;
 /// /proc is not asked more often about one process.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -45,21 +44,27 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub struct Sites {
     /// The recording's token, by which its processes are known in /proc.
     pub token: String,
+    /// When the recording began, in seconds since 1970.
+    pub begun: i64,
     images: FxHashMap<ImageKey, Process>,
     /// By process.
     keys: Vec<ImageKey>,
-    binaries: Vec<Rc<Binary>>,
+    binaries: Vec<Binary>,
     /// By path and what the file is; `None` for what is no binary.
     by_file: FxHashMap<(String, FileId), Option<u32>>,
     codes: Codes,
     tree: Tree,
-    by_leaf: FxHashMap<u32, Site>,
+    by_id: FxHashMap<u64, Site>,
     /// Leaf node and what the site holds, by number.
     sites: Vec<(u32, Account)>,
-    /// Stacks by thread and address, until their block is acquired.
-    waiting: FxHashMap<u32, Vec<(u64, Site)>>,
+    /// By thread and number: the stacks that it has described.
+    described: Vec<Vec<Option<Site>>>,
+    /// Which blocks have one.
+    pub sampling: Sampling,
     /// New peaks of all live bytes so far.
     peaks: u64,
+    /// Return addresses in generated code, by process.
+    generated: FxHashMap<u32, perf_map::Names>,
     /// Modules that were mapped after their process had started.
     pub opened: Vec<ModuleRow>,
 }
@@ -80,8 +85,8 @@ impl FileId {
 #[derive(Clone, Default)]
 struct Process {
     image: Image,
-    /// Sites of stacks seen before.
-    known: FxHashMap<Vec<u64>, Site>,
+    /// Sites of stacks seen before, by what described them.
+    known: FxHashMap<Box<[u8]>, Site>,
     looked: Option<Instant>,
 }
 
@@ -105,8 +110,18 @@ impl Sites {
 
     /// A process ended: nothing more is asked of its modules.
     pub fn end(&mut self, process: u32) {
+        self.name_generated(process, None);
         self.images.remove(&self.keys[process as usize]);
         self.codes.forget(process);
+    }
+
+    /// Names the code that a process has generated, which is over, or nearly so: then /proc shows it as `shown`.
+    pub fn name_generated(&mut self, process: u32, shown: Option<u32>) {
+        let (pid, _) = self.keys[process as usize];
+        let names = self.generated.get_mut(&process);
+        if let Some(names) = names.filter(|names| names.values().any(Option::is_none)) {
+            perf_map::name(names, pid, shown, self.begun);
+        }
     }
 
     /// A module was announced by a process.
@@ -125,28 +140,69 @@ impl Sites {
         self.codes.define(process, text);
     }
 
-    /// The stack of a block that `thread` is about to acquire at `address`.
-    pub fn stack(&mut self, process: u32, thread: u32, address: u64, text: &[u8]) {
-        let Some(site) = self.site_of(process, text) else { return };
-        let waiting = self.waiting.entry(thread).or_default();
-        if waiting.len() == WAITING_MAX {
-            waiting.remove(0);
+    /// A stack was described, and is meant by this number from now on.
+    pub fn describe(&mut self, process: u32, thread: u32, number: u64, text: &[u8]) {
+        let site = self.site_of(process, text);
+        let thread = thread as usize;
+        if self.described.len() <= thread {
+            self.described.resize_with(thread + 1, Vec::new);
         }
-        waiting.push((address, site));
+        let described = &mut self.described[thread];
+        let number = number as usize % (1 << STACK_BITS);
+        if described.len() <= number {
+            described.resize(number + 1, None);
+        }
+        described[number] = site;
     }
 
-    /// The site of a block that `thread` acquired.
-    pub fn acquired(&mut self, thread: u32, address: u64, bytes: u64) -> Option<Site> {
-        let waiting = self.waiting.get_mut(&thread)?;
-        let at = waiting.iter().rposition(|(waiting, _)| *waiting == address)?;
-        let (_, site) = waiting.swap_remove(at);
+    /// A thread is gone, and with it the numbers of its stacks.
+    pub fn thread_gone(&mut self, thread: u32) {
+        if let Some(described) = self.described.get_mut(thread as usize) {
+            *described = Vec::new();
+        }
+    }
+
+    /// The site of a block or mapping that `thread` acquired, with the number of its stack.
+    #[inline]
+    pub fn acquired(&mut self, thread: u32, number: u16, bytes: u64) -> Option<Site> {
+        if number == 0 {
+            return None;
+        }
+        let site = (*self.described.get(thread as usize)?.get(usize::from(number))?)?;
+        let requested = self.stands_for(bytes);
         let account = &mut self.sites[site.get() as usize - 1].1;
-        account.blocks += 1;
-        account.requested += bytes;
+        account.blocks += (requested as f64 / bytes.max(1) as f64).round().max(1.0) as u64;
+        account.requested += requested;
         Some(site)
     }
 
+    /// Bytes that a block with a stack stands for: of those that are sampled not every one has one.
+    pub fn stands_for(&self, bytes: u64) -> u64 {
+        if bytes >= self.sampling.exact_from || self.sampling.mean_bytes == 0 {
+            return bytes;
+        }
+        let probability = -(-(bytes as f64) / self.sampling.mean_bytes as f64).exp_m1();
+        (bytes as f64 / probability.max(f64::MIN_POSITIVE)).round() as u64
+    }
+
+    /// A block of a site is live.
+    #[inline]
+    pub fn add_block(&mut self, site: Option<Site>, bytes: u64) {
+        if site.is_some() {
+            self.change(site, self.stands_for(bytes) as i64);
+        }
+    }
+
+    /// It no longer is.
+    #[inline]
+    pub fn remove_block(&mut self, site: Option<Site>, bytes: u64) {
+        if site.is_some() {
+            self.change(site, -(self.stands_for(bytes) as i64));
+        }
+    }
+
     /// Live bytes of a site change.
+    #[inline]
     pub fn change(&mut self, site: Option<Site>, bytes: i64) {
         if let Some(site) = site {
             self.sites[site.get() as usize - 1].1.change(bytes, self.peaks);
@@ -165,52 +221,47 @@ impl Sites {
     }
 
     fn site_of(&mut self, process: u32, text: &[u8]) -> Option<Site> {
-        let mut words = Words(text);
-        let head = StackHead::from_words(words.take()?);
-        let count = (head.python_frames & !MORE_FRAMES) as usize;
-        let python = words.bytes(count.checked_mul(16)?)?;
-        let copy = words.0;
-        let mut native = Vec::with_capacity(64);
         let key = self.keys[process as usize];
-        let image = &self.images.entry(key).or_default().image;
-        let mut end = image.unwind(&head, copy, &mut native);
-        if end == End::Unknown && self.leads_astray(process, &head, &native) {
-            native.clear();
-            end = self.images.entry(key).or_default().image.unwind(&head, copy, &mut native);
-        }
-        let complete = end == End::Outermost && head.python_frames & MORE_FRAMES == 0;
-        let mut raw = native.clone();
-        raw.extend(python.chunks_exact(8).filter_map(|word| Some(u64::from_le_bytes(*word.first_chunk()?))));
-        raw.push(u64::from(complete));
-        if let Some(site) = self.images.get(&key).and_then(|process| process.known.get(&raw)) {
+        if let Some(site) = self.images.get(&key).and_then(|process| process.known.get(text)) {
             return Some(*site);
         }
-        let leaf = self.leaf(process, &native, python, complete)?;
-        let site = *self.by_leaf.entry(leaf).or_insert_with(|| {
+        let mut words = Words(text);
+        let [head] = words.take()?;
+        let head = FramesHead::from_word(head);
+        let native = words.bytes(head.native * 8)?;
+        let python = words.bytes(head.python * 16)?;
+        let native: Vec<u64> =
+            native.chunks_exact(8).filter_map(|word| Some(u64::from_le_bytes(*word.first_chunk()?))).collect();
+        self.look_if_unknown(process, &native);
+        let leaf = self.leaf(process, &native, python, head.complete)?;
+        // One stack in generated code is the same in every process, though not at one address.
+        let id = self.tree.nodes[leaf as usize].hash;
+        let site = *self.by_id.entry(id).or_insert_with(|| {
             self.sites.push((leaf, Account::default()));
             NonZeroU32::new(self.sites.len() as u32).unwrap_or(NonZeroU32::MIN)
         });
-        self.images.entry(key).or_default().known.insert(raw, site);
+        self.images.entry(key).or_default().known.insert(text.into(), site);
         Some(site)
     }
 
-    /// True if a stack ended in a module that was not known, and now perhaps is.
-    fn leads_astray(&mut self, process: u32, head: &StackHead, native: &[u64]) -> bool {
-        let key = self.keys[process as usize];
-        let last = native.last().copied().unwrap_or(head.ip);
-        let known = |sites: &Sites| {
-            sites.images.get(&key).is_some_and(|it| it.image.find(last.wrapping_sub(1)).is_some())
-        };
-        !known(self) && {
+    /// Looks which modules there are, if a stack leads through one that was not announced.
+    fn look_if_unknown(&mut self, process: u32, native: &[u64]) {
+        let image = &self.images.entry(self.keys[process as usize]).or_default().image;
+        if native.iter().any(|address| image.find(address.wrapping_sub(1)).is_none()) {
             self.look(process);
-            known(self)
         }
     }
 
     /// The node of a stack's innermost frame.
     fn leaf(&mut self, process: u32, native: &[u64], python: &[u8], complete: bool) -> Option<u32> {
         let image = &self.images.get(&self.keys[process as usize])?.image;
-        let native: Vec<Frame> = native.iter().map(|address| native_frame(image, *address)).collect();
+        let native: Vec<Frame> =
+            native.iter().map(|address| native_frame(image, process, *address)).collect();
+        for frame in &native {
+            if let Frame::Generated { process, address } = *frame {
+                self.generated.entry(process).or_default().entry(address).or_default();
+            }
+        }
         let mut words = Words(python);
         let (mut frames, mut entries) = (Vec::new(), Vec::new());
         while let Some([code, word]) = words.take() {
@@ -238,19 +289,12 @@ impl Sites {
                     let function = &self.codes.functions[function as usize];
                     vec![function.file.as_str(), function.name.as_str()]
                 }
+                Frame::Generated { .. } => vec!["generated"],
                 Frame::Unknown => Vec::new(),
             };
             node = Some(self.tree.child(node, frame, &identity));
         }
         node
-    }
-
-    /// The linker's name of a native frame's function.
-    fn name(&self, frame: Frame) -> Option<&str> {
-        match frame {
-            Frame::Native { binary, offset } => self.binaries[binary as usize].function(offset),
-            _ => None,
-        }
     }
 
     /// A module by a path that only its process can resolve (or the kernel's own page, linux-vdso). If the
@@ -298,17 +342,16 @@ impl Sites {
         let known = self.by_file.get(&file).copied();
         let number = known.unwrap_or_else(|| {
             let number = Binary::read(path).map(|binary| {
-                self.binaries.push(Rc::new(binary));
+                self.binaries.push(binary);
                 self.binaries.len() as u32 - 1
             });
             self.by_file.insert(file, number);
             number
         });
         let number = number?;
-        let binary = self.binaries[number as usize].clone();
+        let bias = self.binaries[number as usize].bias(start);
         let process = self.images.entry(key).or_default();
-        let bias = binary.bias(start);
-        let news = process.image.add(Mapped { start: start & !4095, end, bias, binary, number });
+        let news = process.image.add(Mapped { start: start & !4095, end, bias, number });
         if news {
             // An address may mean another function now.
             process.known.clear();
@@ -317,9 +360,9 @@ impl Sites {
     }
 }
 
-fn native_frame(image: &Image, address: u64) -> Frame {
+fn native_frame(image: &Image, process: u32, address: u64) -> Frame {
     match image.find(address.wrapping_sub(1)) {
         Some(module) => Frame::Native { binary: module.number, offset: address.wrapping_sub(module.bias) },
-        None => Frame::Unknown,
+        None => Frame::Generated { process, address },
     }
 }

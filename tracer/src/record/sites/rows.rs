@@ -1,10 +1,10 @@
-//! The tables of sites and frames, with names.
+//! The tables of sites and frames. Native frames are addresses in files, to be named once nothing runs any more.
 
 use memtrace_trace::rows::{FrameRow, SiteRow};
 
 use super::Sites;
-use super::binary::demangle;
 use super::tree::{Frame, Node};
+use crate::symbols;
 
 impl Sites {
     /// One row per site.
@@ -20,16 +20,30 @@ impl Sites {
         self.sites.iter().filter(|(_, account)| account.blocks > 0).map(row).collect()
     }
 
-    /// One row per frame of the tree.
+    /// One row per frame of the tree, native ones without names but for generated code.
     pub fn frames(&self) -> Vec<FrameRow> {
         self.tree.nodes.iter().zip(0..).map(|(node, number)| self.frame(node, number)).collect()
+    }
+
+    /// All of it, with the names of native frames.
+    pub fn named(&self) -> (Vec<SiteRow>, Vec<FrameRow>) {
+        let mut sites = self.rows();
+        let frames = symbols::name(self.frames(), &mut sites, |row| self.build_id(row.frame));
+        (sites, frames)
+    }
+
+    /// The build of the file that a frame is in.
+    fn build_id(&self, frame: u32) -> Option<&str> {
+        match self.tree.nodes[frame as usize].frame {
+            Frame::Native { binary, .. } => Some(&self.binaries[binary as usize].build_id),
+            _ => None,
+        }
     }
 
     fn frame(&self, node: &Node, frame: u32) -> FrameRow {
         let row = FrameRow { frame, parent: node.parent, kind: "native".into(), ..FrameRow::default() };
         match node.frame {
             Frame::Native { binary, offset } => FrameRow {
-                function: self.name(node.frame).map(demangle),
                 module: Some(self.binaries[binary as usize].path.clone()),
                 offset: Some(offset),
                 ..row
@@ -43,6 +57,10 @@ impl Sites {
                     line: (line > 0).then_some(line),
                     ..row
                 }
+            }
+            Frame::Generated { process, address } => {
+                let names = self.generated.get(&process);
+                FrameRow { function: names.and_then(|names| names.get(&address)?.clone()), ..row }
             }
             Frame::Unknown => row,
         }

@@ -21,7 +21,14 @@ pub enum Frame {
         /// The line; 0 where the instruction has none.
         line: u32,
     },
-    /// An address in no file; at the root: what lies farther out is not known.
+    /// A return address in code that a program has generated.
+    Generated {
+        /// The process.
+        process: u32,
+        /// The address.
+        address: u64,
+    },
+    /// At the root: what lies farther out is not known. Elsewhere: a Python function that is not known.
     Unknown,
 }
 
@@ -63,6 +70,8 @@ fn hash(above: u64, frame: Frame, identity: &[&str]) -> u64 {
     let place = match frame {
         Frame::Native { offset, .. } => offset,
         Frame::Python { line, .. } => u64::from(line),
+        // Address spaces are random to the page; within it, what a program generates lies where it lay before.
+        Frame::Generated { address, .. } => address % 4096,
         Frame::Unknown => 0,
     };
     let texts = identity.iter().flat_map(|text| text.bytes().chain([0]));

@@ -1,0 +1,99 @@
+//! Which function an address lies in, as the linker knows it.
+
+use std::ffi::CStr;
+
+use object::{Object, ObjectSection};
+
+struct Function<'a> {
+    start: u64,
+    bytes: u64,
+    name: &'a str,
+}
+
+/// A function may have others inside it (labels that assembly calls functions): so many are looked past.
+const NESTED_MAX: usize = 8;
+
+/// Functions by address; of several names for one, the plainest.
+pub struct Functions<'a>(Vec<Function<'a>>);
+
+/// The functions in a file's two symbol tables, in no order: start, length (0: not known) and name of each.
+///
+/// The tables are read whole: asked for each of a hundred thousand names, a file would be read as often.
+pub fn symbols<'a>(file: &impl Object<'a>) -> Vec<(u64, u64, &'a str)> {
+    let section = |name| file.section_by_name(name)?.data().ok();
+    let tables = [(".symtab", ".strtab"), (".dynsym", ".dynstr")];
+    let tables = tables.into_iter().filter_map(|(table, names)| section(table).zip(section(names)));
+    tables
+        .flat_map(|(table, names)| table.chunks_exact(24).filter_map(|entry| symbol(entry, names)))
+        .collect()
+}
+
+/// An Elf64_Sym that is a function and has its code here (elf(5)).
+fn symbol<'a>(entry: &[u8], names: &'a [u8]) -> Option<(u64, u64, &'a str)> {
+    const STT_FUNC: u8 = 2;
+    const STT_GNU_IFUNC: u8 = 10;
+    const SHN_UNDEF: [u8; 2] = [0, 0];
+    let (name, rest) = entry.split_first_chunk()?;
+    let (&[kind, _, section @ ..], rest) = rest.split_first_chunk::<4>()?;
+    if !matches!(kind & 15, STT_FUNC | STT_GNU_IFUNC) || section == SHN_UNDEF {
+        return None;
+    }
+    let (value, rest) = rest.split_first_chunk()?;
+    let name = CStr::from_bytes_until_nul(names.get(u32::from_le_bytes(*name) as usize..)?).ok()?;
+    let bytes = u64::from_le_bytes(*rest.first_chunk()?);
+    Some((u64::from_le_bytes(*value), bytes, name.to_str().ok()?))
+}
+
+impl<'a> Functions<'a> {
+    /// Of what [`symbols`] gives.
+    pub fn new(symbols: impl Iterator<Item = (u64, u64, &'a str)>) -> Functions<'a> {
+        let mut functions: Vec<Function> =
+            symbols.map(|(start, bytes, name)| Function { start, bytes, name }).collect();
+        let plainness = |name: &str| (name.bytes().take_while(|byte| *byte == b'_').count(), name.len());
+        functions.sort_by(|a, b| {
+            let key = |function: &Function<'a>| (function.start, plainness(function.name), function.name);
+            key(a).cmp(&key(b))
+        });
+        functions.dedup_by_key(|function| function.start);
+        Functions(functions)
+    }
+
+    /// The name of the function that an instruction belongs to.
+    pub fn find(&self, address: u64) -> Option<&'a str> {
+        let after = self.0.partition_point(|function| function.start <= address);
+        let (first, ..) = self.0[..after].split_last()?;
+        if first.bytes == 0 {
+            return Some(first.name);
+        }
+        let inside = |function: &&Function<'a>| address - function.start < function.bytes;
+        self.0[..after].iter().rev().take(NESTED_MAX).find(inside).map(|function| function.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_the_innermost_function_around_it_by_its_plainest_name() {
+        let table =
+            [(16, 64, "__outer"), (16, 64, "outer"), (32, 4, "label"), (96, 0, "open"), (128, 8, "last")];
+        let functions = Functions::new(table.into_iter());
+        let found = [15, 16, 31, 32, 36, 79, 80, 96, 127, 135, 136].map(|address| functions.find(address));
+        let [inner, outer, open, last] = ["label", "outer", "open", "last"].map(Some);
+        assert_eq!(found, [None, outer, outer, inner, outer, outer, None, open, open, last, None]);
+    }
+
+    proptest::proptest! {
+        /// Whatever a table says, a name comes from it and its function begins at or before the address.
+        #[test]
+        fn any_table_is_searched(table: Vec<(u64, u64)>, address: u64) {
+            let functions = Functions::new(table.iter().map(|(start, bytes)| (*start, *bytes, "f")));
+            let found = functions.find(address).is_some();
+            let possible = table.iter().any(|(start, bytes)| {
+                *start <= address && (*bytes == 0 || address - start < *bytes)
+            });
+            proptest::prop_assert!(possible || !found);
+        }
+    }
+}

@@ -85,7 +85,9 @@ pub fn read(trace: &Trace) -> Result<Profile, Error> {
         return Err(Error::NoRuns(format!("{directory} {why}")));
     }
     if kept.min_size_bytes > MIN_BYTES {
-        let why = format!("was recorded with --min-size: a law needs the rows of blocks of {MIN_BYTES} bytes and more");
+        let why = format!(
+            "was recorded with --min-size: a law needs the rows of blocks of {MIN_BYTES} bytes and more"
+        );
         return Err(Error::NoRuns(format!("{directory} {why}")));
     }
     let lossy: HashMap<u32, u64> = trace
@@ -110,7 +112,8 @@ pub fn read(trace: &Trace) -> Result<Profile, Error> {
     let all = spans.len();
     spans.retain(|span| kept.rotated == 0 || span.start_ns > kept.complete_from_ns);
     if spans.len() < all {
-        notes.push(format!("{} spans whose blocks --max-trace-size deleted were left out", all - spans.len()));
+        notes
+            .push(format!("{} spans whose blocks --max-trace-size deleted were left out", all - spans.len()));
     }
     let mut rows = blocks_by_span(trace, &spans, &parents).map_err(context)?;
     let baselines = baselines(trace, &spans).map_err(context)?;

@@ -169,7 +169,10 @@ pub fn row_notes(meta: &Meta) -> Vec<String> {
     let rows = &meta.rows;
     let mut notes = Vec::new();
     if rows.aggregate {
-        notes.push(format!("No block has a row of its own (--aggregate): {} are summed up by call stack.", rows.folded));
+        notes.push(format!(
+            "No block has a row of its own (--aggregate): {} are summed up by call stack.",
+            rows.folded
+        ));
     } else if rows.folded > 0 {
         notes.push(format!(
             "{} blocks below {} bytes have no rows of their own (--min-size): they are summed up by call stack.",
@@ -184,7 +187,10 @@ pub fn row_notes(meta: &Meta) -> Vec<String> {
         ));
     }
     if rows.rotated_timeline > 0 {
-        notes.push(format!("{} rows of the timeline were deleted for the same reason.", rows.rotated_timeline));
+        notes.push(format!(
+            "{} rows of the timeline were deleted for the same reason.",
+            rows.rotated_timeline
+        ));
     }
     notes
 }

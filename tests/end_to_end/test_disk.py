@@ -140,7 +140,9 @@ def test_sizes_are_checked():
     assert done.returncode == 2 and b"at least" in done.stderr
 
 
-@pytest.mark.parametrize("option", [("--aggregate",), ("--min-size", "1MB"), ("--max-trace-size", "2MiB")])
+@pytest.mark.parametrize(
+    "option", [("--aggregate",), ("--min-size", "1MB"), ("--max-trace-size", "2MiB")]
+)
 def test_recover_copes(target, tmp_path, option):
     path = tmp_path / "trace"
     command = [MEMTRACE, "-q", "-o", path, *option, "--", target("holds.c")]

@@ -64,7 +64,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let making = writing - making;
     let per_row = |seconds: f64| (seconds - making) * 1e9 / rows as f64;
-    println!("write {:.1} ns of CPU per row, read {:.1}", per_row(reading - writing), per_row(done - reading));
+    println!(
+        "write {:.1} ns of CPU per row, read {:.1}",
+        per_row(reading - writing),
+        per_row(done - reading)
+    );
     sizes(&directory.path().join("allocations"), rows as f64)
 }
 

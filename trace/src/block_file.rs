@@ -149,7 +149,7 @@ impl Column {
     }
 }
 
-/// In the order of the schema. Layouts were chosen by measurement: docs/design/0003-encoding.md.
+/// In the order of the schema. Layouts were chosen by measurement: docs/design/0005-allocations-on-disk.md.
 const COLUMNS: [Column; 11] = [
     Column::context("process", Layout::Few, |context| Some(context.process.into())),
     Column::context("thread", Layout::Few, |context| Some(context.thread.into())),

@@ -11,7 +11,9 @@ use crate::error::{Error, Result};
 use crate::meta::Meta;
 use crate::parts;
 use crate::pruning;
-use crate::rows::{AllocationRow, FoldedRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
+use crate::rows::{
+    AllocationRow, FoldedRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow,
+};
 use crate::schema::Table;
 use crate::table_reader;
 

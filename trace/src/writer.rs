@@ -5,13 +5,15 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::block_columns::BlockColumns;
+use crate::block_file::BlockFile;
 use crate::budget::{Budget, ClosedPart};
 use crate::encode::{self, Encoded};
 use crate::error::{Error, Result};
 use crate::meta::{self, Meta, Rows};
-use crate::block_file::BlockFile;
 use crate::parts::{self, PartFile, Parts, TableFile};
-use crate::rows::{AllocationRow, FoldedRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
+use crate::rows::{
+    AllocationRow, FoldedRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow,
+};
 use crate::schema::Table;
 
 /// Rows of a page of `allocations`: their columns stay in the cache until they are encoded.
@@ -82,10 +84,11 @@ impl TraceWriter {
     }
 
     /// Adds a block whose life is known to its end.
+    #[inline]
     pub fn allocation(&mut self, row: AllocationRow) -> Result<()> {
         self.latest_ns = self.latest_ns.max(row.free_ns.unwrap_or(row.alloc_ns));
         self.blocks.push(&row);
-        if self.blocks.len() == PAGE_ROWS { self.write_blocks() } else { Ok(()) }
+        if self.blocks.len() >= PAGE_ROWS { self.write_blocks() } else { Ok(()) }
     }
 
     /// Adds a point of the timeline.
@@ -175,6 +178,7 @@ impl TraceWriter {
         Meta { rows: Rows { rotated, complete_from_ns, rotated_timeline, ..meta.rows }, ..meta.clone() }
     }
 
+    #[cold]
     fn write_blocks(&mut self) -> Result<()> {
         if self.blocks.len() == 0 {
             return Ok(());
@@ -243,7 +247,9 @@ pub(crate) fn complete(directory: &Path, meta: &Meta) -> Result<()> {
     for table in Table::ALL {
         if parts::files(directory, table)?.is_empty() {
             match table.in_parts() {
-                true if table == Table::Allocations => Parts::<BlockFile>::resume(directory, table)?.finish()?,
+                true if table == Table::Allocations => {
+                    Parts::<BlockFile>::resume(directory, table)?.finish()?
+                }
                 true => Parts::<TableFile>::resume(directory, table)?.finish()?,
                 false => TableFile::create(&parts::whole_path(directory, table), table)?.close()?,
             }

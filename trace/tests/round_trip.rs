@@ -119,7 +119,7 @@ fn many_blocks(seed: u64, rows: usize, distinct: u64, stays: u64, spread: u32) -
             };
         }
         time = time.wrapping_add((random() >> spread) as i64);
-        row.address = (random() % stays == 0).then(|| random());
+        row.address = (random() % stays == 0).then(&mut random);
         row.bytes = random() % distinct;
         row.alloc_ns = time.wrapping_sub((random() >> spread) as i64);
         row.free_ns = (random() % stays != 1).then_some(time);
@@ -212,7 +212,9 @@ fn row_groups(part: &std::path::Path) -> Vec<usize> {
 /// Bytes of all files of a trace, those under hidden names too.
 fn bytes_on_disk(directory: &std::path::Path) -> u64 {
     let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    entries.map(|path| if path.is_dir() { bytes_on_disk(&path) } else { path.metadata().unwrap().len() }).sum()
+    entries
+        .map(|path| if path.is_dir() { bytes_on_disk(&path) } else { path.metadata().unwrap().len() })
+        .sum()
 }
 
 /// The oldest parts go, and what is left holds every block that was live at the time named or later.

@@ -12,7 +12,7 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::dictionary::Dictionary;
 use super::runs::Runs;
-use super::squeeze::Squeezer;
+use super::squeeze::{Content, Squeezer};
 use super::{delta, hybrid, split};
 
 /// What a column holds, which says how it is encoded.
@@ -105,8 +105,7 @@ impl Chunk {
         let present = if self.column.max_def_level() == 0 { rows } else { scratch.levels(page.valid) };
         let encoding = self.encode(page.values, &mut scratch);
         let Scratch { levels, body, squeezed, .. } = &mut scratch;
-        let stretch = if encoding == Encoding::BYTE_STREAM_SPLIT { present } else { usize::MAX };
-        let is_compressed = self.squeeze(body, stretch, squeezer, squeezed)?;
+        let is_compressed = self.squeeze(encoding, present, body, squeezer, squeezed)?;
         let values = if is_compressed { squeezed } else { &mut *body };
         self.write(
             DataPage::DataPageV2 {
@@ -167,12 +166,18 @@ impl Chunk {
     }
 
     /// Turns values into their numbers in the dictionary, which has so many entries then.
-    fn number(&mut self, values: Values, numbers: &mut Vec<u32>, runs: &mut Vec<(u32, u32)>) -> Option<usize> {
+    fn number(
+        &mut self,
+        values: Values,
+        numbers: &mut Vec<u32>,
+        runs: &mut Vec<(u32, u32)>,
+    ) -> Option<usize> {
         let texts = match self.layout {
             Layout::Labels(texts) => Some(texts.len()),
             _ => None,
         };
-        let mut number = |value| if texts.is_some() { Some(value as u32) } else { self.dictionary.number(value) };
+        let mut number =
+            |value| if texts.is_some() { Some(value as u32) } else { self.dictionary.number(value) };
         match values {
             Values::Each(values) => {
                 numbers.resize(values.len(), 0);
@@ -190,11 +195,12 @@ impl Chunk {
         Some(texts.unwrap_or(self.dictionary.values().len()))
     }
 
-    /// Compresses `body` and says whether that was worth it.
+    /// Compresses the `body` of so many values and says whether that was worth it.
     fn squeeze(
         &mut self,
+        encoding: Encoding,
+        values: usize,
         body: &[u8],
-        stretch: usize,
         squeezer: &mut Squeezer,
         squeezed: &mut Vec<u8>,
     ) -> Result<bool> {
@@ -202,7 +208,9 @@ impl Chunk {
             self.left_alone -= 1;
             return Ok(false);
         }
-        squeezer.squeeze(body, stretch, squeezed)?;
+        let content = if encoding == Encoding::RLE_DICTIONARY { Content::Repeating } else { Content::Noisy };
+        let stretch = if encoding == Encoding::BYTE_STREAM_SPLIT { values } else { usize::MAX };
+        squeezer.squeeze(content, body, stretch, squeezed)?;
         let worth = squeezed.len() < body.len() - body.len() / 16;
         self.left_alone = if worth || body.len() < 1024 { 0 } else { LEFT_ALONE };
         Ok(worth)
@@ -224,7 +232,7 @@ impl Chunk {
         let has_dictionary = self.encodings.contains(&Encoding::RLE_DICTIONARY);
         if has_dictionary {
             let (body, entries) = self.dictionary_page();
-            squeezer.squeeze(&body, usize::MAX, &mut self.scratch.squeezed)?;
+            squeezer.squeeze(Content::Repeating, &body, usize::MAX, &mut self.scratch.squeezed)?;
             let page = DataPage::DictionaryPage {
                 buf: Bytes::copy_from_slice(&self.scratch.squeezed),
                 num_values: entries as u32,

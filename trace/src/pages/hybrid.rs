@@ -92,6 +92,7 @@ fn pack(values: &[u32], width: u32, out: &mut Vec<u8>) {
 
 #[inline]
 fn packed(group: &[u32; GROUP], width: u32) -> u128 {
-    let four = |values: &[u32]| values.iter().rev().fold(0, |bits: u64, value| bits << width | u64::from(*value));
+    let four =
+        |values: &[u32]| values.iter().rev().fold(0, |bits: u64, value| bits << width | u64::from(*value));
     u128::from(four(&group[..4])) | u128::from(four(&group[4..])) << (4 * width)
 }

@@ -1,4 +1,4 @@
-//! Pages of Parquet columns, encoded here because this is most of what recording a block costs (docs/design/0003).
+//! Pages of Parquet columns, encoded here because this is most of what recording a block costs (docs/design/0005).
 //! Headers, footers and everything else of a file is the Parquet library's.
 
 mod chunk;

@@ -1,8 +1,8 @@
 //! Strategies for rows of every table.
 
 use memtrace_trace::rows::{
-    AllocationRow, ArrayInfo, FoldedRow, FrameRow, Kind, ModuleRow, ProcessRow, Role, SiteRow, SpanRow, ThreadRow,
-    TimelineRow,
+    AllocationRow, ArrayInfo, FoldedRow, FrameRow, Kind, ModuleRow, ProcessRow, Role, SiteRow, SpanRow,
+    ThreadRow, TimelineRow,
 };
 use memtrace_trace::{Lost, Meta, OutOfMemory, Peak, Rows, Share, SiteShare, Totals};
 use proptest::prelude::*;

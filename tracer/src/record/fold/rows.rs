@@ -70,6 +70,7 @@ impl Fold {
         }
     }
 
+    #[inline]
     pub(super) fn write_block(
         &mut self,
         process: u32,
@@ -96,6 +97,7 @@ impl Fold {
         self.write_block(process, piece.start, &as_block(piece), free, once);
     }
 
+    #[inline]
     fn row(&self, process: u32, address: u64, block: &Block, free: Option<u64>, once: bool) -> AllocationRow {
         AllocationRow {
             process,

@@ -39,7 +39,11 @@ def failure(command):
 
 
 def output_of(*command):
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    """What a command prints; nothing if it is not there."""
+    try:
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
     return done.stdout.strip()
 
 

@@ -207,7 +207,7 @@ def test_numpy_arrays(record, python, tmp_path):
     table = run.stderr.split(heading)[1]
     assert b"  wrapped arrays.py:7 (full " in table
     assert b"  make arrays.py:3" in table
-    assert b"(no stack)" in table
+    assert b"(other sites)" in table
     assert max(len(line.decode()) for line in table.splitlines()) <= 100
 
 

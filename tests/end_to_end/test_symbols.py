@@ -1,5 +1,6 @@
 """Names, lines and inlined functions of native frames, wherever a file keeps them."""
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -270,4 +271,4 @@ def test_what_is_recorded_has_no_names_until_the_end(tmp_path, target):
     assert run.sql(names) == [(True, False)]
     run = recover(path)
     assert run.sql(names) == [(True, True)]
-    assert b" at main in holds" in run.stderr
+    assert re.search(rb"  main (in )?holds", run.stderr), run.stderr

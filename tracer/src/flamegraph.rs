@@ -72,7 +72,7 @@ pub fn run(arguments: &Flamegraph) -> Result<ExitCode> {
 fn total(flame: &Flame) -> String {
     match flame.unit {
         "bytes" => format!("{} ({} bytes):", Bytes(flame.total), grouped(flame.total)),
-        _ => format!("{}", grouped(flame.total)),
+        _ => grouped(flame.total).to_string(),
     }
 }
 

@@ -112,8 +112,6 @@ const LITTLE: usize = RING_WORDS / 16;
 /// countless), and at every new peak; whoever is killed together with the tracer leaves what
 /// it held then.
 pub(super) const TABLES_EVERY: Duration = Duration::from_secs(5);
-/// For the first time so long after the start: a command that has ended by then has its tables written once.
-const FIRST_TABLES: Duration = Duration::from_millis(50);
 const SNAPSHOT_APART: Duration = Duration::from_millis(200);
 /// Children that outlive the command are waited for so long.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
@@ -151,7 +149,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
         wait: options.wait,
         last_sample: Instant::now(),
         last_tables: Instant::now(),
-        tables_every: FIRST_TABLES,
+        tables_every: TABLES_EVERY,
         measure_after: Instant::now(),
     };
     if options.gc.is_some() {
@@ -177,6 +175,8 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     session.fold.sites.sampling = options.stacks.sampling();
     session.fold.sites.token.clone_from(&session.doorman.token);
     session.fold.sites.begun = session.meta.start_unix_ns / 1_000_000_000;
+    // While the command is being loaded: what comes to nothing later (a full disk) leaves a readable trace.
+    session.write_tables(false);
     let ending = session.follow(child);
     session.close(ending)
 }

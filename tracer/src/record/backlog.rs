@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memtrace_wire::event::{Event, Pair, pair_address};
 
-/// How many words ahead the address of a coming event is looked up: some eight events.
-const AHEAD: usize = 16;
+/// How many words ahead the address of a coming event is looked up: some sixteen events.
+const AHEAD: usize = 32;
 
 /// Events of one writer, in its own order.
 pub struct Backlog {

@@ -13,6 +13,9 @@ use super::functions::{Functions, symbols};
 use super::separate;
 use object::Object;
 
+/// Functions of CPython, of glibc and of the probe.
+const RUNTIMES: [&str; 3] = ["_PyEval_EvalFrameDefault", "__libc_start_main", "memtrace_span_begin"];
+
 /// Addresses in a file that are to be named.
 #[derive(Debug, Default)]
 pub struct Wanted {
@@ -43,12 +46,17 @@ impl Wanted {
         let embedded = if stripped { embedded::unpack(&binary) } else { None };
         let embedded = embedded.as_deref().and_then(|bytes| object::File::parse(bytes).ok());
         let separately = debug.iter().flat_map(symbols).chain(embedded.iter().flat_map(symbols));
-        let functions = Functions::new(symbols(&binary).into_iter().chain(separately));
+        let own = symbols(&binary);
+        // What runs a program is named too, but says little about it: to read some 30 MB of debug information for its
+        // lines would take longer than most programs.
+        let is_runtime = own.iter().any(|(.., name)| RUNTIMES.contains(name));
+        let functions = Functions::new(own.into_iter().chain(separately));
         let (described, at) =
             if bare { (debug.as_ref(), separate.as_ref()) } else { (Some(&binary), Some(&source)) };
         let shared = at.and_then(separate::shared);
         let shared = shared.as_ref().and_then(Source::elf);
         let mut places = described
+            .filter(|_| !is_runtime)
             .and_then(|file| debug_info::places(file, shared.as_ref(), &self.addresses))
             .unwrap_or_default();
         for address in &self.addresses {

@@ -188,19 +188,12 @@ fn named(trace: &Trace, what: String, unit: &'static str, shares: Shares) -> Res
                 .map(|frame| name(&frame))
                 .collect();
             names.reverse();
-            (if names.is_empty() { vec![without_stack(trace)] } else { names }, width)
+            (if names.is_empty() { vec![sites::without_stack(trace.meta()).into()] } else { names }, width)
         })
         .collect();
     stacks.sort();
     let total = stacks.iter().fold(0, |sum: u64, (_, width)| sum.saturating_add(*width));
     Ok(Flame { what, unit, total, stacks })
-}
-
-fn without_stack(trace: &Trace) -> String {
-    match trace.meta().recorded.get("stacks").map(String::as_str) {
-        Some("auto") => "(not sampled)".into(),
-        _ => "(no stack)".into(),
-    }
 }
 
 /// `gst3d (/home/me/run_gst3d.py:41)`, `fft (libfftw3.so.3)`.

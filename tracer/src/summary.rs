@@ -129,7 +129,7 @@ fn largest_sites(out: &mut String, trace: &Trace) -> Result<()> {
         let (blocks, place) = (grouped(site.row.blocks), shortened(&clean(&site.place()), PLACE_MAX));
         writeln!(out, "  {:>9} {:>8} {blocks:>11}  {place}", Bytes(bytes), share(bytes))?;
     }
-    let without = (peak.saturating_sub(all), "(no stack)");
+    let without = (peak.saturating_sub(all), sites::without_stack(trace.meta()));
     for (bytes, what) in [(rest, "(other sites)"), without].into_iter().filter(|(bytes, _)| *bytes > 0) {
         writeln!(out, "  {:>9} {:>8} {:>11}  {what}", Bytes(bytes), share(bytes), "")?;
     }

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use memtrace_trace::rows::{FrameRow, SpanRow};
-use memtrace_trace::{AllocationFilter, Trace};
+use memtrace_trace::weights::SiteWeights;
+use memtrace_trace::{AllocationFilter, Life, Trace};
 use rustc_hash::FxHashMap;
 
 use crate::error::Error;
@@ -48,8 +49,8 @@ pub fn flame(trace: &Trace, at: &At) -> Result<Flame, Error> {
     let (what, shares) = match at {
         At::Peak => ("live bytes at their peak".into(), at_peak(trace)?),
         At::Span(name) => {
-            has_rows(trace)?;
             let span = largest(trace, name)?;
+            has_rows(trace, span.peak_ns)?;
             (
                 format!("bytes allocated in {} (call {}) at its working peak", span.operator, span.call),
                 in_span(trace, &span)?,
@@ -57,13 +58,16 @@ pub fn flame(trace: &Trace, at: &At) -> Result<Flame, Error> {
         }
         At::Exit => {
             let what = "heap bytes never released".into();
-            (what, of_rows(trace, |free, _, bytes| if free.is_none() { bytes } else { 0 })?)
+            has_rows(trace, trace.meta().duration_ns)?;
+            (what, of_rows(trace, unit, |life| life.free_ns.is_none())?)
         }
         At::Temporary => {
             let what = format!("heap blocks released within {} µs", TEMPORARY_NS / 1000);
-            let is_short =
-                |free: Option<i64>, alloc: i64| free.is_some_and(|free| free - alloc <= TEMPORARY_NS);
-            (what, of_rows(trace, |free, alloc, _| u64::from(is_short(free, alloc)))?)
+            has_rows(trace, 0)?;
+            let is_short = |life: &Life| {
+                life.free_ns.is_some_and(|free| free.saturating_sub(life.alloc_ns) <= TEMPORARY_NS)
+            };
+            (what, of_rows(trace, unit, is_short)?)
         }
     };
     named(trace, what, unit, shares)
@@ -79,16 +83,19 @@ fn unreadable(error: memtrace_trace::Error) -> Error {
 fn at_peak(trace: &Trace) -> Result<Shares, Error> {
     let rows = trace.sites().map_err(unreadable)?;
     let mut shares: Shares = rows.iter().map(|row| (Some(row.site), row.live_bytes_at_peak)).collect();
-    let known = shares.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
-    shares.insert(None, trace.meta().peak.live_bytes.saturating_sub(known));
+    rest(&mut shares, trace.meta().peak.live_bytes);
     Ok(shares)
 }
 
-fn has_rows(trace: &Trace) -> Result<(), Error> {
-    match trace.meta().recorded.get("rows").filter(|rows| *rows != "all") {
-        Some(rows) => Err(Error::NoRows(format!("not every block has a row in it ({rows})"))),
-        None => Ok(()),
-    }
+/// What is left of `all` has no stack; nothing, if stacks that were sampled happen to account for more.
+fn rest(shares: &mut Shares, all: u64) {
+    let known = shares.values().fold(0, |sum: u64, width| sum.saturating_add(*width));
+    shares.insert(None, all.saturating_sub(known));
+}
+
+/// Every block that was live after a time must have its row.
+fn has_rows(trace: &Trace, live_after_ns: i64) -> Result<(), Error> {
+    trace.meta().rows.missing(live_after_ns).map_or(Ok(()), |why| Err(Error::NoRows(why.into())))
 }
 
 /// The span with the largest working peak among those whose operator, or its function, has this name.
@@ -110,38 +117,57 @@ fn in_span(trace: &Trace, span: &SpanRow) -> Result<Shares, Error> {
             inside.insert(row.span);
         }
     }
-    let mut shares = Shares::default();
+    let weights = SiteWeights::of(trace.meta());
+    let (mut shares, mut all) = (Shares::default(), 0u64);
     let filter = AllocationFilter { process: Some(span.process), spans: Some(&inside), ..Default::default() };
     let read = trace.allocations(filter, |row| {
         let counts = row.kind.is_heap() || row.kind.is_own_memory();
         let is_there = row.alloc_ns <= span.peak_ns && row.free_ns.is_none_or(|free| span.peak_ns < free);
         if counts && is_there {
-            add(&mut shares, row.site, row.bytes);
+            all = all.saturating_add(row.bytes);
+            let of_site = if row.kind.is_heap() { weights.bytes(row.bytes) } else { row.bytes };
+            add(&mut shares, row.site, of_site);
         }
     });
     read.map_err(unreadable)?;
+    rest(&mut shares, all);
     Ok(shares)
 }
 
-/// Sums over all heap blocks of what `width` says to release, acquire and bytes.
-fn of_rows(trace: &Trace, width: impl Fn(Option<i64>, i64, u64) -> u64 + Sync) -> Result<Shares, Error> {
-    has_rows(trace)?;
+/// Number of the heap blocks that count, or their bytes.
+fn of_rows(
+    trace: &Trace,
+    unit: &'static str,
+    counts: impl Fn(&Life) -> bool + Sync,
+) -> Result<Shares, Error> {
+    let (in_bytes, weights) = (unit == "bytes", SiteWeights::of(trace.meta()));
     let groups = trace.block_groups().map_err(unreadable)?;
-    let parts = in_parallel(groups.len(), threads(), Shares::default, |shares, index| {
+    let begin = || (Shares::default(), 0u64);
+    let parts = in_parallel(groups.len(), threads(), begin, |(shares, all): &mut (Shares, u64), index| {
         let read = groups[index].lives(|life| {
-            if life.kind.is_heap() {
-                add(shares, life.site, width(life.free_ns, life.alloc_ns, life.bytes));
+            if life.kind.is_heap() && counts(&life) {
+                let (width, of_site) = match in_bytes {
+                    true => (life.bytes, weights.bytes(life.bytes)),
+                    false => (1, weights.blocks(life.bytes)),
+                };
+                *all = all.saturating_add(width);
+                add(shares, life.site, of_site);
             }
         });
         read.map_err(unreadable)
     })?;
-    let mut all = Shares::default();
-    parts.into_iter().flatten().for_each(|(site, width)| add(&mut all, site, width));
-    Ok(all)
+    let (mut shares, mut all) = begin();
+    for (part, of_part) in parts {
+        part.into_iter().for_each(|(site, width)| add(&mut shares, site, width));
+        all = all.saturating_add(of_part);
+    }
+    rest(&mut shares, all);
+    Ok(shares)
 }
 
+/// Adds what a stack accounts for; what has none is the rest.
 fn add(shares: &mut Shares, site: Option<u64>, width: u64) {
-    if width > 0 {
+    if site.is_some() {
         let share = shares.entry(site).or_default();
         *share = share.saturating_add(width);
     }
@@ -162,19 +188,12 @@ fn named(trace: &Trace, what: String, unit: &'static str, shares: Shares) -> Res
                 .map(|frame| name(&frame))
                 .collect();
             names.reverse();
-            (if names.is_empty() { vec![without_stack(trace)] } else { names }, width)
+            (if names.is_empty() { vec![sites::without_stack(trace.meta()).into()] } else { names }, width)
         })
         .collect();
     stacks.sort();
     let total = stacks.iter().fold(0, |sum: u64, (_, width)| sum.saturating_add(*width));
     Ok(Flame { what, unit, total, stacks })
-}
-
-fn without_stack(trace: &Trace) -> String {
-    match trace.meta().recorded.get("stacks").map(String::as_str) {
-        Some("blocks of 64 KiB and more") => "(no stack: below 64 KiB)".into(),
-        _ => "(no stack)".into(),
-    }
 }
 
 /// `gst3d (/home/me/run_gst3d.py:41)`, `fft (libfftw3.so.3)`.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use memtrace_trace::rows::{FrameRow, SiteRow};
-use memtrace_trace::{SiteShare, Trace};
+use memtrace_trace::{Meta, SiteShare, Trace};
 
 use crate::error::Error;
 
@@ -122,6 +122,14 @@ fn short(frame: &FrameRow) -> String {
 
 pub(crate) fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
+}
+
+/// What to call that which no stack accounts for.
+pub fn without_stack(meta: &Meta) -> &'static str {
+    match meta.recorded.get("stacks").map(String::as_str) {
+        Some("auto") => "(not sampled)",
+        _ => "(no stack)",
+    }
 }
 
 #[cfg(test)]

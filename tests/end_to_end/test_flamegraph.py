@@ -35,7 +35,8 @@ def arrays(record, python, tmp_path):
         "kept = outer(6_000_000)\n"
         "kept = outer(8_000_000)\n"
     )
-    return record(python, script, options=("--operator", "__main__:outer")), script
+    options = ("--stacks", "all", "--operator", "__main__:outer")
+    return record(python, script, options=options), script
 
 
 def test_the_peak(arrays, tmp_path):
@@ -44,12 +45,46 @@ def test_the_peak(arrays, tmp_path):
     total = run.report["peak"]["live_bytes"]
     assert frames["all"] == total
     sites = sum(site["live_bytes_at_peak"] for site in run.report["sites"])
-    assert frames["(no stack: below 64 KiB)"] == total - sites
+    assert frames.get("(no stack)", 0) == total - sites
     assert frames[f"inner ({script}:2)"] == 3_000_001 + 8_000_001 + 4_000_001
     assert frames[f"<module> ({script}:7)"] >= 12_000_002
     assert any(re.fullmatch(r"\S+ \((python3|libpython|libc)\S*\)", name) for name in frames)
     svg = (tmp_path / "peak.svg").read_text()
     assert "arrays.py" in svg and f"{total:,} bytes" in svg and "live bytes at their peak" in svg
+
+
+@pytest.mark.parametrize(
+    ("stacks", "rest"), [("auto", "(not sampled)"), ("all", "(no stack)"), ("none", "(no stack)")]
+)
+@pytest.mark.parametrize("at", ["peak", "exit", "temporary"])
+def test_what_has_no_stack_is_the_rest(record, target, tmp_path, stacks, rest, at):
+    run = record(target("churn.c"), "mixed", options=("--stacks", stacks))
+    frames = draw(run, tmp_path / "flame.svg", "--at", at)
+    widths = {
+        "peak": f"select {run.report['peak']['live_bytes']}",
+        "exit": "select sum(bytes)::ubigint from {allocations} where free_ns is null",
+        "temporary": "select count(*) from {allocations} where free_ns - alloc_ns <= 10000",
+    }
+    [[everything]] = run.sql(widths[at])
+    named = frames["all"] - frames.get(rest, 0)
+    assert frames["all"] == max(everything, named)
+    assert {"auto": True, "all": named > 0, "none": named == 0}[stacks]
+    other = {"(not sampled)", "(no stack)"} - {rest}
+    assert not other & frames.keys()
+
+
+def test_rows_that_are_not_there_are_missed_only_where_they_count(record, target, tmp_path):
+    def code(run, *at):
+        return memtrace("flamegraph", run.path, "-o", tmp_path / "a.svg", "--at", *at).returncode
+
+    for option in (("--aggregate",), ("--min-size", "2kB")):
+        run = record(target("churn.c"), "mixed", options=option)
+        assert [code(run, at) for at in ("peak", "exit", "temporary")] == [0, 1, 1]
+    rotated = record(
+        target("stress.c"), "threads", 2, 1_000_000, options=("--max-trace-size", "2MB")
+    )
+    assert rotated.report["rows"]["rotated"] > 0
+    assert [code(rotated, at) for at in ("peak", "exit", "temporary")] == [0, 0, 1]
 
 
 def test_a_span(arrays, tmp_path):
@@ -62,14 +97,14 @@ def test_a_span(arrays, tmp_path):
 
 
 def test_what_is_left_at_exit(record, target, tmp_path):
-    run = record(target("churn.c"), "grow")
+    run = record(target("churn.c"), "grow", options=("--stacks", "all"))
     frames = draw(run, tmp_path / "exit.svg", "--at", "exit")
     [[bytes_left]] = run.sql("select sum(bytes) from {allocations} where free_ns is null")
     assert frames["all"] == bytes_left > 0
 
 
 def test_temporary_blocks_are_counted(record, target, tmp_path):
-    run = record(target("churn.c"), "zero")
+    run = record(target("churn.c"), "zero", options=("--stacks", "all"))
     frames = draw(run, tmp_path / "temporary.svg", "--at", "temporary")
     [[blocks]] = run.sql("select count(*) from {allocations} where free_ns - alloc_ns <= 10000")
     assert frames["all"] == blocks > 0

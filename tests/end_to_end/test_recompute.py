@@ -112,16 +112,44 @@ def test_what_differs_is_said(record, target, table, column, name):
     assert done.returncode == 1 and b"DIFFER" in done.stdout
 
 
-@pytest.mark.parametrize("why", ["cut short", "no rows"])
-def test_a_trace_without_every_row_is_refused(record, why):
+def assert_refused(path, said):
+    done = memtrace("report", "--recompute", path)
+    assert done.returncode == 1 and said in done.stderr
+    assert done.stderr.startswith(b"memtrace: cannot recompute") and done.stderr.count(b"\n") == 1
+    assert memtrace("report", path).returncode == 0
+
+
+def test_a_trace_that_was_cut_short_is_refused(record):
     run = record("true")
     meta = json.loads((run.path / "meta.json").read_text())
-    if why == "cut short":
-        meta["complete"] = False
-    else:
-        meta["recorded"]["rows"] = "blocks of 1 MiB and more"
+    meta["complete"] = False
     (run.path / "meta.json").write_text(json.dumps(meta))
-    done = memtrace("report", "--recompute", run.path)
-    assert done.returncode == 1
-    assert done.stderr.startswith(b"memtrace: cannot recompute") and done.stderr.count(b"\n") == 1
-    assert memtrace("report", run.path).returncode == 0
+    assert_refused(run.path, b"cut short")
+
+
+@pytest.mark.parametrize("option", [("--aggregate",), ("--min-size", "2kB")])
+def test_a_trace_without_every_row_is_refused(record, target, option):
+    run = record(target("churn.c"), "mixed", options=option)
+    assert_refused(run.path, option[0].encode())
+
+
+def test_a_trace_that_was_kept_small_is_refused_once_rows_are_gone(record, target):
+    option = ("--max-trace-size", "2MB")
+    run = record(target("stress.c"), "threads", 2, 1_000_000, options=option)
+    assert run.report["rows"]["rotated"] > 0
+    assert_refused(run.path, b"--max-trace-size")
+    assert_equal(record(target("churn.c"), "grow", options=option).path)
+
+
+@pytest.mark.parametrize("stacks", ["auto", "all", "none"])
+def test_sites_count_as_much_as_they_stand_for(record, target, stacks):
+    run = record(target("churn.c"), "mixed", options=("--stacks", stacks))
+    found = assert_equal(run.path)
+    rows = "from {allocations} where site is not null"
+    [[blocks, requested]] = run.sql(f"select count(*), coalesce(sum(bytes), 0)::ubigint {rows}")
+    counted = [sum(site[name] for site in found["sites"]) for name in ("blocks", "requested_bytes")]
+    if stacks == "auto":
+        assert counted[0] > blocks and counted[1] > requested, "some are sampled"
+    else:
+        assert counted == [blocks, requested]
+    assert bool(found["sites"]) == (stacks != "none")

@@ -22,6 +22,7 @@ mod recover;
 pub mod rows;
 mod schema;
 mod table_reader;
+pub mod weights;
 mod writer;
 
 pub use error::{Error, Result};

@@ -185,6 +185,21 @@ pub struct Rows {
     pub rotated_timeline: u64,
 }
 
+impl Rows {
+    /// Why blocks that were live after a time, ns, may have no row; `None` if each of them has one.
+    pub fn missing(&self, live_after_ns: i64) -> Option<&'static str> {
+        if self.aggregate {
+            Some("it was recorded with --aggregate, which writes no rows")
+        } else if self.min_size_bytes > 0 {
+            Some("it was recorded with --min-size, which writes no rows of small blocks")
+        } else if self.rotated > 0 && live_after_ns < self.complete_from_ns {
+            Some("rows were deleted again to keep it within its size (--max-trace-size)")
+        } else {
+            None
+        }
+    }
+}
+
 /// Sums over all processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -7,6 +7,7 @@ use anyhow::Result;
 use memtrace_analysis::report::{by_operator, collect_share, row_notes};
 use memtrace_analysis::sites;
 use memtrace_trace::rows::{ArrayInfo, ProcessRow, SpanRow};
+use memtrace_trace::weights;
 use memtrace_trace::{Meta, Trace};
 
 use crate::units::{Bytes, Seconds};
@@ -103,7 +104,7 @@ fn garbage(out: &mut String, trace: &Trace, processes: &[ProcessRow]) -> Result<
 /// Which blocks have their call stack.
 fn stacks(meta: &Meta) -> String {
     let how = |name: &str| meta.recorded.get(name).map_or("", String::as_str);
-    match (how("stacks"), how("stacks_exact_from_bytes").parse()) {
+    match (how("stacks"), how(weights::EXACT_FROM).parse()) {
         ("all", _) => "of every block".into(),
         ("auto", Ok(bytes)) => format!("of blocks from {} on, smaller ones sampled", Bytes(bytes)),
         (other, _) => clean(other),
@@ -128,7 +129,7 @@ fn largest_sites(out: &mut String, trace: &Trace) -> Result<()> {
         let (blocks, place) = (grouped(site.row.blocks), shortened(&clean(&site.place()), PLACE_MAX));
         writeln!(out, "  {:>9} {:>8} {blocks:>11}  {place}", Bytes(bytes), share(bytes))?;
     }
-    let without = (peak.saturating_sub(all), "(no stack)");
+    let without = (peak.saturating_sub(all), sites::without_stack(trace.meta()));
     for (bytes, what) in [(rest, "(other sites)"), without].into_iter().filter(|(bytes, _)| *bytes > 0) {
         writeln!(out, "  {:>9} {:>8} {:>11}  {what}", Bytes(bytes), share(bytes), "")?;
     }

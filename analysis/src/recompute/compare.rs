@@ -1,6 +1,7 @@
 //! Folded figures beside those from the rows.
 
 use memtrace_trace::rows::{ProcessRow, SiteRow, SpanRow};
+use memtrace_trace::weights::SiteWeights;
 use memtrace_trace::{Meta, Trace};
 use serde_json::{Map, Value, json};
 
@@ -138,7 +139,7 @@ pub fn recompute(trace: &Trace) -> Result<Recomputed, Error> {
     let sites = trace.sites().map_err(unreadable)?;
     let spans = trace.span_figures().map_err(unreadable)?;
     let groups = trace.block_groups().map_err(unreadable)?;
-    let cast = Cast::new(&processes, &sites, &spans, meta.duration_ns)?;
+    let cast = Cast::new(&processes, &sites, &spans, SiteWeights::of(meta), meta.duration_ns)?;
     let (sums, courses) = sweep(&groups, &cast, meta.peak.peak_ns, Limits::usual())?;
     let mut figures = Figures { all: Vec::new(), courses: &courses, sums: &sums };
     figures.together(meta);
@@ -159,10 +160,7 @@ fn has_all_rows(meta: &Meta) -> Result<(), Error> {
             "its recording was cut short, so its figures are older than its rows".into(),
         ));
     }
-    match meta.recorded.get("rows").filter(|rows| *rows != "all") {
-        Some(rows) => Err(Error::NoRows(format!("not every block has a row in it ({rows})"))),
-        None => Ok(()),
-    }
+    meta.rows.missing(0).map_or(Ok(()), |why| Err(Error::NoRows(why.into())))
 }
 
 struct Figures<'a> {
@@ -193,7 +191,7 @@ impl Figures<'_> {
     fn together(&mut self, meta: &Meta) {
         let mut sum = Count::default();
         for count in &self.sums.processes {
-            sum.blocks += count.blocks;
+            sum.blocks = sum.blocks.wrapping_add(count.blocks);
             sum.requested = sum.requested.wrapping_add(count.requested);
             sum.mapped = sum.mapped.saturating_add(count.mapped);
         }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use memtrace_trace::Life;
 use memtrace_trace::rows::{Kind, ProcessRow, SiteRow, SpanRow};
+use memtrace_trace::weights::SiteWeights;
 use rustc_hash::FxHashMap;
 
 use crate::error::Error;
@@ -57,6 +58,23 @@ pub struct Change {
     pub together: bool,
 }
 
+impl Change {
+    /// Hands it over, or two of it if it counts for more than its bytes for its site: there were others like it.
+    #[inline]
+    fn weighed(self, of_site: i64, mut each: impl FnMut(Change)) {
+        if self.site == NONE || of_site == self.bytes {
+            return each(self);
+        }
+        each(Change { site: NONE, ..self });
+        each(Change { bytes: of_site, process: NONE, span: NONE, together: false, ..self });
+    }
+
+    /// True for the second of those two.
+    pub fn is_of_site_alone(&self) -> bool {
+        !self.together && self.process == NONE && self.span == NONE
+    }
+}
+
 /// Whom blocks can be counted for: processes, sites and spans by their place in their tables.
 pub struct Cast {
     /// When each process stopped to count for all together.
@@ -67,6 +85,8 @@ pub struct Cast {
     pub parents: Vec<u32>,
     /// Number of sites.
     pub sites: usize,
+    /// What heap blocks count for in the sums of their sites.
+    pub weights: SiteWeights,
     by_id: FxHashMap<u64, u32>,
     spans: FxHashMap<u32, u32>,
 }
@@ -77,6 +97,7 @@ impl Cast {
         processes: &[ProcessRow],
         sites: &[SiteRow],
         spans: &[SpanRow],
+        weights: SiteWeights,
         duration: i64,
     ) -> Result<Cast, Error> {
         let expected = (0..).zip(processes).all(|(index, row): (u32, _)| row.process == index);
@@ -95,6 +116,7 @@ impl Cast {
             parted: processes.iter().map(ended).collect(),
             parents: spans.iter().enumerate().map(outer).collect(),
             sites: sites.len(),
+            weights,
             by_id: sites.iter().map(|row| row.site).zip(0..).collect(),
             spans: numbers,
         })
@@ -127,7 +149,7 @@ impl Cast {
         })
     }
 
-    /// The changes that a row stands for; what is still there when its process parts is left to [`Left`].
+    /// The changes that a row stands for; what is still there when its process parts is left to [`Cast::left`].
     #[inline]
     pub fn events(&self, life: &Life, mut each: impl FnMut(Event)) -> Result<(), Error> {
         let heap = life.kind.is_heap();
@@ -145,7 +167,10 @@ impl Cast {
             turn: if life.kind == Kind::Realloc { Turn::Realloc } else { Turn::Acquire },
             together,
         };
-        each(Event { time: life.alloc_ns.clamp(0, self.duration), change: acquire });
+        let of_site =
+            if acquire.site == NONE { acquire.bytes } else { self.weights.bytes(life.bytes) as i64 };
+        let time = life.alloc_ns.clamp(0, self.duration);
+        acquire.weighed(of_site, |change| each(Event { time, change }));
         if let Some(free) = life.free_ns {
             let turn = if free > life.alloc_ns { Turn::Release } else { Turn::AtOnce };
             let alone = free > parted;
@@ -156,9 +181,30 @@ impl Cast {
                 together: together && !alone,
                 ..acquire
             };
-            each(Event { time: free.max(life.alloc_ns).clamp(0, self.duration), change: release });
+            let time = free.max(life.alloc_ns).clamp(0, self.duration);
+            release.weighed(of_site.wrapping_neg(), |change| each(Event { time, change }));
         }
         Ok(())
+    }
+
+    /// The changes that processes made when they parted, by what they left.
+    pub fn left(&self, left: &Left) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (&(process, site), &(bytes, of_site)) in left {
+            let time = self.parted[process as usize];
+            let all = Change {
+                bytes: (bytes as i64).wrapping_neg(),
+                process: NONE,
+                site,
+                span: NONE,
+                turn: Turn::AtOnce,
+                together: true,
+            };
+            if time != i64::MAX {
+                all.weighed((of_site as i64).wrapping_neg(), |change| events.push(Event { time, change }));
+            }
+        }
+        events
     }
 
     /// True if the row's block was still there when its process parted.
@@ -168,8 +214,8 @@ impl Cast {
     }
 }
 
-/// What processes left behind when they parted, by process and site.
-pub type Left = HashMap<(u32, u32), u64>;
+/// What processes left behind when they parted, by process and site: bytes, and what they count for at the site.
+pub type Left = HashMap<(u32, u32), (u64, u64)>;
 
 fn missing(table: &str, what: u64) -> Error {
     Error::Trace(format!("`allocations` names {what}, which the table `{table}` does not have"))

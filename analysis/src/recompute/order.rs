@@ -100,8 +100,10 @@ impl Ordered {
     /// happened in it than that `realloc` replaced one block by another.
     pub fn is_open(&self, index: usize) -> bool {
         let Some((time, _)) = self.get(index) else { return false };
-        let turn = |index| self.get(index).filter(|(at, _)| *at == time).map(|(_, change)| change.turn);
-        !matches!((turn(index + 1), turn(index + 2)), (None, _) | (Some(Turn::Realloc), None))
+        let now = (index + 1..).map_while(|index| self.get(index)).take_while(|(at, _)| *at == time);
+        let mut others = now.map(|(_, change)| change).filter(|change| !change.is_of_site_alone());
+        let mut turn = || others.next().map(|change| change.turn);
+        !matches!((turn(), turn()), (None, _) | (Some(Turn::Realloc), None))
     }
 
     /// Acquires that happened in the nanosecond of the change at `index`, which is a release.

@@ -27,8 +27,19 @@ pub struct Count {
 }
 
 impl Count {
+    /// A heap block, or as many as it counts for.
+    fn of_heap(blocks: u64, bytes: u64, there: There) -> Count {
+        Count {
+            blocks,
+            requested: bytes,
+            at_peak: if there.last { bytes } else { 0 },
+            at_peak_bounds: (if there.surely { bytes } else { 0 }, if there.perhaps { bytes } else { 0 }),
+            ..Count::default()
+        }
+    }
+
     fn add(&mut self, other: &Count) {
-        self.blocks += other.blocks;
+        self.blocks = self.blocks.wrapping_add(other.blocks);
         self.requested = self.requested.wrapping_add(other.requested);
         self.at_peak = self.at_peak.wrapping_add(other.at_peak);
         self.at_peak_bounds.0 = self.at_peak_bounds.0.wrapping_add(other.at_peak_bounds.0);
@@ -36,6 +47,17 @@ impl Count {
         self.mapped_at_peak = self.mapped_at_peak.wrapping_add(other.mapped_at_peak);
         self.mapped = self.mapped.wrapping_add(other.mapped);
     }
+}
+
+/// Whether a block was there in the nanosecond of the peak.
+#[derive(Clone, Copy)]
+struct There {
+    /// At some time in it.
+    perhaps: bool,
+    /// At its end.
+    last: bool,
+    /// All the time.
+    surely: bool,
 }
 
 /// A call that made a mapping: process, thread, kind, time; then the site and the span it was in.
@@ -76,29 +98,33 @@ impl Sums {
     pub fn add(&mut self, cast: &Cast, life: &Life) -> Result<(), Error> {
         let (site, span) = cast.places(life)?;
         let end = life.free_ns.unwrap_or(i64::MAX).min(cast.parted[life.process as usize]);
-        let is_there = life.alloc_ns <= self.peak && self.peak <= end;
-        let mut count = Count { requested: life.bytes, ..Count::default() };
-        if life.kind.is_heap() {
-            count.blocks = 1;
-            if is_there {
-                let surely = life.alloc_ns < self.peak && self.peak < end;
-                count.at_peak = if self.peak < end { life.bytes } else { 0 };
-                count.at_peak_bounds = (if surely { life.bytes } else { 0 }, life.bytes);
-            }
+        let there = There {
+            perhaps: life.alloc_ns <= self.peak && self.peak <= end,
+            last: life.alloc_ns <= self.peak && self.peak < end,
+            surely: life.alloc_ns < self.peak && self.peak < end,
+        };
+        let (count, of_site) = if life.kind.is_heap() {
+            let count = Count::of_heap(1, life.bytes, there);
+            let of_site = match site {
+                NONE => count,
+                _ => Count::of_heap(cast.weights.blocks(life.bytes), cast.weights.bytes(life.bytes), there),
+            };
             if cast.is_left(life) {
                 let left = self.left.entry((life.process, site)).or_default();
-                *left = left.wrapping_add(life.bytes);
+                *left = (left.0.wrapping_add(count.requested), left.1.wrapping_add(of_site.requested));
             }
+            (count, of_site)
         } else {
             self.call(((life.process, life.thread, life.kind, life.alloc_ns), (site, span)));
-            if life.kind.is_own_memory() || life.kind == Kind::MapReserved {
-                count.mapped = life.bytes;
-                count.mapped_at_peak = if is_there { life.bytes } else { 0 };
-            }
-        }
+            let counts = life.kind.is_own_memory() || life.kind == Kind::MapReserved;
+            let mapped = if counts { life.bytes } else { 0 };
+            let mapped_at_peak = if there.perhaps { mapped } else { 0 };
+            let count = Count { requested: life.bytes, mapped, mapped_at_peak, ..Count::default() };
+            (count, count)
+        };
         self.processes[life.process as usize].add(&count);
         if site != NONE {
-            self.sites[site as usize].add(&count);
+            self.sites[site as usize].add(&of_site);
         }
         if span != NONE {
             self.spans[span as usize].blocks += count.blocks;
@@ -126,9 +152,9 @@ impl Sums {
         for (mine, others) in mine.into_iter().zip([&other.processes, &other.sites, &other.spans]) {
             mine.iter_mut().zip(others).for_each(|(mine, other)| mine.add(other));
         }
-        for (whose, bytes) in other.left {
+        for (whose, (bytes, of_site)) in other.left {
             let left = self.left.entry(whose).or_default();
-            *left = left.wrapping_add(bytes);
+            *left = (left.0.wrapping_add(bytes), left.1.wrapping_add(of_site));
         }
         self.uncounted |= other.uncounted;
         self.calls.extend(other.calls);

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 
 use memtrace_trace::{BlockGroup, Life};
 
-use super::events::{Cast, Change, Event, NONE, Turn};
+use super::events::{Cast, Event};
 use super::order::Ordered;
 use super::peaks::{Courses, Moves};
 use super::slots::{Slots, Window, batches};
@@ -73,18 +73,7 @@ pub fn sweep<G: Group>(
 ) -> Result<(Sums, Courses), Error> {
     let mut first = first_pass(groups, cast, peak, limits)?;
     first.sums.finish(cast);
-    let left = first.sums.left.iter().map(|(&(process, site), &bytes)| Event {
-        time: cast.parted[process as usize],
-        change: Change {
-            bytes: (bytes as i64).wrapping_neg(),
-            process: NONE,
-            site,
-            span: NONE,
-            turn: Turn::AtOnce,
-            together: true,
-        },
-    });
-    let left: Vec<Event> = left.filter(|event| event.time != i64::MAX).collect();
+    let left = cast.left(&first.sums.left);
     let windows = first.slots.windows(limits.events / limits.threads, groups.iter().map(Group::releases));
     let mut courses = Courses::new(cast);
     let mut far = first.far;

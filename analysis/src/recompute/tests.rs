@@ -1,7 +1,8 @@
 //! The sweep against adding everything up the plain way, however rows are split and ordered.
 
-use memtrace_trace::Life;
 use memtrace_trace::rows::{Kind, ProcessRow, SiteRow, SpanRow};
+use memtrace_trace::weights::{EXACT_FROM, SAMPLED_MEAN, SiteWeights};
+use memtrace_trace::{Life, Meta};
 use proptest::prelude::*;
 
 use super::events::Cast;
@@ -43,12 +44,12 @@ fn lives() -> impl Strategy<Value = Vec<Life>> {
     prop::collection::vec(life, 0..150)
 }
 
-fn cast(parted: [Option<i64>; 3]) -> Cast {
+fn cast(parted: [Option<i64>; 3], weights: SiteWeights) -> Cast {
     let process = |(process, parted_ns)| ProcessRow { process, parted_ns, ..Default::default() };
     let processes: Vec<ProcessRow> = (0..).zip(parted).map(process).collect();
     let sites: Vec<SiteRow> = (70..73).map(|site| SiteRow { site, ..Default::default() }).collect();
     let spans: Vec<SpanRow> = [None, Some(0), Some(1), None].into_iter().enumerate().map(span).collect();
-    Cast::new(&processes, &sites, &spans, DURATION).unwrap()
+    Cast::new(&processes, &sites, &spans, weights, DURATION).unwrap()
 }
 
 fn span((span, parent): (usize, Option<u32>)) -> SpanRow {
@@ -76,6 +77,13 @@ fn span((span, parent): (usize, Option<u32>)) -> SpanRow {
         gc_independent_upper_bytes: None,
         garbage_at_peak_bytes: None,
     }
+}
+
+/// Every block of 600 bytes has a stack, and of smaller ones some.
+fn sampled() -> SiteWeights {
+    let recorded = [(EXACT_FROM, "600"), (SAMPLED_MEAN, "700")];
+    let recorded = recorded.map(|(name, number)| (name.to_string(), number.to_string())).into();
+    SiteWeights::of(&Meta { recorded, ..Meta::default() })
 }
 
 /// The largest sum over time of the blocks that `end` gives an end (`None`: they do not count), and when. What is
@@ -107,9 +115,13 @@ proptest! {
         parted in prop::array::uniform3(prop::option::of(0..DURATION)),
         (group, window, far) in (1..60usize, 1..80usize, 1..40usize),
         in_order: bool,
+        is_sampled: bool,
         peak in 0..DURATION,
     ) {
-        let cast = cast(parted);
+        let weights = if is_sampled { sampled() } else { SiteWeights::default() };
+        let cast = cast(parted, weights);
+        let weighed: Vec<Life> =
+            lives.iter().map(|life| Life { bytes: weights.bytes(life.bytes), ..*life }).collect();
         let mut rows = lives.clone();
         if in_order {
             rows.sort_by_key(|life| life.free_ns.unwrap_or(i64::MAX));
@@ -143,9 +155,12 @@ proptest! {
         for site in 0..3usize {
             let own = |life: &Life| (life.site == Some(site as u64 + 70)).then(|| until_parted(life)).flatten();
             if !same_time_parting {
-                prop_assert_eq!(found(courses.site(site)), largest(&lives, own));
+                prop_assert_eq!(found(courses.site(site)), largest(&weighed, own));
             }
-            let there = lives.iter().filter(|life| {
+            let heap = lives.iter().filter(|life| life.site == Some(site as u64 + 70) && life.kind.is_heap());
+            let blocks: u64 = heap.map(|life| weights.blocks(life.bytes)).sum();
+            prop_assert!(sums.sites[site].blocks >= blocks, "and mapping calls");
+            let there = weighed.iter().filter(|life| {
                 own(life).is_some_and(|end| life.alloc_ns <= peak && peak < end)
                     && life.free_ns != Some(peak) && parted[life.process as usize] != Some(peak)
             });
@@ -176,7 +191,7 @@ fn a_row_of_nobody_is_an_error() {
     for strange in
         [life, Life { process: 0, site: Some(1), ..life }, Life { process: 0, span: Some(9), ..life }]
     {
-        assert!(sweep(&[Rows(vec![strange])], &cast([None; 3]), 0, limits).is_err());
+        assert!(sweep(&[Rows(vec![strange])], &cast([None; 3], SiteWeights::default()), 0, limits).is_err());
     }
 }
 
@@ -194,7 +209,7 @@ fn what_the_order_within_a_nanosecond_leaves_open_is_bounded() {
     };
     let bounds = |lives: Vec<Life>| {
         let limits = Limits { events: 64, far: 64, threads: 1 };
-        let (_, courses) = sweep(&[Rows(lives)], &cast([None; 3]), 0, limits).unwrap();
+        let (_, courses) = sweep(&[Rows(lives)], &cast([None; 3], sampled()), 0, limits).unwrap();
         (courses.process(0).most, courses.process(0).bound)
     };
     assert_eq!(bounds(vec![life(1, 5, 100), life(5, 9, 70)]), (100, 170));
@@ -205,4 +220,7 @@ fn what_the_order_within_a_nanosecond_leaves_open_is_bounded() {
         (100, 171),
         "if nobody else did anything"
     );
+    let of_site = |life: Life| Life { site: Some(70), ..life };
+    let weighed = bounds(vec![of_site(life(1, 5, 100)), of_site(renewed)]);
+    assert_eq!(weighed, (100, 100), "also if its site counts others with it");
 }

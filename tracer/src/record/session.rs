@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use memtrace_trace::weights::{self, SiteWeights};
 use memtrace_trace::{Meta, Rows, TraceWriter};
 use memtrace_wire::layout::RING_WORDS;
 use memtrace_wire::sampling::Sampling;
@@ -172,7 +173,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
         Failure { code: not_started.code, message: not_started.message }
     })?;
     session.fold.root = child as u32;
-    session.fold.sites.sampling = options.stacks.sampling();
+    session.fold.sites.weights = SiteWeights::of(&session.meta);
     session.fold.sites.token.clone_from(&session.doorman.token);
     session.fold.sites.begun = session.meta.start_unix_ns / 1_000_000_000;
     // While the command is being loaded: what comes to nothing later (a full disk) leaves a readable trace.
@@ -209,8 +210,8 @@ fn first_meta(options: &Options, clock: &Clock) -> Meta {
         ("children", "yes".into()),
     ];
     if options.stacks == Stacks::Auto {
-        recorded.push(("stacks_exact_from_bytes", Sampling::AUTO.exact_from.to_string()));
-        recorded.push(("stacks_sampled_mean_bytes", Sampling::AUTO.mean_bytes.to_string()));
+        recorded.push((weights::EXACT_FROM, Sampling::AUTO.exact_from.to_string()));
+        recorded.push((weights::SAMPLED_MEAN, Sampling::AUTO.mean_bytes.to_string()));
     }
     Meta {
         memtrace: env!("CARGO_PKG_VERSION").into(),

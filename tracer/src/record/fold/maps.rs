@@ -156,7 +156,7 @@ impl Fold {
         process.row.allocations += 1;
         process.row.requested_bytes += event.bytes;
         let (touched, measured) = moved.unwrap_or_default();
-        let site = self.sites.acquired(writer, event.stack, event.bytes);
+        let site = self.sites.mapped(writer, event.stack, event.bytes);
         let piece = Piece {
             start: event.address,
             bytes: event.bytes,

@@ -49,7 +49,7 @@ impl Fold {
     pub(super) fn holdings(&self, process: &Process) -> Holdings {
         let mut operators: FxHashMap<&str, u64> = FxHashMap::default();
         let mut sites: FxHashMap<Site, u64> = FxHashMap::default();
-        let of_site = |block: &Block| self.sites.stands_for(block.bytes);
+        let of_site = |block: &Block| self.sites.weights.bytes(block.bytes);
         let blocks = process.blocks.iter();
         let blocks = blocks.map(|(_, block)| (block.span, block.site, block.bytes, of_site(&block)));
         let pieces = process.mappings.iter();

@@ -17,6 +17,12 @@ pub struct Account {
 }
 
 impl Account {
+    /// Something was allocated that counts for so many blocks and bytes.
+    pub fn acquired(&mut self, blocks: u64, bytes: u64) {
+        self.blocks += blocks;
+        self.requested += bytes;
+    }
+
     /// Live bytes change; `peaks` peaks have been seen so far.
     pub fn change(&mut self, bytes: i64, peaks: u64) {
         if self.noted != peaks {

@@ -15,8 +15,8 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use memtrace_trace::rows::ModuleRow;
+use memtrace_trace::weights::SiteWeights;
 use memtrace_wire::event::STACK_BITS;
-use memtrace_wire::sampling::Sampling;
 use memtrace_wire::stack::{FramesHead, PythonFrame};
 use rustc_hash::FxHashMap;
 
@@ -59,8 +59,8 @@ pub struct Sites {
     sites: Vec<(u32, Account)>,
     /// By thread and number: the stacks that it has described.
     described: Vec<Vec<Option<Site>>>,
-    /// Which blocks have one.
-    pub sampling: Sampling,
+    /// What a block that has one counts for.
+    pub weights: SiteWeights,
     /// New peaks of all live bytes so far.
     peaks: u64,
     /// Return addresses in generated code, by process.
@@ -162,35 +162,36 @@ impl Sites {
         }
     }
 
-    /// The site of a block or mapping that `thread` acquired, with the number of its stack.
+    /// The site of a heap block that `thread` acquired, with the number of its stack.
     #[inline]
     pub fn acquired(&mut self, thread: u32, number: u16, bytes: u64) -> Option<Site> {
-        if number == 0 {
-            return None;
-        }
-        let site = (*self.described.get(thread as usize)?.get(usize::from(number))?)?;
-        let requested = self.stands_for(bytes);
-        let account = &mut self.sites[site.get() as usize - 1].1;
-        account.blocks += (requested as f64 / bytes.max(1) as f64).round().max(1.0) as u64;
-        account.requested += requested;
+        let site = self.described(thread, number)?;
+        self.sites[site.get() as usize - 1].1.acquired(self.weights.blocks(bytes), self.weights.bytes(bytes));
         Some(site)
     }
 
-    /// Bytes that a block with a stack stands for: of those that are sampled not every one has one.
-    pub fn stands_for(&self, bytes: u64) -> u64 {
-        if bytes >= self.sampling.exact_from || self.sampling.mean_bytes == 0 {
-            return bytes;
+    /// The site of a mapping that `thread` made: one that has a stack was not sampled, even if it is a small part
+    /// of a large one that was moved.
+    pub fn mapped(&mut self, thread: u32, number: u16, bytes: u64) -> Option<Site> {
+        let site = self.described(thread, number)?;
+        self.sites[site.get() as usize - 1].1.acquired(1, bytes);
+        Some(site)
+    }
+
+    #[inline]
+    fn described(&self, thread: u32, number: u16) -> Option<Site> {
+        if number == 0 {
+            return None;
         }
-        let probability = -(-(bytes as f64) / self.sampling.mean_bytes as f64).exp_m1();
-        (bytes as f64 / probability.max(f64::MIN_POSITIVE)).round() as u64
+        *self.described.get(thread as usize)?.get(usize::from(number))?
     }
 
     /// A block of a site is live (bytes > 0), or no longer.
     #[inline]
     pub fn count_block(&mut self, site: Option<Site>, bytes: i64) {
         if site.is_some() {
-            let stands_for = self.stands_for(bytes.unsigned_abs()) as i64;
-            self.change(site, stands_for * bytes.signum());
+            let weight = self.weights.bytes(bytes.unsigned_abs()) as i64;
+            self.change(site, weight * bytes.signum());
         }
     }
 

@@ -65,7 +65,7 @@ pub fn run(arguments: &Flamegraph) -> Result<ExitCode> {
     draw(&flame, &trace.meta().command.join(" "), &mut svg)?;
     let mut file = BufWriter::new(File::create(path).with_context(context)?);
     file.write_all(&svg).and_then(|()| file.flush()).with_context(context)?;
-    say(&format!("{}: {} {}", path.display(), total(&flame), flame.what));
+    say(&format!("{} shows {} {}", path.display(), total(&flame), flame.what));
     Ok(ExitCode::SUCCESS)
 }
 

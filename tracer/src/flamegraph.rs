@@ -88,11 +88,19 @@ fn draw(flame: &Flame, command: &str, svg: &mut Vec<u8>) -> Result<()> {
         .map(|(names, width)| {
             // A line is FRAME;FRAME;... WIDTH.
             let names: Vec<String> = names.iter().map(|name| clean(name).replace(';', ",")).collect();
-            format!("{} {width}", names.join(";"))
+            format!("{} {width}", without_number(names.join(";")))
         })
         .collect();
     flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), svg)
         .map_err(|error| anyhow::anyhow!("cannot draw it: {error}"))
+}
+
+/// Two numbers at the end of a line would mean the difference of two widths.
+fn without_number(stack: String) -> String {
+    match stack.rsplit_once(' ') {
+        Some((start, number)) if number.parse::<f64>().is_ok() => format!("{start}\u{a0}{number}"),
+        _ => stack,
+    }
 }
 
 #[cfg(test)]
@@ -120,6 +128,6 @@ mod tests {
     fn names_with_spaces_and_numbers_stay_whole() {
         let page = svg(vec![(vec!["operator new(unsigned long) 12".into(), "f; 3".into()], 5)], "a");
         assert!(page.contains("operator new(unsigned long) 12 (5 bytes"), "{page}");
-        assert!(page.contains("f, 3 (5 bytes"), "{page}");
+        assert!(page.contains("f,\u{a0}3 (5 bytes"), "{page}");
     }
 }

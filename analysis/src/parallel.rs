@@ -32,7 +32,7 @@ pub(crate) fn in_parallel<T: Send>(
         }
     };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (1..threads).map(|_| scope.spawn(&one)).collect();
+        let workers: Vec<_> = (1..threads).map(|_| scope.spawn(one)).collect();
         let mine = one();
         let theirs = workers.into_iter().map(|worker| {
             worker.join().unwrap_or_else(|_| Err(Error::Trace("a thread that read it gave up".into())))

@@ -59,7 +59,7 @@ impl Slots {
         releases.flatten().for_each(|(_, last)| ends[self.slot(last)] = true);
         let mut windows = Vec::new();
         let mut open = Window { from: 0, until: i64::MAX, events: 0, far: 0 };
-        for slot in 0..SLOTS {
+        for (slot, is_end) in ends.into_iter().enumerate() {
             let (events, far) = (self.events[slot] as usize, self.far[slot] as usize);
             let next = (slot as i64) << self.shift;
             if open.events > 0 && open.events + events > usual + usual / 2 {
@@ -68,7 +68,7 @@ impl Slots {
             }
             open.events += events;
             open.far += far;
-            if ends[slot] && open.events >= usual / 2 {
+            if is_end && open.events >= usual / 2 {
                 let next = (slot as i64 + 1) << self.shift;
                 windows.push(Window { until: next, ..open });
                 open = Window { from: next, events: 0, far: 0, ..open };

@@ -7,6 +7,7 @@
 use core::mem::MaybeUninit;
 use core::ptr::{read_volatile, write_volatile};
 
+use crate::unwind::top_of_main_stack;
 use crate::{sandbox, sys};
 
 const MARK: u64 = 0x6d65_6d74_7261_6365;
@@ -41,6 +42,12 @@ pub fn is_held(guard: usize, here: &Frame) -> bool {
     // A handler's frames lie below what it interrupted, unless it has a stack of its own (sigaltstack(2)).
     if here > guard && !sys::on_signal_stack() {
         return false;
+    }
+    // No system call where none is needed: a handler that takes longer here than elsewhere, and longer than its timer,
+    // would come back before the probe can go on.
+    if here < guard && top_of_main_stack(here).is_some_and(|top| guard < top) {
+        // SAFETY: further up the stack that we are on.
+        return unsafe { read_volatile(guard as *const u64) } == MARK;
     }
     if sandbox::is_filtered() {
         return true;

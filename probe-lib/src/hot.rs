@@ -101,17 +101,21 @@ fn pair(
 ) -> bool {
     // SAFETY: points to `NEVER` or to a page that stays mapped.
     let usual = unsafe { (*USUAL.load(Ordering::Relaxed)).load(Ordering::Relaxed) };
-    if thread.guard != 0 || usual == 0 || !thread.writer.has_room(2) {
+    if thread.guard != 0 || usual == 0 {
         return false;
     }
     let mut frame = guard::Frame::unmarked();
     thread.guard = frame.mark();
-    let Some(number) = number(thread) else {
+    // The room is looked at with the guard held: a handler could use it up in between.
+    compiler_fence(Ordering::SeqCst);
+    let room = thread.writer.has_room(2);
+    let Some(number) = room.then(|| number(thread)).flatten() else {
         thread.guard = 0;
         return false;
     };
     // SAFETY: every x86-64 has rdtsc.
     let slot = thread.writer.push_pair(first, || second(unsafe { _rdtsc() }, number));
+    compiler_fence(Ordering::SeqCst);
     thread.guard = 0;
     // From here on a handler writes for itself; what came before waits aside, and the slot is still open for it.
     compiler_fence(Ordering::SeqCst);

@@ -117,11 +117,13 @@ fn write(words: usize, push: impl FnOnce(&mut Thread), nested: impl FnOnce(&mut 
         stack::forget(thread);
     }
     thread.guard = frame.mark();
+    compiler_fence(Ordering::SeqCst);
     let ready = thread.writer.has_room(words) && !process::forked() && aside::is_empty(thread);
     if ready || slow(thread, words) {
         thread.writer.open();
         push(thread);
     }
+    compiler_fence(Ordering::SeqCst);
     thread.guard = 0;
     // As in the hot path.
     compiler_fence(Ordering::SeqCst);

@@ -5,10 +5,10 @@ use memtrace_wire::event::Kind;
 use memtrace_wire::stack::FramesHead;
 
 use crate::entry::Entry;
-use crate::python_frames;
 use crate::record::push_inside;
 use crate::tls::Thread;
 use crate::unwind::{Missed, Stacks};
+use crate::{python_frames, sys};
 
 /// The number of the stack that leads to `entry`, if the thread has seen it before. Call it with the guard held.
 #[inline(always)]
@@ -28,12 +28,23 @@ fn find(stacks: &mut Stacks, entry: Entry) -> Result<u16, Missed> {
 #[cold]
 #[inline(never)]
 pub fn number(thread: &mut Thread, entry: Entry) -> u16 {
-    if thread.stacks.is_null() {
-        thread.stacks = Stacks::claim();
-    }
+    claim(thread);
     // SAFETY: null or the thread's own, and a handler that comes in between does not look at it.
     let Some(stacks) = (unsafe { thread.stacks.as_mut() }) else { return 0 };
     find(stacks, entry).unwrap_or_else(|missed| describe(thread, stacks, entry, &missed).unwrap_or(0))
+}
+
+/// Sees to it that the thread has where stacks are remembered, and events put aside. No signal may come in between: its
+/// handler would claim another.
+#[cold]
+pub fn claim(thread: &mut Thread) {
+    if thread.stacks.is_null() {
+        let mask = sys::block_signals();
+        if thread.stacks.is_null() {
+            thread.stacks = Stacks::claim();
+        }
+        sys::set_signal_mask(mask);
+    }
 }
 
 /// Forgets all stacks: a jump out of a signal handler may have left something half written.

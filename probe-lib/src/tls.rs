@@ -21,9 +21,9 @@ pub struct Thread {
     pub releasing: usize,
     /// Bytes to the next block that is sampled.
     pub unsampled: i64,
-    /// Events of signal handlers that came in between.
+    /// How many events of signal handlers came in between.
     pub aside: Aside,
-    /// Call stacks the thread has seen, null before the first.
+    /// Call stacks the thread has seen, and events put aside; null before the first.
     pub stacks: *mut Stacks,
     /// State of the generator that sampling draws with; 0: nothing was drawn yet.
     pub random: u64,
@@ -33,7 +33,7 @@ pub struct Thread {
     pub dropping: bool,
 }
 
-const _: () = assert!(size_of::<Thread>() <= 2304 && align_of::<Thread>() <= 64);
+const _: () = assert!(size_of::<Thread>() <= 128 && align_of::<Thread>() <= 64);
 // What the hot path touches lies on one cache line.
 const _: () = assert!(offset_of!(Thread, aside) + offset_of!(Aside, count) < 64);
 
@@ -43,9 +43,9 @@ global_asm!(
     ".hidden memtrace_thread",
     ".globl memtrace_thread",
     ".type memtrace_thread,@object",
-    ".size memtrace_thread,2304",
+    ".size memtrace_thread,128",
     "memtrace_thread:",
-    ".zero 2304",
+    ".zero 128",
     ".popsection",
 );
 

@@ -38,9 +38,13 @@ def storm(tmp_path, library):
     return program
 
 
-@pytest.mark.parametrize("first", [(), ("first",)], ids=["connected", "from_the_start"])
-def test_a_handler_that_allocates(record, storm, first):
-    run = record(storm, "handlers", 3000, *first)
+@pytest.mark.parametrize("stacks", ["none", "auto", "all"])
+@pytest.mark.parametrize(
+    "when", [(), ("first",), (30,)], ids=["connected", "from_the_start", "almost_no_time_between"]
+)
+def test_a_handler_that_allocates(record, storm, when, stacks):
+    """Also where the next signal comes almost as soon as the handler returns: whatever it interrupts hardly gets on."""
+    run = record(storm, "handlers", 3000, *when, options=("--stacks", stacks))
     assert run.code == 0
     calls, rounds = map(int, run.stdout.split())
     assert calls >= 3000

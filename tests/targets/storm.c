@@ -1,4 +1,5 @@
-/* Signals at 10 kHz while the main loop allocates. Usage: storm handlers|jumps COUNT [first]
+/* Signals every 100 or so many microseconds while the main loop allocates.
+ * Usage: storm handlers|jumps COUNT [first|MICROSECONDS]
  *
  * With `first` they begin before the first allocation. With -DLIBRARY it is the allocator to link: lock-free,
  * so that, unlike glibc's, it may be used in a signal handler and be left by a jump (signal-safety(7)). */
@@ -63,9 +64,11 @@ int main(int argc, char **argv) {
     if (argc < 3) return 2;
     jumps = !strcmp(argv[1], "jumps");
     int wanted = atoi(argv[2]);
-    if (argc == 3) free(malloc(1));
+    int period = argc > 3 ? atoi(argv[3]) : 0;
+    if (argc == 3 || period) free(malloc(1));
+    if (!period) period = 100;
     signal(SIGALRM, on_alarm);
-    struct itimerval fast = {{0, 100}, {0, 100}}, stop = {{0, 0}, {0, 0}};
+    struct itimerval fast = {{0, period}, {0, period}}, stop = {{0, 0}, {0, 0}};
     setitimer(ITIMER_REAL, &fast, NULL);
     if (jumps) {
         for (volatile int jumped = 0; jumped < wanted; jumped++) {

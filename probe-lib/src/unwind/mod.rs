@@ -15,10 +15,11 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 pub use self::cache::Missed;
 use self::cache::{Cache, NOT_KEPT};
-pub use self::reads::Reads;
+pub use self::reads::{Reads, top_of_main_stack};
 use self::rules::Rules;
 pub use self::walk::Caller;
 use self::walk::{Frames, walk};
+use crate::aside::Kept;
 use crate::modules::Announced;
 use crate::python_frames::PythonFrames;
 use crate::tls::Thread;
@@ -47,6 +48,8 @@ pub struct Stacks {
     pub frames: Frames,
     /// The same in Python.
     pub python: PythonFrames,
+    /// Events of signal handlers that came in between.
+    pub aside: Kept,
 }
 
 /// Those of all threads there ever were at one time.

@@ -77,15 +77,20 @@ impl Reads {
     }
 }
 
-/// The end of the stack that `sp` points into, where it is known: of the main thread's, and of a thread's own. The
-/// stacks of coroutines and signal handlers end anywhere.
-fn top_of_stack(sp: usize, lowest: &mut usize) -> Option<usize> {
+/// The end of the main thread's stack, if `sp` points into it. What lies between is there.
+pub fn top_of_main_stack(sp: usize) -> Option<usize> {
     unsafe extern "C" {
         static __libc_stack_end: usize;
     }
     // SAFETY: ld.so stores the stack pointer at process entry there, before anything else runs.
     let main = unsafe { __libc_stack_end };
-    if main.wrapping_sub(sp) < STACK_MAX {
+    (main.wrapping_sub(sp) < STACK_MAX).then_some(main)
+}
+
+/// The end of the stack that `sp` points into, where it is known: of the main thread's, and of a thread's own. The
+/// stacks of coroutines and signal handlers end anywhere.
+fn top_of_stack(sp: usize, lowest: &mut usize) -> Option<usize> {
+    if let Some(main) = top_of_main_stack(sp) {
         return Some(main);
     }
     // glibc puts a thread's control block at the top of its stack (nptl/allocatestack.c), and below the stack a page

@@ -48,12 +48,21 @@ macro_rules! next_definitions {
                 return false;
             }
             // First all look-ups, then all pointers: whatever `dlsym` allocates meanwhile comes from the pool,
-            // and its release, at any later time, concerns nobody.
-            $(let $name = look_up(libc::RTLD_NEXT, concat!(stringify!($name), "\0").as_bytes());)*
-            crate::python::find();
-            crate::operators::find();
-            crate::python_frames::find();
-            crate::modules::find_linker();
+            // and its release, at any later time, concerns nobody. It allocates when a name is not found (for the
+            // text of its error); from an allocator in the program itself, which may be what called us, under its
+            // lock. So in such a program nothing is asked for that may not be there.
+            let careful = has_own_allocator();
+            $(
+                let name = concat!(stringify!($name), "\0").as_bytes();
+                let is_there = !careful || !NEWER.contains(&stringify!($name));
+                let $name = if is_there { look_up(libc::RTLD_NEXT, name) } else { core::ptr::null_mut() };
+            )*
+            if !careful {
+                crate::python::find();
+                crate::operators::find();
+                crate::python_frames::find();
+                crate::modules::find_linker();
+            }
             $(
                 if !$name.is_null() {
                     pointers::$name.store($name, Ordering::Relaxed);
@@ -64,6 +73,17 @@ macro_rules! next_definitions {
             true
         }
     };
+}
+
+/// What not every C library has that memtrace runs with.
+const NEWER: [&str; 2] = ["free_sized", "free_aligned_sized"];
+
+/// True if the program brings an allocator of its own: its symbols come before all libraries', ours included, so that
+/// even here `malloc` is its. What is private is ours, and no further away than this library is long.
+fn has_own_allocator() -> bool {
+    const LIBRARY_BYTES: usize = 1 << 20;
+    let first = look_up(libc::RTLD_DEFAULT, b"malloc\0") as usize;
+    first.abs_diff(has_own_allocator as fn() -> bool as usize) > LIBRARY_BYTES
 }
 
 next_definitions! {

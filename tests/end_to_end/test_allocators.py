@@ -121,3 +121,15 @@ def test_an_allocator_that_exports_no_malloc(record, tmp_path):
     assert 40 * MIB <= peak["live_bytes"] - peak["heap_bytes"] < 41 * MIB
     [note] = [note for note in run.report["notes"] if "mappings" in note]
     assert note.startswith("40 MiB of the peak are mappings that process")
+
+
+def test_a_program_with_an_allocator_of_its_own(record, tmp_path):
+    """It maps memory under its lock; looking up what the C library may not have would allocate, and wait for it."""
+    program = tmp_path / "own_malloc"
+    source = TARGETS / "own_malloc.c"
+    # libstdc++ allocates before the probe's constructor has run.
+    libraries = ["-Wl,--no-as-needed", "-lpthread", "-lstdc++"]
+    subprocess.run(["gcc", "-O1", "-rdynamic", "-o", program, source, *libraries], check=True)
+    run = record(program, timeout=60)
+    assert run.stdout == b"x\n"
+    assert run.report["peak"]["mapped_bytes"] >= 64 << 20

@@ -126,6 +126,7 @@ impl Mappings {
         let mut pieces = self.take(start, bytes);
         if let (Some((at, length, touched)), [piece]) = (self.seen.take(), pieces.as_mut_slice())
             && (at, length) == (start, bytes)
+            && piece.can_be_live()
         {
             self.share(piece, touched.min(piece.bytes));
         }
@@ -328,6 +329,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What is in memory of a file's mapping is not the program's own memory.
+    #[test]
+    fn a_mapped_file_is_never_live() {
+        let mut mappings = Mappings::default();
+        mappings.insert(Piece { kind: Kind::MapFile, ..piece(0, 10) });
+        mappings.note_touched(0, 10 * PAGE, 7 * PAGE);
+        let pieces = mappings.hold(0, 10 * PAGE);
+        assert_eq!((mappings.touched_bytes(), pieces[0].touched), (0, 0));
     }
 
     #[test]

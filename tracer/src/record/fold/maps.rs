@@ -13,24 +13,25 @@ use crate::record::spans::BlockKey;
 impl Fold {
     /// A mapping call begins: what it will unmap or move is held until it returns.
     pub(super) fn map_begin(&mut self, writer: u32, event: Event) {
-        let process = self.process(writer);
-        let pieces = match event.bytes {
-            0 => process.mappings.hold_segment(event.address),
-            bytes => process.mappings.hold(event.address, bytes),
-        };
-        process.hold(writer, Held::Pieces { address: event.address, pieces });
+        let index = self.threads[writer as usize].process;
+        let pieces = self.change_mappings(index, |mappings| match event.bytes {
+            0 => mappings.hold_segment(event.address),
+            bytes => mappings.hold(event.address, bytes),
+        });
+        self.process(writer).hold(writer, Held::Pieces { address: event.address, pieces });
     }
 
     /// The same for `mremap`; without a length it only makes a second mapping of what lies there.
     pub(super) fn remap_begin(&mut self, writer: u32, event: Event) {
-        let process = self.process(writer);
+        let index = self.threads[writer as usize].process;
+        let mappings = &self.processes[index as usize].mappings;
         // What a forked child moves of its inheritance is nothing we know of: memory, most likely.
-        let kind = process.mappings.find(event.address).map_or(Kind::MapAnonymous, |piece| piece.kind);
+        let kind = mappings.find(event.address).map_or(Kind::MapAnonymous, |piece| piece.kind);
         let pieces = match event.bytes {
             0 => Vec::new(),
-            bytes => process.mappings.hold(event.address, bytes),
+            bytes => self.change_mappings(index, |mappings| mappings.hold(event.address, bytes)),
         };
-        process.hold(writer, Held::Moving { from: event.address, kind, pieces });
+        self.process(writer).hold(writer, Held::Moving { from: event.address, kind, pieces });
     }
 
     /// What a call that follows takes away was in memory.

@@ -51,7 +51,8 @@ impl Ordered {
         let pieces = self.keys.len().next_power_of_two();
         let longest = self.keys.iter().max().copied().unwrap_or(0);
         let shift = (64 - longest.leading_zeros()).saturating_sub(pieces.trailing_zeros());
-        let piece = |key: u64| (key >> shift) as usize;
+        // A single key may be shifted out as a whole.
+        let piece = |key: u64| key.checked_shr(shift).unwrap_or(0) as usize;
         self.ends.clear();
         self.ends.resize(pieces + 1, 0);
         self.keys.iter().for_each(|key| self.ends[piece(*key) + 1] += 1);

@@ -5,7 +5,7 @@
 //! That may be long: while a handler takes as long as its timer, the next signal is there when it returns, and what
 //! was interrupted does not get on by a single instruction.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 use memtrace_wire::event::{Event, Kind};
 
@@ -57,6 +57,18 @@ fn place(thread: &Thread, index: usize) -> Option<*mut [u64; 4]> {
 #[inline(always)]
 pub fn is_empty(thread: &Thread) -> bool {
     thread.aside.count.load(Ordering::Relaxed) == 0
+}
+
+/// Gives the guard back. From here on a handler writes for itself; what came before waits aside, and the slot is
+/// still open for it.
+#[inline(always)]
+pub fn hand_back(thread: &mut Thread) {
+    compiler_fence(Ordering::SeqCst);
+    thread.guard = 0;
+    compiler_fence(Ordering::SeqCst);
+    if !is_empty(thread) {
+        flush(thread);
+    }
 }
 
 /// Counts an event that could not be kept.

@@ -115,13 +115,7 @@ fn pair(
     };
     // SAFETY: every x86-64 has rdtsc.
     let slot = thread.writer.push_pair(first, || second(unsafe { _rdtsc() }, number));
-    compiler_fence(Ordering::SeqCst);
-    thread.guard = 0;
-    // From here on a handler writes for itself; what came before waits aside, and the slot is still open for it.
-    compiler_fence(Ordering::SeqCst);
-    if !aside::is_empty(thread) {
-        aside::flush(thread);
-    }
+    aside::hand_back(thread);
     slot.open.store(0, Ordering::Release);
     true
 }

@@ -123,13 +123,7 @@ fn write(words: usize, push: impl FnOnce(&mut Thread), nested: impl FnOnce(&mut 
         thread.writer.open();
         push(thread);
     }
-    compiler_fence(Ordering::SeqCst);
-    thread.guard = 0;
-    // As in the hot path.
-    compiler_fence(Ordering::SeqCst);
-    if !aside::is_empty(thread) {
-        aside::flush(thread);
-    }
+    aside::hand_back(thread);
     thread.writer.close();
 }
 

@@ -9,12 +9,12 @@ use super::debug_info;
 use super::demangle::demangle;
 use super::elf::{Source, build_id};
 use super::embedded;
-use super::functions::{Functions, symbols};
+use super::functions::{EVALUATION, Functions, symbols};
 use super::separate;
 use object::Object;
 
 /// Functions of CPython, of glibc and of the probe.
-const RUNTIMES: [&str; 3] = ["_PyEval_EvalFrameDefault", "__libc_start_main", "memtrace_span_begin"];
+const RUNTIMES: [&str; 3] = [EVALUATION, "__libc_start_main", "memtrace_span_begin"];
 
 /// Addresses in a file that are to be named.
 #[derive(Debug, Default)]

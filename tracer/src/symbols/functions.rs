@@ -16,16 +16,30 @@ const NESTED_MAX: usize = 8;
 /// Functions by address; of several names for one, the plainest.
 pub struct Functions<'a>(Vec<Function<'a>>);
 
+/// Runs Python code: who exports it is CPython.
+pub const EVALUATION: &str = "_PyEval_EvalFrameDefault";
+
 /// The functions in a file's two symbol tables, in no order: start, length (0: not known) and name of each.
-///
-/// The tables are read whole: asked for each of a hundred thousand names, a file would be read as often.
 pub fn symbols<'a>(file: &impl Object<'a>) -> Vec<(u64, u64, &'a str)> {
+    table(file, ".symtab", ".strtab").chain(exports(file)).collect()
+}
+
+/// The functions that a file exports or is linked to by name, as [`symbols`] has them.
+pub fn exports<'a, F: Object<'a>>(file: &F) -> impl Iterator<Item = (u64, u64, &'a str)> + use<'a, F> {
+    table(file, ".dynsym", ".dynstr")
+}
+
+/// Read whole: asked for each of a hundred thousand names, a file would be read as often.
+fn table<'a, F: Object<'a>>(
+    file: &F,
+    entries: &str,
+    names: &str,
+) -> impl Iterator<Item = (u64, u64, &'a str)> + use<'a, F> {
     let section = |name| file.section_by_name(name)?.data().ok();
-    let tables = [(".symtab", ".strtab"), (".dynsym", ".dynstr")];
-    let tables = tables.into_iter().filter_map(|(table, names)| section(table).zip(section(names)));
-    tables
-        .flat_map(|(table, names)| table.chunks_exact(24).filter_map(|entry| symbol(entry, names)))
-        .collect()
+    let table = section(entries).zip(section(names));
+    table
+        .into_iter()
+        .flat_map(|(entries, names)| entries.chunks_exact(24).filter_map(move |entry| symbol(entry, names)))
 }
 
 /// An Elf64_Sym that is a function and has its code here (elf(5)).

@@ -25,7 +25,7 @@ use self::expand::expand;
 
 pub use self::elf::{Elf, Source, build_id};
 pub use self::file::{Places, Wanted};
-pub use self::functions::symbols;
+pub use self::functions::{EVALUATION, exports, symbols};
 
 /// A place in the source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,12 +4,9 @@ use std::cell::OnceCell;
 use std::ops::Range;
 use std::path::Path;
 
-use object::{Object, ObjectSegment, ObjectSymbol};
+use object::{Object, ObjectSegment};
 
-use crate::symbols::{self, Elf, Source};
-
-/// The function that runs Python code; its parts, where a compiler split it, begin with the same name.
-const EVALUATION: &str = "_PyEval_EvalFrameDefault";
+use crate::symbols::{self, EVALUATION, Elf, Source};
 
 /// An executable or library.
 pub struct Binary {
@@ -65,9 +62,9 @@ fn look_into<T>(path: &str, look: impl FnOnce(&Elf<'_>) -> T) -> Option<T> {
 }
 
 /// Where Python code is run. That function's symbol is exported, so that most files need not be asked for all
-/// their names.
+/// their names; its parts, where a compiler split it, begin with the same name.
 fn evaluation(file: &Elf<'_>) -> Vec<Range<u64>> {
-    if !file.dynamic_symbols().any(|symbol| symbol.name() == Ok(EVALUATION)) {
+    if !symbols::exports(file).any(|(.., name)| name == EVALUATION) {
         return Vec::new();
     }
     let parts = symbols::symbols(file).into_iter().filter(|(.., name)| name.starts_with(EVALUATION));

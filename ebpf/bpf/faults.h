@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: (MIT OR GPL-2.0) OR Apache-2.0
+/* Page faults: which addresses were touched, joined to runs and thinned out. */
+#ifndef MEMTRACE_FAULTS_H
+#define MEMTRACE_FAULTS_H
+
+#define PAGE_SHIFT 12
+
+/* What a processor is at; the tracer reads it too, for runs that have not come to their end. */
+struct cursor {
+	struct run run;
+	struct allowance allowance;
+};
+
+struct {
+	NUMBER(type, MAP_PERCPU_ARRAY);
+	NUMBER(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct cursor);
+} cursors SEC(".maps");
+
+INLINE void tell_run(struct cursor *cursor, const struct run *run, u64 ns)
+{
+	struct task *task = task_of(run->pid);
+	if (!task)
+		return;
+	__sync_fetch_and_add(run->by_kernel ? &task->by_kernel : &task->faults, run->faults);
+	if (!allowed(&cursor->allowance, ns)) {
+		__sync_fetch_and_add(&task->thinned, run->faults);
+		return;
+	}
+	struct event *event = tell(FAULTS, run->pid, run->ns);
+	if (!event)
+		return;
+	event->tid = run->tid;
+	event->code = run->by_kernel;
+	event->values[0] = run->first;
+	event->values[1] = run->next - run->first;
+	event->values[2] = run->faults;
+	send(event);
+}
+
+INLINE int on_fault(u64 address, u32 by_kernel)
+{
+	u32 zero = 0, tid;
+	u64 ids = bpf_get_current_pid_tgid(), ns;
+	u32 pid = ids >> 32;
+	struct run done;
+	struct cursor *cursor = bpf_map_lookup_elem(&cursors, &zero);
+	tid = (u32)ids;
+	/* What has a run is traced: no need to look it up. */
+	if (!cursor || (cursor->run.pid != pid && !task_of(pid)))
+		return 0;
+	ns = bpf_ktime_get_ns();
+	if (faulted(&cursor->run, pid, tid, address >> PAGE_SHIFT, by_kernel, ns, &done))
+		tell_run(cursor, &done, ns);
+	return 0;
+}
+
+/* A process is about to end: what it touched last on this processor. */
+INLINE void end_run(u32 pid)
+{
+	u32 zero = 0;
+	struct cursor *cursor = bpf_map_lookup_elem(&cursors, &zero);
+	if (!cursor || cursor->run.pid != pid)
+		return;
+	tell_run(cursor, &cursor->run, bpf_ktime_get_ns());
+	cursor->run.pid = 0;
+}
+
+/* void page_fault_user(unsigned long address, struct pt_regs *regs, unsigned long error_code) */
+FUNCTION_OF("tp_btf/page_fault_user") page_fault_user(u64 *context)
+{
+	return on_fault(context[0], 0);
+}
+
+/* The same for what the kernel touches, also on a program's behalf: read(2) into a new buffer. */
+FUNCTION_OF("tp_btf/page_fault_kernel") page_fault_kernel(u64 *context)
+{
+	return (s64)context[0] < 0 ? 0 : on_fault(context[0], 1);
+}
+
+#endif

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: (MIT OR GPL-2.0) OR Apache-2.0
+/*
+ * The few members of kernel structures that the programs read. Where they lie is looked up in the running kernel's
+ * BTF when the programs are loaded (CO-RE), so neither order nor gaps matter here.
+ */
+#ifndef MEMTRACE_KERNEL_H
+#define MEMTRACE_KERNEL_H
+
+#include "event.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct percpu_counter {
+	s64 count;
+	s32 *counters;
+};
+
+struct mm_struct {
+	struct percpu_counter rss_stat[COUNTERS]; /* so since Linux 6.2 */
+	unsigned long start_brk;
+};
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live;
+	int group_exit_code;
+};
+
+struct thread_info {
+	u32 status;
+};
+
+struct task_struct {
+	struct thread_info thread_info;
+	int pid;
+	int tgid;
+	int exit_code;
+	struct mm_struct *mm;
+	struct signal_struct *signal;
+};
+
+/* A map of values per processor (linux/bpf.h). */
+struct bpf_array {
+	void *pptrs[0];
+};
+
+struct pt_regs {
+	unsigned long r10, r9, r8, ax, dx, si, di, orig_ax, cx;
+};
+
+#pragma clang attribute pop
+
+#endif

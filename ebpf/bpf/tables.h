@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: (MIT OR GPL-2.0) OR Apache-2.0
+/* Maps that programs and tracer share, and how an event gets out. */
+#ifndef MEMTRACE_TABLES_H
+#define MEMTRACE_TABLES_H
+
+/* The traced tree, by pid (of the first pid namespace). */
+struct {
+	NUMBER(type, MAP_HASH);
+	NUMBER(map_flags, MAP_NO_PREALLOC);
+	NUMBER(max_entries, 16384);
+	TYPE(key, u32);
+	TYPE(value, struct task);
+} tasks SEC(".maps");
+
+/* Its memory, by address of the mm_struct: reclaim and fork change it from outside of the process. */
+struct {
+	NUMBER(type, MAP_HASH);
+	NUMBER(map_flags, MAP_NO_PREALLOC);
+	NUMBER(max_entries, 16384);
+	TYPE(key, u64);
+	TYPE(value, struct resident);
+} memories SEC(".maps");
+
+struct {
+	NUMBER(type, MAP_RINGBUF);
+	NUMBER(max_entries, 1 << 20);
+} events SEC(".maps");
+
+struct {
+	NUMBER(type, MAP_PERCPU_ARRAY);
+	NUMBER(max_entries, LOSSES);
+	TYPE(key, u32);
+	TYPE(value, u64);
+} lost SEC(".maps");
+
+INLINE void count_lost(u32 why)
+{
+	u64 *count = bpf_map_lookup_elem(&lost, &why);
+	if (count)
+		++*count;
+}
+
+/* An event to be filled in and submitted; none if the ring is full, which is counted. */
+INLINE struct event *tell(u32 kind, u32 pid, u64 ns)
+{
+	struct event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
+	if (!event) {
+		count_lost(LOST_RING_FULL);
+		return 0;
+	}
+	__builtin_memset(event, 0, sizeof *event);
+	event->ns = ns;
+	event->kind = kind;
+	event->pid = pid;
+	event->tid = (u32)bpf_get_current_pid_tgid();
+	return event;
+}
+
+/* The tracer reads the ring when it reads those of the probe: nobody has to be woken. */
+INLINE void send(struct event *event)
+{
+	bpf_ringbuf_submit(event, NO_WAKEUP);
+}
+
+INLINE struct task *task_of(u32 pid)
+{
+	struct task *task = bpf_map_lookup_elem(&tasks, &pid);
+	return task && !task->seed ? task : 0;
+}
+
+INLINE u32 current_pid(void)
+{
+	return bpf_get_current_pid_tgid() >> 32;
+}
+
+#endif

@@ -1,0 +1,44 @@
+//! Why there is no kernel side, each in one sentence.
+
+/// What keeps the programs from being loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Built without clang.
+    #[error("memtrace was built without clang, so it has no kernel side")]
+    NotBuilt,
+    /// Neither root nor the two capabilities.
+    #[error("BPF programs need root, or CAP_BPF and CAP_PERFMON")]
+    NotAllowed,
+    /// The kernel was built without BTF, or it cannot be read.
+    #[error("this kernel does not describe its types (/sys/kernel/btf/vmlinux): {0}")]
+    NoBtf(std::io::Error),
+    /// Its BTF is not what it should be.
+    #[error("the types of this kernel cannot be read: {0}")]
+    BadBtf(&'static str),
+    /// Pids would mean something else.
+    #[error("in a pid namespace of its own memtrace cannot tell processes by the kernel's ids")]
+    Namespace,
+    /// A type, member or tracepoint is missing.
+    #[error("this kernel has no {0}, which the programs need (Linux 6.2 has all)")]
+    Missing(String),
+    /// The object and this kernel do not go together.
+    #[error("the programs do not fit this kernel (they need Linux 6.2 or newer): {0}")]
+    Unfit(String),
+    /// A bpf(2) call failed.
+    #[error("{what}: {error}")]
+    Call {
+        /// What was attempted.
+        what: String,
+        /// What the kernel said.
+        error: std::io::Error,
+    },
+    /// No such function.
+    #[error("{0}")]
+    Function(String),
+}
+
+impl Error {
+    pub(crate) fn call(what: impl Into<String>) -> Error {
+        Error::Call { what: what.into(), error: std::io::Error::last_os_error() }
+    }
+}

@@ -1,0 +1,248 @@
+//! Programs loaded and attached, and what they have to say.
+
+use std::os::fd::OwnedFd;
+
+use crate::btf::Types;
+use crate::event::{Counters, Event, PAGE, What};
+use crate::object;
+use crate::ring::Ring;
+use crate::sys::{self, Map, Target};
+use crate::uprobe::{self, Function};
+use crate::{BUILT, Error};
+
+/// What is to be recorded besides resident memory and the life of processes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Parts {
+    /// Which pages are touched.
+    pub faults: bool,
+    /// Reclaim, kills for lack of memory, fatal signals.
+    pub pressure: bool,
+    /// System calls that map memory. They cost every process of the machine.
+    pub calls: bool,
+}
+
+const ALWAYS: [&str; 4] = ["sched_process_fork", "sched_process_exec", "sched_process_exit", "rss_stat"];
+const FAULTS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
+const PRESSURE: [&str; 6] = [
+    "mark_victim",
+    "signal_generate",
+    "mm_vmscan_direct_reclaim_begin",
+    "mm_vmscan_direct_reclaim_end",
+    "mm_vmscan_memcg_reclaim_begin",
+    "mm_vmscan_memcg_reclaim_end",
+];
+const CALLS: [&str; 1] = ["sys_exit"];
+
+/// `struct task` of `bpf/logic.h`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Task {
+    memory: u64,
+    faults: u64,
+    by_kernel: u64,
+    thinned: u64,
+    reclaim_ns: u64,
+    seed: u64,
+}
+
+/// `struct resident`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Resident {
+    shown: u64,
+    high: u64,
+    high_ns: u64,
+    peak: u64,
+    peak_ns: u64,
+    at_peak: [u64; 4],
+    swapped: u64,
+    owner: u32,
+    ended: u32,
+}
+
+/// `struct cursor`: what a processor is at.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Cursor {
+    first: u64,
+    next: u64,
+    ns: u64,
+    faults: u32,
+    pid: u32,
+    tid: u32,
+    by_kernel: u32,
+    allowance: [u64; 2],
+}
+
+/// Memory of a process that runs on, or whose end could not be told.
+#[derive(Debug, Clone, Copy)]
+pub struct Leftover {
+    /// Whose.
+    pub pid: u32,
+    /// Peak of resident bytes, exact.
+    pub peak: u64,
+    /// When, CLOCK_MONOTONIC.
+    pub peak_ns: u64,
+    /// Of what.
+    pub at_peak: Counters,
+    /// Its process has ended.
+    pub ended: bool,
+}
+
+/// What could not be told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Events for which the ring had no room.
+    pub events: u64,
+    /// Processes for which the tables had no room.
+    pub processes: u64,
+}
+
+/// The kernel side of a recording. Dropping it detaches everything.
+pub struct Kernel {
+    links: Vec<OwnedFd>,
+    programs: Vec<OwnedFd>,
+    function: Option<OwnedFd>,
+    tasks: Map,
+    memories: Map,
+    lost: Map,
+    cursors: Map,
+    ring: Ring,
+    processors: usize,
+    /// Tracepoints that this kernel does not have.
+    pub missing: Vec<&'static str>,
+}
+
+impl Kernel {
+    /// Loads and attaches the programs; nobody is watched yet.
+    pub fn load(parts: Parts) -> Result<Kernel, Error> {
+        if !BUILT {
+            return Err(Error::NotBuilt);
+        }
+        if !sys::may_load() {
+            return Err(Error::NotAllowed);
+        }
+        if !sys::in_first_pid_namespace() {
+            return Err(Error::Namespace);
+        }
+        let processors = possible_processors();
+        let types = Types::of_the_kernel()?;
+        let object::Relocated { mut maps, programs } = object::relocate(&types, processors as u32)?;
+        let mut map = |name: &str| maps.remove(name).ok_or_else(|| Error::Missing(format!("map {name}")));
+        let events = map("events")?;
+        let mut kernel = Kernel {
+            ring: Ring::open(&events, 1 << 20)?,
+            tasks: map("tasks")?,
+            memories: map("memories")?,
+            lost: map("lost")?,
+            cursors: map("cursors")?,
+            links: Vec::new(),
+            programs: Vec::new(),
+            function: None,
+            processors,
+            missing: Vec::new(),
+        };
+        let groups = [(true, ALWAYS.as_slice()), (parts.faults, &FAULTS), (parts.pressure, &PRESSURE)];
+        let groups = groups.into_iter().chain([(parts.calls, CALLS.as_slice())]);
+        let wanted: Vec<&'static str> =
+            groups.filter(|(wanted, _)| *wanted).flat_map(|(_, names)| names).copied().collect();
+        for (name, id) in wanted.iter().zip(types.tracepoints(&wanted)) {
+            let (Some(id), Some(instructions)) = (id, programs.get(*name)) else {
+                if ALWAYS.contains(name) {
+                    return Err(Error::Missing(format!("tracepoint {name}")));
+                }
+                kernel.missing.push(name);
+                continue;
+            };
+            let program = sys::load(name, instructions, &Target::Tracepoint(id))?;
+            kernel.links.push(sys::attach_tracepoint(&program)?);
+            kernel.programs.push(program);
+        }
+        if parts.calls
+            && let Some(instructions) = programs.get("function")
+        {
+            kernel.function = sys::load("function", instructions, &Target::Uprobe).ok();
+        }
+        Ok(kernel)
+    }
+
+    /// Watches the children that a process will fork, but not itself.
+    pub fn watch_children_of(&self, pid: u32) -> Result<(), Error> {
+        self.tasks.set(&pid, &Task { seed: 1, ..Task::default() })
+    }
+
+    /// Watches no more children of it.
+    pub fn let_go(&self, pid: u32) {
+        self.tasks.delete(&pid);
+    }
+
+    /// Watches a process that runs already, and its children from now on. Its resident memory is known from its next
+    /// fault on.
+    pub fn watch(&self, pid: u32) -> Result<(), Error> {
+        self.tasks.set(&pid, &Task::default())
+    }
+
+    /// True if it is watched.
+    pub fn watches(&self, pid: u32) -> bool {
+        self.tasks.get::<u32, Task>(&pid, 1).is_some()
+    }
+
+    /// Tells of calls of a function; `index` comes back with them.
+    pub fn probe(&mut self, function: &Function, index: u32) -> Result<(), Error> {
+        let program = self.function.as_ref().ok_or_else(|| Error::Missing("uprobes".into()))?;
+        let [event, link] = uprobe::attach(program, function, u64::from(index))?;
+        self.links.extend([link, event]);
+        Ok(())
+    }
+
+    /// Hands on what has come since.
+    pub fn read(&mut self, each: impl FnMut(Event)) {
+        self.ring.read(each);
+    }
+
+    /// Runs of faults that have not come to their end, one for each processor at most.
+    pub fn unfinished(&self) -> Vec<Event> {
+        let cursors = self.cursors.get::<u32, Cursor>(&0, self.processors).unwrap_or_default();
+        let runs = cursors.into_iter().filter(|cursor| cursor.pid != 0 && cursor.next > cursor.first);
+        runs.map(|run| Event {
+            ns: run.ns,
+            pid: run.pid,
+            tid: run.tid,
+            what: What::Faults {
+                address: run.first * PAGE,
+                bytes: (run.next - run.first) * PAGE,
+                faults: u64::from(run.faults),
+                by_kernel: run.by_kernel != 0,
+            },
+        })
+        .collect()
+    }
+
+    /// Peaks of processes that run on, and of those whose end found no room in the ring.
+    pub fn leftovers(&self) -> Vec<Leftover> {
+        let keys: Vec<u64> = self.memories.keys();
+        let values = keys.iter().filter_map(|key| self.memories.get::<u64, Resident>(key, 1)?.pop());
+        values
+            .map(|resident| Leftover {
+                pid: resident.owner,
+                peak: resident.peak * PAGE,
+                peak_ns: resident.peak_ns,
+                at_peak: Counters::of_pages(&resident.at_peak),
+                ended: resident.ended != 0,
+            })
+            .collect()
+    }
+
+    /// What could not be told so far.
+    pub fn lost(&self) -> Lost {
+        let sum = |why: u32| self.lost.get::<u32, u64>(&why, self.processors).unwrap_or_default().iter().sum();
+        Lost { events: sum(0), processes: sum(1) }
+    }
+}
+
+/// A map per processor has a value for each that there can ever be.
+fn possible_processors() -> usize {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = text.trim().rsplit([',', '-']).next().and_then(|number| number.parse::<usize>().ok());
+    last.map_or(1, |last| last + 1)
+}

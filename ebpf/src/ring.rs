@@ -1,0 +1,81 @@
+//! The ring that events come through (Documentation/bpf/ringbuf.rst): one page to say how far we have read, one where
+//! the kernel says how far it has written, and the data, mapped twice in a row so that no record is cut.
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use crate::Error;
+use crate::event::{Event, Raw};
+use crate::sys::Map;
+
+const PAGE: usize = 4096;
+const BUSY: u32 = 1 << 31;
+const DISCARDED: u32 = 1 << 30;
+const HEADER: usize = 8;
+
+/// The reading end.
+pub(crate) struct Ring {
+    consumer: *mut u8,
+    producer: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: nobody else has the mappings, and the kernel's side is atomic.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    pub(crate) fn open(map: &Map, bytes: usize) -> Result<Ring, Error> {
+        let fd = map.fd.as_raw_fd();
+        let shared = |length: usize, protection: i32, offset: usize| {
+            // SAFETY: a new mapping of a descriptor of ours.
+            let place = unsafe {
+                libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, fd, offset as i64)
+            };
+            (place != libc::MAP_FAILED)
+                .then_some(place.cast::<u8>())
+                .ok_or_else(|| Error::call("cannot map the BPF ring"))
+        };
+        let consumer = shared(PAGE, libc::PROT_READ | libc::PROT_WRITE, 0)?;
+        let producer = shared(PAGE + 2 * bytes, libc::PROT_READ, PAGE).inspect_err(|_| {
+            // SAFETY: just mapped.
+            unsafe { libc::munmap(consumer.cast(), PAGE) };
+        })?;
+        Ok(Ring { consumer, producer, bytes })
+    }
+
+    /// Hands on what has come, in the order in which it was begun; stops at a record that is being written.
+    pub(crate) fn read(&mut self, mut each: impl FnMut(Event)) {
+        // SAFETY: both pages begin with such a word, aligned to a page (kernel/bpf/ringbuf.c).
+        let (read, written) =
+            unsafe { (&*self.consumer.cast::<AtomicUsize>(), &*self.producer.cast::<AtomicUsize>()) };
+        let mut at = read.load(Ordering::Relaxed);
+        let end = written.load(Ordering::Acquire);
+        while at < end {
+            // SAFETY: records begin at multiples of 8 and, mapped twice, lie in one piece.
+            let record = unsafe { self.producer.add(PAGE + (at & (self.bytes - 1))) };
+            // SAFETY: the header's first word is the length and two marks; the kernel sets it last.
+            let length = unsafe { &*record.cast::<AtomicU32>() }.load(Ordering::Acquire);
+            if length & BUSY != 0 {
+                break;
+            }
+            let bytes = (length & !DISCARDED) as usize;
+            if length & DISCARDED == 0 && bytes >= size_of::<Raw>() {
+                // SAFETY: the record has at least so many bytes; any bits are a `Raw`.
+                let raw = unsafe { record.add(HEADER).cast::<Raw>().read_unaligned() };
+                raw.decode().into_iter().for_each(&mut each);
+            }
+            at += (bytes + HEADER).next_multiple_of(8);
+            read.store(at, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `open`, with these lengths.
+        unsafe {
+            libc::munmap(self.consumer.cast(), PAGE);
+            libc::munmap(self.producer.cast(), PAGE + 2 * self.bytes);
+        }
+    }
+}

@@ -37,7 +37,7 @@ FUNCTION_OF("tp_btf/sys_exit") sys_exit(u64 *context)
 	event->values[4] = regs->r8;
 	event->values[5] = regs->r9;
 	event->values[6] = context[1];
-	event->values[7] = current->mm ? current->mm->start_brk : 0;
+	COPY(event->values[7], memory_of(current)->start_brk);
 	send(event);
 	return 0;
 }

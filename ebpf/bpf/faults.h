@@ -41,18 +41,19 @@ INLINE void tell_run(struct cursor *cursor, const struct run *run, u64 ns)
 
 INLINE int on_fault(u64 address, u32 by_kernel)
 {
-	u32 zero = 0, tid;
-	u64 ids = bpf_get_current_pid_tgid(), ns;
-	u32 pid = ids >> 32;
-	struct run done;
+	u32 zero = 0;
+	u64 ids = bpf_get_current_pid_tgid(), page = address >> PAGE_SHIFT, ns;
+	u32 pid = ids >> 32, tid = (u32)ids;
 	struct cursor *cursor = bpf_map_lookup_elem(&cursors, &zero);
-	tid = (u32)ids;
+	if (!cursor || goes_on(&cursor->run, pid, tid, page, by_kernel))
+		return 0;
 	/* What has a run is traced: no need to look it up. */
-	if (!cursor || (cursor->run.pid != pid && !task_of(pid)))
+	if (cursor->run.pid != pid && !task_of(pid))
 		return 0;
 	ns = bpf_ktime_get_ns();
-	if (faulted(&cursor->run, pid, tid, address >> PAGE_SHIFT, by_kernel, ns, &done))
-		tell_run(cursor, &done, ns);
+	if (cursor->run.pid)
+		tell_run(cursor, &cursor->run, ns);
+	begin_run(&cursor->run, pid, tid, page, by_kernel, ns);
 	return 0;
 }
 

@@ -8,9 +8,9 @@ FUNCTION_OF("tp_btf/sched_process_fork") sched_process_fork(u64 *context)
 {
 	struct task_struct *parent = (struct task_struct *)context[0], *child = (struct task_struct *)context[1];
 	u32 pid = child->tgid, of = parent->tgid;
-	struct mm_struct *mm = child->mm;
+	struct mm_struct *mm = memory_of(child);
 	int known = bpf_map_lookup_elem(&tasks, &of) != 0;
-	int what = born(known, of, pid, (u64)parent->mm, (u64)mm);
+	int what = born(known, of, pid, (u64)memory_of(parent), (u64)mm);
 	if (what == NOT_OURS || what == A_THREAD)
 		return 0;
 	struct task new = {.mm = (u64)mm};
@@ -56,7 +56,7 @@ INLINE void end_image(u32 pid, struct task *task, u32 by_exit)
 	for (int i = 0; i < COUNTERS; i++)
 		event->values[i] = resident->at_peak[i];
 	event->values[4] = resident->peak;
-	event->values[5] = resident->peak_ns;
+	event->values[5] = resident->peak_ns ? resident->peak_ns : ns;
 	send(event);
 	bpf_map_delete_elem(&memories, &key);
 }
@@ -66,7 +66,7 @@ FUNCTION_OF("tp_btf/sched_process_exec") sched_process_exec(u64 *context)
 {
 	struct task_struct *current = (struct task_struct *)context[0];
 	u32 pid = current->tgid;
-	struct mm_struct *mm = current->mm;
+	struct mm_struct *mm = memory_of(current);
 	struct task *task = task_of(pid);
 	if (!task || !mm)
 		return 0;
@@ -85,12 +85,18 @@ FUNCTION_OF("tp_btf/sched_process_exit") sched_process_exit(u64 *context)
 	struct task_struct *current = (struct task_struct *)context[0];
 	u32 pid = current->tgid;
 	struct task *task = task_of(pid);
-	if (!task || current->signal->live.counter > 0)
+	struct signal_struct *signal = 0;
+	int live = 0, of_group = 0;
+	if (!task)
+		return 0;
+	COPY(signal, current->signal);
+	COPY(live, signal->live.counter);
+	COPY(of_group, signal->group_exit_code);
+	if (live > 0)
 		return 0;
 	end_image(pid, task, 1);
 	struct event *event = tell(EXIT, pid, bpf_ktime_get_ns());
 	if (event) {
-		int of_group = current->signal->group_exit_code;
 		event->code = of_group ? of_group : current->exit_code;
 		send(event);
 	}

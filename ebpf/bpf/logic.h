@@ -14,23 +14,38 @@
 struct resident {
 	u64 shown;	/* pages when it was last told */
 	u64 high;	/* most pages since, */
-	u64 high_ns;	/* and when */
+	u64 high_ns;	/* and when that ended; 0 if it has not */
 	u64 peak;	/* most pages ever, */
-	u64 peak_ns;	/* when, */
+	u64 peak_ns;	/* when that ended; 0 if it has not, */
 	u64 at_peak[COUNTERS]; /* and of what */
 	u64 swapped;	/* swap entries when it was last told */
+	s64 elsewhere[COUNTERS]; /* what other processors have of the counters, seen from `cpu` */
+	u64 central;	/* the central sums then, in one number */
+	u32 cpu;	/* where the last change was, plus one */
+	u32 pad;
 	u32 owner;	/* pid of the process that it was made for */
 	u32 ended;	/* that process is gone and could not be told: the tracer finds it here */
 };
 
-/* A step that is worth telling: this many pages, and this share of what there is. So the number of steps is
+/* A step that is worth telling: this many pages and this share (1/128) of what there was. So the number of steps is
  * logarithmic in how far memory grows. */
 #define STEP_PAGES 16
 #define STEP_SHIFT 7
 
+/* What follows does without branches where it can: the verifier goes both ways at each. */
+
+/* All ones if it is negative, else 0. The compiler must not see that, or it makes a branch of it. */
+INLINE s64 sign_of(s64 number)
+{
+	s64 sign = number >> 63;
+	asm("" : "+r"(sign));
+	return sign;
+}
+
+/* A sum that was read while others changed it may be negative for a moment. */
 INLINE u64 counted(s64 pages)
 {
-	return pages > 0 ? pages : 0;
+	return pages & ~sign_of(pages);
 }
 
 /* What VmRSS and smaps call resident: swap entries are not in memory. */
@@ -39,54 +54,63 @@ INLINE u64 resident_pages(const s64 *pages)
 	return counted(pages[FILE_PAGES]) + counted(pages[ANON_PAGES]) + counted(pages[SHMEM_PAGES]);
 }
 
-INLINE u64 distance(u64 a, u64 b)
+/* All ones if `now` is less than a step away from what was told, else 0. */
+INLINE s64 is_near(u64 told, u64 now)
 {
-	return a > b ? a - b : b - a;
+	s64 away = now - told, sign = sign_of(away);
+	return sign_of((away ^ sign) - sign - (s64)(STEP_PAGES + (told >> STEP_SHIFT)));
 }
 
-INLINE int is_step(u64 shown, u64 now)
+/* Raises a peak that other processors may be raising too. */
+INLINE void raise(u64 *peak, u64 seen, u64 to)
 {
-	u64 step = shown >> STEP_SHIFT;
-	return distance(shown, now) >= (step > STEP_PAGES ? step : STEP_PAGES);
+	u64 found = __sync_val_compare_and_swap(peak, seen, to);
+	if (found != seen && found < to)
+		__sync_val_compare_and_swap(peak, found, to);
 }
 
-/* Raises a peak that other processors raise too. True if this is the highest. */
-INLINE int raise(u64 *peak, u64 to)
-{
-	u64 seen = *(volatile u64 *)peak;
-	for (int attempt = 0; attempt < 8; attempt++) {
-		if (to <= seen)
-			return 0;
-		u64 found = __sync_val_compare_and_swap(peak, seen, to);
-		if (found == seen)
-			return 1;
-		seen = found;
-	}
-	return 0;
-}
+/* Takes in new counts: 0 if nothing is to be done, else with what time it is to be finished. Reading the clock costs as
+ * much as all of this, so it is read where memory has turned from growing to falling, and where a step is told. */
+enum { TURNED = 1, TELL = 2 };
 
-/* Takes in new counts. True if they are to be told: then `high` and `high_ns` are what to tell with them. */
-INLINE int resident_changed(struct resident *r, const s64 *pages, u64 ns, u64 *high, u64 *high_ns)
+INLINE int resident_changed(struct resident *r, const s64 *pages)
 {
-	u64 now = resident_pages(pages), swapped = counted(pages[SWAP_ENTRIES]);
-	if (raise(&r->peak, now)) {
-		r->peak_ns = ns;
+	u64 now = resident_pages(pages), swapped = counted(pages[SWAP_ENTRIES]), peak = r->peak;
+	int turned = now < r->high && !r->high_ns ? TURNED : 0;
+	if (now > peak) {
+		raise(&r->peak, peak, now);
+		r->peak_ns = 0;
 		for (int i = 0; i < COUNTERS; i++)
 			r->at_peak[i] = counted(pages[i]);
 	}
 	if (now > r->high) {
 		r->high = now;
-		r->high_ns = ns;
+		r->high_ns = 0;
 	}
 	/* A maximum is told when memory has fallen from it by a step, not only when the last one told is that far. */
-	if (!is_step(r->shown, now) && !is_step(r->high, now) && !is_step(r->swapped, swapped))
-		return 0;
+	if (is_near(r->shown, now) & is_near(r->high, now) & is_near(r->swapped, swapped))
+		return turned;
+	return turned | TELL;
+}
+
+/* Now is the end of what was highest, if that has not ended before. */
+INLINE void resident_turned(struct resident *r, u64 ns)
+{
+	if (!r->high_ns)
+		r->high_ns = ns;
+	if (!r->peak_ns)
+		r->peak_ns = ns;
+}
+
+/* These pages are told now, with what was highest since the last time, in `high` and `high_ns`. */
+INLINE void resident_told(struct resident *r, const s64 *pages, u64 ns, u64 *high, u64 *high_ns)
+{
+	u64 ended = r->high_ns;
 	*high = r->high;
-	*high_ns = r->high_ns;
-	r->shown = r->high = now;
-	r->high_ns = ns;
-	r->swapped = swapped;
-	return 1;
+	*high_ns = ended ? ended : ns;
+	r->shown = r->high = resident_pages(pages);
+	r->high_ns = 0;
+	r->swapped = counted(pages[SWAP_ENTRIES]);
 }
 
 /* Faults on pages that follow each other, by one thread on one processor. */
@@ -103,22 +127,24 @@ struct run {
 /* A run is told at this length at the latest, so that what it touched becomes known in time. */
 #define RUN_PAGES 512
 
-/* A fault. True if the run before it has come to its end: then it is in `done`. */
-INLINE int faulted(struct run *run, u32 pid, u32 tid, u64 page, u32 by_kernel, u64 ns, struct run *done)
+/* True if a fault goes on with a run. */
+INLINE int goes_on(struct run *run, u32 pid, u32 tid, u64 page, u32 by_kernel)
 {
-	int same = run->pid == pid && run->tid == tid && run->by_kernel == by_kernel;
-	if (same && page + 1 == run->next) { /* again: read before it was written to */
-		run->faults++;
+	if (run->pid != pid || run->tid != tid || run->by_kernel != by_kernel)
 		return 0;
-	}
-	if (same && page == run->next && run->next - run->first < RUN_PAGES) {
-		run->next++;
+	if (page + 1 == run->next) { /* again: it was read before it was written to */
 		run->faults++;
-		return 0;
+		return 1;
 	}
-	int ends = run->pid != 0;
-	if (ends)
-		*done = *run;
+	if (page != run->next || run->next - run->first >= RUN_PAGES)
+		return 0;
+	run->next++;
+	run->faults++;
+	return 1;
+}
+
+INLINE void begin_run(struct run *run, u32 pid, u32 tid, u64 page, u32 by_kernel, u64 ns)
+{
 	run->first = page;
 	run->next = page + 1;
 	run->ns = ns;
@@ -126,7 +152,6 @@ INLINE int faulted(struct run *run, u32 pid, u32 tid, u64 page, u32 by_kernel, u
 	run->pid = pid;
 	run->tid = tid;
 	run->by_kernel = by_kernel;
-	return ends;
 }
 
 /* How many runs may be told: a program that touches pages all over the place has one for every fault. */

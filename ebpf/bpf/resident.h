@@ -5,8 +5,9 @@
 
 #define CPUS_MAX 512
 
-/* Processors that there can be; the loader says. */
+/* The loader says: processors that there can be, and whether the counters of one mm_struct lie side by side. */
 volatile const u32 processors = 1;
+volatile const u32 together = 1;
 
 /* The verifier lets nobody count on with some addresses; read from the stack, they are numbers. */
 INLINE u64 as_number(const void *pointer)
@@ -18,23 +19,54 @@ INLINE u64 as_number(const void *pointer)
 }
 
 /* From where an allocation per processor seems to lie to where a processor's part of it lies: `__per_cpu_offset`, which
- * cannot be named from here. A map with a value per processor shows it: the array knows where its value seems to lie. */
+ * cannot be named from here. */
 u64 distances[CPUS_MAX];
 
-INLINE u64 distance_to(u32 cpu)
+/* A map with a value per processor shows it: the array knows where its value seems to lie. Run once, when the programs
+ * are loaded. */
+FUNCTION_OF("raw_tp/measure") measure(u64 *context)
 {
-	if (distances[cpu])
-		return distances[cpu];
 	u32 zero = 0;
 	u64 seems = 0;
 	u32 place = __builtin_preserve_field_info(((struct bpf_array *)0)->pptrs, 0);
-	void *value = bpf_map_lookup_percpu_elem(&lost, &zero, cpu);
-	if (!value || bpf_probe_read_kernel(&seems, sizeof seems, (char *)as_number(&lost) + place))
+	if (bpf_probe_read_kernel(&seems, sizeof seems, (char *)as_number(&lost) + place))
 		return 0;
-	distances[cpu] = as_number(value) - seems;
-	return distances[cpu];
+	for (u32 cpu = 0; cpu < CPUS_MAX && cpu < processors; cpu++) {
+		void *value = bpf_map_lookup_percpu_elem(&lost, &zero, cpu);
+		if (value)
+			distances[cpu] = as_number(value) - seems;
+	}
+	return 0;
 }
 
+/* The counters are a central sum and what each processor has not added to it yet (lib/percpu_counter.c). Those of one
+ * mm_struct are allocated together since Linux 6.6 (mm_init in kernel/fork.c), so that what a processor has of all four
+ * lies side by side. */
+struct counters {
+	const s32 *parts[COUNTERS];
+};
+
+INLINE void add_part(s64 *pages, const struct counters *counters, u32 cpu)
+{
+	u64 distance = distances[cpu & (CPUS_MAX - 1)];
+	s32 own[COUNTERS] = {};
+	if (together) {
+		bpf_probe_read_kernel(own, sizeof own, (char *)counters->parts[0] + distance);
+	} else {
+		for (int i = 0; i < COUNTERS; i++)
+			bpf_probe_read_kernel(&own[i], sizeof own[i], (char *)counters->parts[i] + distance);
+	}
+	for (int i = 0; i < COUNTERS; i++)
+		pages[i] += own[i];
+}
+
+INLINE void add_parts(s64 *pages, const struct counters *counters)
+{
+	for (u32 cpu = 0; cpu < CPUS_MAX && cpu < processors; cpu++)
+		add_part(pages, counters, cpu);
+}
+
+/* For an mm_struct that comes from a tracepoint: its members are there to be read. */
 INLINE void read_central(struct mm_struct *mm, s64 *pages)
 {
 	pages[0] = mm->rss_stat[0].count;
@@ -43,50 +75,68 @@ INLINE void read_central(struct mm_struct *mm, s64 *pages)
 	pages[3] = mm->rss_stat[3].count;
 }
 
-/* The counters are a central sum and what each processor has not added to it yet (lib/percpu_counter.c). Those of one
- * mm_struct were allocated together, so what a processor has of all four lies side by side (mm_init in
- * kernel/fork.c, Linux 6.6); where it does not, each is read by itself. */
-INLINE void read_pages(struct mm_struct *mm, s64 *pages)
+/* Tells whether anybody has moved anything to the central sums. */
+INLINE u64 mixed(const s64 *central)
 {
-	const char *counters = (const char *)mm->rss_stat[0].counters;
-	int together = (const char *)mm->rss_stat[3].counters == counters + 3 * sizeof(s32);
+	return central[0] + ((u64)central[1] << 2) + ((u64)central[2] << 4) + ((u64)central[3] << 6);
+}
+
+/* Whatever changes a counter does so on its own processor and comes here from there. So what other processors have of
+ * them is what it was, unless the last one to come was another, or one has just moved what it had. */
+INLINE void count_pages(struct mm_struct *mm, struct resident *resident, s64 *pages)
+{
+	struct counters counters = {{mm->rss_stat[0].counters, mm->rss_stat[1].counters,
+				     mm->rss_stat[2].counters, mm->rss_stat[3].counters}};
+	u32 cpu = bpf_get_smp_processor_id() + 1;
+	s64 central[COUNTERS];
 	read_central(mm, pages);
-	for (u32 cpu = 0; cpu < CPUS_MAX && cpu < processors; cpu++) {
-		u64 distance = distance_to(cpu);
-		s32 own[COUNTERS] = {};
-		if (!distance)
-			break;
-		if (together) {
-			bpf_probe_read_kernel(own, sizeof own, counters + distance);
-		} else {
-			bpf_probe_read_kernel(&own[0], sizeof(s32), (char *)mm->rss_stat[0].counters + distance);
-			bpf_probe_read_kernel(&own[1], sizeof(s32), (char *)mm->rss_stat[1].counters + distance);
-			bpf_probe_read_kernel(&own[2], sizeof(s32), (char *)mm->rss_stat[2].counters + distance);
-			bpf_probe_read_kernel(&own[3], sizeof(s32), (char *)mm->rss_stat[3].counters + distance);
-		}
+	u64 seen = mixed(pages);
+	if (resident->cpu == cpu && resident->central == seen) {
+		add_part(pages, &counters, cpu - 1);
 		for (int i = 0; i < COUNTERS; i++)
-			pages[i] += own[i];
+			pages[i] += resident->elsewhere[i];
+		return;
 	}
+	add_parts(pages, &counters);
+	read_central(mm, central);
+	if (mixed(central) != seen) { /* it would count twice */
+		for (int i = 0; i < COUNTERS; i++)
+			pages[i] = central[i];
+		add_parts(pages, &counters);
+		seen = mixed(central);
+	}
+	for (int i = 0; i < COUNTERS; i++)
+		central[i] = 0;
+	add_part(central, &counters, cpu - 1);
+	read_central(mm, resident->elsewhere);
+	for (int i = 0; i < COUNTERS; i++)
+		resident->elsewhere[i] = pages[i] - resident->elsewhere[i] - central[i];
+	resident->central = seen;
+	resident->cpu = cpu;
 }
 
-INLINE int moved_meanwhile(struct mm_struct *mm, const s64 *before)
+/* For any other: the verifier looks for the types behind a pointer by name, half a millisecond for each. */
+#define COPY(to, from) bpf_probe_read_kernel(&(to), sizeof(to), &(from))
+
+INLINE void copy_pages(struct mm_struct *mm, s64 *pages)
 {
-	s64 after[COUNTERS];
-	read_central(mm, after);
-	return after[0] != before[0] || after[1] != before[1] || after[3] != before[3];
+	struct counters counters = {};
+	COPY(pages[0], mm->rss_stat[0].count);
+	COPY(pages[1], mm->rss_stat[1].count);
+	COPY(pages[2], mm->rss_stat[2].count);
+	COPY(pages[3], mm->rss_stat[3].count);
+	COPY(counters.parts[0], mm->rss_stat[0].counters);
+	COPY(counters.parts[1], mm->rss_stat[1].counters);
+	COPY(counters.parts[2], mm->rss_stat[2].counters);
+	COPY(counters.parts[3], mm->rss_stat[3].counters);
+	add_parts(pages, &counters);
 }
 
-/* The same, read again if another processor has moved what it had to the central sum meanwhile: it would count
- * twice. */
-INLINE void count_pages(struct mm_struct *mm, s64 *pages)
+INLINE struct mm_struct *memory_of(struct task_struct *task)
 {
-	for (int attempt = 0; attempt < 3; attempt++) {
-		s64 before[COUNTERS];
-		read_central(mm, before);
-		read_pages(mm, pages);
-		if (!moved_meanwhile(mm, before))
-			return;
-	}
+	struct mm_struct *mm = 0;
+	COPY(mm, task->mm);
+	return mm;
 }
 
 INLINE void tell_resident(u32 pid, u64 ns, const s64 *pages, u64 high, u64 high_ns)
@@ -107,18 +157,19 @@ INLINE void watch_memory(u32 pid, struct mm_struct *mm)
 	s64 pages[COUNTERS];
 	u64 key = (u64)mm, ns = bpf_ktime_get_ns(), high, high_ns;
 	struct resident new = {.owner = pid};
-	count_pages(mm, pages);
-	resident_changed(&new, pages, ns, &high, &high_ns);
+	copy_pages(mm, pages);
+	resident_changed(&new, pages);
+	resident_told(&new, pages, ns, &high, &high_ns);
 	if (bpf_map_update_elem(&memories, &key, &new, ANY))
 		count_lost(LOST_TABLE_FULL);
-	tell_resident(pid, ns, pages, resident_pages(pages), ns);
+	tell_resident(pid, ns, pages, high, high_ns);
 }
 
 /* A process that was running when the recording began. */
 INLINE int is_new_here(u64 key)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
-	struct task *task = (u64)current->mm == key ? task_of(current->tgid) : 0;
+	struct task *task = (u64)memory_of(current) == key ? task_of(current->tgid) : 0;
 	if (!task || task->mm)
 		return 0;
 	task->mm = key;
@@ -137,10 +188,17 @@ FUNCTION_OF("tp_btf/rss_stat") rss_stat(u64 *context)
 			watch_memory(current_pid(), mm);
 		return 0;
 	}
-	count_pages(mm, pages);
+	count_pages(mm, resident, pages);
+	int what = resident_changed(resident, pages);
+	if (!what)
+		return 0;
 	ns = bpf_ktime_get_ns();
-	if (resident_changed(resident, pages, ns, &high, &high_ns))
+	if (what & TURNED)
+		resident_turned(resident, ns);
+	if (what & TELL) {
+		resident_told(resident, pages, ns, &high, &high_ns);
 		tell_resident(resident->owner, ns, pages, high, high_ns);
+	}
 	return 0;
 }
 

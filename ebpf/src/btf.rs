@@ -4,6 +4,8 @@
 //! the few that are asked for; those are copied into a small BTF, which is what the programs are relocated against.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::AsRawFd;
 
 use crate::Error;
 
@@ -18,10 +20,49 @@ const VAR: u32 = 14;
 
 /// All types of the kernel, in the file's bytes.
 pub(crate) struct Types {
-    file: Vec<u8>,
+    file: Bytes,
     strings: usize,
     /// Where each type begins, by id; 0 for `void`.
     places: Vec<u32>,
+}
+
+/// The bytes of a file of sysfs, which hands out no more than a page at a time: mapped where it can be (Linux 6.16).
+enum Bytes {
+    Mapped(*const u8, usize),
+    Read(Vec<u8>),
+}
+
+impl Bytes {
+    fn of(path: &str) -> std::io::Result<Bytes> {
+        let file = File::open(path)?;
+        let length = file.metadata()?.len() as usize;
+        // SAFETY: a new mapping, read-only; the kernel's types do not change.
+        let place = unsafe {
+            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
+        };
+        if place == libc::MAP_FAILED { std::fs::read(path).map(Bytes::Read) } else { Ok(Bytes::Mapped(place.cast(), length)) }
+    }
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            // SAFETY: mapped by `of` with this length, until it is dropped.
+            Bytes::Mapped(place, length) => unsafe { std::slice::from_raw_parts(*place, *length) },
+            Bytes::Read(bytes) => bytes,
+        }
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        if let Bytes::Mapped(place, length) = self {
+            // SAFETY: as above.
+            unsafe { libc::munmap(place.cast_mut().cast(), *length) };
+        }
+    }
 }
 
 /// Words that follow a type's three, by kind; one for each member where it has any.
@@ -39,10 +80,10 @@ fn extra_words(kind: u32, members: u32) -> Option<u32> {
 impl Types {
     /// Reads the running kernel's.
     pub(crate) fn of_the_kernel() -> Result<Types, Error> {
-        Types::parse(std::fs::read("/sys/kernel/btf/vmlinux").map_err(Error::NoBtf)?)
+        Types::parse(Bytes::of("/sys/kernel/btf/vmlinux").map_err(Error::NoBtf)?)
     }
 
-    fn parse(file: Vec<u8>) -> Result<Types, Error> {
+    fn parse(file: Bytes) -> Result<Types, Error> {
         const SHORT: Error = Error::BadBtf("it ends too early");
         let word = |at: usize| {
             let bytes = file.get(at..at + 4)?;
@@ -221,16 +262,16 @@ mod tests {
     fn what_is_cut_short_is_refused() {
         let Ok(file) = std::fs::read("/sys/kernel/btf/vmlinux") else { return };
         for length in [0, 3, 24, 1000, file.len() / 2, file.len() - 1] {
-            assert!(Types::parse(file[..length].to_vec()).is_err(), "{length} bytes");
+            assert!(Types::parse(Bytes::Read(file[..length].to_vec())).is_err(), "{length} bytes");
         }
-        assert!(Types::parse(file).is_ok());
+        assert!(Types::parse(Bytes::Read(file)).is_ok());
     }
 
     #[test]
     fn a_copy_knows_where_members_lie() {
         let Ok(types) = Types::of_the_kernel() else { return };
-        let copy = Types::parse(types.only(&["percpu_counter", "mm_struct"]).expect("every kernel has them"));
-        let copy = copy.expect("it is well formed");
+        let copy = types.only(&["percpu_counter", "mm_struct"]).expect("every kernel has them");
+        let copy = Types::parse(Bytes::Read(copy)).expect("it is well formed");
         let names = ["mm_struct".to_string(), "percpu_counter".to_string(), "task_struct".to_string()];
         let found: Vec<bool> = copy.find(STRUCT, &names).iter().map(Option::is_some).collect();
         assert_eq!(found, [true, true, false]);

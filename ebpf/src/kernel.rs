@@ -56,6 +56,10 @@ struct Resident {
     peak_ns: u64,
     at_peak: [u64; 4],
     swapped: u64,
+    elsewhere: [i64; 4],
+    central: u64,
+    cpu: u32,
+    pad: u32,
     owner: u32,
     ended: u32,
 }
@@ -142,6 +146,8 @@ impl Kernel {
             processors,
             missing: Vec::new(),
         };
+        let measure = programs.get("measure").ok_or_else(|| Error::Missing("program measure".into()))?;
+        sys::run(&sys::load("measure", measure, &Target::Nothing)?)?;
         let groups = [(true, ALWAYS.as_slice()), (parts.faults, &FAULTS), (parts.pressure, &PRESSURE)];
         let groups = groups.into_iter().chain([(parts.calls, CALLS.as_slice())]);
         let wanted: Vec<&'static str> =

@@ -28,11 +28,11 @@ pub(crate) struct Relocated {
 
 /// Fits the programs to the running kernel.
 pub(crate) fn relocate(types: &Types, processors: u32) -> Result<Relocated, Error> {
+    let (processors, together) = (processors.to_ne_bytes(), u32::from(counters_lie_together()).to_ne_bytes());
     let unfit = |error: &dyn std::error::Error| Error::Unfit(whole(error));
     let mut object = Object::parse(OBJECT).map_err(|error| unfit(&error))?;
-    let processors = processors.to_ne_bytes();
-    let globals = HashMap::from([("processors", (processors.as_slice(), true))]);
-    object.patch_map_data(globals.into_iter().collect()).map_err(|error| unfit(&error))?;
+    let globals = [("processors", (processors.as_slice(), true)), ("together", (together.as_slice(), true))];
+    object.patch_map_data(HashMap::from(globals)).map_err(|error| unfit(&error))?;
     let structures = Btf::parse(&types.only(&STRUCTURES)?, object.endianness).map_err(|error| unfit(&error))?;
     object.relocate_btf(&structures).map_err(|error| unfit(&error))?;
     let mut maps = HashMap::new();
@@ -55,6 +55,13 @@ pub(crate) fn relocate(types: &Types, processors: u32) -> Result<Relocated, Erro
         programs.insert(name.clone(), function.instructions.clone());
     }
     Ok(Relocated { maps, programs })
+}
+
+/// Since Linux 6.6: see `bpf/resident.h`.
+fn counters_lie_together() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 6)
 }
 
 /// An error with what caused it, in one line.

@@ -11,6 +11,7 @@ const MAP_UPDATE: i64 = 2;
 const MAP_DELETE: i64 = 3;
 const MAP_NEXT_KEY: i64 = 4;
 const PROG_LOAD: i64 = 5;
+const TEST_RUN: i64 = 10;
 const TRACEPOINT_OPEN: i64 = 17;
 const MAP_FREEZE: i64 = 22;
 const LINK_CREATE: i64 = 28;
@@ -153,6 +154,8 @@ pub(crate) enum Target {
     Tracepoint(u32),
     /// An uprobe.
     Uprobe,
+    /// Nothing: it is run by hand.
+    Nothing,
 }
 
 #[repr(C)]
@@ -183,11 +186,13 @@ struct ProgLoad {
 /// Loads a program; the verifier's words are asked for only if it is refused.
 pub(crate) fn load<I>(name: &str, instructions: &[I], target: &Target) -> Result<OwnedFd, Error> {
     const KPROBE: u32 = 2;
+    const RAW_TRACEPOINT: u32 = 17;
     const TRACING: u32 = 26;
     const TRACE_RAW_TP: u32 = 23;
     let (prog_type, attach_type, attach_btf_id) = match target {
         Target::Tracepoint(id) => (TRACING, TRACE_RAW_TP, *id),
         Target::Uprobe => (KPROBE, 0, 0),
+        Target::Nothing => (RAW_TRACEPOINT, 0, 0),
     };
     let mut attributes = ProgLoad {
         prog_type,
@@ -213,6 +218,37 @@ pub(crate) fn load<I>(name: &str, instructions: &[I], target: &Target) -> Result
         let words: Vec<&str> = last.into_iter().rev().collect();
         format!("the kernel refuses the BPF program {name} ({})", words.join("; "))
     })
+}
+
+/// `test` of the union, as far as raw tracepoints need it.
+#[repr(C)]
+#[derive(Default)]
+struct TestRun {
+    prog_fd: u32,
+    retval: u32,
+    data_size_in: u32,
+    data_size_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+    ctx_size_in: u32,
+    ctx_size_out: u32,
+    ctx_in: u64,
+    ctx_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch_size: u32,
+    pad: u32,
+}
+
+/// Runs a program of [`Target::Nothing`] once.
+pub(crate) fn run(program: &OwnedFd) -> Result<(), Error> {
+    let attributes = TestRun { prog_fd: program.as_raw_fd() as u32, ..TestRun::default() };
+    if bpf(TEST_RUN, &attributes) < 0 {
+        return Err(Error::call("cannot run a BPF program"));
+    }
+    Ok(())
 }
 
 #[repr(C)]

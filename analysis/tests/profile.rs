@@ -80,6 +80,7 @@ fn trace(folder: &std::path::Path, spans: &[SpanRow], blocks: Vec<AllocationRow>
     for (time_ns, heap_bytes) in [(5, 1000), (8, 2000), (50, 99_000)] {
         let reason = "sample".to_owned();
         let point = TimelineRow {
+            pages: None,
             process: 0,
             time_ns,
             reason,

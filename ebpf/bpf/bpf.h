@@ -19,6 +19,7 @@ static long (*bpf_map_delete_elem)(const void *map, const void *key) = (void *)3
 static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
 static u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
 static u64 (*bpf_get_current_pid_tgid)(void) = (void *)14;
+static long (*bpf_get_current_comm)(void *to, u32 bytes) = (void *)16;
 static long (*bpf_probe_read_kernel)(void *to, u32 bytes, const void *from) = (void *)113;
 static void *(*bpf_ringbuf_reserve)(const void *ring, u64 bytes, u64 flags) = (void *)131;
 static void (*bpf_ringbuf_submit)(void *record, u64 flags) = (void *)132;

@@ -15,7 +15,7 @@ enum kind {
 	RESIDENT = 1, /* values: the four counters; most pages since the last one; when */
 	FAULTS,	      /* values: first page; pages; faults; code: 1 if the kernel itself touched them */
 	FORK,	      /* values: parent's pid; 1 if the child has memory of its own */
-	EXEC,
+	EXEC,	      /* values: the program's short name, 16 bytes */
 	END,	  /* of an image; values: counters at its peak; peak in pages; when; code: 1 by exit, 0 by exec */
 	COUNTS,	  /* of a process, when an image of its ends; values: faults by user code, by the kernel, thinned out */
 	EXIT,	  /* code: wait status */

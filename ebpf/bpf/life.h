@@ -73,8 +73,10 @@ FUNCTION_OF("tp_btf/sched_process_exec") sched_process_exec(u64 *context)
 	end_image(pid, task, 0);
 	task->mm = (u64)mm;
 	struct event *event = tell(EXEC, pid, bpf_ktime_get_ns());
-	if (event)
+	if (event) {
+		bpf_get_current_comm(event->values, 16);
 		send(event);
+	}
 	watch_memory(pid, mm);
 	return 0;
 }

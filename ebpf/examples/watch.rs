@@ -1,6 +1,6 @@
 use memtrace_ebpf::*;
 fn main(){ let t=std::time::Instant::now();
-let mut k=match Kernel::load(Parts{faults:std::env::var("NOFAULTS").is_err(),pressure:true,calls:std::env::var("CALLS").is_ok()}){Ok(k)=>k,Err(e)=>{eprintln!("{e}");std::process::exit(1)}};
+let mut k=match Kernel::load(Parts{faults:std::env::var("NOFAULTS").is_err(),calls:std::env::var("CALLS").is_ok()}){Ok(k)=>k,Err(e)=>{eprintln!("{e}");std::process::exit(1)}};
 eprintln!("loaded {:?} missing {:?}",t.elapsed(),k.missing);
 k.watch_children_of(std::process::id()).unwrap();
 let a:Vec<String>=std::env::args().skip(1).collect();

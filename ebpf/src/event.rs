@@ -84,7 +84,10 @@ pub enum What {
         own_memory: bool,
     },
     /// It executes another program.
-    Exec,
+    Exec {
+        /// The program's short name, cut off at 15 bytes, zeroes after it.
+        name: [u8; 16],
+    },
     /// An image came to its end, by exec or exit.
     End {
         /// What was resident at its peak.
@@ -166,7 +169,12 @@ impl Raw {
                 by_kernel: self.code != 0,
             },
             3 => What::Fork { parent: values[0] as u32, own_memory: values[1] != 0 },
-            4 => What::Exec,
+            4 => {
+                let mut name = [0; 16];
+                name[..8].copy_from_slice(&values[0].to_ne_bytes());
+                name[8..].copy_from_slice(&values[1].to_ne_bytes());
+                What::Exec { name }
+            }
             5 => What::End {
                 at_peak: Counters::of_pages(values),
                 peak: values[4].saturating_mul(PAGE),

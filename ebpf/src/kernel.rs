@@ -2,6 +2,8 @@
 
 use std::os::fd::OwnedFd;
 
+use aya_obj::generated::bpf_insn;
+
 use crate::btf::Types;
 use crate::event::{Counters, Event, PAGE, What};
 use crate::object;
@@ -10,13 +12,11 @@ use crate::sys::{self, Map, Target};
 use crate::uprobe::{self, Function};
 use crate::{BUILT, Error};
 
-/// What is to be recorded besides resident memory and the life of processes.
+/// What is to be recorded besides resident memory, the life of processes and lack of memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Parts {
     /// Which pages are touched.
     pub faults: bool,
-    /// Reclaim, kills for lack of memory, fatal signals.
-    pub pressure: bool,
     /// System calls that map memory. They cost every process of the machine.
     pub calls: bool,
 }
@@ -113,12 +113,14 @@ pub struct Kernel {
     cursors: Map,
     ring: Ring,
     processors: usize,
+    /// Attached a little later: no program is missed by it.
+    later: Vec<(&'static str, u32, Vec<bpf_insn>)>,
     /// Tracepoints that this kernel does not have.
     pub missing: Vec<&'static str>,
 }
 
 impl Kernel {
-    /// Loads and attaches the programs; nobody is watched yet.
+    /// Loads the programs and attaches those that must not miss the beginning; nobody is watched yet.
     pub fn load(parts: Parts) -> Result<Kernel, Error> {
         if !BUILT {
             return Err(Error::NotBuilt);
@@ -144,12 +146,13 @@ impl Kernel {
             programs: Vec::new(),
             function: None,
             processors,
+            later: Vec::new(),
             missing: Vec::new(),
         };
         let measure = programs.get("measure").ok_or_else(|| Error::Missing("program measure".into()))?;
         sys::run(&sys::load("measure", measure, &Target::Nothing)?)?;
-        let groups = [(true, ALWAYS.as_slice()), (parts.faults, &FAULTS), (parts.pressure, &PRESSURE)];
-        let groups = groups.into_iter().chain([(parts.calls, CALLS.as_slice())]);
+        let groups = [(true, ALWAYS.as_slice()), (parts.faults, &FAULTS), (parts.calls, &CALLS), (true, &PRESSURE)];
+        let groups = groups.into_iter();
         let wanted: Vec<&'static str> =
             groups.filter(|(wanted, _)| *wanted).flat_map(|(_, names)| names).copied().collect();
         for (name, id) in wanted.iter().zip(types.tracepoints(&wanted)) {
@@ -160,9 +163,10 @@ impl Kernel {
                 kernel.missing.push(name);
                 continue;
             };
-            let program = sys::load(name, instructions, &Target::Tracepoint(id))?;
-            kernel.links.push(sys::attach_tracepoint(&program)?);
-            kernel.programs.push(program);
+            match PRESSURE.contains(name) {
+                true => kernel.later.push((name, id, instructions.clone())),
+                false => kernel.attach(name, id, instructions)?,
+            }
         }
         if parts.calls
             && let Some(instructions) = programs.get("function")
@@ -170,6 +174,19 @@ impl Kernel {
             kernel.function = sys::load("function", instructions, &Target::Uprobe).ok();
         }
         Ok(kernel)
+    }
+
+    fn attach(&mut self, name: &str, tracepoint: u32, instructions: &[bpf_insn]) -> Result<(), Error> {
+        let program = sys::load(name, instructions, &Target::Tracepoint(tracepoint))?;
+        self.links.push(sys::attach_tracepoint(&program)?);
+        self.programs.push(program);
+        Ok(())
+    }
+
+    /// Attaches the rest: what tells of lack of memory.
+    pub fn attach_rest(&mut self) -> Result<(), Error> {
+        let mut rest = std::mem::take(&mut self.later).into_iter();
+        rest.try_for_each(|(name, tracepoint, instructions)| self.attach(name, tracepoint, &instructions))
     }
 
     /// Watches the children that a process will fork, but not itself.

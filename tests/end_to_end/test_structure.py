@@ -10,7 +10,8 @@ ALLOWED = {
     "memtrace-trace": set(),
     "memtrace-probe": {"memtrace-wire"},
     "memtrace-analysis": {"memtrace-trace"},
-    "memtrace": {"memtrace-wire", "memtrace-trace", "memtrace-analysis"},
+    "memtrace-ebpf": set(),
+    "memtrace": {"memtrace-wire", "memtrace-ebpf", "memtrace-trace", "memtrace-analysis"},
     "memtrace-python": {"memtrace-trace", "memtrace-analysis"},
 }
 

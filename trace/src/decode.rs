@@ -9,7 +9,9 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::labels::Label;
-use crate::rows::{FoldedRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
+use crate::rows::{
+    FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow,
+};
 use crate::schema::Table;
 
 /// The columns of one batch, with what an error must name.
@@ -146,6 +148,13 @@ pub(crate) fn processes(columns: &Columns) -> Result<Vec<ProcessRow>> {
     let garbage_at_peak_bytes = columns.added::<UInt64Type>("garbage_at_peak_bytes")?;
     let collections = columns.added::<UInt64Type>("collections")?;
     let collect_ns = columns.added::<UInt64Type>("collect_ns")?;
+    let resident_peak_ns = columns.added::<Int64Type>("resident_peak_ns")?;
+    let resident_anon_bytes = columns.added::<UInt64Type>("resident_anon_bytes")?;
+    let resident_file_bytes = columns.added::<UInt64Type>("resident_file_bytes")?;
+    let resident_shmem_bytes = columns.added::<UInt64Type>("resident_shmem_bytes")?;
+    let resident_live_bytes = columns.added::<UInt64Type>("resident_live_bytes")?;
+    let resident_mapped_bytes = columns.added::<UInt64Type>("resident_mapped_bytes")?;
+    let page_faults = columns.added::<UInt64Type>("page_faults")?;
     let row = |i: usize| ProcessRow {
         process: process[i],
         pid: pid[i],
@@ -172,6 +181,13 @@ pub(crate) fn processes(columns: &Columns) -> Result<Vec<ProcessRow>> {
         garbage_at_peak_bytes: value(&garbage_at_peak_bytes, i),
         collections: value(&collections, i).unwrap_or(0),
         collect_ns: value(&collect_ns, i).unwrap_or(0),
+        resident_peak_ns: value(&resident_peak_ns, i),
+        resident_anon_bytes: value(&resident_anon_bytes, i),
+        resident_file_bytes: value(&resident_file_bytes, i),
+        resident_shmem_bytes: value(&resident_shmem_bytes, i),
+        resident_live_bytes: value(&resident_live_bytes, i),
+        resident_mapped_bytes: value(&resident_mapped_bytes, i),
+        page_faults: value(&page_faults, i),
     };
     Ok((0..columns.rows()).map(row).collect())
 }
@@ -268,6 +284,7 @@ pub(crate) fn timeline(columns: &Columns) -> Result<Vec<TimelineRow>> {
     let heap_bytes = columns.required::<UInt64Type>("heap_bytes")?;
     let mapped_bytes = columns.required::<UInt64Type>("mapped_bytes")?;
     let resident_bytes = columns.nullable::<UInt64Type>("resident_bytes")?;
+    let pages = pages(columns)?;
     let row = |i: usize| TimelineRow {
         process: process[i],
         time_ns: time_ns[i],
@@ -276,6 +293,50 @@ pub(crate) fn timeline(columns: &Columns) -> Result<Vec<TimelineRow>> {
         heap_bytes: heap_bytes[i],
         mapped_bytes: mapped_bytes[i],
         resident_bytes: value(resident_bytes, i),
+        pages: pages[i],
+    };
+    Ok((0..columns.rows()).map(row).collect())
+}
+
+/// What was resident, row by row: all four numbers or none.
+fn pages(columns: &Columns) -> Result<Vec<Option<Pages>>> {
+    let anon = columns.added::<UInt64Type>("anon_bytes")?;
+    let file = columns.added::<UInt64Type>("file_bytes")?;
+    let shmem = columns.added::<UInt64Type>("shmem_bytes")?;
+    let swap = columns.added::<UInt64Type>("swap_bytes")?;
+    let row = |i: usize| {
+        Some(Pages {
+            anon: value(&anon, i)?,
+            file: value(&file, i)?,
+            shmem: value(&shmem, i)?,
+            swap: value(&swap, i)?,
+        })
+    };
+    Ok((0..columns.rows()).map(row).collect())
+}
+
+pub(crate) fn kernel_events(columns: &Columns) -> Result<Vec<KernelEventRow>> {
+    let process = columns.nullable::<UInt32Type>("process")?;
+    let pid = columns.required::<UInt32Type>("pid")?;
+    let tid = columns.required::<UInt32Type>("tid")?;
+    let time_ns = columns.required::<Int64Type>("time_ns")?;
+    let event = columns.text("event")?;
+    let address = columns.nullable::<UInt64Type>("address")?;
+    let bytes = columns.nullable::<UInt64Type>("bytes")?;
+    let number = columns.nullable::<Int64Type>("value")?;
+    let took_ns = columns.nullable::<Int64Type>("took_ns")?;
+    let pages = pages(columns)?;
+    let row = |i: usize| KernelEventRow {
+        process: value(process, i),
+        pid: pid[i],
+        tid: tid[i],
+        time_ns: time_ns[i],
+        event: event.value(i).to_owned(),
+        address: value(address, i),
+        bytes: value(bytes, i),
+        value: value(number, i),
+        took_ns: value(took_ns, i),
+        pages: pages[i],
     };
     Ok((0..columns.rows()).map(row).collect())
 }

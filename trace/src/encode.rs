@@ -9,7 +9,9 @@ use arrow_array::{
 use arrow_schema::ArrowError;
 use serde::Serialize;
 
-use crate::rows::{FoldedRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow};
+use crate::rows::{
+    FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow,
+};
 use crate::schema::Table;
 
 /// Batch of a table, checked against its schema.
@@ -64,6 +66,13 @@ pub(crate) fn processes(rows: &[ProcessRow]) -> Encoded {
         nullable::<UInt64Type>(rows.iter().map(|r| r.garbage_at_peak_bytes)),
         required::<UInt64Type>(rows.iter().map(|r| r.collections)),
         required::<UInt64Type>(rows.iter().map(|r| r.collect_ns)),
+        nullable::<Int64Type>(rows.iter().map(|r| r.resident_peak_ns)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.resident_anon_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.resident_file_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.resident_shmem_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.resident_live_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.resident_mapped_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.page_faults)),
     ];
     RecordBatch::try_new(Table::Processes.schema(), columns)
 }
@@ -119,7 +128,7 @@ pub(crate) fn spans(rows: &[SpanRow]) -> Encoded {
 }
 
 pub(crate) fn timeline(rows: &[TimelineRow]) -> Encoded {
-    let columns = vec![
+    let mut columns = vec![
         required::<UInt32Type>(rows.iter().map(|r| r.process)),
         required::<Int64Type>(rows.iter().map(|r| r.time_ns)),
         text(rows.iter().map(|r| r.reason.as_str())),
@@ -128,7 +137,29 @@ pub(crate) fn timeline(rows: &[TimelineRow]) -> Encoded {
         required::<UInt64Type>(rows.iter().map(|r| r.mapped_bytes)),
         nullable::<UInt64Type>(rows.iter().map(|r| r.resident_bytes)),
     ];
+    columns.extend(pages(rows, |row| row.pages));
     RecordBatch::try_new(Table::Timeline.schema(), columns)
+}
+
+fn pages<R>(rows: &[R], of: fn(&R) -> Option<Pages>) -> [ArrayRef; 4] {
+    let column = |field: fn(Pages) -> u64| nullable::<UInt64Type>(rows.iter().map(|row| of(row).map(field)));
+    [column(|p| p.anon), column(|p| p.file), column(|p| p.shmem), column(|p| p.swap)]
+}
+
+pub(crate) fn kernel_events(rows: &[KernelEventRow]) -> Encoded {
+    let mut columns = vec![
+        nullable::<UInt32Type>(rows.iter().map(|r| r.process)),
+        required::<UInt32Type>(rows.iter().map(|r| r.pid)),
+        required::<UInt32Type>(rows.iter().map(|r| r.tid)),
+        required::<Int64Type>(rows.iter().map(|r| r.time_ns)),
+        text(rows.iter().map(|r| r.event.as_str())),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.address)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.bytes)),
+        nullable::<Int64Type>(rows.iter().map(|r| r.value)),
+        nullable::<Int64Type>(rows.iter().map(|r| r.took_ns)),
+    ];
+    columns.extend(pages(rows, |row| row.pages));
+    RecordBatch::try_new(Table::KernelEvents.schema(), columns)
 }
 
 pub(crate) fn sites(rows: &[SiteRow]) -> Encoded {

@@ -99,6 +99,8 @@ pub struct Lost {
     pub late_events: u64,
     /// Releases of blocks the trace never saw allocated.
     pub unseen_releases: u64,
+    /// Events of the kernel side for which its ring or its tables had no room.
+    pub kernel_events: u64,
 }
 
 /// Peaks over the whole recording, bytes.

@@ -12,7 +12,8 @@ use crate::meta::Meta;
 use crate::parts;
 use crate::pruning;
 use crate::rows::{
-    AllocationRow, FoldedRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow,
+    AllocationRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow,
+    TimelineRow,
 };
 use crate::schema::Table;
 use crate::table_reader;
@@ -118,6 +119,11 @@ impl Trace {
     /// All rows of `folded`; none in a trace from before there were any.
     pub fn folded(&self) -> Result<Vec<FoldedRow>> {
         self.rows(Table::Folded, decode::folded)
+    }
+
+    /// All rows of `kernel_events`; none in a trace from before there were any.
+    pub fn kernel_events(&self) -> Result<Vec<KernelEventRow>> {
+        self.rows(Table::KernelEvents, decode::kernel_events)
     }
 
     /// Streams the blocks `filter` asks for to `each`, in the order they were written, in

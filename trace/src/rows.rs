@@ -212,6 +212,21 @@ pub struct ProcessRow {
     pub collections: u64,
     /// Nanoseconds they took.
     pub collect_ns: u64,
+    /// When the kernel side saw the resident peak end; `None` if there was no kernel side. All that follows goes with
+    /// it; `peak_resident_bytes` is exact then.
+    pub resident_peak_ns: Option<i64>,
+    /// Anonymous memory at the resident peak.
+    pub resident_anon_bytes: Option<u64>,
+    /// Pages of files then.
+    pub resident_file_bytes: Option<u64>,
+    /// Shared memory then, the probe's rings included.
+    pub resident_shmem_bytes: Option<u64>,
+    /// Live bytes then.
+    pub resident_live_bytes: Option<u64>,
+    /// Bytes mapped by the program itself then.
+    pub resident_mapped_bytes: Option<u64>,
+    /// Page faults, the kernel's own on its behalf included; `None` also where they were not recorded.
+    pub page_faults: Option<u64>,
 }
 
 /// `threads`.
@@ -244,8 +259,48 @@ pub struct TimelineRow {
     pub heap_bytes: u64,
     /// Bytes mapped by the program itself.
     pub mapped_bytes: u64,
-    /// Resident bytes by /proc, if sampled at this time.
+    /// Resident bytes, if sampled at this time.
     pub resident_bytes: Option<u64>,
+    /// What they were, if the kernel side was on.
+    pub pages: Option<Pages>,
+}
+
+/// Pages in memory, in bytes, by what they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pages {
+    /// Anonymous memory.
+    pub anon: u64,
+    /// Of files.
+    pub file: u64,
+    /// Shared memory.
+    pub shmem: u64,
+    /// Swapped out: not resident.
+    pub swap: u64,
+}
+
+/// `kernel_events`: something the kernel saw of a recorded process.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct KernelEventRow {
+    /// Index into `processes`; `None` for an image that has no row there.
+    pub process: Option<u32>,
+    /// Process id.
+    pub pid: u32,
+    /// Thread that was running, not always one of the process's.
+    pub tid: u32,
+    /// When.
+    pub time_ns: i64,
+    /// What: see the document.
+    pub event: String,
+    /// Address it is about.
+    pub address: Option<u64>,
+    /// Bytes it is about.
+    pub bytes: Option<u64>,
+    /// A number: faults, a signal, an exit status, a result.
+    pub value: Option<i64>,
+    /// How long it took, or since when it was so.
+    pub took_ns: Option<i64>,
+    /// What was resident then.
+    pub pages: Option<Pages>,
 }
 
 /// `modules`: executables and libraries mapped into a process.

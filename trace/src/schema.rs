@@ -25,11 +25,13 @@ pub enum Table {
     Frames,
     /// One row per call stack and kind of the blocks without rows of their own.
     Folded,
+    /// One row per thing the kernel saw.
+    KernelEvents,
 }
 
 impl Table {
     /// Every table a trace of this version can have.
-    pub const ALL: [Table; 9] = [
+    pub const ALL: [Table; 10] = [
         Table::Processes,
         Table::Threads,
         Table::Modules,
@@ -39,6 +41,7 @@ impl Table {
         Table::Sites,
         Table::Frames,
         Table::Folded,
+        Table::KernelEvents,
     ];
 
     /// Its name: `NAME.parquet`, or the directory `NAME/` of a table in parts.
@@ -53,17 +56,18 @@ impl Table {
             Table::Sites => "sites",
             Table::Frames => "frames",
             Table::Folded => "folded",
+            Table::KernelEvents => "kernel_events",
         }
     }
 
     /// True for tables that grow while the recording runs and are written in parts.
     pub fn in_parts(self) -> bool {
-        matches!(self, Table::Allocations | Table::Timeline)
+        matches!(self, Table::Allocations | Table::Timeline | Table::KernelEvents)
     }
 
     /// True for tables that complete traces of early versions do not have.
     pub(crate) fn came_later(self) -> bool {
-        matches!(self, Table::Sites | Table::Frames | Table::Folded)
+        matches!(self, Table::Sites | Table::Frames | Table::Folded | Table::KernelEvents)
     }
 
     /// Its columns, in order.
@@ -78,6 +82,7 @@ impl Table {
             Table::Sites => sites(),
             Table::Frames => frames(),
             Table::Folded => folded(),
+            Table::KernelEvents => kernel_events(),
         }))
     }
 }
@@ -122,6 +127,13 @@ fn processes() -> Vec<Field> {
         nullable("garbage_at_peak_bytes", DataType::UInt64),
         required("collections", DataType::UInt64),
         required("collect_ns", DataType::UInt64),
+        nullable("resident_peak_ns", DataType::Int64),
+        nullable("resident_anon_bytes", DataType::UInt64),
+        nullable("resident_file_bytes", DataType::UInt64),
+        nullable("resident_shmem_bytes", DataType::UInt64),
+        nullable("resident_live_bytes", DataType::UInt64),
+        nullable("resident_mapped_bytes", DataType::UInt64),
+        nullable("page_faults", DataType::UInt64),
     ]
 }
 
@@ -198,6 +210,30 @@ fn timeline() -> Vec<Field> {
         required("mapped_bytes", DataType::UInt64),
         nullable("resident_bytes", DataType::UInt64),
     ]
+    .into_iter()
+    .chain(pages())
+    .collect()
+}
+
+fn pages() -> [Field; 4] {
+    ["anon_bytes", "file_bytes", "shmem_bytes", "swap_bytes"].map(|name| nullable(name, DataType::UInt64))
+}
+
+fn kernel_events() -> Vec<Field> {
+    vec![
+        nullable("process", DataType::UInt32),
+        required("pid", DataType::UInt32),
+        required("tid", DataType::UInt32),
+        required("time_ns", DataType::Int64),
+        required("event", DataType::Utf8),
+        nullable("address", DataType::UInt64),
+        nullable("bytes", DataType::UInt64),
+        nullable("value", DataType::Int64),
+        nullable("took_ns", DataType::Int64),
+    ]
+    .into_iter()
+    .chain(pages())
+    .collect()
 }
 
 fn sites() -> Vec<Field> {

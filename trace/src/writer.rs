@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 use crate::meta::{self, Meta, Rows};
 use crate::parts::{self, PartFile, Parts, TableFile};
 use crate::rows::{
-    AllocationRow, FoldedRow, FrameRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow,
+    AllocationRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow,
+    TimelineRow,
 };
 use crate::schema::Table;
 
@@ -27,7 +28,7 @@ const PART_ROWS: usize = 4 * 1024 * 1024;
 
 /// A trace directory being written.
 ///
-/// Rows of `allocations` and `timeline` become readable when their part is closed, the other
+/// Rows of `allocations`, `timeline` and `kernel_events` become readable when their part is closed, the other
 /// tables when they are written. Every error leaves what was closed before it readable.
 pub struct TraceWriter {
     directory: PathBuf,
@@ -37,6 +38,9 @@ pub struct TraceWriter {
     timeline: Vec<TimelineRow>,
     timeline_parts: Parts<TableFile>,
     timeline_rows: u64,
+    kernel_events: Vec<KernelEventRow>,
+    kernel_parts: Parts<TableFile>,
+    kernel_rows: u64,
     /// The latest time of any block or point of the timeline so far.
     latest_ns: i64,
     budget: Budget,
@@ -64,6 +68,9 @@ impl TraceWriter {
             block_parts: Parts::create(directory, Table::Allocations)?,
             timeline: Vec::new(),
             timeline_parts: Parts::create(directory, Table::Timeline)?,
+            kernel_events: Vec::new(),
+            kernel_parts: Parts::create(directory, Table::KernelEvents)?,
+            kernel_rows: 0,
             directory: directory.to_owned(),
             timeline_rows: 0,
             latest_ns: 0,
@@ -99,19 +106,28 @@ impl TraceWriter {
         if self.timeline.len() == WHOLE_TABLE_BATCH_ROWS { self.write_timeline() } else { Ok(()) }
     }
 
+    /// Adds something the kernel saw.
+    pub fn kernel_event(&mut self, row: KernelEventRow) -> Result<()> {
+        self.kernel_rows += 1;
+        self.kernel_events.push(row);
+        if self.kernel_events.len() == WHOLE_TABLE_BATCH_ROWS { self.write_kernel_events() } else { Ok(()) }
+    }
+
     /// Closes the open parts: everything handed over so far is on disk and readable.
     pub fn close_part(&mut self) -> Result<()> {
         self.write_blocks()?;
         self.close_block_part()?;
         self.write_timeline()?;
         let rows = std::mem::take(&mut self.timeline_rows);
-        match self.timeline_parts.close()? {
-            Some(path) => {
-                let part = ClosedPart { path, rows, until_ns: self.latest_ns };
-                self.budget.timeline(part, &mut self.rotated)
-            }
-            None => Ok(()),
+        let timeline = self.timeline_parts.close()?.map(|path| (path, rows));
+        self.write_kernel_events()?;
+        let rows = std::mem::take(&mut self.kernel_rows);
+        let kernel = self.kernel_parts.close()?.map(|path| (path, rows));
+        for (path, rows) in [timeline, kernel].into_iter().flatten() {
+            let part = ClosedPart { path, rows, until_ns: self.latest_ns };
+            self.budget.timeline(part, &mut self.rotated)?;
         }
+        Ok(())
     }
 
     /// Writes `processes`, replacing what an earlier call wrote.
@@ -209,6 +225,15 @@ impl TraceWriter {
         let batch = encode::timeline(&self.timeline).map_err(Error::write(&self.directory))?;
         self.timeline.clear();
         self.timeline_parts.write(&batch)
+    }
+
+    fn write_kernel_events(&mut self) -> Result<()> {
+        if self.kernel_events.is_empty() {
+            return Ok(());
+        }
+        let batch = encode::kernel_events(&self.kernel_events).map_err(Error::write(&self.directory))?;
+        self.kernel_events.clear();
+        self.kernel_parts.write(&batch)
     }
 
     fn whole_table<R>(&mut self, table: Table, rows: &[R], encode: fn(&[R]) -> Encoded) -> Result<()> {

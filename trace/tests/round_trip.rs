@@ -28,6 +28,7 @@ proptest! {
         sites in prop::collection::vec(arbitrary::site(), 0..20),
         frames in prop::collection::vec(arbitrary::frame(), 0..20),
         folded in prop::collection::vec(arbitrary::folded(), 0..20),
+        kernel_events in prop::collection::vec(arbitrary::kernel_event(), 0..20),
         parts in 1usize..5,
         meta in arbitrary::meta(),
     ) {
@@ -41,6 +42,9 @@ proptest! {
         }
         for row in &timeline {
             writer.timeline(row.clone()).unwrap();
+        }
+        for row in &kernel_events {
+            writer.kernel_event(row.clone()).unwrap();
         }
         writer.processes(&processes).unwrap();
         writer.threads(&threads).unwrap();
@@ -58,6 +62,7 @@ proptest! {
         prop_assert_eq!(trace.modules().unwrap(), modules);
         prop_assert_eq!(trace.spans().unwrap(), spans);
         prop_assert_eq!(trace.timeline().unwrap(), timeline);
+        prop_assert_eq!(trace.kernel_events().unwrap(), kernel_events);
         prop_assert_eq!(trace.sites().unwrap(), sites);
         prop_assert_eq!(trace.frames().unwrap(), frames);
         prop_assert_eq!(trace.folded().unwrap(), folded);
@@ -262,6 +267,7 @@ fn a_trace_cut_short_reads_back() {
     writer.allocation(block(1)).unwrap();
     writer
         .timeline(TimelineRow {
+            pages: None,
             process: 0,
             time_ns: 1,
             reason: "sample".into(),

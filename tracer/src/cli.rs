@@ -103,6 +103,9 @@ pub struct Record {
     /// Which blocks are recorded with their call stack: large ones and a sample of the others, all, or none
     #[arg(long, value_name = "WHICH", value_enum, default_value = "auto")]
     pub stacks: record::Stacks,
+    /// What sees resident memory, faults and kills: BPF programs, /proc, or whichever is allowed
+    #[arg(long, value_name = "SOURCE", value_enum, default_value = "auto")]
+    pub kernel: record::Source,
     /// Print no summary
     #[arg(short, long)]
     pub quiet: bool,
@@ -232,6 +235,7 @@ pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
         },
         max_bytes: arguments.max_trace_size,
         stacks: arguments.stacks,
+        kernel: arguments.kernel,
     }
 }
 

@@ -82,6 +82,7 @@ fn record_at(arguments: &Sweep, shape: &[u64], output: &Path) -> Result<Trace> {
         keep: record::Keep::default(),
         max_bytes: None,
         stacks: record::Stacks::Auto,
+        kernel: record::Source::Auto,
     };
     match record::run(&options) {
         Ok(outcome) if outcome.code == 0 => Trace::open(&directory).context("the run left no trace"),

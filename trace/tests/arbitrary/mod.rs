@@ -1,8 +1,8 @@
 //! Strategies for rows of every table.
 
 use memtrace_trace::rows::{
-    AllocationRow, ArrayInfo, FoldedRow, FrameRow, Kind, ModuleRow, ProcessRow, Role, SiteRow, SpanRow,
-    ThreadRow, TimelineRow,
+    AllocationRow, ArrayInfo, FoldedRow, FrameRow, KernelEventRow, Kind, ModuleRow, Pages, ProcessRow, Role,
+    SiteRow, SpanRow, ThreadRow, TimelineRow,
 };
 use memtrace_trace::{Lost, Meta, OutOfMemory, Peak, Rows, Share, SiteShare, Totals};
 use proptest::prelude::*;
@@ -55,7 +55,7 @@ pub(crate) fn block() -> impl Strategy<Value = AllocationRow> {
 pub(crate) fn process() -> impl Strategy<Value = ProcessRow> {
     let identity = (any::<[u32; 3]>(), text(), text());
     let life = (any::<i64>(), any::<Option<i64>>(), any::<Option<i32>>(), any::<i64>());
-    (identity, life, any::<[u64; 12]>(), any::<[Option<u64>; 3]>()).prop_map(
+    (identity, life, any::<[u64; 12]>(), any::<[Option<u64>; 9]>()).prop_map(
         |(identity, life, numbers, garbage)| ProcessRow {
             process: identity.0[0],
             pid: identity.0[1],
@@ -82,6 +82,13 @@ pub(crate) fn process() -> impl Strategy<Value = ProcessRow> {
             garbage_at_peak_bytes: garbage[2],
             collections: numbers[10],
             collect_ns: numbers[11],
+            resident_peak_ns: life.1,
+            resident_anon_bytes: garbage[3],
+            resident_file_bytes: garbage[4],
+            resident_shmem_bytes: garbage[5],
+            resident_live_bytes: garbage[6],
+            resident_mapped_bytes: garbage[7],
+            page_faults: garbage[8],
         },
     )
 }
@@ -102,8 +109,9 @@ pub(crate) fn module() -> impl Strategy<Value = ModuleRow> {
 }
 
 pub(crate) fn timeline() -> impl Strategy<Value = TimelineRow> {
-    (any::<u32>(), any::<i64>(), text(), any::<[u64; 3]>(), any::<Option<u64>>()).prop_map(
-        |(process, time_ns, reason, bytes, resident_bytes)| TimelineRow {
+    (any::<u32>(), any::<i64>(), text(), any::<[u64; 3]>(), any::<Option<u64>>(), pages()).prop_map(
+        |(process, time_ns, reason, bytes, resident_bytes, pages)| TimelineRow {
+            pages,
             process,
             time_ns,
             reason,
@@ -113,6 +121,33 @@ pub(crate) fn timeline() -> impl Strategy<Value = TimelineRow> {
             resident_bytes,
         },
     )
+}
+
+fn pages() -> impl Strategy<Value = Option<Pages>> {
+    let pages = |numbers: [u64; 4]| Pages {
+        anon: numbers[0],
+        file: numbers[1],
+        shmem: numbers[2],
+        swap: numbers[3],
+    };
+    prop::option::of(any::<[u64; 4]>().prop_map(pages))
+}
+
+pub(crate) fn kernel_event() -> impl Strategy<Value = KernelEventRow> {
+    let who = (any::<Option<u32>>(), any::<[u32; 2]>(), any::<i64>(), text());
+    let what = (any::<[Option<u64>; 2]>(), any::<[Option<i64>; 2]>(), pages());
+    (who, what).prop_map(|(who, what)| KernelEventRow {
+        process: who.0,
+        pid: who.1[0],
+        tid: who.1[1],
+        time_ns: who.2,
+        event: who.3,
+        address: what.0[0],
+        bytes: what.0[1],
+        value: what.1[0],
+        took_ns: what.1[1],
+        pages: what.2,
+    })
 }
 
 fn array() -> impl Strategy<Value = ArrayInfo> {
@@ -184,7 +219,7 @@ pub(crate) fn meta() -> impl Strategy<Value = Meta> {
             duration_ns: times[1],
             clock: texts[4].clone(),
             recorded: lists.1.into_iter().collect(),
-            lost: Lost { events: numbers[1], late_events: numbers[2], unseen_releases: numbers[3] },
+            lost: Lost { events: numbers[1], late_events: numbers[2], unseen_releases: numbers[3], kernel_events: numbers[0] },
             exit: options[0].map(|exit| exit as i32),
             peak: Peak {
                 live_bytes: numbers[4],

@@ -29,6 +29,8 @@ pub struct Clock {
     pieces: Vec<Piece>,
     /// Until the next reading: short at first, when the rate is known badly.
     interval: Duration,
+    /// How far the line was from the true time at any reading, at most.
+    worst_ns: f64,
 }
 
 const SHORTEST: Duration = Duration::from_millis(2);
@@ -39,7 +41,7 @@ impl Clock {
     pub fn start(invariant: bool) -> Clock {
         let origin = Reading { stamp: 0, ns: 0 };
         let mut clock =
-            Clock { tsc: invariant, first: origin, last: origin, pieces: Vec::new(), interval: SHORTEST };
+            Clock { tsc: invariant, first: origin, last: origin, pieces: Vec::new(), interval: SHORTEST, worst_ns: 0.0 };
         clock.first = clock.read();
         clock.last = clock.first;
         clock.pieces.push(Piece { stamp: clock.first.stamp, ns: 0.0, ns_per_tick: 1.0 });
@@ -122,6 +124,7 @@ impl Clock {
     fn bend(&mut self, now: Reading, rate: f64) {
         let here = self.place(now.stamp);
         let behind = (now.ns - self.first.ns) as f64 - here;
+        self.worst_ns = self.worst_ns.max(behind.abs());
         let bent = rate * (1.0 + (behind / self.interval.as_nanos() as f64).clamp(-0.1, 0.1));
         self.pieces.push(Piece { stamp: now.stamp, ns: here, ns_per_tick: bent });
     }
@@ -145,6 +148,17 @@ impl Clock {
     fn earlier(&self, stamp: u64) -> Piece {
         let next = self.pieces.partition_point(|piece| piece.stamp <= stamp).max(1);
         self.pieces[next - 1]
+    }
+
+    /// The same of a time of CLOCK_MONOTONIC, which is what the kernel's events bear.
+    pub fn of_monotonic(&self, ns: u64) -> i64 {
+        ns as i64 - self.first.ns
+    }
+
+    /// How far times from stamps and times from CLOCK_MONOTONIC may be apart, ns: as far as they were at any reading
+    /// so far.
+    pub fn error_ns(&self) -> i64 {
+        self.worst_ns as i64
     }
 
     /// Nanoseconds since the start, now.

@@ -17,6 +17,7 @@ impl Session {
         self.segment.header().detached.store(1, Ordering::SeqCst);
         while self.round(true) > 0 {}
         let stamp = self.fold.clock.stamp();
+        self.fold.end_kernel(stamp);
         for (thread, usage) in self.drain.usage().collect::<Vec<_>>() {
             self.fold.writer_gone(thread, usage);
         }
@@ -68,6 +69,7 @@ impl Session {
             heap_bytes,
             mapped_bytes,
             resident_bytes: None,
+            pages: None,
         };
         self.fold.write(|out| out.timeline(row));
     }
@@ -89,6 +91,7 @@ impl Session {
                 peak_resident_bytes: process.resident_peak.saturating_sub(process.row.probe_bytes),
                 ..self.fold.with_garbage(process.row.clone())
             })
+            .map(|row| self.fold.with_kernel(row))
             .collect();
         self.sum_up(&processes);
         let spans = self.fold.spans.rows(|stamp| self.fold.clock.ns(stamp));
@@ -128,6 +131,7 @@ impl Session {
             events: sum(|row| row.lost_events) + without_slot,
             late_events: self.drain.late,
             unseen_releases: sum(|row| row.unseen_releases),
+            kernel_events: self.fold.lost_by_kernel(),
         };
         self.meta.peak = Peak {
             mapped_bytes: largest(|row| row.peak_mapped_bytes),

@@ -9,6 +9,7 @@ mod drain;
 mod fold;
 mod garbage;
 mod handshake;
+mod kernel;
 mod launch;
 mod launched;
 mod look;
@@ -26,4 +27,5 @@ mod text;
 
 pub use fold::Keep;
 pub use garbage::Collecting;
+pub use kernel::Source;
 pub use session::{Options, Stacks, Wait, run};

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use memtrace_ebpf::Parts;
 use memtrace_trace::weights::{self, SiteWeights};
 use memtrace_trace::{Meta, Rows, TraceWriter};
 use memtrace_wire::layout::RING_WORDS;
@@ -16,6 +17,7 @@ use super::drain::Drain;
 use super::fold::{Fold, Folded, Images, Keep, WholeSpan};
 use super::garbage::{self, Collecting};
 use super::handshake::Doorman;
+use super::kernel::{Kernel, Loading, Source};
 use super::launch::{self, Ending};
 use super::sample;
 use super::segment::Segment;
@@ -43,6 +45,8 @@ pub struct Options {
     pub max_bytes: Option<u64>,
     /// Which blocks get a call stack.
     pub stacks: Stacks,
+    /// What sees the kernel's side of memory.
+    pub kernel: Source,
 }
 
 /// Which blocks and mappings are recorded with their call stack.
@@ -120,6 +124,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// Records a command. The trace is complete on disk when this returns `Ok`.
 pub fn run(options: &Options) -> Result<Outcome, Failure> {
     let probe = launch::find_probe().map_err(Failure::recording)?;
+    let loading = Loading::start(options.kernel, Parts { faults: true, calls: false });
     let existed = options.output.exists();
     let mut out = create_output(&options.output)?;
     if let Some(bytes) = options.max_bytes {
@@ -157,6 +162,14 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
         session.fold.watch_garbage();
     }
     session.fold.folded = Folded::new(options.keep);
+    let unmade = |failure| {
+        // Nothing ran, so there is nothing to keep; a directory that was there stays.
+        if !existed {
+            let _ = std::fs::remove_dir_all(&options.output);
+        }
+        failure
+    };
+    session.take_kernel(options.kernel, loading).map_err(unmade)?;
     let mut variables = vec![
         (memtrace_wire::handshake::SOCKET_VARIABLE, session.doorman.sockets.as_str()),
         (memtrace_wire::handshake::TOKEN_VARIABLE, session.doorman.token.as_str()),
@@ -166,11 +179,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     }
     let child = launch::start(&options.command, &probe, &variables, &segment.header().sleeping);
     let child = child.map_err(|not_started| {
-        // Nothing ran, so there is nothing to keep; a directory that was there stays.
-        if !existed {
-            let _ = std::fs::remove_dir_all(&options.output);
-        }
-        Failure { code: not_started.code, message: not_started.message }
+        unmade(Failure { code: not_started.code, message: not_started.message })
     })?;
     session.fold.root = child as u32;
     session.fold.sites.weights = SiteWeights::of(&session.meta);
@@ -178,6 +187,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     session.fold.sites.begun = session.meta.start_unix_ns / 1_000_000_000;
     // While the command is being loaded: what comes to nothing later (a full disk) leaves a readable trace.
     session.write_tables(false);
+    session.watch_all();
     let ending = session.follow(child);
     session.close(ending)
 }
@@ -258,6 +268,33 @@ pub(super) struct Session {
 }
 
 impl Session {
+    /// Waits for the kernel side to be loaded, and says in the trace which one it is.
+    fn take_kernel(&mut self, asked: Source, loading: Loading) -> Result<(), Failure> {
+        let side = match loading.wait() {
+            Some(Ok(side)) => side,
+            Some(Err(error)) if asked == Source::Ebpf => return Err(Failure::recording(error)),
+            Some(Err(error)) => {
+                self.meta.recorded.insert("kernel_why".into(), error.to_string());
+                return Ok(());
+            }
+            None => return Ok(()),
+        };
+        side.watch_children_of(std::process::id()).map_err(Failure::recording)?;
+        self.meta.recorded.insert("kernel".into(), "ebpf".into());
+        self.fold.kernel = Some(Kernel::new(side));
+        Ok(())
+    }
+
+    /// The command has been started: no other child of ours is to be watched, and there is time for the rest.
+    fn watch_all(&mut self) {
+        if let Some(side) = self.fold.kernel.as_mut().and_then(Kernel::side) {
+            side.let_go(std::process::id());
+            if let Err(error) = side.attach_rest() {
+                self.meta.notes.push(format!("Lack of memory is not seen by the kernel side: {error}."));
+            }
+        }
+    }
+
     /// Drains until the command has ended, and its children too or their grace is over.
     fn follow(&mut self, child: i32) -> Ending {
         let mut ending = None;
@@ -287,6 +324,7 @@ impl Session {
         self.fold.clock.update();
         self.drain.step = self.fold.clock.step();
         let safe = self.fold.clock.stamp().saturating_sub(self.fold.clock.margin());
+        self.fold.read_kernel();
         self.fold.greet();
         // Who claimed a ring meanwhile has said hello before: `Fold::process_of` greets again.
         self.drain.meet_writers(&mut self.fold);
@@ -295,6 +333,7 @@ impl Session {
             self.drain.bury_if(|writer| threads[writer as usize].process == image);
         }
         let read = self.drain.round(safe, &mut self.fold, last);
+        self.fold.kernel_until(safe);
         self.look_at_the_ending();
         self.end_the_silent();
         for (writer, word) in self.drain.collectors() {

@@ -108,6 +108,8 @@ impl Fold {
             garbage.process(writer.claimed, |ns| self.clock.ticks(ns));
         }
         self.images.index.insert(image, index);
+        let pid = self.processes[index as usize].row.pid;
+        self.kernel_met(pid, index, writer.claimed);
         self.sites.begin(image, writer.forked.then_some(writer.parent_image));
         index
     }

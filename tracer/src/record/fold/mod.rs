@@ -15,6 +15,7 @@ use crate::record::backlog::Backlog;
 use crate::record::clock::Clock;
 use crate::record::drain::{RingUsage, Sink, Writer};
 use crate::record::garbage::Garbage;
+use crate::record::kernel::Kernel;
 use crate::record::launched::Launched;
 use crate::record::oom::Cgroups;
 use crate::record::process::Process;
@@ -70,6 +71,8 @@ pub struct Fold {
     pub folded: Folded,
     /// What is known of garbage, if `--gc` asks for it.
     pub garbage: Option<Garbage>,
+    /// What the kernel sees, if it is asked.
+    pub kernel: Option<Kernel>,
     /// The recorded command's own pid.
     pub root: u32,
     /// Threads that wait for a look at their process, which is about to end; whether by exit.
@@ -103,6 +106,7 @@ impl Fold {
             cgroups: Cgroups::default(),
             folded: Folded::default(),
             garbage: None,
+            kernel: None,
             root: 0,
             ending: Vec::new(),
             replaced: Vec::new(),
@@ -280,6 +284,7 @@ impl Sink for Fold {
         }
         self.now = event.stamp;
         self.threads[writer as usize].events += 1;
+        self.kernel_until(event.stamp);
         match event.kind {
             Wire::ReallocBegin => self.realloc_begin(writer, event),
             Wire::ReallocEnd => self.realloc_end(writer, event),

@@ -5,6 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Fold;
 use crate::record::blocks::Block;
+use crate::record::kernel;
 use crate::record::mappings::Piece;
 use crate::record::process::{Holdings, Process};
 use crate::record::sites::Site;
@@ -22,6 +23,7 @@ impl Fold {
             heap_bytes: process.heap,
             mapped_bytes: process.mappings.mapped_bytes(),
             resident_bytes: resident,
+            pages: self.kernel_image(index).map(|image| kernel::pages(&image.now)),
         };
         self.write(|out| out.timeline(row));
     }

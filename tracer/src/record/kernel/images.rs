@@ -1,0 +1,82 @@
+//! Process images as the kernel saw them. One begins with a fork or an exec; the probe says hello in it a little later,
+//! or never.
+
+use memtrace_ebpf::Counters;
+use rustc_hash::FxHashMap;
+
+/// What ran under a pid from a fork or an exec on.
+#[derive(Debug, Clone, Default)]
+pub struct Image {
+    /// Its pid.
+    pub pid: u32,
+    /// Its parent's, if it was forked under our eyes.
+    pub parent: u32,
+    /// When it began, CLOCK_MONOTONIC.
+    pub begin_ns: u64,
+    /// When it ended.
+    pub end_ns: Option<u64>,
+    /// It began with an exec.
+    pub executed: bool,
+    /// Command line, or the program's short name.
+    pub command: String,
+    /// Wait status, once it has exited.
+    pub status: Option<u32>,
+    /// Its row in `processes`, once the probe has said hello in it.
+    pub process: Option<u32>,
+    /// Resident memory, now or in the end.
+    pub now: Counters,
+    /// The most there ever was, as told so far; exact once the image has ended.
+    pub peak: u64,
+    /// When that ended.
+    pub peak_ns: u64,
+    /// Of what.
+    pub at_peak: Counters,
+    /// Live and mapped bytes when the peak was told.
+    pub held_at_peak: Option<(u64, u64)>,
+    /// Page faults, the kernel's on its behalf included.
+    pub faults: u64,
+    /// Those whose addresses were not told.
+    pub thinned: u64,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub struct Images {
+    all: Vec<Image>,
+    latest: FxHashMap<u32, usize>,
+    of_process: FxHashMap<u32, usize>,
+}
+
+impl Images {
+    /// A new image under a pid.
+    pub fn begin(&mut self, image: Image) -> &mut Image {
+        self.latest.insert(image.pid, self.all.len());
+        self.all.push(image);
+        self.all.last_mut().expect("just pushed")
+    }
+
+    /// The image that runs, or ran last, under a pid.
+    pub fn latest(&mut self, pid: u32) -> Option<&mut Image> {
+        self.latest.get(&pid).map(|index| &mut self.all[*index])
+    }
+
+    /// A process whose probe has said hello is the image that runs under its pid.
+    pub fn met(&mut self, pid: u32, process: u32) {
+        let Some(index) = self.latest.get(&pid) else { return };
+        let image = &mut self.all[*index];
+        if image.process.is_none() && image.end_ns.is_none() {
+            image.process = Some(process);
+            self.of_process.insert(process, *index);
+        }
+    }
+
+    /// The image of a process.
+    pub fn of(&self, process: u32) -> Option<&Image> {
+        self.of_process.get(&process).map(|index| &self.all[*index])
+    }
+
+    /// All images, in the order in which they began.
+    pub fn iter(&self) -> impl Iterator<Item = &Image> {
+        self.all.iter()
+    }
+}

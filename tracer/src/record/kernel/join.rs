@@ -1,0 +1,213 @@
+//! Kernel events take their place among those of the probe: whatever happened before a mapping call or before a span
+//! begins or ends is folded before it, the rest at the end of each round.
+
+use memtrace_ebpf::{Counters, Event, What};
+use memtrace_trace::rows::{KernelEventRow, Pages, ProcessRow};
+
+use super::{Image, Kernel};
+use crate::record::fold::Fold;
+use crate::record::handshake::command_line;
+
+/// Shorter runs of faults get no row.
+const RUN_WORTH_A_ROW: u64 = 64 << 10;
+
+impl Fold {
+    /// Takes in what the kernel side has told since.
+    pub fn read_kernel(&mut self) {
+        if let Some(Kernel { side: Some(side), pending, .. }) = &mut self.kernel {
+            side.read(|event| pending.push_back(event));
+        }
+    }
+
+    /// Folds what the kernel saw up to this stamp.
+    pub fn kernel_until(&mut self, stamp: u64) {
+        let Some(kernel) = &self.kernel else { return };
+        if kernel.pending.is_empty() {
+            return;
+        }
+        let until = self.clock.ns(stamp);
+        while let Some(kernel) = &mut self.kernel
+            && let Some(event) = kernel.pending.front()
+            && self.clock.of_monotonic(event.ns) <= until
+            && let Some(event) = kernel.pending.pop_front()
+        {
+            self.kernel_event(event);
+        }
+    }
+
+    /// A process has said hello: from now on it is known which image it is.
+    pub fn kernel_met(&mut self, pid: u32, process: u32, stamp: u64) {
+        self.read_kernel();
+        self.kernel_until(stamp);
+        if let Some(kernel) = &mut self.kernel {
+            kernel.images.met(pid, process);
+        }
+    }
+
+    fn kernel_event(&mut self, event: Event) {
+        let ns = self.clock.of_monotonic(event.ns);
+        let mut row = KernelEventRow { pid: event.pid, tid: event.tid, time_ns: ns, ..Default::default() };
+        row.process = self.image(event.pid).and_then(|image| image.process);
+        match event.what {
+            What::Resident { now, high, high_ns } => {
+                self.resident(event.pid, now, high, high_ns);
+                row.event = "resident".into();
+                (row.bytes, row.pages) = (Some(high), Some(pages(&now)));
+                row.took_ns = Some(event.ns.saturating_sub(high_ns) as i64);
+            }
+            What::Faults { address, bytes, faults, .. } => {
+                if bytes < RUN_WORTH_A_ROW {
+                    return;
+                }
+                row.event = "faults".into();
+                (row.address, row.bytes, row.value) = (Some(address), Some(bytes), Some(faults as i64));
+            }
+            What::Fork { parent, .. } => {
+                let command = self.image(parent).map(|image| image.command.clone()).unwrap_or_default();
+                self.begin(Image { pid: event.pid, parent, begin_ns: event.ns, command, ..Image::default() });
+                row.event = "fork".into();
+                (row.process, row.value) = (None, Some(i64::from(parent)));
+            }
+            What::Exec { name } => {
+                let parent = self.image(event.pid).map_or(0, |image| image.parent);
+                let command = command_of(event.pid, &name);
+                let image = Image { pid: event.pid, parent, begin_ns: event.ns, command, ..Image::default() };
+                self.begin(Image { executed: true, ..image });
+                row.event = "exec".into();
+                row.process = None;
+            }
+            What::End { at_peak, peak, peak_ns } => {
+                if let Some(image) = self.image(event.pid) {
+                    (image.peak, image.peak_ns, image.at_peak) = (peak, peak_ns, at_peak);
+                    image.end_ns = Some(event.ns);
+                }
+                row.event = "end".into();
+                (row.bytes, row.pages) = (Some(peak), Some(pages(&at_peak)));
+                row.took_ns = Some(event.ns.saturating_sub(peak_ns) as i64);
+            }
+            What::Counts { faults, by_kernel, thinned } => {
+                if let Some(image) = self.image(event.pid) {
+                    image.faults += faults + by_kernel;
+                    image.thinned += thinned;
+                }
+                return;
+            }
+            What::Exit { status } => {
+                if let Some(image) = self.image(event.pid) {
+                    image.end_ns = Some(event.ns);
+                    image.status = Some(status);
+                }
+                row.event = "exit".into();
+                row.value = Some(i64::from(status));
+            }
+            What::Victim => row.event = "oom_victim".into(),
+            What::Signal { number, .. } => {
+                row.event = "signal".into();
+                row.value = Some(i64::from(number));
+            }
+            What::Reclaim { took_ns, bytes } => {
+                row.event = "reclaim".into();
+                (row.bytes, row.took_ns) = (Some(bytes), Some(took_ns as i64));
+            }
+            What::Call(_) | What::Function { .. } => return,
+        }
+        self.write(|out| out.kernel_event(row));
+    }
+
+    /// The recording ends: takes in the peaks of processes that run on, and detaches the programs.
+    pub fn end_kernel(&mut self, stamp: u64) {
+        self.read_kernel();
+        self.kernel_until(stamp);
+        let Some(kernel) = &mut self.kernel else { return };
+        let last = std::mem::take(&mut kernel.pending);
+        last.into_iter().for_each(|event| self.kernel_event(event));
+        let Some(kernel) = &mut self.kernel else { return };
+        for left in kernel.side().map(|side| side.leftovers()).unwrap_or_default() {
+            if let Some(image) = kernel.images.latest(left.pid).filter(|image| left.peak > image.peak) {
+                (image.peak, image.at_peak) = (left.peak, left.at_peak);
+                image.peak_ns = left.peak_ns;
+            }
+        }
+        kernel.detach();
+    }
+
+    /// Events for which there was no room.
+    pub fn lost_by_kernel(&self) -> u64 {
+        self.kernel.as_ref().map_or(0, Kernel::lost)
+    }
+
+    /// A row with what the kernel saw of its process.
+    pub fn with_kernel(&self, row: ProcessRow) -> ProcessRow {
+        let Some(image) = self.kernel_image(row.process).filter(|image| image.peak > 0) else { return row };
+        let at_peak = &image.at_peak;
+        ProcessRow {
+            peak_resident_bytes: image.peak.saturating_sub(row.probe_bytes),
+            exit: row.exit.or(image.status.map(exit_code)),
+            resident_peak_ns: Some(self.clock.of_monotonic(image.peak_ns)),
+            resident_anon_bytes: Some(at_peak.anon),
+            resident_file_bytes: Some(at_peak.file),
+            resident_shmem_bytes: Some(at_peak.shmem),
+            resident_live_bytes: image.held_at_peak.map(|(live, _)| live),
+            resident_mapped_bytes: image.held_at_peak.map(|(_, mapped)| mapped),
+            page_faults: (image.faults > 0).then_some(image.faults),
+            ..row
+        }
+    }
+
+    fn image(&mut self, pid: u32) -> Option<&mut Image> {
+        self.kernel.as_mut()?.images.latest(pid)
+    }
+
+    /// What the kernel saw of a process.
+    pub fn kernel_image(&self, process: u32) -> Option<&Image> {
+        self.kernel.as_ref()?.images.of(process)
+    }
+
+    fn begin(&mut self, image: Image) {
+        if let Some(kernel) = &mut self.kernel {
+            kernel.images.begin(image);
+        }
+    }
+
+    /// Resident memory of a process has moved.
+    fn resident(&mut self, pid: u32, now: Counters, high: u64, high_ns: u64) {
+        let Some(image) = self.image(pid) else { return };
+        image.now = now;
+        let (process, higher) = (image.process, high > image.peak);
+        if higher {
+            (image.peak, image.peak_ns, image.at_peak) = (high, high_ns, now);
+        }
+        let Some(index) = process else { return };
+        let process = &mut self.processes[index as usize];
+        let own = |bytes: u64| bytes.saturating_sub(process.row.probe_bytes);
+        let (highest, now) = (own(high), own(now.resident()));
+        let held = (process.live(), process.mappings.mapped_bytes());
+        process.resident_now = now;
+        let threads = self.threads.iter().filter(|thread| thread.process == index);
+        self.spans.resident(index, threads.map(|thread| thread.thread), highest);
+        if higher && let Some(image) = self.image(pid) {
+            image.held_at_peak = Some(held);
+        }
+    }
+}
+
+/// As a shell gives it, from a wait status (wait(2)).
+fn exit_code(status: u32) -> i32 {
+    let signal = (status & 0x7f) as i32;
+    if signal != 0 { 128 + signal } else { (status >> 8 & 0xff) as i32 }
+}
+
+/// What is told of pages in a trace.
+pub fn pages(counters: &Counters) -> Pages {
+    Pages { anon: counters.anon, file: counters.file, shmem: counters.shmem, swap: counters.swap }
+}
+
+/// The command line as /proc has it, if the process is still there.
+fn command_of(pid: u32, name: &[u8; 16]) -> String {
+    let line = command_line(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default());
+    if !line.is_empty() {
+        return line;
+    }
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    String::from_utf8_lossy(&name[..end]).into_owned()
+}

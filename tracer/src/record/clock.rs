@@ -155,6 +155,17 @@ impl Clock {
         ns as i64 - self.first.ns
     }
 
+    /// The stamp that would have been taken at a time of CLOCK_MONOTONIC.
+    pub fn stamp_of_monotonic(&self, ns: u64) -> u64 {
+        if !self.tsc {
+            return ns;
+        }
+        let since = self.of_monotonic(ns) as f64;
+        let next = self.pieces.partition_point(|piece| piece.ns <= since).max(1);
+        let piece = self.pieces[next - 1];
+        piece.stamp.wrapping_add_signed(((since - piece.ns) / piece.ns_per_tick) as i64)
+    }
+
     /// How far times from stamps and times from CLOCK_MONOTONIC may be apart, ns: as far as they were at any reading
     /// so far.
     pub fn error_ns(&self) -> i64 {
@@ -205,6 +216,8 @@ mod tests {
         }
         for (stamp, ns) in known {
             assert_eq!(clock.ns(stamp), ns);
+            let again = clock.stamp_of_monotonic((ns + clock.first.ns) as u64);
+            assert!((clock.ns(again) - ns).abs() < 10, "and back");
         }
         let now = clock.stamp();
         assert!((clock.now_ns() - clock.ns(now)).abs() < 5_000_000, "and not far from the true one");

@@ -39,6 +39,10 @@ pub struct Writer {
 
 /// Where ordered events go.
 pub trait Sink {
+    /// A stamp, no later than the horizon, up to which all events are wanted before any other.
+    fn pause(&mut self, horizon: u64) -> Option<u64>;
+    /// They have been passed on.
+    fn paused(&mut self, stamp: u64);
     /// A ring was claimed; the handle names its writer from now on.
     fn writer(&mut self, writer: Writer) -> u32;
     /// Takes the writer's next events as long as they are not later than `until` and are of heap blocks. How many
@@ -111,6 +115,10 @@ impl<'a> Drain<'a> {
             let (count, limit) = ring.read();
             read += count;
             horizon = if last { horizon } else { horizon.min(limit) };
+        }
+        while let Some(stamp) = sink.pause(horizon) {
+            self.pass_on(stamp, sink);
+            sink.paused(stamp);
         }
         self.pass_on(horizon, sink);
         self.bury(sink);

@@ -256,6 +256,14 @@ impl Fold {
 }
 
 impl Sink for Fold {
+    fn pause(&mut self, horizon: u64) -> Option<u64> {
+        self.kernel.as_mut()?.pause(horizon)
+    }
+
+    fn paused(&mut self, stamp: u64) {
+        self.kernel_until(stamp);
+    }
+
     fn writer(&mut self, writer: Writer) -> u32 {
         let process = self.process_of(writer);
         let thread = self.threads.len() as u32;

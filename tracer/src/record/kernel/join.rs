@@ -15,7 +15,13 @@ impl Fold {
     /// Takes in what the kernel side has told since.
     pub fn read_kernel(&mut self) {
         if let Some(Kernel { side: Some(side), pending, .. }) = &mut self.kernel {
+            let before = pending.len();
             side.read(|event| pending.push_back(event));
+            if pending.len() > before
+                && let Some(kernel) = &mut self.kernel
+            {
+                kernel.plan_pauses(&self.clock);
+            }
         }
     }
 
@@ -180,12 +186,14 @@ impl Fold {
         let Some(index) = process else { return };
         let process = &mut self.processes[index as usize];
         let own = |bytes: u64| bytes.saturating_sub(process.row.probe_bytes);
-        let (highest, now) = (own(high), own(now.resident()));
+        let highest = own(high);
         let held = (process.live(), process.mappings.mapped_bytes());
-        process.resident_now = now;
+        process.resident_now = own(now.resident());
         let threads = self.threads.iter().filter(|thread| thread.process == index);
         self.spans.resident(index, threads.map(|thread| thread.thread), highest);
-        if higher && let Some(image) = self.image(pid) {
+        // Told when memory has gone down already, it comes too late to see what was held.
+        let told_at_peak = higher && now.resident() == high;
+        if let Some(image) = self.image(pid).filter(|image| told_at_peak || image.held_at_peak.is_none()) {
             image.held_at_peak = Some(held);
         }
     }

@@ -5,9 +5,11 @@
 
 #define CPUS_MAX 512
 
-/* The loader says: processors that there can be, and whether the counters of one mm_struct lie side by side. */
+/* The loader says: processors that there can be, whether the counters of one mm_struct lie side by side, and whether
+ * processes are watched that were running before. */
 volatile const u32 processors = 1;
 volatile const u32 together = 1;
+volatile const u32 joins_late = 0;
 
 /* The verifier lets nobody count on with some addresses; read from the stack, they are numbers. */
 INLINE u64 as_number(const void *pointer)
@@ -184,7 +186,7 @@ FUNCTION_OF("tp_btf/rss_stat") rss_stat(u64 *context)
 	u64 key = (u64)mm, ns, high, high_ns;
 	struct resident *resident = bpf_map_lookup_elem(&memories, &key);
 	if (!resident) {
-		if (is_new_here(key))
+		if (joins_late && is_new_here(key))
 			watch_memory(current_pid(), mm);
 		return 0;
 	}

@@ -12,16 +12,77 @@ use crate::sys::{self, Map, Target};
 use crate::uprobe::{self, Function};
 use crate::{BUILT, Error};
 
-/// What is to be recorded besides resident memory, the life of processes and lack of memory.
+/// What is to be recorded besides resident memory, the life of processes, faults and lack of memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Parts {
-    /// Which pages are touched.
-    pub faults: bool,
     /// System calls that map memory. They cost every process of the machine.
     pub calls: bool,
+    /// Processes are watched that run already ([`Kernel::watch`]).
+    pub running: bool,
 }
 
-const ALWAYS: [&str; 4] = ["sched_process_fork", "sched_process_exec", "sched_process_exit", "rss_stat"];
+/// Programs that may come a little later, so that nobody has to wait for them before a command is started.
+#[derive(Default)]
+pub struct Rest {
+    /// Maps that nobody else keeps: programs name them by their descriptors until they are loaded.
+    _maps: Vec<Map>,
+    faults: Vec<Waiting>,
+    pressure: Vec<Waiting>,
+}
+
+struct Waiting {
+    name: &'static str,
+    tracepoint: u32,
+    instructions: Vec<bpf_insn>,
+}
+
+/// Programs at work until this is dropped.
+#[derive(Default)]
+pub struct Attached {
+    links: Vec<OwnedFd>,
+    programs: Vec<OwnedFd>,
+}
+
+impl Attached {
+    fn add(&mut self, program: &Waiting) -> Result<(), Error> {
+        let loaded = sys::load(program.name, &program.instructions, &Target::Tracepoint(program.tracepoint))?;
+        self.links.push(sys::attach_tracepoint(&loaded)?);
+        self.programs.push(loaded);
+        Ok(())
+    }
+
+    /// The verifier takes a millisecond for each, and works on several at once.
+    fn add_all(&mut self, programs: &[Waiting]) -> Result<(), Error> {
+        let (first, second) = programs.split_at(programs.len() / 2);
+        let add = |programs: &[Waiting]| {
+            let mut attached = Attached::default();
+            programs.iter().try_for_each(|program| attached.add(program))?;
+            Ok(attached)
+        };
+        let (one, other) = std::thread::scope(|scope| {
+            let one = scope.spawn(|| add(first));
+            let other = add(second);
+            (one.join().unwrap_or_else(|_| Ok(Attached::default())), other)
+        });
+        for attached in [one?, other?] {
+            self.links.extend(attached.links);
+            self.programs.extend(attached.programs);
+        }
+        Ok(())
+    }
+
+    /// Attaches those that tell which pages are touched.
+    pub fn faults(&mut self, rest: &mut Rest) -> Result<(), Error> {
+        std::mem::take(&mut rest.faults).iter().try_for_each(|program| self.add(program))
+    }
+
+    /// Attaches those that tell of lack of memory.
+    pub fn pressure(&mut self, rest: &mut Rest) -> Result<(), Error> {
+        std::mem::take(&mut rest.pressure).iter().try_for_each(|program| self.add(program))
+    }
+}
+
+const ALWAYS: [&str; 4] = ["sched_process_exec", "sched_process_exit", "sched_process_fork", "rss_stat"];
 const FAULTS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
 const PRESSURE: [&str; 6] = [
     "mark_victim",
@@ -104,8 +165,7 @@ pub struct Lost {
 
 /// The kernel side of a recording. Dropping it detaches everything.
 pub struct Kernel {
-    links: Vec<OwnedFd>,
-    programs: Vec<OwnedFd>,
+    attached: Attached,
     function: Option<OwnedFd>,
     tasks: Map,
     memories: Map,
@@ -113,15 +173,13 @@ pub struct Kernel {
     cursors: Map,
     ring: Ring,
     processors: usize,
-    /// Attached a little later: no program is missed by it.
-    later: Vec<(&'static str, u32, Vec<bpf_insn>)>,
     /// Tracepoints that this kernel does not have.
     pub missing: Vec<&'static str>,
 }
 
 impl Kernel {
     /// Loads the programs and attaches those that must not miss the beginning; nobody is watched yet.
-    pub fn load(parts: Parts) -> Result<Kernel, Error> {
+    pub fn load(parts: Parts) -> Result<(Kernel, Rest), Error> {
         if !BUILT {
             return Err(Error::NotBuilt);
         }
@@ -133,7 +191,7 @@ impl Kernel {
         }
         let processors = possible_processors();
         let types = Types::of_the_kernel()?;
-        let object::Relocated { mut maps, programs } = object::relocate(&types, processors as u32)?;
+        let object::Relocated { mut maps, mut programs } = object::relocate(&types, processors as u32, parts.running)?;
         let mut map = |name: &str| maps.remove(name).ok_or_else(|| Error::Missing(format!("map {name}")));
         let events = map("events")?;
         let mut kernel = Kernel {
@@ -142,51 +200,42 @@ impl Kernel {
             memories: map("memories")?,
             lost: map("lost")?,
             cursors: map("cursors")?,
-            links: Vec::new(),
-            programs: Vec::new(),
+            attached: Attached::default(),
             function: None,
             processors,
-            later: Vec::new(),
             missing: Vec::new(),
         };
         let measure = programs.get("measure").ok_or_else(|| Error::Missing("program measure".into()))?;
         sys::run(&sys::load("measure", measure, &Target::Nothing)?)?;
-        let groups = [(true, ALWAYS.as_slice()), (parts.faults, &FAULTS), (parts.calls, &CALLS), (true, &PRESSURE)];
-        let groups = groups.into_iter();
-        let wanted: Vec<&'static str> =
-            groups.filter(|(wanted, _)| *wanted).flat_map(|(_, names)| names).copied().collect();
+        let calls = if parts.calls { CALLS.as_slice() } else { &[] };
+        let wanted: Vec<&'static str> = [&ALWAYS, calls, &FAULTS, &PRESSURE].concat();
+        let (mut first, mut rest) = (Vec::new(), Rest::default());
         for (name, id) in wanted.iter().zip(types.tracepoints(&wanted)) {
-            let (Some(id), Some(instructions)) = (id, programs.get(*name)) else {
+            let (Some(tracepoint), Some(instructions)) = (id, programs.remove(*name)) else {
                 if ALWAYS.contains(name) {
                     return Err(Error::Missing(format!("tracepoint {name}")));
                 }
                 kernel.missing.push(name);
                 continue;
             };
-            match PRESSURE.contains(name) {
-                true => kernel.later.push((name, id, instructions.clone())),
-                false => kernel.attach(name, id, instructions)?,
+            let program = Waiting { name, tracepoint, instructions };
+            if FAULTS.contains(name) {
+                rest.faults.push(program);
+            } else if PRESSURE.contains(name) {
+                rest.pressure.push(program);
+            } else {
+                first.push(program);
             }
         }
+        kernel.attached.add_all(&first)?;
         if parts.calls
             && let Some(instructions) = programs.get("function")
         {
             kernel.function = sys::load("function", instructions, &Target::Uprobe).ok();
         }
-        Ok(kernel)
-    }
-
-    fn attach(&mut self, name: &str, tracepoint: u32, instructions: &[bpf_insn]) -> Result<(), Error> {
-        let program = sys::load(name, instructions, &Target::Tracepoint(tracepoint))?;
-        self.links.push(sys::attach_tracepoint(&program)?);
-        self.programs.push(program);
-        Ok(())
-    }
-
-    /// Attaches the rest: what tells of lack of memory.
-    pub fn attach_rest(&mut self) -> Result<(), Error> {
-        let mut rest = std::mem::take(&mut self.later).into_iter();
-        rest.try_for_each(|(name, tracepoint, instructions)| self.attach(name, tracepoint, &instructions))
+        rest._maps.push(events);
+        rest._maps.extend(maps.into_values());
+        Ok((kernel, rest))
     }
 
     /// Watches the children that a process will fork, but not itself.
@@ -214,7 +263,7 @@ impl Kernel {
     pub fn probe(&mut self, function: &Function, index: u32) -> Result<(), Error> {
         let program = self.function.as_ref().ok_or_else(|| Error::Missing("uprobes".into()))?;
         let [event, link] = uprobe::attach(program, function, u64::from(index))?;
-        self.links.extend([link, event]);
+        self.attached.links.extend([link, event]);
         Ok(())
     }
 

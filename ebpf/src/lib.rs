@@ -18,7 +18,7 @@ mod uprobe;
 
 pub use error::Error;
 pub use event::{Call, Counters, Event, PAGE, What};
-pub use kernel::{Kernel, Leftover, Lost, Parts};
+pub use kernel::{Attached, Kernel, Leftover, Lost, Parts, Rest};
 pub use sys::may_load;
 pub use uprobe::Function;
 

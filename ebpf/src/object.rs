@@ -27,12 +27,17 @@ pub(crate) struct Relocated {
 }
 
 /// Fits the programs to the running kernel.
-pub(crate) fn relocate(types: &Types, processors: u32) -> Result<Relocated, Error> {
-    let (processors, together) = (processors.to_ne_bytes(), u32::from(counters_lie_together()).to_ne_bytes());
+pub(crate) fn relocate(types: &Types, processors: u32, joins_late: bool) -> Result<Relocated, Error> {
+    let globals = [
+        ("processors", processors),
+        ("together", u32::from(counters_lie_together())),
+        ("joins_late", u32::from(joins_late)),
+    ]
+    .map(|(name, value)| (name, value.to_ne_bytes()));
     let unfit = |error: &dyn std::error::Error| Error::Unfit(whole(error));
     let mut object = Object::parse(OBJECT).map_err(|error| unfit(&error))?;
-    let globals = [("processors", (processors.as_slice(), true)), ("together", (together.as_slice(), true))];
-    object.patch_map_data(HashMap::from(globals)).map_err(|error| unfit(&error))?;
+    let globals = globals.iter().map(|(name, value)| (*name, (value.as_slice(), true)));
+    object.patch_map_data(globals.collect()).map_err(|error| unfit(&error))?;
     let structures = Btf::parse(&types.only(&STRUCTURES)?, object.endianness).map_err(|error| unfit(&error))?;
     object.relocate_btf(&structures).map_err(|error| unfit(&error))?;
     let mut maps = HashMap::new();

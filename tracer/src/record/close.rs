@@ -17,7 +17,7 @@ impl Session {
         self.segment.header().detached.store(1, Ordering::SeqCst);
         while self.round(true) > 0 {}
         let stamp = self.fold.clock.stamp();
-        self.fold.end_kernel(stamp);
+        let missing = self.fold.end_kernel(stamp);
         for (thread, usage) in self.drain.usage().collect::<Vec<_>>() {
             self.fold.writer_gone(thread, usage);
         }
@@ -37,6 +37,8 @@ impl Session {
             self.write_peak(index);
         }
         self.meta.notes = self.notes();
+        self.meta.notes.extend(missing);
+        self.meta.recorded.extend(self.fold.kernel_recorded());
         self.meta.exit = Some(ending.code);
         self.meta.signal = ending.signal;
         self.write_tables(true);

@@ -124,7 +124,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// Records a command. The trace is complete on disk when this returns `Ok`.
 pub fn run(options: &Options) -> Result<Outcome, Failure> {
     let probe = launch::find_probe().map_err(Failure::recording)?;
-    let loading = Loading::start(options.kernel, Parts { faults: true, calls: false });
+    let loading = Loading::start(options.kernel, Parts::default());
     let existed = options.output.exists();
     let mut out = create_output(&options.output)?;
     if let Some(bytes) = options.max_bytes {
@@ -187,7 +187,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     session.fold.sites.begun = session.meta.start_unix_ns / 1_000_000_000;
     // While the command is being loaded: what comes to nothing later (a full disk) leaves a readable trace.
     session.write_tables(false);
-    session.watch_all();
+    session.watch_no_more();
     let ending = session.follow(child);
     session.close(ending)
 }
@@ -270,8 +270,8 @@ pub(super) struct Session {
 impl Session {
     /// Waits for the kernel side to be loaded, and says in the trace which one it is.
     fn take_kernel(&mut self, asked: Source, loading: Loading) -> Result<(), Failure> {
-        let side = match loading.wait() {
-            Some(Ok(side)) => side,
+        let mut kernel = match loading.wait() {
+            Some(Ok(kernel)) => kernel,
             Some(Err(error)) if asked == Source::Ebpf => return Err(Failure::recording(error)),
             Some(Err(error)) => {
                 self.meta.recorded.insert("kernel_why".into(), error.to_string());
@@ -279,19 +279,18 @@ impl Session {
             }
             None => return Ok(()),
         };
-        side.watch_children_of(std::process::id()).map_err(Failure::recording)?;
+        if let Some(side) = kernel.side() {
+            side.watch_children_of(std::process::id()).map_err(Failure::recording)?;
+        }
         self.meta.recorded.insert("kernel".into(), "ebpf".into());
-        self.fold.kernel = Some(Kernel::new(side));
+        self.fold.kernel = Some(kernel);
         Ok(())
     }
 
-    /// The command has been started: no other child of ours is to be watched, and there is time for the rest.
-    fn watch_all(&mut self) {
+    /// The command has been started: no other child of ours is to be watched.
+    fn watch_no_more(&mut self) {
         if let Some(side) = self.fold.kernel.as_mut().and_then(Kernel::side) {
             side.let_go(std::process::id());
-            if let Err(error) = side.attach_rest() {
-                self.meta.notes.push(format!("Lack of memory is not seen by the kernel side: {error}."));
-            }
         }
     }
 

@@ -14,7 +14,7 @@ const RUN_WORTH_A_ROW: u64 = 64 << 10;
 impl Fold {
     /// Takes in what the kernel side has told since.
     pub fn read_kernel(&mut self) {
-        if let Some(Kernel { side: Some(side), pending, .. }) = &mut self.kernel {
+        if let Some(Kernel { side: Some((side, _)), pending, .. }) = &mut self.kernel {
             let before = pending.len();
             side.read(|event| pending.push_back(event));
             if pending.len() > before
@@ -120,21 +120,27 @@ impl Fold {
         self.write(|out| out.kernel_event(row));
     }
 
-    /// The recording ends: takes in the peaks of processes that run on, and detaches the programs.
-    pub fn end_kernel(&mut self, stamp: u64) {
+    /// The recording ends: takes in the peaks of processes that run on, and detaches the programs. A sentence on what was missing.
+    pub fn end_kernel(&mut self, stamp: u64) -> Option<String> {
         self.read_kernel();
         self.kernel_until(stamp);
-        let Some(kernel) = &mut self.kernel else { return };
+        let kernel = self.kernel.as_mut()?;
         let last = std::mem::take(&mut kernel.pending);
         last.into_iter().for_each(|event| self.kernel_event(event));
-        let Some(kernel) = &mut self.kernel else { return };
+        let kernel = self.kernel.as_mut()?;
         for left in kernel.side().map(|side| side.leftovers()).unwrap_or_default() {
             if let Some(image) = kernel.images.latest(left.pid).filter(|image| left.peak > image.peak) {
                 (image.peak, image.at_peak) = (left.peak, left.at_peak);
                 image.peak_ns = left.peak_ns;
             }
         }
-        kernel.detach();
+        kernel.detach()
+    }
+
+    /// What `meta.json` says of the kernel side.
+    pub fn kernel_recorded(&self) -> Option<(String, String)> {
+        let error = || ("kernel_clock_error_ns".to_string(), self.clock.error_ns().to_string());
+        self.kernel.as_ref().map(|_| error())
     }
 
     /// Events for which there was no room.

@@ -4,9 +4,11 @@ mod images;
 mod join;
 
 use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use memtrace_ebpf::{Error, Event, Parts, What};
+use memtrace_ebpf::{Attached, Error, Event, Parts, Rest, What};
 use rustc_hash::FxHashMap;
 
 use super::clock::Clock;
@@ -25,29 +27,62 @@ pub enum Source {
     Proc,
 }
 
-/// Programs that are being loaded on a thread of their own: that takes some ten milliseconds.
-pub struct Loading(Option<JoinHandle<Result<memtrace_ebpf::Kernel, Error>>>);
+/// Programs that are being loaded on a thread of their own: that takes some ten milliseconds. It goes on with those
+/// that no command has to wait for.
+pub struct Loading(Option<(Receiver<Result<memtrace_ebpf::Kernel, Error>>, Later)>);
+
+/// The thread that attaches the rest, and what stops it.
+struct Later {
+    stop: Sender<()>,
+    thread: JoinHandle<(Attached, Result<(), Error>)>,
+}
+
+/// Who runs for less time than this is not told of lack of memory.
+const BEFORE_PRESSURE: Duration = Duration::from_millis(100);
 
 impl Loading {
     /// Begins to load, unless it is not asked for.
     pub fn start(source: Source, parts: Parts) -> Loading {
         Loading((source != Source::Proc).then(|| {
-            std::thread::spawn(move || {
+            let (ready, loaded) = channel();
+            let (stop, stopped) = channel();
+            let thread = std::thread::spawn(move || {
                 super::launch::block_signals();
-                memtrace_ebpf::Kernel::load(parts)
-            })
+                load(parts, &ready, &stopped)
+            });
+            (loaded, Later { stop, thread })
         }))
     }
 
     /// Waits for it; `None` if nothing is to be loaded.
-    pub fn wait(self) -> Option<Result<memtrace_ebpf::Kernel, Error>> {
-        self.0?.join().ok()
+    pub fn wait(self) -> Option<Result<Kernel, Error>> {
+        let (loaded, later) = self.0?;
+        let side = loaded.recv().ok()?;
+        Some(side.map(|side| Kernel::new(side, later)))
     }
+}
+
+fn load(
+    parts: Parts,
+    ready: &Sender<Result<memtrace_ebpf::Kernel, Error>>,
+    stopped: &Receiver<()>,
+) -> (Attached, Result<(), Error>) {
+    let mut attached = Attached::default();
+    let (kernel, mut rest) = match memtrace_ebpf::Kernel::load(parts) {
+        Ok((kernel, rest)) => (Ok(kernel), rest),
+        Err(error) => (Err(error), Rest::default()),
+    };
+    let _ = ready.send(kernel);
+    let mut result = attached.faults(&mut rest);
+    if stopped.recv_timeout(BEFORE_PRESSURE) == Err(RecvTimeoutError::Timeout) {
+        result = result.and_then(|()| attached.pressure(&mut rest));
+    }
+    (attached, result)
 }
 
 /// Programs at work, and what they have told that is not folded yet.
 pub struct Kernel {
-    side: Option<memtrace_ebpf::Kernel>,
+    side: Option<(memtrace_ebpf::Kernel, Later)>,
     lost: u64,
     pending: VecDeque<Event>,
     /// Stamps up to which the probe's events are to be folded first, to know what was live at a resident peak.
@@ -58,13 +93,13 @@ pub struct Kernel {
 
 impl Kernel {
     /// Nothing was told yet.
-    pub fn new(side: memtrace_ebpf::Kernel) -> Kernel {
-        Kernel { side: Some(side), lost: 0, pending: VecDeque::new(), pauses: VecDeque::new(), images: Images::default() }
+    fn new(side: memtrace_ebpf::Kernel, later: Later) -> Kernel {
+        Kernel { side: Some((side, later)), lost: 0, pending: VecDeque::new(), pauses: VecDeque::new(), images: Images::default() }
     }
 
     /// The programs, until they are detached.
     pub fn side(&mut self) -> Option<&mut memtrace_ebpf::Kernel> {
-        self.side.as_mut()
+        self.side.as_mut().map(|(side, _)| side)
     }
 
     /// The next pause up to the horizon.
@@ -95,15 +130,18 @@ impl Kernel {
 
     /// Events and processes for which there was no room.
     pub fn lost(&self) -> u64 {
-        let lost = self.side.as_ref().map(memtrace_ebpf::Kernel::lost);
+        let lost = self.side.as_ref().map(|(side, _)| side.lost());
         lost.map_or(self.lost, |lost| lost.events + lost.processes)
     }
 
-    /// Detaches the programs. That takes some milliseconds, so somebody else does it.
-    pub fn detach(&mut self) {
+    /// Detaches the programs: that takes some milliseconds, so somebody else does it. Returns a sentence on those that
+    /// could not be attached.
+    pub fn detach(&mut self) -> Option<String> {
         self.lost = self.lost();
-        if let Some(side) = self.side.take() {
-            std::thread::spawn(move || drop(side));
-        }
+        let (side, later) = self.side.take()?;
+        let _ = later.stop.send(());
+        let (attached, result) = later.thread.join().ok()?;
+        std::thread::spawn(move || drop((attached, side)));
+        result.err().map(|error| format!("Part of the kernel side is missing: {error}."))
     }
 }

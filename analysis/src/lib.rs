@@ -17,6 +17,7 @@ pub mod predict;
 pub mod profile;
 pub mod recompute;
 pub mod report;
+pub mod resident;
 pub mod sites;
 pub mod sweep;
 pub mod variables;

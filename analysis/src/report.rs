@@ -7,6 +7,7 @@ use memtrace_trace::{Meta, OutOfMemory, SiteShare, Trace};
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::resident::AtPeak;
 use crate::sites::{self, Site};
 
 /// Spans listed per operator unless all are asked for.
@@ -68,6 +69,7 @@ pub fn json(trace: &Trace, all_spans: bool) -> Result<Value, Error> {
             "unseen_releases": meta.lost.unseen_releases,
         },
         "recorded": meta.recorded,
+        "lost_kernel_events": meta.lost.kernel_events,
         "out_of_memory": out_of_memory(trace)?,
         "rows": meta.rows,
         "notes": meta.notes.iter().cloned().chain(row_notes(meta)).collect::<Vec<_>>(),
@@ -206,6 +208,15 @@ fn process(process: &ProcessRow) -> Value {
         "peak_heap_bytes": process.peak_heap_bytes,
         "peak_mapped_bytes": process.peak_mapped_bytes,
         "peak_resident_bytes": process.peak_resident_bytes,
+        "resident_at_peak": AtPeak::of(process).map(|parts| json!({
+            "memory_bytes": parts.memory,
+            "file_bytes": parts.file,
+            "live_bytes": parts.live,
+            "mapped_bytes": process.resident_mapped_bytes,
+            "unexplained_bytes": parts.unexplained,
+            "seconds": process.resident_peak_ns.map(|ns| ns as f64 / 1e9),
+        })),
+        "page_faults": process.page_faults,
         "probe_bytes": process.probe_bytes,
         "allocations": process.allocations,
         "requested_bytes": process.requested_bytes,

@@ -11,13 +11,13 @@ use memtrace_trace::Trace;
 use memtrace_trace::rows::ArrayInfo;
 
 use crate::units::{Bytes, parse_shape, parse_size};
-use crate::{flamegraph, laws, recomputed, record, summary, sweep, symbols};
+use crate::{doctor, flamegraph, laws, recomputed, record, summary, sweep, symbols};
 
 /// Records every allocation of a program and turns small runs into a law: operator + input shape -> peak bytes.
 #[derive(Parser)]
 #[command(name = "memtrace", version, args_conflicts_with_subcommands = true)]
 #[command(
-    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <report|flamegraph|recover|sweep|fit|predict|recommend> ..."
+    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <attach|report|flamegraph|recover|doctor|sweep|fit|predict|recommend> ..."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -51,6 +51,10 @@ enum Action {
         /// Trace directory
         trace: PathBuf,
     },
+    /// Record a running process, and its children, from the kernel side (root or CAP_BPF)
+    Attach(Attach),
+    /// Say what this machine can record, and what to do about what it cannot
+    Doctor,
     /// Record a command at several small shapes and fit a model
     Sweep(sweep::Sweep),
     /// Fit a model to traces
@@ -114,6 +118,30 @@ pub struct Record {
     pub command: Vec<OsString>,
 }
 
+/// Which process to attach to.
+#[derive(Args, Clone)]
+pub struct Attach {
+    /// The process
+    pub pid: u32,
+    /// Directory for the trace [default: memtrace.attach.PID]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Stop after so many seconds; otherwise when it ends, or at Ctrl-C
+    #[arg(long, value_name = "N", value_parser = parse_seconds)]
+    pub seconds: Option<std::time::Duration>,
+    /// Record calls of a function too, e.g. libc:malloc (microseconds for each call)
+    #[arg(long = "uprobe", value_name = "LIBRARY:FUNCTION")]
+    pub functions: Vec<String>,
+    /// Print no summary
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of seconds"))?;
+    std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
 /// Lengths of the axes of an array.
 #[derive(Debug, Clone)]
 pub struct Shape(pub Vec<u64>);
@@ -164,6 +192,8 @@ pub fn main() -> ExitCode {
         }
         Some(Action::Flamegraph(arguments)) => flamegraph::run(&arguments),
         Some(Action::Recover { trace }) => recover(&trace),
+        Some(Action::Attach(arguments)) => return run_attach(&arguments),
+        Some(Action::Doctor) => print(&doctor::text()).map(|()| ExitCode::SUCCESS),
         Some(Action::Sweep(arguments)) => sweep::run(&arguments),
         Some(Action::Fit(arguments)) => laws::fit(&arguments),
         Some(Action::Predict(arguments)) => laws::predict(&arguments),
@@ -207,6 +237,27 @@ fn run_record(arguments: &Record) -> ExitCode {
                 say(&format!("{error:#}"));
             }
             ExitCode::from(outcome.code as u8)
+        }
+        Err(failure) => {
+            say(&failure.message);
+            ExitCode::from(failure.code as u8)
+        }
+    }
+}
+
+fn run_attach(arguments: &Attach) -> ExitCode {
+    let pid = arguments.pid;
+    let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("memtrace.attach.{pid}")));
+    let attach =
+        record::Attach { pid, limit: arguments.seconds, functions: arguments.functions.clone() };
+    match record::attach(&attach, &record::Options::of_running(output.clone(), pid)) {
+        Ok(()) => {
+            if !arguments.quiet
+                && let Err(error) = summarise(&output)
+            {
+                say(&format!("{error:#}"));
+            }
+            ExitCode::SUCCESS
         }
         Err(failure) => {
             say(&failure.message);

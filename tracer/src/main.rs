@@ -5,6 +5,7 @@
 //! to `memtrace-analysis` (`laws`). What it prints about itself goes to stderr.
 
 mod cli;
+mod doctor;
 mod flamegraph;
 mod laws;
 mod recomputed;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use memtrace_analysis::report::{by_operator, collect_share, row_notes};
+use memtrace_analysis::resident::AtPeak;
 use memtrace_analysis::sites;
 use memtrace_trace::rows::{ArrayInfo, ProcessRow, SpanRow};
 use memtrace_trace::weights;
@@ -53,6 +54,7 @@ pub fn text(trace: &Trace) -> Result<String> {
         "  peak resident bytes  {:>9}   as the kernel counts, largest process, the probe's rings left out",
         measured(peak.resident_bytes)
     )?;
+    resident(&mut out, meta, &processes)?;
     if processes.len() > 1 {
         writeln!(
             out,
@@ -78,6 +80,41 @@ pub fn text(trace: &Trace) -> Result<String> {
         writeln!(out, "  note: {}", clean(note))?;
     }
     Ok(out)
+}
+
+/// What the largest resident peak was made of, and where that is known from.
+fn resident(out: &mut String, meta: &Meta, processes: &[ProcessRow]) -> Result<()> {
+    let largest = processes.iter().max_by_key(|process| process.peak_resident_bytes);
+    if let Some(parts) = largest.and_then(AtPeak::of) {
+        let live = match parts.live {
+            Some(live) => format!(" (live {}, other {})", Bytes(live), Signed(parts.unexplained.unwrap_or(0))),
+            None => String::new(),
+        };
+        writeln!(
+            out,
+            "    of it              {:>9}   anonymous and shared{live}, {} of files and code",
+            Bytes(parts.memory),
+            Bytes(parts.file),
+        )?;
+    }
+    let how = |name: &str| meta.recorded.get(name).map_or("", String::as_str);
+    match (how("kernel"), how("kernel_why")) {
+        ("ebpf", _) => writeln!(out, "    exact to the page, by the kernel side (BPF)")?,
+        ("proc", "") => writeln!(out, "    by /proc: sampled sizes and VmHWM")?,
+        ("proc", why) => writeln!(out, "    by /proc (sampled sizes and VmHWM): {}", clean(why))?,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A difference of sizes.
+struct Signed(i64);
+
+impl std::fmt::Display for Signed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        write!(f, "{sign}{}", Bytes(self.0.unsigned_abs()))
+    }
 }
 
 /// Only where garbage was told apart. The share of time is that of the process that collected longest.

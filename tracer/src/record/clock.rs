@@ -155,6 +155,11 @@ impl Clock {
         ns as i64 - self.first.ns
     }
 
+    /// CLOCK_MONOTONIC now.
+    pub fn monotonic_now(&self) -> u64 {
+        monotonic_ns() as u64
+    }
+
     /// The stamp that would have been taken at a time of CLOCK_MONOTONIC.
     pub fn stamp_of_monotonic(&self, ns: u64) -> u64 {
         if !self.tsc {

@@ -25,7 +25,7 @@ impl Session {
         let last_image = self.fold.processes.iter().rposition(|process| process.row.pid == root);
         let alone = self.fold.processes.len() == 1;
         if let Some(process) = last_image.map(|index| &mut self.fold.processes[index]) {
-            process.row.exit = Some(ending.code);
+            process.row.exit = (!self.fold.attached).then_some(ending.code);
             // ru_maxrss also counts what memtrace itself held when it forked, and children of the command.
             if alone && ending.max_resident_bytes > self.own_peak {
                 process.resident_peak = process.resident_peak.max(ending.max_resident_bytes);
@@ -39,7 +39,9 @@ impl Session {
         self.meta.notes = self.notes();
         self.meta.notes.extend(missing);
         self.meta.recorded.extend(self.fold.kernel_recorded());
-        self.meta.exit = Some(ending.code);
+        let known = self.fold.processes.iter().rev().find(|process| process.row.pid == root);
+        let seen = known.and_then(|process| self.fold.with_kernel(process.row.clone()).exit);
+        self.meta.exit = if self.fold.attached { seen } else { Some(ending.code) };
         self.meta.signal = ending.signal;
         self.write_tables(true);
         if let Some(error) = self.fold.failure.take() {

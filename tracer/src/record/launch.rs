@@ -11,6 +11,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
+use object::read::elf::ProgramHeader;
+
+use crate::symbols::Source;
 
 /// How the command ended.
 #[derive(Debug, Clone, Copy)]
@@ -253,6 +256,28 @@ static NOTE_BEGINNING: extern "C" fn() = {
     }
     note
 };
+
+/// True for a 64-bit ELF program without a dynamic linker (PT_INTERP, elf(5)): nothing can be preloaded into it.
+pub fn statically_linked(program: &Path) -> bool {
+    Source::open(program).is_some_and(|source| {
+        source.elf().is_some_and(|elf| match elf {
+            object::File::Elf64(elf) => {
+                let mut headers = elf.elf_program_headers().iter();
+                !headers.any(|header| header.p_type(object::Endianness::Little) == object::elf::PT_INTERP)
+            }
+            _ => false,
+        })
+    })
+}
+
+/// The file that a command runs: as named, or found in PATH (execvp(3)).
+pub fn program_of(command: &OsStr) -> Option<PathBuf> {
+    if command.as_bytes().contains(&b'/') {
+        return Some(PathBuf::from(command));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(command)).find(|place| place.is_file())
+}
 
 /// The probe: beside the executable, in `../lib/memtrace` (installed) or `../preload` (a build tree).
 pub fn find_probe() -> Result<PathBuf> {

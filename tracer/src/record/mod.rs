@@ -1,5 +1,6 @@
 //! Recording a command: launch, drain, order, pair, fold, write.
 
+mod attach;
 mod backlog;
 mod blocks;
 mod clock;
@@ -24,8 +25,16 @@ mod session;
 mod sites;
 mod spans;
 mod text;
+mod uprobe;
 
+pub use attach::{Attach, attach};
 pub use fold::Keep;
 pub use garbage::Collecting;
 pub use kernel::Source;
+pub use launch::find_probe;
+/// True if stamps may be read from the processor's own counter.
+pub fn tsc_is_invariant() -> bool {
+    clock::Clock::tsc_is_invariant()
+}
+
 pub use session::{Options, Stacks, Wait, run};

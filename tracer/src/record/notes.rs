@@ -48,7 +48,15 @@ impl Session {
         for operator in self.fold.spans.missing(&self.operators) {
             notes.push(format!("{operator} was never called, or is not a function that can be watched."));
         }
-        if self.fold.processes.is_empty() {
+        if self.fold.attached {
+            notes.push(
+                "Attached from the kernel side: mappings made by system calls, page faults and resident memory are recorded, blocks inside them (malloc) are not. Meanwhile every system call on this machine took 40 to 90 ns longer.".into(),
+            );
+        } else if self.statically_linked && self.fold.kernel.is_some() {
+            notes.push(
+                "The command is statically linked: no probe can be loaded into it, so the kernel side recorded its system calls (mappings), page faults and resident memory instead; blocks inside them (malloc) are not seen. Meanwhile every system call on this machine took 40 to 90 ns longer.".into(),
+            );
+        } else if self.fold.processes.is_empty() {
             notes.push(
                 "No event was recorded: the command is statically linked, setuid, or allocates nothing through the C library.".into(),
             );

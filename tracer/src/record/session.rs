@@ -1,6 +1,7 @@
 //! One recording from start to end.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -47,6 +48,27 @@ pub struct Options {
     pub stacks: Stacks,
     /// What sees the kernel's side of memory.
     pub kernel: Source,
+}
+
+impl Options {
+    /// For a process that runs already.
+    pub fn of_running(output: PathBuf, pid: u32) -> Options {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let arguments = command.split(|byte| *byte == 0).filter(|argument| !argument.is_empty());
+        Options {
+            output,
+            command: arguments.map(|argument| OsString::from_vec(argument.to_vec())).collect(),
+            operators: Vec::new(),
+            wait: Wait::Main,
+            python_allocators: false,
+            span: None,
+            gc: None,
+            keep: Keep::default(),
+            max_bytes: None,
+            stacks: Stacks::None,
+            kernel: Source::Ebpf,
+        }
+    }
 }
 
 /// Which blocks and mappings are recorded with their call stack.
@@ -124,44 +146,12 @@ pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// Records a command. The trace is complete on disk when this returns `Ok`.
 pub fn run(options: &Options) -> Result<Outcome, Failure> {
     let probe = launch::find_probe().map_err(Failure::recording)?;
-    let loading = Loading::start(options.kernel, Parts::default());
+    // Nothing can be preloaded into a program that has no dynamic linker.
+    let calls = launch::program_of(&options.command[0]).is_some_and(|path| launch::statically_linked(&path));
+    let loading = Loading::start(options.kernel, Parts { calls, running: false });
     let existed = options.output.exists();
-    let mut out = create_output(&options.output)?;
-    if let Some(bytes) = options.max_bytes {
-        out.limit(bytes);
-    }
-    let clock = Clock::start(Clock::tsc_is_invariant());
-    let segment =
-        Segment::create(clock.name() == "tsc", options.stacks.sampling()).map_err(Failure::recording)?;
-    // Probes may still look at it after this function returned, and signal handlers do.
-    let segment: &'static Segment = Box::leak(Box::new(segment));
-    let gc = options.gc.map(Collecting::name);
-    segment.set_text(&text::python(&options.operators, gc)).map_err(Failure::recording)?;
-    let descriptor = segment.duplicate().map_err(Failure::recording)?;
-    let (doorman, arrivals) = Doorman::open(&options.output, descriptor).map_err(Failure::recording)?;
-    let whole = options.span.clone().map(|(name, input)| WholeSpan { name, input });
-    let mut session = Session {
-        meta: first_meta(options, &clock),
-        fold: Fold::new(clock, out, Images::new(arrivals), whole),
-        drain: Drain::new(segment),
-        segment,
-        doorman,
-        operators: options.operators.clone(),
-        passed_over: false,
-        still_running: 0,
-        snapshot_after: Instant::now(),
-        snapshot_peak: 0,
-        own_peak: sample::resident(std::process::id()).map_or(0, |resident| resident.peak),
-        wait: options.wait,
-        last_sample: Instant::now(),
-        last_tables: Instant::now(),
-        tables_every: TABLES_EVERY,
-        measure_after: Instant::now(),
-    };
-    if options.gc.is_some() {
-        session.fold.watch_garbage();
-    }
-    session.fold.folded = Folded::new(options.keep);
+    let mut session = Session::open(options)?;
+    session.statically_linked = calls;
     let unmade = |failure| {
         // Nothing ran, so there is nothing to keep; a directory that was there stays.
         if !existed {
@@ -177,17 +167,14 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     if options.python_allocators {
         variables.push(("PYTHONMALLOC", "malloc"));
     }
-    let child = launch::start(&options.command, &probe, &variables, &segment.header().sleeping);
+    let child = launch::start(&options.command, &probe, &variables, &session.segment.header().sleeping);
     let child = child.map_err(|not_started| {
         unmade(Failure { code: not_started.code, message: not_started.message })
     })?;
     session.fold.root = child as u32;
-    session.fold.sites.weights = SiteWeights::of(&session.meta);
-    session.fold.sites.token.clone_from(&session.doorman.token);
-    session.fold.sites.begun = session.meta.start_unix_ns / 1_000_000_000;
+    session.watch_no_more();
     // While the command is being loaded: what comes to nothing later (a full disk) leaves a readable trace.
     session.write_tables(false);
-    session.watch_no_more();
     let ending = session.follow(child);
     session.close(ending)
 }
@@ -259,6 +246,8 @@ pub(super) struct Session {
     pub(super) last_tables: Instant,
     pub(super) tables_every: Duration,
     pub(super) measure_after: Instant,
+    /// The command has no dynamic linker: no probe can be in it.
+    pub(super) statically_linked: bool,
     /// Children that outlived the command and its grace.
     pub(super) still_running: usize,
     /// When the live set may be written again: that takes a twentieth of the time at most.
@@ -268,8 +257,60 @@ pub(super) struct Session {
 }
 
 impl Session {
+    /// Makes the trace and all that recorded processes connect to.
+    pub(super) fn open(options: &Options) -> Result<Session, Failure> {
+        let mut out = create_output(&options.output)?;
+        if let Some(bytes) = options.max_bytes {
+            out.limit(bytes);
+        }
+        let clock = Clock::start(Clock::tsc_is_invariant());
+        let segment = Segment::create(clock.name() == "tsc", options.stacks.sampling());
+        // Probes may still look at it after this function returned, and signal handlers do.
+        let segment: &'static Segment = Box::leak(Box::new(segment.map_err(Failure::recording)?));
+        let gc = options.gc.map(Collecting::name);
+        segment.set_text(&text::python(&options.operators, gc)).map_err(Failure::recording)?;
+        let descriptor = segment.duplicate().map_err(Failure::recording)?;
+        let (doorman, arrivals) = Doorman::open(&options.output, descriptor).map_err(Failure::recording)?;
+        let whole = options.span.clone().map(|(name, input)| WholeSpan { name, input });
+        let mut session = Session {
+            meta: first_meta(options, &clock),
+            fold: Fold::new(clock, out, Images::new(arrivals), whole),
+            drain: Drain::new(segment),
+            segment,
+            doorman,
+            operators: options.operators.clone(),
+            passed_over: false,
+            still_running: 0,
+            snapshot_after: Instant::now(),
+            snapshot_peak: 0,
+            own_peak: sample::resident(std::process::id()).map_or(0, |resident| resident.peak),
+            wait: options.wait,
+            statically_linked: false,
+            last_sample: Instant::now(),
+            last_tables: Instant::now(),
+            tables_every: TABLES_EVERY,
+            measure_after: Instant::now(),
+        };
+        if options.gc.is_some() {
+            session.fold.watch_garbage();
+        }
+        session.fold.folded = Folded::new(options.keep);
+        session.fold.sites.weights = SiteWeights::of(&session.meta);
+        session.fold.sites.token.clone_from(&session.doorman.token);
+        session.fold.sites.begun = session.meta.start_unix_ns / 1_000_000_000;
+        Ok(session)
+    }
+
+    /// Sleeps a little, unless somebody wakes it.
+    pub(super) fn rest(&self) {
+        let sleeping = &self.segment.header().sleeping;
+        sleeping.store(1, Ordering::SeqCst);
+        nap(sleeping, NAP);
+        sleeping.store(0, Ordering::Relaxed);
+    }
+
     /// Waits for the kernel side to be loaded, and says in the trace which one it is.
-    fn take_kernel(&mut self, asked: Source, loading: Loading) -> Result<(), Failure> {
+    pub(super) fn take_kernel(&mut self, asked: Source, loading: Loading) -> Result<(), Failure> {
         let mut kernel = match loading.wait() {
             Some(Ok(kernel)) => kernel,
             Some(Err(error)) if asked == Source::Ebpf => return Err(Failure::recording(error)),

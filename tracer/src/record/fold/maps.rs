@@ -12,7 +12,7 @@ use crate::record::spans::BlockKey;
 
 impl Fold {
     /// A mapping call begins: what it will unmap or move is held until it returns.
-    pub(super) fn map_begin(&mut self, writer: u32, event: Event) {
+    pub(in crate::record) fn map_begin(&mut self, writer: u32, event: Event) {
         let index = self.threads[writer as usize].process;
         let pieces = self.change_mappings(index, |mappings| match event.bytes {
             0 => mappings.hold_segment(event.address),
@@ -22,7 +22,7 @@ impl Fold {
     }
 
     /// The same for `mremap`; without a length it only makes a second mapping of what lies there.
-    pub(super) fn remap_begin(&mut self, writer: u32, event: Event) {
+    pub(in crate::record) fn remap_begin(&mut self, writer: u32, event: Event) {
         let index = self.threads[writer as usize].process;
         let mappings = &self.processes[index as usize].mappings;
         // What a forked child moves of its inheritance is nothing we know of: memory, most likely.
@@ -88,7 +88,7 @@ impl Fold {
         }
     }
 
-    pub(super) fn map_end(&mut self, writer: u32, event: Event) {
+    pub(in crate::record) fn map_end(&mut self, writer: u32, event: Event) {
         if event.extra & libc::MAP_FIXED as u64 != 0
             && let Some(pieces) = self.held_pieces(writer, event)
         {
@@ -99,14 +99,14 @@ impl Fold {
         }
     }
 
-    pub(super) fn unmap_end(&mut self, writer: u32, event: Event) {
+    pub(in crate::record) fn unmap_end(&mut self, writer: u32, event: Event) {
         if let Some(pieces) = self.held_pieces(writer, event) {
             self.note_unmapped(self.threads[writer as usize].process, writer, &pieces);
             self.let_go(writer, &pieces, event.stamp);
         }
     }
 
-    pub(super) fn remap_end(&mut self, writer: u32, event: Event) {
+    pub(in crate::record) fn remap_end(&mut self, writer: u32, event: Event) {
         let process = self.process(writer);
         let held = process.take_held(writer, |held| matches!(held, Held::Moving { .. }));
         if event.bytes == FAILED {
@@ -175,6 +175,26 @@ impl Fold {
         process.row.peak_mapped_bytes = process.row.peak_mapped_bytes.max(process.mappings.mapped_bytes());
         self.end_pieces(writer, &unseen, event.stamp);
         self.note_peak(index, event.stamp);
+    }
+
+    /// A mapping from before anybody looked.
+    pub fn insert_piece(&mut self, index: u32, piece: Piece) {
+        self.change_mappings(index, |mappings| mappings.insert(piece));
+        let process = &mut self.processes[index as usize];
+        process.row.peak_mapped_bytes = process.row.peak_mapped_bytes.max(process.mappings.mapped_bytes());
+        process.row.allocations += 1;
+        process.row.requested_bytes += piece.bytes;
+        self.note_peak(index, piece.alloc);
+    }
+
+    /// From where to where anything is known to be mapped in a range.
+    pub fn overlap(&self, index: u32, start: u64, bytes: u64) -> Option<(u64, u64)> {
+        let end = start.saturating_add(bytes.checked_next_multiple_of(4096).unwrap_or(u64::MAX));
+        let pieces = self.processes[index as usize].mappings.iter();
+        let mut hit = pieces.filter(|piece| piece.start < end && piece.end() > start);
+        let first = hit.next()?;
+        let last = hit.last().unwrap_or(first);
+        Some((first.start, last.end()))
     }
 
     /// Mappings of a process were measured: `measure` tells how much of each is in memory.

@@ -71,6 +71,8 @@ pub struct Fold {
     pub folded: Folded,
     /// What is known of garbage, if `--gc` asks for it.
     pub garbage: Option<Garbage>,
+    /// The recording is of processes that ran before: none of them has a probe.
+    pub attached: bool,
     /// What the kernel sees, if it is asked.
     pub kernel: Option<Kernel>,
     /// The recorded command's own pid.
@@ -106,6 +108,7 @@ impl Fold {
             cgroups: Cgroups::default(),
             folded: Folded::default(),
             garbage: None,
+            attached: false,
             kernel: None,
             root: 0,
             ending: Vec::new(),

@@ -21,6 +21,10 @@ pub struct Image {
     pub command: String,
     /// Wait status, once it has exited.
     pub status: Option<u32>,
+    /// No probe is in it, or can be: its row, its mappings are made from what the kernel tells.
+    pub alone: bool,
+    /// Where its program break is, once it was moved.
+    pub program_break: Option<u64>,
     /// Its row in `processes`, once the probe has said hello in it.
     pub process: Option<u32>,
     /// Resident memory, now or in the end.
@@ -70,9 +74,23 @@ impl Images {
         }
     }
 
+    /// An image has been given a row.
+    pub fn belongs(&mut self, image: &Image, process: u32) {
+        let is_it = |other: &Image| other.pid == image.pid && other.begin_ns == image.begin_ns;
+        if let Some(index) = self.all.iter().rposition(is_it) {
+            self.all[index].process = Some(process);
+            self.of_process.insert(process, index);
+        }
+    }
+
     /// The image of a process.
     pub fn of(&self, process: u32) -> Option<&Image> {
         self.of_process.get(&process).map(|index| &self.all[*index])
+    }
+
+    /// True while one of them has not ended.
+    pub fn any_runs(&self) -> bool {
+        self.latest.values().any(|index| self.all[*index].status.is_none())
     }
 
     /// All images, in the order in which they began.

@@ -7,6 +7,7 @@ use memtrace_trace::rows::{KernelEventRow, Pages, ProcessRow};
 use super::{Image, Kernel};
 use crate::record::fold::Fold;
 use crate::record::handshake::command_line;
+use crate::record::launch::statically_linked;
 
 /// Shorter runs of faults get no row.
 const RUN_WORTH_A_ROW: u64 = 64 << 10;
@@ -69,20 +70,25 @@ impl Fold {
                 (row.address, row.bytes, row.value) = (Some(address), Some(bytes), Some(faults as i64));
             }
             What::Fork { parent, .. } => {
-                let command = self.image(parent).map(|image| image.command.clone()).unwrap_or_default();
-                self.begin(Image { pid: event.pid, parent, begin_ns: event.ns, command, ..Image::default() });
+                let of = self.image(parent).cloned().unwrap_or_default();
+                let (command, alone) = (of.command, of.alone);
+                let program_break = of.program_break;
+                let image = Image { pid: event.pid, parent, begin_ns: event.ns, command, alone, ..Image::default() };
+                self.begin(Image { program_break, ..image });
                 row.event = "fork".into();
                 (row.process, row.value) = (None, Some(i64::from(parent)));
             }
             What::Exec { name } => {
                 let parent = self.image(event.pid).map_or(0, |image| image.parent);
                 let command = command_of(event.pid, &name);
-                let image = Image { pid: event.pid, parent, begin_ns: event.ns, command, ..Image::default() };
+                let alone = self.attached || cannot_load_probe(event.pid);
+                let image = Image { pid: event.pid, parent, begin_ns: event.ns, command, alone, ..Image::default() };
                 self.begin(Image { executed: true, ..image });
                 row.event = "exec".into();
                 row.process = None;
             }
             What::End { at_peak, peak, peak_ns } => {
+                self.end_alone(event.pid, event.ns);
                 if let Some(image) = self.image(event.pid) {
                     (image.peak, image.peak_ns, image.at_peak) = (peak, peak_ns, at_peak);
                     image.end_ns = Some(event.ns);
@@ -115,7 +121,16 @@ impl Fold {
                 row.event = "reclaim".into();
                 (row.bytes, row.took_ns) = (Some(bytes), Some(took_ns as i64));
             }
-            What::Call(_) | What::Function { .. } => return,
+            What::Call(call) => {
+                let Some(process) = self.process_alone(event.pid) else { return };
+                row.process = Some(process);
+                self.call(process, event.tid, event.ns, &call, &mut row);
+            }
+            What::Function { index, arguments } => {
+                row.event = "function".into();
+                row.value = Some(i64::from(index));
+                (row.address, row.bytes) = (Some(arguments[0]), Some(arguments[1]));
+            }
         }
         self.write(|out| out.kernel_event(row));
     }
@@ -134,7 +149,22 @@ impl Fold {
                 image.peak_ns = left.peak_ns;
             }
         }
-        kernel.detach()
+        let missing = kernel.detach();
+        // What was executed and never said hello: only its resident memory is known.
+        let unmet = |image: &&Image| image.process.is_none() && image.executed && image.peak > 0;
+        let unmet: Vec<Image> = kernel.images.iter().filter(unmet).cloned().collect();
+        for image in unmet {
+            let index = self.add_alone(&image);
+            if let Some(ns) = image.end_ns {
+                self.end_process(index, self.clock.stamp_of_monotonic(ns));
+            }
+        }
+        missing
+    }
+
+    /// True while a process that is watched runs.
+    pub fn watches_any(&self) -> bool {
+        self.kernel.as_ref().is_some_and(|kernel| kernel.images.any_runs())
     }
 
     /// What `meta.json` says of the kernel side.
@@ -166,7 +196,7 @@ impl Fold {
         }
     }
 
-    fn image(&mut self, pid: u32) -> Option<&mut Image> {
+    pub(super) fn image(&mut self, pid: u32) -> Option<&mut Image> {
         self.kernel.as_mut()?.images.latest(pid)
     }
 
@@ -175,7 +205,7 @@ impl Fold {
         self.kernel.as_ref()?.images.of(process)
     }
 
-    fn begin(&mut self, image: Image) {
+    pub(super) fn begin(&mut self, image: Image) {
         if let Some(kernel) = &mut self.kernel {
             kernel.images.begin(image);
         }
@@ -216,8 +246,13 @@ pub fn pages(counters: &Counters) -> Pages {
     Pages { anon: counters.anon, file: counters.file, shmem: counters.shmem, swap: counters.swap }
 }
 
+/// True if the program that the process executes has no dynamic linker that could load a probe into it.
+fn cannot_load_probe(pid: u32) -> bool {
+    statically_linked(format!("/proc/{pid}/exe").as_ref())
+}
+
 /// The command line as /proc has it, if the process is still there.
-fn command_of(pid: u32, name: &[u8; 16]) -> String {
+pub(super) fn command_of(pid: u32, name: &[u8; 16]) -> String {
     let line = command_line(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default());
     if !line.is_empty() {
         return line;

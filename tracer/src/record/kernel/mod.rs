@@ -1,5 +1,7 @@
 //! The kernel side of a recording: what BPF programs see of the recorded processes, joined with what the probe tells.
 
+mod alone;
+mod calls;
 mod images;
 mod join;
 
@@ -13,6 +15,7 @@ use rustc_hash::FxHashMap;
 
 use super::clock::Clock;
 
+pub use alone::parent_of;
 pub use images::{Image, Images};
 pub use join::pages;
 
@@ -87,6 +90,10 @@ pub struct Kernel {
     pending: VecDeque<Event>,
     /// Stamps up to which the probe's events are to be folded first, to know what was live at a resident peak.
     pauses: VecDeque<u64>,
+    /// Threads of processes without a probe, by process and kernel id.
+    threads: FxHashMap<(u32, u32), u32>,
+    /// Places of theirs that were mapped anew before their unmapping was told.
+    owed: Vec<calls::Owed>,
     /// Process images as the kernel saw them.
     pub images: Images,
 }
@@ -94,7 +101,15 @@ pub struct Kernel {
 impl Kernel {
     /// Nothing was told yet.
     fn new(side: memtrace_ebpf::Kernel, later: Later) -> Kernel {
-        Kernel { side: Some((side, later)), lost: 0, pending: VecDeque::new(), pauses: VecDeque::new(), images: Images::default() }
+        Kernel {
+            side: Some((side, later)),
+            lost: 0,
+            pending: VecDeque::new(),
+            pauses: VecDeque::new(),
+            threads: FxHashMap::default(),
+            owed: Vec::new(),
+            images: Images::default(),
+        }
     }
 
     /// The programs, until they are detached.

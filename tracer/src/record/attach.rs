@@ -1,0 +1,125 @@
+//! Recording a process that runs already, and its children, from the kernel side alone.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use memtrace_ebpf::Parts;
+
+use super::kernel::{Loading, Source, parent_of};
+use super::launch::Ending;
+use super::session::{Failure, Options, Session};
+use super::uprobe;
+
+/// What to attach to.
+pub struct Attach {
+    /// The process.
+    pub pid: u32,
+    /// How long; until it ends, or somebody interrupts, if there is no limit.
+    pub limit: Option<Duration>,
+    /// Functions to be told of, `library:function`.
+    pub functions: Vec<String>,
+}
+
+static STOP: AtomicBool = AtomicBool::new(false);
+static SLEEPING: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Records a running process. The trace is complete on disk when this returns `Ok`.
+pub fn attach(attach: &Attach, options: &Options) -> Result<(), Failure> {
+    let pid = attach.pid;
+    if !PathBuf::from(format!("/proc/{pid}")).is_dir() {
+        return Err(Failure { code: 125, message: format!("there is no process {pid}") });
+    }
+    let loading = Loading::start(Source::Ebpf, Parts { calls: true, running: true });
+    let mut session = Session::open(options)?;
+    session.take_kernel(Source::Ebpf, loading).map_err(|failure| session_unmade(options, failure))?;
+    session.fold.attached = true;
+    session.fold.root = pid;
+    stop_on_signals(&session.segment.header().sleeping);
+    for (index, function) in attach.functions.iter().enumerate() {
+        let place = uprobe::find(function, pid).map_err(Failure::recording)?;
+        if let Some(side) = session.fold.kernel.as_mut().and_then(super::kernel::Kernel::side) {
+            side.probe(&place, index as u32).map_err(Failure::recording)?;
+        }
+    }
+    let watched = watch_tree(&mut session, pid)?;
+    if watched == 0 {
+        return Err(Failure { code: 125, message: format!("process {pid} has ended") });
+    }
+    let begun = Instant::now();
+    let over = |session: &Session| {
+        STOP.load(Ordering::Relaxed)
+            || attach.limit.is_some_and(|limit| begun.elapsed() >= limit)
+            || !session.fold.watches_any()
+    };
+    while !over(&session) {
+        session.rest();
+        session.round(false);
+    }
+    session.close(Ending { code: 0, signal: None, max_resident_bytes: 0 }).map(|_| ())
+}
+
+fn session_unmade(options: &Options, failure: Failure) -> Failure {
+    let _ = std::fs::remove_dir_all(&options.output);
+    failure
+}
+
+/// Watches a process and all it has started. Whoever is forked meanwhile has a parent that is watched already, or is
+/// found by looking again.
+fn watch_tree(session: &mut Session, root: u32) -> Result<usize, Failure> {
+    let mut watched: HashSet<u32> = HashSet::new();
+    loop {
+        let tree = descendants(root);
+        let new: Vec<u32> = tree.into_iter().filter(|pid| !watched.contains(pid)).collect();
+        if new.is_empty() {
+            return Ok(watched.len());
+        }
+        for pid in new {
+            watched.insert(pid);
+            let known = session.fold.kernel.as_mut().and_then(super::kernel::Kernel::side);
+            if !known.is_some_and(|side| side.watches(pid)) {
+                session.fold.join(pid).map_err(Failure::recording)?;
+            }
+        }
+    }
+}
+
+/// A process and its descendants, parents first.
+fn descendants(root: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    let mut exists = false;
+    for pid in pids {
+        exists |= pid == root;
+        children.entry(parent_of(pid)).or_default().push(pid);
+    }
+    let mut found = if exists { vec![root] } else { Vec::new() };
+    let mut next = 0;
+    while next < found.len() {
+        found.extend(children.remove(&found[next]).unwrap_or_default());
+        next += 1;
+    }
+    found
+}
+
+/// SIGINT, SIGTERM and SIGHUP end the recording, which is closed then.
+fn stop_on_signals(sleeping: &'static AtomicU32) {
+    extern "C" fn stop(_: libc::c_int) {
+        STOP.store(true, Ordering::Relaxed);
+        // SAFETY: set before the handler is installed, to a word that is never freed.
+        if let Some(sleeping) = unsafe { SLEEPING.load(Ordering::Relaxed).as_ref() } {
+            sleeping.store(0, Ordering::Relaxed);
+        }
+    }
+    SLEEPING.store(std::ptr::from_ref(sleeping).cast_mut(), Ordering::Relaxed);
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler touches atomics only.
+        unsafe {
+            let mut new: libc::sigaction = std::mem::zeroed();
+            new.sa_sigaction = stop as *const () as usize;
+            libc::sigaction(signal, &new, std::ptr::null_mut());
+        }
+    }
+}

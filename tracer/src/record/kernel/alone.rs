@@ -1,0 +1,143 @@
+//! Processes that no probe is in: known by the kernel's images alone.
+
+use memtrace_trace::rows::{Kind, ProcessRow, ThreadRow};
+
+use super::Image;
+use crate::record::fold::Fold;
+use crate::record::mappings::Piece;
+use crate::record::process::Process;
+
+const PAGE: u64 = 4096;
+
+impl Fold {
+    /// Watches a process that runs already. `Err` says why not.
+    pub fn join(&mut self, pid: u32) -> Result<(), memtrace_ebpf::Error> {
+        let ns = self.clock.monotonic_now();
+        let Some(side) = self.kernel.as_mut().and_then(super::Kernel::side) else { return Ok(()) };
+        side.watch(pid)?;
+        let command = super::join::command_of(pid, &[0; 16]);
+        self.begin(Image { pid, parent: parent_of(pid), begin_ns: ns, command, alone: true, ..Image::default() });
+        if let Some(index) = self.process_alone(pid) {
+            self.take_mappings(index, pid);
+        }
+        Ok(())
+    }
+
+    /// The row of the image that runs under this pid, made if need be; `None` if a probe tells of it, or nobody.
+    pub(super) fn process_alone(&mut self, pid: u32) -> Option<u32> {
+        let image = self.image(pid)?.clone();
+        if let Some(process) = image.process {
+            return image.alone.then_some(process);
+        }
+        Some(self.add_alone(&image))
+    }
+
+    /// Makes a row of an image.
+    pub(super) fn add_alone(&mut self, image: &Image) -> u32 {
+        let index = self.processes.len() as u32;
+        let row = ProcessRow {
+            process: index,
+            pid: image.pid,
+            ppid: image.parent,
+            command: image.command.clone(),
+            origin: if image.executed { "exec" } else { "fork" }.into(),
+            ..ProcessRow::default()
+        };
+        let start = self.clock.stamp_of_monotonic(image.begin_ns);
+        let mut process = Process::new(row, start);
+        process.shown = Some(Some(image.pid));
+        self.processes.push(process);
+        if let Some(garbage) = &mut self.garbage {
+            garbage.process(start, |ns| self.clock.ticks(ns));
+        }
+        self.sites.begin((image.pid, start), None);
+        if let Some(kernel) = &mut self.kernel {
+            kernel.images.belongs(image, index);
+        }
+        index
+    }
+
+    /// The row of a thread of such a process.
+    pub(super) fn thread_alone(&mut self, process: u32, tid: u32, ns: i64) -> u32 {
+        let next = self.threads.len() as u32;
+        let Some(kernel) = &mut self.kernel else { return next };
+        let thread = *kernel.threads.entry((process, tid)).or_insert(next);
+        if thread == next {
+            self.threads.push(ThreadRow { thread, process, tid, start_ns: ns, events: 0 });
+        }
+        self.threads[thread as usize].events += 1;
+        thread
+    }
+
+    /// What a process had mapped before anybody looked: its memory, not its files.
+    fn take_mappings(&mut self, index: u32, pid: u32) {
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let stamp = self.processes[index as usize].start;
+        let thread = self.thread_alone(index, pid, self.clock.ns(stamp));
+        for (start, bytes, kind) in maps.lines().filter_map(own_memory) {
+            let (span, ordinal, site) = (None, 0, None);
+            let (touched, measured) = (0, false);
+            let alloc = stamp;
+            let piece =
+                Piece { start, bytes, alloc, thread, span, ordinal, kind, site, touched, measured };
+            self.insert_piece(index, piece);
+        }
+    }
+
+    /// The image ended: what it still held becomes rows.
+    pub(super) fn end_alone(&mut self, pid: u32, ns: u64) {
+        let stamp = self.clock.stamp_of_monotonic(ns);
+        let ended = self.image(pid).filter(|image| image.alone).and_then(|image| image.process);
+        if let Some(index) = ended {
+            self.end_process(index, stamp);
+        }
+    }
+}
+
+/// A line of /proc/PID/maps (proc_pid_maps(5)) that is anonymous memory a program may write to, stacks aside.
+fn own_memory(line: &str) -> Option<(u64, u64, Kind)> {
+    let mut fields = line.split_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let (rights, inode, path) = (fields.next()?, fields.nth(2)?, fields.next().unwrap_or_default());
+    let address = |text| u64::from_str_radix(text, 16).ok();
+    let (start, end): (u64, u64) = (address(start)?, address(end)?);
+    let kind = match (path, rights.as_bytes().get(3)?) {
+        ("[heap]", _) => Kind::MapBreak,
+        ("", b'p') if inode == "0" => Kind::MapAnonymous,
+        ("/dev/zero", b's') => Kind::MapShared,
+        _ => return None,
+    };
+    rights.starts_with("rw").then_some((start, end.saturating_sub(start), kind))
+}
+
+/// Its parent's pid (proc_pid_stat(5), field 4).
+pub fn parent_of(pid: u32) -> u32 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after_name = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    after_name.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0)
+}
+
+/// Where the program break of a process is: the end of its heap, if it has one.
+pub(super) fn break_of(pid: u32) -> Option<u64> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let heap = maps.lines().rfind(|line| line.ends_with("[heap]"))?;
+    let end = heap.split(['-', ' ']).nth(1)?;
+    u64::from_str_radix(end, 16).ok().map(|end| end.next_multiple_of(PAGE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_memory_of_the_programs_own_is_taken() {
+        let of = |rest: &str| own_memory(&format!("1000-3000 {rest}"));
+        assert_eq!(of("rw-p 00000000 00:00 0"), Some((0x1000, 0x2000, Kind::MapAnonymous)));
+        assert_eq!(of("rw-p 00000000 00:00 0 [heap]"), Some((0x1000, 0x2000, Kind::MapBreak)));
+        assert_eq!(of("rw-s 00000000 00:01 7 /dev/zero (deleted)"), Some((0x1000, 0x2000, Kind::MapShared)));
+        assert_eq!(of("rw-p 00000000 00:00 0 [stack]"), None);
+        assert_eq!(of("r--p 00000000 00:00 0"), None);
+        assert_eq!(of("rw-p 00001000 fe:00 42 /usr/lib/libc.so.6"), None);
+        assert_eq!(own_memory("nonsense"), None);
+    }
+}

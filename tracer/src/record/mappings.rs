@@ -271,6 +271,23 @@ impl Mappings {
         self.note_change(&piece, piece.touched as i64 - before as i64);
     }
 
+    /// So many more bytes of large mappings in a range have been touched: `count` says how many of a part. Small ones
+    /// are taken to be touched already.
+    pub fn touch(&mut self, start: u64, bytes: u64, mut count: impl FnMut(u64, u64) -> u64) {
+        let end = start.saturating_add(bytes);
+        for key in self.hit(start, end) {
+            let Some(piece) = self.pieces.get_mut(&key) else { continue };
+            let (from, to) = (piece.start.max(start), piece.end().min(end));
+            if !piece.can_be_live() || piece.bytes <= ASSUMED_TOUCHED || from >= to {
+                continue;
+            }
+            let touched = piece.touched.saturating_add(count(from, to - from));
+            // Not yet measured, it was taken to be untouched.
+            piece.measured = true;
+            self.note(key, touched);
+        }
+    }
+
     /// So many bytes of a range were seen in memory: its pieces have their share of them, by length if there are
     /// several. Of what was seen before of a piece that reaches out of the range, only as much is surely outside
     /// as does not fit inside.

@@ -10,6 +10,7 @@ use memtrace_trace::rows::{Kind, ProcessRow};
 use rustc_hash::FxHashMap;
 
 use super::blocks::{Block, Blocks};
+use super::kernel::Pages;
 use super::mappings::{Mappings, Piece};
 use super::sites::Site;
 use super::spans::BlockKey;
@@ -89,6 +90,8 @@ pub struct Process {
     pub shown: Option<Option<u32>>,
     /// Largest resident size that was seen, the probe's rings included.
     pub resident_peak: u64,
+    /// Pages that faults have told of, where there is a kernel side.
+    pub pages: Pages,
     /// Resident size when it was last looked at.
     pub resident_now: u64,
     /// It said that it is about to exit or to execute another program; one that is killed does not.
@@ -125,6 +128,7 @@ impl Process {
             namespaced: false,
             shown: None,
             resident_peak: 0,
+            pages: Pages::default(),
             resident_now: 0,
             told_ending: false,
             parted: None,

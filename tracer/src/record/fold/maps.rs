@@ -150,6 +150,7 @@ impl Fold {
         // Whatever still lies there was unmapped unseen (raw system calls), or by MREMAP_FIXED.
         let unseen = self.change_mappings(index, |mappings| mappings.take(event.address, event.bytes));
         let process = &mut self.processes[index as usize];
+        process.pages.remove(event.address, event.bytes);
         let key: BlockKey = (event.address, event.stamp);
         let counts = kind.is_own_memory();
         let (span, ordinal) =
@@ -175,6 +176,19 @@ impl Fold {
         process.row.peak_mapped_bytes = process.row.peak_mapped_bytes.max(process.mappings.mapped_bytes());
         self.end_pieces(writer, &unseen, event.stamp);
         self.note_peak(index, event.stamp);
+    }
+
+    /// Pages were touched for the first time.
+    pub fn faulted(&mut self, index: u32, address: u64, bytes: u64, stamp: u64) {
+        if self.processes[index as usize].end.is_some() {
+            return;
+        }
+        let mut pages = std::mem::take(&mut self.processes[index as usize].pages);
+        self.change_mappings(index, |mappings| {
+            mappings.touch(address, bytes, |start, bytes| pages.add(start, bytes));
+        });
+        self.processes[index as usize].pages = pages;
+        self.note_peak(index, stamp);
     }
 
     /// A mapping from before anybody looked.

@@ -166,6 +166,11 @@ impl Fold {
         }
     }
 
+    /// So late is it now, though nothing but the kernel tells of it.
+    pub fn at(&mut self, stamp: u64) {
+        self.now = self.now.max(stamp);
+    }
+
     /// What a process holds no longer counts for all together: the kernel takes it back now.
     pub fn part(&mut self, index: u32) -> &mut Process {
         let process = &mut self.processes[index as usize];

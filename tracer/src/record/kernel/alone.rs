@@ -16,7 +16,8 @@ impl Fold {
         let Some(side) = self.kernel.as_mut().and_then(super::Kernel::side) else { return Ok(()) };
         side.watch(pid)?;
         let command = super::join::command_of(pid, &[0; 16]);
-        self.begin(Image { pid, parent: parent_of(pid), begin_ns: ns, command, alone: true, ..Image::default() });
+        let image = Image { pid, parent: parent_of(pid), begin_ns: ns, command, ..Image::default() };
+        self.begin(Image { alone: true, joined: true, ..image });
         if let Some(index) = self.process_alone(pid) {
             self.take_mappings(index, pid);
         }
@@ -40,7 +41,7 @@ impl Fold {
             pid: image.pid,
             ppid: image.parent,
             command: image.command.clone(),
-            origin: if image.executed { "exec" } else { "fork" }.into(),
+            origin: if image.executed || image.joined { "exec" } else { "fork" }.into(),
             ..ProcessRow::default()
         };
         let start = self.clock.stamp_of_monotonic(image.begin_ns);
@@ -89,6 +90,7 @@ impl Fold {
         let stamp = self.clock.stamp_of_monotonic(ns);
         let ended = self.image(pid).filter(|image| image.alone).and_then(|image| image.process);
         if let Some(index) = ended {
+            self.at(stamp);
             self.end_process(index, stamp);
         }
     }

@@ -17,6 +17,8 @@ pub struct Image {
     pub end_ns: Option<u64>,
     /// It began with an exec.
     pub executed: bool,
+    /// It was running when the recording began.
+    pub joined: bool,
     /// Command line, or the program's short name.
     pub command: String,
     /// Wait status, once it has exited.

@@ -63,6 +63,9 @@ impl Fold {
                 row.took_ns = Some(event.ns.saturating_sub(high_ns) as i64);
             }
             What::Faults { address, bytes, faults, .. } => {
+                if let Some(process) = row.process {
+                    self.faulted(process, address, bytes, self.clock.stamp_of_monotonic(event.ns));
+                }
                 if bytes < RUN_WORTH_A_ROW {
                     return;
                 }
@@ -135,6 +138,17 @@ impl Fold {
         self.write(|out| out.kernel_event(row));
     }
 
+    /// Runs of faults that go on.
+    fn fold_unfinished(&mut self) {
+        let Some(side) = self.kernel.as_mut().and_then(Kernel::side) else { return };
+        for event in side.unfinished() {
+            let What::Faults { address, bytes, .. } = event.what else { continue };
+            if let Some(process) = self.image(event.pid).and_then(|image| image.process) {
+                self.faulted(process, address, bytes, self.clock.stamp());
+            }
+        }
+    }
+
     /// The recording ends: takes in the peaks of processes that run on, and detaches the programs. A sentence on what was missing.
     pub fn end_kernel(&mut self, stamp: u64) -> Option<String> {
         self.read_kernel();
@@ -142,6 +156,7 @@ impl Fold {
         let kernel = self.kernel.as_mut()?;
         let last = std::mem::take(&mut kernel.pending);
         last.into_iter().for_each(|event| self.kernel_event(event));
+        self.fold_unfinished();
         let kernel = self.kernel.as_mut()?;
         for left in kernel.side().map(|side| side.leftovers()).unwrap_or_default() {
             if let Some(image) = kernel.images.latest(left.pid).filter(|image| left.peak > image.peak) {
@@ -156,7 +171,9 @@ impl Fold {
         for image in unmet {
             let index = self.add_alone(&image);
             if let Some(ns) = image.end_ns {
-                self.end_process(index, self.clock.stamp_of_monotonic(ns));
+                let stamp = self.clock.stamp_of_monotonic(ns);
+                self.at(stamp);
+                self.end_process(index, stamp);
             }
         }
         missing

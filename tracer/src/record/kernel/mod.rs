@@ -4,6 +4,7 @@ mod alone;
 mod calls;
 mod images;
 mod join;
+mod pages;
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -18,6 +19,7 @@ use super::clock::Clock;
 pub use alone::parent_of;
 pub use images::{Image, Images};
 pub use join::pages;
+pub use pages::Pages;
 
 /// What sees the kernel's side of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

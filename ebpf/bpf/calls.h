@@ -9,7 +9,7 @@ INLINE int is_mapping_call(u64 number)
 {
 	return number == 9 /* mmap */ || number == 11 /* munmap */ || number == 12 /* brk */ ||
 	       number == 25 /* mremap */ || number == 28 /* madvise */ || number == 30 /* shmat */ ||
-	       number == 67 /* shmdt */;
+	       number == 29 /* shmget */ || number == 67 /* shmdt */;
 }
 
 /* Set in thread_info.status while a 32-bit system call runs, which has other numbers (asm/thread_info.h). */
@@ -26,6 +26,8 @@ FUNCTION_OF("tp_btf/sys_exit") sys_exit(u64 *context)
 	u32 pid = current->tgid;
 	if (!task_of(pid) || current->thread_info.status & TS_COMPAT)
 		return 0;
+	/* What was touched before is told before. */
+	end_run(pid);
 	struct event *event = tell(CALL, pid, bpf_ktime_get_ns());
 	if (!event)
 		return 0;

@@ -125,7 +125,7 @@ struct run {
 };
 
 /* A run is told at this length at the latest, so that what it touched becomes known in time. */
-#define RUN_PAGES 512
+#define RUN_PAGES 64
 
 /* True if a fault goes on with a run. */
 INLINE int goes_on(struct run *run, u32 pid, u32 tid, u64 page, u32 by_kernel)

@@ -95,6 +95,12 @@ def test_a_python_program(record, python, group, tmp_path):
     said = [line.strip() for line in lines[lines.index(next(filter(is_kill, lines))) :]]
     assert "(limit 101 MB)" in said[0]
     assert "in operator __main__:grow" in said[2]
+    if run.report["recorded"]["kernel"] == "ebpf":
+        events = run.sql(
+            "SELECT DISTINCT event FROM {kernel_events} "
+            f"WHERE pid = {victim['pid']} AND event IN ('oom_victim', 'signal', 'reclaim')"
+        )
+        assert {event for (event,) in events} == {"oom_victim", "signal", "reclaim"}
     assert "at grow grows.py:5" in said[3]
 
 

@@ -47,6 +47,8 @@ pub fn attach(attach: &Attach, options: &Options) -> Result<(), Failure> {
     if watched == 0 {
         return Err(Failure { code: 125, message: format!("process {pid} has ended") });
     }
+    // Whoever waits for it sees that all are watched now.
+    session.write_tables(false);
     let begun = Instant::now();
     let over = |session: &Session| {
         STOP.load(Ordering::Relaxed)

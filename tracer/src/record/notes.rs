@@ -83,7 +83,13 @@ impl Session {
 
     /// Finds out who was killed for lack of memory: `root` by this signal, others if they vanished.
     pub(super) fn note_kills(&mut self, root: u32, signal: Option<i32>) {
-        let Some(Kills { count, limit }) = self.fold.cgroups.kills() else { return };
+        let told = (0..self.fold.processes.len() as u32).filter(|index| self.fold.is_victim(*index)).count();
+        let counted = self.fold.cgroups.kills();
+        if told == 0 && counted.is_none() {
+            return;
+        }
+        // Without a group whose count has risen, the whole machine was short of memory.
+        let Kills { count, limit } = counted.unwrap_or(Kills { count: told as u64, limit: None });
         let stamp = self.fold.clock.stamp();
         let killed_root = signal == Some(libc::SIGKILL);
         for index in 0..self.fold.processes.len() as u32 {
@@ -96,14 +102,15 @@ impl Session {
             .fold
             .processes
             .iter()
-            .filter(|process| process.row.pid != root || killed_root)
+            .filter(|process| told == 0 || self.fold.is_victim(process.row.process))
+            .filter(|process| told > 0 || process.row.pid != root || killed_root)
             .filter_map(|process| Some((process, process.killed_with.as_ref()?)))
             .filter(|(process, _)| !process.replaced)
             .collect();
         victims.sort_by_key(|(_, held)| std::cmp::Reverse(held.live));
         self.meta.out_of_memory = victims
             .into_iter()
-            .take(count as usize)
+            .take((count as usize).max(told))
             .map(|(process, held)| OutOfMemory {
                 process: process.row.process,
                 pid: process.row.pid,

@@ -14,6 +14,7 @@ const MUNMAP: u32 = 11;
 const BRK: u32 = 12;
 const MREMAP: u32 = 25;
 const MADVISE: u32 = 28;
+const SHMGET: u32 = 29;
 const SHMAT: u32 = 30;
 const SHMDT: u32 = 67;
 
@@ -68,8 +69,15 @@ impl Fold {
                 self.remap_end(writer, Event { kind: Wire::RemapEnd, bytes: third, extra, ..event });
             }
             BRK => self.moved_break(writer, process, result, call.break_start, event),
+            // The segment may be gone when this is read.
+            SHMGET => {
+                if let Some(kernel) = &mut self.kernel {
+                    kernel.segments.insert(result, second);
+                }
+            }
             SHMAT => {
-                let bytes = length_at(row.pid, result);
+                let known = self.kernel.as_ref().and_then(|kernel| kernel.segments.get(&first).copied());
+                let bytes = known.unwrap_or_else(|| length_at(row.pid, result)).next_multiple_of(PAGE);
                 (row.address, row.bytes) = (Some(result), Some(bytes));
                 let writes = (libc::PROT_READ | libc::PROT_WRITE) as u64;
                 let shared = (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u64;
@@ -140,6 +148,7 @@ fn name(number: u32) -> &'static str {
         BRK => "brk",
         MREMAP => "mremap",
         MADVISE => "madvise",
+        SHMGET => "shmget",
         SHMAT => "shmat",
         SHMDT => "shmdt",
         _ => "call",

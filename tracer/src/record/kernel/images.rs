@@ -21,6 +21,8 @@ pub struct Image {
     pub joined: bool,
     /// Command line, or the program's short name.
     pub command: String,
+    /// The kernel has chosen it to be killed for lack of memory.
+    pub victim: bool,
     /// Wait status, once it has exited.
     pub status: Option<u32>,
     /// No probe is in it, or can be: its row, its mappings are made from what the kernel tells.

@@ -115,7 +115,12 @@ impl Fold {
                 row.event = "exit".into();
                 row.value = Some(i64::from(status));
             }
-            What::Victim => row.event = "oom_victim".into(),
+            What::Victim => {
+                if let Some(image) = self.image(event.pid) {
+                    image.victim = true;
+                }
+                row.event = "oom_victim".into();
+            }
             What::Signal { number, .. } => {
                 row.event = "signal".into();
                 row.value = Some(i64::from(number));
@@ -179,6 +184,11 @@ impl Fold {
         missing
     }
 
+    /// Whether the kernel is known to have chosen a process to be killed for lack of memory.
+    pub fn is_victim(&self, process: u32) -> bool {
+        self.kernel_image(process).is_some_and(|image| image.victim)
+    }
+
     /// True while a process that is watched runs.
     pub fn watches_any(&self) -> bool {
         self.kernel.as_ref().is_some_and(|kernel| kernel.images.any_runs())
@@ -197,11 +207,14 @@ impl Fold {
 
     /// A row with what the kernel saw of its process.
     pub fn with_kernel(&self, row: ProcessRow) -> ProcessRow {
-        let Some(image) = self.kernel_image(row.process).filter(|image| image.peak > 0) else { return row };
+        let Some(image) = self.kernel_image(row.process) else { return row };
+        let row = ProcessRow { exit: row.exit.or(image.status.map(exit_code)), ..row };
+        if image.peak == 0 {
+            return row;
+        }
         let at_peak = &image.at_peak;
         ProcessRow {
             peak_resident_bytes: image.peak.saturating_sub(row.probe_bytes),
-            exit: row.exit.or(image.status.map(exit_code)),
             resident_peak_ns: Some(self.clock.of_monotonic(image.peak_ns)),
             resident_anon_bytes: Some(at_peak.anon),
             resident_file_bytes: Some(at_peak.file),

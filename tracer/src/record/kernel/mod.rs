@@ -96,6 +96,8 @@ pub struct Kernel {
     threads: FxHashMap<(u32, u32), u32>,
     /// Places of theirs that were mapped anew before their unmapping was told.
     owed: Vec<calls::Owed>,
+    /// Lengths of System V segments, by id.
+    segments: FxHashMap<u64, u64>,
     /// Process images as the kernel saw them.
     pub images: Images,
 }
@@ -110,6 +112,7 @@ impl Kernel {
             pauses: VecDeque::new(),
             threads: FxHashMap::default(),
             owed: Vec::new(),
+            segments: FxHashMap::default(),
             images: Images::default(),
         }
     }

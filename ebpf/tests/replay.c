@@ -1,0 +1,56 @@
+/* Replays events from standard input through the decisions of the programs, and says what they told. One a line:
+ *   r FILE ANON SWAP SHMEM NS   counters of pages   → "t SHOWN HIGH HIGH_NS" if told
+ *   f PID TID PAGE KERNEL NS    a fault             → "run PID FIRST PAGES FAULTS" or "thinned FAULTS" for a run that ended
+ *   b KNOWN PARENT CHILD PARENT_MM CHILD_MM         → "born WHAT"
+ *   e                           the end             → "peak PAGES", and the last run */
+#include <stdio.h>
+
+#include "../bpf/logic.h"
+
+static struct resident resident;
+static struct run run;
+static struct allowance allowance;
+
+static void tell_run(u64 ns)
+{
+	if (!run.pid)
+		return;
+	if (allowed(&allowance, ns))
+		printf("run %u %llu %llu %u\n", run.pid, run.first, run.next - run.first, run.faults);
+	else
+		printf("thinned %u\n", run.faults);
+}
+
+int main(void)
+{
+	char kind;
+	while (scanf(" %c", &kind) == 1) {
+		long long a, b, c, d, e;
+		if (kind == 'e') {
+			printf("peak %llu\n", resident.peak);
+			tell_run(run.ns);
+			return 0;
+		}
+		if (scanf("%lld %lld %lld %lld %lld", &a, &b, &c, &d, &e) != 5)
+			return 1;
+		if (kind == 'r') {
+			s64 pages[COUNTERS] = {a, b, c, d};
+			u64 high, high_ns;
+			int what = resident_changed(&resident, pages);
+			if (what & TURNED)
+				resident_turned(&resident, e);
+			if (what & TELL) {
+				resident_told(&resident, pages, e, &high, &high_ns);
+				printf("t %llu %llu %llu\n", resident.shown, high, high_ns);
+			} else {
+				printf("-\n");
+			}
+		} else if (kind == 'f' && !goes_on(&run, a, b, c, d)) {
+			tell_run(e);
+			begin_run(&run, a, b, c, d, e);
+		} else if (kind == 'b') {
+			printf("born %d\n", born(a, b, c, d, e));
+		}
+	}
+	return 1;
+}

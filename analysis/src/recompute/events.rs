@@ -34,13 +34,6 @@ pub struct Event {
     pub change: Change,
 }
 
-impl Event {
-    /// The order in which they are added up.
-    pub fn key(&self) -> (i64, Turn) {
-        (self.time, self.change.turn)
-    }
-}
-
 /// A change of live bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
@@ -149,14 +142,14 @@ impl Cast {
         })
     }
 
-    /// The changes that a row stands for; what is still there when its process parts is left to [`Cast::left`].
+    /// The changes that a row at these [`Cast::places`] stands for; what is still there when its process parts is left
+    /// to [`Cast::left`].
     #[inline]
-    pub fn events(&self, life: &Life, mut each: impl FnMut(Event)) -> Result<(), Error> {
+    pub fn events(&self, life: &Life, (site, span): (u32, u32), mut each: impl FnMut(Event)) {
         let heap = life.kind.is_heap();
         if !heap && (life.span.is_none() || !life.kind.is_own_memory()) {
-            return Ok(());
+            return;
         }
-        let (site, span) = self.places(life)?;
         let parted = self.parted[life.process as usize];
         let together = heap && life.alloc_ns <= parted;
         let acquire = Change {
@@ -184,14 +177,12 @@ impl Cast {
             let time = free.max(life.alloc_ns).clamp(0, self.duration);
             release.weighed(of_site.wrapping_neg(), |change| each(Event { time, change }));
         }
-        Ok(())
     }
 
     /// The changes that processes made when they parted, by what they left.
     pub fn left(&self, left: &Left) -> Vec<Event> {
         let mut events = Vec::new();
-        for (&(process, site), &(bytes, of_site)) in left {
-            let time = self.parted[process as usize];
+        for (&(time, site), &(bytes, of_site)) in left {
             let all = Change {
                 bytes: (bytes as i64).wrapping_neg(),
                 process: NONE,
@@ -200,22 +191,25 @@ impl Cast {
                 turn: Turn::AtOnce,
                 together: true,
             };
-            if time != i64::MAX {
-                all.weighed((of_site as i64).wrapping_neg(), |change| events.push(Event { time, change }));
-            }
+            all.weighed((of_site as i64).wrapping_neg(), |change| events.push(Event { time, change }));
         }
         events
     }
 
-    /// True if the row's block was still there when its process parted.
-    pub fn is_left(&self, life: &Life) -> bool {
+    /// Notes what the row's block was, if it was still there when its process parted.
+    pub fn note_left(&self, life: &Life, (site, _): (u32, u32), left: &mut Left) {
         let parted = self.parted[life.process as usize];
-        life.kind.is_heap() && life.alloc_ns <= parted && life.free_ns.is_none_or(|free| free > parted)
+        let is_left = life.alloc_ns <= parted && life.free_ns.is_none_or(|free| free > parted);
+        if life.kind.is_heap() && is_left && parted != i64::MAX {
+            let of_site = if site == NONE { life.bytes } else { self.weights.bytes(life.bytes) };
+            let sum = left.entry((parted, site)).or_default();
+            *sum = (sum.0.wrapping_add(life.bytes), sum.1.wrapping_add(of_site));
+        }
     }
 }
 
-/// What processes left behind when they parted, by process and site: bytes, and what they count for at the site.
-pub type Left = HashMap<(u32, u32), (u64, u64)>;
+/// What processes left behind when they parted, by that time and the site: bytes, and what they count for at the site.
+pub type Left = HashMap<(i64, u32), (u64, u64)>;
 
 fn missing(table: &str, what: u64) -> Error {
     Error::Trace(format!("`allocations` names {what}, which the table `{table}` does not have"))

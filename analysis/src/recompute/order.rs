@@ -1,71 +1,63 @@
 //! Puts the changes of a window in order. Most are already: row groups are written as blocks are released.
 
+use std::ops::Range;
+
 use super::events::{Change, Event, Turn};
 
 /// Bits of a key that say which change it is of, and its turn.
 const PLACE_BITS: u32 = 21;
 const TURN_BITS: u32 = 2;
 
-/// Changes of a window, with one number each that sorts them: time, turn and place.
+/// Room to put events in order: a number each that sorts them, by time, turn and place.
 #[derive(Default)]
-pub struct Ordered {
-    first: i64,
-    keys: Vec<u64>,
-    changes: Vec<Change>,
+pub struct Order {
     sorted: Vec<u64>,
     ends: Vec<u32>,
 }
 
-impl Ordered {
-    /// Changes that can be told apart at most.
-    pub const CHANGES_MAX: usize = 1 << PLACE_BITS;
+/// Changes in the order of time.
+pub struct Changes<'a> {
+    first: i64,
+    sorted: &'a [u64],
+    events: &'a [Event],
+}
+
+impl Order {
+    /// Events that can be told apart at most.
+    pub const EVENTS_MAX: usize = 1 << PLACE_BITS;
     /// Nanoseconds that can be told apart.
     pub const LENGTH_MAX: i64 = 1 << (64 - PLACE_BITS - TURN_BITS);
 
-    /// Forgets all; `count` changes are to come, from `first` on and for less than [`Ordered::LENGTH_MAX`].
-    pub fn begin(&mut self, first: i64, count: usize) {
-        self.first = first;
-        self.keys.clear();
-        self.changes.clear();
-        self.keys.reserve_exact(count);
-        self.changes.reserve_exact(count);
-    }
-
-    /// Changes so far.
-    pub fn len(&self) -> usize {
-        self.changes.len()
-    }
-
-    /// Adds one, below [`Ordered::CHANGES_MAX`] of them.
-    #[inline]
-    pub fn push(&mut self, event: &Event) {
-        let time = event.time.wrapping_sub(self.first) as u64;
-        let turn = event.change.turn as u64;
-        self.keys.push((time << TURN_BITS | turn) << PLACE_BITS | self.changes.len() as u64);
-        self.changes.push(event.change);
-    }
-
-    /// Puts them in order. Each key goes to one of about as many pieces of time as there are keys, and is compared
+    /// Puts those of the events in order, at most [`Order::EVENTS_MAX`], that lie in `time`, which is at most
+    /// [`Order::LENGTH_MAX`] long. Each goes to one of about as many pieces of time as there are events, and is compared
     /// with those of its piece only.
-    pub fn sort(&mut self) {
-        let pieces = self.keys.len().next_power_of_two();
-        let longest = self.keys.iter().max().copied().unwrap_or(0);
+    pub fn of<'a>(&'a mut self, events: &'a [Event], time: Range<i64>) -> Changes<'a> {
+        let first = time.start;
+        let keys = || {
+            let here = (0..).zip(events).filter(|(_, event): &(u64, _)| time.contains(&event.time));
+            here.map(|(place, event)| {
+                let since = event.time.wrapping_sub(first) as u64;
+                (since << TURN_BITS | event.change.turn as u64) << PLACE_BITS | place
+            })
+        };
+        let (count, longest) = keys().fold((0, 0), |(count, longest), key| (count + 1, key.max(longest)));
+        let pieces = usize::next_power_of_two(count);
         let shift = (64 - longest.leading_zeros()).saturating_sub(pieces.trailing_zeros());
         // A single key may be shifted out as a whole.
         let piece = |key: u64| key.checked_shr(shift).unwrap_or(0) as usize;
         self.ends.clear();
         self.ends.resize(pieces + 1, 0);
-        self.keys.iter().for_each(|key| self.ends[piece(*key) + 1] += 1);
+        keys().for_each(|key| self.ends[piece(key) + 1] += 1);
         let mut end = 0;
         for next in &mut self.ends {
             end += *next;
             *next = end;
         }
         self.sorted.clear();
-        self.sorted.resize(self.keys.len(), 0);
-        for key in &self.keys {
-            let end = &mut self.ends[piece(*key)];
-            self.sorted[*end as usize] = *key;
+        self.sorted.resize(count, 0);
+        for key in keys() {
+            let end = &mut self.ends[piece(key)];
+            self.sorted[*end as usize] = key;
             *end += 1;
         }
         let mut start = 0;
@@ -76,15 +68,18 @@ impl Ordered {
             }
             start = end;
         }
+        Changes { first, sorted: &self.sorted, events }
     }
+}
 
+impl Changes<'_> {
     /// Time and change, by place in the order.
     #[inline]
     pub fn get(&self, index: usize) -> Option<(i64, &Change)> {
         let key = *self.sorted.get(index)?;
         let time = (key >> (PLACE_BITS + TURN_BITS)) as i64;
-        let place = (key & (Self::CHANGES_MAX as u64 - 1)) as usize;
-        Some((self.first.wrapping_add(time), &self.changes[place]))
+        let place = (key & (Order::EVENTS_MAX as u64 - 1)) as usize;
+        Some((self.first.wrapping_add(time), &self.events[place].change))
     }
 
     /// Asks the processor for the change at `index`: those of one time lie as far apart as their blocks' ends.
@@ -127,8 +122,9 @@ mod tests {
         #[test]
         fn is_that_of_the_keys(
             times in prop::collection::vec(
-                (prop_oneof![0..50i64, 0..Ordered::LENGTH_MAX], any::<bool>()), 0..200,
+                (prop_oneof![0..50i64, 0..Order::LENGTH_MAX], any::<bool>()), 0..200,
             ),
+            skipped in 0..20i64,
         ) {
             let event = |(time, acquire): (i64, bool)| {
                 let turn = if acquire { Turn::Acquire } else { Turn::Release };
@@ -136,13 +132,14 @@ mod tests {
                 Event { time: time - 7, change }
             };
             let mut events: Vec<Event> = times.into_iter().map(event).collect();
-            let mut ordered = Ordered::default();
-            ordered.begin(-7, events.len());
-            events.iter().for_each(|event| ordered.push(event));
-            ordered.sort();
-            let found: Vec<_> = (0..).map_while(|i| ordered.get(i)).map(|(time, change)| (time, change.turn)).collect();
-            events.sort_by_key(Event::key);
-            prop_assert_eq!(found, events.iter().map(Event::key).collect::<Vec<_>>());
+            let mut order = Order::default();
+            let time = skipped - 7..Order::LENGTH_MAX - 7;
+            let changes = order.of(&events, time.clone());
+            let found: Vec<_> = (0..).map_while(|i| changes.get(i)).map(|(time, change)| (time, change.turn)).collect();
+            let key = |event: &Event| (event.time, event.change.turn);
+            events.retain(|event| time.contains(&event.time));
+            events.sort_by_key(key);
+            prop_assert_eq!(found, events.iter().map(key).collect::<Vec<_>>());
         }
     }
 }

@@ -4,7 +4,7 @@
 //! bytes changed over it and how far they rose above their value at its start.
 
 use super::events::{Cast, Change, NONE, Turn};
-use super::order::Ordered;
+use super::order::Changes;
 
 /// How live bytes of one holder go over some time, seen from their value at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -15,7 +15,8 @@ pub struct Course {
     pub most: i64,
     /// When that was first reached; 0 if it is what there was at the start.
     pub at: i64,
-    /// The most, if of what happened in one nanosecond all acquires came first; at least 0.
+    /// The most, if of what happened in one nanosecond all acquires came first; only where that was asked, or after
+    /// [`Course::then`], it is at least `most`.
     pub bound: i64,
     moved: bool,
 }
@@ -37,7 +38,7 @@ impl Course {
             self.most = most;
             self.at = later.at;
         }
-        self.bound = self.bound.max(self.change.wrapping_add(later.bound.max(later.most)));
+        self.bound = self.bound.max(self.most).max(self.change.wrapping_add(later.bound));
         self.change = self.change.wrapping_add(later.change);
     }
 }
@@ -89,7 +90,7 @@ impl Courses {
     }
 
     /// Adds up the changes of a window, and forgets all but the result.
-    pub fn walk(&mut self, cast: &Cast, changes: &Ordered) -> Moves {
+    pub fn walk(&mut self, cast: &Cast, changes: &Changes) -> Moves {
         const AHEAD: usize = 32;
         let mut last = i64::MIN;
         for (index, (time, change)) in (0..).map_while(|index| changes.get(index)).enumerate() {
@@ -109,10 +110,13 @@ impl Courses {
         self.moved.drain(..).map(|holder| (holder, std::mem::take(&mut all[holder as usize]))).collect()
     }
 
-    /// Adds what happened in the next window.
-    pub fn then(&mut self, moves: &Moves) {
-        for (holder, course) in moves {
-            self.all[*holder as usize].then(course);
+    /// Adds what happened in the window before.
+    pub fn before(&mut self, moves: &Moves) {
+        for (holder, earlier) in moves {
+            let later = &mut self.all[*holder as usize];
+            let mut both = *earlier;
+            both.then(later);
+            *later = both;
         }
     }
 

@@ -3,8 +3,7 @@
 use memtrace_trace::Life;
 use memtrace_trace::rows::Kind;
 
-use super::events::{Cast, Left, NONE};
-use crate::error::Error;
+use super::events::{Cast, NONE};
 
 /// Mapping calls told apart at most: a mapping that was cut has a row for each piece.
 const CALLS_MAX: usize = 4 << 20;
@@ -71,8 +70,6 @@ pub struct Sums {
     pub sites: Vec<Count>,
     /// By innermost span; of those around them too once [`Sums::finish`] was called.
     pub spans: Vec<Count>,
-    /// What processes left behind.
-    pub left: Left,
     calls: Vec<Call>,
     /// Too many mapping calls to tell them apart.
     pub uncounted: bool,
@@ -86,17 +83,15 @@ impl Sums {
             processes: vec![Count::default(); cast.parted.len()],
             sites: vec![Count::default(); cast.sites],
             spans: vec![Count::default(); cast.parents.len()],
-            left: Left::new(),
             calls: Vec::new(),
             uncounted: false,
             peak,
         }
     }
 
-    /// Adds a row.
+    /// Adds a row at these [`Cast::places`].
     #[inline]
-    pub fn add(&mut self, cast: &Cast, life: &Life) -> Result<(), Error> {
-        let (site, span) = cast.places(life)?;
+    pub fn add(&mut self, cast: &Cast, life: &Life, (site, span): (u32, u32)) {
         let end = life.free_ns.unwrap_or(i64::MAX).min(cast.parted[life.process as usize]);
         let there = There {
             perhaps: life.alloc_ns <= self.peak && self.peak <= end,
@@ -109,10 +104,6 @@ impl Sums {
                 NONE => count,
                 _ => Count::of_heap(cast.weights.blocks(life.bytes), cast.weights.bytes(life.bytes), there),
             };
-            if cast.is_left(life) {
-                let left = self.left.entry((life.process, site)).or_default();
-                *left = (left.0.wrapping_add(count.requested), left.1.wrapping_add(of_site.requested));
-            }
             (count, of_site)
         } else {
             self.call(((life.process, life.thread, life.kind, life.alloc_ns), (site, span)));
@@ -129,7 +120,6 @@ impl Sums {
         if span != NONE {
             self.spans[span as usize].blocks += count.blocks;
         }
-        Ok(())
     }
 
     fn call(&mut self, call: Call) {
@@ -151,10 +141,6 @@ impl Sums {
         let mine = [&mut self.processes, &mut self.sites, &mut self.spans];
         for (mine, others) in mine.into_iter().zip([&other.processes, &other.sites, &other.spans]) {
             mine.iter_mut().zip(others).for_each(|(mine, other)| mine.add(other));
-        }
-        for (whose, (bytes, of_site)) in other.left {
-            let left = self.left.entry(whose).or_default();
-            *left = (left.0.wrapping_add(bytes), left.1.wrapping_add(of_site));
         }
         self.uncounted |= other.uncounted;
         self.calls.extend(other.calls);

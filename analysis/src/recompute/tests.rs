@@ -11,13 +11,25 @@ use crate::error::Error;
 
 const DURATION: i64 = 1000;
 
-/// Rows, with what the end of a file says about them.
-struct Rows(Vec<Life>);
+/// Rows, and whether the end of their file says something about them.
+struct Rows(Vec<Life>, bool);
 
 impl Group for Rows {
-    fn releases(&self) -> Option<(i64, i64)> {
-        let times = || self.0.iter().filter_map(|life| life.free_ns);
-        Some((times().min()?, times().max()?))
+    fn rows(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn acquires(&self) -> Option<(i64, i64)> {
+        let times = || self.0.iter().map(|life| life.alloc_ns);
+        self.1.then_some((times().min()?, times().max()?))
+    }
+
+    fn last_release(&self) -> Option<i64> {
+        self.1.then_some(self.0.iter().filter_map(|life| life.free_ns).max()?)
+    }
+
+    fn has_unreleased(&self) -> bool {
+        !self.1 || self.0.iter().any(|life| life.free_ns.is_none())
     }
 
     fn lives(&self, each: impl FnMut(&Life) -> Result<(), Error>) -> Result<(), Error> {
@@ -113,8 +125,10 @@ proptest! {
     fn equals_the_plain_way(
         lives in lives(),
         parted in prop::array::uniform3(prop::option::of(0..DURATION)),
-        (group, window, far) in (1..60usize, 1..80usize, 1..40usize),
+        (group, window) in (1..60usize, 1..80usize),
+        limit in (70..400usize, 70..140usize),
         in_order: bool,
+        is_said in prop::bool::weighted(0.8),
         is_sampled: bool,
         peak in 0..DURATION,
     ) {
@@ -126,8 +140,8 @@ proptest! {
         if in_order {
             rows.sort_by_key(|life| life.free_ns.unwrap_or(i64::MAX));
         }
-        let groups: Vec<Rows> = rows.chunks(group).map(|rows| Rows(rows.to_vec())).collect();
-        let limits = Limits { events: 2 * window, far: 2 * far, threads: 2 };
+        let groups: Vec<Rows> = rows.chunks(group).map(|rows| Rows(rows.to_vec(), is_said)).collect();
+        let limits = Limits { rows: window as u64, events: limit.0, waiting: limit.1, threads: 2 };
         let (sums, courses) = sweep(&groups, &cast, peak, limits).unwrap();
 
         let forever = |life: &Life| Some(life.free_ns.unwrap_or(i64::MAX));
@@ -187,11 +201,13 @@ fn a_row_of_nobody_is_an_error() {
         site: None,
         span: None,
     };
-    let limits = Limits { events: 64, far: 64, threads: 2 };
+    let limits = Limits { rows: 64, events: 64, waiting: 64, threads: 2 };
     for strange in
         [life, Life { process: 0, site: Some(1), ..life }, Life { process: 0, span: Some(9), ..life }]
     {
-        assert!(sweep(&[Rows(vec![strange])], &cast([None; 3], SiteWeights::default()), 0, limits).is_err());
+        assert!(
+            sweep(&[Rows(vec![strange], true)], &cast([None; 3], SiteWeights::default()), 0, limits).is_err()
+        );
     }
 }
 
@@ -208,8 +224,8 @@ fn what_the_order_within_a_nanosecond_leaves_open_is_bounded() {
         span: None,
     };
     let bounds = |lives: Vec<Life>| {
-        let limits = Limits { events: 64, far: 64, threads: 1 };
-        let (_, courses) = sweep(&[Rows(lives)], &cast([None; 3], sampled()), 0, limits).unwrap();
+        let limits = Limits { rows: 64, events: 64, waiting: 64, threads: 1 };
+        let (_, courses) = sweep(&[Rows(lives, true)], &cast([None; 3], sampled()), 0, limits).unwrap();
         (courses.process(0).most, courses.process(0).bound)
     };
     assert_eq!(bounds(vec![life(1, 5, 100), life(5, 9, 70)]), (100, 170));

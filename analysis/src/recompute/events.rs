@@ -12,7 +12,7 @@ use crate::error::Error;
 /// Stands for no process, no site, no span.
 pub const NONE: u32 = u32::MAX;
 
-/// Where a change stands among those of one nanosecond.
+/// What happens to a block, in the order of what happens in one nanosecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Turn {
     /// The release of an older block: `realloc` releases and acquires at one time.
@@ -25,19 +25,64 @@ pub enum Turn {
     AtOnce,
 }
 
+impl Turn {
+    /// Bits that tell turns apart.
+    pub const BITS: u32 = 2;
+
+    /// The turn that is this number.
+    #[inline]
+    pub fn of(bits: u64) -> Turn {
+        match bits & 3 {
+            0 => Turn::Release,
+            1 => Turn::Acquire,
+            2 => Turn::Realloc,
+            _ => Turn::AtOnce,
+        }
+    }
+
+    /// True for those that make live bytes more.
+    #[inline]
+    pub fn is_acquire(self) -> bool {
+        matches!(self, Turn::Acquire | Turn::Realloc)
+    }
+}
+
 /// A change of live bytes, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// When.
-    pub time: i64,
+    /// Time and turn, in one number that is in their order.
+    moment: u64,
     /// What.
-    pub change: Change,
+    pub share: Share,
 }
 
-/// A change of live bytes.
+impl Event {
+    /// At a time from 0 to [`DURATION_MAX`].
+    #[inline]
+    pub fn new(time: i64, turn: Turn, share: Share) -> Event {
+        Event { moment: (time as u64) << Turn::BITS | turn as u64, share }
+    }
+
+    /// When.
+    #[inline]
+    pub fn time(&self) -> i64 {
+        (self.moment >> Turn::BITS) as i64
+    }
+
+    /// When, and its place among others of the same time.
+    #[inline]
+    pub fn moment(&self) -> u64 {
+        self.moment
+    }
+}
+
+/// A trace can be so long: a year.
+pub const DURATION_MAX: i64 = 1 << 55;
+
+/// Bytes, and whose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Change {
-    /// By how much; negative for a release.
+pub struct Share {
+    /// How many.
     pub bytes: i64,
     /// The process whose own heap bytes these are.
     pub process: u32,
@@ -45,21 +90,19 @@ pub struct Change {
     pub site: u32,
     /// The innermost span they are of.
     pub span: u32,
-    /// Its place among others of the same time.
-    pub turn: Turn,
     /// Counts for all processes together.
     pub together: bool,
 }
 
-impl Change {
+impl Share {
     /// Hands it over, or two of it if it counts for more than its bytes for its site: there were others like it.
     #[inline]
-    fn weighed(self, of_site: i64, mut each: impl FnMut(Change)) {
+    fn weighed(self, of_site: i64, mut each: impl FnMut(Share)) {
         if self.site == NONE || of_site == self.bytes {
             return each(self);
         }
-        each(Change { site: NONE, ..self });
-        each(Change { bytes: of_site, process: NONE, span: NONE, together: false, ..self });
+        each(Share { site: NONE, ..self });
+        each(Share { bytes: of_site, process: NONE, span: NONE, together: false, ..self });
     }
 
     /// True for the second of those two.
@@ -97,6 +140,9 @@ impl Cast {
         if !expected {
             return Err(Error::Trace("the processes of the trace are not numbered from 0".into()));
         }
+        if !(0..=DURATION_MAX).contains(&duration) {
+            return Err(Error::Trace("it is longer than a year".into()));
+        }
         let ended = |row: &ProcessRow| row.parted_ns.or(row.end_ns).unwrap_or(i64::MAX);
         let numbers: FxHashMap<u32, u32> = spans.iter().map(|row| row.span).zip(0..).collect();
         // Only what began earlier can be outside: anything else is damaged, and no circle may come of it.
@@ -105,7 +151,7 @@ impl Cast {
             place_of.filter(|outer| (*outer as usize) < place).unwrap_or(NONE)
         };
         Ok(Cast {
-            duration: duration.max(0),
+            duration,
             parted: processes.iter().map(ended).collect(),
             parents: spans.iter().enumerate().map(outer).collect(),
             sites: sites.len(),
@@ -152,30 +198,28 @@ impl Cast {
         }
         let parted = self.parted[life.process as usize];
         let together = heap && life.alloc_ns <= parted;
-        let acquire = Change {
+        let acquired = Share {
             bytes: life.bytes as i64,
             process: if heap { life.process } else { NONE },
             site: if together { site } else { NONE },
             span,
-            turn: if life.kind == Kind::Realloc { Turn::Realloc } else { Turn::Acquire },
             together,
         };
         let of_site =
-            if acquire.site == NONE { acquire.bytes } else { self.weights.bytes(life.bytes) as i64 };
+            if acquired.site == NONE { acquired.bytes } else { self.weights.bytes(life.bytes) as i64 };
         let time = life.alloc_ns.clamp(0, self.duration);
-        acquire.weighed(of_site, |change| each(Event { time, change }));
+        let turn = if life.kind == Kind::Realloc { Turn::Realloc } else { Turn::Acquire };
+        acquired.weighed(of_site, |share| each(Event::new(time, turn, share)));
         if let Some(free) = life.free_ns {
-            let turn = if free > life.alloc_ns { Turn::Release } else { Turn::AtOnce };
             let alone = free > parted;
-            let release = Change {
-                bytes: acquire.bytes.wrapping_neg(),
-                turn,
-                site: if alone { NONE } else { acquire.site },
+            let released = Share {
+                site: if alone { NONE } else { acquired.site },
                 together: together && !alone,
-                ..acquire
+                ..acquired
             };
             let time = free.max(life.alloc_ns).clamp(0, self.duration);
-            release.weighed(of_site.wrapping_neg(), |change| each(Event { time, change }));
+            let turn = if free > life.alloc_ns { Turn::Release } else { Turn::AtOnce };
+            released.weighed(of_site, |share| each(Event::new(time, turn, share)));
         }
     }
 
@@ -183,15 +227,9 @@ impl Cast {
     pub fn left(&self, left: &Left) -> Vec<Event> {
         let mut events = Vec::new();
         for (&(time, site), &(bytes, of_site)) in left {
-            let all = Change {
-                bytes: (bytes as i64).wrapping_neg(),
-                process: NONE,
-                site,
-                span: NONE,
-                turn: Turn::AtOnce,
-                together: true,
-            };
-            all.weighed((of_site as i64).wrapping_neg(), |change| events.push(Event { time, change }));
+            let all = Share { bytes: bytes as i64, process: NONE, site, span: NONE, together: true };
+            let time = time.clamp(0, self.duration);
+            all.weighed(of_site as i64, |share| events.push(Event::new(time, Turn::AtOnce, share)));
         }
         events
     }

@@ -1,12 +1,12 @@
 //! Events that wait until their time comes, in memory that is bounded.
 
 use super::events::Event;
+use super::order::Ordered;
 
-/// Events of some time, from a floor on that rises when they become too many: what lies below it is left to a later pass.
+/// Events in no order, from a floor on that rises when they become too many: what lies below it is left to a later pass.
 #[derive(Default)]
 pub struct Kept {
-    /// All of them, in no order.
-    pub events: Vec<Event>,
+    events: Vec<Event>,
     floor: i64,
     most: usize,
 }
@@ -36,7 +36,7 @@ impl Kept {
     /// Adds one.
     #[inline]
     pub fn push(&mut self, event: Event) {
-        if event.time >= self.floor {
+        if event.time() >= self.floor {
             self.events.push(event);
             if self.events.len() > self.most {
                 self.give_up_half();
@@ -50,26 +50,28 @@ impl Kept {
         other.events.drain(..).for_each(|event| self.push(event));
     }
 
-    /// Hands what lies from `from` on over to `into`.
-    pub fn give(&mut self, from: i64, into: &mut Kept) {
-        into.rise(self.floor);
-        self.events.extract_if(.., |event| event.time >= from).for_each(|event| into.push(event));
-        self.rise(into.floor);
+    /// Hands what lies from `from` on over to `window`.
+    pub fn give(&mut self, from: i64, window: &mut Ordered) {
+        window.rise(self.floor);
+        self.events.extract_if(.., |event| event.time() >= from).for_each(|event| window.push(&event));
+        if window.floor() > from {
+            self.rise(window.floor());
+        }
     }
 
     /// Leaves what lies below `floor` to a later pass.
     pub fn rise(&mut self, floor: i64) {
         if floor > self.floor {
             self.floor = floor;
-            self.events.retain(|event| event.time >= floor);
+            self.events.retain(|event| event.time() >= floor);
         }
     }
 
     #[cold]
     fn give_up_half(&mut self) {
         let middle = self.events.len() / 2;
-        let (_, event, _) = self.events.select_nth_unstable_by_key(middle, |event| event.time);
-        let floor = event.time + 1;
+        let (_, event, _) = self.events.select_nth_unstable_by_key(middle, Event::time);
+        let floor = event.time() + 1;
         self.rise(floor);
     }
 }

@@ -15,8 +15,8 @@ use memtrace_trace::{BlockGroup, Life};
 
 use super::events::{Cast, Left};
 use super::kept::Kept;
-use super::order::Order;
-use super::peaks::{Courses, Moves};
+use super::order::Ordered;
+use super::peaks::Courses;
 use super::sums::Sums;
 use crate::error::Error;
 use crate::parallel::{Turns, in_parallel, threads};
@@ -26,7 +26,7 @@ use crate::parallel::{Turns, in_parallel, threads};
 pub struct Limits {
     /// Rows of a window, unless a single row group has more.
     pub rows: u64,
-    /// Events of a window, at most [`Order::EVENTS_MAX`]: 44 bytes each, and one window for each thread.
+    /// Events of a window, at most [`Ordered::EVENTS_MAX`]: 32 bytes each, and one window for each thread.
     pub events: usize,
     /// Events that wait for their window: 32 bytes each.
     pub waiting: usize,
@@ -37,7 +37,7 @@ pub struct Limits {
 impl Limits {
     /// Below 200 MB in all; as many threads as there are processors, three at most.
     pub fn usual() -> Limits {
-        Limits { rows: 1 << 19, events: Order::EVENTS_MAX, waiting: 1 << 19, threads: threads().min(3) }
+        Limits { rows: 1 << 19, events: Ordered::EVENTS_MAX, waiting: 1 << 19, threads: threads().min(3) }
     }
 }
 
@@ -104,6 +104,10 @@ fn windows<'a, G: Group>(groups: &'a [G], rows: u64, duration: i64) -> Vec<Windo
         let next = groups.get(index + 1);
         if next.is_none_or(|next| sum + next.rows() > rows) {
             let until = if next.is_none() { end } else { until(group) };
+            while until - from > Ordered::LENGTH_MAX {
+                windows.push(Window { time: from..from + Ordered::LENGTH_MAX, groups: Vec::new() });
+                from += Ordered::LENGTH_MAX;
+            }
             windows.push(Window { time: from..until, groups: std::mem::take(&mut open) });
             (from, sum) = (until, 0);
         }
@@ -146,10 +150,9 @@ struct Pass<'a, G> {
 struct Walker {
     sums: Sums,
     /// Events of the window.
-    here: Kept,
+    here: Ordered,
     /// Those of earlier ones that its rows tell of.
     earlier: Kept,
-    order: Order,
     courses: Courses,
 }
 
@@ -159,9 +162,8 @@ impl<G: Group> Pass<'_, G> {
         let (waiting, joined) = (Turns::new(self.ahead()?), Turns::new(courses));
         let begin = || Walker {
             sums: Sums::new(self.cast, self.peak),
-            here: Kept::default(),
+            here: Ordered::default(),
             earlier: Kept::default(),
-            order: Order::default(),
             courses: Courses::new(self.cast),
         };
         let walkers = in_parallel(self.windows.len(), self.limits.threads, begin, |walker, index| {
@@ -192,7 +194,7 @@ impl<G: Group> Pass<'_, G> {
                 let places = self.cast.places(life)?;
                 self.cast.note_left(life, places, left);
                 self.cast.events(life, places, |event| {
-                    if (until..self.until).contains(&event.time) {
+                    if (until..self.until).contains(&event.time()) {
                         ahead.push(event);
                     }
                 });
@@ -209,7 +211,7 @@ impl<G: Group> Pass<'_, G> {
         }
         let left = self.cast.left(&left);
         ahead.make_room(left.len());
-        left.into_iter().filter(|event| event.time < self.until).for_each(|event| ahead.push(event));
+        left.into_iter().filter(|event| event.time() < self.until).for_each(|event| ahead.push(event));
         Ok(ahead)
     }
 
@@ -229,19 +231,19 @@ impl<G: Group> Pass<'_, G> {
         joined: &Turns<&mut Courses>,
     ) -> Result<(), Error> {
         let (turn, join) = (waiting.turn(index), joined.turn(index));
-        let Range { start, end } = self.windows[index].time;
-        let floor = waiting.look(Kept::floor);
-        walker.here.begin(floor, self.limits.events);
-        walker.earlier.begin(floor, self.limits.waiting);
+        let start = self.windows[index].time.start;
+        walker.here.begin(start, self.limits.events);
+        walker.earlier.begin(waiting.look(Kept::floor), self.limits.waiting);
         self.read(walker, &self.windows[index])?;
-        let floor = turn.take(|waiting| {
+        let met = turn.take(|waiting| {
             waiting.join(&mut walker.earlier);
             waiting.give(start, &mut walker.here);
-            waiting.floor()
         });
-        let Some(floor) = floor else { return Ok(()) };
-        let moves = walker.walk(self.cast, start.max(floor)..end.min(self.until));
-        join.take(|courses| moves.iter().for_each(|moves| courses.before(moves)));
+        if met.is_some() {
+            walker.here.sort();
+            let moves = walker.courses.walk(self.cast, &walker.here);
+            join.take(|courses| courses.before(&moves));
+        }
         Ok(())
     }
 
@@ -261,10 +263,10 @@ impl<G: Group> Pass<'_, G> {
                     sums.add(self.cast, life, places);
                 }
                 let mut is_ahead = false;
-                self.cast.events(life, places, |event| match event.time {
+                self.cast.events(life, places, |event| match event.time() {
                     time if time >= end => is_ahead = true,
                     time if time >= self.until => {}
-                    time if time >= start => here.push(event),
+                    time if time >= start => here.push(&event),
                     _ => earlier.push(event),
                 });
                 if is_ahead && !looks_ahead {
@@ -276,19 +278,5 @@ impl<G: Group> Pass<'_, G> {
             })?;
         }
         Ok(())
-    }
-}
-
-impl Walker {
-    /// What happened in a time, in pieces, the last one first.
-    fn walk(&mut self, cast: &Cast, time: Range<i64>) -> Vec<Moves> {
-        let mut moves = Vec::new();
-        let mut end = time.end;
-        while time.start < end {
-            let start = time.start.max(end.saturating_sub(Order::LENGTH_MAX));
-            moves.push(self.courses.walk(cast, &self.order.of(&self.here.events, start..end)));
-            end = start;
-        }
-        moves
     }
 }

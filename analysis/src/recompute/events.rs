@@ -98,11 +98,11 @@ impl Share {
     /// Hands it over, or two of it if it counts for more than its bytes for its site: there were others like it.
     #[inline]
     fn weighed(self, of_site: i64, mut each: impl FnMut(Share)) {
-        if self.site == NONE || of_site == self.bytes {
-            return each(self);
+        let is_more = self.site != NONE && of_site != self.bytes;
+        each(Share { site: if is_more { NONE } else { self.site }, ..self });
+        if is_more {
+            each(Share { bytes: of_site, process: NONE, span: NONE, together: false, ..self });
         }
-        each(Share { site: NONE, ..self });
-        each(Share { bytes: of_site, process: NONE, span: NONE, together: false, ..self });
     }
 
     /// True for the second of those two.

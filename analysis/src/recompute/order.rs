@@ -74,10 +74,10 @@ impl Ordered {
         }
     }
 
-    /// Puts them in order. Each key goes to one of about as many pieces of time as there are keys, and is compared
+    /// Puts them in order. Each key goes to one of half as many pieces of time as there are keys, and is compared
     /// with those of its piece only.
     pub fn sort(&mut self) {
-        let pieces = self.keys.len().next_power_of_two();
+        let pieces = (self.keys.len() / 4).next_power_of_two();
         let longest = self.keys.iter().max().copied().unwrap_or(0);
         let shift = (u64::BITS - longest.leading_zeros()).saturating_sub(pieces.trailing_zeros());
         // A single key may be shifted out as a whole.

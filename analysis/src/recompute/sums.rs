@@ -26,15 +26,24 @@ pub struct Count {
 }
 
 impl Count {
-    /// A heap block, or as many as it counts for.
-    fn of_heap(blocks: u64, bytes: u64, there: There) -> Count {
-        Count {
-            blocks,
-            requested: bytes,
-            at_peak: if there.last { bytes } else { 0 },
-            at_peak_bounds: (if there.surely { bytes } else { 0 }, if there.perhaps { bytes } else { 0 }),
-            ..Count::default()
+    /// Adds a heap block, or as many as it counts for.
+    #[inline]
+    fn add_heap(&mut self, blocks: u64, bytes: u64, there: There) {
+        self.blocks = self.blocks.wrapping_add(blocks);
+        self.requested = self.requested.wrapping_add(bytes);
+        if there.perhaps {
+            let (least, most) = &mut self.at_peak_bounds;
+            *most = most.wrapping_add(bytes);
+            *least = least.wrapping_add(if there.surely { bytes } else { 0 });
+            self.at_peak = self.at_peak.wrapping_add(if there.last { bytes } else { 0 });
         }
+    }
+
+    /// Adds a mapping, or a piece of one, whose bytes may count as live.
+    fn add_mapping(&mut self, bytes: u64, mapped: u64, there: There) {
+        self.requested = self.requested.wrapping_add(bytes);
+        self.mapped = self.mapped.wrapping_add(mapped);
+        self.mapped_at_peak = self.mapped_at_peak.wrapping_add(if there.perhaps { mapped } else { 0 });
     }
 
     fn add(&mut self, other: &Count) {
@@ -98,27 +107,24 @@ impl Sums {
             last: life.alloc_ns <= self.peak && self.peak < end,
             surely: life.alloc_ns < self.peak && self.peak < end,
         };
-        let (count, of_site) = if life.kind.is_heap() {
-            let count = Count::of_heap(1, life.bytes, there);
-            let of_site = match site {
-                NONE => count,
-                _ => Count::of_heap(cast.weights.blocks(life.bytes), cast.weights.bytes(life.bytes), there),
-            };
-            (count, of_site)
+        let process = &mut self.processes[life.process as usize];
+        let of_site = self.sites.get_mut(site as usize); // None for NONE
+        if life.kind.is_heap() {
+            process.add_heap(1, life.bytes, there);
+            if let Some(of_site) = of_site {
+                of_site.add_heap(cast.weights.blocks(life.bytes), cast.weights.bytes(life.bytes), there);
+            }
+            if let Some(of_span) = self.spans.get_mut(span as usize) {
+                of_span.blocks += 1;
+            }
         } else {
-            self.call(((life.process, life.thread, life.kind, life.alloc_ns), (site, span)));
             let counts = life.kind.is_own_memory() || life.kind == Kind::MapReserved;
             let mapped = if counts { life.bytes } else { 0 };
-            let mapped_at_peak = if there.perhaps { mapped } else { 0 };
-            let count = Count { requested: life.bytes, mapped, mapped_at_peak, ..Count::default() };
-            (count, count)
-        };
-        self.processes[life.process as usize].add(&count);
-        if site != NONE {
-            self.sites[site as usize].add(&of_site);
-        }
-        if span != NONE {
-            self.spans[span as usize].blocks += count.blocks;
+            [Some(process), of_site]
+                .into_iter()
+                .flatten()
+                .for_each(|of| of.add_mapping(life.bytes, mapped, there));
+            self.call(((life.process, life.thread, life.kind, life.alloc_ns), (site, span)));
         }
     }
 

@@ -96,7 +96,7 @@ pub struct Share {
 
 impl Share {
     /// Hands it over, or two of it if it counts for more than its bytes for its site: there were others like it.
-    #[inline]
+    #[inline(always)]
     fn weighed(self, of_site: i64, mut each: impl FnMut(Share)) {
         let is_more = self.site != NONE && of_site != self.bytes;
         each(Share { site: if is_more { NONE } else { self.site }, ..self });
@@ -162,7 +162,7 @@ impl Cast {
     }
 
     /// A row in terms of places in tables: the site, and the span.
-    #[inline]
+    #[inline(always)] // so that rows stay in registers, as for what follows
     pub fn places(&self, life: &Life) -> Result<(u32, u32), Error> {
         if life.process as usize >= self.parted.len() {
             return Err(missing("processes", u64::from(life.process)));
@@ -190,7 +190,7 @@ impl Cast {
 
     /// The changes that a row at these [`Cast::places`] stands for; what is still there when its process parts is left
     /// to [`Cast::left`].
-    #[inline]
+    #[inline(always)]
     pub fn events(&self, life: &Life, (site, span): (u32, u32), mut each: impl FnMut(Event)) {
         let heap = life.kind.is_heap();
         if !heap && (life.span.is_none() || !life.kind.is_own_memory()) {
@@ -249,6 +249,7 @@ impl Cast {
 /// What processes left behind when they parted, by that time and the site: bytes, and what they count for at the site.
 pub type Left = HashMap<(i64, u32), (u64, u64)>;
 
+#[cold]
 fn missing(table: &str, what: u64) -> Error {
     Error::Trace(format!("`allocations` names {what}, which the table `{table}` does not have"))
 }

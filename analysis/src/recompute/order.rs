@@ -33,7 +33,7 @@ impl Ordered {
     }
 
     /// Adds an event.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, event: &Event) {
         if event.time() < self.floor {
             return;
@@ -74,10 +74,10 @@ impl Ordered {
         }
     }
 
-    /// Puts them in order. Each key goes to one of half as many pieces of time as there are keys, and is compared
+    /// Puts them in order. Each key goes to one of about half as many pieces of time as there are keys, and is compared
     /// with those of its piece only.
     pub fn sort(&mut self) {
-        let pieces = (self.keys.len() / 4).next_power_of_two();
+        let pieces = (self.keys.len() / 2).next_power_of_two();
         let longest = self.keys.iter().max().copied().unwrap_or(0);
         let shift = (u64::BITS - longest.leading_zeros()).saturating_sub(pieces.trailing_zeros());
         // A single key may be shifted out as a whole.
@@ -90,8 +90,7 @@ impl Ordered {
             end += *next;
             *next = end;
         }
-        self.sorted.clear();
-        self.sorted.resize(self.keys.len(), 0);
+        self.sorted.resize(self.keys.len(), 0); // whatever was there is overwritten
         for key in &self.keys {
             let end = &mut self.ends[piece(*key)];
             self.sorted[*end as usize] = *key;
@@ -100,9 +99,7 @@ impl Ordered {
         let mut start = 0;
         for end in &self.ends[..pieces] {
             let end = *end as usize;
-            if end - start > 1 {
-                self.sorted[start..end].sort_unstable();
-            }
+            sort_few(&mut self.sorted[start..end]);
             start = end;
         }
     }
@@ -142,6 +139,24 @@ impl Ordered {
     /// What was acquired in the nanosecond of the release at `index`.
     pub fn acquires_with(&self, index: usize) -> impl Iterator<Item = &Share> {
         self.with(index).filter(|(turn, _)| turn.is_acquire()).map(|(_, share)| share)
+    }
+}
+
+/// Sorts by insertion what is mostly one or two keys.
+#[inline]
+fn sort_few(keys: &mut [u64]) {
+    const FEW: usize = 32;
+    if keys.len() > FEW {
+        return keys.sort_unstable();
+    }
+    for end in 1..keys.len() {
+        let key = keys[end];
+        let mut at = end;
+        while at > 0 && keys[at - 1] > key {
+            keys[at] = keys[at - 1];
+            at -= 1;
+        }
+        keys[at] = key;
     }
 }
 

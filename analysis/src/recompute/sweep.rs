@@ -9,14 +9,16 @@
 //! If too many events have to wait, the earliest of them are forgotten, and another pass does their time. Whatever the
 //! order of rows is, the result is the same; only the time it takes differs.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Mutex;
 
 use memtrace_trace::{BlockGroup, Life};
 
 use super::events::{Cast, Left};
 use super::kept::Kept;
 use super::order::Ordered;
-use super::peaks::Courses;
+use super::peaks::{Courses, Moves};
 use super::sums::Sums;
 use crate::error::Error;
 use crate::parallel::{Turns, in_parallel, threads};
@@ -159,7 +161,8 @@ struct Walker {
 impl<G: Group> Pass<'_, G> {
     /// Returns how far down it went: what is before that is not done.
     fn go(&self, sums: &mut Sums, courses: &mut Courses) -> Result<i64, Error> {
-        let (waiting, joined) = (Turns::new(self.ahead()?), Turns::new(courses));
+        let waiting = Turns::new(self.ahead()?);
+        let joined = Mutex::new(Joined { courses, next: 0, waiting: BTreeMap::new() });
         let begin = || Walker {
             sums: Sums::new(self.cast, self.peak),
             here: Ordered::default(),
@@ -228,9 +231,9 @@ impl<G: Group> Pass<'_, G> {
         walker: &mut Walker,
         index: usize,
         waiting: &Turns<Kept>,
-        joined: &Turns<&mut Courses>,
+        joined: &Mutex<Joined>,
     ) -> Result<(), Error> {
-        let (turn, join) = (waiting.turn(index), joined.turn(index));
+        let turn = waiting.turn(index);
         let start = self.windows[index].time.start;
         walker.here.begin(start, self.limits.events);
         walker.earlier.begin(waiting.look(Kept::floor), self.limits.waiting);
@@ -242,7 +245,7 @@ impl<G: Group> Pass<'_, G> {
         if met.is_some() {
             walker.here.sort();
             let moves = walker.courses.walk(self.cast, &walker.here);
-            join.take(|courses| courses.before(&moves));
+            joined.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).add(index, moves);
         }
         Ok(())
     }
@@ -278,5 +281,22 @@ impl<G: Group> Pass<'_, G> {
             })?;
         }
         Ok(())
+    }
+}
+
+/// What of the windows is added up, and what waits for a later one: nobody waits here, a thread may be held up.
+struct Joined<'a> {
+    courses: &'a mut Courses,
+    next: usize,
+    waiting: BTreeMap<usize, Moves>,
+}
+
+impl Joined<'_> {
+    fn add(&mut self, index: usize, moves: Moves) {
+        self.waiting.insert(index, moves);
+        while let Some(moves) = self.waiting.remove(&self.next) {
+            self.courses.before(&moves);
+            self.next += 1;
+        }
     }
 }

@@ -39,7 +39,7 @@ impl Kept {
         if event.time() >= self.floor {
             self.events.push(event);
             if self.events.len() > self.most {
-                self.give_up_half();
+                self.give_up_some();
             }
         }
     }
@@ -68,9 +68,9 @@ impl Kept {
     }
 
     #[cold]
-    fn give_up_half(&mut self) {
-        let middle = self.events.len() / 2;
-        let (_, event, _) = self.events.select_nth_unstable_by_key(middle, Event::time);
+    fn give_up_some(&mut self) {
+        let some = self.events.len() / 4;
+        let (_, event, _) = self.events.select_nth_unstable_by_key(some, Event::time);
         let floor = event.time() + 1;
         self.rise(floor);
     }

@@ -44,7 +44,7 @@ impl Ordered {
         let since = event.moment().wrapping_sub((self.from as u64) << Turn::BITS);
         self.keys.push(since << PLACE_BITS | (self.shares.len() - 1) as u64);
         if self.keys.len() == self.most {
-            self.give_up_half();
+            self.give_up_some();
         }
     }
 
@@ -63,9 +63,9 @@ impl Ordered {
     }
 
     #[cold]
-    fn give_up_half(&mut self) {
-        let middle = self.keys.len() / 2;
-        let key = *self.keys.select_nth_unstable(middle).1;
+    fn give_up_some(&mut self) {
+        let some = self.keys.len() / 4;
+        let key = *self.keys.select_nth_unstable(some).1;
         self.rise(time(self.from, key) + 1);
         let shares = std::mem::take(&mut self.shares);
         for key in &mut self.keys {

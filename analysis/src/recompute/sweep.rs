@@ -30,7 +30,7 @@ pub struct Limits {
     pub rows: u64,
     /// Events of a window, at most [`Ordered::EVENTS_MAX`]: 32 bytes each, and one window for each thread.
     pub events: usize,
-    /// Events that wait for their window: 32 bytes each.
+    /// Events that wait for their window, and as many more that are about to: 32 bytes each.
     pub waiting: usize,
     /// Threads at work.
     pub threads: usize,
@@ -39,7 +39,7 @@ pub struct Limits {
 impl Limits {
     /// Below 200 MB in all; as many threads as there are processors, three at most.
     pub fn usual() -> Limits {
-        Limits { rows: 1 << 19, events: Ordered::EVENTS_MAX, waiting: 1 << 19, threads: threads().min(3) }
+        Limits { rows: 1 << 19, events: Ordered::EVENTS_MAX, waiting: 1 << 20, threads: threads().min(3) }
     }
 }
 
@@ -132,6 +132,7 @@ pub fn sweep<G: Group>(
     while until > 0 {
         let pass = Pass { cast, limits, windows: &windows, until, is_first, peak };
         until = pass.go(&mut sums, &mut courses)?;
+
         is_first = false;
     }
     sums.finish(cast);
@@ -236,7 +237,7 @@ impl<G: Group> Pass<'_, G> {
         let turn = waiting.turn(index);
         let start = self.windows[index].time.start;
         walker.here.begin(start, self.limits.events);
-        walker.earlier.begin(waiting.look(Kept::floor), self.limits.waiting);
+        walker.earlier.begin(waiting.look(Kept::floor), self.limits.waiting / self.limits.threads);
         self.read(walker, &self.windows[index])?;
         let met = turn.take(|waiting| {
             waiting.join(&mut walker.earlier);

@@ -141,7 +141,7 @@ proptest! {
             rows.sort_by_key(|life| life.free_ns.unwrap_or(i64::MAX));
         }
         let groups: Vec<Rows> = rows.chunks(group).map(|rows| Rows(rows.to_vec(), is_said)).collect();
-        let limits = Limits { rows: window as u64, events: limit.0, waiting: limit.1, threads: 2 };
+        let limits = Limits { rows: window as u64, events: limit.0, waiting: 2 * limit.1, threads: 2 };
         let (sums, courses) = sweep(&groups, &cast, peak, limits).unwrap();
 
         let forever = |life: &Life| Some(life.free_ns.unwrap_or(i64::MAX));
@@ -189,18 +189,22 @@ proptest! {
     }
 }
 
-#[test]
-fn a_row_of_nobody_is_an_error() {
-    let life = Life {
-        process: 9,
+fn life(alloc_ns: i64, free_ns: i64, bytes: u64) -> Life {
+    Life {
+        process: 0,
         thread: 0,
         kind: Kind::Malloc,
-        bytes: 1,
-        alloc_ns: 0,
-        free_ns: None,
+        bytes,
+        alloc_ns,
+        free_ns: Some(free_ns),
         site: None,
         span: None,
-    };
+    }
+}
+
+#[test]
+fn a_row_of_nobody_is_an_error() {
+    let life = Life { process: 9, free_ns: None, ..life(0, 0, 1) };
     let limits = Limits { rows: 64, events: 64, waiting: 64, threads: 2 };
     for strange in
         [life, Life { process: 0, site: Some(1), ..life }, Life { process: 0, span: Some(9), ..life }]
@@ -213,16 +217,6 @@ fn a_row_of_nobody_is_an_error() {
 
 #[test]
 fn what_the_order_within_a_nanosecond_leaves_open_is_bounded() {
-    let life = |alloc_ns, free_ns, bytes| Life {
-        process: 0,
-        thread: 0,
-        kind: Kind::Malloc,
-        bytes,
-        alloc_ns,
-        free_ns: Some(free_ns),
-        site: None,
-        span: None,
-    };
     let bounds = |lives: Vec<Life>| {
         let limits = Limits { rows: 64, events: 64, waiting: 64, threads: 1 };
         let (_, courses) = sweep(&[Rows(lives, true)], &cast([None; 3], sampled()), 0, limits).unwrap();
@@ -239,4 +233,43 @@ fn what_the_order_within_a_nanosecond_leaves_open_is_bounded() {
     let of_site = |life: Life| Life { site: Some(70), ..life };
     let weighed = bounds(vec![of_site(life(1, 5, 100)), of_site(renewed)]);
     assert_eq!(weighed, (100, 100), "also if its site counts others with it");
+}
+
+#[test]
+fn a_row_that_statistics_exclude_is_an_error() {
+    struct Lying;
+    impl Group for Lying {
+        fn rows(&self) -> u64 {
+            1
+        }
+        fn acquires(&self) -> Option<(i64, i64)> {
+            Some((0, 0))
+        }
+        fn last_release(&self) -> Option<i64> {
+            Some(5)
+        }
+        fn has_unreleased(&self) -> bool {
+            false
+        }
+        fn lives(&self, mut each: impl FnMut(&Life) -> Result<(), Error>) -> Result<(), Error> {
+            each(&life(0, 9, 1))
+        }
+    }
+    let limits = Limits { rows: 1, events: 64, waiting: 64, threads: 2 };
+    let cast = cast([None; 3], SiteWeights::default());
+    let error = sweep(&[Lying, Lying], &cast, 0, limits).map(drop).unwrap_err();
+    assert!(error.to_string().contains("its own statistics exclude"), "{error}");
+}
+
+#[test]
+fn blocks_live_for_hours() {
+    let hour = 3_600_000_000_000;
+    let lives =
+        [life(1, 9 * hour, 100), life(2, 3, 50), life(2 * hour, 8 * hour, 30), life(8 * hour, 9 * hour, 7)];
+    let groups: Vec<Rows> = lives.iter().map(|life| Rows(vec![*life], true)).collect();
+    let process = [ProcessRow::default()];
+    let cast = Cast::new(&process, &[], &[], SiteWeights::default(), 10 * hour).unwrap();
+    let limits = Limits { rows: 1, events: 64, waiting: 64, threads: 2 };
+    let (_, courses) = sweep(&groups, &cast, 0, limits).unwrap();
+    assert_eq!((courses.process(0).most, courses.process(0).at), (150, 2));
 }

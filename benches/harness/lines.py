@@ -91,6 +91,8 @@ def lines(results):
     per_event = "target CPU per event, native stacks"
     add("2", f"{per_event}, frame pointers", "ns", 12, "churn-fp-1", target_ns, CHURN)
     add("3", f"{per_event}, no frame pointers", "ns", 25, "churn-nofp-1", target_ns, CHURN)
+    add("2", f"{per_event}, frame pointers, 24 stacks", "ns", 12, "few-fp", target_ns, CHURN)
+    add("3", f"{per_event}, no frame pointers, 24 stacks", "ns", 25, "few-nofp", target_ns, CHURN)
     total = "total CPU per event, Parquet on disk"
     add("4", f"{total}, frame pointers", "ns", 45, "churn-fp-1", total_ns, CHURN)
     add("4", f"{total}, no frame pointers", "ns", 45, "churn-nofp-1", total_ns, CHURN)

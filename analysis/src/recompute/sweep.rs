@@ -28,7 +28,7 @@ use crate::parallel::{Turns, in_parallel, threads};
 pub struct Limits {
     /// Rows of a window, unless a single row group has more.
     pub rows: u64,
-    /// Events of a window, at most [`Ordered::EVENTS_MAX`]: 32 bytes each, and one window for each thread.
+    /// Events of a window, at most [`Ordered::EVENTS_MAX`]: 30 bytes each, 44 at most, and one window for each thread.
     pub events: usize,
     /// Events that wait for their window, and as many more that are about to: 32 bytes each.
     pub waiting: usize,

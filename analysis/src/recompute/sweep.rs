@@ -132,7 +132,6 @@ pub fn sweep<G: Group>(
     while until > 0 {
         let pass = Pass { cast, limits, windows: &windows, until, is_first, peak };
         until = pass.go(&mut sums, &mut courses)?;
-
         is_first = false;
     }
     sums.finish(cast);
@@ -184,14 +183,12 @@ impl<G: Group> Pass<'_, G> {
 
     /// What rows tell of times after the window of their group, and what processes left.
     fn ahead(&self) -> Result<Kept, Error> {
-        let groups = self
-            .windows
-            .iter()
-            .flat_map(|window| window.groups.iter().map(|group| (*group, window.time.end)));
-        let groups: Vec<(&G, i64)> =
-            groups.filter(|(group, until)| self.looks_ahead(*group, *until)).collect();
-        let kept = || Kept::new(0, self.limits.waiting);
-        let begin = || (Left::new(), kept());
+        let mut groups: Vec<(&G, i64)> = Vec::new();
+        for window in self.windows {
+            groups.extend(window.groups.iter().map(|group| (*group, window.time.end)));
+        }
+        groups.retain(|(group, until)| self.looks_ahead(*group, *until));
+        let begin = || (Left::new(), Kept::new(0, self.limits.waiting / self.limits.threads));
         let parts = in_parallel(groups.len(), self.limits.threads, begin, |(left, ahead), index| {
             let (group, until) = groups[index];
             group.lives(|life| {

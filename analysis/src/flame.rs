@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use memtrace_trace::rows::{FrameRow, SpanRow};
 use memtrace_trace::weights::SiteWeights;
-use memtrace_trace::{AllocationFilter, Life, Trace};
+use memtrace_trace::{AllocationFilter, BlockGroup, Life, Trace};
 use rustc_hash::FxHashMap;
 
 use crate::error::Error;
@@ -59,7 +59,7 @@ pub fn flame(trace: &Trace, at: &At) -> Result<Flame, Error> {
         At::Exit => {
             let what = "heap bytes never released".into();
             has_rows(trace, trace.meta().duration_ns)?;
-            (what, of_rows(trace, unit, |life| life.free_ns.is_none())?)
+            (what, of_rows(trace, unit, |group| group.unreleased, |life| life.free_ns.is_none())?)
         }
         At::Temporary => {
             let what = format!("heap blocks released within {} µs", TEMPORARY_NS / 1000);
@@ -67,7 +67,7 @@ pub fn flame(trace: &Trace, at: &At) -> Result<Flame, Error> {
             let is_short = |life: &Life| {
                 life.free_ns.is_some_and(|free| free.saturating_sub(life.alloc_ns) <= TEMPORARY_NS)
             };
-            (what, of_rows(trace, unit, is_short)?)
+            (what, of_rows(trace, unit, |_| true, is_short)?)
         }
     };
     named(trace, what, unit, shares)
@@ -134,14 +134,16 @@ fn in_span(trace: &Trace, span: &SpanRow) -> Result<Shares, Error> {
     Ok(shares)
 }
 
-/// Number of the heap blocks that count, or their bytes.
+/// Number of the heap blocks that count, or their bytes; they are in some of the row groups only.
 fn of_rows(
     trace: &Trace,
     unit: &'static str,
+    may_be_in: impl Fn(&BlockGroup) -> bool,
     counts: impl Fn(&Life) -> bool + Sync,
 ) -> Result<Shares, Error> {
     let (in_bytes, weights) = (unit == "bytes", SiteWeights::of(trace.meta()));
-    let groups = trace.block_groups().map_err(unreadable)?;
+    let mut groups = trace.block_groups().map_err(unreadable)?;
+    groups.retain(may_be_in);
     let begin = || (Shares::default(), 0u64);
     let parts = in_parallel(groups.len(), threads(), begin, |(shares, all): &mut (Shares, u64), index| {
         let read = groups[index].lives(|life| {

@@ -1,6 +1,7 @@
 //! Work on several processors at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::error::Error;
 
@@ -39,4 +40,66 @@ pub(crate) fn in_parallel<T: Send>(
         });
         std::iter::once(mine).chain(theirs).collect()
     })
+}
+
+/// Something that threads come to in the order of their numbers, from 0, each once.
+pub(crate) struct Turns<T> {
+    /// Whose turn it is; nobody's if one gave up.
+    state: Mutex<(Option<usize>, T)>,
+    changed: Condvar,
+}
+
+/// A number in that order. To drop it without having taken the turn is to give up, for all that wait.
+pub(crate) struct Turn<'a, T> {
+    turns: &'a Turns<T>,
+    number: usize,
+    taken: bool,
+}
+
+impl<T> Turns<T> {
+    pub(crate) fn new(what: T) -> Turns<T> {
+        Turns { state: Mutex::new((Some(0), what)), changed: Condvar::new() }
+    }
+
+    pub(crate) fn turn(&self, number: usize) -> Turn<'_, T> {
+        Turn { turns: self, number, taken: false }
+    }
+
+    /// Looks at it out of turn.
+    pub(crate) fn look<R>(&self, work: impl FnOnce(&T) -> R) -> R {
+        work(&self.lock().1)
+    }
+
+    pub(crate) fn into_inner(self) -> T {
+        self.state.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).1
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Option<usize>, T)> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl<T> Turn<'_, T> {
+    /// Waits for the turn; `None` if one before has given up.
+    pub(crate) fn take<R>(mut self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let mut state = self.turns.lock();
+        while state.0.is_some_and(|now| now != self.number) {
+            state = self.turns.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        state.0?;
+        let result = work(&mut state.1);
+        state.0 = Some(self.number + 1);
+        self.taken = true;
+        self.turns.changed.notify_all();
+        Some(result)
+    }
+}
+
+impl<T> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        if !self.taken {
+            self.turns.lock().0 = None;
+            self.turns.changed.notify_all();
+        }
+    }
 }

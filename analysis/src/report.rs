@@ -94,7 +94,8 @@ pub fn by_operator(spans: &[SpanRow]) -> Vec<(&str, Vec<&SpanRow>)> {
 /// Leaves the largest, in their order.
 fn keep_largest(spans: &mut Vec<&SpanRow>) {
     if spans.len() > SPANS_MAX {
-        spans.sort_by_key(|span| std::cmp::Reverse(span.working_peak_bytes));
+        let size = |span: &&SpanRow| (std::cmp::Reverse(span.working_peak_bytes), span.span);
+        spans.select_nth_unstable_by_key(SPANS_MAX, size);
         spans.truncate(SPANS_MAX);
         spans.sort_by_key(|span| span.span);
     }

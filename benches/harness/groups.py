@@ -23,6 +23,7 @@ PROGRAMS = ROOT / "benches" / "programs"
 BUILD = ROOT / "build" / "bench"
 FRAME_POINTERS = {"fp": "-fno-omit-frame-pointer", "nofp": "-fomit-frame-pointer"}
 THREADS = (1, 2, 8)
+FEW_STACKS = (20_000, 16, 256, 1)  # blocks, sizes, and one path: 24 stacks
 
 
 class Scale(NamedTuple):
@@ -56,10 +57,10 @@ def stacks(which):
     return () if which == "none" else None  # small blocks had no stacks before there was the option
 
 
-def churn(pattern, threads, frames, scale, no_stacks=True):
+def churn(pattern, threads, frames, scale, no_stacks=True, shape=()):
     """The tools that can run churn.c. memray starts nothing but Python: it gets the same code as a library, and is
     compared with the bare library in Python."""
-    words = [pattern, threads, scale.pairs // threads]
+    words = [pattern, threads, scale.pairs // threads, *shape]
     program = [BUILD / f"churn-{frames}", *words]
     library = [PROGRAMS / "host.py", BUILD / f"churn-{frames}.so", *words]
     tools = {"bare": bare(program)}
@@ -99,6 +100,9 @@ def groups(scale):
             name = f"churn-{frames}-{threads}"
             found[name] = turn(name, churn("random", threads, frames, scale))
     found["fifo"] = turn("fifo", churn("fifo", 1, "nofp", scale))
+    for frames in FRAME_POINTERS:
+        name = f"few-{frames}"
+        found[name] = turn(name, churn("random", 1, frames, scale, False, FEW_STACKS))
     objects = [PROGRAMS / "objects.py", scale.documents]
     found["objects"] = turn("objects", python(objects))
     found["objects-malloc"] = turn("objects-malloc", python(objects, PYTHONMALLOC="malloc"))

@@ -44,9 +44,13 @@ def target_table(found):
     rows = []
     for line in found:
         figures = [text(line.figures.get(tool), line.unit) for tool in TOOLS]
-        target = f"≤ {line.target:g}{'' if line.unit == '×' else ' '}{line.unit}"
-        rows.append([line.number, line.what, target, *figures, line.verdict()])
+        rows.append([line.number, line.what, target_text(line), *figures, line.verdict()])
     return table(heads, rows)
+
+
+def target_text(line):
+    unit = line.unit if line.unit == "×" else f" {line.unit}"
+    return "" if line.target is None else f"≤ {line.target:g}{unit}"
 
 
 def unmeasured(results, missing):

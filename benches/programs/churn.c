@@ -1,11 +1,11 @@
 /* Blocks that are allocated and freed at the end of many different call stacks.
  *
- *     churn random|fifo THREADS PAIRS [BLOCKS [SMALLEST LARGEST]]
+ *     churn random|fifo THREADS PAIRS [BLOCKS [SMALLEST LARGEST [PATHS]]]
  *
  * Every thread keeps BLOCKS blocks alive and makes PAIRS pairs of calls: it frees one (random: any; fifo: the oldest)
- * and allocates another in its place. A descent of DEPTH frames takes one of PATHS ways through three functions, and
- * makes four pairs in each frame of its lower half: about 12 frames and some 700 distinct stacks for a block. There are
- * 16 sizes: with hundreds, heaptrack 1.4's interpreter runs out of memory on so many pairs of size and stack (its hash
+ * and allocates another in its place. A descent of DEPTH frames takes one of PATHS (32) ways through three functions, and
+ * makes four pairs in each frame of its lower half: about 12 frames and some 700 distinct stacks for a block, or 24 with
+ * one path. There are 16 sizes: with hundreds, heaptrack 1.4's interpreter runs out of memory on so many pairs of size and stack (its hash
  * collides: https://bugs.kde.org/show_bug.cgi?id=477018).
  *
  * Writes what the work cost, start and end of the program apart, to the file that BENCH_SECTION names: nanoseconds of
@@ -18,11 +18,11 @@
 #include <sys/resource.h>
 #include <time.h>
 
-enum { DEPTH = 12, PATHS = 32, SIZES = 16 };
+enum { DEPTH = 12, SIZES = 16 };
 
 struct work {
     void **blocks;
-    uint32_t count, next, smallest, step;
+    uint32_t count, next, smallest, step, paths;
     int fifo;
     long left; /* pairs */
     uint64_t state;
@@ -79,7 +79,7 @@ FRAME(three, one, two)
 
 static void *thread(void *argument) {
     struct work *work = argument;
-    while (work->left > 0) one(work, draw(work) % PATHS * 0x9e3779b9u, 1);
+    while (work->left > 0) one(work, draw(work) % work->paths * 0x9e3779b9u, 1);
     return NULL;
 }
 
@@ -107,11 +107,12 @@ int main(int argc, char **argv) {
     int threads = argument(argc, argv, 2, 1);
     long pairs = argument(argc, argv, 3, 1), blocks = argument(argc, argv, 4, 20000);
     long smallest = argument(argc, argv, 5, 16), largest = argument(argc, argv, 6, 256);
-    if (threads < 1 || blocks < 1 || smallest < 1 || largest < smallest) return 2;
+    long paths = argument(argc, argv, 7, 32);
+    if (threads < 1 || paths < 1 || blocks < 1 || smallest < 1 || largest < smallest) return 2;
     struct work *works = calloc(threads, sizeof *works);
     pthread_t *ids = calloc(threads, sizeof *ids);
     for (int i = 0; i < threads; i++) {
-        works[i] = (struct work){calloc(blocks, sizeof(void *)), blocks, 0, smallest, (largest - smallest) / (SIZES - 1), fifo, pairs, i};
+        works[i] = (struct work){calloc(blocks, sizeof(void *)), blocks, 0, smallest, (largest - smallest) / (SIZES - 1), paths, fifo, pairs, i};
         for (long j = 0; j < blocks; j++) works[i].blocks[j] = malloc(smallest);
     }
     long cpu = nanoseconds(CLOCK_PROCESS_CPUTIME_ID), wall = nanoseconds(CLOCK_MONOTONIC);

@@ -58,7 +58,7 @@ pub extern "C" fn memtrace_collect_wait() -> c_int {
     // Another value than NOT: the program wanted the thread to end while it collected.
     let waits = word.compare_exchange(COLLECT_NOT, COLLECT_WAITING, Ordering::AcqRel, Ordering::Acquire);
     while waits.is_ok() && word.load(Ordering::Acquire) == COLLECT_WAITING && process::is_recorded() {
-        sys::futex_wait(word, COLLECT_WAITING);
+        sys::futex_wait(word, COLLECT_WAITING, 1_000_000_000);
     }
     let asked = word.compare_exchange(COLLECT_ASKED, COLLECT_NOT, Ordering::AcqRel, Ordering::Relaxed);
     c_int::from(asked.is_ok())

@@ -246,21 +246,13 @@ fn wait_for_room(
 ) -> bool {
     let start = sys::monotonic_ns();
     let guard = thread.guard;
-    let mut rounds = 0u32;
     loop {
         if matches!(handlers, Handlers::Run) {
             thread.guard = 0;
         }
         compiler_fence(Ordering::SeqCst);
         wake_tracer(thread, attached);
-        // Give the core to the tracer first. It needs some 100 µs for half a ring: to ask again and again would cost
-        // the program more than all its recording.
-        if rounds < 4 {
-            sys::sched_yield()
-        } else {
-            sys::nanosleep(100_000)
-        }
-        rounds = rounds.saturating_add(1);
+        sleep_until_read(thread, words, stride);
         let waited = sys::monotonic_ns() - start;
         let (gone, given_up) = (attached.tracer_gone(), waited > WAIT_NS);
         compiler_fence(Ordering::SeqCst);
@@ -272,6 +264,18 @@ fn wait_for_room(
             return ready;
         }
     }
+}
+
+/// Sleeps until the tracer has read the ring, or long enough to see whether it still lives.
+fn sleep_until_read(thread: &mut Thread, words: usize, stride: u64) {
+    const MOST_NS: u64 = 20_000_000;
+    let Some(slot) = thread.writer.slot() else { return };
+    slot.waiting.store(1, Ordering::SeqCst);
+    // Either this sees what was read by now, or the tracer, which looks after it has read, sees the flag.
+    if thread.writer.refill(words, stride).is_err() {
+        sys::futex_wait(&slot.waiting, 1, MOST_NS);
+    }
+    slot.waiting.store(0, Ordering::Relaxed);
 }
 
 fn note_wait(thread: &mut Thread, waited: u64, given_up: bool) {

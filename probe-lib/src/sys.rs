@@ -72,13 +72,13 @@ pub fn monotonic_ns() -> u64 {
     seconds * 1_000_000_000 + nanoseconds
 }
 
-/// Sleeps until the futex `word` no longer holds `value`, somebody wakes it, or a second is over.
-pub fn futex_wait(word: &core::sync::atomic::AtomicU32, value: u32) {
-    let one_second = [1usize, 0];
+/// Sleeps until the futex `word` no longer holds `value`, somebody wakes it, or so much time is over.
+pub fn futex_wait(word: &core::sync::atomic::AtomicU32, value: u32, nanoseconds: u64) {
+    let most = [(nanoseconds / 1_000_000_000) as usize, (nanoseconds % 1_000_000_000) as usize];
     let wait = libc::FUTEX_WAIT as usize;
     // SAFETY: a shared futex, because the waker may be another process; the timeout lives on the stack.
     unsafe {
-        let arguments = [word.as_ptr() as usize, wait, value as usize, one_second.as_ptr() as usize, 0, 0];
+        let arguments = [word.as_ptr() as usize, wait, value as usize, most.as_ptr() as usize, 0, 0];
         syscall(libc::SYS_futex, arguments);
     }
 }

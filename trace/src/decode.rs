@@ -81,19 +81,10 @@ impl<'a> Columns<'a> {
         Ok(texts)
     }
 
-    /// Values of the rows that are `wanted`, defaults for the others.
-    fn json<T: DeserializeOwned + Default>(
-        &self,
-        column: &'static str,
-        wanted: impl Fn(usize) -> bool,
-    ) -> Result<Vec<T>> {
-        let texts = self.text(column)?;
-        let parse = |row| match wanted(row) {
-            false => Ok(T::default()),
-            true => serde_json::from_str(texts.value(row))
-                .map_err(|error| self.error(column, format!("is not the JSON it should be: {error}"))),
-        };
-        (0..self.rows()).map(parse).collect()
+    /// The value whose JSON the column has in row `row`.
+    fn json<T: DeserializeOwned>(&self, column: &'static str, row: usize) -> Result<T> {
+        serde_json::from_str(self.text(column)?.value(row))
+            .map_err(|error| self.error(column, format!("is not the JSON it should be: {error}")))
     }
 
     fn column(&self, column: &'static str) -> Result<&'a ArrayRef> {
@@ -224,8 +215,15 @@ pub(crate) fn modules(columns: &Columns) -> Result<Vec<ModuleRow>> {
     Ok((0..columns.rows()).map(row).collect())
 }
 
-/// Rows of `spans`; their JSON is understood where `described` asks for it, and left out elsewhere.
-pub(crate) fn spans(columns: &Columns, described: impl Fn(u32) -> bool) -> Result<Vec<SpanRow>> {
+/// What [`spans`] leaves out of rows that are not to be described.
+pub(crate) const DESCRIPTIONS: [&str; 3] = ["inputs", "outputs", "params"];
+
+/// The rows of `spans` that are `wanted`.
+pub(crate) fn spans(
+    columns: &Columns,
+    wanted: impl Fn(u32) -> bool,
+    described: bool,
+) -> Result<Vec<SpanRow>> {
     let span = columns.required::<UInt32Type>("span")?;
     let parent = columns.nullable::<UInt32Type>("parent")?;
     let process = columns.required::<UInt32Type>("process")?;
@@ -234,10 +232,6 @@ pub(crate) fn spans(columns: &Columns, described: impl Fn(u32) -> bool) -> Resul
     let call = columns.required::<UInt32Type>("call")?;
     let start_ns = columns.required::<Int64Type>("start_ns")?;
     let end_ns = columns.nullable::<Int64Type>("end_ns")?;
-    let described = |row: usize| described(span[row]);
-    let mut inputs = columns.json("inputs", described)?;
-    let mut outputs = columns.json("outputs", described)?;
-    let mut params = columns.json("params", described)?;
     let input_bytes = columns.required::<UInt64Type>("input_bytes")?;
     let output_bytes = columns.required::<UInt64Type>("output_bytes")?;
     let working_peak_bytes = columns.required::<UInt64Type>("working_peak_bytes")?;
@@ -249,31 +243,33 @@ pub(crate) fn spans(columns: &Columns, described: impl Fn(u32) -> bool) -> Resul
     let gc_independent_bytes = columns.added::<UInt64Type>("gc_independent_bytes")?;
     let gc_independent_upper_bytes = columns.added::<UInt64Type>("gc_independent_upper_bytes")?;
     let garbage_at_peak_bytes = columns.added::<UInt64Type>("garbage_at_peak_bytes")?;
-    let row = |i: usize| SpanRow {
-        span: span[i],
-        parent: value(parent, i),
-        process: process[i],
-        thread: thread[i],
-        operator: operator.value(i).to_owned(),
-        call: call[i],
-        start_ns: start_ns[i],
-        end_ns: value(end_ns, i),
-        inputs: std::mem::take(&mut inputs[i]),
-        outputs: std::mem::take(&mut outputs[i]),
-        params: std::mem::take(&mut params[i]),
-        input_bytes: input_bytes[i],
-        output_bytes: output_bytes[i],
-        working_peak_bytes: working_peak_bytes[i],
-        net_peak_bytes: net_peak_bytes[i],
-        once_bytes: once_bytes[i],
-        resident_peak_bytes: value(resident_peak_bytes, i),
-        allocations: allocations[i],
-        peak_ns: peak_ns[i],
-        gc_independent_bytes: value(&gc_independent_bytes, i),
-        gc_independent_upper_bytes: value(&gc_independent_upper_bytes, i),
-        garbage_at_peak_bytes: value(&garbage_at_peak_bytes, i),
+    let row = |i: usize| {
+        Ok(SpanRow {
+            span: span[i],
+            parent: value(parent, i),
+            process: process[i],
+            thread: thread[i],
+            operator: operator.value(i).to_owned(),
+            call: call[i],
+            start_ns: start_ns[i],
+            end_ns: value(end_ns, i),
+            inputs: if described { columns.json("inputs", i)? } else { Default::default() },
+            outputs: if described { columns.json("outputs", i)? } else { Default::default() },
+            params: if described { columns.json("params", i)? } else { Default::default() },
+            input_bytes: input_bytes[i],
+            output_bytes: output_bytes[i],
+            working_peak_bytes: working_peak_bytes[i],
+            net_peak_bytes: net_peak_bytes[i],
+            once_bytes: once_bytes[i],
+            resident_peak_bytes: value(resident_peak_bytes, i),
+            allocations: allocations[i],
+            peak_ns: peak_ns[i],
+            gc_independent_bytes: value(&gc_independent_bytes, i),
+            gc_independent_upper_bytes: value(&gc_independent_upper_bytes, i),
+            garbage_at_peak_bytes: value(&garbage_at_peak_bytes, i),
+        })
     };
-    Ok((0..columns.rows()).map(row).collect())
+    (0..columns.rows()).filter(|i| wanted(span[*i])).map(row).collect()
 }
 
 pub(crate) fn timeline(columns: &Columns) -> Result<Vec<TimelineRow>> {

@@ -7,6 +7,7 @@
 mod atomic;
 mod block_columns;
 mod block_file;
+mod block_writer;
 mod budget;
 mod decode;
 mod encode;

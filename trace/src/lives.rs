@@ -44,6 +44,8 @@ pub struct BlockGroup {
     pub alloc_ns: Option<(i64, i64)>,
     /// When the first and the last release of its blocks was; `None` if none was, or the file does not say.
     pub free_ns: Option<(i64, i64)>,
+    /// True if some of its blocks may not have been released.
+    pub unreleased: bool,
 }
 
 impl Trace {
@@ -58,6 +60,7 @@ impl Trace {
                 rows: group.num_rows().max(0) as u64,
                 alloc_ns: pruning::times(group, "alloc_ns"),
                 free_ns: pruning::times(group, "free_ns"),
+                unreleased: pruning::may_be_null(group, "free_ns"),
             }));
         }
         Ok(groups)

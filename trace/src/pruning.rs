@@ -28,6 +28,11 @@ pub(crate) fn times(group: &RowGroupMetaData, name: &str) -> Option<(i64, i64)> 
     }
 }
 
+/// False only if the statistics of a column say that it has no nulls.
+pub(crate) fn may_be_null(group: &RowGroupMetaData, name: &str) -> bool {
+    statistics(group, name).is_none_or(|statistics| statistics.null_count_opt() != Some(0))
+}
+
 fn statistics<'a>(group: &'a RowGroupMetaData, name: &str) -> Option<&'a Statistics> {
     let mut columns = group.columns().iter();
     columns.find(|column| column.column_path().string() == name)?.statistics()

@@ -84,21 +84,19 @@ impl Trace {
 
     /// All rows of `spans`.
     pub fn spans(&self) -> Result<Vec<SpanRow>> {
-        self.rows(Table::Spans, |columns| decode::spans(columns, |_| true))
+        self.rows(Table::Spans, |columns| decode::spans(columns, |_| true, true))
     }
 
     /// All rows of `spans` with empty `inputs`, `outputs` and `params`, which take nearly all the time to read.
     pub fn span_figures(&self) -> Result<Vec<SpanRow>> {
-        self.rows(Table::Spans, |columns| decode::spans(columns, |_| false))
+        self.rows_without(&decode::DESCRIPTIONS, Table::Spans, |columns| {
+            decode::spans(columns, |_| true, false)
+        })
     }
 
     /// The spans in `wanted`, whole.
     pub fn spans_of(&self, wanted: &HashSet<u32>) -> Result<Vec<SpanRow>> {
-        self.rows(Table::Spans, |columns| {
-            let mut rows = decode::spans(columns, |span| wanted.contains(&span))?;
-            rows.retain(|row| wanted.contains(&row.span));
-            Ok(rows)
-        })
+        self.rows(Table::Spans, |columns| decode::spans(columns, |span| wanted.contains(&span), true))
     }
 
     /// All rows of `timeline`.
@@ -163,17 +161,26 @@ impl Trace {
     }
 
     fn rows<R>(&self, table: Table, decode: impl Fn(&Columns) -> Result<Vec<R>>) -> Result<Vec<R>> {
+        self.rows_without(&[], table, decode)
+    }
+
+    /// All rows of a table, decoded without some of the columns.
+    fn rows_without<R>(
+        &self,
+        left_out: &[&str],
+        table: Table,
+        decode: impl Fn(&Columns) -> Result<Vec<R>>,
+    ) -> Result<Vec<R>> {
+        let schema = table.schema();
+        let names = schema.fields().iter().map(|field| field.name().as_str());
+        let names: Vec<&str> = names.filter(|name| !left_out.contains(name)).collect();
         let mut rows = Vec::new();
         for path in self.files(table)? {
-            table_reader::read(
-                &path,
-                table,
-                |_| true,
-                |columns| {
-                    rows.append(&mut decode(columns)?);
-                    Ok(())
-                },
-            )?;
+            let decoded = |columns: &Columns| {
+                rows.append(&mut decode(columns)?);
+                Ok(())
+            };
+            table_reader::read_columns(&path, table, &names, |_, _| true, decoded)?;
         }
         Ok(rows)
     }

@@ -24,16 +24,25 @@ impl SiteWeights {
     /// Bytes that a block of so many bytes counts for: bytes / (1 − exp(−bytes / mean)) if it was sampled.
     #[inline]
     pub fn bytes(&self, bytes: u64) -> u64 {
-        if bytes >= self.exact_from || self.mean_bytes == 0 {
+        if self.is_exact(bytes) {
             return bytes;
         }
         let probability = -(-(bytes as f64) / self.mean_bytes as f64).exp_m1();
         (bytes as f64 / probability.max(f64::MIN_POSITIVE)).round() as u64
     }
 
+    /// True if every block of so many bytes has a stack.
+    #[inline]
+    fn is_exact(&self, bytes: u64) -> bool {
+        bytes >= self.exact_from || self.mean_bytes == 0
+    }
+
     /// Blocks that it counts for.
     #[inline]
     pub fn blocks(&self, bytes: u64) -> u64 {
+        if self.is_exact(bytes) {
+            return 1;
+        }
         (self.bytes(bytes) as f64 / bytes.max(1) as f64).round().max(1.0) as u64
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::block_columns::BlockColumns;
 use crate::block_file::BlockFile;
+use crate::block_writer::BlockWriter;
 use crate::budget::{Budget, ClosedPart};
 use crate::encode::{self, Encoded};
 use crate::error::{Error, Result};
@@ -23,9 +24,6 @@ const PAGE_ROWS: usize = 16 * 1024;
 /// Rows of a whole table encoded at once: keeps the text of a batch far below Arrow's 2 GiB.
 const WHOLE_TABLE_BATCH_ROWS: usize = 1024;
 
-/// Rows after which a part is closed without being asked.
-const PART_ROWS: usize = 4 * 1024 * 1024;
-
 /// A trace directory being written.
 ///
 /// Rows of `allocations`, `timeline` and `kernel_events` become readable when their part is closed, the other
@@ -33,8 +31,7 @@ const PART_ROWS: usize = 4 * 1024 * 1024;
 pub struct TraceWriter {
     directory: PathBuf,
     blocks: BlockColumns,
-    block_parts: Parts<BlockFile>,
-    rows_in_part: usize,
+    block_parts: BlockWriter,
     timeline: Vec<TimelineRow>,
     timeline_parts: Parts<TableFile>,
     timeline_rows: u64,
@@ -64,8 +61,7 @@ impl TraceWriter {
         }
         Ok(TraceWriter {
             blocks: BlockColumns::default(),
-            rows_in_part: 0,
-            block_parts: Parts::create(directory, Table::Allocations)?,
+            block_parts: BlockWriter::create(directory)?,
             timeline: Vec::new(),
             timeline_parts: Parts::create(directory, Table::Timeline)?,
             kernel_events: Vec::new(),
@@ -83,6 +79,7 @@ impl TraceWriter {
     /// bytes. Tables that are written whole stay, however large.
     pub fn limit(&mut self, bytes: u64) {
         self.budget = Budget::new(bytes);
+        self.block_parts.limit_parts(self.budget.part_bytes());
     }
 
     /// Where the trace is.
@@ -116,7 +113,8 @@ impl TraceWriter {
     /// Closes the open parts: everything handed over so far is on disk and readable.
     pub fn close_part(&mut self) -> Result<()> {
         self.write_blocks()?;
-        self.close_block_part()?;
+        let (budget, rotated) = (&mut self.budget, &mut self.rotated);
+        self.block_parts.close(self.latest_ns, |part| budget.blocks(part, rotated))?;
         self.write_timeline()?;
         let rows = std::mem::take(&mut self.timeline_rows);
         let timeline = self.timeline_parts.close()?.map(|path| (path, rows));
@@ -199,23 +197,8 @@ impl TraceWriter {
         if self.blocks.len() == 0 {
             return Ok(());
         }
-        self.block_parts.write(&self.blocks)?;
-        self.rows_in_part += self.blocks.len();
-        self.blocks.clear();
-        let bytes = self.block_parts.open().map_or(0, BlockFile::bytes);
-        let full = self.rows_in_part >= PART_ROWS || bytes >= self.budget.part_bytes();
-        if full { self.close_block_part() } else { Ok(()) }
-    }
-
-    fn close_block_part(&mut self) -> Result<()> {
-        let rows = std::mem::take(&mut self.rows_in_part) as u64;
-        match self.block_parts.close()? {
-            Some(path) => {
-                let part = ClosedPart { path, rows, until_ns: self.latest_ns };
-                self.budget.blocks(part, &mut self.rotated)
-            }
-            None => Ok(()),
-        }
+        let (budget, rotated) = (&mut self.budget, &mut self.rotated);
+        self.block_parts.page(&mut self.blocks, self.latest_ns, |part| budget.blocks(part, rotated))
     }
 
     fn write_timeline(&mut self) -> Result<()> {

@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrace");
 /// Version of everything in this crate; both sides must have the same. The sizes are part of it: a stale probe
 /// beside a newer tracer must be refused, not misread.
-pub const VERSION: u32 = 5 << 24 | (SLOTS as u32) << 8 | RING_WORDS.trailing_zeros();
+pub const VERSION: u32 = 6 << 24 | (SLOTS as u32) << 8 | RING_WORDS.trailing_zeros();
 /// Threads that can be recorded at one time.
 pub const SLOTS: usize = 1024;
 /// Words of a ring (a power of two). 256 KiB: of the sizes tried from 64 KiB to 64 MiB, those between
@@ -136,7 +136,10 @@ pub struct Slot {
 
     /// Words read (reader's line).
     pub tail: AtomicU64,
-    pad5: [AtomicU64; 7],
+    /// 1 while the owner sleeps on this word (futex) until there is room in the ring.
+    pub waiting: AtomicU32,
+    pad5: AtomicU32,
+    pad6: [AtomicU64; 6],
 
     /// Held by the owner for as long as it lives.
     pub owner: RobustMutex,

@@ -12,7 +12,7 @@ use crate::error::Error;
 /// Stands for no process, no site, no span.
 pub const NONE: u32 = u32::MAX;
 
-/// Where a change stands among those of one nanosecond.
+/// What happens to a block, in the order of what happens in one nanosecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Turn {
     /// The release of an older block: `realloc` releases and acquires at one time.
@@ -25,26 +25,64 @@ pub enum Turn {
     AtOnce,
 }
 
-/// A change of live bytes, and when.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
-    /// When.
-    pub time: i64,
-    /// What.
-    pub change: Change,
-}
+impl Turn {
+    /// Bits that tell turns apart.
+    pub const BITS: u32 = 2;
 
-impl Event {
-    /// The order in which they are added up.
-    pub fn key(&self) -> (i64, Turn) {
-        (self.time, self.change.turn)
+    /// The turn that is this number.
+    #[inline]
+    pub fn of(bits: u64) -> Turn {
+        match bits & 3 {
+            0 => Turn::Release,
+            1 => Turn::Acquire,
+            2 => Turn::Realloc,
+            _ => Turn::AtOnce,
+        }
+    }
+
+    /// True for those that make live bytes more.
+    #[inline]
+    pub fn is_acquire(self) -> bool {
+        matches!(self, Turn::Acquire | Turn::Realloc)
     }
 }
 
-/// A change of live bytes.
+/// A change of live bytes, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Change {
-    /// By how much; negative for a release.
+pub struct Event {
+    /// Time and turn, in one number that is in their order.
+    moment: u64,
+    /// What.
+    pub share: Share,
+}
+
+impl Event {
+    /// At a time from 0 to [`DURATION_MAX`].
+    #[inline]
+    pub fn new(time: i64, turn: Turn, share: Share) -> Event {
+        Event { moment: (time as u64) << Turn::BITS | turn as u64, share }
+    }
+
+    /// When.
+    #[inline]
+    pub fn time(&self) -> i64 {
+        (self.moment >> Turn::BITS) as i64
+    }
+
+    /// When, and its place among others of the same time.
+    #[inline]
+    pub fn moment(&self) -> u64 {
+        self.moment
+    }
+}
+
+/// A trace can be so long: a year.
+pub const DURATION_MAX: i64 = 1 << 55;
+
+/// Bytes, and whose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// How many.
     pub bytes: i64,
     /// The process whose own heap bytes these are.
     pub process: u32,
@@ -52,21 +90,19 @@ pub struct Change {
     pub site: u32,
     /// The innermost span they are of.
     pub span: u32,
-    /// Its place among others of the same time.
-    pub turn: Turn,
     /// Counts for all processes together.
     pub together: bool,
 }
 
-impl Change {
+impl Share {
     /// Hands it over, or two of it if it counts for more than its bytes for its site: there were others like it.
-    #[inline]
-    fn weighed(self, of_site: i64, mut each: impl FnMut(Change)) {
-        if self.site == NONE || of_site == self.bytes {
-            return each(self);
+    #[inline(always)]
+    fn weighed(self, of_site: i64, mut each: impl FnMut(Share)) {
+        let is_more = self.site != NONE && of_site != self.bytes;
+        each(Share { site: if is_more { NONE } else { self.site }, ..self });
+        if is_more {
+            each(Share { bytes: of_site, process: NONE, span: NONE, together: false, ..self });
         }
-        each(Change { site: NONE, ..self });
-        each(Change { bytes: of_site, process: NONE, span: NONE, together: false, ..self });
     }
 
     /// True for the second of those two.
@@ -104,6 +140,9 @@ impl Cast {
         if !expected {
             return Err(Error::Trace("the processes of the trace are not numbered from 0".into()));
         }
+        if !(0..=DURATION_MAX).contains(&duration) {
+            return Err(Error::Trace("it is longer than a year".into()));
+        }
         let ended = |row: &ProcessRow| row.parted_ns.or(row.end_ns).unwrap_or(i64::MAX);
         let numbers: FxHashMap<u32, u32> = spans.iter().map(|row| row.span).zip(0..).collect();
         // Only what began earlier can be outside: anything else is damaged, and no circle may come of it.
@@ -112,7 +151,7 @@ impl Cast {
             place_of.filter(|outer| (*outer as usize) < place).unwrap_or(NONE)
         };
         Ok(Cast {
-            duration: duration.max(0),
+            duration,
             parted: processes.iter().map(ended).collect(),
             parents: spans.iter().enumerate().map(outer).collect(),
             sites: sites.len(),
@@ -123,7 +162,7 @@ impl Cast {
     }
 
     /// A row in terms of places in tables: the site, and the span.
-    #[inline]
+    #[inline(always)] // so that rows stay in registers, as for what follows
     pub fn places(&self, life: &Life) -> Result<(u32, u32), Error> {
         if life.process as usize >= self.parted.len() {
             return Err(missing("processes", u64::from(life.process)));
@@ -149,74 +188,68 @@ impl Cast {
         })
     }
 
-    /// The changes that a row stands for; what is still there when its process parts is left to [`Cast::left`].
-    #[inline]
-    pub fn events(&self, life: &Life, mut each: impl FnMut(Event)) -> Result<(), Error> {
+    /// The changes that a row at these [`Cast::places`] stands for; what is still there when its process parts is left
+    /// to [`Cast::left`].
+    #[inline(always)]
+    pub fn events(&self, life: &Life, (site, span): (u32, u32), mut each: impl FnMut(Event)) {
         let heap = life.kind.is_heap();
         if !heap && (life.span.is_none() || !life.kind.is_own_memory()) {
-            return Ok(());
+            return;
         }
-        let (site, span) = self.places(life)?;
         let parted = self.parted[life.process as usize];
         let together = heap && life.alloc_ns <= parted;
-        let acquire = Change {
+        let acquired = Share {
             bytes: life.bytes as i64,
             process: if heap { life.process } else { NONE },
             site: if together { site } else { NONE },
             span,
-            turn: if life.kind == Kind::Realloc { Turn::Realloc } else { Turn::Acquire },
             together,
         };
         let of_site =
-            if acquire.site == NONE { acquire.bytes } else { self.weights.bytes(life.bytes) as i64 };
+            if acquired.site == NONE { acquired.bytes } else { self.weights.bytes(life.bytes) as i64 };
         let time = life.alloc_ns.clamp(0, self.duration);
-        acquire.weighed(of_site, |change| each(Event { time, change }));
+        let turn = if life.kind == Kind::Realloc { Turn::Realloc } else { Turn::Acquire };
+        acquired.weighed(of_site, |share| each(Event::new(time, turn, share)));
         if let Some(free) = life.free_ns {
-            let turn = if free > life.alloc_ns { Turn::Release } else { Turn::AtOnce };
             let alone = free > parted;
-            let release = Change {
-                bytes: acquire.bytes.wrapping_neg(),
-                turn,
-                site: if alone { NONE } else { acquire.site },
+            let released = Share {
+                site: if alone { NONE } else { acquired.site },
                 together: together && !alone,
-                ..acquire
+                ..acquired
             };
             let time = free.max(life.alloc_ns).clamp(0, self.duration);
-            release.weighed(of_site.wrapping_neg(), |change| each(Event { time, change }));
+            let turn = if free > life.alloc_ns { Turn::Release } else { Turn::AtOnce };
+            released.weighed(of_site, |share| each(Event::new(time, turn, share)));
         }
-        Ok(())
     }
 
     /// The changes that processes made when they parted, by what they left.
     pub fn left(&self, left: &Left) -> Vec<Event> {
         let mut events = Vec::new();
-        for (&(process, site), &(bytes, of_site)) in left {
-            let time = self.parted[process as usize];
-            let all = Change {
-                bytes: (bytes as i64).wrapping_neg(),
-                process: NONE,
-                site,
-                span: NONE,
-                turn: Turn::AtOnce,
-                together: true,
-            };
-            if time != i64::MAX {
-                all.weighed((of_site as i64).wrapping_neg(), |change| events.push(Event { time, change }));
-            }
+        for (&(time, site), &(bytes, of_site)) in left {
+            let all = Share { bytes: bytes as i64, process: NONE, site, span: NONE, together: true };
+            let time = time.clamp(0, self.duration);
+            all.weighed(of_site as i64, |share| events.push(Event::new(time, Turn::AtOnce, share)));
         }
         events
     }
 
-    /// True if the row's block was still there when its process parted.
-    pub fn is_left(&self, life: &Life) -> bool {
+    /// Notes what the row's block was, if it was still there when its process parted.
+    pub fn note_left(&self, life: &Life, (site, _): (u32, u32), left: &mut Left) {
         let parted = self.parted[life.process as usize];
-        life.kind.is_heap() && life.alloc_ns <= parted && life.free_ns.is_none_or(|free| free > parted)
+        let is_left = life.alloc_ns <= parted && life.free_ns.is_none_or(|free| free > parted);
+        if life.kind.is_heap() && is_left && parted != i64::MAX {
+            let of_site = if site == NONE { life.bytes } else { self.weights.bytes(life.bytes) };
+            let sum = left.entry((parted, site)).or_default();
+            *sum = (sum.0.wrapping_add(life.bytes), sum.1.wrapping_add(of_site));
+        }
     }
 }
 
-/// What processes left behind when they parted, by process and site: bytes, and what they count for at the site.
-pub type Left = HashMap<(u32, u32), (u64, u64)>;
+/// What processes left behind when they parted, by that time and the site: bytes, and what they count for at the site.
+pub type Left = HashMap<(i64, u32), (u64, u64)>;
 
+#[cold]
 fn missing(table: &str, what: u64) -> Error {
     Error::Trace(format!("`allocations` names {what}, which the table `{table}` does not have"))
 }

@@ -4,9 +4,9 @@
 
 mod compare;
 mod events;
+mod kept;
 mod order;
 mod peaks;
-mod slots;
 mod sums;
 mod sweep;
 #[cfg(test)]

@@ -1,56 +1,85 @@
-//! Puts the changes of a window in order. Most are already: row groups are written as blocks are released.
+//! What happened in a window, put in order. Most is already: row groups are written as blocks are released.
 
-use super::events::{Change, Event, Turn};
+use super::events::{Event, Share, Turn};
 
-/// Bits of a key that say which change it is of, and its turn.
+/// Bits of a key that say which share it is of.
 const PLACE_BITS: u32 = 21;
-const TURN_BITS: u32 = 2;
 
-/// Changes of a window, with one number each that sorts them: time, turn and place.
+/// Events of a window: of each a number that sorts them, made of time, turn, and the place of its share. A block that
+/// came and went in the window has one share.
 #[derive(Default)]
 pub struct Ordered {
-    first: i64,
+    from: i64,
+    floor: i64,
+    most: usize,
     keys: Vec<u64>,
-    changes: Vec<Change>,
+    shares: Vec<Share>,
     sorted: Vec<u64>,
     ends: Vec<u32>,
 }
 
 impl Ordered {
-    /// Changes that can be told apart at most.
-    pub const CHANGES_MAX: usize = 1 << PLACE_BITS;
+    /// Events that can be told apart at most.
+    pub const EVENTS_MAX: usize = 1 << PLACE_BITS;
     /// Nanoseconds that can be told apart.
-    pub const LENGTH_MAX: i64 = 1 << (64 - PLACE_BITS - TURN_BITS);
+    pub const LENGTH_MAX: i64 = 1 << (u64::BITS - PLACE_BITS - Turn::BITS);
 
-    /// Forgets all; `count` changes are to come, from `first` on and for less than [`Ordered::LENGTH_MAX`].
-    pub fn begin(&mut self, first: i64, count: usize) {
-        self.first = first;
+    /// Forgets all. Of what comes from `from` on, and for less than [`Ordered::LENGTH_MAX`], at most `most` events are
+    /// kept, from a floor on that rises when they become too many: what lies below it is left to a later pass.
+    pub fn begin(&mut self, from: i64, most: usize) {
+        (self.from, self.floor, self.most) = (from, from, most);
         self.keys.clear();
-        self.changes.clear();
-        self.keys.reserve_exact(count);
-        self.changes.reserve_exact(count);
+        self.shares.clear();
     }
 
-    /// Changes so far.
-    pub fn len(&self) -> usize {
-        self.changes.len()
-    }
-
-    /// Adds one, below [`Ordered::CHANGES_MAX`] of them.
-    #[inline]
+    /// Adds an event.
+    #[inline(always)]
     pub fn push(&mut self, event: &Event) {
-        let time = event.time.wrapping_sub(self.first) as u64;
-        let turn = event.change.turn as u64;
-        self.keys.push((time << TURN_BITS | turn) << PLACE_BITS | self.changes.len() as u64);
-        self.changes.push(event.change);
+        if event.time() < self.floor {
+            return;
+        }
+        if self.shares.last() != Some(&event.share) {
+            self.shares.push(event.share);
+        }
+        let since = event.moment().wrapping_sub((self.from as u64) << Turn::BITS);
+        self.keys.push(since << PLACE_BITS | (self.shares.len() - 1) as u64);
+        if self.keys.len() == self.most {
+            self.give_up_some();
+        }
     }
 
-    /// Puts them in order. Each key goes to one of about as many pieces of time as there are keys, and is compared
+    /// Time from which on all are there.
+    pub fn floor(&self) -> i64 {
+        self.floor
+    }
+
+    /// Leaves what lies below `floor` to a later pass.
+    pub fn rise(&mut self, floor: i64) {
+        if floor > self.floor {
+            self.floor = floor;
+            let from = self.from;
+            self.keys.retain(|key| time(from, *key) >= floor);
+        }
+    }
+
+    #[cold]
+    fn give_up_some(&mut self) {
+        let some = self.keys.len() / 4;
+        let key = *self.keys.select_nth_unstable(some).1;
+        self.rise(time(self.from, key) + 1);
+        let shares = std::mem::take(&mut self.shares);
+        for key in &mut self.keys {
+            self.shares.push(shares[place(*key)]);
+            *key = *key >> PLACE_BITS << PLACE_BITS | (self.shares.len() - 1) as u64;
+        }
+    }
+
+    /// Puts them in order. Each key goes to one of about half as many pieces of time as there are keys, and is compared
     /// with those of its piece only.
     pub fn sort(&mut self) {
-        let pieces = self.keys.len().next_power_of_two();
+        let pieces = (self.keys.len() / 2).next_power_of_two();
         let longest = self.keys.iter().max().copied().unwrap_or(0);
-        let shift = (64 - longest.leading_zeros()).saturating_sub(pieces.trailing_zeros());
+        let shift = (u64::BITS - longest.leading_zeros()).saturating_sub(pieces.trailing_zeros());
         // A single key may be shifted out as a whole.
         let piece = |key: u64| key.checked_shr(shift).unwrap_or(0) as usize;
         self.ends.clear();
@@ -61,8 +90,7 @@ impl Ordered {
             end += *next;
             *next = end;
         }
-        self.sorted.clear();
-        self.sorted.resize(self.keys.len(), 0);
+        self.sorted.resize(self.keys.len(), 0); // whatever was there is overwritten
         for key in &self.keys {
             let end = &mut self.ends[piece(*key)];
             self.sorted[*end as usize] = *key;
@@ -71,49 +99,73 @@ impl Ordered {
         let mut start = 0;
         for end in &self.ends[..pieces] {
             let end = *end as usize;
-            if end - start > 1 {
-                self.sorted[start..end].sort_unstable();
-            }
+            sort_few(&mut self.sorted[start..end]);
             start = end;
         }
     }
 
-    /// Time and change, by place in the order.
+    /// What happened, by place in the order.
     #[inline]
-    pub fn get(&self, index: usize) -> Option<(i64, &Change)> {
+    pub fn get(&self, index: usize) -> Option<(i64, Turn, &Share)> {
         let key = *self.sorted.get(index)?;
-        let time = (key >> (PLACE_BITS + TURN_BITS)) as i64;
-        let place = (key & (Self::CHANGES_MAX as u64 - 1)) as usize;
-        Some((self.first.wrapping_add(time), &self.changes[place]))
+        Some((time(self.from, key), Turn::of(key >> PLACE_BITS), &self.shares[place(key)]))
     }
 
-    /// Asks the processor for the change at `index`: those of one time lie as far apart as their blocks' ends.
+    /// Asks the processor for the share at `index`: those of one time lie as far apart as their blocks' ends.
     #[inline(always)]
     pub fn prefetch(&self, index: usize) {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        if let Some((_, change)) = self.get(index) {
+        if let Some((_, _, share)) = self.get(index) {
             // SAFETY: SSE is part of x86-64, and a prefetch accesses nothing.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(change).cast()) };
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(share).cast()) };
         }
     }
 
-    /// True if the order within a nanosecond, whose first change is the release at `index`, is not known: more
-    /// happened in it than that `realloc` replaced one block by another.
+    /// What else happened in the nanosecond of what is at `index`, from there on.
+    fn with(&self, index: usize) -> impl Iterator<Item = (Turn, &Share)> {
+        let now = self.get(index).map(|(time, ..)| time);
+        let from = (index..).map_while(|index| self.get(index));
+        from.take_while(move |(time, ..)| Some(*time) == now).map(|(_, turn, share)| (turn, share))
+    }
+
+    /// True if the order within a nanosecond, whose first event is the release at `index`, is not known: more happened
+    /// in it than that `realloc` replaced one block by another.
     pub fn is_open(&self, index: usize) -> bool {
-        let Some((time, _)) = self.get(index) else { return false };
-        let now = (index + 1..).map_while(|index| self.get(index)).take_while(|(at, _)| *at == time);
-        let mut others = now.map(|(_, change)| change).filter(|change| !change.is_of_site_alone());
-        let mut turn = || others.next().map(|change| change.turn);
+        let mut others = self.with(index).skip(1).filter(|(_, share)| !share.is_of_site_alone());
+        let mut turn = || others.next().map(|(turn, _)| turn);
         !matches!((turn(), turn()), (None, _) | (Some(Turn::Realloc), None))
     }
 
-    /// Acquires that happened in the nanosecond of the change at `index`, which is a release.
-    pub fn acquires_with(&self, index: usize) -> impl Iterator<Item = &Change> {
-        let time = self.get(index).map(|(time, _)| time);
-        let now = (index..).map_while(|index| self.get(index));
-        let now = now.take_while(move |(at, _)| Some(*at) == time).map(|(_, change)| change);
-        now.filter(|change| matches!(change.turn, Turn::Acquire | Turn::Realloc))
+    /// What was acquired in the nanosecond of the release at `index`.
+    pub fn acquires_with(&self, index: usize) -> impl Iterator<Item = &Share> {
+        self.with(index).filter(|(turn, _)| turn.is_acquire()).map(|(_, share)| share)
     }
+}
+
+/// Sorts by insertion what is mostly one or two keys.
+#[inline]
+fn sort_few(keys: &mut [u64]) {
+    const FEW: usize = 32;
+    if keys.len() > FEW {
+        return keys.sort_unstable();
+    }
+    for end in 1..keys.len() {
+        let key = keys[end];
+        let mut at = end;
+        while at > 0 && keys[at - 1] > key {
+            keys[at] = keys[at - 1];
+            at -= 1;
+        }
+        keys[at] = key;
+    }
+}
+
+fn time(from: i64, key: u64) -> i64 {
+    from.wrapping_add((key >> (PLACE_BITS + Turn::BITS)) as i64)
+}
+
+fn place(key: u64) -> usize {
+    (key & (Ordered::EVENTS_MAX as u64 - 1)) as usize
 }
 
 #[cfg(test)]
@@ -125,24 +177,30 @@ mod tests {
 
     proptest! {
         #[test]
-        fn is_that_of_the_keys(
+        fn is_that_of_time_and_turn(
             times in prop::collection::vec(
-                (prop_oneof![0..50i64, 0..Ordered::LENGTH_MAX], any::<bool>()), 0..200,
+                (prop_oneof![0..50i64, 0..Ordered::LENGTH_MAX], any::<bool>(), 1..3i64), 0..200,
             ),
+            most in 150..250usize,
         ) {
-            let event = |(time, acquire): (i64, bool)| {
+            let event = |(time, acquire, bytes)| {
                 let turn = if acquire { Turn::Acquire } else { Turn::Release };
-                let change = Change { bytes: 1, process: NONE, site: NONE, span: NONE, turn, together: true };
-                Event { time: time - 7, change }
+                Event::new(time + 7, turn, Share { bytes, process: NONE, site: NONE, span: NONE, together: true })
             };
             let mut events: Vec<Event> = times.into_iter().map(event).collect();
             let mut ordered = Ordered::default();
-            ordered.begin(-7, events.len());
+            ordered.begin(7, most);
             events.iter().for_each(|event| ordered.push(event));
             ordered.sort();
-            let found: Vec<_> = (0..).map_while(|i| ordered.get(i)).map(|(time, change)| (time, change.turn)).collect();
-            events.sort_by_key(Event::key);
-            prop_assert_eq!(found, events.iter().map(Event::key).collect::<Vec<_>>());
+            prop_assert!(events.len() >= most || ordered.floor() == 7);
+            events.retain(|event| event.time() >= ordered.floor());
+            let found = (0..).map_while(|i| ordered.get(i));
+            let mut found: Vec<_> = found.map(|(time, turn, share)| Event::new(time, turn, *share)).collect();
+            prop_assert!(found.is_sorted_by_key(Event::moment));
+            let whole = |event: &Event| (event.moment(), event.share.bytes);
+            events.sort_by_key(whole);
+            found.sort_by_key(whole);
+            prop_assert_eq!(found, events);
         }
     }
 }

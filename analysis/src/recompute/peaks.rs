@@ -1,9 +1,9 @@
-//! Largest sums of live bytes over changes in the order of time, for many holders at once.
+//! Largest sums of live bytes over events in the order of time, for many holders at once.
 //!
 //! Time is cut into windows that can be gone through in any order: of each it is enough to know by how much live
 //! bytes changed over it and how far they rose above their value at its start.
 
-use super::events::{Cast, Change, NONE, Turn};
+use super::events::{Cast, NONE, Share, Turn};
 use super::order::Ordered;
 
 /// How live bytes of one holder go over some time, seen from their value at its start.
@@ -15,15 +15,16 @@ pub struct Course {
     pub most: i64,
     /// When that was first reached; 0 if it is what there was at the start.
     pub at: i64,
-    /// The most, if of what happened in one nanosecond all acquires came first; at least 0.
+    /// The most, if of what happened in one nanosecond all acquires came first; only where that was asked, or after
+    /// [`Course::then`], it is at least `most`.
     pub bound: i64,
     moved: bool,
 }
 
 impl Course {
     #[inline]
-    fn add(&mut self, time: i64, change: &Change) {
-        self.change = self.change.wrapping_add(change.bytes);
+    fn add(&mut self, time: i64, bytes: i64) {
+        self.change = self.change.wrapping_add(bytes);
         if self.change > self.most {
             self.most = self.change;
             self.at = time;
@@ -37,7 +38,7 @@ impl Course {
             self.most = most;
             self.at = later.at;
         }
-        self.bound = self.bound.max(self.change.wrapping_add(later.bound.max(later.most)));
+        self.bound = self.bound.max(self.most).max(self.change.wrapping_add(later.bound));
         self.change = self.change.wrapping_add(later.change);
     }
 }
@@ -88,51 +89,55 @@ impl Courses {
         self.all[1 + self.processes + self.sites + place]
     }
 
-    /// Adds up the changes of a window, and forgets all but the result.
-    pub fn walk(&mut self, cast: &Cast, changes: &Ordered) -> Moves {
+    /// Adds up what happened in a window, and forgets all but the result.
+    pub fn walk(&mut self, cast: &Cast, events: &Ordered) -> Moves {
         const AHEAD: usize = 32;
         let mut last = i64::MIN;
-        for (index, (time, change)) in (0..).map_while(|index| changes.get(index)).enumerate() {
-            changes.prefetch(index + AHEAD);
+        for (index, (time, turn, share)) in (0..).map_while(|index| events.get(index)).enumerate() {
+            events.prefetch(index + AHEAD);
             // Hardly ever does something else happen in the same nanosecond.
-            if changes.get(index + 1).is_some_and(|(next, _)| next == time)
+            if events.get(index + 1).is_some_and(|(next, ..)| next == time)
                 && time != last
-                && change.turn == Turn::Release
-                && changes.is_open(index)
+                && turn == Turn::Release
+                && events.is_open(index)
             {
-                self.bound(cast, || changes.acquires_with(index));
+                self.bound(cast, || events.acquires_with(index));
             }
             last = time;
-            self.each(cast, change, |course| course.add(time, change));
+            let bytes = if turn.is_acquire() { share.bytes } else { share.bytes.wrapping_neg() };
+            self.each(cast, share, |course| course.add(time, bytes));
         }
         let all = &mut self.all;
         self.moved.drain(..).map(|holder| (holder, std::mem::take(&mut all[holder as usize]))).collect()
     }
 
-    /// Adds what happened in the next window.
-    pub fn then(&mut self, moves: &Moves) {
-        for (holder, course) in moves {
-            self.all[*holder as usize].then(course);
+    /// Adds what happened in the window before.
+    pub fn before(&mut self, moves: &Moves) {
+        for (holder, earlier) in moves {
+            let later = &mut self.all[*holder as usize];
+            let mut both = *earlier;
+            both.then(later);
+            *later = both;
         }
     }
 
     /// The most that the order within one nanosecond allows.
     #[cold]
-    fn bound<'a, I: Iterator<Item = &'a Change>>(&mut self, cast: &Cast, acquires: impl Fn() -> I) {
-        for change in acquires() {
-            self.each(cast, change, |course| {
-                course.change = course.change.wrapping_add(change.bytes);
+    fn bound<'a, I: Iterator<Item = &'a Share>>(&mut self, cast: &Cast, acquires: impl Fn() -> I) {
+        for share in acquires() {
+            self.each(cast, share, |course| {
+                course.change = course.change.wrapping_add(share.bytes);
                 course.bound = course.bound.max(course.change);
             });
         }
-        for change in acquires() {
-            self.each(cast, change, |course| course.change = course.change.wrapping_sub(change.bytes));
+        for share in acquires() {
+            self.each(cast, share, |course| course.change = course.change.wrapping_sub(share.bytes));
         }
     }
 
-    /// Everybody the change counts for.
+    /// Everybody the share counts for.
     #[inline]
-    fn each(&mut self, cast: &Cast, change: &Change, mut work: impl FnMut(&mut Course)) {
+    fn each(&mut self, cast: &Cast, share: &Share, mut work: impl FnMut(&mut Course)) {
         let mut of = |holder: usize| {
             let course = &mut self.all[holder];
             if !course.moved {
@@ -141,17 +146,17 @@ impl Courses {
             }
             work(course);
         };
-        if change.together {
+        if share.together {
             of(TOGETHER);
         }
-        if change.process != NONE {
-            of(1 + change.process as usize);
+        if share.process != NONE {
+            of(1 + share.process as usize);
         }
-        if change.site != NONE {
-            of(1 + self.processes + change.site as usize);
+        if share.site != NONE {
+            of(1 + self.processes + share.site as usize);
         }
-        if change.span != NONE {
-            cast.around(change.span).for_each(|span| of(1 + self.processes + self.sites + span));
+        if share.span != NONE {
+            cast.around(share.span).for_each(|span| of(1 + self.processes + self.sites + span));
         }
     }
 }

@@ -3,8 +3,7 @@
 use memtrace_trace::Life;
 use memtrace_trace::rows::Kind;
 
-use super::events::{Cast, Left, NONE};
-use crate::error::Error;
+use super::events::{Cast, NONE};
 
 /// Mapping calls told apart at most: a mapping that was cut has a row for each piece.
 const CALLS_MAX: usize = 4 << 20;
@@ -27,15 +26,24 @@ pub struct Count {
 }
 
 impl Count {
-    /// A heap block, or as many as it counts for.
-    fn of_heap(blocks: u64, bytes: u64, there: There) -> Count {
-        Count {
-            blocks,
-            requested: bytes,
-            at_peak: if there.last { bytes } else { 0 },
-            at_peak_bounds: (if there.surely { bytes } else { 0 }, if there.perhaps { bytes } else { 0 }),
-            ..Count::default()
+    /// Adds a heap block, or as many as it counts for.
+    #[inline]
+    fn add_heap(&mut self, blocks: u64, bytes: u64, there: There) {
+        self.blocks = self.blocks.wrapping_add(blocks);
+        self.requested = self.requested.wrapping_add(bytes);
+        if there.perhaps {
+            let (least, most) = &mut self.at_peak_bounds;
+            *most = most.wrapping_add(bytes);
+            *least = least.wrapping_add(if there.surely { bytes } else { 0 });
+            self.at_peak = self.at_peak.wrapping_add(if there.last { bytes } else { 0 });
         }
+    }
+
+    /// Adds a mapping, or a piece of one, whose bytes may count as live.
+    fn add_mapping(&mut self, bytes: u64, mapped: u64, there: There) {
+        self.requested = self.requested.wrapping_add(bytes);
+        self.mapped = self.mapped.wrapping_add(mapped);
+        self.mapped_at_peak = self.mapped_at_peak.wrapping_add(if there.perhaps { mapped } else { 0 });
     }
 
     fn add(&mut self, other: &Count) {
@@ -71,8 +79,6 @@ pub struct Sums {
     pub sites: Vec<Count>,
     /// By innermost span; of those around them too once [`Sums::finish`] was called.
     pub spans: Vec<Count>,
-    /// What processes left behind.
-    pub left: Left,
     calls: Vec<Call>,
     /// Too many mapping calls to tell them apart.
     pub uncounted: bool,
@@ -86,50 +92,40 @@ impl Sums {
             processes: vec![Count::default(); cast.parted.len()],
             sites: vec![Count::default(); cast.sites],
             spans: vec![Count::default(); cast.parents.len()],
-            left: Left::new(),
             calls: Vec::new(),
             uncounted: false,
             peak,
         }
     }
 
-    /// Adds a row.
+    /// Adds a row at these [`Cast::places`].
     #[inline]
-    pub fn add(&mut self, cast: &Cast, life: &Life) -> Result<(), Error> {
-        let (site, span) = cast.places(life)?;
+    pub fn add(&mut self, cast: &Cast, life: &Life, (site, span): (u32, u32)) {
         let end = life.free_ns.unwrap_or(i64::MAX).min(cast.parted[life.process as usize]);
         let there = There {
             perhaps: life.alloc_ns <= self.peak && self.peak <= end,
             last: life.alloc_ns <= self.peak && self.peak < end,
             surely: life.alloc_ns < self.peak && self.peak < end,
         };
-        let (count, of_site) = if life.kind.is_heap() {
-            let count = Count::of_heap(1, life.bytes, there);
-            let of_site = match site {
-                NONE => count,
-                _ => Count::of_heap(cast.weights.blocks(life.bytes), cast.weights.bytes(life.bytes), there),
-            };
-            if cast.is_left(life) {
-                let left = self.left.entry((life.process, site)).or_default();
-                *left = (left.0.wrapping_add(count.requested), left.1.wrapping_add(of_site.requested));
+        let process = &mut self.processes[life.process as usize];
+        let of_site = self.sites.get_mut(site as usize); // None for NONE
+        if life.kind.is_heap() {
+            process.add_heap(1, life.bytes, there);
+            if let Some(of_site) = of_site {
+                of_site.add_heap(cast.weights.blocks(life.bytes), cast.weights.bytes(life.bytes), there);
             }
-            (count, of_site)
+            if let Some(of_span) = self.spans.get_mut(span as usize) {
+                of_span.blocks += 1;
+            }
         } else {
-            self.call(((life.process, life.thread, life.kind, life.alloc_ns), (site, span)));
             let counts = life.kind.is_own_memory() || life.kind == Kind::MapReserved;
             let mapped = if counts { life.bytes } else { 0 };
-            let mapped_at_peak = if there.perhaps { mapped } else { 0 };
-            let count = Count { requested: life.bytes, mapped, mapped_at_peak, ..Count::default() };
-            (count, count)
-        };
-        self.processes[life.process as usize].add(&count);
-        if site != NONE {
-            self.sites[site as usize].add(&of_site);
+            [Some(process), of_site]
+                .into_iter()
+                .flatten()
+                .for_each(|of| of.add_mapping(life.bytes, mapped, there));
+            self.call(((life.process, life.thread, life.kind, life.alloc_ns), (site, span)));
         }
-        if span != NONE {
-            self.spans[span as usize].blocks += count.blocks;
-        }
-        Ok(())
     }
 
     fn call(&mut self, call: Call) {
@@ -151,10 +147,6 @@ impl Sums {
         let mine = [&mut self.processes, &mut self.sites, &mut self.spans];
         for (mine, others) in mine.into_iter().zip([&other.processes, &other.sites, &other.spans]) {
             mine.iter_mut().zip(others).for_each(|(mine, other)| mine.add(other));
-        }
-        for (whose, (bytes, of_site)) in other.left {
-            let left = self.left.entry(whose).or_default();
-            *left = (left.0.wrapping_add(bytes), left.1.wrapping_add(of_site));
         }
         self.uncounted |= other.uncounted;
         self.calls.extend(other.calls);

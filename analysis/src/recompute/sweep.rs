@@ -1,11 +1,13 @@
-//! Goes through the rows of a trace in the order of time without ever holding them all.
+//! Goes through the rows of a trace once, backwards in time, without ever holding them all.
 //!
-//! Rows come roughly in the order of their releases, so a row group mostly holds what happened between its first
-//! and its last release; what happened to its blocks outside of that is *far*. A first pass counts events over
-//! time and keeps the far ones; time is then cut into windows of about equally many events, and each is put in
-//! order and added up on its own, from the row groups whose releases reach into it and the far events in it. If
-//! there are too many far events to keep, they are gathered for some windows at a time, with another pass each.
-//! Whatever the order of rows is, the result is the same; only the time it takes differs.
+//! Rows come roughly in the order of their releases, so time is cut into windows at the last releases of row groups,
+//! and a group mostly holds what happened in its window. What else it tells lies earlier: its older blocks were
+//! allocated then. That waits until the earlier window's turn comes, the later ones being read before it. Only what
+//! was never released, or after its process had parted, tells of later times; groups with such rows are looked through
+//! for it beforehand. Each window is put in order and added up on its own.
+//!
+//! If too many events have to wait, the earliest of them are forgotten, and another pass does their time. Whatever the
+//! order of rows is, the result is the same; only the time it takes differs.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,43 +15,63 @@ use std::sync::Mutex;
 
 use memtrace_trace::{BlockGroup, Life};
 
-use super::events::{Cast, Event};
+use super::events::{Cast, Left};
+use super::kept::Kept;
 use super::order::Ordered;
 use super::peaks::{Courses, Moves};
-use super::slots::{Slots, Window, batches};
 use super::sums::Sums;
 use crate::error::Error;
-use crate::parallel::{in_parallel, threads};
+use crate::parallel::{Turns, in_parallel, threads};
 
-/// What bounds the memory a sweep takes: 32 bytes an event.
+/// What bounds the memory a sweep takes.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Events put in order at once by all threads; half as many again where they come thick.
+    /// Rows of a window, unless a single row group has more.
+    pub rows: u64,
+    /// Events of a window, at most [`Ordered::EVENTS_MAX`]: 30 bytes each, 44 at most, and one window for each thread.
     pub events: usize,
-    /// Far events kept at once by all threads.
-    pub far: usize,
+    /// Events that wait for their window, and as many more that are about to: 32 bytes each.
+    pub waiting: usize,
     /// Threads at work.
     pub threads: usize,
 }
 
 impl Limits {
-    /// Below 200 MB in all; as many threads as there are processors, four at most.
+    /// Below 200 MB in all; as many threads as there are processors, three at most.
     pub fn usual() -> Limits {
-        Limits { events: 1 << 21, far: 1 << 20, threads: threads() }
+        Limits { rows: 1 << 19, events: Ordered::EVENTS_MAX, waiting: 1 << 20, threads: threads().min(3) }
     }
 }
 
 /// Rows that can be read on their own.
 pub trait Group: Sync {
-    /// Time of the first and of the last release among them, if there was one and that is known.
-    fn releases(&self) -> Option<(i64, i64)>;
+    /// How many.
+    fn rows(&self) -> u64;
+    /// When the first block was allocated and the last one, if that is known.
+    fn acquires(&self) -> Option<(i64, i64)>;
+    /// When the last release was, if there was one and that is known.
+    fn last_release(&self) -> Option<i64>;
+    /// True if some may not have been released.
+    fn has_unreleased(&self) -> bool;
     /// Hands over every row.
     fn lives(&self, each: impl FnMut(&Life) -> Result<(), Error>) -> Result<(), Error>;
 }
 
 impl Group for BlockGroup {
-    fn releases(&self) -> Option<(i64, i64)> {
-        self.free_ns
+    fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    fn acquires(&self) -> Option<(i64, i64)> {
+        self.alloc_ns
+    }
+
+    fn last_release(&self) -> Option<i64> {
+        self.free_ns.map(|(_, last)| last)
+    }
+
+    fn has_unreleased(&self) -> bool {
+        self.unreleased
     }
 
     fn lives(&self, mut each: impl FnMut(&Life) -> Result<(), Error>) -> Result<(), Error> {
@@ -64,6 +86,38 @@ impl Group for BlockGroup {
     }
 }
 
+/// A piece of time that is gone through at once, and the row groups whose last release lies in it.
+struct Window<'a, G> {
+    time: Range<i64>,
+    groups: Vec<&'a G>,
+}
+
+/// The windows, the latest first. Row groups without a known release are read before all others.
+fn windows<'a, G: Group>(groups: &'a [G], rows: u64, duration: i64) -> Vec<Window<'a, G>> {
+    let end = duration.saturating_add(1);
+    let until = |group: &G| group.last_release().map_or(end, |last| last.saturating_add(1).clamp(0, end));
+    let mut groups: Vec<&G> = groups.iter().collect();
+    groups.sort_by_key(|group| until(group));
+    let mut windows = Vec::new();
+    let (mut from, mut open, mut sum) = (0, Vec::new(), 0);
+    for (index, group) in groups.iter().enumerate() {
+        open.push(*group);
+        sum += group.rows();
+        let next = groups.get(index + 1);
+        if next.is_none_or(|next| sum + next.rows() > rows) {
+            let until = if next.is_none() { end } else { until(group) };
+            while until - from > Ordered::LENGTH_MAX {
+                windows.push(Window { time: from..from + Ordered::LENGTH_MAX, groups: Vec::new() });
+                from += Ordered::LENGTH_MAX;
+            }
+            windows.push(Window { time: from..until, groups: std::mem::take(&mut open) });
+            (from, sum) = (until, 0);
+        }
+    }
+    windows.reverse();
+    windows
+}
+
 /// Reads all rows: their sums, and everybody's course. `peak` is when live bytes peaked.
 pub fn sweep<G: Group>(
     groups: &[G],
@@ -71,169 +125,176 @@ pub fn sweep<G: Group>(
     peak: i64,
     limits: Limits,
 ) -> Result<(Sums, Courses), Error> {
-    let mut first = first_pass(groups, cast, peak, limits)?;
-    first.sums.finish(cast);
-    let left = cast.left(&first.sums.left);
-    let windows = first.slots.windows(limits.events / limits.threads, groups.iter().map(Group::releases));
-    let mut courses = Courses::new(cast);
-    let mut far = first.far;
-    for some in batches(&windows, if far.is_some() { usize::MAX } else { limits.far }) {
-        let (from, until) = (windows[some.start].from, windows[some.end - 1].until);
-        let mut far = match far.take() {
-            Some(all) => all,
-            None => gather(groups, cast, from..until, limits.threads)?,
-        };
-        far.extend(left.iter().filter(|event| (from..until).contains(&event.time)));
-        far.sort_unstable_by_key(Event::key);
-        walk(groups, cast, &windows[some], &far, &mut courses, limits.threads)?;
+    let windows = windows(groups, limits.rows, cast.duration);
+    let (mut sums, mut courses) = (Sums::new(cast, peak), Courses::new(cast));
+    let mut until = cast.duration.saturating_add(1);
+    let mut is_first = true;
+    while until > 0 {
+        let pass = Pass { cast, limits, windows: &windows, until, is_first, peak };
+        until = pass.go(&mut sums, &mut courses)?;
+        is_first = false;
     }
-    Ok((first.sums, courses))
+    sums.finish(cast);
+    Ok((sums, courses))
 }
 
-/// What the first pass finds.
-struct First {
-    sums: Sums,
-    slots: Slots,
-    /// The far events, unless there were too many.
-    far: Option<Vec<Event>>,
-}
-
-fn first_pass<G: Group>(groups: &[G], cast: &Cast, peak: i64, limits: Limits) -> Result<First, Error> {
-    let begin =
-        || First { sums: Sums::new(cast, peak), slots: Slots::new(cast.duration), far: Some(Vec::new()) };
-    let parts = in_parallel(groups.len(), limits.threads, begin, |first, index| {
-        let group = &groups[index];
-        group.lives(|life| {
-            first.sums.add(cast, life)?;
-            cast.events(life, |event| {
-                let is_far = !is_near(group, &event);
-                first.slots.count(event.time, is_far);
-                if is_far && let Some(far) = &mut first.far {
-                    far.push(event);
-                }
-            })?;
-            if first.far.as_ref().is_some_and(|far| far.len() > limits.far / limits.threads) {
-                first.far = None;
-            }
-            Ok(())
-        })
-    })?;
-    let mut all = begin();
-    for part in parts {
-        all.sums.join(part.sums);
-        all.slots.join(&part.slots);
-        all.far = all.far.zip(part.far).map(|(mut all, part)| {
-            all.extend(part);
-            all
-        });
-    }
-    Ok(all)
-}
-
-/// The far events of a time.
-fn gather<G: Group>(
-    groups: &[G],
-    cast: &Cast,
-    time: Range<i64>,
-    threads: usize,
-) -> Result<Vec<Event>, Error> {
-    let parts = in_parallel(groups.len(), threads, Vec::new, |far: &mut Vec<Event>, index| {
-        let group = &groups[index];
-        group.lives(|life| {
-            cast.events(life, |event| {
-                if time.contains(&event.time) && !is_near(group, &event) {
-                    far.push(event);
-                }
-            })
-        })
-    })?;
-    Ok(parts.concat())
-}
-
-/// What of the windows is added up, and what waits for an earlier one.
-struct Joined<'a> {
-    courses: &'a mut Courses,
-    next: usize,
-    waiting: BTreeMap<usize, Vec<Moves>>,
-}
-
-fn walk<G: Group>(
-    groups: &[G],
-    cast: &Cast,
-    windows: &[Window],
-    far: &[Event],
-    courses: &mut Courses,
-    threads: usize,
-) -> Result<(), Error> {
-    let joined = Mutex::new(Joined { courses, next: 0, waiting: BTreeMap::new() });
-    let begin = || Walker { groups, cast, far, changes: Ordered::default(), courses: Courses::new(cast) };
-    in_parallel(windows.len(), threads, begin, |walker, index| {
-        let mut moves = Vec::new();
-        walker.window(&windows[index], &mut moves)?;
-        let mut joined = joined.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        joined.waiting.insert(index, moves);
-        let Joined { courses, next, waiting } = &mut *joined;
-        while let Some(moves) = waiting.remove(next) {
-            moves.iter().for_each(|moves| courses.then(moves));
-            *next += 1;
-        }
-        Ok(())
-    })?;
-    Ok(())
-}
-
-/// Goes through one window at a time.
-struct Walker<'a, G> {
-    groups: &'a [G],
+/// Goes through the time before `until`, as far down as memory lets it.
+struct Pass<'a, G> {
     cast: &'a Cast,
-    far: &'a [Event],
-    changes: Ordered,
+    limits: Limits,
+    windows: &'a [Window<'a, G>],
+    until: i64,
+    is_first: bool,
+    peak: i64,
+}
+
+/// What one thread works with.
+struct Walker {
+    sums: Sums,
+    /// Events of the window.
+    here: Ordered,
+    /// Those of earlier ones that its rows tell of.
+    earlier: Kept,
     courses: Courses,
 }
 
-impl<G: Group> Walker<'_, G> {
-    /// What happened in a window; one that is too long, or came out too full, is gone through in halves.
-    fn window(&mut self, window: &Window, moves: &mut Vec<Moves>) -> Result<(), Error> {
-        let length = window.until.saturating_sub(window.from);
-        if length < Ordered::LENGTH_MAX && self.collect(window)? {
-            self.changes.sort();
-            moves.push(self.courses.walk(self.cast, &self.changes));
-            return Ok(());
+impl<G: Group> Pass<'_, G> {
+    /// Returns how far down it went: what is before that is not done.
+    fn go(&self, sums: &mut Sums, courses: &mut Courses) -> Result<i64, Error> {
+        let waiting = Turns::new(self.ahead()?);
+        let joined = Mutex::new(Joined { courses, next: 0, waiting: BTreeMap::new() });
+        let begin = || Walker {
+            sums: Sums::new(self.cast, self.peak),
+            here: Ordered::default(),
+            earlier: Kept::default(),
+            courses: Courses::new(self.cast),
+        };
+        let walkers = in_parallel(self.windows.len(), self.limits.threads, begin, |walker, index| {
+            self.window(walker, index, &waiting, &joined)
+        })?;
+        walkers.into_iter().for_each(|walker| sums.join(walker.sums));
+        let floor = waiting.into_inner().floor();
+        if floor < self.until {
+            Ok(floor)
+        } else {
+            Err(Error::Trace("too much happened in one nanosecond".into()))
         }
-        if length < 2 {
-            return Err(Error::Trace("too much happened in one nanosecond".into()));
-        }
-        let middle = window.from + length / 2;
-        self.window(&Window { until: middle, ..*window }, moves)?;
-        self.window(&Window { from: middle, ..*window }, moves)
     }
 
-    /// Collects the events of a window; false if they are too many.
-    fn collect(&mut self, window: &Window) -> Result<bool, Error> {
-        let Self { groups, cast, far, changes, .. } = self;
-        let time = window.from..window.until;
-        changes.begin(window.from, window.events.min(Ordered::CHANGES_MAX));
-        let reaches = |(first, last)| first < window.until && window.from <= last;
-        for group in groups.iter().filter(|group| group.releases().is_some_and(reaches)) {
+    /// What rows tell of times after the window of their group, and what processes left.
+    fn ahead(&self) -> Result<Kept, Error> {
+        let mut groups: Vec<(&G, i64)> = Vec::new();
+        for window in self.windows {
+            groups.extend(window.groups.iter().map(|group| (*group, window.time.end)));
+        }
+        groups.retain(|(group, until)| self.looks_ahead(*group, *until));
+        let begin = || (Left::new(), Kept::new(0, self.limits.waiting / self.limits.threads));
+        let parts = in_parallel(groups.len(), self.limits.threads, begin, |(left, ahead), index| {
+            let (group, until) = groups[index];
             group.lives(|life| {
-                cast.events(life, |event| {
-                    let is_here = time.contains(&event.time) && is_near(group, &event);
-                    if is_here && changes.len() < Ordered::CHANGES_MAX {
-                        changes.push(&event);
+                let places = self.cast.places(life)?;
+                self.cast.note_left(life, places, left);
+                self.cast.events(life, places, |event| {
+                    if (until..self.until).contains(&event.time()) {
+                        ahead.push(event);
                     }
-                })
+                });
+                Ok(())
+            })
+        })?;
+        let (mut left, mut ahead) = (Left::new(), Kept::new(0, self.limits.waiting));
+        for (part, mut events) in parts {
+            ahead.join(&mut events);
+            for (whose, (bytes, of_site)) in part {
+                let sum = left.entry(whose).or_default();
+                *sum = (sum.0.wrapping_add(bytes), sum.1.wrapping_add(of_site));
+            }
+        }
+        let left = self.cast.left(&left);
+        ahead.make_room(left.len());
+        left.into_iter().filter(|event| event.time() < self.until).for_each(|event| ahead.push(event));
+        Ok(ahead)
+    }
+
+    /// True if rows of the group, whose window ends at `until`, may tell of later times or of what a process left.
+    fn looks_ahead(&self, group: &G, until: i64) -> bool {
+        let first_parted = self.cast.parted.iter().min();
+        group.has_unreleased()
+            || group.last_release() > first_parted.copied()
+            || group.acquires().is_none_or(|(_, last)| last >= until)
+    }
+
+    fn window(
+        &self,
+        walker: &mut Walker,
+        index: usize,
+        waiting: &Turns<Kept>,
+        joined: &Mutex<Joined>,
+    ) -> Result<(), Error> {
+        let turn = waiting.turn(index);
+        let start = self.windows[index].time.start;
+        walker.here.begin(start, self.limits.events);
+        walker.earlier.begin(waiting.look(Kept::floor), self.limits.waiting / self.limits.threads);
+        self.read(walker, &self.windows[index])?;
+        let met = turn.take(|waiting| {
+            waiting.join(&mut walker.earlier);
+            waiting.give(start, &mut walker.here);
+        });
+        if met.is_some() {
+            walker.here.sort();
+            let moves = walker.courses.walk(self.cast, &walker.here);
+            joined.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).add(index, moves);
+        }
+        Ok(())
+    }
+
+    /// Sorts what the rows of a window tell into what happened in it, and what earlier.
+    fn read(&self, walker: &mut Walker, window: &Window<G>) -> Result<(), Error> {
+        let Walker { sums, here, earlier, .. } = walker;
+        let Range { start, end } = window.time;
+        for group in &window.groups {
+            let is_done = group.acquires().is_some_and(|(first, _)| first >= self.until);
+            if is_done && !self.is_first {
+                continue;
+            }
+            let looks_ahead = self.looks_ahead(*group, end);
+            group.lives(|life| {
+                let places = self.cast.places(life)?;
+                if self.is_first {
+                    sums.add(self.cast, life, places);
+                }
+                let mut is_ahead = false;
+                self.cast.events(life, places, |event| match event.time() {
+                    time if time >= end => is_ahead = true,
+                    time if time >= self.until => {}
+                    time if time >= start => here.push(&event),
+                    _ => earlier.push(event),
+                });
+                if is_ahead && !looks_ahead {
+                    return Err(Error::Trace(
+                        "`allocations` has times that its own statistics exclude".into(),
+                    ));
+                }
+                Ok(())
             })?;
         }
-        let bound = |time: i64| far.partition_point(|event| event.time < time);
-        let far = &far[bound(window.from)..bound(window.until)];
-        let fits = changes.len() + far.len() < Ordered::CHANGES_MAX;
-        far.iter().filter(|_| fits).for_each(|event| changes.push(event));
-        Ok(fits)
+        Ok(())
     }
 }
 
-/// True if the event lies between the first and the last release of its row group.
-#[inline]
-fn is_near(group: &impl Group, event: &Event) -> bool {
-    group.releases().is_some_and(|(first, last)| first <= event.time && event.time <= last)
+/// What of the windows is added up, and what waits for a later one: nobody waits here, a thread may be held up.
+struct Joined<'a> {
+    courses: &'a mut Courses,
+    next: usize,
+    waiting: BTreeMap<usize, Moves>,
+}
+
+impl Joined<'_> {
+    fn add(&mut self, index: usize, moves: Moves) {
+        self.waiting.insert(index, moves);
+        while let Some(moves) = self.waiting.remove(&self.next) {
+            self.courses.before(&moves);
+            self.next += 1;
+        }
+    }
 }

@@ -11,13 +11,25 @@ use crate::error::Error;
 
 const DURATION: i64 = 1000;
 
-/// Rows, with what the end of a file says about them.
-struct Rows(Vec<Life>);
+/// Rows, and whether the end of their file says something about them.
+struct Rows(Vec<Life>, bool);
 
 impl Group for Rows {
-    fn releases(&self) -> Option<(i64, i64)> {
-        let times = || self.0.iter().filter_map(|life| life.free_ns);
-        Some((times().min()?, times().max()?))
+    fn rows(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn acquires(&self) -> Option<(i64, i64)> {
+        let times = || self.0.iter().map(|life| life.alloc_ns);
+        self.1.then_some((times().min()?, times().max()?))
+    }
+
+    fn last_release(&self) -> Option<i64> {
+        self.1.then_some(self.0.iter().filter_map(|life| life.free_ns).max()?)
+    }
+
+    fn has_unreleased(&self) -> bool {
+        !self.1 || self.0.iter().any(|life| life.free_ns.is_none())
     }
 
     fn lives(&self, each: impl FnMut(&Life) -> Result<(), Error>) -> Result<(), Error> {
@@ -113,8 +125,10 @@ proptest! {
     fn equals_the_plain_way(
         lives in lives(),
         parted in prop::array::uniform3(prop::option::of(0..DURATION)),
-        (group, window, far) in (1..60usize, 1..80usize, 1..40usize),
+        (group, window) in (1..60usize, 1..80usize),
+        limit in (70..400usize, 70..140usize),
         in_order: bool,
+        is_said in prop::bool::weighted(0.8),
         is_sampled: bool,
         peak in 0..DURATION,
     ) {
@@ -126,8 +140,8 @@ proptest! {
         if in_order {
             rows.sort_by_key(|life| life.free_ns.unwrap_or(i64::MAX));
         }
-        let groups: Vec<Rows> = rows.chunks(group).map(|rows| Rows(rows.to_vec())).collect();
-        let limits = Limits { events: 2 * window, far: 2 * far, threads: 2 };
+        let groups: Vec<Rows> = rows.chunks(group).map(|rows| Rows(rows.to_vec(), is_said)).collect();
+        let limits = Limits { rows: window as u64, events: limit.0, waiting: 2 * limit.1, threads: 2 };
         let (sums, courses) = sweep(&groups, &cast, peak, limits).unwrap();
 
         let forever = |life: &Life| Some(life.free_ns.unwrap_or(i64::MAX));
@@ -175,29 +189,8 @@ proptest! {
     }
 }
 
-#[test]
-fn a_row_of_nobody_is_an_error() {
-    let life = Life {
-        process: 9,
-        thread: 0,
-        kind: Kind::Malloc,
-        bytes: 1,
-        alloc_ns: 0,
-        free_ns: None,
-        site: None,
-        span: None,
-    };
-    let limits = Limits { events: 64, far: 64, threads: 2 };
-    for strange in
-        [life, Life { process: 0, site: Some(1), ..life }, Life { process: 0, span: Some(9), ..life }]
-    {
-        assert!(sweep(&[Rows(vec![strange])], &cast([None; 3], SiteWeights::default()), 0, limits).is_err());
-    }
-}
-
-#[test]
-fn what_the_order_within_a_nanosecond_leaves_open_is_bounded() {
-    let life = |alloc_ns, free_ns, bytes| Life {
+fn life(alloc_ns: i64, free_ns: i64, bytes: u64) -> Life {
+    Life {
         process: 0,
         thread: 0,
         kind: Kind::Malloc,
@@ -206,10 +199,27 @@ fn what_the_order_within_a_nanosecond_leaves_open_is_bounded() {
         free_ns: Some(free_ns),
         site: None,
         span: None,
-    };
+    }
+}
+
+#[test]
+fn a_row_of_nobody_is_an_error() {
+    let life = Life { process: 9, free_ns: None, ..life(0, 0, 1) };
+    let limits = Limits { rows: 64, events: 64, waiting: 64, threads: 2 };
+    for strange in
+        [life, Life { process: 0, site: Some(1), ..life }, Life { process: 0, span: Some(9), ..life }]
+    {
+        assert!(
+            sweep(&[Rows(vec![strange], true)], &cast([None; 3], SiteWeights::default()), 0, limits).is_err()
+        );
+    }
+}
+
+#[test]
+fn what_the_order_within_a_nanosecond_leaves_open_is_bounded() {
     let bounds = |lives: Vec<Life>| {
-        let limits = Limits { events: 64, far: 64, threads: 1 };
-        let (_, courses) = sweep(&[Rows(lives)], &cast([None; 3], sampled()), 0, limits).unwrap();
+        let limits = Limits { rows: 64, events: 64, waiting: 64, threads: 1 };
+        let (_, courses) = sweep(&[Rows(lives, true)], &cast([None; 3], sampled()), 0, limits).unwrap();
         (courses.process(0).most, courses.process(0).bound)
     };
     assert_eq!(bounds(vec![life(1, 5, 100), life(5, 9, 70)]), (100, 170));
@@ -223,4 +233,43 @@ fn what_the_order_within_a_nanosecond_leaves_open_is_bounded() {
     let of_site = |life: Life| Life { site: Some(70), ..life };
     let weighed = bounds(vec![of_site(life(1, 5, 100)), of_site(renewed)]);
     assert_eq!(weighed, (100, 100), "also if its site counts others with it");
+}
+
+#[test]
+fn a_row_that_statistics_exclude_is_an_error() {
+    struct Lying;
+    impl Group for Lying {
+        fn rows(&self) -> u64 {
+            1
+        }
+        fn acquires(&self) -> Option<(i64, i64)> {
+            Some((0, 0))
+        }
+        fn last_release(&self) -> Option<i64> {
+            Some(5)
+        }
+        fn has_unreleased(&self) -> bool {
+            false
+        }
+        fn lives(&self, mut each: impl FnMut(&Life) -> Result<(), Error>) -> Result<(), Error> {
+            each(&life(0, 9, 1))
+        }
+    }
+    let limits = Limits { rows: 1, events: 64, waiting: 64, threads: 2 };
+    let cast = cast([None; 3], SiteWeights::default());
+    let error = sweep(&[Lying, Lying], &cast, 0, limits).map(drop).unwrap_err();
+    assert!(error.to_string().contains("its own statistics exclude"), "{error}");
+}
+
+#[test]
+fn blocks_live_for_hours() {
+    let hour = 3_600_000_000_000;
+    let lives =
+        [life(1, 9 * hour, 100), life(2, 3, 50), life(2 * hour, 8 * hour, 30), life(8 * hour, 9 * hour, 7)];
+    let groups: Vec<Rows> = lives.iter().map(|life| Rows(vec![*life], true)).collect();
+    let process = [ProcessRow::default()];
+    let cast = Cast::new(&process, &[], &[], SiteWeights::default(), 10 * hour).unwrap();
+    let limits = Limits { rows: 1, events: 64, waiting: 64, threads: 2 };
+    let (_, courses) = sweep(&groups, &cast, 0, limits).unwrap();
+    assert_eq!((courses.process(0).most, courses.process(0).at), (150, 2));
 }

@@ -24,7 +24,7 @@ pub const ENTRIES: usize = 1022;
 /// A number for stacks that are not kept.
 pub const NOT_KEPT: u16 = ENTRIES as u16 + 1;
 /// Words that all entries have together.
-const READS: usize = 10_240;
+const READS: usize = 32_768;
 /// Places to look an entry up at; at most half of them are taken.
 const PLACES: usize = 2048;
 const _: () = assert!(ENTRIES * 2 <= PLACES && PLACES.is_power_of_two());

@@ -4,9 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memtrace_wire::event::{Event, Pair, pair_address};
 
-/// How many words ahead the address of a coming event is looked up: some sixteen events.
-const AHEAD: usize = 32;
-
 /// Events of one writer, in its own order.
 pub struct Backlog {
     words: Vec<u64>,
@@ -118,10 +115,10 @@ impl Backlog {
         Some(pair)
     }
 
-    /// Address of a heap event that is soon to come. (Among words of a text, any number.)
+    /// Address of the heap event that comes after so many others. (Among words of a text, any number.)
     #[inline(always)]
-    pub fn soon(&self) -> Option<u64> {
-        self.words.get(self.next + AHEAD).map(|word| pair_address(*word))
+    pub fn coming(&self, after: usize) -> Option<u64> {
+        self.words.get(self.next + 2 * after).map(|word| pair_address(*word))
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use memtrace_wire::event::Event;
@@ -222,6 +222,7 @@ impl Ring {
         let mut count = 0;
         let outcome = self.reader.read(|words| count += self.backlog.append(words));
         self.corrupt += u64::from(outcome.is_err());
+        self.wake_writer();
         if self.dead || !open {
             self.open_since = None;
             return (count, u64::MAX);
@@ -233,6 +234,18 @@ impl Ring {
             return (count, u64::MAX);
         }
         (count, self.backlog.last_stamp())
+    }
+
+    /// There is room in the ring: wakes its writer if that waits for it.
+    fn wake_writer(&self) {
+        let waiting = &self.reader.slot().waiting;
+        // What was read is published before this looks; the writer looks for it after it has set the flag.
+        fence(Ordering::SeqCst);
+        if waiting.load(Ordering::Relaxed) == 1 {
+            waiting.store(0, Ordering::Relaxed);
+            // SAFETY: the word is valid; a shared futex, because the waiter is another process (futex(2)).
+            unsafe { libc::syscall(libc::SYS_futex, waiting.as_ptr(), libc::FUTEX_WAKE, 1) };
+        }
     }
 
     /// Stamp of the earliest event that was read and not passed on. Words that nobody can have written are

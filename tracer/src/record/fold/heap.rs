@@ -18,6 +18,9 @@ const EARLY_NS: u64 = 10_000;
 /// What calls are in rows, in the order of [`CALLS`](memtrace_wire::event::CALLS).
 const KINDS: [Kind; 4] = [Kind::Malloc, Kind::Calloc, Kind::Aligned, Kind::Realloc];
 
+/// How many events ahead memory is asked for what it knows of a block.
+const EXPECTED: usize = 16;
+
 impl Fold {
     /// Takes heap events as long as they come, those in two words: see [`Sink::heap_events`](crate::record::drain::Sink).
     pub(super) fn heap_run(&mut self, writer: u32, events: &mut Backlog, until: u64, passed_on: u64) -> u64 {
@@ -29,9 +32,9 @@ impl Fold {
             return 0;
         }
         loop {
-            if let Some(address) = events.soon() {
-                self.processes[index as usize].blocks.prefetch(address);
-            }
+            let blocks = &self.processes[index as usize].blocks;
+            events.coming(EXPECTED).into_iter().for_each(|address| blocks.expect(address));
+            events.coming(EXPECTED / 2).into_iter().for_each(|address| blocks.expect_soon(address));
             let Some(pair) = events.next_pair_until(until) else { break };
             count += 1;
             late += u64::from(pair.stamp < passed_on);

@@ -1,0 +1,204 @@
+//! The live heap blocks of one process, by address.
+//!
+//! Millions of blocks come and go each second at addresses that seem random, so what counts is cache lines and branches
+//! that cannot be foreseen. Blocks are numbered ([`slab`](self::slab)), and numbers are found by address without searching:
+//! as in a page table ([`dense`](self::dense)), because allocators put their blocks next to each other. Whoever knows
+//! what comes next asks for its lines beforehand ([`Blocks::expect`], [`Blocks::expect_soon`]).
+
+mod dense;
+mod memory;
+mod slab;
+
+use memtrace_trace::rows::Kind;
+use rustc_hash::FxHashMap;
+
+use self::dense::Dense;
+use self::slab::Slab;
+use super::sites::Site;
+
+/// A live heap block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// Requested bytes.
+    pub bytes: u64,
+    /// Stamp of the acquire.
+    pub alloc: u64,
+    /// Who allocated it.
+    pub thread: u32,
+    /// Innermost span, if any.
+    pub span: Option<u32>,
+    /// Position among the blocks of its kind in that span.
+    pub ordinal: u32,
+    /// Which call made it.
+    pub kind: Kind,
+    /// Where it was allocated, if that is known.
+    pub site: Option<Site>,
+    /// Holds an output of its span.
+    pub output: bool,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Blocks {
+    slab: Slab,
+    dense: Dense,
+    /// Those at addresses that few allocators give.
+    others: FxHashMap<u64, u32>,
+}
+
+impl Blocks {
+    /// Adds a block. Returns the one that was at this address. (Nothing is at address 0.)
+    #[inline(always)]
+    pub fn insert(&mut self, address: u64, block: Block) -> Option<Block> {
+        if !Dense::holds(address) {
+            return self.insert_other(address, block);
+        }
+        let number = self.dense.entry(address);
+        if *number != 0 {
+            return Some(self.slab.replace(*number, address, block));
+        }
+        *number = self.slab.add(address, block);
+        None
+    }
+
+    #[cold]
+    fn insert_other(&mut self, address: u64, block: Block) -> Option<Block> {
+        if address == 0 {
+            return None;
+        }
+        if let Some(number) = self.others.get(&address) {
+            return Some(self.slab.replace(*number, address, block));
+        }
+        self.others.insert(address, self.slab.add(address, block));
+        None
+    }
+
+    /// Takes the block at this address out.
+    #[inline(always)]
+    pub fn remove(&mut self, address: u64) -> Option<Block> {
+        let number = match Dense::holds(address) {
+            true => self.dense.take(address)?,
+            false => self.others.remove(&address)?,
+        };
+        Some(self.slab.remove(number))
+    }
+
+    /// The block at this address.
+    pub fn get(&self, address: u64) -> Option<Block> {
+        self.number(address).map(|number| self.slab.get(number))
+    }
+
+    /// Notes that the block at this address holds an output of its span.
+    pub fn set_output(&mut self, address: u64) {
+        if let Some(number) = self.number(address) {
+            self.slab.set_output(number);
+        }
+    }
+
+    /// All blocks with their addresses, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, Block)> {
+        self.slab.iter()
+    }
+
+    /// Asks the processor for what tells the number of the block at this address.
+    #[inline(always)]
+    pub fn expect(&self, address: u64) {
+        self.dense.prefetch(address);
+    }
+
+    /// Asks the processor for the block at this address; better if it was [expected](Blocks::expect).
+    #[inline(always)]
+    pub fn expect_soon(&self, address: u64) {
+        self.slab.prefetch(self.dense.get(address).unwrap_or(0));
+    }
+
+    fn number(&self, address: u64) -> Option<u32> {
+        match Dense::holds(address) {
+            true => self.dense.get(address),
+            false => self.others.get(&address).copied(),
+        }
+    }
+}
+
+/// Asks the processor for a cache line.
+#[inline(always)]
+fn prefetch<T>(of: &T) {
+    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: SSE is part of x86-64, and a prefetch accesses nothing.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(of).cast()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::slab::KINDS;
+    use super::*;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Insert(u64, Block),
+        Remove(u64),
+        Output(u64),
+    }
+
+    fn addresses() -> impl Strategy<Value = u64> {
+        // Few enough to meet again: neighbours, aligned and not, in the same table or in different ones.
+        let aligned = prop_oneof![(1..300u64).prop_map(|n| n << 4), (1..40u64).prop_map(|n| n << 31)];
+        prop_oneof![1..60u64, aligned, any::<u64>()].prop_map(|n| n.max(1))
+    }
+
+    fn blocks() -> impl Strategy<Value = Block> {
+        let place = (prop::option::of(any::<u32>()), any::<u32>(), any::<u32>(), any::<u32>());
+        (0..=slab::BYTES_MASK, any::<u64>(), place, 0..4usize).prop_map(
+            |(bytes, alloc, (span, ordinal, thread, site), kind)| Block {
+                bytes,
+                alloc,
+                thread,
+                span,
+                ordinal: span.map_or(0, |_| ordinal),
+                kind: KINDS[kind],
+                site: Site::new(site),
+                output: false,
+            },
+        )
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            3 => (addresses(), blocks()).prop_map(|(address, block)| Step::Insert(address, block)),
+            2 => addresses().prop_map(Step::Remove),
+            1 => addresses().prop_map(Step::Output),
+        ];
+        prop::collection::vec(step, 1..400)
+    }
+
+    proptest! {
+        #[test]
+        fn is_a_map(steps in steps()) {
+            let (mut blocks, mut map) = (Blocks::default(), HashMap::new());
+            for step in steps {
+                match step {
+                    Step::Insert(address, block) => {
+                        prop_assert_eq!(blocks.insert(address, block), map.insert(address, block));
+                    }
+                    Step::Remove(address) => prop_assert_eq!(blocks.remove(address), map.remove(&address)),
+                    Step::Output(address) => {
+                        blocks.set_output(address);
+                        map.entry(address).and_modify(|block| block.output = true);
+                    }
+                }
+                prop_assert_eq!(blocks.iter().count(), map.len());
+            }
+            for (address, block) in &map {
+                prop_assert_eq!(blocks.get(*address), Some(*block));
+                blocks.expect(*address);
+                blocks.expect_soon(*address);
+            }
+            let all: HashMap<u64, Block> = blocks.iter().collect();
+            prop_assert_eq!(all, map);
+        }
+    }
+}

@@ -25,7 +25,8 @@ fn main() {
 
 fn compiles(clang: &str, out: &PathBuf) -> bool {
     // -mcpu=v3: compare-and-exchange, Linux 5.12. -g: the BTF that CO-RE needs.
-    let flags = ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Wno-unused-parameter", "-c"];
+    let flags =
+        ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Wno-unused-parameter", "-c"];
     let done = Command::new(clang).args(flags).arg("bpf/memtrace.bpf.c").arg("-o").arg(out).output();
     match done {
         Ok(done) if done.status.success() => true,

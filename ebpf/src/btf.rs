@@ -40,7 +40,11 @@ impl Bytes {
         let place = unsafe {
             libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
         };
-        if place == libc::MAP_FAILED { std::fs::read(path).map(Bytes::Read) } else { Ok(Bytes::Mapped(place.cast(), length)) }
+        if place == libc::MAP_FAILED {
+            std::fs::read(path).map(Bytes::Read)
+        } else {
+            Ok(Bytes::Mapped(place.cast(), length))
+        }
     }
 }
 
@@ -163,13 +167,8 @@ impl Types {
             return Err(Error::Missing(format!("struct {}", structures[missing])));
         }
         let wanted: Vec<u32> = wanted.into_iter().flatten().collect();
-        let mut copy = Copy {
-            of: self,
-            wanted: &wanted,
-            new_ids: HashMap::new(),
-            types: Vec::new(),
-            strings: vec![0],
-        };
+        let mut copy =
+            Copy { of: self, wanted: &wanted, new_ids: HashMap::new(), types: Vec::new(), strings: vec![0] };
         for id in &wanted {
             copy.take(*id);
         }

@@ -191,7 +191,8 @@ impl Kernel {
         }
         let processors = possible_processors();
         let types = Types::of_the_kernel()?;
-        let object::Relocated { mut maps, mut programs } = object::relocate(&types, processors as u32, parts.running)?;
+        let object::Relocated { mut maps, mut programs } =
+            object::relocate(&types, processors as u32, parts.running)?;
         let mut map = |name: &str| maps.remove(name).ok_or_else(|| Error::Missing(format!("map {name}")));
         let events = map("events")?;
         let mut kernel = Kernel {
@@ -307,7 +308,8 @@ impl Kernel {
 
     /// What could not be told so far.
     pub fn lost(&self) -> Lost {
-        let sum = |why: u32| self.lost.get::<u32, u64>(&why, self.processors).unwrap_or_default().iter().sum();
+        let sum =
+            |why: u32| self.lost.get::<u32, u64>(&why, self.processors).unwrap_or_default().iter().sum();
         Lost { events: sum(0), processes: sum(1) }
     }
 }

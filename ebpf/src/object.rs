@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
 
-use aya_obj::{EbpfSectionKind, Object};
 use aya_obj::btf::Btf;
 use aya_obj::generated::bpf_insn;
+use aya_obj::{EbpfSectionKind, Object};
 
 use crate::Error;
 use crate::btf::Types;
@@ -38,7 +38,8 @@ pub(crate) fn relocate(types: &Types, processors: u32, joins_late: bool) -> Resu
     let mut object = Object::parse(OBJECT).map_err(|error| unfit(&error))?;
     let globals = globals.iter().map(|(name, value)| (*name, (value.as_slice(), true)));
     object.patch_map_data(globals.collect()).map_err(|error| unfit(&error))?;
-    let structures = Btf::parse(&types.only(&STRUCTURES)?, object.endianness).map_err(|error| unfit(&error))?;
+    let structures =
+        Btf::parse(&types.only(&STRUCTURES)?, object.endianness).map_err(|error| unfit(&error))?;
     object.relocate_btf(&structures).map_err(|error| unfit(&error))?;
     let mut maps = HashMap::new();
     for (name, description) in &object.maps {
@@ -65,7 +66,8 @@ pub(crate) fn relocate(types: &Types, processors: u32, joins_late: bool) -> Resu
 /// Since Linux 6.6: see `bpf/resident.h`.
 fn counters_lie_together() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().unwrap_or(0));
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 6)
 }
 

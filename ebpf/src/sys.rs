@@ -274,11 +274,7 @@ struct LinkCreate {
 }
 
 /// Attaches a program to a perf event, until the descriptor is closed.
-pub(crate) fn attach_perf_event(
-    program: &OwnedFd,
-    event: &OwnedFd,
-    cookie: u64,
-) -> Result<OwnedFd, Error> {
+pub(crate) fn attach_perf_event(program: &OwnedFd, event: &OwnedFd, cookie: u64) -> Result<OwnedFd, Error> {
     const PERF_EVENT: u32 = 41;
     let attributes = LinkCreate {
         prog_fd: program.as_raw_fd() as u32,

@@ -50,9 +50,8 @@ pub(crate) fn attach(program: &OwnedFd, function: &Function, cookie: u64) -> Res
     };
     // SAFETY: the attributes and the path live until the call returns; any process, on processor 0: an uprobe's event
     // counts on one processor, the program runs on all (perf_trace_event_init).
-    let raw = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, -1, 0, -1, CLOSE_ON_EXEC)
-    };
+    let raw =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, -1, 0, -1, CLOSE_ON_EXEC) };
     if raw < 0 {
         return Err(Error::call(format!("cannot probe {}", function.file.display())));
     }

@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Result};
 use crate::labels::Label;
 use crate::rows::{
-    FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow,
+    FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow, SpanRow, ThreadRow,
+    TimelineRow,
 };
 use crate::schema::Table;
 

@@ -10,7 +10,8 @@ use arrow_schema::ArrowError;
 use serde::Serialize;
 
 use crate::rows::{
-    FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow,
+    FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow, SpanRow, ThreadRow,
+    TimelineRow,
 };
 use crate::schema::Table;
 

@@ -248,8 +248,7 @@ fn run_record(arguments: &Record) -> ExitCode {
 fn run_attach(arguments: &Attach) -> ExitCode {
     let pid = arguments.pid;
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("memtrace.attach.{pid}")));
-    let attach =
-        record::Attach { pid, limit: arguments.seconds, functions: arguments.functions.clone() };
+    let attach = record::Attach { pid, limit: arguments.seconds, functions: arguments.functions.clone() };
     match record::attach(&attach, &record::Options::of_running(output.clone(), pid)) {
         Ok(()) => {
             if !arguments.quiet

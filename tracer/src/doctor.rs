@@ -43,7 +43,8 @@ fn clock() -> Found {
 
 /// Loads all there is to load, and detaches it again.
 fn kernel() -> Found {
-    let (kernel, mut rest) = Kernel::load(Parts { calls: true, running: true }).map_err(|error| advice(&error))?;
+    let (kernel, mut rest) =
+        Kernel::load(Parts { calls: true, running: true }).map_err(|error| advice(&error))?;
     let mut attached = Attached::default();
     attached.faults(&mut rest).and_then(|()| attached.pressure(&mut rest)).map_err(|error| advice(&error))?;
     let missing = match kernel.missing.as_slice() {
@@ -57,7 +58,9 @@ fn kernel() -> Found {
 fn advice(error: &Error) -> String {
     let help = match error {
         Error::NotBuilt => "; install clang and build again",
-        Error::NotAllowed => "; run memtrace as root, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep memtrace",
+        Error::NotAllowed => {
+            "; run memtrace as root, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep memtrace"
+        }
         _ => "",
     };
     format!("{error}{help}. Resident sizes come from /proc: sampled, and VmHWM.")

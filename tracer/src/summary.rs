@@ -87,7 +87,9 @@ fn resident(out: &mut String, meta: &Meta, processes: &[ProcessRow]) -> Result<(
     let largest = processes.iter().max_by_key(|process| process.peak_resident_bytes);
     if let Some(parts) = largest.and_then(AtPeak::of) {
         let live = match parts.live {
-            Some(live) => format!(" (live {}, other {})", Bytes(live), Signed(parts.unexplained.unwrap_or(0))),
+            Some(live) => {
+                format!(" (live {}, other {})", Bytes(live), Signed(parts.unexplained.unwrap_or(0)))
+            }
             None => String::new(),
         };
         writeln!(

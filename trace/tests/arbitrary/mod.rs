@@ -124,12 +124,8 @@ pub(crate) fn timeline() -> impl Strategy<Value = TimelineRow> {
 }
 
 fn pages() -> impl Strategy<Value = Option<Pages>> {
-    let pages = |numbers: [u64; 4]| Pages {
-        anon: numbers[0],
-        file: numbers[1],
-        shmem: numbers[2],
-        swap: numbers[3],
-    };
+    let pages =
+        |numbers: [u64; 4]| Pages { anon: numbers[0], file: numbers[1], shmem: numbers[2], swap: numbers[3] };
     prop::option::of(any::<[u64; 4]>().prop_map(pages))
 }
 
@@ -219,7 +215,12 @@ pub(crate) fn meta() -> impl Strategy<Value = Meta> {
             duration_ns: times[1],
             clock: texts[4].clone(),
             recorded: lists.1.into_iter().collect(),
-            lost: Lost { events: numbers[1], late_events: numbers[2], unseen_releases: numbers[3], kernel_events: numbers[0] },
+            lost: Lost {
+                events: numbers[1],
+                late_events: numbers[2],
+                unseen_releases: numbers[3],
+                kernel_events: numbers[0],
+            },
             exit: options[0].map(|exit| exit as i32),
             peak: Peak {
                 live_bytes: numbers[4],

@@ -40,8 +40,14 @@ impl Clock {
     /// Starts at zero now. `invariant` says whether the TSC may be used.
     pub fn start(invariant: bool) -> Clock {
         let origin = Reading { stamp: 0, ns: 0 };
-        let mut clock =
-            Clock { tsc: invariant, first: origin, last: origin, pieces: Vec::new(), interval: SHORTEST, worst_ns: 0.0 };
+        let mut clock = Clock {
+            tsc: invariant,
+            first: origin,
+            last: origin,
+            pieces: Vec::new(),
+            interval: SHORTEST,
+            worst_ns: 0.0,
+        };
         clock.first = clock.read();
         clock.last = clock.first;
         clock.pieces.push(Piece { stamp: clock.first.stamp, ns: 0.0, ns_per_tick: 1.0 });

@@ -168,9 +168,8 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
         variables.push(("PYTHONMALLOC", "malloc"));
     }
     let child = launch::start(&options.command, &probe, &variables, &session.segment.header().sleeping);
-    let child = child.map_err(|not_started| {
-        unmade(Failure { code: not_started.code, message: not_started.message })
-    })?;
+    let child = child
+        .map_err(|not_started| unmade(Failure { code: not_started.code, message: not_started.message }))?;
     session.fold.root = child as u32;
     session.watch_no_more();
     // While the command is being loaded: what comes to nothing later (a full disk) leaves a readable trace.

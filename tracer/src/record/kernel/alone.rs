@@ -79,8 +79,7 @@ impl Fold {
             let (span, ordinal, site) = (None, 0, None);
             let (touched, measured) = (0, false);
             let alloc = stamp;
-            let piece =
-                Piece { start, bytes, alloc, thread, span, ordinal, kind, site, touched, measured };
+            let piece = Piece { start, bytes, alloc, thread, span, ordinal, kind, site, touched, measured };
             self.insert_piece(index, piece);
         }
     }

@@ -76,7 +76,8 @@ impl Fold {
                 let of = self.image(parent).cloned().unwrap_or_default();
                 let (command, alone) = (of.command, of.alone);
                 let program_break = of.program_break;
-                let image = Image { pid: event.pid, parent, begin_ns: event.ns, command, alone, ..Image::default() };
+                let image =
+                    Image { pid: event.pid, parent, begin_ns: event.ns, command, alone, ..Image::default() };
                 self.begin(Image { program_break, ..image });
                 row.event = "fork".into();
                 (row.process, row.value) = (None, Some(i64::from(parent)));
@@ -85,7 +86,8 @@ impl Fold {
                 let parent = self.image(event.pid).map_or(0, |image| image.parent);
                 let command = command_of(event.pid, &name);
                 let alone = self.attached || cannot_load_probe(event.pid);
-                let image = Image { pid: event.pid, parent, begin_ns: event.ns, command, alone, ..Image::default() };
+                let image =
+                    Image { pid: event.pid, parent, begin_ns: event.ns, command, alone, ..Image::default() };
                 self.begin(Image { executed: true, ..image });
                 row.event = "exec".into();
                 row.process = None;

@@ -5,10 +5,18 @@
 
 #define PAGE_SHIFT 12
 
+/* What other processors have of the counters of an mm_struct, as this one has seen it last. */
+struct view {
+	u64 mm;
+	u64 central; /* the central sums then, in one number */
+	s64 elsewhere[COUNTERS];
+};
+
 /* What a processor is at; the tracer reads it too, for runs that have not come to their end. */
 struct cursor {
 	struct run run;
 	struct allowance allowance;
+	struct view view;
 };
 
 struct {
@@ -55,6 +63,18 @@ INLINE int on_fault(u64 address, u32 by_kernel)
 		tell_run(cursor, &cursor->run, ns);
 	begin_run(&cursor->run, pid, tid, page, by_kernel, ns);
 	return 0;
+}
+
+/* Pages of the largest page that a fault brings (x86-64; those of 1 GiB are not anonymous memory). */
+#define HUGE_PAGES 512
+
+/* Anonymous memory has grown by several pages at once. By a fault, those are a power of two. */
+INLINE void widen_run(u32 pid, u64 pages)
+{
+	u32 zero = 0;
+	struct cursor *cursor = bpf_map_lookup_elem(&cursors, &zero);
+	if (cursor && cursor->run.pid == pid && !(pages & (pages - 1)) && current_pid() == pid)
+		widen(&cursor->run, pages);
 }
 
 /* A process is about to end: what it touched last on this processor. */

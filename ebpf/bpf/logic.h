@@ -19,8 +19,7 @@ struct resident {
 	u64 peak_ns;	/* when that ended; 0 if it has not, */
 	u64 at_peak[COUNTERS]; /* and of what */
 	u64 swapped;	/* swap entries when it was last told */
-	s64 elsewhere[COUNTERS]; /* what other processors have of the counters, seen from `cpu` */
-	u64 central;	/* the central sums then, in one number */
+	s64 anon;	/* anonymous pages after the last change */
 	u32 cpu;	/* where the last change was, plus one */
 	u32 pad;
 	u32 owner;	/* pid of the process that it was made for */
@@ -141,6 +140,14 @@ INLINE int goes_on(struct run *run, u32 pid, u32 tid, u64 page, u32 by_kernel)
 	run->next++;
 	run->faults++;
 	return 1;
+}
+
+/* The last fault of a run has brought so many pages: a huge page, which lies at a multiple of its size. */
+INLINE void widen(struct run *run, u64 pages)
+{
+	u64 first = (run->next - 1) & ~(pages - 1);
+	run->first = run->first < first ? run->first : first;
+	run->next = first + pages;
 }
 
 INLINE void begin_run(struct run *run, u32 pid, u32 tid, u64 page, u32 by_kernel, u64 ns)

@@ -84,37 +84,44 @@ INLINE u64 mixed(const s64 *central)
 }
 
 /* Whatever changes a counter does so on its own processor and comes here from there. So what other processors have of
- * them is what it was, unless the last one to come was another, or one has just moved what it had. */
+ * them is what it was, unless the last one to come was another, or one has just moved what it had. Whoever comes says so
+ * before it reads: another that comes meanwhile says so after that, and makes the first one read all again. */
 INLINE void count_pages(struct mm_struct *mm, struct resident *resident, s64 *pages)
 {
 	struct counters counters = {{mm->rss_stat[0].counters, mm->rss_stat[1].counters,
 				     mm->rss_stat[2].counters, mm->rss_stat[3].counters}};
-	u32 cpu = bpf_get_smp_processor_id() + 1;
-	s64 central[COUNTERS];
+	u32 zero = 0, cpu = bpf_get_smp_processor_id();
+	u32 last = resident->cpu;
+	struct cursor *cursor = bpf_map_lookup_elem(&cursors, &zero);
+	s64 central[COUNTERS], own[COUNTERS] = {};
+	*(volatile u32 *)&resident->cpu = cpu + 1;
 	read_central(mm, pages);
 	u64 seen = mixed(pages);
-	if (resident->cpu == cpu && resident->central == seen) {
-		add_part(pages, &counters, cpu - 1);
+	if (!cursor)
+		return;
+	struct view *view = &cursor->view;
+	if (last == cpu + 1 && view->mm == (u64)mm && view->central == seen) {
+		add_part(pages, &counters, cpu);
 		for (int i = 0; i < COUNTERS; i++)
-			pages[i] += resident->elsewhere[i];
+			pages[i] += view->elsewhere[i];
 		return;
 	}
+	for (int i = 0; i < COUNTERS; i++)
+		central[i] = pages[i];
 	add_parts(pages, &counters);
+	add_part(own, &counters, cpu);
+	for (int i = 0; i < COUNTERS; i++)
+		view->elsewhere[i] = pages[i] - central[i] - own[i];
+	view->mm = (u64)mm;
+	view->central = seen;
 	read_central(mm, central);
-	if (mixed(central) != seen) { /* it would count twice */
-		for (int i = 0; i < COUNTERS; i++)
-			pages[i] = central[i];
-		add_parts(pages, &counters);
-		seen = mixed(central);
-	}
+	if (mixed(central) == seen)
+		return;
+	/* Somebody has moved what he had meanwhile: it would count twice. */
+	view->mm = 0;
 	for (int i = 0; i < COUNTERS; i++)
-		central[i] = 0;
-	add_part(central, &counters, cpu - 1);
-	read_central(mm, resident->elsewhere);
-	for (int i = 0; i < COUNTERS; i++)
-		resident->elsewhere[i] = pages[i] - resident->elsewhere[i] - central[i];
-	resident->central = seen;
-	resident->cpu = cpu;
+		pages[i] = central[i];
+	add_parts(pages, &counters);
 }
 
 /* For any other: the verifier looks for the types behind a pointer by name, half a millisecond for each. */
@@ -191,6 +198,10 @@ FUNCTION_OF("tp_btf/rss_stat") rss_stat(u64 *context)
 		return 0;
 	}
 	count_pages(mm, resident, pages);
+	u64 grown = pages[ANON_PAGES] - resident->anon;
+	resident->anon = pages[ANON_PAGES];
+	if (grown - 2 < HUGE_PAGES - 1)
+		widen_run(resident->owner, grown);
 	int what = resident_changed(resident, pages);
 	if (!what)
 		return 0;

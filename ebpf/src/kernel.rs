@@ -117,8 +117,7 @@ struct Resident {
     peak_ns: u64,
     at_peak: [u64; 4],
     swapped: u64,
-    elsewhere: [i64; 4],
-    central: u64,
+    anon: i64,
     cpu: u32,
     pad: u32,
     owner: u32,
@@ -137,6 +136,7 @@ struct Cursor {
     tid: u32,
     by_kernel: u32,
     allowance: [u64; 2],
+    view: [u64; 6],
 }
 
 /// Memory of a process that runs on, or whose end could not be told.

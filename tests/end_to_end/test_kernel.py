@@ -120,6 +120,15 @@ def test_what_faults_touch_of_a_large_mapping_is_live(kernel_side, record, targe
     assert run.report["peak"]["live_bytes"] - run.report["peak"]["heap_bytes"] == 24 * MIB
 
 
+def test_the_part_of_a_block_that_was_never_touched(kernel_side, record, target):
+    run = record(target("untouched.c"))
+    rows = run.sql(
+        "SELECT value / 1048576, bytes / 1048576 FROM {kernel_events} WHERE event = 'untouched' ORDER BY ALL"
+    )
+    # Of 24 MiB by malloc a third, of 16 MiB by mmap a half, of 8 MiB in huge pages a quarter.
+    assert [(whole, round(part, 1)) for whole, part in rows] == [(8, 6), (16, 8), (24, 16)]
+
+
 def mapping_rows(run):
     """Mappings of a MiB and more: kind, MiB, and whether they were released."""
     query = (

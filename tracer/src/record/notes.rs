@@ -64,6 +64,16 @@ impl Session {
             notes.extend(self.fold.launched.note());
         }
         notes.extend(self.own_mappings_note());
+        let thinned = self.fold.kernel.as_ref().map_or(0, |kernel| kernel.images.thinned());
+        if thinned > 0 {
+            notes.push(format!(
+                "Of {thinned} page faults the addresses were not told, because there were too many at a time: parts of blocks that were never touched are upper bounds."
+            ));
+        }
+        let lost = self.fold.lost_by_kernel();
+        if lost > 0 {
+            notes.push(format!("{lost} events of the kernel side found no room and are not in the trace; resident peaks are exact all the same."));
+        }
         notes
     }
 

@@ -187,6 +187,8 @@ impl Fold {
         self.change_mappings(index, |mappings| {
             mappings.touch(address, bytes, |start, bytes| pages.add(start, bytes));
         });
+        // Those of the heap are remembered too.
+        pages.add(address, bytes);
         self.processes[index as usize].pages = pages;
         self.note_peak(index, stamp);
     }

@@ -11,6 +11,9 @@ use crate::record::process::{Holdings, Process};
 use crate::record::sites::Site;
 use crate::record::spans::BlockKey;
 
+/// Blocks from this size on are told of if a part of them was never touched.
+const LARGE: u64 = 1 << 20;
+
 impl Fold {
     /// Writes what a process holds now.
     pub fn sample(&mut self, index: u32, stamp: u64, resident: Option<u64>) {
@@ -81,6 +84,9 @@ impl Fold {
         free: Option<u64>,
         once: &FxHashSet<BlockKey>,
     ) {
+        if block.bytes >= LARGE && self.kernel.is_some() {
+            self.note_untouched(process, address, block, free);
+        }
         if self.folded.takes(block) {
             let lifetime = free.map(|free| self.clock.ns(free) - self.clock.ns(block.alloc));
             return self.folded.add(block, lifetime);

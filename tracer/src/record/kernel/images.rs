@@ -92,6 +92,11 @@ impl Images {
         self.of_process.get(&process).map(|index| &self.all[*index])
     }
 
+    /// Faults whose addresses were not told.
+    pub fn thinned(&self) -> u64 {
+        self.all.iter().map(|image| image.thinned).sum()
+    }
+
     /// True while one of them has not ended.
     pub fn any_runs(&self) -> bool {
         self.latest.values().any(|index| self.all[*index].status.is_none())

@@ -145,11 +145,15 @@ impl Fold {
         self.write(|out| out.kernel_event(row));
     }
 
-    /// Runs of faults that go on.
-    fn fold_unfinished(&mut self) {
+    /// Runs of faults that go on, and began by then.
+    pub(super) fn fold_unfinished(&mut self, until: u64) {
+        let until = self.clock.ns(until);
         let Some(side) = self.kernel.as_mut().and_then(Kernel::side) else { return };
         for event in side.unfinished() {
             let What::Faults { address, bytes, .. } = event.what else { continue };
+            if self.clock.of_monotonic(event.ns) > until {
+                continue;
+            }
             if let Some(process) = self.image(event.pid).and_then(|image| image.process) {
                 self.faulted(process, address, bytes, self.clock.stamp());
             }
@@ -163,7 +167,7 @@ impl Fold {
         let kernel = self.kernel.as_mut()?;
         let last = std::mem::take(&mut kernel.pending);
         last.into_iter().for_each(|event| self.kernel_event(event));
-        self.fold_unfinished();
+        self.fold_unfinished(stamp);
         let kernel = self.kernel.as_mut()?;
         for left in kernel.side().map(|side| side.leftovers()).unwrap_or_default() {
             if let Some(image) = kernel.images.latest(left.pid).filter(|image| left.peak > image.peak) {

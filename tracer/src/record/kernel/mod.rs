@@ -5,6 +5,7 @@ mod calls;
 mod images;
 mod join;
 mod pages;
+mod untouched;
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

@@ -125,7 +125,8 @@ impl Kernel {
 
     /// The next pause up to the horizon.
     pub fn pause(&mut self, horizon: u64) -> Option<u64> {
-        self.pauses.pop_front_if(|stamp| *stamp <= horizon)
+        self.pauses.front().filter(|stamp| **stamp <= horizon)?;
+        self.pauses.pop_front()
     }
 
     /// Finds the pauses: where memory has come higher than ever and goes down after it.

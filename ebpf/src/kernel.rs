@@ -39,15 +39,14 @@ struct Waiting {
 /// Programs at work until this is dropped.
 #[derive(Default)]
 pub struct Attached {
+    /// A link keeps its program.
     links: Vec<OwnedFd>,
-    programs: Vec<OwnedFd>,
 }
 
 impl Attached {
     fn add(&mut self, program: &Waiting) -> Result<(), Error> {
         let loaded = sys::load(program.name, &program.instructions, &Target::Tracepoint(program.tracepoint))?;
         self.links.push(sys::attach_tracepoint(&loaded)?);
-        self.programs.push(loaded);
         Ok(())
     }
 
@@ -66,7 +65,6 @@ impl Attached {
         });
         for attached in [one?, other?] {
             self.links.extend(attached.links);
-            self.programs.extend(attached.programs);
         }
         Ok(())
     }
@@ -227,6 +225,10 @@ impl Kernel {
             } else {
                 first.push(program);
             }
+        }
+        // Where no probe tells what was touched, no fault may be missed.
+        if parts.calls {
+            first.append(&mut rest.faults);
         }
         kernel.attached.add_all(&first)?;
         if parts.calls

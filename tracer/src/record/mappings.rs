@@ -34,6 +34,8 @@ pub struct Piece {
     pub site: Option<Site>,
     /// The most of it that was seen in memory; 0 for what is not counted as live.
     pub touched: u64,
+    /// What page faults have told of it; among the touched.
+    pub faulted: u64,
     /// Somebody looked; until then small mappings are taken to be touched as a whole.
     pub measured: bool,
 }
@@ -64,9 +66,10 @@ impl Piece {
     fn part(&self, start: u64, end: u64) -> Piece {
         let bytes = end.min(self.start.saturating_add(self.bytes)).saturating_sub(start);
         // Touched memory is taken to be spread evenly until somebody looks again.
-        let touched = (self.touched as u128 * bytes as u128 / self.bytes.max(1) as u128) as u64;
+        let share = |of: u64| (of as u128 * bytes as u128 / self.bytes.max(1) as u128) as u64;
+        let (touched, faulted) = (share(self.touched), share(self.faulted));
         let measured = self.measured && (bytes == self.bytes || self.touched == 0);
-        Piece { start, bytes, touched, measured, ..*self }
+        Piece { start, bytes, touched, faulted, measured, ..*self }
     }
 }
 
@@ -281,10 +284,11 @@ impl Mappings {
             if !piece.can_be_live() || piece.bytes <= ASSUMED_TOUCHED || from >= to {
                 continue;
             }
-            let touched = piece.touched.saturating_add(count(from, to - from));
-            // Not yet measured, it was taken to be untouched.
+            piece.faulted = piece.faulted.saturating_add(count(from, to - from)).min(piece.bytes);
+            // Not yet measured, it was taken to be untouched. Whoever looked may have seen these pages already.
             piece.measured = true;
-            self.note(key, touched);
+            let faulted = piece.faulted;
+            self.note(key, faulted);
         }
     }
 
@@ -321,6 +325,7 @@ mod tests {
             kind: Kind::MapAnonymous,
             site: None,
             touched: 0,
+            faulted: 0,
             measured: false,
         }
     }

@@ -124,6 +124,7 @@ mod tests {
                 kind: Kind::MapAnonymous,
                 site: None,
                 touched: 0,
+                faulted: 0,
                 measured: false,
             };
             let mut pagemap = Pagemap::open(std::process::id()).expect("one's own pagemap can be read");

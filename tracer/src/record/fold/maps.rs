@@ -118,7 +118,10 @@ impl Fold {
         };
         if event.extra & libc::MREMAP_DONTUNMAP as u64 != 0 {
             // The pages have moved, the old range stays mapped and is empty (mremap(2), Linux 5.7).
-            let emptied = pieces.iter().map(|piece| Piece { touched: 0, measured: true, ..*piece }).collect();
+            let emptied = pieces
+                .iter()
+                .map(|piece| Piece { touched: 0, faulted: 0, measured: true, ..*piece })
+                .collect();
             let index = self.threads[writer as usize].process;
             self.change_mappings(index, |mappings| {
                 mappings.let_go(&pieces);
@@ -169,6 +172,7 @@ impl Fold {
             kind,
             site,
             touched,
+            faulted: touched,
             measured,
         };
         self.change_mappings(index, |mappings| mappings.insert(piece));

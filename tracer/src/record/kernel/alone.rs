@@ -77,9 +77,10 @@ impl Fold {
         let thread = self.thread_alone(index, pid, self.clock.ns(stamp));
         for (start, bytes, kind) in maps.lines().filter_map(own_memory) {
             let (span, ordinal, site) = (None, 0, None);
-            let (touched, measured) = (0, false);
+            let (touched, faulted, measured) = (0, 0, false);
             let alloc = stamp;
-            let piece = Piece { start, bytes, alloc, thread, span, ordinal, kind, site, touched, measured };
+            let piece =
+                Piece { start, bytes, alloc, thread, span, ordinal, kind, site, touched, faulted, measured };
             self.insert_piece(index, piece);
         }
     }

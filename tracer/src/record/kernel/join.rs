@@ -145,6 +145,17 @@ impl Fold {
         self.write(|out| out.kernel_event(row));
     }
 
+    /// Faults of a process from before a call of its that were told after it, by another processor.
+    pub(super) fn fold_faults_before(&mut self, pid: u32, ns: u64) {
+        let Some(kernel) = &mut self.kernel else { return };
+        let earlier =
+            |event: &Event| event.pid == pid && event.ns <= ns && matches!(event.what, What::Faults { .. });
+        let events: Vec<Event> = kernel.pending.iter().filter(|event| earlier(event)).copied().collect();
+        kernel.pending.retain(|event| !earlier(event));
+        events.into_iter().for_each(|event| self.kernel_event(event));
+        self.fold_unfinished(self.clock.stamp_of_monotonic(ns));
+    }
+
     /// Runs of faults that go on, and began by then.
     pub(super) fn fold_unfinished(&mut self, until: u64) {
         let until = self.clock.ns(until);

@@ -25,8 +25,28 @@ def kernel_side():
         pytest.skip(line)
 
 
-WAYS = """anonymous sparse huge populated shared read file copied malloc small break locked given-back twice moved
-pieces threads heaps kernel fork""".split()
+WAYS = [
+    "anonymous",
+    "sparse",
+    "huge",
+    "populated",
+    "shared",
+    "read",
+    "file",
+    "copied",
+    "malloc",
+    "small",
+    "break",
+    "locked",
+    "given-back",
+    "twice",
+    "moved",
+    "pieces",
+    "threads",
+    "heaps",
+    "kernel",
+    "fork",
+]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -316,7 +336,9 @@ def test_a_killed_recorder_leaves_nothing(kernel_side, target, tmp_path):
         assert {kind for kind, _ in held} == {"prog_id", "map_id", "link_id"}
         recorder.kill()
         recorder.wait()
-        wait_for(lambda: not any(exists(*each) for each in held), "programs, maps and links to be gone")
+        wait_for(
+            lambda: not any(exists(*each) for each in held), "programs, maps and links to be gone"
+        )
     finally:
         os.killpg(recorder.pid, signal.SIGKILL)
 

@@ -7,7 +7,7 @@
 use core::mem::MaybeUninit;
 use core::ptr::{read_volatile, write_volatile};
 
-use crate::unwind::top_of_main_stack;
+use crate::unwind::{on_own_stack, top_of_main_stack};
 use crate::{sandbox, sys};
 
 const MARK: u64 = 0x6d65_6d74_7261_6365;
@@ -39,8 +39,9 @@ pub fn is_held(guard: usize, here: &Frame) -> bool {
     if here == guard {
         return false;
     }
-    // A handler's frames lie below what it interrupted, unless it has a stack of its own (sigaltstack(2)).
-    if here > guard && !sys::on_signal_stack() {
+    // A handler's frames lie below what it interrupted, unless it has a stack of its own; the kernel does not say so of
+    // one that is disarmed meanwhile (SS_AUTODISARM, sigaltstack(2)).
+    if here > guard && !sys::on_signal_stack() && on_own_stack(here) {
         return false;
     }
     // No system call where none is needed: a handler that takes longer here than elsewhere, and longer than its timer,

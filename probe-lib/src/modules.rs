@@ -42,31 +42,31 @@ impl Announced {
             let Some(module) = find((*frame as usize).wrapping_sub(1)) else { continue };
             let place = (module.start >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
             let Some(known) = self.0.get_mut(place) else { continue };
-            if *known != module.start {
+            if *known != module.start && module.announce(thread) {
                 *known = module.start;
-                module.announce(thread);
             }
         }
     }
 }
 
 impl Module {
-    fn announce(&self, thread: &mut Thread) {
+    /// False if there was no room to tell.
+    fn announce(&self, thread: &mut Thread) -> bool {
         /// Paths beyond this are cut (PATH_MAX).
         const PATH_MAX: usize = 4096;
         if self.path.is_null() {
-            return;
+            return true;
         }
         // SAFETY: the dynamic linker's name of a module that is mapped.
         let path = unsafe { CStr::from_ptr(self.path) }.to_bytes();
         // The executable has no name here; the tracer knows it since the handshake.
         if path.is_empty() {
-            return;
+            return true;
         }
         let path = path.get(..PATH_MAX).unwrap_or(path);
         let text = [self.bias as u64, self.start as u64, self.end as u64];
         let bytes = size_of_val(&text) + path.len();
-        push_inside(thread, Kind::Module, 0, bytes, text.into_iter().chain(words(path)));
+        push_inside(thread, Kind::Module, 0, bytes, text.into_iter().chain(words(path)))
     }
 }
 

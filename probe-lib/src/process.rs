@@ -45,6 +45,11 @@ pub fn forked() -> bool {
     unsafe { (*ALIVE.load(Ordering::Relaxed)).load(Ordering::Relaxed) == 0 }
 }
 
+/// True if nobody ever will read what is recorded here: each event would cost system calls to find that out again.
+pub fn is_off() -> bool {
+    STATE.load(Ordering::Relaxed) == OFF
+}
+
 /// True while somebody reads what is recorded here.
 pub fn is_recorded() -> bool {
     STATE.load(Ordering::Acquire) == ON && !current().tracer_gone()
@@ -166,9 +171,11 @@ fn note_pids() {
     PARENT_PID.store(sys::getppid(), Ordering::Relaxed);
 }
 
-/// True in a vforked child, which borrows its parent's memory, thread and rings until it executes a program.
+/// True in a vforked child of a recorded process, which borrows its parent's memory, thread and rings until it
+/// executes a program.
 pub fn is_borrowed() -> bool {
-    PID.load(Ordering::Relaxed) != sys::getpid() && !forked()
+    let noted = PID.load(Ordering::Relaxed);
+    noted != 0 && noted != sys::getpid() && !forked()
 }
 
 /// A page with a 1 in it that a fork wipes; null if the kernel cannot (before 4.14).

@@ -52,8 +52,8 @@ pub fn acquire(kind: Kind, address: usize, bytes: usize, extra: u64, entry: Opti
         |stack| Event { kind, address: address as u64, stamp: stamp(), bytes: bytes as u64, extra, stack };
     let push = |thread: &mut Thread| {
         let stack = entry.map_or(0, |entry| keeping_errno(|| stack::number(thread, entry)));
-        // What described the stack took the room that there was.
-        if stack == 0 || make_room(thread, kind.size(0)) {
+        // What described the stack, or part of it, took the room that there was.
+        if entry.is_none() || make_room(thread, kind.size(0)) {
             thread.writer.push(make(stack));
         } else {
             aside::lose(thread);
@@ -106,6 +106,9 @@ pub fn slot() -> Option<&'static Slot> {
 
 /// Runs `push` with room for `words` in the thread's ring, or `nested` if the thread is in here already.
 fn write(words: usize, push: impl FnOnce(&mut Thread), nested: impl FnOnce(&mut Thread)) {
+    if process::is_off() {
+        return;
+    }
     // SAFETY: the thread's own state; a signal handler that interrupts us sees the guard and puts its events
     // aside, which touches nothing that is in use here.
     let thread = unsafe { &mut *tls::thread() };

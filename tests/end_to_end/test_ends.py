@@ -222,3 +222,15 @@ def test_a_first_thread_that_ends_before_the_others(record, target):
     run = record(target("leader.c"))
     assert run.code == 0
     assert 64 << 20 <= run.report["peak"]["live_bytes"] < 65 << 20
+
+
+def test_many_processes_within_little_address_space(record):
+    """Of memtrace itself, too, which has tables for each of them."""
+
+    def little():
+        resource.setrlimit(resource.RLIMIT_AS, (1_000_000_000,) * 2)
+
+    script = "for i in $(seq 60); do sleep 1 & done; wait; exit 7"
+    run = record("sh", "-c", script, preexec_fn=little)
+    assert run.code == 7, run.stderr.decode()
+    assert len(run.report["processes"]) > 60

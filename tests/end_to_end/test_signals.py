@@ -74,6 +74,16 @@ def test_libraries_loaded_and_unloaded(record, target, library):
     assert pairs(run, 50001) == pairs(run, 50002) == (500, 500)
 
 
+def test_a_signal_stack_that_the_kernel_takes_away_meanwhile(record, target):
+    run = record(target("disarmed.c"), options=("--stacks", "none"))
+    assert run.code == 0, run.stderr.decode()
+    [(blocks,)] = run.sql("select count(*) from {allocations} where bytes = 100")
+    assert blocks == 1_000_000
+    mapped = "from {allocations} where kind like 'map%' and bytes = 4096"
+    assert run.sql(f"select count(*), count(free_ns) {mapped}") == [(int(run.stdout),) * 2]
+    assert run.sql(f"select distinct kind {mapped}") == [("map_anonymous",)]
+
+
 @pytest.mark.parametrize("binding", ["lazy", "now"])
 def test_before_main_and_after_it(record, target, library, binding):
     variables = {"LD_PRELOAD": str(library("early"))}

@@ -269,3 +269,19 @@ def test_a_forked_child_and_its_parents_libraries(record, python):
         python_frames = [(f["function"], f["line"]) for f in stack if f["kind"] == "python"]
         assert python_frames == [("work", 2), ("<module>", line)]
         assert stack[0]["function"] is not None
+
+
+def test_threads_keep_their_stacks_when_a_vforked_child_allocates(record, target):
+    """The child's own blocks have none: to get room for stacks it would have to map memory in its parent."""
+    run = record(target("vforked.c"))
+    stacks = Stacks(run)
+    begins = {0: "main", 1: "worker"}
+    leaves = run.sql(
+        "select distinct thread, frame from {allocations} join {sites} using (site)"
+        f" where bytes = {1 << 17}"
+    )
+    for thread, leaf in leaves:
+        path = [frame["function"] for frame in stacks.upwards(leaf)]
+        caller = next(function for function in path if function != "deep")
+        assert caller == begins[thread], path
+    assert len(leaves) > 40

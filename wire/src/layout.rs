@@ -11,6 +11,7 @@
 //! tracer once its owner is gone and its ring is empty. The owner holds the slot's robust mutex: when it
 //! dies, whichever way, the kernel sets [`OWNER_DIED`] in the mutex's first word (set_robust_list(2)).
 
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of a segment: "memtrace" in ASCII.
@@ -118,7 +119,7 @@ pub struct Slot {
     pub parent_image: AtomicU64,
     /// Stamp of the claim.
     pub claimed: AtomicU64,
-    pad1: AtomicU64,
+    pad1: [AtomicU64; 2],
 
     /// Words written and committed since the claim (writer's line).
     pub head: AtomicU64,
@@ -145,5 +146,7 @@ pub struct Slot {
     pub owner: RobustMutex,
 }
 
+const _: () =
+    assert!(offset_of!(Slot, head) == 64 && offset_of!(Slot, tail) == 128 && offset_of!(Slot, owner) == 192);
 const _: () = assert!(size_of::<Slot>() == 256 && size_of::<SegmentHeader>() <= TEXT_OFFSET);
 const _: () = assert!(RINGS_OFFSET.is_multiple_of(4096) && RING_WORDS.is_power_of_two());

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 pub use self::cache::Missed;
 use self::cache::{Cache, NOT_KEPT};
-pub use self::reads::{Reads, top_of_main_stack};
+pub use self::reads::{Reads, on_own_stack, top_of_main_stack};
 use self::rules::Rules;
 pub use self::walk::Caller;
 use self::walk::{Frames, walk};
@@ -23,7 +23,7 @@ use crate::aside::Kept;
 use crate::modules::Announced;
 use crate::python_frames::PythonFrames;
 use crate::tls::Thread;
-use crate::{next, sandbox, sys};
+use crate::{next, process, sandbox, sys};
 
 /// What a thread remembers. All zeroes is nothing.
 #[repr(C)]
@@ -61,6 +61,10 @@ impl Stacks {
     /// For the calling thread: those of one that has ended, or new ones. Null without memory.
     #[cold]
     pub fn claim() -> *mut Stacks {
+        // A vforked child would take its parent's threads for dead: they are not of its process.
+        if process::is_borrowed() {
+            return null_mut();
+        }
         let me = sys::gettid();
         let mut all = ALL.load(Ordering::Acquire);
         // SAFETY: what is in the list stays mapped; `next` does not change, `owner` is atomic.

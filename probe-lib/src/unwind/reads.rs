@@ -87,6 +87,12 @@ pub fn top_of_main_stack(sp: usize) -> Option<usize> {
     (main.wrapping_sub(sp) < STACK_MAX).then_some(main)
 }
 
+/// True if `sp` points into the stack that the thread was started with.
+pub fn on_own_stack(sp: usize) -> bool {
+    let main = sys::getpid() == sys::gettid();
+    if main { top_of_main_stack(sp).is_some() } else { tls::control_block().wrapping_sub(sp) < STACK_MAX }
+}
+
 /// The end of the stack that `sp` points into, where it is known: of the main thread's, and of a thread's own. The
 /// stacks of coroutines and signal handlers end anywhere.
 fn top_of_stack(sp: usize, lowest: &mut usize) -> Option<usize> {

@@ -17,9 +17,9 @@ pub struct Backlog {
     seen: (usize, u64),
 }
 
-/// Words that no writer of this version writes.
+/// So many words that no writer of this version writes, or that follow such.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Garbled;
+pub struct Garbled(pub usize);
 
 impl Backlog {
     /// Nothing yet, from a writer that began at `stamp` and whose events are `step` ticks apart at least.
@@ -38,6 +38,11 @@ impl Backlog {
     /// Stamp of the last event that was taken.
     pub fn taken(&self) -> u64 {
         self.taken
+    }
+
+    /// Words that have not been taken.
+    pub fn words(&self) -> usize {
+        self.words.len() - self.next
     }
 
     /// True if all has been taken.
@@ -79,8 +84,9 @@ impl Backlog {
         match Event::decode(&self.words[self.next..], self.taken) {
             Some((event, _)) => Ok(Some(self.later(event.stamp))),
             None => {
+                let words = self.words.len() - self.next;
                 self.next = self.words.len();
-                Err(Garbled)
+                Err(Garbled(words))
             }
         }
     }

@@ -94,6 +94,9 @@ pub struct Drain<'a> {
 /// processor came back after more than 100 ms on a loaded machine, and its event was late.)
 const OPEN_TOO_LONG: Duration = Duration::from_secs(2);
 
+/// Words of a ring that may wait to be passed on before its writer has to wait too.
+const BACKLOG_WORDS: usize = 4 * RING_WORDS;
+
 impl<'a> Drain<'a> {
     /// Nothing read yet.
     pub fn new(segment: &'a Segment) -> Drain<'a> {
@@ -112,7 +115,7 @@ impl<'a> Drain<'a> {
         let mut horizon = if last { u64::MAX } else { safe };
         let mut read = 0;
         for ring in &mut self.rings {
-            let (count, limit) = ring.read();
+            let (count, limit) = ring.read(last);
             read += count;
             horizon = if last { horizon } else { horizon.min(limit) };
         }
@@ -213,16 +216,22 @@ impl<'a> Drain<'a> {
 }
 
 impl Ring {
-    /// Empties the ring. Returns the number of words, and the stamp up to which nothing can be missing.
-    fn read(&mut self) -> (usize, u64) {
+    /// Empties the ring; the last time in any case. Returns the number of words, and the stamp up to which nothing can be missing.
+    fn read(&mut self, last: bool) -> (usize, u64) {
         let slot = self.reader.slot();
         // Order matters: death before the flag, the flag before the events.
         self.dead |= slot.owner.futex.load(Ordering::Acquire) & OWNER_DIED != 0;
         let open = slot.open.load(Ordering::Acquire) != 0;
         let mut count = 0;
-        let outcome = self.reader.read(|words| count += self.backlog.append(words));
-        self.corrupt += u64::from(outcome.is_err());
-        self.wake_writer();
+        if self.dead || last || self.backlog.words() < BACKLOG_WORDS {
+            let outcome = self.reader.read(|words| count += self.backlog.append(words));
+            self.corrupt += if outcome.is_err() { RING_WORDS as u64 / 2 } else { 0 };
+            self.wake_writer();
+        } else {
+            // Another ring's writer was stopped in mid-write, and all wait for it. Nothing in this one is earlier than what
+            // was read of it.
+            return (0, self.backlog.last_stamp());
+        }
         if self.dead || !open {
             self.open_since = None;
             return (count, u64::MAX);
@@ -251,8 +260,9 @@ impl Ring {
     /// Stamp of the earliest event that was read and not passed on. Words that nobody can have written are
     /// dropped, counted.
     fn front_stamp(&mut self) -> Option<u64> {
-        self.backlog.front_stamp().unwrap_or_else(|Garbled| {
-            self.corrupt += 1;
+        self.backlog.front_stamp().unwrap_or_else(|Garbled(words)| {
+            // Most events have two.
+            self.corrupt += (words as u64).div_ceil(2);
             None
         })
     }

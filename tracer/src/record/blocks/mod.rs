@@ -42,16 +42,25 @@ pub struct Block {
 pub struct Blocks {
     slab: Slab,
     dense: Dense,
-    /// Those at addresses that few allocators give.
+    /// Those that lie far apart, or at addresses that few allocators give.
     others: FxHashMap<u64, u32>,
 }
+
+/// Blocks of this size and more are no neighbours: what [`Dense`] holds for each KiB would be theirs alone.
+const LARGE: u64 = 16 << 10;
 
 impl Blocks {
     /// Adds a block. Returns the one that was at this address. (Nothing is at address 0.)
     #[inline(always)]
     pub fn insert(&mut self, address: u64, block: Block) -> Option<Block> {
-        if !Dense::holds(address) {
-            return self.insert_other(address, block);
+        let is_dense = Dense::holds(address) && block.bytes < LARGE;
+        if !is_dense || !self.others.is_empty() {
+            if let Some(number) = self.number(address) {
+                return Some(self.slab.replace(number, address, block));
+            }
+            if !is_dense {
+                return self.insert_other(address, block);
+            }
         }
         let number = self.dense.entry(address);
         if *number != 0 {
@@ -63,24 +72,23 @@ impl Blocks {
 
     #[cold]
     fn insert_other(&mut self, address: u64, block: Block) -> Option<Block> {
-        if address == 0 {
-            return None;
+        if address != 0 {
+            self.others.insert(address, self.slab.add(address, block));
         }
-        if let Some(number) = self.others.get(&address) {
-            return Some(self.slab.replace(*number, address, block));
-        }
-        self.others.insert(address, self.slab.add(address, block));
         None
     }
 
     /// Takes the block at this address out.
     #[inline(always)]
     pub fn remove(&mut self, address: u64) -> Option<Block> {
-        let number = match Dense::holds(address) {
-            true => self.dense.take(address)?,
-            false => self.others.remove(&address)?,
-        };
+        let dense = if Dense::holds(address) { self.dense.take(address) } else { None };
+        let number = dense.or_else(|| self.remove_other(address))?;
         Some(self.slab.remove(number))
+    }
+
+    #[cold]
+    fn remove_other(&mut self, address: u64) -> Option<u32> {
+        self.others.remove(&address)
     }
 
     /// The block at this address.
@@ -113,10 +121,8 @@ impl Blocks {
     }
 
     fn number(&self, address: u64) -> Option<u32> {
-        match Dense::holds(address) {
-            true => self.dense.get(address),
-            false => self.others.get(&address).copied(),
-        }
+        let dense = if Dense::holds(address) { self.dense.get(address) } else { None };
+        dense.or_else(|| self.others.get(&address).copied())
     }
 }
 
@@ -152,7 +158,7 @@ mod tests {
 
     fn blocks() -> impl Strategy<Value = Block> {
         let place = (prop::option::of(any::<u32>()), any::<u32>(), any::<u32>(), any::<u32>());
-        (0..=slab::BYTES_MASK, any::<u64>(), place, 0..4usize).prop_map(
+        (sizes(), any::<u64>(), place, 0..4usize).prop_map(
             |(bytes, alloc, (span, ordinal, thread, site), kind)| Block {
                 bytes,
                 alloc,
@@ -164,6 +170,10 @@ mod tests {
                 output: false,
             },
         )
+    }
+
+    fn sizes() -> impl Strategy<Value = u64> {
+        prop_oneof![0..2 * LARGE, 0..=slab::BYTES_MASK]
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {

@@ -4,7 +4,7 @@ use memtrace_trace::rows::Kind;
 
 use super::super::sites::Site;
 use super::Block;
-use super::memory::reserve_one;
+use super::memory::push;
 
 /// A block in 32 bytes; one at address 0 is none, and leads to the next free one.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,23 +41,13 @@ impl Slab {
     #[inline(always)]
     pub(super) fn add(&mut self, address: u64, block: Block) -> u32 {
         let number = match self.free {
-            0 => self.another(),
+            // Free, and the last of those.
+            0 => push(&mut self.entries, Entry::default()),
             number => number,
         };
         self.free = self.entries[number as usize].site;
         self.put(number, address, block);
         number
-    }
-
-    /// A new one, which is free.
-    #[cold]
-    fn another(&mut self) -> u32 {
-        let least = self.entries.len().max(1) + 1;
-        while self.entries.len() < least {
-            reserve_one(&mut self.entries);
-            self.entries.push(Entry::default());
-        }
-        (self.entries.len() - 1) as u32
     }
 
     /// Puts a block in the place of another.

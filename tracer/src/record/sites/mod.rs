@@ -36,6 +36,9 @@ pub type Site = NonZeroU32;
 /// The pid and first stamp of a process image.
 type ImageKey = (u32, u64);
 
+/// Stacks of a process that are remembered as they were described: half a KiB each.
+const KNOWN_MAX: usize = 16 * 1024;
+
 /// /proc is not asked more often about one process.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -236,7 +239,11 @@ impl Sites {
             self.sites.push((leaf, Account::default()));
             NonZeroU32::new(self.sites.len() as u32).unwrap_or(NonZeroU32::MIN)
         });
-        self.images.entry(key).or_default().known.insert(text.into(), site);
+        let known = &mut self.images.entry(key).or_default().known;
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(text.into(), site);
         Some(site)
     }
 

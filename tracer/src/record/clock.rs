@@ -161,6 +161,11 @@ impl Clock {
         ns as i64 - self.first.ns
     }
 
+    /// The time of CLOCK_MONOTONIC at which a stamp was taken.
+    pub fn to_monotonic(&self, stamp: u64) -> u64 {
+        (self.ns(stamp) + self.first.ns).max(0) as u64
+    }
+
     /// CLOCK_MONOTONIC now.
     pub fn monotonic_now(&self) -> u64 {
         monotonic_ns() as u64

@@ -29,6 +29,8 @@ pub struct Image {
     pub alone: bool,
     /// Where its program break is, once it was moved.
     pub program_break: Option<u64>,
+    /// The image before it under its pid.
+    pub before: Option<usize>,
     /// Its row in `processes`, once the probe has said hello in it.
     pub process: Option<u32>,
     /// Resident memory, now or in the end.
@@ -57,10 +59,9 @@ pub struct Images {
 
 impl Images {
     /// A new image under a pid.
-    pub fn begin(&mut self, image: Image) -> &mut Image {
-        self.latest.insert(image.pid, self.all.len());
-        self.all.push(image);
-        self.all.last_mut().expect("just pushed")
+    pub fn begin(&mut self, image: Image) {
+        let before = self.latest.insert(image.pid, self.all.len());
+        self.all.push(Image { before, ..image });
     }
 
     /// The image that runs, or ran last, under a pid.
@@ -68,13 +69,20 @@ impl Images {
         self.latest.get(&pid).map(|index| &mut self.all[*index])
     }
 
-    /// A process whose probe has said hello is the image that runs under its pid.
-    pub fn met(&mut self, pid: u32, process: u32) {
-        let Some(index) = self.latest.get(&pid) else { return };
-        let image = &mut self.all[*index];
-        if image.process.is_none() && image.end_ns.is_none() {
-            image.process = Some(process);
-            self.of_process.insert(process, *index);
+    /// A process whose probe said hello at that time is the image that ran under its pid then. It may be over: hellos of
+    /// one pid that follow each other closely are met together.
+    pub fn met(&mut self, pid: u32, process: u32, ns: u64) {
+        let mut next = self.latest.get(&pid).copied();
+        while let Some(index) = next {
+            let image = &mut self.all[index];
+            if image.begin_ns <= ns {
+                if image.process.is_none() {
+                    image.process = Some(process);
+                    self.of_process.insert(process, index);
+                }
+                return;
+            }
+            next = image.before;
         }
     }
 

@@ -46,8 +46,9 @@ impl Fold {
     pub fn kernel_met(&mut self, pid: u32, process: u32, stamp: u64) {
         self.read_kernel();
         self.kernel_until(stamp);
+        let ns = self.clock.to_monotonic(stamp);
         if let Some(kernel) = &mut self.kernel {
-            kernel.images.met(pid, process);
+            kernel.images.met(pid, process, ns);
         }
     }
 

@@ -108,7 +108,11 @@ def groups(scale):
     found["objects"] = turn("objects", python(objects))
     found["objects-malloc"] = turn("objects-malloc", python(objects, PYTHONMALLOC="malloc"))
     found["gst3d"] = turn("gst3d", python([PROGRAMS / "gst3d.py", scale.cells, 3]))
-    found["start"] = turn("start", python([PROGRAMS / "nothing.py"]), scale.starts)
+    starting = python([PROGRAMS / "nothing.py"])
+    if has_option("record", "--kernel"):
+        proc = ("--kernel", "proc")
+        starting["memtrace --kernel proc"] = memtrace([PYTHON, PROGRAMS / "nothing.py"], *proc)
+    found["start"] = turn("start", starting, scale.starts)
     found["reader"] = lambda: reader(scale)
     return found
 

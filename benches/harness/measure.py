@@ -42,8 +42,8 @@ def run(command, output, variables=None):
         child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode:
             said.seek(0)
-            last = said.read().decode(errors="replace").strip().splitlines()[-3:]
-            raise Failed(f"{' '.join(words)}: exit status {child.returncode}: {' / '.join(last)}")
+            last = said.read().decode(errors="replace").strip().splitlines()[-1:]
+            raise Failed(f"exit status {child.returncode}, {' '.join(last) or 'without a word'}")
     cpu, section_wall, calls = (
         map(int, section.read_text().split()) if section.exists() else (0,) * 3
     )

@@ -34,26 +34,11 @@ fn span(span: u32, parent: Option<u32>, call: u32, times: (i64, Option<i64>)) ->
     SpanRow {
         span,
         parent,
-        process: 0,
-        thread: 0,
         operator: if parent.is_some() { "inner".into() } else { "outer".into() },
         call,
         start_ns: times.0,
         end_ns: times.1,
-        inputs: vec![],
-        outputs: vec![],
-        params: serde_json::Map::new(),
-        input_bytes: 0,
-        output_bytes: 0,
-        working_peak_bytes: 0,
-        net_peak_bytes: 0,
-        once_bytes: 0,
-        resident_peak_bytes: None,
-        allocations: 0,
-        peak_ns: 0,
-        gc_independent_bytes: None,
-        gc_independent_upper_bytes: None,
-        garbage_at_peak_bytes: None,
+        ..SpanRow::default()
     }
 }
 

@@ -19,8 +19,7 @@ mod uprobe;
 pub use error::Error;
 pub use event::{Call, Counters, Event, PAGE, What};
 pub use kernel::{Attached, Kernel, Leftover, Lost, Parts, Rest};
-pub use sys::may_load;
 pub use uprobe::Function;
 
 /// True if the programs were compiled when this crate was built.
-pub const BUILT: bool = cfg!(programs_built);
+pub(crate) const BUILT: bool = cfg!(programs_built);

@@ -39,7 +39,7 @@ fn short_name(name: &str) -> [u8; 16] {
 }
 
 /// True if this process may load programs and attach them to tracepoints: capabilities(7).
-pub fn may_load() -> bool {
+pub(crate) fn may_load() -> bool {
     const SYS_ADMIN: u64 = 1 << 21;
     const PERFMON_AND_BPF: u64 = 1 << 38 | 1 << 39;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

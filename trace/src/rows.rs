@@ -90,7 +90,7 @@ pub struct AllocationRow {
 }
 
 /// `spans`: one execution of an operator.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct SpanRow {
     /// Unique in the trace.
     pub span: u32,

@@ -65,30 +65,7 @@ fn cast(parted: [Option<i64>; 3], weights: SiteWeights) -> Cast {
 }
 
 fn span((span, parent): (usize, Option<u32>)) -> SpanRow {
-    SpanRow {
-        span: span as u32,
-        parent,
-        process: 0,
-        thread: 0,
-        operator: "f".into(),
-        call: 0,
-        start_ns: 0,
-        end_ns: None,
-        inputs: Vec::new(),
-        outputs: Vec::new(),
-        params: Default::default(),
-        input_bytes: 0,
-        output_bytes: 0,
-        working_peak_bytes: 0,
-        net_peak_bytes: 0,
-        once_bytes: 0,
-        resident_peak_bytes: None,
-        allocations: 0,
-        peak_ns: 0,
-        gc_independent_bytes: None,
-        gc_independent_upper_bytes: None,
-        garbage_at_peak_bytes: None,
-    }
+    SpanRow { span: span as u32, parent, operator: "f".into(), ..SpanRow::default() }
 }
 
 /// Every block of 600 bytes has a stack, and of smaller ones some.

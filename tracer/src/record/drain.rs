@@ -16,6 +16,7 @@ use memtrace_wire::layout::{
 use memtrace_wire::ring::Reader;
 
 use super::backlog::{Backlog, Garbled};
+use super::futex;
 use super::segment::Segment;
 
 /// Who writes into a ring.
@@ -252,8 +253,7 @@ impl Ring {
         fence(Ordering::SeqCst);
         if waiting.load(Ordering::Relaxed) == 1 {
             waiting.store(0, Ordering::Relaxed);
-            // SAFETY: the word is valid; a shared futex, because the waiter is another process (futex(2)).
-            unsafe { libc::syscall(libc::SYS_futex, waiting.as_ptr(), libc::FUTEX_WAKE, 1) };
+            futex::wake(waiting);
         }
     }
 

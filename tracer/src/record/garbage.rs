@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use memtrace_wire::layout::{COLLECT_ASKED, COLLECT_WAITING};
 
 use super::curve::{Curve, Steps};
+use super::futex;
 
 /// What `--gc` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -29,8 +30,7 @@ impl Collecting {
 pub fn ask(word: &AtomicU32) {
     let waits = word.compare_exchange(COLLECT_WAITING, COLLECT_ASKED, Ordering::AcqRel, Ordering::Relaxed);
     if waits.is_ok() {
-        // SAFETY: the word is valid; a shared futex, because the waiter is another process (futex(2)).
-        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
+        futex::wake(word);
     }
 }
 

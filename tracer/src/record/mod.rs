@@ -8,6 +8,7 @@ mod close;
 mod curve;
 mod drain;
 mod fold;
+mod futex;
 mod garbage;
 mod handshake;
 mod kernel;

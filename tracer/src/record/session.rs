@@ -16,6 +16,7 @@ use memtrace_wire::sampling::Sampling;
 use super::clock::Clock;
 use super::drain::Drain;
 use super::fold::{Fold, Folded, Images, Keep, WholeSpan};
+use super::futex;
 use super::garbage::{self, Collecting};
 use super::handshake::Doorman;
 use super::kernel::{Kernel, Loading, Source};
@@ -304,7 +305,7 @@ impl Session {
     pub(super) fn rest(&self) {
         let sleeping = &self.segment.header().sleeping;
         sleeping.store(1, Ordering::SeqCst);
-        nap(sleeping, NAP);
+        futex::wait(sleeping, 1, NAP);
         sleeping.store(0, Ordering::Relaxed);
     }
 
@@ -353,7 +354,8 @@ impl Session {
             // Few words are not worth a look of their own; who ends waits for one.
             if read == 0 || read < LITTLE && ending.is_none() {
                 let collects = self.drain.collectors().next().is_some();
-                nap(&header.sleeping, if collects { SHORT_NAP } else { NAP });
+                // Until a writer or a signal handler clears the word, or the nap is over.
+                futex::wait(&header.sleeping, 1, if collects { SHORT_NAP } else { NAP });
             }
             header.sleeping.store(0, Ordering::Relaxed);
         }
@@ -389,11 +391,4 @@ impl Session {
         }
         read
     }
-}
-
-/// Sleeps until a writer or a signal handler clears the word, or the nap is over (futex(2)).
-fn nap(sleeping: &std::sync::atomic::AtomicU32, length: Duration) {
-    let timeout = libc::timespec { tv_sec: 0, tv_nsec: length.as_nanos() as i64 };
-    // SAFETY: the word and the timeout are valid; a shared futex, because wakers are other processes.
-    unsafe { libc::syscall(libc::SYS_futex, sleeping.as_ptr(), libc::FUTEX_WAIT, 1, &raw const timeout) };
 }

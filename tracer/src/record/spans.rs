@@ -124,22 +124,10 @@ impl Spans {
             thread,
             operator,
             call: *call,
-            start_ns: 0,
-            end_ns: None,
             input_bytes: inputs.iter().map(|array| array.bytes).sum(),
             inputs,
-            outputs: Vec::new(),
             params,
-            output_bytes: 0,
-            working_peak_bytes: 0,
-            net_peak_bytes: 0,
-            once_bytes: 0,
-            resident_peak_bytes: None,
-            allocations: 0,
-            peak_ns: 0,
-            gc_independent_bytes: None,
-            gc_independent_upper_bytes: None,
-            garbage_at_peak_bytes: None,
+            ..SpanRow::default()
         };
         *call += 1;
         let curve = self.curve_of(process);

@@ -109,11 +109,19 @@ def watch(tracer):
     while os.waitid(os.P_PID, tracer, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         peak = max(peak, largest_resident(tracer))
         held = descriptors(tracer)
-        if held.inodes:  # it has begun
+        inodes |= held.inodes
+        if has_child(tracer):  # until the command runs, it opens what it needs
             samples.append(held.descriptors)
-            inodes |= held.inodes
         time.sleep(SAMPLE_SECONDS)
     return samples, peak, inodes
+
+
+def has_child(pid):
+    """True if its first thread has started a process that is not gone (proc_pid_task(5))."""
+    try:
+        return bool(Path(f"/proc/{pid}/task/{pid}/children").read_text())
+    except OSError:  # it has ended
+        return False
 
 
 def largest_resident(pid):

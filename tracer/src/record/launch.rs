@@ -145,7 +145,8 @@ pub fn is_ours(pid: u32, token: &str) -> bool {
 /// True if it was started with an environment that asks for no probe, or not under this token.
 pub fn lacks_probe(pid: u32, token: &str) -> bool {
     let environment = environment(pid);
-    !environment.is_empty() && !(contains(&environment, token) && contains(&environment, PROBE))
+    let asks = contains(&environment, token) && contains(&environment, PROBE);
+    !asks && !environment.is_empty()
 }
 
 fn contains(environment: &[u8], token: &str) -> bool {

@@ -90,8 +90,7 @@ impl Session {
         let process = &mut self.fold.processes[index as usize];
         let now = resident.now.saturating_sub(process.row.probe_bytes);
         process.resident_now = now;
-        let threads = self.fold.threads.iter().filter(|thread| thread.process == index);
-        self.fold.spans.resident(index, threads.map(|thread| thread.thread), now);
+        self.fold.spans.resident(index, now);
         self.fold.sample(index, stamp, Some(now));
     }
 

@@ -140,10 +140,11 @@ impl Types {
             if self.kind(id) != kind {
                 continue;
             }
-            // Names are compared in place: most differ in their first bytes.
+            // Names are compared in place: most differ in their length or in the first byte.
             let text = &self.file[(self.strings + self.word(id, 0) as usize).min(self.file.len())..];
             let is_it = |name: &String| {
-                text.starts_with(name.as_bytes()) && text.get(name.len()).is_some_and(|byte| *byte == 0)
+                let name = name.as_bytes();
+                text.get(name.len()) == Some(&0) && text.first() == name.first() && text.starts_with(name)
             };
             if let Some(index) = names.iter().position(is_it) {
                 found[index].get_or_insert(id);

@@ -39,16 +39,7 @@ impl PartFile for TableFile {
     type Batch = RecordBatch;
 
     fn create(path: &Path, table: Table) -> Result<Self> {
-        let file = Replacement::create(path)?;
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .set_statistics_enabled(EnabledStatistics::Chunk)
-            .set_column_dictionary_enabled("time_ns".into(), false)
-            .set_column_encoding("time_ns".into(), Encoding::DELTA_BINARY_PACKED)
-            .build();
-        let writer =
-            ArrowWriter::try_new(file, table.schema(), Some(properties)).map_err(Error::write(path))?;
-        Ok(TableFile { path: path.to_owned(), writer })
+        TableFile::create_for(path, table, usize::MAX)
     }
 
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -57,6 +48,29 @@ impl PartFile for TableFile {
 
     fn close(self) -> Result<()> {
         self.writer.into_inner().map_err(Error::write::<ParquetError>(&self.path))?.commit()
+    }
+}
+
+/// A compressor for each column takes longer to make than it saves on so few rows.
+const FEW_ROWS: usize = 100;
+
+impl TableFile {
+    /// Starts a file that is to have so many rows.
+    pub(crate) fn create_for(path: &Path, table: Table, rows: usize) -> Result<Self> {
+        let file = Replacement::create(path)?;
+        let compression = match rows {
+            ..=FEW_ROWS => Compression::UNCOMPRESSED,
+            _ => Compression::ZSTD(ZstdLevel::default()),
+        };
+        let properties = WriterProperties::builder()
+            .set_compression(compression)
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_column_dictionary_enabled("time_ns".into(), false)
+            .set_column_encoding("time_ns".into(), Encoding::DELTA_BINARY_PACKED)
+            .build();
+        let writer =
+            ArrowWriter::try_new(file, table.schema(), Some(properties)).map_err(Error::write(path))?;
+        Ok(TableFile { path: path.to_owned(), writer })
     }
 }
 

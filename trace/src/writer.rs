@@ -232,7 +232,7 @@ fn whole_table<R>(
     encode: fn(&[R]) -> Encoded,
 ) -> Result<PathBuf> {
     let path = parts::whole_path(directory, table);
-    let mut file = TableFile::create(&path, table)?;
+    let mut file = TableFile::create_for(&path, table, rows.len())?;
     for rows in rows.chunks(WHOLE_TABLE_BATCH_ROWS) {
         file.write(&encode(rows).map_err(Error::write(&path))?)?;
     }
@@ -259,7 +259,7 @@ pub(crate) fn complete(directory: &Path, meta: &Meta) -> Result<()> {
                     Parts::<BlockFile>::resume(directory, table)?.finish()?
                 }
                 true => Parts::<TableFile>::resume(directory, table)?.finish()?,
-                false => TableFile::create(&parts::whole_path(directory, table), table)?.close()?,
+                false => TableFile::create_for(&parts::whole_path(directory, table), table, 0)?.close()?,
             }
         }
     }

@@ -29,8 +29,10 @@ impl Session {
         let sum: u64 = now.map(|process| process.resident_now).sum();
         let peak = &mut self.meta.peak.resident_sum_bytes;
         *peak = sum.max(*peak);
-        // Walking page tables of large mappings takes time: at most a twentieth of it.
-        self.measure_after = Instant::now() + self.last_sample.elapsed() * 20;
+        // Walking page tables of large mappings takes time: at most a twentieth of it. Where the kernel side tells of
+        // faults, only pages that came without one are still to be found.
+        let rest = if self.fold.kernel.is_some() { 100 } else { 20 };
+        self.measure_after = Instant::now() + self.last_sample.elapsed() * rest;
     }
 
     /// Processes that are about to end wait to be looked at, where something could be missed.

@@ -16,15 +16,6 @@ from conftest import MEMTRACE, TARGETS, Recording, is_root, memtrace
 MIB = 1 << 20
 
 
-@pytest.fixture(scope="session")
-def kernel_side():
-    """Skips, with memtrace's own words, where the programs cannot be loaded."""
-    lines = memtrace("doctor").stdout.decode().splitlines()
-    [line] = [line.strip() for line in lines if "kernel side" in line]
-    if not line.startswith("yes"):
-        pytest.skip(line)
-
-
 WAYS = [
     "anonymous",
     "sparse",

@@ -78,6 +78,7 @@ impl Session {
         };
         let process = &mut self.fold.processes[index as usize];
         process.resident_peak = process.resident_peak.max(resident.peak);
+        process.row.page_table_bytes = process.row.page_table_bytes.max(Some(resident.page_tables));
         if measure
             && process.mappings.mapped_bytes() > 0
             && let Some(mut pagemap) = Pagemap::open(thread)

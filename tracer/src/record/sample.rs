@@ -12,6 +12,8 @@ pub struct Resident {
     pub now: u64,
     /// Largest so far (VmHWM).
     pub peak: u64,
+    /// Its page tables (VmPTE), not among them.
+    pub page_tables: u64,
 }
 
 /// Reads /proc/PID/status; `None` once the process is gone.
@@ -36,7 +38,7 @@ fn parse_status(text: &str) -> Option<Resident> {
         let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
         Some(kib * 1024)
     };
-    Some(Resident { now: field("VmRSS:")?, peak: field("VmHWM:")? })
+    Some(Resident { now: field("VmRSS:")?, peak: field("VmHWM:")?, page_tables: field("VmPTE:")? })
 }
 
 /// /proc/PID/pagemap, where bit 63 of a page's entry says that it is in memory and bit 62 that it is
@@ -94,8 +96,9 @@ mod tests {
 
     #[test]
     fn status_is_read_in_bytes() {
-        let text = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t     512 kB\n";
-        assert_eq!(parse_status(text), Some(Resident { now: 512 * 1024, peak: 2048 * 1024 }));
+        let text = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t     512 kB\nVmPTE:\t      52 kB\n";
+        let page_tables = 52 * 1024;
+        assert_eq!(parse_status(text), Some(Resident { now: 512 * 1024, peak: 2048 * 1024, page_tables }));
         assert_eq!(parse_status("Name:\tkernel thread\n"), None);
     }
 

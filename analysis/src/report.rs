@@ -210,6 +210,8 @@ fn at_peak(parts: &AtPeak) -> Value {
         "live_bytes": parts.held.map(|held| held.live),
         "untouched_bytes": parts.held.map(|held| held.untouched),
         "mapped_bytes": parts.held.map(|held| held.mapped),
+        "stack_bytes": parts.image.map(|image| image.stack),
+        "data_bytes": parts.image.map(|image| image.data),
         "unexplained_bytes": parts.unexplained(),
     })
 }

@@ -3,7 +3,7 @@
 use memtrace_trace::rows::{ProcessRow, SpanRow};
 
 /// Resident memory of a process at its peak, or at that of a span, in bytes, the probe's rings left out:
-/// `resident` = `file` + `memory`, and `memory` = `touched` + `unexplained`.
+/// `resident` = `file` + `memory`, and `memory` = touched + stack + data + unexplained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtPeak {
     /// The peak.
@@ -14,6 +14,17 @@ pub struct AtPeak {
     pub memory: u64,
     /// What was held then, where a probe or mapping calls told of it.
     pub held: Option<Held>,
+    /// The first thread's stack, and data of the executable and its libraries, when somebody looked.
+    pub image: Option<Image>,
+}
+
+/// What a process has in memory without having allocated it, in bytes: sampled, near the peak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Image {
+    /// Stack of the first thread.
+    pub stack: u64,
+    /// Variables, and what was written to in private mappings of files.
+    pub data: u64,
 }
 
 /// What a process held at that moment, in bytes.
@@ -41,6 +52,10 @@ impl AtPeak {
             file: process.resident_file_bytes?,
             memory: memory.saturating_sub(process.probe_bytes),
             held: process.resident_live_bytes.map(held),
+            image: process
+                .resident_stack_bytes
+                .zip(process.resident_data_bytes)
+                .map(|(stack, data)| Image { stack, data }),
         })
     }
 
@@ -52,6 +67,7 @@ impl AtPeak {
             file: then.file,
             memory: resident.saturating_sub(then.file),
             held: Some(Held { live: then.live, untouched: then.untouched, mapped: then.mapped }),
+            image: None,
         })
     }
 
@@ -60,10 +76,11 @@ impl AtPeak {
         self.held.map(|held| held.live.saturating_sub(held.untouched))
     }
 
-    /// What is left: stacks, static data, what allocators keep for themselves or add to blocks; below 0 where more was
-    /// asked for than touched, in ways that nobody tells of.
+    /// What is left: what allocators keep for themselves or add to blocks, stacks of other threads, and stack and data where
+    /// nobody looked; below 0 where more was asked for than touched, in ways that nobody tells of.
     pub fn unexplained(&self) -> Option<i64> {
-        self.touched().map(|touched| self.memory as i64 - touched as i64)
+        let image = self.image.map_or(0, |image| image.stack.saturating_add(image.data));
+        self.touched().map(|touched| self.memory as i64 - touched.saturating_add(image) as i64)
     }
 }
 
@@ -88,11 +105,13 @@ mod tests {
             resident_shmem_bytes: Some(17),
             resident_live_bytes: Some(90),
             resident_untouched_bytes: Some(25),
+            resident_stack_bytes: Some(1),
+            resident_data_bytes: Some(2),
             ..ProcessRow::default()
         };
         let parts = AtPeak::of(&process).unwrap();
         assert_eq!(parts.file + parts.memory, parts.resident);
-        assert_eq!((parts.touched(), parts.unexplained()), (Some(65), Some(5)));
+        assert_eq!((parts.touched(), parts.unexplained()), (Some(65), Some(2)));
         let then = SpanResident { start: 40, file: 30, live: 80, untouched: 5, mapped: 0 };
         let span =
             SpanRow { resident_peak_bytes: Some(100), at_resident_peak: Some(then), ..SpanRow::default() };

@@ -21,7 +21,8 @@ def spans_of(run):
 def adds_up(parts, resident):
     assert parts["memory_bytes"] + parts["file_bytes"] == resident
     touched = parts["live_bytes"] - parts["untouched_bytes"]
-    assert touched + parts["unexplained_bytes"] == parts["memory_bytes"]
+    image = (parts["stack_bytes"] or 0) + (parts["data_bytes"] or 0)
+    assert touched + image + parts["unexplained_bytes"] == parts["memory_bytes"]
 
 
 def test_the_peak_of_a_process(explained):
@@ -31,7 +32,7 @@ def test_the_peak_of_a_process(explained):
     # Both blocks are live, of the larger one only a quarter is touched.
     assert parts["live_bytes"] == 72 * MIB
     assert parts["untouched_bytes"] == 48 * MIB
-    # Stack, static data, two headers of malloc.
+    # Two headers of malloc, and stack and data, if nobody has looked.
     assert 0 < parts["unexplained_bytes"] < MIB // 2
 
 
@@ -113,3 +114,14 @@ def test_page_tables_are_told_beside_it(record, python):
     run = record(python, "-S", "-c", script)
     [process] = run.report["processes"]
     assert 128 << 10 < process["page_table_bytes"] < MIB
+
+
+def test_stack_and_data_are_told_apart(kernel_side, record, target):
+    run = record(target("image.c"))
+    [process] = run.report["processes"]
+    parts = process["resident_at_peak"]
+    adds_up(parts, process["peak_resident_bytes"])
+    # Of 12 MiB of variables 9 are touched, and a MiB of stack; the rest is the C library's.
+    assert 9 * MIB <= parts["data_bytes"] <= 9 * MIB + MIB // 4
+    assert MIB <= parts["stack_bytes"] <= MIB + MIB // 8
+    assert -4 * PAGE <= parts["unexplained_bytes"] < MIB // 4

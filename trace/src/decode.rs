@@ -147,6 +147,8 @@ pub(crate) fn processes(columns: &Columns) -> Result<Vec<ProcessRow>> {
     let resident_live_bytes = columns.added::<UInt64Type>("resident_live_bytes")?;
     let resident_untouched_bytes = columns.added::<UInt64Type>("resident_untouched_bytes")?;
     let resident_mapped_bytes = columns.added::<UInt64Type>("resident_mapped_bytes")?;
+    let resident_stack_bytes = columns.added::<UInt64Type>("resident_stack_bytes")?;
+    let resident_data_bytes = columns.added::<UInt64Type>("resident_data_bytes")?;
     let page_faults = columns.added::<UInt64Type>("page_faults")?;
     let page_table_bytes = columns.added::<UInt64Type>("page_table_bytes")?;
     let row = |i: usize| ProcessRow {
@@ -182,6 +184,8 @@ pub(crate) fn processes(columns: &Columns) -> Result<Vec<ProcessRow>> {
         resident_live_bytes: value(&resident_live_bytes, i),
         resident_untouched_bytes: value(&resident_untouched_bytes, i),
         resident_mapped_bytes: value(&resident_mapped_bytes, i),
+        resident_stack_bytes: value(&resident_stack_bytes, i),
+        resident_data_bytes: value(&resident_data_bytes, i),
         page_faults: value(&page_faults, i),
         page_table_bytes: value(&page_table_bytes, i),
     };

@@ -74,6 +74,8 @@ pub(crate) fn processes(rows: &[ProcessRow]) -> Encoded {
         nullable::<UInt64Type>(rows.iter().map(|r| r.resident_live_bytes)),
         nullable::<UInt64Type>(rows.iter().map(|r| r.resident_untouched_bytes)),
         nullable::<UInt64Type>(rows.iter().map(|r| r.resident_mapped_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.resident_stack_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.resident_data_bytes)),
         nullable::<UInt64Type>(rows.iter().map(|r| r.page_faults)),
         nullable::<UInt64Type>(rows.iter().map(|r| r.page_table_bytes)),
     ];

@@ -244,6 +244,10 @@ pub struct ProcessRow {
     pub resident_untouched_bytes: Option<u64>,
     /// Bytes mapped by the program itself then.
     pub resident_mapped_bytes: Option<u64>,
+    /// Resident bytes of its first stack, when it was looked at with most memory; `None` if it never was.
+    pub resident_stack_bytes: Option<u64>,
+    /// Of the data of its executable and libraries then.
+    pub resident_data_bytes: Option<u64>,
     /// Page faults, the kernel's own on its behalf included; `None` also where they were not recorded.
     pub page_faults: Option<u64>,
     /// Largest size of its page tables that was seen (VmPTE); not part of the resident size. `None` if it was never

@@ -134,6 +134,8 @@ fn processes() -> Vec<Field> {
         nullable("resident_live_bytes", DataType::UInt64),
         nullable("resident_untouched_bytes", DataType::UInt64),
         nullable("resident_mapped_bytes", DataType::UInt64),
+        nullable("resident_stack_bytes", DataType::UInt64),
+        nullable("resident_data_bytes", DataType::UInt64),
         nullable("page_faults", DataType::UInt64),
         nullable("page_table_bytes", DataType::UInt64),
     ]

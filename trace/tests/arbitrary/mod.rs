@@ -55,7 +55,7 @@ pub(crate) fn block() -> impl Strategy<Value = AllocationRow> {
 pub(crate) fn process() -> impl Strategy<Value = ProcessRow> {
     let identity = (any::<[u32; 3]>(), text(), text());
     let life = (any::<i64>(), any::<Option<i64>>(), any::<Option<i32>>(), any::<i64>());
-    (identity, life, any::<[u64; 12]>(), any::<[Option<u64>; 11]>()).prop_map(
+    (identity, life, any::<[u64; 12]>(), any::<[Option<u64>; 13]>()).prop_map(
         |(identity, life, numbers, garbage)| ProcessRow {
             process: identity.0[0],
             pid: identity.0[1],
@@ -91,6 +91,8 @@ pub(crate) fn process() -> impl Strategy<Value = ProcessRow> {
             page_faults: garbage[8],
             resident_untouched_bytes: garbage[9],
             page_table_bytes: garbage[10],
+            resident_stack_bytes: garbage[11],
+            resident_data_bytes: garbage[12],
         },
     )
 }

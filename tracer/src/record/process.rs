@@ -96,6 +96,8 @@ pub struct Process {
     pub large: LargeBlocks,
     /// Resident size when it was last looked at.
     pub resident_now: u64,
+    /// Resident size when its stack and its data were looked at.
+    pub image_looked_at: u64,
     /// It said that it is about to exit or to execute another program; one that is killed does not.
     pub told_ending: bool,
     /// Stamp of its parting: since then, what it holds does not count for all processes together.
@@ -133,6 +135,7 @@ impl Process {
             pages: Pages::default(),
             large: LargeBlocks::default(),
             resident_now: 0,
+            image_looked_at: 0,
             told_ending: false,
             parted: None,
             replaced: false,

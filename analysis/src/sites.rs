@@ -69,6 +69,9 @@ pub fn places<'a>(
 }
 
 fn with_stacks(trace: &Trace, rows: Vec<SiteRow>) -> Result<Vec<Site>, Error> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
     let frames = trace.frames().map_err(unreadable)?;
     Ok(rows.into_iter().map(|row| Site { stack: stack(&frames, row.frame), row }).collect())
 }

@@ -1,6 +1,7 @@
-"""Asks for more than it touches, and keeps less than it allocated: every number that memtrace reports is another one.
+"""Asks for more than it touches, and keeps less than it allocated: its numbers all differ.
 
-    memtrace --operator __main__:reserve --operator __main__:texts --operator __main__:fill -- python touched.py
+    memtrace --operator __main__:reserve --operator __main__:texts --operator __main__:fill -- \\
+        python touched.py
 
 docs/why-the-numbers-differ.md goes through what comes out.
 """

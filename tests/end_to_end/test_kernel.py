@@ -280,6 +280,25 @@ def test_functions_are_told_of(kernel_side, target, tmp_path):
     assert rows == [(first, MIB, 0)]
 
 
+def test_an_attached_trace_agrees_with_its_rows(kernel_side, target, tmp_path):
+    """What was mapped before anybody looked counts too, each mapping as one."""
+    program = subprocess.Popen([target("mapped.c")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    path, recorder = attached(tmp_path, program.pid, "--seconds", "0.1")
+    assert finish(path, recorder).code == 0
+    program.communicate(b"go\n")
+    assert "DIFFER" not in memtrace("report", "--recompute", path).stdout.decode()
+
+
+def test_what_cannot_be_probed_is_refused_and_leaves_nothing(kernel_side, target, tmp_path):
+    program = subprocess.Popen([target("mapped.c")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    for function, why in (("libc:memcpy", "chosen among several"), ("libc:nothing", "no function")):
+        path, recorder = attached(tmp_path, program.pid, "--uprobe", function)
+        _, err = recorder.communicate(timeout=60)
+        assert recorder.returncode == 125 and why in err.decode()
+        assert not path.exists()
+    program.communicate(b"go\n")
+
+
 @pytest.fixture
 def static(target, tmp_path):
     """Compiles a target without a dynamic linker."""

@@ -52,6 +52,10 @@ impl Session {
 
     /// Ends processes whose last thread is gone, as soon as that is so.
     pub(super) fn end_the_silent(&mut self) {
+        if !self.fold.silent.is_empty() {
+            // What they touched last may not have been told: it is where they last were.
+            self.fold.fold_last_faults();
+        }
         for index in std::mem::take(&mut self.fold.silent) {
             let process = &self.fold.processes[index as usize];
             if process.end.is_some() || process.writers > 0 {

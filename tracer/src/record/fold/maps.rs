@@ -215,8 +215,7 @@ impl Fold {
     /// From where to where anything is known to be mapped in a range.
     pub fn overlap(&self, index: u32, start: u64, bytes: u64) -> Option<(u64, u64)> {
         let end = start.saturating_add(bytes.checked_next_multiple_of(4096).unwrap_or(u64::MAX));
-        let pieces = self.processes[index as usize].mappings.iter();
-        let mut hit = pieces.filter(|piece| piece.start < end && piece.end() > start);
+        let mut hit = self.processes[index as usize].mappings.between(start, end);
         let first = hit.next()?;
         let last = hit.last().unwrap_or(first);
         Some((first.start, last.end()))

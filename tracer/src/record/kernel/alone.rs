@@ -97,12 +97,13 @@ impl Fold {
     /// What a process had mapped before anybody looked: its memory, not its files.
     fn take_mappings(&mut self, index: u32, pid: u32) {
         let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        let stamp = self.processes[index as usize].start;
-        let thread = self.thread_alone(index, pid, self.clock.ns(stamp));
-        for (start, bytes, kind) in maps.lines().filter_map(own_memory) {
+        let begin = self.clock.to_monotonic(self.processes[index as usize].start);
+        let thread = self.thread_alone(index, pid, self.clock.of_monotonic(begin));
+        for ((start, bytes, kind), ns) in maps.lines().filter_map(own_memory).zip((begin..).step_by(2)) {
             let (span, ordinal, site) = (None, 0, None);
             let (touched, faulted, measured) = (0, 0, false);
-            let alloc = stamp;
+            // A time of its own: mappings of one time count as one call (docs/reading.md).
+            let alloc = self.clock.stamp_of_monotonic(ns);
             let piece =
                 Piece { start, bytes, alloc, thread, span, ordinal, kind, site, touched, faulted, measured };
             self.insert_piece(index, piece);

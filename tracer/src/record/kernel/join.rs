@@ -182,6 +182,14 @@ impl Fold {
         }
     }
 
+    /// Takes in all that is known by now.
+    pub fn fold_last_faults(&mut self) {
+        let now = self.clock.stamp();
+        self.read_kernel();
+        self.kernel_until(now);
+        self.fold_unfinished(now);
+    }
+
     /// The recording ends: takes in the peaks of processes that run on, and detaches the programs. A sentence on what was missing.
     pub fn end_kernel(&mut self, stamp: u64) -> Option<String> {
         self.read_kernel();

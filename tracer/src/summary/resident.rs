@@ -16,10 +16,13 @@ const PROCESSES_MAX: usize = 5;
 const NAME_MAX: usize = 26;
 
 /// Where resident sizes are known from.
-pub fn known_from(out: &mut String, meta: &Meta) -> Result<()> {
+pub fn known_from(out: &mut String, meta: &Meta, processes: &[ProcessRow]) -> Result<()> {
     let how = |name: &str| meta.recorded.get(name).map_or("", String::as_str);
+    let largest = processes.iter().max_by_key(|process| process.peak_resident_bytes);
+    let told = largest.is_some_and(|process| process.resident_peak_ns.is_some());
     match (how("kernel"), how("kernel_why")) {
-        ("ebpf", _) => writeln!(out, "    exact to the page, by the kernel side (BPF)")?,
+        ("ebpf", _) if told => writeln!(out, "    exact to the page, by the kernel side (BPF)")?,
+        ("ebpf", _) => writeln!(out, "    by /proc: the kernel side (BPF) was told nothing of this process")?,
         ("proc", "") => writeln!(out, "    by /proc: sampled sizes and VmHWM")?,
         ("proc", why) => writeln!(out, "    by /proc (sampled sizes and VmHWM): {}", clean(why))?,
         _ => {}

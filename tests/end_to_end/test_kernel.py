@@ -283,6 +283,8 @@ def test_functions_are_told_of(kernel_side, target, tmp_path):
 def test_an_attached_trace_agrees_with_its_rows(kernel_side, target, tmp_path):
     """What was mapped before anybody looked counts too, each mapping as one."""
     program = subprocess.Popen([target("mapped.c")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    status = Path(f"/proc/{program.pid}/stat")
+    wait_for(lambda: "(mapped) S" in status.read_text(), "it to read its input")
     path, recorder = attached(tmp_path, program.pid, "--seconds", "0.1")
     assert finish(path, recorder).code == 0
     program.communicate(b"go\n")

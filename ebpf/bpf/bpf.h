@@ -10,7 +10,7 @@
 #define NUMBER(name, value) int(*name)[value]
 #define TYPE(name, type) typeof(type) *name
 
-enum { MAP_HASH = 1, MAP_PERCPU_ARRAY = 6, MAP_RINGBUF = 27, MAP_NO_PREALLOC = 1 };
+enum { MAP_HASH = 1, MAP_PERCPU_ARRAY = 6, MAP_LRU_HASH = 9, MAP_RINGBUF = 27, MAP_NO_PREALLOC = 1 };
 enum { ANY = 0, NO_WAKEUP = 1 };
 
 static void *(*bpf_map_lookup_elem)(const void *map, const void *key) = (void *)1;

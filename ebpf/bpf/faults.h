@@ -47,6 +47,15 @@ INLINE void tell_run(struct cursor *cursor, const struct run *run, u64 ns)
 	send(event);
 }
 
+/* Pages that threads touched last before another thread took their processor: a huge page takes long to be cleared, and
+ * what it was is known afterwards. */
+struct {
+	NUMBER(type, MAP_LRU_HASH);
+	NUMBER(max_entries, 1024);
+	TYPE(key, u32);
+	TYPE(value, u64);
+} left_behind SEC(".maps");
+
 INLINE int on_fault(u64 address, u32 by_kernel)
 {
 	u32 zero = 0;
@@ -59,19 +68,50 @@ INLINE int on_fault(u64 address, u32 by_kernel)
 	if (cursor->run.pid != pid && !task_of(pid))
 		return 0;
 	ns = bpf_ktime_get_ns();
-	if (cursor->run.pid)
+	if (cursor->run.pid) {
+		u32 other = cursor->run.tid;
+		u64 last = cursor->run.next - 1;
+		if (other != tid)
+			bpf_map_update_elem(&left_behind, &other, &last, ANY);
 		tell_run(cursor, &cursor->run, ns);
+	}
 	begin_run(&cursor->run, pid, tid, page, by_kernel, ns);
+	return 0;
+}
+
+/* The run of faults that the current thread is in. It may have been moved to this processor since. */
+INLINE struct run *own_run(u32 pid)
+{
+	u32 zero = 0, tid = (u32)bpf_get_current_pid_tgid();
+	struct cursor *cursor = bpf_map_lookup_elem(&cursors, &zero);
+	if (cursor && cursor->run.pid == pid && cursor->run.tid == tid)
+		return &cursor->run;
+	for (u32 cpu = 0; cpu < CPUS_MAX && cpu < processors; cpu++) {
+		cursor = bpf_map_lookup_percpu_elem(&cursors, &zero, cpu);
+		if (cursor && cursor->run.pid == pid && cursor->run.tid == tid)
+			return &cursor->run;
+	}
 	return 0;
 }
 
 /* Anonymous memory has grown by several pages at once. By a fault, those are a power of two. */
 INLINE void widen_run(u32 pid, u64 pages)
 {
-	u32 zero = 0;
+	if (pages & (pages - 1) || current_pid() != pid)
+		return;
+	struct run *run = own_run(pid);
+	if (run) {
+		widen(run, pages);
+		return;
+	}
+	u32 zero = 0, tid = (u32)bpf_get_current_pid_tgid();
+	u64 *last = bpf_map_lookup_elem(&left_behind, &tid);
 	struct cursor *cursor = bpf_map_lookup_elem(&cursors, &zero);
-	if (cursor && cursor->run.pid == pid && !(pages & (pages - 1)) && current_pid() == pid)
-		widen(&cursor->run, pages);
+	if (!last || !cursor)
+		return;
+	struct run told = {.first = *last, .next = *last + 1, .ns = bpf_ktime_get_ns(), .pid = pid, .tid = tid};
+	widen(&told, pages);
+	tell_run(cursor, &told, told.ns);
 }
 
 /* A process is about to end: what it touched last on this processor. */

@@ -3,14 +3,6 @@
 #ifndef MEMTRACE_RESIDENT_H
 #define MEMTRACE_RESIDENT_H
 
-#define CPUS_MAX 512
-
-/* The loader says: processors that there can be, whether the counters of one mm_struct lie side by side, and whether
- * processes are watched that were running before. */
-volatile const u32 processors = 1;
-volatile const u32 together = 1;
-volatile const u32 joins_late = 0;
-
 /* The verifier lets nobody count on with some addresses; read from the stack, they are numbers. */
 INLINE u64 as_number(const void *pointer)
 {

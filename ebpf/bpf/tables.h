@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0) OR Apache-2.0
-/* Maps that programs and tracer share, and how an event gets out. */
+/* What the loader says, maps that programs and tracer share, and how an event gets out. */
 #ifndef MEMTRACE_TABLES_H
 #define MEMTRACE_TABLES_H
+
+#define CPUS_MAX 512
+
+/* The loader says: processors that there can be, whether the counters of one mm_struct lie side by side, and whether
+ * processes are watched that were running before. */
+volatile const u32 processors = 1;
+volatile const u32 together = 1;
+volatile const u32 joins_late = 0;
 
 /* The traced tree, by pid (of the first pid namespace). */
 struct {

@@ -35,7 +35,7 @@ class Recording(NamedTuple):
 
     def sql(self, query):
         """Rows of a query over the trace's tables, as any DuckDB user would write it."""
-        for table in ("allocations", "timeline", "kernel_events"):
+        for table in ("allocations", "timeline", "kernel_events", "accesses"):
             query = query.replace(f"{{{table}}}", f"'{self.path}/{table}/*.parquet'")
         for table in ("processes", "threads", "spans", "modules", "sites", "frames"):
             query = query.replace(f"{{{table}}}", f"'{self.path}/{table}.parquet'")

@@ -136,6 +136,7 @@ impl Session {
             late_events: self.drain.late,
             unseen_releases: sum(|row| row.unseen_releases),
             kernel_events: self.fold.lost_by_kernel(),
+            samples: 0,
         };
         self.meta.peak = Peak {
             mapped_bytes: largest(|row| row.peak_mapped_bytes),

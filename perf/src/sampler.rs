@@ -4,14 +4,16 @@ use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::error::Error;
-use crate::event::Event;
+use crate::event::{Event, Rate};
 use crate::record::{Record, What, parse};
 use crate::sys::{self, Mapping, Setting};
 use crate::unit::cpu_list;
 
-/// Pages of data in each ring at most: with the page before them as much as `perf_event_mlock_kb` gives each user for
-/// each processor by default.
+/// Pages of data in a ring for every single fault: with the page before them as much as `perf_event_mlock_kb` gives each
+/// user for each processor by default.
 const PAGES_MOST: usize = 128;
+/// Where only some are sampled: ten milliseconds of nothing but faults.
+const PAGES_FOR_SOME: usize = 16;
 const PAGES_LEAST: usize = 8;
 /// All rings together, where there are many processors.
 const ALL_PAGES: usize = 8192;
@@ -56,7 +58,8 @@ impl Sampler {
     fn open_for(event: &Event, user_only: bool) -> Result<Sampler, Error> {
         let cpus = if event.cpus.is_empty() { online() } else { event.cpus.clone() };
         let share = (ALL_PAGES / cpus.len().max(1)).max(1);
-        let mut pages = (1 << share.ilog2()).clamp(PAGES_LEAST, PAGES_MOST);
+        let most = if event.rate == Rate::Period(1) { PAGES_MOST } else { PAGES_FOR_SOME };
+        let mut pages = (1 << share.ilog2()).clamp(PAGES_LEAST, most);
         let mut sampler = Sampler {
             rings: Vec::new(),
             _leaders: Vec::new(),

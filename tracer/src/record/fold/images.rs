@@ -110,6 +110,7 @@ impl Fold {
         self.images.index.insert(image, index);
         let pid = self.processes[index as usize].row.pid;
         self.kernel_met(pid, index, writer.claimed);
+        self.samples_met(index, writer.claimed);
         self.sites.begin(image, writer.forked.then_some(writer.parent_image));
         index
     }

@@ -65,9 +65,6 @@ INLINE int on_fault(u64 address, u32 by_kernel)
 	return 0;
 }
 
-/* Pages of the largest page that a fault brings (x86-64; those of 1 GiB are not anonymous memory). */
-#define HUGE_PAGES 512
-
 /* Anonymous memory has grown by several pages at once. By a fault, those are a power of two. */
 INLINE void widen_run(u32 pid, u64 pages)
 {

@@ -150,6 +150,19 @@ INLINE void widen(struct run *run, u64 pages)
 	run->next = first + pages;
 }
 
+/* Pages of the largest page that a fault brings (x86-64; those of 1 GiB are not anonymous memory). */
+#define HUGE_PAGES 512
+
+/* Anonymous memory has grown by so many pages since somebody last looked, and this processor has changed it: by how many?
+ * Others may have changed it too, and look a moment later. What a processor has not moved to the central sum, `part`, is
+ * nothing just after a huge page, and seldom after a small one (lib/percpu_counter.c). */
+INLINE s64 own_growth(s64 grown, s32 part)
+{
+	if (grown < HUGE_PAGES)
+		return grown;
+	return part ? grown & (HUGE_PAGES - 1) : HUGE_PAGES;
+}
+
 INLINE void begin_run(struct run *run, u32 pid, u32 tid, u64 page, u32 by_kernel, u64 ns)
 {
 	run->first = page;

@@ -48,7 +48,8 @@ struct counters {
 	const s32 *parts[COUNTERS];
 };
 
-INLINE void add_part(s64 *pages, const struct counters *counters, u32 cpu)
+/* Returns the anonymous pages of that part. */
+INLINE s32 add_part(s64 *pages, const struct counters *counters, u32 cpu)
 {
 	u64 distance = distances[cpu & (CPUS_MAX - 1)];
 	s32 own[COUNTERS] = {};
@@ -60,6 +61,7 @@ INLINE void add_part(s64 *pages, const struct counters *counters, u32 cpu)
 	}
 	for (int i = 0; i < COUNTERS; i++)
 		pages[i] += own[i];
+	return own[ANON_PAGES];
 }
 
 INLINE void add_parts(s64 *pages, const struct counters *counters)
@@ -85,8 +87,9 @@ INLINE u64 mixed(const s64 *central)
 
 /* Whatever changes a counter does so on its own processor and comes here from there. So what other processors have of
  * them is what it was, unless the last one to come was another, or one has just moved what it had. Whoever comes says so
- * before it reads: another that comes meanwhile says so after that, and makes the first one read all again. */
-INLINE void count_pages(struct mm_struct *mm, struct resident *resident, s64 *pages)
+ * before it reads: another that comes meanwhile says so after that, and makes the first one read all again. Returns this
+ * processor's part of the anonymous pages. */
+INLINE s32 count_pages(struct mm_struct *mm, struct resident *resident, s64 *pages)
 {
 	struct counters counters = {{mm->rss_stat[0].counters, mm->rss_stat[1].counters,
 				     mm->rss_stat[2].counters, mm->rss_stat[3].counters}};
@@ -98,30 +101,31 @@ INLINE void count_pages(struct mm_struct *mm, struct resident *resident, s64 *pa
 	read_central(mm, pages);
 	u64 seen = mixed(pages);
 	if (!cursor)
-		return;
+		return 0;
 	struct view *view = &cursor->view;
 	if (last == cpu + 1 && view->mm == (u64)mm && view->central == seen) {
-		add_part(pages, &counters, cpu);
+		s32 part = add_part(pages, &counters, cpu);
 		for (int i = 0; i < COUNTERS; i++)
 			pages[i] += view->elsewhere[i];
-		return;
+		return part;
 	}
 	for (int i = 0; i < COUNTERS; i++)
 		central[i] = pages[i];
 	add_parts(pages, &counters);
-	add_part(own, &counters, cpu);
+	s32 part = add_part(own, &counters, cpu);
 	for (int i = 0; i < COUNTERS; i++)
 		view->elsewhere[i] = pages[i] - central[i] - own[i];
 	view->mm = (u64)mm;
 	view->central = seen;
 	read_central(mm, central);
 	if (mixed(central) == seen)
-		return;
+		return part;
 	/* Somebody has moved what he had meanwhile: it would count twice. */
 	view->mm = 0;
 	for (int i = 0; i < COUNTERS; i++)
 		pages[i] = central[i];
 	add_parts(pages, &counters);
+	return part;
 }
 
 /* For any other: the verifier looks for the types behind a pointer by name, half a millisecond for each. */
@@ -197,9 +201,9 @@ FUNCTION_OF("tp_btf/rss_stat") rss_stat(u64 *context)
 			watch_memory(current_pid(), mm);
 		return 0;
 	}
-	count_pages(mm, resident, pages);
-	u64 grown = pages[ANON_PAGES] - resident->anon;
-	resident->anon = pages[ANON_PAGES];
+	s32 part = count_pages(mm, resident, pages);
+	u64 grown = own_growth(pages[ANON_PAGES] - resident->anon, part);
+	resident->anon += grown;
 	if (grown - 2 < HUGE_PAGES - 1)
 		widen_run(resident->owner, grown);
 	int what = resident_changed(resident, pages);

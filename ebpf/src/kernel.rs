@@ -28,6 +28,7 @@ pub struct Rest {
     _maps: Vec<Map>,
     faults: Vec<Waiting>,
     pressure: Vec<Waiting>,
+    calls: Vec<Waiting>,
 }
 
 struct Waiting {
@@ -72,6 +73,11 @@ impl Attached {
     /// Attaches those that tell which pages are touched.
     pub fn faults(&mut self, rest: &mut Rest) -> Result<(), Error> {
         std::mem::take(&mut rest.faults).iter().try_for_each(|program| self.add(program))
+    }
+
+    /// Attaches those on system calls, if [`Parts::calls`] did not ask for them at once.
+    pub fn calls(&mut self, rest: &mut Rest) -> Result<(), Error> {
+        std::mem::take(&mut rest.calls).iter().try_for_each(|program| self.add(program))
     }
 
     /// Attaches those that tell of lack of memory.
@@ -206,8 +212,8 @@ impl Kernel {
         };
         let measure = programs.get("measure").ok_or_else(|| Error::Missing("program measure".into()))?;
         sys::run(&sys::load("measure", measure, &Target::Nothing)?)?;
-        let calls = if parts.calls { CALLS.as_slice() } else { &[] };
-        let wanted: Vec<&'static str> = [&ALWAYS, calls, &FAULTS, &PRESSURE].concat();
+        let wanted: Vec<&'static str> =
+            [ALWAYS.as_slice(), CALLS.as_slice(), FAULTS.as_slice(), PRESSURE.as_slice()].concat();
         let (mut first, mut rest) = (Vec::new(), Rest::default());
         for (name, id) in wanted.iter().zip(types.tracepoints(&wanted)) {
             let (Some(tracepoint), Some(instructions)) = (id, programs.remove(*name)) else {
@@ -222,6 +228,8 @@ impl Kernel {
                 rest.faults.push(program);
             } else if PRESSURE.contains(name) {
                 rest.pressure.push(program);
+            } else if CALLS.contains(name) && !parts.calls {
+                rest.calls.push(program);
             } else {
                 first.push(program);
             }

@@ -1,6 +1,7 @@
 /* Replays events from standard input through the decisions of the programs, and says what they told. One a line:
  *   r FILE ANON SWAP SHMEM NS   counters of pages   → "t SHOWN HIGH HIGH_NS" if told
  *   f PID TID PAGE KERNEL NS    a fault             → "run PID FIRST PAGES FAULTS" or "thinned FAULTS" for a run that ended
+ *   g GROWN PART 0 0 0          anonymous pages  → "own PAGES"; the run is widened by more than one
  *   b KNOWN PARENT CHILD PARENT_MM CHILD_MM         → "born WHAT"
  *   e                           the end             → "peak PAGES", and the last run */
 #include <stdio.h>
@@ -48,6 +49,11 @@ int main(void)
 		} else if (kind == 'f' && !goes_on(&run, a, b, c, d)) {
 			tell_run(e);
 			begin_run(&run, a, b, c, d, e);
+		} else if (kind == 'g') {
+			s64 own = own_growth(a, b);
+			printf("own %lld\n", own);
+			if (own > 1)
+				widen(&run, own);
 		} else if (kind == 'b') {
 			printf("born %d\n", born(a, b, c, d, e));
 		}

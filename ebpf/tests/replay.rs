@@ -119,6 +119,18 @@ fn steps_are_few() {
 }
 
 /// A program that touches pages all over the place: most of its faults are counted only.
+/// One processor has brought a huge page, another a small one; whoever looks first sees both.
+#[test]
+fn a_huge_page_is_its_processors_own() {
+    let looks = |looks: [&str; 2]| {
+        let lines = ["f 7 7 1000 0 2000000", looks[0], looks[1]].map(str::to_owned);
+        replay(&lines).into_iter().map(|words| words.join(" ")).collect::<Vec<String>>()
+    };
+    let widened = "run 7 512 512 1";
+    assert_eq!(looks(["g 513 0 0 0 0", "g 1 7 0 0 0"]), ["own 512", "own 1", "peak 0", widened]);
+    assert_eq!(looks(["g 513 7 0 0 0", "g 512 0 0 0 0"]), ["own 1", "own 512", "peak 0", widened]);
+}
+
 #[test]
 fn a_storm_of_faults_is_thinned_out() {
     const FAULTS: u64 = 100_000;

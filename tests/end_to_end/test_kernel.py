@@ -153,7 +153,7 @@ def mapping_rows(run):
     """Mappings of a MiB and more: kind, MiB, and whether they were released."""
     query = (
         "SELECT kind, bytes / 1048576, free_ns IS NOT NULL FROM {allocations} "
-        "WHERE bytes >= 1048576 AND kind LIKE 'map%' ORDER BY ALL"
+        "WHERE bytes >= 1048576 AND kind LIKE 'map%' AND kind != 'map_file' ORDER BY ALL"
     )
     return run.sql(query)
 
@@ -324,6 +324,64 @@ def test_raw_system_calls(kernel_side, record, static):
     # Of the first, 12 MiB were touched, of the second 8, when both were there.
     assert run.report["peak"]["live_bytes"] == 20 * MIB
     assert run.report["peak"]["mapped_bytes"] == 24 * MIB
+
+
+@pytest.fixture
+def set_user_id(target, tmp_path):
+    """Compiles a target that becomes another user (who runs this is root)."""
+    binary = tmp_path / "set-user-id"
+    shutil.copy(target("mapped.c"), binary)
+    os.chown(binary, 65534, -1)
+    binary.chmod(0o4755)
+    if os.statvfs(tmp_path).f_flag & os.ST_NOSUID:
+        pytest.skip(f"{tmp_path} is on a file system without set-user-ID programs")
+    return binary
+
+
+def test_a_set_user_id_program(kernel_side, record, set_user_id):
+    run = record(set_user_id, input=b"go\n")
+    assert run.code == 5
+    assert mapping_rows(run) == EXPECTED
+    assert f"No probe could be loaded into {set_user_id}" in run.stderr.decode()
+
+
+def test_children_that_no_probe_can_be_in(kernel_side, record, static, set_user_id):
+    """They have begun by the time system calls are told of."""
+    for program in (static("mapped.c"), set_user_id):
+        run = record("sh", "-c", f"(sleep 0.5; echo go) | {program}; true")
+        assert run.code == 0
+        assert mapping_rows(run) == EXPECTED
+        rows = run.sql("SELECT command, origin FROM {processes} WHERE peak_mapped_bytes > 1048576")
+        assert rows == [(str(program), "exec")]
+        assert f"No probe could be loaded into {program} (" in run.stderr.decode()
+
+
+def test_children_of_a_static_program_are_recorded_once(kernel_side, record, target, static):
+    """The probe is in them, though the kernel side tells of their system calls too."""
+    run = record(static("runs.c"), target("mapped.c"), input=b"go\n")
+    rows = run.sql(
+        "SELECT count(*), sum(peak_mapped_bytes > 1048576) FROM {processes} WHERE origin = 'exec'"
+    )
+    assert rows == [(2, 1)]
+    assert mapping_rows(run) == EXPECTED
+
+
+def test_a_go_program(kernel_side, record, tmp_path):
+    """Its runtime makes system calls by itself."""
+    if not shutil.which("go"):
+        pytest.skip("there is no Go compiler")
+    binary = tmp_path / "held_go"
+    environment = {**os.environ, "GOCACHE": str(tmp_path / "cache"), "CGO_ENABLED": "0"}
+    build = ["go", "build", "-o", binary, TARGETS / "held.go"]
+    subprocess.run(build, check=True, env=environment)
+    run = record(binary)
+    assert run.code == 0
+    [process] = run.report["processes"]
+    resident = int(run.stdout) * 1024
+    assert resident <= process["peak_resident_bytes"] <= resident + 4 * MIB, (
+        "it says so a little later"
+    )
+    assert process["resident_at_peak"]["live_bytes"] > 112 * MIB, "huge pages are known as such"
 
 
 def test_a_killed_recorder_leaves_nothing(kernel_side, target, tmp_path):

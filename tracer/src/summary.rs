@@ -11,6 +11,7 @@ use memtrace_trace::rows::{ArrayInfo, ProcessRow, SpanRow};
 use memtrace_trace::weights;
 use memtrace_trace::{Meta, Trace};
 
+use crate::accesses;
 use crate::units::{Bytes, Seconds};
 
 const PROCESSES_MAX: usize = 12;
@@ -55,6 +56,7 @@ pub fn text(trace: &Trace) -> Result<String> {
         measured(peak.resident_bytes)
     )?;
     resident(&mut out, meta, &processes)?;
+    accesses::faults(&mut out, meta, &processes)?;
     if processes.len() > 1 {
         writeln!(
             out,
@@ -74,6 +76,7 @@ pub fn text(trace: &Trace) -> Result<String> {
     )?;
     out_of_memory(&mut out, trace)?;
     largest_sites(&mut out, trace)?;
+    accesses::lines(&mut out, trace)?;
     operators(&mut out, trace, &spans)?;
     process_tree(&mut out, &processes)?;
     for note in meta.notes.iter().chain(&row_notes(meta)) {

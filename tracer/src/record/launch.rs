@@ -137,16 +137,31 @@ pub fn others_alive(token: &str) -> bool {
     pids.any(|pid| is_ours(pid, token))
 }
 
-/// True if the process that /proc shows under this pid was started under this token; a zombie was not. Where the
-/// first thread has ended before the others, they know.
+/// True if the process that /proc shows under this pid was started under this token; a zombie was not.
 pub fn is_ours(pid: u32, token: &str) -> bool {
+    contains(&environment(pid), token)
+}
+
+/// True if it was started with an environment that asks for no probe, or not under this token.
+pub fn lacks_probe(pid: u32, token: &str) -> bool {
+    let environment = environment(pid);
+    let asks = contains(&environment, token) && contains(&environment, PROBE);
+    !asks && !environment.is_empty()
+}
+
+fn contains(environment: &[u8], token: &str) -> bool {
+    environment.windows(token.len()).any(|window| window == token.as_bytes())
+}
+
+/// The environment that a process was started with. Where the first thread has ended before the others, they know.
+fn environment(pid: u32) -> Vec<u8> {
     let mut environment = read(format!("/proc/{pid}/environ").as_ref());
     if environment.is_empty() && has_threads(pid) {
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         let others = threads.map(|thread| read(&thread.path().join("environ")));
         environment = others.into_iter().find(|environment| !environment.is_empty()).unwrap_or_default();
     }
-    environment.windows(token.len()).any(|window| window == token.as_bytes())
+    environment
 }
 
 /// A file of /proc; empty if it cannot be read. Its size is not known, and each call makes the kernel look for the text
@@ -257,6 +272,18 @@ static NOTE_BEGINNING: extern "C" fn() = {
     note
 };
 
+/// True if no probe can be loaded into a program: it has no dynamic linker, or one that is told to be careful because
+/// the program runs as somebody else (ld.so(8)).
+pub fn takes_no_probe(program: &Path) -> bool {
+    // SAFETY: they cannot fail.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let becomes_another = std::fs::metadata(program).is_ok_and(|file| {
+        file.mode() & libc::S_ISUID != 0 && file.uid() != user
+            || file.mode() & libc::S_ISGID != 0 && file.gid() != group
+    });
+    becomes_another || statically_linked(program)
+}
+
 /// True for a 64-bit ELF program without a dynamic linker (PT_INTERP, elf(5)): nothing can be preloaded into it.
 pub fn statically_linked(program: &Path) -> bool {
     Source::open(program).is_some_and(|source| {
@@ -279,15 +306,17 @@ pub fn program_of(command: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(command)).find(|place| place.is_file())
 }
 
+/// Its file name.
+const PROBE: &str = "libmemtrace_probe.so";
+
 /// The probe: beside the executable, in `../lib/memtrace` (installed) or `../preload` (a build tree).
 pub fn find_probe() -> Result<PathBuf> {
-    const NAME: &str = "libmemtrace_probe.so";
     let executable = std::env::current_exe().context("cannot tell where memtrace is installed")?;
     let directory = executable.parent().context("memtrace has no directory")?;
-    let candidates = ["", "../lib/memtrace", "../preload"].map(|place| directory.join(place).join(NAME));
+    let candidates = ["", "../lib/memtrace", "../preload"].map(|place| directory.join(place).join(PROBE));
     let found = candidates.into_iter().find(|path| path.is_file()).with_context(|| {
         let executable = executable.display();
-        format!("{NAME} is not beside {executable}: build it with `cargo build --profile preload -p memtrace-probe`")
+        format!("{PROBE} is not beside {executable}: build it with `cargo build --profile preload -p memtrace-probe`")
     })?;
     // The dynamic linker reads the variable as a list, and `..` may lead elsewhere after a chdir.
     Ok(found.canonicalize()?)

@@ -11,6 +11,8 @@ use super::session::{GRACE, Session};
 
 /// Operators named per killed process.
 const OPERATORS_MAX: usize = 5;
+/// Programs named that no probe was in.
+const PROGRAMS_MAX: usize = 5;
 /// Call stacks named per killed process.
 const SITES_MAX: usize = 5;
 
@@ -52,10 +54,11 @@ impl Session {
             notes.push(
                 "Attached from the kernel side: mappings made by system calls, page faults and resident memory are recorded, blocks inside them (malloc) are not. Meanwhile every system call on this machine took 40 to 90 ns longer.".into(),
             );
-        } else if self.statically_linked && self.fold.kernel.is_some() {
-            notes.push(
-                "The command is statically linked: no probe can be loaded into it, so the kernel side recorded its system calls (mappings), page faults and resident memory instead; blocks inside them (malloc) are not seen. Meanwhile every system call on this machine took 40 to 90 ns longer.".into(),
-            );
+        } else if let Some(programs) = self.probeless() {
+            notes.push(format!(
+                "No probe could be loaded into {programs} (statically linked, set-user-ID, or started without it): the kernel side recorded system calls (mappings), page faults and resident memory instead; blocks inside them (malloc) are not seen. Meanwhile every system call on this machine took 40 to 90 ns longer."
+            ));
+            notes.extend(self.fold.launched.note());
         } else if self.fold.processes.is_empty() {
             notes.push(
                 "No event was recorded: the command is statically linked, setuid, or allocates nothing through the C library.".into(),
@@ -75,6 +78,14 @@ impl Session {
             notes.push(format!("{lost} events of the kernel side found no room and are not in the trace; resident peaks are exact all the same."));
         }
         notes
+    }
+
+    /// What was recorded by the kernel side alone.
+    fn probeless(&self) -> Option<String> {
+        let programs = &self.fold.kernel.as_ref()?.probeless;
+        let named: Vec<&str> = programs.iter().take(PROGRAMS_MAX).map(String::as_str).collect();
+        let more = if programs.len() > named.len() { ", …" } else { "" };
+        (!named.is_empty()).then(|| format!("{}{more}", named.join(", ")))
     }
 
     /// An allocator inside a library or a program that exports no symbols is seen as the mappings it makes.

@@ -151,12 +151,10 @@ pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// Records a command. The trace is complete on disk when this returns `Ok`.
 pub fn run(options: &Options) -> Result<Outcome, Failure> {
     let probe = launch::find_probe().map_err(Failure::recording)?;
-    // Nothing can be preloaded into a program that has no dynamic linker.
-    let calls = launch::program_of(&options.command[0]).is_some_and(|path| launch::statically_linked(&path));
+    let calls = launch::program_of(&options.command[0]).is_some_and(|path| launch::takes_no_probe(&path));
     let loading = Loading::start(options.kernel, Parts { calls, running: false });
     let existed = options.output.exists();
     let mut session = Session::open(options)?;
-    session.statically_linked = calls;
     let unmade = |failure| {
         // Nothing ran, so there is nothing to keep; a directory that was there stays.
         if !existed {
@@ -251,8 +249,6 @@ pub(super) struct Session {
     pub(super) last_tables: Instant,
     pub(super) tables_every: Duration,
     pub(super) measure_after: Instant,
-    /// The command has no dynamic linker: no probe can be in it.
-    pub(super) statically_linked: bool,
     /// Children that outlived the command and its grace.
     pub(super) still_running: usize,
     /// When the live set may be written again: that takes a twentieth of the time at most.
@@ -290,7 +286,6 @@ impl Session {
             snapshot_peak: 0,
             own_peak: sample::resident(std::process::id()).map_or(0, |resident| resident.peak),
             wait: options.wait,
-            statically_linked: false,
             last_sample: Instant::now(),
             last_tables: Instant::now(),
             tables_every: TABLES_EVERY,
@@ -379,6 +374,7 @@ impl Session {
         let safe = self.fold.clock.stamp().saturating_sub(self.fold.clock.margin());
         self.fold.read_kernel();
         self.fold.read_samples();
+        self.fold.join_the_probeless();
         self.fold.greet();
         // Who claimed a ring meanwhile has said hello before: `Fold::process_of` greets again.
         self.drain.meet_writers(&mut self.fold);

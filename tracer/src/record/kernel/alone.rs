@@ -4,6 +4,7 @@ use memtrace_trace::rows::{Kind, ProcessRow, ThreadRow};
 
 use super::Image;
 use crate::record::fold::Fold;
+use crate::record::launch::{self, statically_linked};
 use crate::record::mappings::Piece;
 use crate::record::process::Process;
 
@@ -27,10 +28,33 @@ impl Fold {
     /// The row of the image that runs under this pid, made if need be; `None` if a probe tells of it, or nobody.
     pub(super) fn process_alone(&mut self, pid: u32) -> Option<u32> {
         let image = self.image(pid)?.clone();
-        if let Some(process) = image.process {
-            return image.alone.then_some(process);
+        if !image.alone || image.process.is_some() {
+            return image.process.filter(|_| image.alone);
+        }
+        if image.executed {
+            self.launched.arrived(pid);
+        }
+        if let Some(kernel) = &mut self.kernel {
+            let program = image.command.split(' ').next().unwrap_or_default();
+            kernel.probeless.insert(program.into());
         }
         Some(self.add_alone(&image))
+    }
+
+    /// Programs without a probe may have been running before their system calls were told of: what they had mapped by
+    /// then is read.
+    pub fn join_the_probeless(&mut self) {
+        let Some(kernel) = self.kernel.as_mut().filter(|kernel| kernel.calls_begin()) else { return };
+        let waits = |image: &&Image| image.alone && image.process.is_none() && image.end_ns.is_none();
+        let waiting: Vec<u32> = kernel.images.iter().filter(waits).map(|image| image.pid).collect();
+        for pid in waiting {
+            if let Some(index) = self.process_alone(pid) {
+                self.take_mappings(index, pid);
+            }
+            if let Some(image) = self.image(pid) {
+                image.program_break = break_of(pid);
+            }
+        }
     }
 
     /// Makes a row of an image.
@@ -96,6 +120,22 @@ impl Fold {
     }
 }
 
+/// True if nothing can load a probe into the program that the process executes, or it was started without one: no
+/// dynamic linker, one that is told to be careful (AT_SECURE, ld.so(8)), or an environment that does not ask for it.
+pub(super) fn cannot_load_probe(pid: u32, token: &str) -> bool {
+    statically_linked(format!("/proc/{pid}/exe").as_ref())
+        || is_secure(&std::fs::read(format!("/proc/{pid}/auxv")).unwrap_or_default())
+        || launch::lacks_probe(pid, token)
+}
+
+/// True if the auxiliary vector (getauxval(3)) has AT_SECURE set.
+fn is_secure(vector: &[u8]) -> bool {
+    let (words, _) = vector.as_chunks::<8>();
+    let mut pairs =
+        words.chunks_exact(2).map(|pair| (u64::from_le_bytes(pair[0]), u64::from_le_bytes(pair[1])));
+    pairs.any(|(key, value)| key == libc::AT_SECURE && value != 0)
+}
+
 /// A line of /proc/PID/maps (proc_pid_maps(5)) that is anonymous memory a program may write to, stacks aside.
 fn own_memory(line: &str) -> Option<(u64, u64, Kind)> {
     let mut fields = line.split_whitespace();
@@ -141,5 +181,17 @@ mod tests {
         assert_eq!(of("r--p 00000000 00:00 0"), None);
         assert_eq!(of("rw-p 00001000 fe:00 42 /usr/lib/libc.so.6"), None);
         assert_eq!(own_memory("nonsense"), None);
+    }
+
+    #[test]
+    fn a_set_user_id_program_is_told_by_its_auxiliary_vector() {
+        let vector = |secure: u64| {
+            let words = [libc::AT_PAGESZ, PAGE, libc::AT_SECURE, secure, libc::AT_NULL, 0];
+            words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()
+        };
+        assert!(is_secure(&vector(1)));
+        assert!(!is_secure(&vector(0)));
+        assert!(!is_secure(&vector(1)[..25]));
+        assert!(!is_secure(&[]));
     }
 }

@@ -70,20 +70,23 @@ impl Images {
     }
 
     /// A process whose probe said hello at that time is the image that ran under its pid then. It may be over: hellos of
-    /// one pid that follow each other closely are met together.
-    pub fn met(&mut self, pid: u32, process: u32, ns: u64) {
+    /// one pid that follow each other closely are met together. Returns the row that stood for the image, if nobody had
+    /// expected a probe in it.
+    pub fn met(&mut self, pid: u32, process: u32, ns: u64) -> Option<u32> {
         let mut next = self.latest.get(&pid).copied();
         while let Some(index) = next {
             let image = &mut self.all[index];
             if image.begin_ns <= ns {
-                if image.process.is_none() {
-                    image.process = Some(process);
-                    self.of_process.insert(process, index);
+                let expected = !std::mem::replace(&mut image.alone, false);
+                if expected && image.process.is_some() {
+                    return None;
                 }
-                return;
+                self.of_process.insert(process, index);
+                return image.process.replace(process);
             }
             next = image.before;
         }
+        None
     }
 
     /// An image has been given a row.

@@ -4,10 +4,10 @@
 use memtrace_ebpf::{Counters, Event, What};
 use memtrace_trace::rows::{KernelEventRow, Pages, ProcessRow};
 
+use super::alone::cannot_load_probe;
 use super::{Image, Kernel};
 use crate::record::fold::Fold;
 use crate::record::handshake::command_line;
-use crate::record::launch::statically_linked;
 
 /// Shorter runs of faults get no row.
 const RUN_WORTH_A_ROW: u64 = 64 << 10;
@@ -47,8 +47,9 @@ impl Fold {
         self.read_kernel();
         self.kernel_until(stamp);
         let ns = self.clock.to_monotonic(stamp);
-        if let Some(kernel) = &mut self.kernel {
-            kernel.images.met(pid, process, ns);
+        let stood_for_it = self.kernel.as_mut().and_then(|kernel| kernel.images.met(pid, process, ns));
+        if let Some(alone) = stood_for_it {
+            self.end_process(alone, stamp);
         }
     }
 
@@ -86,7 +87,10 @@ impl Fold {
             What::Exec { name } => {
                 let parent = self.image(event.pid).map_or(0, |image| image.parent);
                 let command = command_of(event.pid, &name);
-                let alone = self.attached || cannot_load_probe(event.pid);
+                let alone = self.attached || cannot_load_probe(event.pid, &self.sites.token);
+                if let Some(kernel) = self.kernel.as_mut().filter(|_| alone) {
+                    kernel.ask_for_calls();
+                }
                 let image =
                     Image { pid: event.pid, parent, begin_ns: event.ns, command, alone, ..Image::default() };
                 self.begin(Image { executed: true, ..image });
@@ -292,11 +296,6 @@ fn exit_code(status: u32) -> i32 {
 /// What is told of pages in a trace.
 pub fn pages(counters: &Counters) -> Pages {
     Pages { anon: counters.anon, file: counters.file, shmem: counters.shmem, swap: counters.swap }
-}
-
-/// True if the program that the process executes has no dynamic linker that could load a probe into it.
-fn cannot_load_probe(pid: u32) -> bool {
-    statically_linked(format!("/proc/{pid}/exe").as_ref())
 }
 
 /// The command line as /proc has it, if the process is still there.

@@ -7,7 +7,7 @@ mod join;
 mod pages;
 mod untouched;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -35,12 +35,26 @@ pub enum Source {
 
 /// Programs that are being loaded on a thread of their own: that takes some ten milliseconds. It goes on with those
 /// that no command has to wait for.
-pub struct Loading(Option<(Receiver<Result<memtrace_ebpf::Kernel, Error>>, Later)>);
+pub struct Loading(Option<Loaded>);
 
-/// The thread that attaches the rest, and what stops it.
+struct Loaded {
+    loaded: Receiver<Result<memtrace_ebpf::Kernel, Error>>,
+    later: Later,
+    calls: bool,
+}
+
+/// The thread that attaches the rest.
 struct Later {
-    stop: Sender<()>,
+    asks: Sender<Ask>,
+    /// Tells that system calls are told of.
+    calls: Receiver<()>,
     thread: JoinHandle<(Attached, Result<(), Error>)>,
+}
+
+/// What it is asked for.
+enum Ask {
+    Calls,
+    Stop,
 }
 
 /// Who runs for less time than this is not told of lack of memory.
@@ -51,27 +65,29 @@ impl Loading {
     pub fn start(source: Source, parts: Parts) -> Loading {
         Loading((source != Source::Proc).then(|| {
             let (ready, loaded) = channel();
-            let (stop, stopped) = channel();
+            let (asks, asked) = channel();
+            let (told, calls) = channel();
             let thread = std::thread::spawn(move || {
                 super::launch::block_signals();
-                load(parts, &ready, &stopped)
+                load(parts, &ready, &asked, &told)
             });
-            (loaded, Later { stop, thread })
+            Loaded { loaded, later: Later { asks, calls, thread }, calls: parts.calls }
         }))
     }
 
     /// Waits for it; `None` if nothing is to be loaded.
     pub fn wait(self) -> Option<Result<Kernel, Error>> {
-        let (loaded, later) = self.0?;
-        let side = loaded.recv().ok()?;
-        Some(side.map(|side| Kernel::new(side, later)))
+        let loading = self.0?;
+        let side = loading.loaded.recv().ok()?;
+        Some(side.map(|side| Kernel::new(side, loading.later, loading.calls)))
     }
 }
 
 fn load(
     parts: Parts,
     ready: &Sender<Result<memtrace_ebpf::Kernel, Error>>,
-    stopped: &Receiver<()>,
+    asked: &Receiver<Ask>,
+    told: &Sender<()>,
 ) -> (Attached, Result<(), Error>) {
     let mut attached = Attached::default();
     let (kernel, mut rest) = match memtrace_ebpf::Kernel::load(parts) {
@@ -80,10 +96,23 @@ fn load(
     };
     let _ = ready.send(kernel);
     let mut result = attached.faults(&mut rest);
-    if stopped.recv_timeout(BEFORE_PRESSURE) == Err(RecvTimeoutError::Timeout) {
-        result = result.and_then(|()| attached.pressure(&mut rest));
+    let mut patience = BEFORE_PRESSURE;
+    loop {
+        match asked.recv_timeout(patience) {
+            Ok(Ask::Calls) => {
+                let calls = attached.calls(&mut rest);
+                if calls.is_ok() {
+                    let _ = told.send(());
+                }
+                result = result.and(calls);
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                result = result.and_then(|()| attached.pressure(&mut rest));
+                patience = Duration::MAX;
+            }
+            Ok(Ask::Stop) | Err(RecvTimeoutError::Disconnected) => return (attached, result),
+        }
     }
-    (attached, result)
 }
 
 /// Programs at work, and what they have told that is not folded yet.
@@ -99,13 +128,17 @@ pub struct Kernel {
     owed: Vec<calls::Owed>,
     /// Lengths of System V segments, by id.
     segments: FxHashMap<u64, u64>,
+    /// Programs that were recorded without a probe.
+    pub probeless: BTreeSet<String>,
+    /// System calls are told of, or will be.
+    calls: bool,
     /// Process images as the kernel saw them.
     pub images: Images,
 }
 
 impl Kernel {
     /// Nothing was told yet.
-    fn new(side: memtrace_ebpf::Kernel, later: Later) -> Kernel {
+    fn new(side: memtrace_ebpf::Kernel, later: Later, calls: bool) -> Kernel {
         Kernel {
             side: Some((side, later)),
             lost: 0,
@@ -114,6 +147,8 @@ impl Kernel {
             threads: FxHashMap::default(),
             owed: Vec::new(),
             segments: FxHashMap::default(),
+            probeless: BTreeSet::new(),
+            calls,
             images: Images::default(),
         }
     }
@@ -121,6 +156,20 @@ impl Kernel {
     /// The programs, until they are detached.
     pub fn side(&mut self) -> Option<&mut memtrace_ebpf::Kernel> {
         self.side.as_mut().map(|(side, _)| side)
+    }
+
+    /// Some program has no probe in it: from a moment on, system calls are told of.
+    fn ask_for_calls(&mut self) {
+        if let Some((_, later)) = &self.side
+            && !std::mem::replace(&mut self.calls, true)
+        {
+            let _ = later.asks.send(Ask::Calls);
+        }
+    }
+
+    /// True once, after that moment.
+    fn calls_begin(&self) -> bool {
+        self.side.as_ref().is_some_and(|(_, later)| later.calls.try_recv().is_ok())
     }
 
     /// The next pause up to the horizon.
@@ -161,7 +210,7 @@ impl Kernel {
     pub fn detach(&mut self) -> Option<String> {
         self.lost = self.lost();
         let (side, later) = self.side.take()?;
-        let _ = later.stop.send(());
+        let _ = later.asks.send(Ask::Stop);
         let (attached, result) = later.thread.join().ok()?;
         std::thread::spawn(move || drop((attached, side)));
         result.err().map(|error| format!("Part of the kernel side is missing: {error}."))

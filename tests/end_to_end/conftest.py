@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -96,6 +97,25 @@ def python():
 def examples():
     """Directory of the examples, where scripts find each other."""
     return ROOT / "examples"
+
+
+@pytest.fixture
+def as_nobody():
+    """Runs memtrace as a user who may not load programs, in a folder that is open to all."""
+    if not is_root() or shutil.which("setpriv") is None:
+        pytest.skip("becoming another user needs root and setpriv(1)")
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        folder.chmod(0o777)
+        shutil.copy(MEMTRACE, folder)
+        shutil.copy(MEMTRACE.parents[1] / "preload" / "libmemtrace_probe.so", folder)
+
+        def run(*arguments):
+            nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+            command = [*nobody, folder / "memtrace", *arguments]
+            return subprocess.run(command, capture_output=True, check=False, cwd=folder)
+
+        yield folder, run
 
 
 def environment(**more):

@@ -106,6 +106,9 @@ fn held(trace: &Trace, last: &HashMap<Key, i64>, after: u64) -> Result<Result<He
     if let Some(why) = rows.missing(peak_ns).filter(|_| !only_small) {
         return Ok(Err(why));
     }
+    if rows.rotated_timeline > 0 {
+        return Ok(Err("sampled accesses were deleted again to keep it within its size (--max-trace-size)"));
+    }
     let processes = trace.processes().map_err(unreadable)?;
     let gone = |process: &&memtrace_trace::rows::ProcessRow| {
         process.parted_ns.or(process.end_ns).is_some_and(|end| end < peak_ns)

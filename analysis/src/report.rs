@@ -194,7 +194,7 @@ pub fn row_notes(meta: &Meta) -> Vec<String> {
     }
     if rows.rotated_timeline > 0 {
         notes.push(format!(
-            "{} rows of the timeline were deleted for the same reason.",
+            "{} rows of the timeline, of kernel events and of accesses were deleted for the same reason.",
             rows.rotated_timeline
         ));
     }

@@ -55,7 +55,7 @@ pub(crate) fn open(event: &Event, config: [u64; 3], setting: Setting) -> Result<
     let flags = u64::from(abi::PERF_FLAG_FD_CLOEXEC);
     // SAFETY: `attributes` is a whole structure of the size that it states.
     let fd = unsafe {
-        perf_event_open_sys::perf_event_open(&mut attributes, 0, setting.cpu as i32, leader, flags.into())
+        perf_event_open_sys::perf_event_open(&mut attributes, 0, setting.cpu as i32, leader, flags)
     };
     if fd < 0 {
         return Err(Error::last_os_error());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::accesses;
 use crate::error::Error;
-use crate::resident::AtPeak;
+use crate::resident::{AtPeak, growth};
 use crate::sites::{self, Site};
 
 /// Spans listed per operator unless all are asked for.
@@ -79,6 +79,7 @@ pub fn json(trace: &Trace, all_spans: bool) -> Result<Value, Error> {
         "processes": processes.iter().map(process).collect::<Vec<_>>(),
         "operators": operators,
         "sites": sites::largest(trace, SITES_MAX)?.iter().map(site).collect::<Vec<_>>(),
+        "untouched": untouched(trace)?,
     }))
 }
 
@@ -119,6 +120,9 @@ fn span(span: &SpanRow) -> Value {
         "once_bytes": span.once_bytes,
         "output_bytes": span.output_bytes,
         "resident_peak_bytes": span.resident_peak_bytes,
+        "resident_start_bytes": span.at_resident_peak.map(|then| then.start),
+        "resident_growth_bytes": growth(span),
+        "resident_at_peak": AtPeak::of_span(span).as_ref().map(at_peak),
         "gc_independent_bytes": span.gc_independent_bytes,
         "gc_independent_upper_bytes": span.gc_independent_upper_bytes,
         "garbage_at_peak_bytes": span.garbage_at_peak_bytes,
@@ -201,6 +205,41 @@ pub fn row_notes(meta: &Meta) -> Vec<String> {
     notes
 }
 
+/// What resident memory was made of.
+fn at_peak(parts: &AtPeak) -> Value {
+    json!({
+        "memory_bytes": parts.memory,
+        "file_bytes": parts.file,
+        "live_bytes": parts.held.map(|held| held.live),
+        "untouched_bytes": parts.held.map(|held| held.untouched),
+        "mapped_bytes": parts.held.map(|held| held.mapped),
+        "stack_bytes": parts.image.map(|image| image.stack),
+        "data_bytes": parts.image.map(|image| image.data),
+        "unexplained_bytes": parts.unexplained(),
+    })
+}
+
+/// What was asked for and never touched; null where no kernel side tells of it.
+fn untouched(trace: &Trace) -> Result<Option<Value>, Error> {
+    let Some((sum, sites)) = sites::untouched(trace, SITES_MAX)? else { return Ok(None) };
+    let site = |site: &Site| {
+        let part = site.row.untouched.unwrap_or_default();
+        json!({
+            "site": site.row.site,
+            "stack": site.stack.iter().map(sites::text).collect::<Vec<_>>(),
+            "blocks": part.blocks,
+            "of_bytes": part.of_bytes,
+            "bytes": part.bytes,
+        })
+    };
+    Ok(Some(json!({
+        "blocks": sum.blocks,
+        "of_bytes": sum.of_bytes,
+        "bytes": sum.bytes,
+        "sites": sites.iter().map(site).collect::<Vec<_>>(),
+    })))
+}
+
 fn process(process: &ProcessRow) -> Value {
     json!({
         "pid": process.pid,
@@ -212,15 +251,13 @@ fn process(process: &ProcessRow) -> Value {
         "peak_heap_bytes": process.peak_heap_bytes,
         "peak_mapped_bytes": process.peak_mapped_bytes,
         "peak_resident_bytes": process.peak_resident_bytes,
-        "resident_at_peak": AtPeak::of(process).map(|parts| json!({
-            "memory_bytes": parts.memory,
-            "file_bytes": parts.file,
-            "live_bytes": parts.live,
-            "mapped_bytes": process.resident_mapped_bytes,
-            "unexplained_bytes": parts.unexplained,
-            "seconds": process.resident_peak_ns.map(|ns| ns as f64 / 1e9),
-        })),
+        "resident_at_peak": AtPeak::of(process).map(|parts| {
+            let mut value = at_peak(&parts);
+            value["seconds"] = process.resident_peak_ns.map(|ns| ns as f64 / 1e9).into();
+            value
+        }),
         "page_faults": process.page_faults,
+        "page_table_bytes": process.page_table_bytes,
         "probe_bytes": process.probe_bytes,
         "allocations": process.allocations,
         "requested_bytes": process.requested_bytes,

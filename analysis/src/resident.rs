@@ -1,32 +1,122 @@
 //! What resident memory was made of, at its peak.
 
-use memtrace_trace::rows::ProcessRow;
+use memtrace_trace::rows::{ProcessRow, SpanRow};
 
-/// Parts of a process's resident memory at its peak, bytes, the probe's rings left out.
+/// Resident memory of a process at its peak, or at that of a span, in bytes, the probe's rings left out:
+/// `resident` = `file` + `memory`, and `memory` = touched + stack + data + unexplained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtPeak {
-    /// Anonymous and shared memory: what a program allocates, and its stacks and data.
-    pub memory: u64,
+    /// The peak.
+    pub resident: u64,
     /// Pages of files: code, libraries, mapped files.
     pub file: u64,
-    /// Live bytes then, where a probe or mapping calls told of them.
-    pub live: Option<u64>,
-    /// `memory` less `live`: stacks, static data, what allocators keep for themselves; below 0 where more was asked
-    /// for than touched.
-    pub unexplained: Option<i64>,
+    /// Anonymous and shared memory: what a program allocates, and its stacks and data.
+    pub memory: u64,
+    /// What was held then, where a probe or mapping calls told of it.
+    pub held: Option<Held>,
+    /// The first thread's stack, and data of the executable and its libraries, when somebody looked.
+    pub image: Option<Image>,
+}
+
+/// What a process has in memory without having allocated it, in bytes: sampled, near the peak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Image {
+    /// Stack of the first thread.
+    pub stack: u64,
+    /// Variables, and what was written to in private mappings of files.
+    pub data: u64,
+}
+
+/// What a process held at that moment, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// Live.
+    pub live: u64,
+    /// Of it, parts of large heap blocks that nobody had touched.
+    pub untouched: u64,
+    /// Mapped by the program itself, touched or not.
+    pub mapped: u64,
 }
 
 impl AtPeak {
     /// `None` where no kernel side saw it.
     pub fn of(process: &ProcessRow) -> Option<AtPeak> {
         let memory = process.resident_anon_bytes?.saturating_add(process.resident_shmem_bytes?);
-        let memory = memory.saturating_sub(process.probe_bytes);
-        let live = process.resident_live_bytes;
-        Some(AtPeak {
-            memory,
-            file: process.resident_file_bytes?,
+        let held = |live| Held {
             live,
-            unexplained: live.map(|live| memory as i64 - live as i64),
+            untouched: process.resident_untouched_bytes.unwrap_or(0),
+            mapped: process.resident_mapped_bytes.unwrap_or(0),
+        };
+        Some(AtPeak {
+            resident: process.peak_resident_bytes,
+            file: process.resident_file_bytes?,
+            memory: memory.saturating_sub(process.probe_bytes),
+            held: process.resident_live_bytes.map(held),
+            image: process
+                .resident_stack_bytes
+                .zip(process.resident_data_bytes)
+                .map(|(stack, data)| Image { stack, data }),
         })
+    }
+
+    /// The same for a span.
+    pub fn of_span(span: &SpanRow) -> Option<AtPeak> {
+        let (resident, then) = (span.resident_peak_bytes?, span.at_resident_peak?);
+        Some(AtPeak {
+            resident,
+            file: then.file,
+            memory: resident.saturating_sub(then.file),
+            held: Some(Held { live: then.live, untouched: then.untouched, mapped: then.mapped }),
+            image: None,
+        })
+    }
+
+    /// Live bytes that are known to have been resident, or are taken to be.
+    pub fn touched(&self) -> Option<u64> {
+        self.held.map(|held| held.live.saturating_sub(held.untouched))
+    }
+
+    /// What is left: what allocators keep for themselves or add to blocks, stacks of other threads, and stack and data where
+    /// nobody looked; below 0 where more was asked for than touched, in ways that nobody tells of.
+    pub fn unexplained(&self) -> Option<i64> {
+        let image = self.image.map_or(0, |image| image.stack.saturating_add(image.data));
+        self.touched().map(|touched| self.memory as i64 - touched.saturating_add(image) as i64)
+    }
+}
+
+/// How much larger the resident size of its process became during a span.
+pub fn growth(span: &SpanRow) -> Option<u64> {
+    Some(span.resident_peak_bytes?.saturating_sub(span.at_resident_peak?.start))
+}
+
+#[cfg(test)]
+mod tests {
+    use memtrace_trace::rows::SpanResident;
+
+    use super::*;
+
+    #[test]
+    fn parts_add_up() {
+        let process = ProcessRow {
+            peak_resident_bytes: 100,
+            probe_bytes: 7,
+            resident_anon_bytes: Some(60),
+            resident_file_bytes: Some(30),
+            resident_shmem_bytes: Some(17),
+            resident_live_bytes: Some(90),
+            resident_untouched_bytes: Some(25),
+            resident_stack_bytes: Some(1),
+            resident_data_bytes: Some(2),
+            ..ProcessRow::default()
+        };
+        let parts = AtPeak::of(&process).unwrap();
+        assert_eq!(parts.file + parts.memory, parts.resident);
+        assert_eq!((parts.touched(), parts.unexplained()), (Some(65), Some(2)));
+        let then = SpanResident { start: 40, file: 30, live: 80, untouched: 5, mapped: 0 };
+        let span =
+            SpanRow { resident_peak_bytes: Some(100), at_resident_peak: Some(then), ..SpanRow::default() };
+        let parts = AtPeak::of_span(&span).unwrap();
+        assert_eq!((parts.memory, parts.unexplained(), growth(&span)), (70, Some(-5), Some(60)));
+        assert_eq!(AtPeak::of_span(&SpanRow::default()), None);
     }
 }

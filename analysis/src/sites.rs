@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use memtrace_trace::rows::{FrameRow, SiteRow};
+use memtrace_trace::rows::{FrameRow, SiteRow, Untouched};
 use memtrace_trace::{Meta, SiteShare, Trace};
 
 use crate::error::Error;
@@ -29,6 +29,28 @@ pub fn largest(trace: &Trace, most: usize) -> Result<Vec<Site>, Error> {
     with_stacks(trace, rows)
 }
 
+/// What of large blocks was never touched as long as they lived: the sum over all sites, and the sites with most of it,
+/// the largest first. `None` where no kernel side tells of it.
+///
+/// # Errors
+/// A table cannot be read.
+pub fn untouched(trace: &Trace, most: usize) -> Result<Option<(Untouched, Vec<Site>)>, Error> {
+    let mut rows = trace.sites().map_err(unreadable)?;
+    if rows.iter().all(|row| row.untouched.is_none()) {
+        return Ok(None);
+    }
+    let part = |row: &SiteRow| row.untouched.unwrap_or_default();
+    rows.retain(|row| part(row).bytes > 0);
+    let sum = rows.iter().map(part).fold(Untouched::default(), |sum, part| Untouched {
+        blocks: sum.blocks.saturating_add(part.blocks),
+        of_bytes: sum.of_bytes.saturating_add(part.of_bytes),
+        bytes: sum.bytes.saturating_add(part.bytes),
+    });
+    rows.sort_by_key(|row| (std::cmp::Reverse(part(row).bytes), row.site));
+    rows.truncate(most);
+    Ok(Some((sum, with_stacks(trace, rows)?)))
+}
+
 /// Where sites are, by id; one that the trace does not have is left out.
 ///
 /// # Errors
@@ -47,6 +69,9 @@ pub fn places<'a>(
 }
 
 fn with_stacks(trace: &Trace, rows: Vec<SiteRow>) -> Result<Vec<Site>, Error> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
     let frames = trace.frames().map_err(unreadable)?;
     Ok(rows.into_iter().map(|row| Site { stack: stack(&frames, row.frame), row }).collect())
 }

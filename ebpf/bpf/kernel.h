@@ -35,6 +35,7 @@ struct thread_info {
 
 struct task_struct {
 	struct thread_info thread_info;
+	unsigned int flags;
 	int pid;
 	int tgid;
 	int exit_code;

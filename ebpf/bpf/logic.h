@@ -203,7 +203,6 @@ struct task {
 	u64 faults;  /* by user code */
 	u64 by_kernel; /* by the kernel on its behalf */
 	u64 thinned; /* of both: without an address */
-	u64 reclaim_ns; /* when the reclaim began that it is in; 0 if it is in none */
 	u64 seed;    /* not traced itself, its children are */
 };
 

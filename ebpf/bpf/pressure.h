@@ -3,27 +3,37 @@
 #ifndef MEMTRACE_PRESSURE_H
 #define MEMTRACE_PRESSURE_H
 
+/* When the reclaim began that a thread is in. */
+struct {
+	NUMBER(type, MAP_HASH);
+	NUMBER(map_flags, MAP_NO_PREALLOC);
+	NUMBER(max_entries, 4096);
+	TYPE(key, u32);
+	TYPE(value, u64);
+} reclaims SEC(".maps");
+
 INLINE int reclaim_begins(void)
 {
-	struct task *task = task_of(current_pid());
-	if (task)
-		task->reclaim_ns = bpf_ktime_get_ns();
+	u32 thread = (u32)bpf_get_current_pid_tgid();
+	u64 ns = bpf_ktime_get_ns();
+	if (task_of(current_pid()) && bpf_map_update_elem(&reclaims, &thread, &ns, ANY))
+		count_lost(LOST_RING_FULL);
 	return 0;
 }
 
 INLINE int reclaim_ends(u64 pages)
 {
-	u32 pid = current_pid();
-	struct task *task = task_of(pid);
-	if (!task || !task->reclaim_ns)
+	u32 thread = (u32)bpf_get_current_pid_tgid();
+	u64 *begun = bpf_map_lookup_elem(&reclaims, &thread);
+	if (!begun)
 		return 0;
-	struct event *event = tell(RECLAIM, pid, task->reclaim_ns);
+	struct event *event = tell(RECLAIM, current_pid(), *begun);
 	if (event) {
-		event->values[0] = bpf_ktime_get_ns() - task->reclaim_ns;
+		event->values[0] = bpf_ktime_get_ns() - *begun;
 		event->values[1] = pages;
 		send(event);
 	}
-	task->reclaim_ns = 0;
+	bpf_map_delete_elem(&reclaims, &thread);
 	return 0;
 }
 

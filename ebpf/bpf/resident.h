@@ -189,6 +189,24 @@ INLINE int is_new_here(u64 key)
 	return 1;
 }
 
+/* In task_struct.flags (linux/sched.h): a thread of the kernel; one that frees memory for others. */
+#define PF_MEMALLOC 0x00000800
+#define PF_KTHREAD 0x00200000
+
+/* False for somebody else's memory. An mm_struct is free for others a moment before its process is seen to end or to
+ * execute a program, and for good if that found no room in the ring. What others do to a process's own memory is mostly to
+ * free it. */
+INLINE int is_still_watched(const struct resident *resident, struct mm_struct *mm)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	u32 pid = current->tgid;
+	if (resident->ended)
+		return 0;
+	if (pid == resident->owner || current->flags & (PF_MEMALLOC | PF_KTHREAD))
+		return 1;
+	return memory_of(current) == mm && task_of(pid);
+}
+
 /* void rss_stat(struct mm_struct *mm, int member): after every change of a counter. */
 FUNCTION_OF("tp_btf/rss_stat") rss_stat(u64 *context)
 {
@@ -201,6 +219,8 @@ FUNCTION_OF("tp_btf/rss_stat") rss_stat(u64 *context)
 			watch_memory(current_pid(), mm);
 		return 0;
 	}
+	if (!is_still_watched(resident, mm))
+		return 0;
 	s32 part = count_pages(mm, resident, pages);
 	u64 grown = own_growth(pages[ANON_PAGES] - resident->anon, part);
 	resident->anon += grown;

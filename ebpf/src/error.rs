@@ -18,6 +18,14 @@ pub enum Error {
     /// Pids would mean something else.
     #[error("in a pid namespace of its own memtrace cannot tell processes by the kernel's ids")]
     Namespace,
+    /// Times of programs would mean something else.
+    #[error(
+        "in a time namespace of its own memtrace cannot tell when something happened by the kernel's clock"
+    )]
+    Time,
+    /// A table of the programs is too short.
+    #[error("this machine can have {0} processors, the programs are made for 512")]
+    Processors(usize),
     /// A type, member or tracepoint is missing.
     #[error("this kernel has no {0}, which the programs need (Linux 6.2 has all)")]
     Missing(String),

@@ -98,6 +98,12 @@ const PRESSURE: [&str; 6] = [
 ];
 const CALLS: [&str; 1] = ["sys_exit"];
 
+/// `CPUS_MAX` of `bpf/resident.h`.
+const PROCESSORS_MAX: usize = 512;
+/// Bytes of the ring; whoever attaches is told of every system call that maps memory.
+const RING_BYTES: u32 = 1 << 20;
+const RING_BYTES_WITH_CALLS: u32 = 1 << 23;
+
 /// `struct task` of `bpf/logic.h`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -106,7 +112,6 @@ struct Task {
     faults: u64,
     by_kernel: u64,
     thinned: u64,
-    reclaim_ns: u64,
     seed: u64,
 }
 
@@ -193,14 +198,21 @@ impl Kernel {
         if !sys::in_first_pid_namespace() {
             return Err(Error::Namespace);
         }
+        if !sys::clock_is_everybodys() {
+            return Err(Error::Time);
+        }
         let processors = possible_processors();
+        if processors > PROCESSORS_MAX {
+            return Err(Error::Processors(processors));
+        }
         let types = Types::of_the_kernel()?;
+        let ring_bytes = if parts.calls { RING_BYTES_WITH_CALLS } else { RING_BYTES };
         let object::Relocated { mut maps, mut programs } =
-            object::relocate(&types, processors as u32, parts.running)?;
+            object::relocate(&types, processors as u32, parts.running, ring_bytes)?;
         let mut map = |name: &str| maps.remove(name).ok_or_else(|| Error::Missing(format!("map {name}")));
         let events = map("events")?;
         let mut kernel = Kernel {
-            ring: Ring::open(&events, 1 << 20)?,
+            ring: Ring::open(&events, ring_bytes as usize)?,
             tasks: map("tasks")?,
             memories: map("memories")?,
             lost: map("lost")?,

@@ -27,7 +27,12 @@ pub(crate) struct Relocated {
 }
 
 /// Fits the programs to the running kernel.
-pub(crate) fn relocate(types: &Types, processors: u32, joins_late: bool) -> Result<Relocated, Error> {
+pub(crate) fn relocate(
+    types: &Types,
+    processors: u32,
+    joins_late: bool,
+    ring_bytes: u32,
+) -> Result<Relocated, Error> {
     let globals = [
         ("processors", processors),
         ("together", u32::from(counters_lie_together())),
@@ -42,6 +47,9 @@ pub(crate) fn relocate(types: &Types, processors: u32, joins_late: bool) -> Resu
         Btf::parse(&types.only(&STRUCTURES)?, object.endianness).map_err(|error| unfit(&error))?;
     object.relocate_btf(&structures).map_err(|error| unfit(&error))?;
     let mut maps = HashMap::new();
+    if let Some(events) = object.maps.get_mut("events") {
+        events.set_max_entries(ring_bytes);
+    }
     for (name, description) in &object.maps {
         let map = Map::create(name, description)?;
         if description.section_kind() == EbpfSectionKind::Rodata {

@@ -53,6 +53,13 @@ pub(crate) fn in_first_pid_namespace() -> bool {
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]")
 }
 
+/// True if CLOCK_MONOTONIC is what programs read: it has no offset here (time_namespaces(7)).
+pub(crate) fn clock_is_everybodys() -> bool {
+    let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+    let monotonic = offsets.lines().find_map(|line| line.strip_prefix("monotonic"));
+    monotonic.is_none_or(|numbers| numbers.split_whitespace().all(|number| number == "0"))
+}
+
 /// A map.
 #[derive(Debug)]
 pub(crate) struct Map {

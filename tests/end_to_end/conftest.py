@@ -67,6 +67,15 @@ def target(tmp_path_factory):
     return build
 
 
+@pytest.fixture(scope="session")
+def kernel_side():
+    """Skips, with memtrace's own words, where the programs cannot be loaded."""
+    lines = memtrace("doctor").stdout.decode().splitlines()
+    [line] = [line.strip() for line in lines if "kernel side" in line]
+    if not line.startswith("yes"):
+        pytest.skip(line)
+
+
 @pytest.fixture
 def record(tmp_path):
     """Records a command; every recording must have lost nothing."""

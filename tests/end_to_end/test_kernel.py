@@ -16,15 +16,6 @@ from conftest import MEMTRACE, TARGETS, Recording, is_root, memtrace
 MIB = 1 << 20
 
 
-@pytest.fixture(scope="session")
-def kernel_side():
-    """Skips, with memtrace's own words, where the programs cannot be loaded."""
-    lines = memtrace("doctor").stdout.decode().splitlines()
-    [line] = [line.strip() for line in lines if "kernel side" in line]
-    if not line.startswith("yes"):
-        pytest.skip(line)
-
-
 WAYS = [
     "anonymous",
     "sparse",
@@ -74,7 +65,9 @@ def test_what_the_resident_peak_was_made_of(kernel_side, record, target):
     parts = process["resident_at_peak"]
     assert parts["memory_bytes"] + parts["file_bytes"] == process["peak_resident_bytes"]
     assert 48 * MIB <= parts["live_bytes"] <= parts["memory_bytes"]
-    assert parts["unexplained_bytes"] == parts["memory_bytes"] - parts["live_bytes"]
+    assert parts["untouched_bytes"] == 0
+    known = parts["live_bytes"] + (parts["stack_bytes"] or 0) + (parts["data_bytes"] or 0)
+    assert parts["unexplained_bytes"] == parts["memory_bytes"] - known
     assert process["page_faults"] >= 48 * MIB // 4096
     said = run.stderr.decode()
     assert "exact to the page, by the kernel side" in said
@@ -266,6 +259,27 @@ def test_functions_are_told_of(kernel_side, target, tmp_path):
     first = int(out.split()[0], 16)
     rows = run.sql("SELECT address, bytes, value FROM {kernel_events} WHERE event = 'function'")
     assert rows == [(first, MIB, 0)]
+
+
+def test_an_attached_trace_agrees_with_its_rows(kernel_side, target, tmp_path):
+    """What was mapped before anybody looked counts too, each mapping as one."""
+    program = subprocess.Popen([target("mapped.c")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    status = Path(f"/proc/{program.pid}/stat")
+    wait_for(lambda: "(mapped) S" in status.read_text(), "it to read its input")
+    path, recorder = attached(tmp_path, program.pid, "--seconds", "0.1")
+    assert finish(path, recorder).code == 0
+    program.communicate(b"go\n")
+    assert "DIFFER" not in memtrace("report", "--recompute", path).stdout.decode()
+
+
+def test_what_cannot_be_probed_is_refused_and_leaves_nothing(kernel_side, target, tmp_path):
+    program = subprocess.Popen([target("mapped.c")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    for function, why in (("libc:memcpy", "chosen among several"), ("libc:nothing", "no function")):
+        path, recorder = attached(tmp_path, program.pid, "--uprobe", function)
+        _, err = recorder.communicate(timeout=60)
+        assert recorder.returncode == 125 and why in err.decode()
+        assert not path.exists()
+    program.communicate(b"go\n")
 
 
 @pytest.fixture

@@ -203,7 +203,7 @@ def test_numpy_arrays(record, python, tmp_path):
     largest = run.report["sites"][:3]
     assert [site["live_bytes_at_peak"] for site in largest] == [5_000_007, 5_000_003, 5_000_003]
     assert f"make ({script}:3)" in sum((site["stack"] for site in largest), [])
-    [heading] = [line for line in run.stderr.splitlines() if line.endswith(b"allocated at")]
+    [heading] = [line for line in run.stderr.splitlines() if line.startswith(b"    at peak")]
     table = run.stderr.split(heading)[1]
     assert b"  wrapped arrays.py:7 (full " in table
     assert b"  make arrays.py:3" in table

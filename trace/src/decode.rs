@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Result};
 use crate::labels::Label;
 use crate::rows::{
-    AccessRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow, SpanRow,
-    ThreadRow, TimelineRow,
+    AccessRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow, SpanResident,
+    SpanRow, ThreadRow, TimelineRow, Untouched,
 };
 use crate::schema::Table;
 
@@ -145,8 +145,12 @@ pub(crate) fn processes(columns: &Columns) -> Result<Vec<ProcessRow>> {
     let resident_file_bytes = columns.added::<UInt64Type>("resident_file_bytes")?;
     let resident_shmem_bytes = columns.added::<UInt64Type>("resident_shmem_bytes")?;
     let resident_live_bytes = columns.added::<UInt64Type>("resident_live_bytes")?;
+    let resident_untouched_bytes = columns.added::<UInt64Type>("resident_untouched_bytes")?;
     let resident_mapped_bytes = columns.added::<UInt64Type>("resident_mapped_bytes")?;
+    let resident_stack_bytes = columns.added::<UInt64Type>("resident_stack_bytes")?;
+    let resident_data_bytes = columns.added::<UInt64Type>("resident_data_bytes")?;
     let page_faults = columns.added::<UInt64Type>("page_faults")?;
+    let page_table_bytes = columns.added::<UInt64Type>("page_table_bytes")?;
     let row = |i: usize| ProcessRow {
         process: process[i],
         pid: pid[i],
@@ -178,8 +182,12 @@ pub(crate) fn processes(columns: &Columns) -> Result<Vec<ProcessRow>> {
         resident_file_bytes: value(&resident_file_bytes, i),
         resident_shmem_bytes: value(&resident_shmem_bytes, i),
         resident_live_bytes: value(&resident_live_bytes, i),
+        resident_untouched_bytes: value(&resident_untouched_bytes, i),
         resident_mapped_bytes: value(&resident_mapped_bytes, i),
+        resident_stack_bytes: value(&resident_stack_bytes, i),
+        resident_data_bytes: value(&resident_data_bytes, i),
         page_faults: value(&page_faults, i),
+        page_table_bytes: value(&page_table_bytes, i),
     };
     Ok((0..columns.rows()).map(row).collect())
 }
@@ -239,6 +247,21 @@ pub(crate) fn spans(
     let net_peak_bytes = columns.required::<UInt64Type>("net_peak_bytes")?;
     let once_bytes = columns.required::<UInt64Type>("once_bytes")?;
     let resident_peak_bytes = columns.nullable::<UInt64Type>("resident_peak_bytes")?;
+    let start = columns.added::<UInt64Type>("resident_start_bytes")?;
+    let file = columns.added::<UInt64Type>("resident_file_bytes")?;
+    let live = columns.added::<UInt64Type>("resident_live_bytes")?;
+    let untouched = columns.added::<UInt64Type>("resident_untouched_bytes")?;
+    let mapped = columns.added::<UInt64Type>("resident_mapped_bytes")?;
+    // All of them or none.
+    let at_resident_peak = |i: usize| {
+        Some(SpanResident {
+            start: value(&start, i)?,
+            file: value(&file, i)?,
+            live: value(&live, i)?,
+            untouched: value(&untouched, i)?,
+            mapped: value(&mapped, i)?,
+        })
+    };
     let allocations = columns.required::<UInt64Type>("allocations")?;
     let peak_ns = columns.required::<Int64Type>("peak_ns")?;
     let gc_independent_bytes = columns.added::<UInt64Type>("gc_independent_bytes")?;
@@ -263,6 +286,7 @@ pub(crate) fn spans(
             net_peak_bytes: net_peak_bytes[i],
             once_bytes: once_bytes[i],
             resident_peak_bytes: value(resident_peak_bytes, i),
+            at_resident_peak: at_resident_peak(i),
             allocations: allocations[i],
             peak_ns: peak_ns[i],
             gc_independent_bytes: value(&gc_independent_bytes, i),
@@ -323,6 +347,7 @@ pub(crate) fn kernel_events(columns: &Columns) -> Result<Vec<KernelEventRow>> {
     let number = columns.nullable::<Int64Type>("value")?;
     let took_ns = columns.nullable::<Int64Type>("took_ns")?;
     let pages = pages(columns)?;
+    let site = columns.added::<UInt64Type>("site")?;
     let row = |i: usize| KernelEventRow {
         process: value(process, i),
         pid: pid[i],
@@ -334,6 +359,7 @@ pub(crate) fn kernel_events(columns: &Columns) -> Result<Vec<KernelEventRow>> {
         value: value(number, i),
         took_ns: value(took_ns, i),
         pages: pages[i],
+        site: value(&site, i),
     };
     Ok((0..columns.rows()).map(row).collect())
 }
@@ -379,6 +405,16 @@ pub(crate) fn sites(columns: &Columns) -> Result<Vec<SiteRow>> {
     let requested_bytes = columns.required::<UInt64Type>("requested_bytes")?;
     let peak_live_bytes = columns.required::<UInt64Type>("peak_live_bytes")?;
     let live_bytes_at_peak = columns.required::<UInt64Type>("live_bytes_at_peak")?;
+    let blocks_with_untouched = columns.added::<UInt64Type>("untouched_blocks")?;
+    let of_bytes = columns.added::<UInt64Type>("untouched_of_bytes")?;
+    let untouched_bytes = columns.added::<UInt64Type>("untouched_bytes")?;
+    let untouched = |i: usize| {
+        Some(Untouched {
+            blocks: value(&blocks_with_untouched, i)?,
+            of_bytes: value(&of_bytes, i)?,
+            bytes: value(&untouched_bytes, i)?,
+        })
+    };
     let row = |i: usize| SiteRow {
         site: site[i],
         frame: frame[i],
@@ -386,6 +422,7 @@ pub(crate) fn sites(columns: &Columns) -> Result<Vec<SiteRow>> {
         requested_bytes: requested_bytes[i],
         peak_live_bytes: peak_live_bytes[i],
         live_bytes_at_peak: live_bytes_at_peak[i],
+        untouched: untouched(i),
     };
     Ok((0..columns.rows()).map(row).collect())
 }

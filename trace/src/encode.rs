@@ -10,8 +10,8 @@ use arrow_schema::ArrowError;
 use serde::Serialize;
 
 use crate::rows::{
-    AccessRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow, SpanRow,
-    ThreadRow, TimelineRow,
+    AccessRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow, SpanResident,
+    SpanRow, ThreadRow, TimelineRow, Untouched,
 };
 use crate::schema::Table;
 
@@ -72,8 +72,12 @@ pub(crate) fn processes(rows: &[ProcessRow]) -> Encoded {
         nullable::<UInt64Type>(rows.iter().map(|r| r.resident_file_bytes)),
         nullable::<UInt64Type>(rows.iter().map(|r| r.resident_shmem_bytes)),
         nullable::<UInt64Type>(rows.iter().map(|r| r.resident_live_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.resident_untouched_bytes)),
         nullable::<UInt64Type>(rows.iter().map(|r| r.resident_mapped_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.resident_stack_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.resident_data_bytes)),
         nullable::<UInt64Type>(rows.iter().map(|r| r.page_faults)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.page_table_bytes)),
     ];
     RecordBatch::try_new(Table::Processes.schema(), columns)
 }
@@ -101,6 +105,9 @@ pub(crate) fn modules(rows: &[ModuleRow]) -> Encoded {
 }
 
 pub(crate) fn spans(rows: &[SpanRow]) -> Encoded {
+    let at_peak = |field: fn(SpanResident) -> u64| {
+        nullable::<UInt64Type>(rows.iter().map(|row| row.at_resident_peak.map(field)))
+    };
     let columns = vec![
         required::<UInt32Type>(rows.iter().map(|r| r.span)),
         nullable::<UInt32Type>(rows.iter().map(|r| r.parent)),
@@ -119,6 +126,11 @@ pub(crate) fn spans(rows: &[SpanRow]) -> Encoded {
         required::<UInt64Type>(rows.iter().map(|r| r.net_peak_bytes)),
         required::<UInt64Type>(rows.iter().map(|r| r.once_bytes)),
         nullable::<UInt64Type>(rows.iter().map(|r| r.resident_peak_bytes)),
+        at_peak(|r| r.start),
+        at_peak(|r| r.file),
+        at_peak(|r| r.live),
+        at_peak(|r| r.untouched),
+        at_peak(|r| r.mapped),
         required::<UInt64Type>(rows.iter().map(|r| r.allocations)),
         required::<Int64Type>(rows.iter().map(|r| r.peak_ns)),
         nullable::<UInt64Type>(rows.iter().map(|r| r.gc_independent_bytes)),
@@ -160,6 +172,7 @@ pub(crate) fn kernel_events(rows: &[KernelEventRow]) -> Encoded {
         nullable::<Int64Type>(rows.iter().map(|r| r.took_ns)),
     ];
     columns.extend(pages(rows, |row| row.pages));
+    columns.push(nullable::<UInt64Type>(rows.iter().map(|r| r.site)));
     RecordBatch::try_new(Table::KernelEvents.schema(), columns)
 }
 
@@ -184,6 +197,8 @@ pub(crate) fn accesses(rows: &[AccessRow]) -> Encoded {
 }
 
 pub(crate) fn sites(rows: &[SiteRow]) -> Encoded {
+    let untouched =
+        |field: fn(Untouched) -> u64| nullable::<UInt64Type>(rows.iter().map(|row| row.untouched.map(field)));
     let columns = vec![
         required::<UInt64Type>(rows.iter().map(|r| r.site)),
         required::<UInt32Type>(rows.iter().map(|r| r.frame)),
@@ -191,6 +206,9 @@ pub(crate) fn sites(rows: &[SiteRow]) -> Encoded {
         required::<UInt64Type>(rows.iter().map(|r| r.requested_bytes)),
         required::<UInt64Type>(rows.iter().map(|r| r.peak_live_bytes)),
         required::<UInt64Type>(rows.iter().map(|r| r.live_bytes_at_peak)),
+        untouched(|u| u.blocks),
+        untouched(|u| u.of_bytes),
+        untouched(|u| u.bytes),
     ];
     RecordBatch::try_new(Table::Sites.schema(), columns)
 }

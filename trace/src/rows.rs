@@ -124,8 +124,10 @@ pub struct SpanRow {
     pub net_peak_bytes: u64,
     /// Once bytes (see the glossary); 0 unless this is the operator's first span in its process.
     pub once_bytes: u64,
-    /// Largest sampled resident size of the process during the span, if it was sampled at all.
+    /// Largest resident size of the process during the span that was told or sampled, if any was.
     pub resident_peak_bytes: Option<u64>,
+    /// What that was made of; `None` where there was no kernel side.
+    pub at_resident_peak: Option<SpanResident>,
     /// Blocks allocated in the span and its children.
     pub allocations: u64,
     /// When the working peak was reached.
@@ -136,6 +138,21 @@ pub struct SpanRow {
     pub gc_independent_upper_bytes: Option<u64>,
     /// Known garbage among the bytes of the working peak.
     pub garbage_at_peak_bytes: Option<u64>,
+}
+
+/// Where the resident memory of a span's process came from and went to, the probe's rings left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct SpanResident {
+    /// Resident bytes when the span began, as last told.
+    pub start: u64,
+    /// Pages of files at the span's resident peak.
+    pub file: u64,
+    /// Live bytes of the process then.
+    pub live: u64,
+    /// Of them, those that nobody had touched.
+    pub untouched: u64,
+    /// Bytes mapped by the program itself then.
+    pub mapped: u64,
 }
 
 /// An array that went into or came out of a span.
@@ -223,10 +240,19 @@ pub struct ProcessRow {
     pub resident_shmem_bytes: Option<u64>,
     /// Live bytes then.
     pub resident_live_bytes: Option<u64>,
+    /// Of them, those of large heap blocks that nobody had touched.
+    pub resident_untouched_bytes: Option<u64>,
     /// Bytes mapped by the program itself then.
     pub resident_mapped_bytes: Option<u64>,
+    /// Resident bytes of its first stack, when it was looked at with most memory; `None` if it never was.
+    pub resident_stack_bytes: Option<u64>,
+    /// Of the data of its executable and libraries then.
+    pub resident_data_bytes: Option<u64>,
     /// Page faults, the kernel's own on its behalf included; `None` also where they were not recorded.
     pub page_faults: Option<u64>,
+    /// Largest size of its page tables that was seen (VmPTE); not part of the resident size. `None` if it was never
+    /// looked at.
+    pub page_table_bytes: Option<u64>,
 }
 
 /// `threads`.
@@ -301,6 +327,8 @@ pub struct KernelEventRow {
     pub took_ns: Option<i64>,
     /// What was resident then.
     pub pages: Option<Pages>,
+    /// Id of the row in `sites` of the block it is about.
+    pub site: Option<u64>,
 }
 
 /// `accesses`: a sampled memory access, and the block that it met.
@@ -366,6 +394,19 @@ pub struct SiteRow {
     pub peak_live_bytes: u64,
     /// Sum of their live bytes when all live bytes peaked.
     pub live_bytes_at_peak: u64,
+    /// What of its large blocks was never touched; `None` where there was no kernel side.
+    pub untouched: Option<Untouched>,
+}
+
+/// Blocks of which a part was never touched as long as they lived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Untouched {
+    /// How many.
+    pub blocks: u64,
+    /// Sum of their sizes.
+    pub of_bytes: u64,
+    /// Of these, bytes that were never touched.
+    pub bytes: u64,
 }
 
 /// `frames`: a node of the stacks' prefix tree. A frame without function and module is one that is not known.

@@ -137,8 +137,12 @@ fn processes() -> Vec<Field> {
         nullable("resident_file_bytes", DataType::UInt64),
         nullable("resident_shmem_bytes", DataType::UInt64),
         nullable("resident_live_bytes", DataType::UInt64),
+        nullable("resident_untouched_bytes", DataType::UInt64),
         nullable("resident_mapped_bytes", DataType::UInt64),
+        nullable("resident_stack_bytes", DataType::UInt64),
+        nullable("resident_data_bytes", DataType::UInt64),
         nullable("page_faults", DataType::UInt64),
+        nullable("page_table_bytes", DataType::UInt64),
     ]
 }
 
@@ -197,6 +201,11 @@ fn spans() -> Vec<Field> {
         required("net_peak_bytes", DataType::UInt64),
         required("once_bytes", DataType::UInt64),
         nullable("resident_peak_bytes", DataType::UInt64),
+        nullable("resident_start_bytes", DataType::UInt64),
+        nullable("resident_file_bytes", DataType::UInt64),
+        nullable("resident_live_bytes", DataType::UInt64),
+        nullable("resident_untouched_bytes", DataType::UInt64),
+        nullable("resident_mapped_bytes", DataType::UInt64),
         required("allocations", DataType::UInt64),
         required("peak_ns", DataType::Int64),
         nullable("gc_independent_bytes", DataType::UInt64),
@@ -238,6 +247,7 @@ fn kernel_events() -> Vec<Field> {
     ]
     .into_iter()
     .chain(pages())
+    .chain([nullable("site", DataType::UInt64)])
     .collect()
 }
 
@@ -268,6 +278,9 @@ fn sites() -> Vec<Field> {
         required("requested_bytes", DataType::UInt64),
         required("peak_live_bytes", DataType::UInt64),
         required("live_bytes_at_peak", DataType::UInt64),
+        nullable("untouched_blocks", DataType::UInt64),
+        nullable("untouched_of_bytes", DataType::UInt64),
+        nullable("untouched_bytes", DataType::UInt64),
     ]
 }
 

@@ -58,6 +58,7 @@ fn span() -> SpanRow {
         net_peak_bytes: 4,
         once_bytes: 5,
         resident_peak_bytes: None,
+        at_resident_peak: None,
         allocations: 6,
         peak_ns: 7,
         gc_independent_bytes: None,

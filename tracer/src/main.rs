@@ -4,7 +4,6 @@
 //! This crate is the command line: it launches and collects (`record`), shows (`report`) and hands traces
 //! to `memtrace-analysis` (`laws`). What it prints about itself goes to stderr.
 
-mod accesses;
 mod cli;
 mod doctor;
 mod flamegraph;

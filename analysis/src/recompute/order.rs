@@ -39,6 +39,9 @@ impl Ordered {
             return;
         }
         if self.shares.last() != Some(&event.share) {
+            if self.shares.len() == Self::EVENTS_MAX {
+                self.forget_shares();
+            }
             self.shares.push(event.share);
         }
         let since = event.moment().wrapping_sub((self.from as u64) << Turn::BITS);
@@ -67,6 +70,12 @@ impl Ordered {
         let some = self.keys.len() / 4;
         let key = *self.keys.select_nth_unstable(some).1;
         self.rise(time(self.from, key) + 1);
+        self.forget_shares();
+    }
+
+    /// Those of events that were left to a later pass: places of all others must fit into keys.
+    #[cold]
+    fn forget_shares(&mut self) {
         let shares = std::mem::take(&mut self.shares);
         for key in &mut self.keys {
             self.shares.push(shares[place(*key)]);
@@ -174,6 +183,25 @@ mod tests {
 
     use super::*;
     use crate::recompute::events::NONE;
+
+    /// Events come and are left to a later pass, again and again.
+    #[test]
+    fn places_of_shares_do_not_run_out() {
+        let share = |bytes| Share { bytes, process: NONE, site: NONE, span: NONE, together: true };
+        let mut ordered = Ordered::default();
+        ordered.begin(0, 1000);
+        let last = 2 * Ordered::EVENTS_MAX as i64 + 500;
+        for time in 0..=last {
+            ordered.push(&Event::new(time, Turn::Acquire, share(time)));
+            if time % 500 == 0 {
+                ordered.rise(time);
+            }
+        }
+        ordered.sort();
+        let found = (0..).map_while(|index| ordered.get(index)).map(|(time, _, share)| (time, share.bytes));
+        let from = last / 500 * 500;
+        assert!(found.eq((from..=last).map(|time| (time, time))));
+    }
 
     proptest! {
         #[test]

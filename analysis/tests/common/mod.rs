@@ -53,6 +53,7 @@ pub(crate) fn run(operator: &str, shape: &[u64], script: &Script, small: u64) ->
         net_peak_bytes: peak + small,
         once_bytes: 0,
         resident_peak_bytes: None,
+        at_resident_peak: None,
         allocations: program.blocks.len() as u64,
         peak_ns: 0,
         gc_independent_bytes: None,

@@ -2,7 +2,7 @@
 
 use memtrace_trace::rows::{
     AccessRow, AllocationRow, ArrayInfo, FoldedRow, FrameRow, KernelEventRow, Kind, ModuleRow, Pages,
-    ProcessRow, Role, SiteRow, SpanRow, ThreadRow, TimelineRow,
+    ProcessRow, Role, SiteRow, SpanResident, SpanRow, ThreadRow, TimelineRow, Untouched,
 };
 use memtrace_trace::{Lost, Meta, OutOfMemory, Peak, Rows, Share, SiteShare, Totals};
 use proptest::prelude::*;
@@ -55,7 +55,7 @@ pub(crate) fn block() -> impl Strategy<Value = AllocationRow> {
 pub(crate) fn process() -> impl Strategy<Value = ProcessRow> {
     let identity = (any::<[u32; 3]>(), text(), text());
     let life = (any::<i64>(), any::<Option<i64>>(), any::<Option<i32>>(), any::<i64>());
-    (identity, life, any::<[u64; 12]>(), any::<[Option<u64>; 9]>()).prop_map(
+    (identity, life, any::<[u64; 12]>(), any::<[Option<u64>; 13]>()).prop_map(
         |(identity, life, numbers, garbage)| ProcessRow {
             process: identity.0[0],
             pid: identity.0[1],
@@ -89,6 +89,10 @@ pub(crate) fn process() -> impl Strategy<Value = ProcessRow> {
             resident_live_bytes: garbage[6],
             resident_mapped_bytes: garbage[7],
             page_faults: garbage[8],
+            resident_untouched_bytes: garbage[9],
+            page_table_bytes: garbage[10],
+            resident_stack_bytes: garbage[11],
+            resident_data_bytes: garbage[12],
         },
     )
 }
@@ -131,7 +135,7 @@ fn pages() -> impl Strategy<Value = Option<Pages>> {
 
 pub(crate) fn kernel_event() -> impl Strategy<Value = KernelEventRow> {
     let who = (any::<Option<u32>>(), any::<[u32; 2]>(), any::<i64>(), text());
-    let what = (any::<[Option<u64>; 2]>(), any::<[Option<i64>; 2]>(), pages());
+    let what = (any::<[Option<u64>; 2]>(), any::<[Option<i64>; 2]>(), pages(), any::<Option<u64>>());
     (who, what).prop_map(|(who, what)| KernelEventRow {
         process: who.0,
         pid: who.1[0],
@@ -143,6 +147,7 @@ pub(crate) fn kernel_event() -> impl Strategy<Value = KernelEventRow> {
         value: what.1[0],
         took_ns: what.1[1],
         pages: what.2,
+        site: what.3,
     })
 }
 
@@ -193,8 +198,16 @@ pub(crate) fn span() -> impl Strategy<Value = SpanRow> {
     let life = (any::<[i64; 2]>(), any::<Option<i64>>(), any::<Option<u64>>());
     let arrays = (prop::collection::vec(array(), 0..3), prop::collection::vec(array(), 0..3));
     let params = prop::collection::vec((text(), parameter()), 0..4);
-    (identity, life, arrays, params, any::<[u64; 6]>(), any::<[Option<u64>; 3]>()).prop_map(
-        |(identity, life, arrays, params, numbers, garbage)| SpanRow {
+    let resident = |numbers: [u64; 5]| SpanResident {
+        start: numbers[0],
+        file: numbers[1],
+        live: numbers[2],
+        untouched: numbers[3],
+        mapped: numbers[4],
+    };
+    let resident = prop::option::of(any::<[u64; 5]>().prop_map(resident));
+    (identity, life, arrays, params, any::<[u64; 6]>(), any::<[Option<u64>; 3]>(), resident).prop_map(
+        |(identity, life, arrays, params, numbers, garbage, at_resident_peak)| SpanRow {
             span: identity.0[0],
             parent: identity.1,
             process: identity.0[1],
@@ -212,6 +225,7 @@ pub(crate) fn span() -> impl Strategy<Value = SpanRow> {
             net_peak_bytes: numbers[3],
             once_bytes: numbers[4],
             resident_peak_bytes: life.2,
+            at_resident_peak,
             allocations: numbers[5],
             peak_ns: life.0[1],
             gc_independent_bytes: garbage[0],
@@ -279,13 +293,17 @@ pub(crate) fn meta() -> impl Strategy<Value = Meta> {
 }
 
 pub(crate) fn site() -> impl Strategy<Value = SiteRow> {
-    (any::<u32>(), any::<[u64; 5]>()).prop_map(|(frame, numbers)| SiteRow {
+    let untouched =
+        |numbers: [u64; 3]| Untouched { blocks: numbers[0], of_bytes: numbers[1], bytes: numbers[2] };
+    let untouched = prop::option::of(any::<[u64; 3]>().prop_map(untouched));
+    (any::<u32>(), any::<[u64; 5]>(), untouched).prop_map(|(frame, numbers, untouched)| SiteRow {
         site: numbers[0],
         frame,
         blocks: numbers[1],
         requested_bytes: numbers[2],
         peak_live_bytes: numbers[3],
         live_bytes_at_peak: numbers[4],
+        untouched,
     })
 }
 

@@ -31,22 +31,45 @@ pub fn attach(attach: &Attach, options: &Options) -> Result<(), Failure> {
     if !PathBuf::from(format!("/proc/{pid}")).is_dir() {
         return Err(Failure { code: 125, message: format!("there is no process {pid}") });
     }
+    stop_on_signals();
     let loading = Loading::start(Source::Ebpf, Parts { calls: true, running: true });
-    let mut session = Session::open(options)?;
-    session.take_kernel(Source::Ebpf, loading).map_err(|failure| session_unmade(options, failure))?;
+    let existed = options.output.exists();
+    let session = Session::open(options)?;
+    let session = begin(attach, session, loading).inspect_err(|_| {
+        // Nothing was recorded, so there is nothing to keep; a directory that was there stays.
+        let _ = std::fs::remove_dir_all(&options.output);
+        if existed {
+            let _ = std::fs::create_dir(&options.output);
+        }
+    })?;
+    record(attach, session)
+}
+
+/// Loads the programs and watches the process.
+fn begin(attach: &Attach, mut session: Session, loading: Loading) -> Result<Session, Failure> {
+    let pid = attach.pid;
+    session.take_kernel(Source::Ebpf, loading)?;
     session.fold.attached = true;
     session.fold.root = pid;
-    stop_on_signals(&session.segment.header().sleeping);
+    SLEEPING.store(std::ptr::from_ref(&session.segment.header().sleeping).cast_mut(), Ordering::Relaxed);
     for (index, function) in attach.functions.iter().enumerate() {
         let place = uprobe::find(function, pid).map_err(Failure::recording)?;
         if let Some(side) = session.fold.kernel.as_mut().and_then(super::kernel::Kernel::side) {
             side.probe(&place, index as u32).map_err(Failure::recording)?;
         }
     }
+    if !attach.functions.is_empty() {
+        session.meta.recorded.insert("functions".into(), attach.functions.join(" "));
+    }
     let watched = watch_tree(&mut session, pid)?;
     if watched == 0 {
         return Err(Failure { code: 125, message: format!("process {pid} has ended") });
     }
+    Ok(session)
+}
+
+/// Records until it is over.
+fn record(attach: &Attach, mut session: Session) -> Result<(), Failure> {
     // Whoever waits for it sees that all are watched now.
     session.write_tables(false);
     let begun = Instant::now();
@@ -60,11 +83,6 @@ pub fn attach(attach: &Attach, options: &Options) -> Result<(), Failure> {
         session.round(false);
     }
     session.close(Ending { code: 0, signal: None, max_resident_bytes: 0 }).map(|_| ())
-}
-
-fn session_unmade(options: &Options, failure: Failure) -> Failure {
-    let _ = std::fs::remove_dir_all(&options.output);
-    failure
 }
 
 /// Watches a process and all it has started. Whoever is forked meanwhile has a parent that is watched already, or is
@@ -106,20 +124,25 @@ fn descendants(root: u32) -> Vec<u32> {
     found
 }
 
-/// SIGINT, SIGTERM and SIGHUP end the recording, which is closed then.
-fn stop_on_signals(sleeping: &'static AtomicU32) {
+/// SIGINT, SIGTERM and SIGHUP end the recording, which is closed then; not those that memtrace was started to ignore
+/// (nohup(1)).
+fn stop_on_signals() {
     extern "C" fn stop(_: libc::c_int) {
         STOP.store(true, Ordering::Relaxed);
-        // SAFETY: set before the handler is installed, to a word that is never freed.
+        // SAFETY: null, or a word that is never freed.
         if let Some(sleeping) = unsafe { SLEEPING.load(Ordering::Relaxed).as_ref() } {
             sleeping.store(0, Ordering::Relaxed);
         }
     }
-    SLEEPING.store(std::ptr::from_ref(sleeping).cast_mut(), Ordering::Relaxed);
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: the handler touches atomics only.
         unsafe {
             let mut new: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &mut new);
+            if new.sa_sigaction == libc::SIG_IGN {
+                continue;
+            }
+            new = std::mem::zeroed();
             new.sa_sigaction = stop as *const () as usize;
             libc::sigaction(signal, &new, std::ptr::null_mut());
         }

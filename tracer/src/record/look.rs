@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::image_memory::ImageMemory;
 use super::launch;
 use super::oom::Cgroup;
 use super::sample::{self, Pagemap, Resident};
@@ -51,6 +52,10 @@ impl Session {
 
     /// Ends processes whose last thread is gone, as soon as that is so.
     pub(super) fn end_the_silent(&mut self) {
+        if !self.fold.silent.is_empty() {
+            // What they touched last may not have been told: it is where they last were.
+            self.fold.fold_last_faults();
+        }
         for index in std::mem::take(&mut self.fold.silent) {
             let process = &self.fold.processes[index as usize];
             if process.end.is_some() || process.writers > 0 {
@@ -78,6 +83,14 @@ impl Session {
         };
         let process = &mut self.fold.processes[index as usize];
         process.resident_peak = process.resident_peak.max(resident.peak);
+        process.row.page_table_bytes = process.row.page_table_bytes.max(Some(resident.page_tables));
+        // What is found when the most was resident is close to what there was at the peak.
+        if measure && resident.now > process.image_looked_at + process.image_looked_at / 16 {
+            process.image_looked_at = resident.now;
+            let image = Pagemap::open(thread).and_then(|mut pagemap| ImageMemory::of(thread, &mut pagemap));
+            process.row.resident_stack_bytes = image.map(|image| image.stack);
+            process.row.resident_data_bytes = image.map(|image| image.data);
+        }
         if measure
             && process.mappings.mapped_bytes() > 0
             && let Some(mut pagemap) = Pagemap::open(thread)
@@ -92,8 +105,7 @@ impl Session {
         let process = &mut self.fold.processes[index as usize];
         let now = resident.now.saturating_sub(process.row.probe_bytes);
         process.resident_now = now;
-        let threads = self.fold.threads.iter().filter(|thread| thread.process == index);
-        self.fold.spans.resident(index, threads.map(|thread| thread.thread), now);
+        self.fold.spans.resident(index, now);
         self.fold.sample(index, stamp, Some(now));
     }
 

@@ -238,8 +238,13 @@ impl Mappings {
 
     /// Where the pieces begin that reach into `[start, end)`.
     fn hit(&self, start: u64, end: u64) -> Vec<u64> {
+        self.between(start, end).map(|piece| piece.start).collect()
+    }
+
+    /// Pieces that reach into a range, in order.
+    pub fn between(&self, start: u64, end: u64) -> impl Iterator<Item = &Piece> {
         let before = self.pieces.range(..start).next_back().filter(|(_, piece)| piece.end() > start);
-        before.into_iter().chain(self.pieces.range(start..end)).map(|(start, _)| *start).collect()
+        before.into_iter().chain(self.pieces.range(start..end)).map(|(_, piece)| piece)
     }
 
     /// The piece that covers `address`.

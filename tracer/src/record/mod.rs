@@ -11,6 +11,7 @@ mod fold;
 mod futex;
 mod garbage;
 mod handshake;
+mod image_memory;
 mod kernel;
 mod launch;
 mod launched;

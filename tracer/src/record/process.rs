@@ -10,7 +10,7 @@ use memtrace_trace::rows::{Kind, ProcessRow};
 use rustc_hash::FxHashMap;
 
 use super::blocks::{Block, Blocks};
-use super::kernel::Pages;
+use super::kernel::{LargeBlocks, Pages};
 use super::mappings::{Mappings, Piece};
 use super::sites::Site;
 use super::spans::BlockKey;
@@ -92,8 +92,12 @@ pub struct Process {
     pub resident_peak: u64,
     /// Pages that faults have told of, where there is a kernel side.
     pub pages: Pages,
+    /// Large heap blocks and what faults have touched of them.
+    pub large: LargeBlocks,
     /// Resident size when it was last looked at.
     pub resident_now: u64,
+    /// Resident size when its stack and its data were looked at.
+    pub image_looked_at: u64,
     /// It said that it is about to exit or to execute another program; one that is killed does not.
     pub told_ending: bool,
     /// Stamp of its parting: since then, what it holds does not count for all processes together.
@@ -129,7 +133,9 @@ impl Process {
             shown: None,
             resident_peak: 0,
             pages: Pages::default(),
+            large: LargeBlocks::default(),
             resident_now: 0,
+            image_looked_at: 0,
             told_ending: false,
             parted: None,
             replaced: false,

@@ -12,6 +12,8 @@ pub struct Resident {
     pub now: u64,
     /// Largest so far (VmHWM).
     pub peak: u64,
+    /// Its page tables (VmPTE), not among them.
+    pub page_tables: u64,
 }
 
 /// Reads /proc/PID/status; `None` once the process is gone.
@@ -36,11 +38,11 @@ fn parse_status(text: &str) -> Option<Resident> {
         let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
         Some(kib * 1024)
     };
-    Some(Resident { now: field("VmRSS:")?, peak: field("VmHWM:")? })
+    Some(Resident { now: field("VmRSS:")?, peak: field("VmHWM:")?, page_tables: field("VmPTE:")? })
 }
 
 /// /proc/PID/pagemap, where bit 63 of a page's entry says that it is in memory and bit 62 that it is
-/// swapped out (admin-guide/mm/pagemap).
+/// swapped out, bit 61 that it is of a file or shared (admin-guide/mm/pagemap).
 pub struct Pagemap {
     file: File,
     buffer: Vec<u8>,
@@ -55,6 +57,8 @@ pub const LOOK_MAX: u64 = 4 << 30;
 
 const PAGE: u64 = 4096;
 const IN_USE: u64 = 0b11 << 62;
+const IN_MEMORY: u64 = 1 << 63;
+const OF_A_FILE: u64 = 1 << 61;
 
 impl Pagemap {
     /// `None` if the process is gone or belongs to somebody else.
@@ -69,8 +73,18 @@ impl Pagemap {
             self.passed_over = true;
             return None;
         }
-        self.left -= piece.bytes;
-        let (mut page, end) = (piece.start / PAGE, piece.start.saturating_add(piece.bytes).div_ceil(PAGE));
+        self.count(piece.start, piece.bytes, |entry| entry & IN_USE != 0)
+    }
+
+    /// Bytes of a range that are in memory and of no file, nor shared: its own, or copied when it wrote to them.
+    pub fn anonymous(&mut self, start: u64, bytes: u64) -> Option<u64> {
+        self.count(start, bytes, |entry| entry & (IN_MEMORY | OF_A_FILE) == IN_MEMORY)
+    }
+
+    /// Bytes of the pages whose entries are like this.
+    fn count(&mut self, start: u64, bytes: u64, is_it: impl Fn(u64) -> bool) -> Option<u64> {
+        self.left = self.left.checked_sub(bytes)?;
+        let (mut page, end) = (start / PAGE, start.saturating_add(bytes).div_ceil(PAGE));
         let mut pages = 0;
         while page < end {
             let want = ((end - page) as usize * 8).min(self.buffer.len());
@@ -79,7 +93,7 @@ impl Pagemap {
                 return None;
             }
             let (entries, _) = self.buffer[..got * 8].as_chunks::<8>();
-            pages += entries.iter().filter(|entry| u64::from_le_bytes(**entry) & IN_USE != 0).count() as u64;
+            pages += entries.iter().filter(|entry| is_it(u64::from_le_bytes(**entry))).count() as u64;
             page += got as u64;
         }
         Some(pages * PAGE)
@@ -94,8 +108,9 @@ mod tests {
 
     #[test]
     fn status_is_read_in_bytes() {
-        let text = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t     512 kB\n";
-        assert_eq!(parse_status(text), Some(Resident { now: 512 * 1024, peak: 2048 * 1024 }));
+        let text = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t     512 kB\nVmPTE:\t      52 kB\n";
+        let page_tables = 52 * 1024;
+        assert_eq!(parse_status(text), Some(Resident { now: 512 * 1024, peak: 2048 * 1024, page_tables }));
         assert_eq!(parse_status("Name:\tkernel thread\n"), None);
     }
 
@@ -133,6 +148,7 @@ mod tests {
                 start.cast::<u8>().add(page * 2 * PAGE as usize).write_volatile(1);
             }
             assert_eq!(pagemap.touched(&piece), Some(5 * PAGE));
+            assert_eq!(pagemap.anonymous(piece.start, 3 * PAGE), Some(2 * PAGE));
             libc::munmap(start, bytes as usize);
         }
     }

@@ -325,6 +325,7 @@ impl Session {
         }
         self.meta.recorded.insert("kernel".into(), "ebpf".into());
         self.fold.kernel = Some(kernel);
+        self.fold.sites.sees_touches = true;
         Ok(())
     }
 

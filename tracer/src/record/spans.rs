@@ -1,12 +1,14 @@
 //! Spans: who is inside which operator, and the peaks of each, folded as events pass by.
 
 mod garbage;
+mod resident;
 
 use memtrace_trace::rows::{ArrayInfo, Kind, SpanRow};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 
 use self::garbage::Waiting;
+pub use self::resident::Told;
 use super::curve::Curve;
 
 /// Blocks below this size are left out when a span's leftovers are told apart into output and once bytes.
@@ -64,14 +66,16 @@ pub struct Spans {
     /// Texts that were not what the header or the recorder writes.
     pub malformed: u64,
     waiting: Option<Waiting>,
+    /// Spans without an end, by process.
+    open: FxHashMap<u32, Vec<u32>>,
 }
 
 /// Names a block for as long as it lives: address and stamp of its acquire.
 pub type BlockKey = (u64, u64);
 
 impl Spans {
-    /// The program says that a span begins.
-    pub fn begin(&mut self, process: u32, thread: u32, id: u64, stamp: u64, text: &[u8]) {
+    /// The program says that a span begins. Returns its index.
+    pub fn begin(&mut self, process: u32, thread: u32, id: u64, stamp: u64, text: &[u8]) -> u32 {
         let begin = serde_json::from_slice::<BeginText>(text).unwrap_or_else(|_| {
             self.malformed += 1;
             BeginText { name: "(malformed)".into(), ..Default::default() }
@@ -79,6 +83,7 @@ impl Spans {
         let span = self.open(process, thread, stamp, begin.name, begin.inputs, begin.params);
         self.by_id.insert((process, id), span);
         self.stack(thread).push(span);
+        span
     }
 
     /// A span that every block of `thread` belongs to from now on (`--span`).
@@ -143,7 +148,9 @@ impl Spans {
             compact_at: 1024,
             curve,
         });
-        self.spans.len() as u32 - 1
+        let span = self.spans.len() as u32 - 1;
+        self.open.entry(process).or_default().push(span);
+        span
     }
 
     /// The program says that a span ended. `alive` tells whether a block is still there. Returns the blocks
@@ -171,12 +178,20 @@ impl Spans {
             }
         }
         self.spans[index as usize].close(stamp, &alive);
+        self.forget_closed(process);
         self.spans[index as usize].set_outputs(end)
     }
 
     /// Closes a span that the tracer opened itself.
     pub fn end_whole(&mut self, span: u32, stamp: u64, alive: impl Fn(BlockKey) -> bool) {
         self.spans[span as usize].close(stamp, &alive);
+        self.forget_closed(self.spans[span as usize].row.process);
+    }
+
+    fn forget_closed(&mut self, process: u32) {
+        if let Some(open) = self.open.get_mut(&process) {
+            open.retain(|span| self.spans[*span as usize].end.is_none());
+        }
     }
 
     /// True while `thread` is in no span: what it acquires belongs to nobody.
@@ -252,22 +267,11 @@ impl Spans {
         self.spans[span as usize].end.is_none()
     }
 
-    /// The process was seen with this many resident bytes.
-    pub fn resident(&mut self, process: u32, threads: impl Iterator<Item = u32>, bytes: u64) {
-        for thread in threads {
-            for index in self.stacks.get(thread as usize).into_iter().flatten() {
-                let row = &mut self.spans[*index as usize].row;
-                if row.process == process {
-                    row.resident_peak_bytes = Some(row.resident_peak_bytes.unwrap_or(0).max(bytes));
-                }
-            }
-        }
-    }
-
     /// The process has ended: its spans that still run stay without an end, and what the first call of an
     /// operator left behind, and no later call left again, is told. Returns those once blocks. (Whether they
     /// are still there does not matter: OpenBLAS unmaps its buffers when the process exits.)
     pub fn process_ended(&mut self, process: u32) -> FxHashSet<BlockKey> {
+        self.open.remove(&process);
         let mut once = FxHashSet::default();
         let mut later: FxHashMap<String, FxHashMap<(Kind, u64), usize>> = FxHashMap::default();
         for span in self.spans.iter().filter(|span| span.row.process == process && span.row.call > 0) {

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use memtrace_ebpf::Function;
-use object::{Object, ObjectSegment, ObjectSymbol};
+use object::elf::STT_GNU_IFUNC;
+use object::{Object, ObjectSegment, ObjectSymbol, SymbolFlags, SymbolKind};
 
 use crate::symbols::Source;
 
@@ -14,26 +15,37 @@ use crate::symbols::Source;
 /// No such file is mapped, or it has no such function.
 pub fn find(text: &str, pid: u32) -> Result<Function> {
     let (library, function) = text.rsplit_once(':').context("write LIBRARY:FUNCTION, e.g. libc:malloc")?;
-    let file = if library.contains('/') { PathBuf::from(library) } else { mapped(library, pid)? };
-    let source = Source::open(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    let elf = source.elf().with_context(|| format!("{} is no ELF file", file.display()))?;
-    let symbol = elf
-        .symbols()
-        .chain(elf.dynamic_symbols())
-        .find(|symbol| symbol.is_definition() && symbol.name() == Ok(function));
-    let Some(symbol) = symbol else { bail!("{} has no function {function}", file.display()) };
+    let named = if library.contains('/') { std::path::absolute(library)? } else { mapped(library, pid)? };
+    // The process may see other files under the same names (mount_namespaces(7)).
+    let file = PathBuf::from(format!("/proc/{pid}/root")).join(named.strip_prefix("/").unwrap_or(&named));
+    let source = Source::open(&file).with_context(|| format!("cannot read {}", named.display()))?;
+    let elf = source.elf().with_context(|| format!("{} is no ELF file", named.display()))?;
+    let all = elf.symbols().chain(elf.dynamic_symbols());
+    let symbols: Vec<_> =
+        all.filter(|symbol| !symbol.is_undefined() && symbol.name() == Ok(function)).collect();
+    let Some(symbol) = symbols.first() else { bail!("{} has no function {function}", named.display()) };
+    // The place of an indirect function is that of the function which chooses it, while it is loaded (elf.h). Older
+    // versions of a symbol may be plain ones.
+    let is_indirect =
+        |flags| matches!(flags, SymbolFlags::Elf { st_info, .. } if st_info & 0xf == STT_GNU_IFUNC);
+    let indirect = symbols.iter().any(|symbol| is_indirect(symbol.flags()));
+    if indirect || symbol.kind() == SymbolKind::Data {
+        let what = if indirect { "chosen among several when it is loaded" } else { "data" };
+        bail!("{function} of {} cannot be probed: it is {what}", named.display());
+    }
     let address = symbol.address();
     let offset = elf.segments().find_map(|segment| {
         let inside = address.checked_sub(segment.address()).filter(|inside| *inside < segment.size())?;
         Some(segment.file_range().0 + inside)
     });
-    let offset = offset.with_context(|| format!("{function} lies in no segment of {}", file.display()))?;
+    let offset = offset.with_context(|| format!("{function} lies in no segment of {}", named.display()))?;
     Ok(Function { file, offset })
 }
 
 fn mapped(library: &str, pid: u32) -> Result<PathBuf> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).context("the process has ended")?;
-    let paths = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
+    // Columns are apart by spaces, and so may be the words of a path (proc_pid_maps(5)).
+    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
     let is_it = |path: &&str| {
         let name = path.rsplit('/').next().unwrap_or_default();
         name == library || name.strip_prefix(library).is_some_and(|rest| rest.starts_with(['.', '-']))

@@ -85,6 +85,9 @@ impl Fold {
         if let Some(old) = old {
             self.replaced_by_acquire(index, writer, address, &old, stamp);
         }
+        if self.is_large(&block) {
+            self.large_block_begins(index, address, &block);
+        }
         self.note_peak(index, stamp);
         if early {
             self.release_early(index, writer, address, stamp);
@@ -96,6 +99,9 @@ impl Fold {
     fn replaced_by_acquire(&mut self, index: u32, writer: u32, address: u64, old: &Block, stamp: u64) {
         self.spans.released(writer, old.span, old.alloc, old.bytes);
         self.count(index, old.site, -(old.bytes as i64));
+        if self.is_large(old) {
+            self.note_untouched(index, address, old, Some(stamp));
+        }
         self.write_block(index, address, old, Some(stamp), &FxHashSet::default());
     }
 
@@ -119,6 +125,9 @@ impl Fold {
 
     #[inline(always)]
     fn block_ended(&mut self, index: u32, writer: u32, address: u64, block: &Block, stamp: u64) {
+        if self.is_large(block) {
+            self.large_block_ends(index, address, block, stamp);
+        }
         self.count(index, block.site, -(block.bytes as i64));
         self.write_block(index, address, block, Some(stamp), &FxHashSet::default());
         self.spans.released(writer, block.span, block.alloc, block.bytes);

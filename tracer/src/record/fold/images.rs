@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use super::Fold;
 use crate::record::drain::Writer;
 use crate::record::handshake::Arrival;
+use crate::record::launch;
 use crate::record::modules;
 use crate::record::process::Process;
 
@@ -108,9 +109,16 @@ impl Fold {
             garbage.process(writer.claimed, |ns| self.clock.ticks(ns));
         }
         self.images.index.insert(image, index);
-        let pid = self.processes[index as usize].row.pid;
-        self.kernel_met(pid, index, writer.claimed);
-        self.samples_met(index, writer.claimed);
+        let process = &self.processes[index as usize];
+        // A child forked in a pid namespace is known by its pid in there only.
+        let pid = match process.namespaced && writer.forked {
+            true => launch::shown_pid(process.row.pid, &self.sites.token),
+            false => Some(process.row.pid),
+        };
+        self.samples_met(index, pid, writer.claimed);
+        if let Some(pid) = pid {
+            self.kernel_met(pid, index, writer.claimed);
+        }
         self.sites.begin(image, writer.forked.then_some(writer.parent_image));
         index
     }

@@ -14,6 +14,7 @@ impl Fold {
     /// A mapping call begins: what it will unmap or move is held until it returns.
     pub(in crate::record) fn map_begin(&mut self, writer: u32, event: Event) {
         let index = self.threads[writer as usize].process;
+        self.note_held(index);
         let pieces = self.change_mappings(index, |mappings| match event.bytes {
             0 => mappings.hold_segment(event.address),
             bytes => mappings.hold(event.address, bytes),
@@ -40,6 +41,7 @@ impl Fold {
         self.change_mappings(index, |mappings| {
             mappings.note_touched(event.address, event.bytes, event.extra);
         });
+        self.note_held(index);
         self.note_peak(index, event.stamp);
     }
 
@@ -76,6 +78,8 @@ impl Fold {
         let index = self.threads[writer as usize].process;
         self.change_mappings(index, |mappings| mappings.let_go(pieces));
         self.end_pieces(writer, pieces, stamp);
+        let pages = &mut self.processes[index as usize].pages;
+        pieces.iter().for_each(|piece| pages.remove(piece.start, piece.bytes));
     }
 
     fn end_pieces(&mut self, writer: u32, pieces: &[Piece], stamp: u64) {
@@ -192,6 +196,7 @@ impl Fold {
             mappings.touch(address, bytes, |start, bytes| pages.add(start, bytes));
         });
         // Those of the heap are remembered too.
+        self.processes[index as usize].large.touch(address, bytes, |start, bytes| pages.add(start, bytes));
         pages.add(address, bytes);
         self.processes[index as usize].pages = pages;
         self.note_peak(index, stamp);
@@ -210,8 +215,7 @@ impl Fold {
     /// From where to where anything is known to be mapped in a range.
     pub fn overlap(&self, index: u32, start: u64, bytes: u64) -> Option<(u64, u64)> {
         let end = start.saturating_add(bytes.checked_next_multiple_of(4096).unwrap_or(u64::MAX));
-        let pieces = self.processes[index as usize].mappings.iter();
-        let mut hit = pieces.filter(|piece| piece.start < end && piece.end() > start);
+        let mut hit = self.processes[index as usize].mappings.between(start, end);
         let first = hit.next()?;
         let last = hit.last().unwrap_or(first);
         Some((first.start, last.end()))

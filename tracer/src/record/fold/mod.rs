@@ -213,6 +213,9 @@ impl Fold {
         let mappings = std::mem::take(&mut process.mappings);
         process.heap = 0;
         for (address, block) in blocks.iter() {
+            if self.is_large(&block) {
+                self.note_untouched(index, address, &block, None);
+            }
             self.write_block(index, address, &block, None, &once);
         }
         for piece in mappings.iter() {
@@ -320,7 +323,8 @@ impl Sink for Fold {
             Wire::RemapEnd => self.remap_end(writer, event),
             Wire::SpanBegin => {
                 let process = self.threads[writer as usize].process;
-                self.spans.begin(process, writer, event.address, event.stamp, text);
+                let span = self.spans.begin(process, writer, event.address, event.stamp, text);
+                self.note_resident_before(process, span);
             }
             Wire::SpanEnd => self.span_end(writer, event, text),
             Wire::Touched => self.touched(writer, event),

@@ -11,9 +11,6 @@ use crate::record::process::{Holdings, Process};
 use crate::record::sites::Site;
 use crate::record::spans::BlockKey;
 
-/// Blocks from this size on are told of if a part of them was never touched.
-const LARGE: u64 = 1 << 20;
-
 impl Fold {
     /// Writes what a process holds now.
     pub fn sample(&mut self, index: u32, stamp: u64, resident: Option<u64>) {
@@ -75,6 +72,12 @@ impl Fold {
         }
     }
 
+    /// True if it is to be told which part of the block was touched.
+    #[inline(always)]
+    pub(super) fn is_large(&self, block: &Block) -> bool {
+        block.bytes >= kernel::LARGE && self.kernel.is_some()
+    }
+
     #[inline]
     pub(super) fn write_block(
         &mut self,
@@ -84,9 +87,6 @@ impl Fold {
         free: Option<u64>,
         once: &FxHashSet<BlockKey>,
     ) {
-        if block.bytes >= LARGE && self.kernel.is_some() {
-            self.note_untouched(process, address, block, free);
-        }
         if self.folded.takes(block) {
             let lifetime = free.map(|free| self.clock.ns(free) - self.clock.ns(block.alloc));
             return self.folded.add(block, lifetime);
@@ -102,7 +102,11 @@ impl Fold {
         free: Option<u64>,
         once: &FxHashSet<BlockKey>,
     ) {
-        self.write_block(process, piece.start, &as_block(piece), free, once);
+        let block = as_block(piece);
+        if self.is_large(&block) {
+            self.note_untouched(process, piece.start, &block, free);
+        }
+        self.write_block(process, piece.start, &block, free, once);
     }
 
     #[inline]

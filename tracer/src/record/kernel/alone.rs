@@ -9,6 +9,8 @@ use crate::record::mappings::Piece;
 use crate::record::process::Process;
 
 const PAGE: u64 = 4096;
+/// Times that are so far apart stay apart, whatever else is learnt of the clock.
+const APART_NS: usize = 16;
 
 impl Fold {
     /// Watches a process that runs already. `Err` says why not.
@@ -97,12 +99,14 @@ impl Fold {
     /// What a process had mapped before anybody looked: its memory, not its files.
     fn take_mappings(&mut self, index: u32, pid: u32) {
         let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        let stamp = self.processes[index as usize].start;
-        let thread = self.thread_alone(index, pid, self.clock.ns(stamp));
-        for (start, bytes, kind) in maps.lines().filter_map(own_memory) {
+        let begin = self.clock.to_monotonic(self.processes[index as usize].start);
+        let thread = self.thread_alone(index, pid, self.clock.of_monotonic(begin));
+        for ((start, bytes, kind), ns) in maps.lines().filter_map(own_memory).zip((begin..).step_by(APART_NS))
+        {
             let (span, ordinal, site) = (None, 0, None);
             let (touched, faulted, measured) = (0, 0, false);
-            let alloc = stamp;
+            // A time of its own: mappings of one time count as one call.
+            let alloc = self.clock.stamp_of_monotonic(ns);
             let piece =
                 Piece { start, bytes, alloc, thread, span, ordinal, kind, site, touched, faulted, measured };
             self.insert_piece(index, piece);

@@ -4,6 +4,8 @@
 use memtrace_ebpf::Counters;
 use rustc_hash::FxHashMap;
 
+use super::Held;
+
 /// What ran under a pid from a fork or an exec on.
 #[derive(Debug, Clone, Default)]
 pub struct Image {
@@ -41,8 +43,10 @@ pub struct Image {
     pub peak_ns: u64,
     /// Of what.
     pub at_peak: Counters,
-    /// Live and mapped bytes when the peak was told.
-    pub held_at_peak: Option<(u64, u64)>,
+    /// What was held then.
+    pub held_at_peak: Option<Held>,
+    /// The most that was held since resident memory was last told.
+    pub held_since: Option<Held>,
     /// Page faults, the kernel's on its behalf included.
     pub faults: u64,
     /// Those whose addresses were not told.
@@ -101,6 +105,11 @@ impl Images {
     /// The image of a process.
     pub fn of(&self, process: u32) -> Option<&Image> {
         self.of_process.get(&process).map(|index| &self.all[*index])
+    }
+
+    /// The same, to be changed.
+    pub fn of_mut(&mut self, process: u32) -> Option<&mut Image> {
+        self.of_process.get(&process).map(|index| &mut self.all[*index])
     }
 
     /// Faults whose addresses were not told.

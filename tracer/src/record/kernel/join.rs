@@ -5,9 +5,10 @@ use memtrace_ebpf::{Counters, Event, What};
 use memtrace_trace::rows::{KernelEventRow, Pages, ProcessRow};
 
 use super::alone::cannot_load_probe;
-use super::{Image, Kernel};
+use super::{Held, Image, Kernel};
 use crate::record::fold::Fold;
 use crate::record::handshake::command_line;
+use crate::record::spans::Told;
 
 /// Shorter runs of faults get no row.
 const RUN_WORTH_A_ROW: u64 = 64 << 10;
@@ -21,6 +22,8 @@ impl Fold {
             if pending.len() > before
                 && let Some(kernel) = &mut self.kernel
             {
+                // A run of faults has the time of its first and is told after its last.
+                kernel.pending.make_contiguous().sort_by_key(|event| event.ns);
                 kernel.plan_pauses(&self.clock);
             }
         }
@@ -100,6 +103,9 @@ impl Fold {
             What::End { at_peak, peak, peak_ns } => {
                 self.end_alone(event.pid, event.ns);
                 if let Some(image) = self.image(event.pid) {
+                    if peak > image.peak {
+                        image.held_at_peak = image.held_since.or(image.held_at_peak);
+                    }
                     (image.peak, image.peak_ns, image.at_peak) = (peak, peak_ns, at_peak);
                     image.end_ns = Some(event.ns);
                 }
@@ -176,6 +182,14 @@ impl Fold {
         }
     }
 
+    /// Takes in all that is known by now.
+    pub fn fold_last_faults(&mut self) {
+        let now = self.clock.stamp();
+        self.read_kernel();
+        self.kernel_until(now);
+        self.fold_unfinished(now);
+    }
+
     /// The recording ends: takes in the peaks of processes that run on, and detaches the programs. A sentence on what was missing.
     pub fn end_kernel(&mut self, stamp: u64) -> Option<String> {
         self.read_kernel();
@@ -241,8 +255,9 @@ impl Fold {
             resident_anon_bytes: Some(at_peak.anon),
             resident_file_bytes: Some(at_peak.file),
             resident_shmem_bytes: Some(at_peak.shmem),
-            resident_live_bytes: image.held_at_peak.map(|(live, _)| live),
-            resident_mapped_bytes: image.held_at_peak.map(|(_, mapped)| mapped),
+            resident_live_bytes: image.held_at_peak.map(|held| held.live),
+            resident_untouched_bytes: image.held_at_peak.map(|held| held.untouched),
+            resident_mapped_bytes: image.held_at_peak.map(|held| held.mapped),
             page_faults: (image.faults > 0).then_some(image.faults),
             ..row
         }
@@ -265,25 +280,49 @@ impl Fold {
 
     /// Resident memory of a process has moved.
     fn resident(&mut self, pid: u32, now: Counters, high: u64, high_ns: u64) {
+        let high_stamp = self.clock.stamp_of_monotonic(high_ns);
         let Some(image) = self.image(pid) else { return };
-        image.now = now;
-        let (process, higher) = (image.process, high > image.peak);
+        let before = std::mem::replace(&mut image.now, now);
+        let rose = now.resident() > before.resident();
+        let higher = high > image.peak;
+        // Where it has fallen meanwhile, what it was made of at its highest is known of the step before; the end of the
+        // image tells exactly.
+        let of_what = if rose { now } else { before };
+        let anon = high.saturating_sub(of_what.file + of_what.shmem);
         if higher {
-            (image.peak, image.peak_ns, image.at_peak) = (high, high_ns, now);
+            (image.peak, image.peak_ns) = (high, high_ns);
+            image.at_peak = Counters { anon, swap: now.swap, ..of_what };
         }
+        let (process, since) = (image.process, image.held_since);
         let Some(index) = process else { return };
         let process = &mut self.processes[index as usize];
+        let held = Held::by(process);
         let own = |bytes: u64| bytes.saturating_sub(process.row.probe_bytes);
-        let highest = own(high);
-        let held = (process.live(), process.mappings.mapped_bytes());
-        process.resident_now = own(now.resident());
-        let threads = self.threads.iter().filter(|thread| thread.process == index);
-        self.spans.resident(index, threads.map(|thread| thread.thread), highest);
-        // Told when memory has gone down already, it comes too late to see what was held.
-        let told_at_peak = higher && now.resident() == high;
-        if let Some(image) = self.image(pid).filter(|image| told_at_peak || image.held_at_peak.is_none()) {
-            image.held_at_peak = Some(held);
+        let told = Told {
+            now: own(now.resident()),
+            file_now: now.file,
+            held_now: held,
+            high: own(high),
+            high_stamp,
+            file: of_what.file,
+            held: if rose { held } else { since.unwrap_or(held) },
+        };
+        process.resident_now = told.now;
+        self.spans.resident_told(index, &told);
+        if let Some(image) = self.image(pid) {
+            image.held_since = Some(held);
+            if higher || image.held_at_peak.is_none() {
+                image.held_at_peak = Some(told.held);
+            }
         }
+    }
+
+    /// A span has begun: from here on, resident memory is its own.
+    pub fn note_resident_before(&mut self, process: u32, span: u32) {
+        let Some(image) = self.kernel_image(process).filter(|image| image.now.resident() > 0) else { return };
+        let of = &self.processes[process as usize];
+        let resident = image.now.resident().saturating_sub(of.row.probe_bytes);
+        self.spans.resident_before(span, resident, image.now.file, Held::by(of));
     }
 }
 

@@ -2,8 +2,10 @@
 
 mod alone;
 mod calls;
+mod held;
 mod images;
 mod join;
+mod large;
 mod pages;
 mod untouched;
 
@@ -18,8 +20,10 @@ use rustc_hash::FxHashMap;
 use super::clock::Clock;
 
 pub use alone::parent_of;
+pub use held::Held;
 pub use images::{Image, Images};
 pub use join::pages;
+pub use large::{LARGE, LargeBlocks};
 pub use pages::Pages;
 
 /// What sees the kernel's side of memory.
@@ -120,7 +124,7 @@ pub struct Kernel {
     side: Option<(memtrace_ebpf::Kernel, Later)>,
     lost: u64,
     pending: VecDeque<Event>,
-    /// Stamps up to which the probe's events are to be folded first, to know what was live at a resident peak.
+    /// Stamps up to which the probe's events are to be folded first, to know what was live when memory came so high.
     pauses: VecDeque<u64>,
     /// Threads of processes without a probe, by process and kernel id.
     threads: FxHashMap<(u32, u32), u32>,
@@ -178,24 +182,20 @@ impl Kernel {
         self.pauses.pop_front()
     }
 
-    /// Finds the pauses: where memory has come higher than ever and goes down after it.
+    /// Finds the pauses: where memory has come higher by a step. Any of those may be the peak of its process or of a span.
     fn plan_pauses(&mut self, clock: &Clock) {
-        // A little later: the event itself is to be folded then, however times are rounded.
-        let pause = |ns: u64| clock.stamp_of_monotonic(ns + 100);
-        let mut highest: FxHashMap<u32, (u64, u64)> = FxHashMap::default();
+        let mut before: FxHashMap<u32, u64> = FxHashMap::default();
         self.pauses.clear();
         for event in &self.pending {
-            let What::Resident { now, high, .. } = event.what else { continue };
-            let peak = || (self.images.latest(event.pid).map_or(0, |image| image.peak), 0);
-            let (most, ns) = highest.entry(event.pid).or_insert_with(peak);
-            if now.resident() > *most {
-                (*most, *ns) = (now.resident(), event.ns);
-            } else if now.resident() < high && *ns > 0 {
-                self.pauses.push_back(pause(std::mem::take(ns)));
+            let What::Resident { now, .. } = event.what else { continue };
+            let latest = || self.images.latest(event.pid).map_or(0, |image| image.now.resident());
+            let before = before.entry(event.pid).or_insert_with(latest);
+            if now.resident() > *before {
+                // A little later: the event itself is to be folded then, however times are rounded.
+                self.pauses.push_back(clock.stamp_of_monotonic(event.ns + 100));
             }
+            *before = now.resident();
         }
-        let rising = highest.values().filter(|(_, ns)| *ns > 0);
-        self.pauses.extend(rising.map(|(_, ns)| pause(*ns)));
         self.pauses.make_contiguous().sort_unstable();
     }
 

@@ -10,32 +10,58 @@ const PAGE: u64 = 4096;
 const WORTH_A_ROW: u64 = 64 << 10;
 
 impl Fold {
-    /// A large block has ended, or is still there in the end: tells how much of it faults have touched.
+    /// A large heap block was allocated.
+    #[cold]
+    pub fn large_block_begins(&mut self, process: u32, address: u64, block: &Block) {
+        let process = &mut self.processes[process as usize];
+        // What realloc(3) has moved was touched where it was before; what a child has of its parent's heap is touched
+        // without faults of its own.
+        let unknown = process.row.origin == "fork" && !is_mapped_by_glibc(address, block);
+        if block.kind != Kind::Realloc && !unknown {
+            process.large.insert(address, block.bytes, process.pages.count(address, block.bytes));
+        }
+    }
+
+    /// A large heap block is being released: it was taken out, and counts until what the kernel has seen before is folded.
+    #[cold]
+    pub fn large_block_ends(&mut self, process: u32, address: u64, block: &Block, stamp: u64) {
+        self.processes[process as usize].heap += block.bytes;
+        self.fold_kernel_before(stamp);
+        self.note_held(process);
+        self.processes[process as usize].heap -= block.bytes;
+        self.note_untouched(process, address, block, Some(stamp));
+    }
+
+    /// Takes in what the kernel saw up to this stamp, runs of faults that go on included.
+    fn fold_kernel_before(&mut self, stamp: u64) {
+        self.read_kernel();
+        self.kernel_until(stamp);
+        self.fold_unfinished(stamp);
+    }
+
+    /// A large block or mapping has ended, or is still there in the end: tells how much of it faults have touched.
     #[cold]
     pub fn note_untouched(&mut self, process: u32, address: u64, block: &Block, free: Option<u64>) {
-        let end = free.unwrap_or_else(|| self.clock.stamp());
-        self.read_kernel();
-        self.kernel_until(end);
-        self.fold_unfinished(end);
+        if free.is_none() || !block.kind.is_heap() {
+            self.fold_kernel_before(free.unwrap_or_else(|| self.clock.stamp()));
+        }
         let Some(image) = self.kernel_image(process).filter(|image| !image.alone) else { return };
-        // What realloc(3) has moved was touched where it was before; a mapping of a file need not be touched to be there.
-        let moved = matches!(block.kind, Kind::Realloc | Kind::MapFile | Kind::MapShared | Kind::MapReserved);
-        if moved || block.kind == Kind::MapArena {
-            return;
-        }
         let pid = image.pid;
-        let pages = &mut self.processes[process as usize].pages;
-        let touched = pages.count(address, block.bytes).min(block.bytes);
-        if is_mapped_by_glibc(address, block) {
-            // It is unmapped now, and whatever comes here next is touched anew.
-            pages.remove(address, block.bytes);
-        } else if block.kind.is_heap() {
-            // Memory that other blocks have touched before.
-            return;
-        }
-        if block.bytes - touched < WORTH_A_ROW {
-            return;
-        }
+        let of = &mut self.processes[process as usize];
+        let untouched = if block.kind.is_heap() {
+            let untouched = of.large.remove(address);
+            if is_mapped_by_glibc(address, block) {
+                // It is unmapped now, and whatever comes here next is touched anew.
+                of.pages.remove(address, block.bytes);
+            }
+            untouched
+        } else {
+            // A mapping of a file need not be touched to be there.
+            let is_told = block.kind == Kind::MapAnonymous || block.kind == Kind::MapBreak;
+            is_told.then(|| block.bytes - of.pages.count(address, block.bytes).min(block.bytes))
+        };
+        let Some(untouched) = untouched.filter(|bytes| *bytes >= WORTH_A_ROW) else { return };
+        self.sites.untouched(block.site, block.bytes, untouched);
         let row = KernelEventRow {
             process: Some(process),
             pid,
@@ -43,10 +69,11 @@ impl Fold {
             time_ns: self.clock.ns(block.alloc),
             event: "untouched".into(),
             address: Some(address),
-            bytes: Some(block.bytes - touched),
+            bytes: Some(untouched),
             value: Some(block.bytes as i64),
             took_ns: free.map(|free| self.clock.ns(free) - self.clock.ns(block.alloc)),
             pages: None,
+            site: block.site.map(|site| self.sites.id(site)),
         };
         self.write(|out| out.kernel_event(row));
     }

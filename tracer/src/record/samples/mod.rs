@@ -248,13 +248,12 @@ impl Fold {
         }
     }
 
-    /// A process has said hello, or was forked by one that had.
-    pub fn samples_met(&mut self, process: u32, stamp: u64) {
-        let image = &mut self.processes[process as usize];
+    /// A process has said hello, or was forked by one that had; its pid here, if that is known.
+    pub fn samples_met(&mut self, process: u32, pid: Option<u32>, stamp: u64) {
         if self.samples.joins {
-            image.blocks.keep_order();
+            self.processes[process as usize].blocks.keep_order();
         }
-        let pid = image.row.pid;
+        let Some(pid) = pid else { return };
         self.samples.processes.entry(pid).or_default().push(process);
         // What began it is told before.
         self.read_samples();

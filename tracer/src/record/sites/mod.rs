@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use memtrace_trace::rows::ModuleRow;
+use memtrace_trace::rows::{ModuleRow, Untouched};
 use memtrace_trace::weights::SiteWeights;
 use memtrace_wire::event::STACK_BITS;
 use memtrace_wire::stack::{FramesHead, PythonFrame};
@@ -68,6 +68,10 @@ pub struct Sites {
     peaks: u64,
     /// Return addresses in generated code, by process.
     generated: FxHashMap<u32, perf_map::Names>,
+    /// There is a kernel side, which tells what is touched.
+    pub sees_touches: bool,
+    /// What of large blocks was never touched, by site.
+    untouched: FxHashMap<u32, Untouched>,
     /// Modules that were mapped after their process had started.
     pub opened: Vec<ModuleRow>,
 }
@@ -203,6 +207,16 @@ impl Sites {
     pub fn change(&mut self, site: Option<Site>, bytes: i64) {
         if let Some(site) = site {
             self.sites[site.get() as usize - 1].1.change(bytes, self.peaks);
+        }
+    }
+
+    /// A part of a block was never touched.
+    pub fn untouched(&mut self, site: Option<Site>, of_bytes: u64, bytes: u64) {
+        if let Some(site) = site {
+            let sum = self.untouched.entry(site.get()).or_default();
+            sum.blocks += 1;
+            sum.of_bytes += of_bytes;
+            sum.bytes += bytes;
         }
     }
 

@@ -9,15 +9,21 @@ use crate::symbols;
 impl Sites {
     /// One row per site.
     pub fn rows(&self) -> Vec<SiteRow> {
-        let row = |(leaf, account): &(u32, super::Account)| SiteRow {
+        let untouched = |number: u32| match self.sees_touches {
+            true => Some(self.untouched.get(&number).copied().unwrap_or_default()),
+            false => None,
+        };
+        let row = |(number, (leaf, account)): (u32, &(u32, super::Account))| SiteRow {
             site: self.tree.nodes[*leaf as usize].hash,
             frame: *leaf,
             blocks: account.blocks,
             requested_bytes: account.requested,
             peak_live_bytes: account.peak,
             live_bytes_at_peak: account.at_peak(self.peaks),
+            untouched: untouched(number),
         };
-        self.sites.iter().filter(|(_, account)| account.blocks > 0).map(row).collect()
+        let used = (1..).zip(&self.sites).filter(|(_, (_, account))| account.blocks > 0);
+        used.map(row).collect()
     }
 
     /// One row per frame of the tree, native ones without names but for generated code.

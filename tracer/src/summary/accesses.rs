@@ -7,7 +7,7 @@ use memtrace_analysis::accesses::{self, Accesses, Held, JUDGED_FROM};
 use memtrace_trace::rows::ProcessRow;
 use memtrace_trace::{Meta, Trace};
 
-use crate::summary::{clean, grouped};
+use super::{clean, grouped};
 use crate::units::Bytes;
 
 const SITES_MAX: usize = 5;

@@ -22,6 +22,9 @@ pub struct Attach {
     pub functions: Vec<String>,
 }
 
+/// So often it is asked whether those that are recorded are still there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 static STOP: AtomicBool = AtomicBool::new(false);
 static SLEEPING: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -78,9 +81,14 @@ fn record(attach: &Attach, mut session: Session) -> Result<(), Failure> {
             || attach.limit.is_some_and(|limit| begun.elapsed() >= limit)
             || !session.fold.watches_any()
     };
+    let mut looked = begun;
     while !over(&session) {
         session.rest();
         session.round(false);
+        if looked.elapsed() > LOOK_EVERY {
+            looked = Instant::now();
+            session.fold.end_the_vanished();
+        }
     }
     session.close(Ending { code: 0, signal: None, max_resident_bytes: 0 }).map(|_| ())
 }
@@ -88,19 +96,18 @@ fn record(attach: &Attach, mut session: Session) -> Result<(), Failure> {
 /// Watches a process and all it has started. Whoever is forked meanwhile has a parent that is watched already, or is
 /// found by looking again.
 fn watch_tree(session: &mut Session, root: u32) -> Result<usize, Failure> {
-    let mut watched: HashSet<u32> = HashSet::new();
+    let (mut seen, mut watched) = (HashSet::new(), 0);
     loop {
         let tree = descendants(root);
-        let new: Vec<u32> = tree.into_iter().filter(|pid| !watched.contains(pid)).collect();
+        let new: Vec<u32> = tree.into_iter().filter(|pid| seen.insert(*pid)).collect();
         if new.is_empty() {
-            return Ok(watched.len());
+            return Ok(watched);
         }
         for pid in new {
-            watched.insert(pid);
-            let known = session.fold.kernel.as_mut().and_then(super::kernel::Kernel::side);
-            if !known.is_some_and(|side| side.watches(pid)) {
-                session.fold.join(pid).map_err(Failure::recording)?;
-            }
+            let side = session.fold.kernel.as_mut().and_then(super::kernel::Kernel::side);
+            let known = side.is_some_and(|side| side.watches(pid));
+            let runs = known || session.fold.join(pid).map_err(Failure::recording)?;
+            watched += usize::from(runs);
         }
     }
 }

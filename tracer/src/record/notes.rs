@@ -76,7 +76,7 @@ impl Session {
         notes.extend(self.fold.samples.note());
         let lost = self.fold.lost_by_kernel();
         if lost > 0 {
-            notes.push(format!("{lost} events of the kernel side found no room and are not in the trace; resident peaks are exact all the same."));
+            notes.push(format!("{lost} events of the kernel side found no room and are not in the trace. Resident peaks are still exact, unless the end of a process was among them."));
         }
         notes
     }
@@ -138,7 +138,7 @@ impl Session {
                 pid: process.row.pid,
                 command: process.row.command.clone(),
                 live_bytes: held.live,
-                resident_bytes: process.resident_now,
+                resident_bytes: self.fold.resident_now(process),
                 limit_bytes: limit,
                 operators: held
                     .operators

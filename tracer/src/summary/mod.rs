@@ -50,7 +50,7 @@ pub fn text(trace: &Trace) -> Result<String> {
         "  peak resident bytes  {:>9}   as the kernel counts, largest process, the probe's rings left out",
         measured(peak.resident_bytes)
     )?;
-    resident::known_from(&mut out, meta)?;
+    resident::known_from(&mut out, meta, &processes)?;
     accesses::faults(&mut out, meta, &processes)?;
     if processes.len() > 1 {
         writeln!(

@@ -13,13 +13,18 @@ use super::operators::{OPERATORS_MAX, largest_call};
 use crate::units::Bytes;
 
 const PROCESSES_MAX: usize = 5;
-const NAME_MAX: usize = 26;
+/// Columns for names; with what comes after them, 100.
+const PROCESS_NAME: usize = 17;
+const OPERATOR_NAME: usize = 28;
 
 /// Where resident sizes are known from.
-pub fn known_from(out: &mut String, meta: &Meta) -> Result<()> {
+pub fn known_from(out: &mut String, meta: &Meta, processes: &[ProcessRow]) -> Result<()> {
     let how = |name: &str| meta.recorded.get(name).map_or("", String::as_str);
+    let largest = processes.iter().max_by_key(|process| process.peak_resident_bytes);
+    let told = largest.is_some_and(|process| process.resident_peak_ns.is_some());
     match (how("kernel"), how("kernel_why")) {
-        ("ebpf", _) => writeln!(out, "    exact to the page, by the kernel side (BPF)")?,
+        ("ebpf", _) if told => writeln!(out, "    exact to the page, by the kernel side (BPF)")?,
+        ("ebpf", _) => writeln!(out, "    by /proc: the kernel side (BPF) was told nothing of this process")?,
         ("proc", "") => writeln!(out, "    by /proc: sampled sizes and VmHWM")?,
         ("proc", why) => writeln!(out, "    by /proc (sampled sizes and VmHWM): {}", clean(why))?,
         _ => {}
@@ -44,78 +49,78 @@ pub fn of_processes(out: &mut String, processes: &[ProcessRow]) -> Result<()> {
     known.sort_by_key(|(process, parts)| (std::cmp::Reverse(parts.resident), process.process));
     let lines = known.iter().take(PROCESSES_MAX).map(|(process, parts)| {
         let image = parts.image.map(|image| image.stack.saturating_add(image.data));
-        let mapped = parts.held.map(|held| held.mapped);
-        let tables = size(process.page_table_bytes);
-        let more = format!("{:>9} {tables:>11}", size(mapped));
-        (name_of(process), sum(parts, Some(image)), more)
+        let mut line = Line::of(name_of(process), parts);
+        line.summands.insert(2, size(image));
+        line.more.extend([size(parts.held.map(|held| held.mapped)), size(process.page_table_bytes)]);
+        line
     });
-    let parts = ["resident", "files", "touched", "stack+data", "other"];
-    table(out, "process", &parts, &format!("{:>9} {:>11}", "mapped", "page tables"), lines.collect())
+    let summands = ["files", "touched", "data", "other"];
+    table(out, &summands, &["of live", "mapped", "tables"], PROCESS_NAME, lines.collect())
 }
 
 /// A line for each operator, of its largest call.
 pub fn of_operators(out: &mut String, spans: &[SpanRow]) -> Result<()> {
     let groups = by_operator(spans);
-    let largest = groups.iter().take(OPERATORS_MAX);
-    let lines = largest.filter_map(|(name, spans)| {
+    let lines = groups.iter().take(OPERATORS_MAX).filter_map(|(name, spans)| {
         let span = largest_call(spans)?;
-        let parts = AtPeak::of_span(span)?;
-        let more = format!("{:>9} {:>12}", size(growth(span)), Bytes(span.working_peak_bytes));
-        Some((clean(name), sum(&parts, None), more))
+        let mut line = Line::of(clean(name), &AtPeak::of_span(span)?);
+        line.more.extend([size(growth(span)), size(Some(span.working_peak_bytes))]);
+        Some(line)
     });
-    let parts = ["resident", "files", "touched", "other"];
-    table(out, "operator", &parts, &format!("{:>9} {:>12}", "grew by", "working peak"), lines.collect())
+    let more = ["of live", "grew by", "working"];
+    table(out, &["files", "touched", "other"], &more, OPERATOR_NAME, lines.collect())
 }
 
-/// The program without its folder, and as much of its arguments as fits.
+/// The program without its folder, and its arguments.
 fn name_of(process: &ProcessRow) -> String {
     let (program, arguments) = process.command.split_once(' ').unwrap_or((&process.command, ""));
     let program = program.rsplit('/').next().unwrap_or(program);
     clean(&format!("{} {program} {arguments}", process.pid))
 }
 
-/// Resident memory and what it is the sum of, then what was live; `image`: what is neither live nor an allocator's, where it
-/// has a column.
-fn sum(parts: &AtPeak, image: Option<Option<u64>>) -> Vec<String> {
-    let other = parts.unexplained().unwrap_or(parts.memory as i64);
-    let cells = [Some(size(Some(parts.resident))), Some(size(Some(parts.file))), Some(size(parts.touched()))];
-    let cells = cells.into_iter().chain([image.map(size), Some(Signed(other).to_string())]).flatten();
-    cells.chain([size(parts.held.map(|held| held.live))]).collect()
-}
-
 fn size(bytes: Option<u64>) -> String {
     bytes.map_or("unknown".into(), |bytes| Bytes(bytes).to_string())
 }
 
-/// Lines with a name, the cells of a sum, and what comes after it.
-fn table(
-    out: &mut String,
-    whose: &str,
-    parts: &[&str],
-    more: &str,
-    lines: Vec<(String, Vec<String>, String)>,
-) -> Result<()> {
+/// A name, resident memory, what that is the sum of, and more.
+struct Line {
+    name: String,
+    resident: String,
+    summands: Vec<String>,
+    more: Vec<String>,
+}
+
+impl Line {
+    fn of(name: String, parts: &AtPeak) -> Line {
+        let other = Signed(parts.unexplained().unwrap_or(parts.memory as i64)).to_string();
+        Line {
+            name,
+            resident: size(Some(parts.resident)),
+            summands: vec![size(Some(parts.file)), size(parts.touched()), other],
+            more: vec![size(parts.held.map(|held| held.live))],
+        }
+    }
+
+    fn write(&self, out: &mut String, name: usize) -> Result<()> {
+        let cells = |cells: &[String]| cells.iter().map(|cell| format!("{cell:>8}")).collect::<Vec<_>>();
+        let (summands, more) = (cells(&self.summands).join(" + "), cells(&self.more).join(" "));
+        let short: String = self.name.chars().take(name).collect();
+        writeln!(out, "  {short:<name$} {:>8} = {summands} {more}", self.resident)?;
+        Ok(())
+    }
+}
+
+fn table(out: &mut String, summands: &[&str], more: &[&str], name: usize, lines: Vec<Line>) -> Result<()> {
     if lines.is_empty() {
         return Ok(());
     }
+    let words = |words: &[&str]| words.iter().map(|word| word.to_string()).collect();
+    let heading = Line {
+        name: "at resident peak".into(),
+        resident: "resident".into(),
+        summands: words(summands),
+        more: words(more),
+    };
     writeln!(out)?;
-    let heading = parts.iter().chain(&["of live"]).map(|part| part.to_string()).collect();
-    let heading = (format!("at resident peak: {whose}"), heading, more.to_string());
-    for (name, cells, more) in std::iter::once(heading).chain(lines) {
-        let name: String = name.chars().take(NAME_MAX).collect();
-        write!(out, "  {name:<NAME_MAX$}")?;
-        let last = cells.len() - 1;
-        for (at, cell) in cells.iter().enumerate() {
-            let sign = match at {
-                0 => "",
-                1 => "= ",
-                _ if at < last => "+ ",
-                _ => "",
-            };
-            let width = parts.get(at).map_or(0, |part| part.len()).max(9);
-            write!(out, " {sign}{cell:>width$}")?;
-        }
-        writeln!(out, " {more}")?;
-    }
-    Ok(())
+    std::iter::once(&heading).chain(&lines).try_for_each(|line| line.write(out, name))
 }

@@ -48,7 +48,7 @@ pub fn untouched(out: &mut String, trace: &Trace) -> Result<()> {
         return Ok(());
     }
     writeln!(out)?;
-    writeln!(out, "  {:>13} {:>9} {:>8}  allocated at", "never touched", "of", "blocks")?;
+    writeln!(out, "  {:>13} {:>9} {:>7}  allocated at", "never touched", "of", "blocks")?;
     let mut rest = sum;
     for site in sites {
         let part = site.row.untouched.unwrap_or_default();
@@ -65,7 +65,7 @@ pub fn untouched(out: &mut String, trace: &Trace) -> Result<()> {
 
 fn line(out: &mut String, part: &Untouched, what: &str) -> Result<()> {
     let (bytes, of) = (Bytes(part.bytes), Bytes(part.of_bytes));
-    writeln!(out, "  {bytes:>13} {of:>9} {:>8}  {what}", grouped(part.blocks))?;
+    writeln!(out, "  {bytes:>13} {of:>9} {:>7}  {what}", grouped(part.blocks))?;
     Ok(())
 }
 

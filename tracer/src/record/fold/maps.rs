@@ -186,9 +186,14 @@ impl Fold {
         self.note_peak(index, event.stamp);
     }
 
-    /// Pages were touched for the first time.
-    pub fn faulted(&mut self, index: u32, address: u64, bytes: u64, stamp: u64) {
-        if self.processes[index as usize].end.is_some() {
+    /// Pages were touched for the first time, from a stamp on.
+    pub fn faulted(&mut self, index: u32, address: u64, bytes: u64, begun: u64, stamp: u64) {
+        // What came to lie there later was not touched by that; clocks are not as exact as this time is short.
+        const LATER_NS: u64 = 10_000;
+        let later = begun.saturating_add(self.clock.ticks(LATER_NS));
+        let process = &self.processes[index as usize];
+        let end = address.saturating_add(bytes);
+        if process.end.is_some() || process.mappings.between(address, end).any(|piece| piece.alloc > later) {
             return;
         }
         let mut pages = std::mem::take(&mut self.processes[index as usize].pages);

@@ -13,18 +13,22 @@ const PAGE: u64 = 4096;
 const APART_NS: usize = 16;
 
 impl Fold {
-    /// Watches a process that runs already. `Err` says why not.
-    pub fn join(&mut self, pid: u32) -> Result<(), memtrace_ebpf::Error> {
+    /// Watches a process that runs already; false if it has ended. `Err` says why not.
+    pub fn join(&mut self, pid: u32) -> Result<bool, memtrace_ebpf::Error> {
         let ns = self.clock.monotonic_now();
-        let Some(side) = self.kernel.as_mut().and_then(super::Kernel::side) else { return Ok(()) };
+        let Some(side) = self.kernel.as_mut().and_then(super::Kernel::side) else { return Ok(false) };
         side.watch(pid)?;
+        if !is_running(pid) {
+            side.let_go(pid);
+            return Ok(false);
+        }
         let command = super::join::command_of(pid, &[0; 16]);
         let image = Image { pid, parent: parent_of(pid), begin_ns: ns, command, ..Image::default() };
         self.begin(Image { alone: true, joined: true, ..image });
         if let Some(index) = self.process_alone(pid) {
             self.take_mappings(index, pid);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The row of the image that runs under this pid, made if need be; `None` if a probe tells of it, or nobody.
@@ -113,6 +117,20 @@ impl Fold {
         }
     }
 
+    /// Processes whose end was not told: no room was left for it, or nobody waits for them.
+    pub fn end_the_vanished(&mut self) {
+        let Some(kernel) = &self.kernel else { return };
+        let vanished: Vec<u32> =
+            kernel.images.running().map(|image| image.pid).filter(|pid| !is_running(*pid)).collect();
+        let ns = self.clock.monotonic_now();
+        for pid in vanished {
+            self.end_alone(pid, ns);
+            if let Some(image) = self.image(pid) {
+                image.end_ns = Some(ns);
+            }
+        }
+    }
+
     /// The image ended: what it still held becomes rows.
     pub(super) fn end_alone(&mut self, pid: u32, ns: u64) {
         let stamp = self.clock.stamp_of_monotonic(ns);
@@ -156,11 +174,21 @@ fn own_memory(line: &str) -> Option<(u64, u64, Kind)> {
     rights.starts_with("rw").then_some((start, end.saturating_sub(start), kind))
 }
 
-/// Its parent's pid (proc_pid_stat(5), field 4).
+/// Its parent's pid; 0 if it is gone.
 pub fn parent_of(pid: u32) -> u32 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let after_name = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    after_name.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0)
+    status(pid, 1).and_then(|field| field.parse().ok()).unwrap_or(0)
+}
+
+/// False if it is gone, or a zombie.
+fn is_running(pid: u32) -> bool {
+    status(pid, 0).is_some_and(|state| state != "Z" && state != "X")
+}
+
+/// A field after the name (proc_pid_stat(5)): 0 the state, 1 the parent.
+fn status(pid: u32, field: usize) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, after_name) = text.rsplit_once(") ")?;
+    after_name.split(' ').nth(field).map(str::to_owned)
 }
 
 /// Where the program break of a process is: the end of its heap, if it has one.

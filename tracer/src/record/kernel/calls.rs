@@ -41,7 +41,7 @@ impl Fold {
         if (-4095..0).contains(&call.result) {
             return;
         }
-        self.fold_faults_before(row.pid, ns);
+        self.fold_unfinished(self.clock.stamp_of_monotonic(ns));
         let writer = self.thread_alone(process, tid, self.clock.of_monotonic(ns));
         let result = call.result as u64;
         let event = Event {

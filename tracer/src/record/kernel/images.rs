@@ -33,6 +33,10 @@ pub struct Image {
     pub program_break: Option<u64>,
     /// The image before it under its pid.
     pub before: Option<usize>,
+    /// Its end was told, with its peak.
+    pub told_end: bool,
+    /// It executed another program.
+    pub replaced: bool,
     /// Its row in `processes`, once the probe has said hello in it.
     pub process: Option<u32>,
     /// Resident memory, now or in the end.
@@ -65,12 +69,20 @@ impl Images {
     /// A new image under a pid.
     pub fn begin(&mut self, image: Image) {
         let before = self.latest.insert(image.pid, self.all.len());
+        if let Some(before) = before.filter(|_| image.executed) {
+            self.all[before].replaced = true;
+        }
         self.all.push(Image { before, ..image });
     }
 
     /// The image that runs, or ran last, under a pid.
     pub fn latest(&mut self, pid: u32) -> Option<&mut Image> {
         self.latest.get(&pid).map(|index| &mut self.all[*index])
+    }
+
+    /// The first image under a pid whose end was not told.
+    pub fn untold(&mut self, pid: u32) -> Option<&mut Image> {
+        self.all.iter_mut().find(|image| image.pid == pid && !image.told_end)
     }
 
     /// A process whose probe said hello at that time is the image that ran under its pid then. It may be over: hellos of
@@ -119,7 +131,12 @@ impl Images {
 
     /// True while one of them has not ended.
     pub fn any_runs(&self) -> bool {
-        self.latest.values().any(|index| self.all[*index].status.is_none())
+        self.running().next().is_some()
+    }
+
+    /// Those that have not ended.
+    pub fn running(&self) -> impl Iterator<Item = &Image> {
+        self.latest.values().map(|index| &self.all[*index]).filter(|image| image.end_ns.is_none())
     }
 
     /// All images, in the order in which they began.

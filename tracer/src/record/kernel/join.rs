@@ -8,6 +8,7 @@ use super::alone::cannot_load_probe;
 use super::{Held, Image, Kernel};
 use crate::record::fold::Fold;
 use crate::record::handshake::command_line;
+use crate::record::process::Process;
 use crate::record::spans::Told;
 
 /// Shorter runs of faults get no row.
@@ -16,9 +17,10 @@ const RUN_WORTH_A_ROW: u64 = 64 << 10;
 impl Fold {
     /// Takes in what the kernel side has told since.
     pub fn read_kernel(&mut self) {
-        if let Some(Kernel { side: Some((side, _)), pending, .. }) = &mut self.kernel {
+        if let Some(Kernel { side: Some((side, _)), pending, unfinished, .. }) = &mut self.kernel {
             let before = pending.len();
             side.read(|event| pending.push_back(event));
+            *unfinished = side.unfinished();
             if pending.len() > before
                 && let Some(kernel) = &mut self.kernel
             {
@@ -69,7 +71,8 @@ impl Fold {
             }
             What::Faults { address, bytes, faults, .. } => {
                 if let Some(process) = row.process {
-                    self.faulted(process, address, bytes, self.clock.stamp_of_monotonic(event.ns));
+                    let begun = self.clock.stamp_of_monotonic(event.ns);
+                    self.faulted(process, address, bytes, begun, begun);
                 }
                 if bytes < RUN_WORTH_A_ROW {
                     return;
@@ -107,7 +110,7 @@ impl Fold {
                         image.held_at_peak = image.held_since.or(image.held_at_peak);
                     }
                     (image.peak, image.peak_ns, image.at_peak) = (peak, peak_ns, at_peak);
-                    image.end_ns = Some(event.ns);
+                    (image.end_ns, image.told_end) = (Some(event.ns), true);
                 }
                 row.event = "end".into();
                 (row.bytes, row.pages) = (Some(peak), Some(pages(&at_peak)));
@@ -156,28 +159,16 @@ impl Fold {
         self.write(|out| out.kernel_event(row));
     }
 
-    /// Faults of a process from before a call of its that were told after it, by another processor.
-    pub(super) fn fold_faults_before(&mut self, pid: u32, ns: u64) {
-        let Some(kernel) = &mut self.kernel else { return };
-        let earlier =
-            |event: &Event| event.pid == pid && event.ns <= ns && matches!(event.what, What::Faults { .. });
-        let events: Vec<Event> = kernel.pending.iter().filter(|event| earlier(event)).copied().collect();
-        kernel.pending.retain(|event| !earlier(event));
-        events.into_iter().for_each(|event| self.kernel_event(event));
-        self.fold_unfinished(self.clock.stamp_of_monotonic(ns));
-    }
-
-    /// Runs of faults that go on, and began by then.
+    /// Runs of faults that went on when the kernel side was last read, and began by then.
     pub(super) fn fold_unfinished(&mut self, until: u64) {
-        let until = self.clock.ns(until);
-        let Some(side) = self.kernel.as_mut().and_then(Kernel::side) else { return };
-        for event in side.unfinished() {
+        let until = self.clock.to_monotonic(until);
+        let Some(kernel) = &mut self.kernel else { return };
+        let events: Vec<Event> = kernel.unfinished.extract_if(.., |event| event.ns <= until).collect();
+        for event in events {
             let What::Faults { address, bytes, .. } = event.what else { continue };
-            if self.clock.of_monotonic(event.ns) > until {
-                continue;
-            }
             if let Some(process) = self.image(event.pid).and_then(|image| image.process) {
-                self.faulted(process, address, bytes, self.clock.stamp());
+                let begun = self.clock.stamp_of_monotonic(event.ns);
+                self.faulted(process, address, bytes, begun, self.clock.stamp());
             }
         }
     }
@@ -200,14 +191,20 @@ impl Fold {
         self.fold_unfinished(stamp);
         let kernel = self.kernel.as_mut()?;
         for left in kernel.side().map(|side| side.leftovers()).unwrap_or_default() {
-            if let Some(image) = kernel.images.latest(left.pid).filter(|image| left.peak > image.peak) {
+            let image = match left.ended {
+                true => kernel.images.untold(left.pid),
+                false => kernel.images.latest(left.pid),
+            };
+            if let Some(image) = image.filter(|image| left.peak > image.peak) {
                 (image.peak, image.at_peak) = (left.peak, left.at_peak);
                 image.peak_ns = left.peak_ns;
             }
         }
         let missing = kernel.detach();
-        // What was executed and never said hello: only its resident memory is known.
-        let unmet = |image: &&Image| image.process.is_none() && image.executed && image.peak > 0;
+        // Of what was executed or forked, and never said hello, only its resident memory is known. Between fork and exec
+        // there is nothing to tell of.
+        let unmet =
+            |image: &&Image| image.process.is_none() && image.peak > 0 && (image.executed || !image.replaced);
         let unmet: Vec<Image> = kernel.images.iter().filter(unmet).cloned().collect();
         for image in unmet {
             let index = self.add_alone(&image);
@@ -234,6 +231,12 @@ impl Fold {
     pub fn kernel_recorded(&self) -> Option<(String, String)> {
         let error = || ("kernel_clock_error_ns".to_string(), self.clock.error_ns().to_string());
         self.kernel.as_ref().map(|_| error())
+    }
+
+    /// Resident bytes of a process as they were last told, or looked up.
+    pub fn resident_now(&self, process: &Process) -> u64 {
+        let told = self.kernel_image(process.row.process).map_or(0, |image| image.now.resident());
+        if told > 0 { told.saturating_sub(process.row.probe_bytes) } else { process.resident_now }
     }
 
     /// Events for which there was no room.

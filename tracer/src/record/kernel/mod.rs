@@ -124,6 +124,8 @@ pub struct Kernel {
     side: Option<(memtrace_ebpf::Kernel, Later)>,
     lost: u64,
     pending: VecDeque<Event>,
+    /// Runs of faults that went on when it was last read.
+    unfinished: Vec<Event>,
     /// Stamps up to which the probe's events are to be folded first, to know what was live when memory came so high.
     pauses: VecDeque<u64>,
     /// Threads of processes without a probe, by process and kernel id.
@@ -147,6 +149,7 @@ impl Kernel {
             side: Some((side, later)),
             lost: 0,
             pending: VecDeque::new(),
+            unfinished: Vec::new(),
             pauses: VecDeque::new(),
             threads: FxHashMap::default(),
             owed: Vec::new(),

@@ -62,3 +62,32 @@ impl Spans {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fallen from `high`, which ended at that time, to `now`.
+    fn told(now: u64, high: u64, high_stamp: u64) -> Told {
+        let held = |live| Held { live, ..Held::default() };
+        Told { now, file_now: 1, held_now: held(now), high, high_stamp, file: 2, held: held(high) }
+    }
+
+    #[test]
+    fn what_was_highest_before_a_span_is_none_of_its_own() {
+        let mut spans = Spans::default();
+        let span = spans.begin(0, 0, 1, 100, b"{}");
+        spans.resident_before(span, 40, 1, Held::default());
+        spans.resident_told(0, &told(50, 90, 99));
+        let row = |spans: &Spans| spans.rows(|stamp| stamp as i64)[0].clone();
+        assert_eq!(row(&spans).resident_peak_bytes, Some(50));
+        spans.resident_told(0, &told(60, 80, 120));
+        spans.resident_told(1, &told(500, 500, 130));
+        spans.resident(0, 1000);
+        let peak = SpanResident { start: 40, file: 2, live: 80, untouched: 0, mapped: 0 };
+        assert_eq!((row(&spans).resident_peak_bytes, row(&spans).at_resident_peak), (Some(80), Some(peak)));
+        spans.end(0, 1, 140, b"", |_| true);
+        spans.resident_told(0, &told(300, 300, 150));
+        assert_eq!(row(&spans).resident_peak_bytes, Some(80), "it has ended");
+    }
+}

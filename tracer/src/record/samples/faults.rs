@@ -5,11 +5,12 @@ use crate::record::fold::Fold;
 
 const PAGE: u64 = 4096;
 
-/// Pages in a row, up to `end`, the last of them at `stamp`.
+/// Pages in a row, up to `end`, the first of them after `begun`, the last at `stamp`.
 pub(super) struct Touched {
     process: u32,
     first: u64,
     end: u64,
+    begun: u64,
     stamp: u64,
 }
 
@@ -24,8 +25,10 @@ impl Fold {
         stamp: u64,
     ) {
         let page = address / PAGE;
-        let last = self.samples.last_pages.insert(counter, page);
-        let pages = run(last, page, period);
+        let last = self.samples.last_pages.insert(counter, (page, stamp));
+        let pages = run(last.map(|(page, _)| page), page, period);
+        // Those in between were touched after the last sample.
+        let begun = last.filter(|_| pages > 1).map_or(stamp, |(_, stamp)| stamp);
         let first = page + 1 - pages;
         match &mut self.samples.touched {
             Some(touched) if touched.process == process && touched.end == first => {
@@ -33,15 +36,15 @@ impl Fold {
             }
             _ => {
                 self.fold_touched();
-                self.samples.touched = Some(Touched { process, first, end: page + 1, stamp });
+                self.samples.touched = Some(Touched { process, first, end: page + 1, begun, stamp });
             }
         }
     }
 
     /// What samples in a row have touched.
     pub(super) fn fold_touched(&mut self) {
-        if let Some(Touched { process, first, end, stamp }) = self.samples.touched.take() {
-            self.faulted(process, first * PAGE, (end - first) * PAGE, stamp);
+        if let Some(Touched { process, first, end, begun, stamp }) = self.samples.touched.take() {
+            self.faulted(process, first * PAGE, (end - first) * PAGE, begun, stamp);
         }
     }
 }

@@ -63,8 +63,8 @@ pub struct Samples {
     processes: FxHashMap<u32, Vec<u32>>,
     /// Indices into `threads`, by process and kernel id.
     threads: FxHashMap<(u32, u32), u32>,
-    /// The page of the last sample of a thread in a ring.
-    last_pages: FxHashMap<(u32, u32), u64>,
+    /// The page and the stamp of the last sample of a thread in a ring.
+    last_pages: FxHashMap<(u32, u32), (u64, u64)>,
     /// Pages that samples in a row tell of, not folded yet.
     touched: Option<Touched>,
 }

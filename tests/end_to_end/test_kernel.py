@@ -6,12 +6,11 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
 import pytest
-from conftest import MEMTRACE, TARGETS, Recording, is_root, memtrace
+from conftest import MEMTRACE, TARGETS, Recording, memtrace
 
 MIB = 1 << 20
 

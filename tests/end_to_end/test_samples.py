@@ -152,7 +152,9 @@ def test_where_the_processor_cannot_sample_that_is_said(record, target):
     assert run.code == 0
     assert run.report["accesses"]["source"] == "hardware"
     assert "no unit" in run.report["accesses"]["why"]
-    assert run.report["accesses"]["samples"] == 0 and run.report["accesses"]["held_but_unused"] is None
+    assert (
+        run.report["accesses"]["samples"] == 0 and run.report["accesses"]["held_but_unused"] is None
+    )
     assert "no memory accesses were sampled: this machine has no unit" in run.stderr.decode()
 
 

@@ -12,7 +12,13 @@ ALLOWED = {
     "memtrace-analysis": {"memtrace-trace"},
     "memtrace-ebpf": set(),
     "memtrace-perf": set(),
-    "memtrace": {"memtrace-wire", "memtrace-ebpf", "memtrace-perf", "memtrace-trace", "memtrace-analysis"},
+    "memtrace": {
+        "memtrace-wire",
+        "memtrace-ebpf",
+        "memtrace-perf",
+        "memtrace-trace",
+        "memtrace-analysis",
+    },
     "memtrace-python": {"memtrace-trace", "memtrace-analysis"},
 }
 

@@ -5,6 +5,7 @@
 //! [`model`] and asked for bytes ([`mod@predict`]) and chunk sizes ([`plan`]); [`sweep`] chooses the
 //! shapes worth running.
 
+pub mod accesses;
 pub mod error;
 pub mod file;
 pub mod fit;

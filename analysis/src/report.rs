@@ -6,6 +6,7 @@ use memtrace_trace::rows::{ProcessRow, SpanRow};
 use memtrace_trace::{Meta, OutOfMemory, SiteShare, Trace};
 use serde_json::{Value, json};
 
+use crate::accesses;
 use crate::error::Error;
 use crate::resident::{AtPeak, growth};
 use crate::sites::{self, Site};
@@ -70,6 +71,8 @@ pub fn json(trace: &Trace, all_spans: bool) -> Result<Value, Error> {
         },
         "recorded": meta.recorded,
         "lost_kernel_events": meta.lost.kernel_events,
+        "accesses": accesses::json(trace)?,
+        "lost_samples": meta.lost.samples,
         "out_of_memory": out_of_memory(trace)?,
         "rows": meta.rows,
         "notes": meta.notes.iter().cloned().chain(row_notes(meta)).collect::<Vec<_>>(),
@@ -195,7 +198,7 @@ pub fn row_notes(meta: &Meta) -> Vec<String> {
     }
     if rows.rotated_timeline > 0 {
         notes.push(format!(
-            "{} rows of the timeline were deleted for the same reason.",
+            "{} rows of the timeline, of kernel events and of accesses were deleted for the same reason.",
             rows.rotated_timeline
         ));
     }

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ class Recording(NamedTuple):
 
     def sql(self, query):
         """Rows of a query over the trace's tables, as any DuckDB user would write it."""
-        for table in ("allocations", "timeline", "kernel_events"):
+        for table in ("allocations", "timeline", "kernel_events", "accesses"):
             query = query.replace(f"{{{table}}}", f"'{self.path}/{table}/*.parquet'")
         for table in ("processes", "threads", "spans", "modules", "sites", "frames"):
             query = query.replace(f"{{{table}}}", f"'{self.path}/{table}.parquet'")
@@ -105,6 +106,25 @@ def python():
 def examples():
     """Directory of the examples, where scripts find each other."""
     return ROOT / "examples"
+
+
+@pytest.fixture
+def as_nobody():
+    """Runs memtrace as a user who may not load programs, in a folder that is open to all."""
+    if not is_root() or shutil.which("setpriv") is None:
+        pytest.skip("becoming another user needs root and setpriv(1)")
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        folder.chmod(0o777)
+        shutil.copy(MEMTRACE, folder)
+        shutil.copy(MEMTRACE.parents[1] / "preload" / "libmemtrace_probe.so", folder)
+
+        def run(*arguments):
+            nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+            command = [*nobody, folder / "memtrace", *arguments]
+            return subprocess.run(command, capture_output=True, check=False, cwd=folder)
+
+        yield folder, run
 
 
 def environment(**more):

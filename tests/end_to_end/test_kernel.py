@@ -6,12 +6,11 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
 import pytest
-from conftest import MEMTRACE, TARGETS, Recording, is_root, memtrace
+from conftest import MEMTRACE, TARGETS, Recording, memtrace
 
 MIB = 1 << 20
 
@@ -82,25 +81,6 @@ def test_without_the_kernel_side_that_is_said(record, target):
     assert process["peak_resident_bytes"] >= 32 * MIB
     assert "by /proc" in run.stderr.decode()
     assert run.sql("SELECT count(*) FROM {kernel_events}") == [(0,)]
-
-
-@pytest.fixture
-def as_nobody():
-    """Runs memtrace as a user who may not load programs, in a folder that is open to all."""
-    if not is_root() or shutil.which("setpriv") is None:
-        pytest.skip("becoming another user needs root and setpriv(1)")
-    with tempfile.TemporaryDirectory() as folder:
-        folder = Path(folder)
-        folder.chmod(0o777)
-        shutil.copy(MEMTRACE, folder)
-        shutil.copy(MEMTRACE.parents[1] / "preload" / "libmemtrace_probe.so", folder)
-
-        def run(*arguments):
-            nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-            command = [*nobody, folder / "memtrace", *arguments]
-            return subprocess.run(command, capture_output=True, check=False, cwd=folder)
-
-        yield folder, run
 
 
 def test_whoever_may_not_load_programs_is_told(as_nobody):

@@ -11,7 +11,14 @@ ALLOWED = {
     "memtrace-probe": {"memtrace-wire"},
     "memtrace-analysis": {"memtrace-trace"},
     "memtrace-ebpf": set(),
-    "memtrace": {"memtrace-wire", "memtrace-ebpf", "memtrace-trace", "memtrace-analysis"},
+    "memtrace-perf": set(),
+    "memtrace": {
+        "memtrace-wire",
+        "memtrace-ebpf",
+        "memtrace-perf",
+        "memtrace-trace",
+        "memtrace-analysis",
+    },
     "memtrace-python": {"memtrace-trace", "memtrace-analysis"},
 }
 

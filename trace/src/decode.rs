@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Result};
 use crate::labels::Label;
 use crate::rows::{
-    FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow, SpanResident, SpanRow,
-    ThreadRow, TimelineRow, Untouched,
+    AccessRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow, SpanResident,
+    SpanRow, ThreadRow, TimelineRow, Untouched,
 };
 use crate::schema::Table;
 
@@ -360,6 +360,40 @@ pub(crate) fn kernel_events(columns: &Columns) -> Result<Vec<KernelEventRow>> {
         took_ns: value(took_ns, i),
         pages: pages[i],
         site: value(&site, i),
+    };
+    Ok((0..columns.rows()).map(row).collect())
+}
+
+pub(crate) fn accesses(columns: &Columns) -> Result<Vec<AccessRow>> {
+    let process = columns.required::<UInt32Type>("process")?;
+    let thread = columns.nullable::<UInt32Type>("thread")?;
+    let tid = columns.required::<UInt32Type>("tid")?;
+    let time_ns = columns.required::<Int64Type>("time_ns")?;
+    let access = columns.text("access")?;
+    let address = columns.required::<UInt64Type>("address")?;
+    let block_address = columns.nullable::<UInt64Type>("block_address")?;
+    let block_bytes = columns.nullable::<UInt64Type>("block_bytes")?;
+    let block_thread = columns.nullable::<UInt32Type>("block_thread")?;
+    let block_ns = columns.nullable::<Int64Type>("block_ns")?;
+    let site = columns.nullable::<UInt64Type>("site")?;
+    let span = columns.nullable::<UInt32Type>("span")?;
+    let level = columns.nullable_text("level")?;
+    let latency_cycles = columns.nullable::<UInt64Type>("latency_cycles")?;
+    let row = |i: usize| AccessRow {
+        process: process[i],
+        thread: value(thread, i),
+        tid: tid[i],
+        time_ns: time_ns[i],
+        access: access.value(i).to_owned(),
+        address: address[i],
+        block_address: value(block_address, i),
+        block_bytes: value(block_bytes, i),
+        block_thread: value(block_thread, i),
+        block_ns: value(block_ns, i),
+        site: value(site, i),
+        span: value(span, i),
+        level: level.is_valid(i).then(|| level.value(i).to_owned()),
+        latency_cycles: value(latency_cycles, i),
     };
     Ok((0..columns.rows()).map(row).collect())
 }

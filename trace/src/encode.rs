@@ -10,8 +10,8 @@ use arrow_schema::ArrowError;
 use serde::Serialize;
 
 use crate::rows::{
-    FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow, SpanResident, SpanRow,
-    ThreadRow, TimelineRow, Untouched,
+    AccessRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow, SpanResident,
+    SpanRow, ThreadRow, TimelineRow, Untouched,
 };
 use crate::schema::Table;
 
@@ -174,6 +174,26 @@ pub(crate) fn kernel_events(rows: &[KernelEventRow]) -> Encoded {
     columns.extend(pages(rows, |row| row.pages));
     columns.push(nullable::<UInt64Type>(rows.iter().map(|r| r.site)));
     RecordBatch::try_new(Table::KernelEvents.schema(), columns)
+}
+
+pub(crate) fn accesses(rows: &[AccessRow]) -> Encoded {
+    let columns = vec![
+        required::<UInt32Type>(rows.iter().map(|r| r.process)),
+        nullable::<UInt32Type>(rows.iter().map(|r| r.thread)),
+        required::<UInt32Type>(rows.iter().map(|r| r.tid)),
+        required::<Int64Type>(rows.iter().map(|r| r.time_ns)),
+        text(rows.iter().map(|r| r.access.as_str())),
+        required::<UInt64Type>(rows.iter().map(|r| r.address)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.block_address)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.block_bytes)),
+        nullable::<UInt32Type>(rows.iter().map(|r| r.block_thread)),
+        nullable::<Int64Type>(rows.iter().map(|r| r.block_ns)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.site)),
+        nullable::<UInt32Type>(rows.iter().map(|r| r.span)),
+        nullable_text(rows.iter().map(|r| r.level.as_deref())),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.latency_cycles)),
+    ];
+    RecordBatch::try_new(Table::Accesses.schema(), columns)
 }
 
 pub(crate) fn sites(rows: &[SiteRow]) -> Encoded {

@@ -101,6 +101,8 @@ pub struct Lost {
     pub unseen_releases: u64,
     /// Events of the kernel side for which its ring or its tables had no room.
     pub kernel_events: u64,
+    /// Samples of page faults and accesses for which a ring had no room.
+    pub samples: u64,
 }
 
 /// Peaks over the whole recording, bytes.

@@ -22,6 +22,11 @@ pub(crate) trait PartFile: Sized {
     /// Starts a file of `table` that will lie at `path`.
     fn create(path: &Path, table: Table) -> Result<Self>;
 
+    /// The same of one that is to have no rows.
+    fn create_empty(path: &Path, table: Table) -> Result<Self> {
+        Self::create(path, table)
+    }
+
     /// Adds rows.
     fn write(&mut self, batch: &Self::Batch) -> Result<()>;
 
@@ -40,6 +45,10 @@ impl PartFile for TableFile {
 
     fn create(path: &Path, table: Table) -> Result<Self> {
         TableFile::create_for(path, table, usize::MAX)
+    }
+
+    fn create_empty(path: &Path, table: Table) -> Result<Self> {
+        TableFile::create_for(path, table, 0)
     }
 
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -129,7 +138,7 @@ impl<F: PartFile> Parts<F> {
     /// Closes the last part; a table without rows gets an empty one, so that it can be queried.
     pub(crate) fn finish(&mut self) -> Result<()> {
         if self.open.is_none() && self.next == 0 {
-            self.open = Some(self.start()?);
+            self.open = Some(F::create_empty(&self.path(self.next), self.table)?);
         }
         self.close().map(drop)
     }

@@ -12,8 +12,8 @@ use crate::meta::Meta;
 use crate::parts;
 use crate::pruning;
 use crate::rows::{
-    AllocationRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow,
-    TimelineRow,
+    AccessRow, AllocationRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, ProcessRow, SiteRow, SpanRow,
+    ThreadRow, TimelineRow,
 };
 use crate::schema::Table;
 use crate::table_reader;
@@ -122,6 +122,22 @@ impl Trace {
     /// All rows of `kernel_events`; none in a trace from before there were any.
     pub fn kernel_events(&self) -> Result<Vec<KernelEventRow>> {
         self.rows(Table::KernelEvents, decode::kernel_events)
+    }
+
+    /// Hands all rows of `accesses` to `each`, some thousand in memory at a time; none in a trace from before there were any.
+    pub fn accesses(&self, mut each: impl FnMut(AccessRow)) -> Result<()> {
+        for path in self.files(Table::Accesses)? {
+            table_reader::read(
+                &path,
+                Table::Accesses,
+                |_| true,
+                |columns| {
+                    decode::accesses(columns)?.into_iter().for_each(&mut each);
+                    Ok(())
+                },
+            )?;
+        }
+        Ok(())
     }
 
     /// Streams the blocks `filter` asks for to `each`, in the order they were written, in

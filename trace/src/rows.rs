@@ -331,6 +331,39 @@ pub struct KernelEventRow {
     pub site: Option<u64>,
 }
 
+/// `accesses`: a sampled memory access, and the block that it met.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AccessRow {
+    /// Index into `processes`.
+    pub process: u32,
+    /// Index into `threads`; `None` for a thread that recorded no event.
+    pub thread: Option<u32>,
+    /// The kernel's thread id.
+    pub tid: u32,
+    /// When.
+    pub time_ns: i64,
+    /// `load`, `store`, `other` or `fault`.
+    pub access: String,
+    /// Where.
+    pub address: u64,
+    /// Where the live block begins that it met; `None`, as all that follows about it, if it met none.
+    pub block_address: Option<u64>,
+    /// Size of that block.
+    pub block_bytes: Option<u64>,
+    /// Who allocated it: with `block_ns` its row in `allocations` (`thread`, `alloc_ns`).
+    pub block_thread: Option<u32>,
+    /// When it was allocated.
+    pub block_ns: Option<i64>,
+    /// Its call stack in `sites`.
+    pub site: Option<u64>,
+    /// The span it was allocated in.
+    pub span: Option<u32>,
+    /// Where the processor found the data: `L1`, `RAM`, …
+    pub level: Option<String>,
+    /// Cycles that it took, as the processor measured it.
+    pub latency_cycles: Option<u64>,
+}
+
 /// `modules`: executables and libraries mapped into a process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModuleRow {

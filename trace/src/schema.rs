@@ -27,11 +27,13 @@ pub enum Table {
     Folded,
     /// One row per thing the kernel saw.
     KernelEvents,
+    /// One row per sampled memory access.
+    Accesses,
 }
 
 impl Table {
     /// Every table a trace of this version can have.
-    pub const ALL: [Table; 10] = [
+    pub const ALL: [Table; 11] = [
         Table::Processes,
         Table::Threads,
         Table::Modules,
@@ -42,6 +44,7 @@ impl Table {
         Table::Frames,
         Table::Folded,
         Table::KernelEvents,
+        Table::Accesses,
     ];
 
     /// Its name: `NAME.parquet`, or the directory `NAME/` of a table in parts.
@@ -57,17 +60,18 @@ impl Table {
             Table::Frames => "frames",
             Table::Folded => "folded",
             Table::KernelEvents => "kernel_events",
+            Table::Accesses => "accesses",
         }
     }
 
     /// True for tables that grow while the recording runs and are written in parts.
     pub fn in_parts(self) -> bool {
-        matches!(self, Table::Allocations | Table::Timeline | Table::KernelEvents)
+        matches!(self, Table::Allocations | Table::Timeline | Table::KernelEvents | Table::Accesses)
     }
 
     /// True for tables that complete traces of early versions do not have.
     pub(crate) fn came_later(self) -> bool {
-        matches!(self, Table::Sites | Table::Frames | Table::Folded | Table::KernelEvents)
+        matches!(self, Table::Sites | Table::Frames | Table::Folded | Table::KernelEvents | Table::Accesses)
     }
 
     /// Its columns, in order.
@@ -83,6 +87,7 @@ impl Table {
             Table::Frames => frames(),
             Table::Folded => folded(),
             Table::KernelEvents => kernel_events(),
+            Table::Accesses => accesses(),
         }))
     }
 }
@@ -244,6 +249,25 @@ fn kernel_events() -> Vec<Field> {
     .chain(pages())
     .chain([nullable("site", DataType::UInt64)])
     .collect()
+}
+
+fn accesses() -> Vec<Field> {
+    vec![
+        required("process", DataType::UInt32),
+        nullable("thread", DataType::UInt32),
+        required("tid", DataType::UInt32),
+        required("time_ns", DataType::Int64),
+        required("access", DataType::Utf8),
+        required("address", DataType::UInt64),
+        nullable("block_address", DataType::UInt64),
+        nullable("block_bytes", DataType::UInt64),
+        nullable("block_thread", DataType::UInt32),
+        nullable("block_ns", DataType::Int64),
+        nullable("site", DataType::UInt64),
+        nullable("span", DataType::UInt32),
+        nullable("level", DataType::Utf8),
+        nullable("latency_cycles", DataType::UInt64),
+    ]
 }
 
 fn sites() -> Vec<Field> {

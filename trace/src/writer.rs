@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::meta::{self, Meta, Rows};
 use crate::parts::{self, PartFile, Parts, TableFile};
 use crate::rows::{
-    AllocationRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, ProcessRow, SiteRow, SpanRow, ThreadRow,
-    TimelineRow,
+    AccessRow, AllocationRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, ProcessRow, SiteRow, SpanRow,
+    ThreadRow, TimelineRow,
 };
 use crate::schema::Table;
 
@@ -26,18 +26,15 @@ const WHOLE_TABLE_BATCH_ROWS: usize = 1024;
 
 /// A trace directory being written.
 ///
-/// Rows of `allocations`, `timeline` and `kernel_events` become readable when their part is closed, the other
+/// Rows of `allocations`, `timeline`, `kernel_events` and `accesses` become readable when their part is closed, the other
 /// tables when they are written. Every error leaves what was closed before it readable.
 pub struct TraceWriter {
     directory: PathBuf,
     blocks: BlockColumns,
     block_parts: BlockWriter,
-    timeline: Vec<TimelineRow>,
-    timeline_parts: Parts<TableFile>,
-    timeline_rows: u64,
-    kernel_events: Vec<KernelEventRow>,
-    kernel_parts: Parts<TableFile>,
-    kernel_rows: u64,
+    timeline: Growing<TimelineRow>,
+    kernel_events: Growing<KernelEventRow>,
+    accesses: Growing<AccessRow>,
     /// The latest time of any block or point of the timeline so far.
     latest_ns: i64,
     budget: Budget,
@@ -62,13 +59,10 @@ impl TraceWriter {
         Ok(TraceWriter {
             blocks: BlockColumns::default(),
             block_parts: BlockWriter::create(directory)?,
-            timeline: Vec::new(),
-            timeline_parts: Parts::create(directory, Table::Timeline)?,
-            kernel_events: Vec::new(),
-            kernel_parts: Parts::create(directory, Table::KernelEvents)?,
-            kernel_rows: 0,
+            timeline: Growing::create(directory, Table::Timeline, encode::timeline)?,
+            kernel_events: Growing::create(directory, Table::KernelEvents, encode::kernel_events)?,
+            accesses: Growing::create(directory, Table::Accesses, encode::accesses)?,
             directory: directory.to_owned(),
-            timeline_rows: 0,
             latest_ns: 0,
             budget: Budget::unlimited(),
             rotated: Rows::default(),
@@ -98,16 +92,17 @@ impl TraceWriter {
     /// Adds a point of the timeline.
     pub fn timeline(&mut self, row: TimelineRow) -> Result<()> {
         self.latest_ns = self.latest_ns.max(row.time_ns);
-        self.timeline_rows += 1;
-        self.timeline.push(row);
-        if self.timeline.len() == WHOLE_TABLE_BATCH_ROWS { self.write_timeline() } else { Ok(()) }
+        self.timeline.push(row)
     }
 
     /// Adds something the kernel saw.
     pub fn kernel_event(&mut self, row: KernelEventRow) -> Result<()> {
-        self.kernel_rows += 1;
-        self.kernel_events.push(row);
-        if self.kernel_events.len() == WHOLE_TABLE_BATCH_ROWS { self.write_kernel_events() } else { Ok(()) }
+        self.kernel_events.push(row)
+    }
+
+    /// Adds a sampled memory access.
+    pub fn access(&mut self, row: AccessRow) -> Result<()> {
+        self.accesses.push(row)
     }
 
     /// Closes the open parts: everything handed over so far is on disk and readable.
@@ -115,13 +110,8 @@ impl TraceWriter {
         self.write_blocks()?;
         let (budget, rotated) = (&mut self.budget, &mut self.rotated);
         self.block_parts.close(self.latest_ns, |part| budget.blocks(part, rotated))?;
-        self.write_timeline()?;
-        let rows = std::mem::take(&mut self.timeline_rows);
-        let timeline = self.timeline_parts.close()?.map(|path| (path, rows));
-        self.write_kernel_events()?;
-        let rows = std::mem::take(&mut self.kernel_rows);
-        let kernel = self.kernel_parts.close()?.map(|path| (path, rows));
-        for (path, rows) in [timeline, kernel].into_iter().flatten() {
+        let closed = [self.timeline.close()?, self.kernel_events.close()?, self.accesses.close()?];
+        for (path, rows) in closed.into_iter().flatten() {
             let part = ClosedPart { path, rows, until_ns: self.latest_ns };
             self.budget.timeline(part, &mut self.rotated)?;
         }
@@ -201,27 +191,48 @@ impl TraceWriter {
         self.block_parts.page(&mut self.blocks, self.latest_ns, |part| budget.blocks(part, rotated))
     }
 
-    fn write_timeline(&mut self) -> Result<()> {
-        if self.timeline.is_empty() {
-            return Ok(());
-        }
-        let batch = encode::timeline(&self.timeline).map_err(Error::write(&self.directory))?;
-        self.timeline.clear();
-        self.timeline_parts.write(&batch)
-    }
-
-    fn write_kernel_events(&mut self) -> Result<()> {
-        if self.kernel_events.is_empty() {
-            return Ok(());
-        }
-        let batch = encode::kernel_events(&self.kernel_events).map_err(Error::write(&self.directory))?;
-        self.kernel_events.clear();
-        self.kernel_parts.write(&batch)
-    }
-
     fn whole_table<R>(&mut self, table: Table, rows: &[R], encode: fn(&[R]) -> Encoded) -> Result<()> {
         let path = whole_table(&self.directory, table, rows, encode)?;
         self.budget.table(&path)
+    }
+}
+
+/// A table in parts that the Parquet library encodes, some rows at a time.
+struct Growing<R> {
+    rows: Vec<R>,
+    parts: Parts<TableFile>,
+    /// Rows of the open part.
+    count: u64,
+    encode: fn(&[R]) -> Encoded,
+    directory: PathBuf,
+}
+
+impl<R> Growing<R> {
+    fn create(directory: &Path, table: Table, encode: fn(&[R]) -> Encoded) -> Result<Growing<R>> {
+        let parts = Parts::create(directory, table)?;
+        Ok(Growing { rows: Vec::new(), parts, count: 0, encode, directory: directory.to_owned() })
+    }
+
+    fn push(&mut self, row: R) -> Result<()> {
+        self.count += 1;
+        self.rows.push(row);
+        if self.rows.len() == WHOLE_TABLE_BATCH_ROWS { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let batch = (self.encode)(&self.rows).map_err(Error::write(&self.directory))?;
+        self.rows.clear();
+        self.parts.write(&batch)
+    }
+
+    /// Closes the open part: where it is, and how many rows it has.
+    fn close(&mut self) -> Result<Option<(PathBuf, u64)>> {
+        self.write()?;
+        let rows = std::mem::take(&mut self.count);
+        Ok(self.parts.close()?.map(|path| (path, rows)))
     }
 }
 

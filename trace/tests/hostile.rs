@@ -87,7 +87,7 @@ static INTACT: LazyLock<BTreeMap<String, Vec<u8>>> = LazyLock::new(|| {
     let directory = tempfile::tempdir().unwrap();
     write_trace(directory.path());
     let mut files = BTreeMap::new();
-    for prefix in ["", "allocations/", "timeline/", "kernel_events/"] {
+    for prefix in ["", "allocations/", "timeline/", "kernel_events/", "accesses/"] {
         for entry in fs::read_dir(directory.path().join(prefix)).unwrap().map(|entry| entry.unwrap()) {
             if entry.path().is_file() {
                 let name = format!("{prefix}{}", entry.file_name().display());
@@ -110,6 +110,7 @@ fn read_damaged(file: &str, damage: impl FnOnce(&[u8]) -> Vec<u8>) -> Result<usi
     fs::create_dir(copy.path().join("allocations")).unwrap();
     fs::create_dir(copy.path().join("timeline")).unwrap();
     fs::create_dir(copy.path().join("kernel_events")).unwrap();
+    fs::create_dir(copy.path().join("accesses")).unwrap();
     for (other, bytes) in &*INTACT {
         fs::write(copy.path().join(other), bytes).unwrap();
     }

@@ -29,6 +29,7 @@ proptest! {
         frames in prop::collection::vec(arbitrary::frame(), 0..20),
         folded in prop::collection::vec(arbitrary::folded(), 0..20),
         kernel_events in prop::collection::vec(arbitrary::kernel_event(), 0..20),
+        accesses in prop::collection::vec(arbitrary::access(), 0..20),
         parts in 1usize..5,
         meta in arbitrary::meta(),
     ) {
@@ -45,6 +46,9 @@ proptest! {
         }
         for row in &kernel_events {
             writer.kernel_event(row.clone()).unwrap();
+        }
+        for row in &accesses {
+            writer.access(row.clone()).unwrap();
         }
         writer.processes(&processes).unwrap();
         writer.threads(&threads).unwrap();
@@ -63,6 +67,9 @@ proptest! {
         prop_assert_eq!(trace.spans().unwrap(), spans);
         prop_assert_eq!(trace.timeline().unwrap(), timeline);
         prop_assert_eq!(trace.kernel_events().unwrap(), kernel_events);
+        let mut sampled = Vec::new();
+        trace.accesses(|row| sampled.push(row)).unwrap();
+        prop_assert_eq!(sampled, accesses);
         prop_assert_eq!(trace.sites().unwrap(), sites);
         prop_assert_eq!(trace.frames().unwrap(), frames);
         prop_assert_eq!(trace.folded().unwrap(), folded);

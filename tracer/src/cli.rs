@@ -110,6 +110,9 @@ pub struct Record {
     /// What sees resident memory, faults and kills: BPF programs, /proc, or whichever is allowed
     #[arg(long, value_name = "SOURCE", value_enum, default_value = "auto")]
     pub kernel: record::Source,
+    /// Sample memory accesses, to see which blocks are used: by the processor where it can, or first touches by page faults
+    #[arg(long, value_name = "WHICH", value_enum, default_value = "off")]
+    pub accesses: record::Accesses,
     /// Print no summary
     #[arg(short, long)]
     pub quiet: bool,
@@ -286,6 +289,7 @@ pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
         max_bytes: arguments.max_trace_size,
         stacks: arguments.stacks,
         kernel: arguments.kernel,
+        accesses: arguments.accesses,
     }
 }
 

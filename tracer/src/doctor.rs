@@ -10,11 +10,14 @@ use crate::record;
 /// One line for each thing that may or may not be there.
 pub fn text() -> String {
     let mut out = String::new();
+    let kernel = kernel();
+    let faults = faults(kernel.is_ok());
     let checks = [
         ("probe", probe()),
         ("clock", clock()),
-        ("kernel side", kernel()),
+        ("kernel side", kernel),
         ("system calls", calls()),
+        ("page faults", faults),
         ("memory accesses", accesses()),
         ("control groups", control_groups()),
     ];
@@ -80,13 +83,22 @@ fn calls() -> Found {
     ))
 }
 
+/// Who counts page faults: BPF programs if they may be loaded, else perf events.
+fn faults(by_kernel_side: bool) -> Found {
+    if by_kernel_side {
+        return Ok("counted by BPF programs".into());
+    }
+    match record::can_count_faults() {
+        Ok(which) => Ok(format!("counted and sampled by perf events: {which}")),
+        Err(error) => Err(format!("not counted: {error}")),
+    }
+}
+
 /// Sampling loads and stores takes a unit that knows their addresses: PEBS (`mem-loads`) or IBS.
 fn accesses() -> Found {
-    let units = ["cpu/events/mem-loads", "cpu_core/events/mem-loads", "ibs_op"];
-    let found = units.iter().find(|unit| Path::new("/sys/bus/event_source/devices").join(unit).exists());
-    match found {
-        Some(unit) => Err(format!("the processor can sample them ({unit}), but they are not recorded yet")),
-        None => Err("this machine has no unit that samples them (virtual machines seldom have)".into()),
+    match record::can_sample_accesses() {
+        Ok(events) => Ok(format!("{events}: sampled with --accesses hardware")),
+        Err(error) => Err(format!("{error}; --accesses faults tells first touches")),
     }
 }
 

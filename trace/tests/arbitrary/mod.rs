@@ -1,8 +1,8 @@
 //! Strategies for rows of every table.
 
 use memtrace_trace::rows::{
-    AllocationRow, ArrayInfo, FoldedRow, FrameRow, KernelEventRow, Kind, ModuleRow, Pages, ProcessRow, Role,
-    SiteRow, SpanResident, SpanRow, ThreadRow, TimelineRow, Untouched,
+    AccessRow, AllocationRow, ArrayInfo, FoldedRow, FrameRow, KernelEventRow, Kind, ModuleRow, Pages,
+    ProcessRow, Role, SiteRow, SpanResident, SpanRow, ThreadRow, TimelineRow, Untouched,
 };
 use memtrace_trace::{Lost, Meta, OutOfMemory, Peak, Rows, Share, SiteShare, Totals};
 use proptest::prelude::*;
@@ -151,6 +151,27 @@ pub(crate) fn kernel_event() -> impl Strategy<Value = KernelEventRow> {
     })
 }
 
+pub(crate) fn access() -> impl Strategy<Value = AccessRow> {
+    let who = (any::<[u32; 2]>(), any::<[Option<u32>; 3]>(), any::<i64>(), text());
+    let what = (any::<u64>(), any::<[Option<u64>; 4]>(), any::<Option<i64>>(), prop::option::of(text()));
+    (who, what).prop_map(|(who, what)| AccessRow {
+        process: who.0[0],
+        thread: who.1[0],
+        tid: who.0[1],
+        time_ns: who.2,
+        access: who.3,
+        address: what.0,
+        block_address: what.1[0],
+        block_bytes: what.1[1],
+        block_thread: who.1[1],
+        block_ns: what.2,
+        site: what.1[2],
+        span: who.1[2],
+        level: what.3,
+        latency_cycles: what.1[3],
+    })
+}
+
 fn array() -> impl Strategy<Value = ArrayInfo> {
     let form = (text(), prop::collection::vec(any::<u64>(), 0..5), text(), text());
     (form, any::<u64>(), any::<u64>()).prop_map(|(form, bytes, address)| ArrayInfo {
@@ -234,6 +255,7 @@ pub(crate) fn meta() -> impl Strategy<Value = Meta> {
                 late_events: numbers[2],
                 unseen_releases: numbers[3],
                 kernel_events: numbers[0],
+                samples: numbers[6],
             },
             exit: options[0].map(|exit| exit as i32),
             peak: Peak {

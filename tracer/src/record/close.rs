@@ -18,6 +18,7 @@ impl Session {
         while self.round(true) > 0 {}
         let stamp = self.fold.clock.stamp();
         let missing = self.fold.end_kernel(stamp);
+        self.fold.samples_until(stamp);
         for (thread, usage) in self.drain.usage().collect::<Vec<_>>() {
             self.fold.writer_gone(thread, usage);
         }
@@ -95,7 +96,7 @@ impl Session {
                 peak_resident_bytes: process.resident_peak.saturating_sub(process.row.probe_bytes),
                 ..self.fold.with_garbage(process.row.clone())
             })
-            .map(|row| self.fold.with_kernel(row))
+            .map(|row| self.fold.with_samples(self.fold.with_kernel(row)))
             .collect();
         self.sum_up(&processes);
         let spans = self.fold.spans.rows(|stamp| self.fold.clock.ns(stamp));
@@ -136,6 +137,7 @@ impl Session {
             late_events: self.drain.late,
             unseen_releases: sum(|row| row.unseen_releases),
             kernel_events: self.fold.lost_by_kernel(),
+            samples: self.fold.samples.missing().lost,
         };
         self.meta.peak = Peak {
             mapped_bytes: largest(|row| row.peak_mapped_bytes),

@@ -22,6 +22,7 @@ mod notes;
 mod oom;
 mod process;
 mod sample;
+mod samples;
 mod segment;
 mod session;
 mod sites;
@@ -34,6 +35,7 @@ pub use fold::Keep;
 pub use garbage::Collecting;
 pub use kernel::Source;
 pub use launch::find_probe;
+pub use samples::{Accesses, can_count_faults, can_sample_accesses};
 /// True if stamps may be read from the processor's own counter.
 pub fn tsc_is_invariant() -> bool {
     clock::Clock::tsc_is_invariant()

@@ -73,6 +73,7 @@ impl Session {
                 "Of {thinned} page faults the addresses were not told, because there were too many at a time: parts of blocks that were never touched are upper bounds."
             ));
         }
+        notes.extend(self.fold.samples.note());
         let lost = self.fold.lost_by_kernel();
         if lost > 0 {
             notes.push(format!("{lost} events of the kernel side found no room and are not in the trace. Resident peaks are still exact, unless the end of a process was among them."));

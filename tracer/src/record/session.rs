@@ -22,6 +22,7 @@ use super::handshake::Doorman;
 use super::kernel::{Kernel, Loading, Source};
 use super::launch::{self, Ending};
 use super::sample;
+use super::samples::{Accesses, Samples};
 use super::segment::Segment;
 use super::text;
 
@@ -49,6 +50,8 @@ pub struct Options {
     pub stacks: Stacks,
     /// What sees the kernel's side of memory.
     pub kernel: Source,
+    /// Which memory accesses are sampled.
+    pub accesses: Accesses,
 }
 
 impl Options {
@@ -68,6 +71,7 @@ impl Options {
             max_bytes: None,
             stacks: Stacks::None,
             kernel: Source::Ebpf,
+            accesses: Accesses::Off,
         }
     }
 }
@@ -159,6 +163,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
         failure
     };
     session.take_kernel(options.kernel, loading).map_err(unmade)?;
+    session.sample_events(options.accesses);
     let mut variables = vec![
         (memtrace_wire::handshake::SOCKET_VARIABLE, session.doorman.sockets.as_str()),
         (memtrace_wire::handshake::TOKEN_VARIABLE, session.doorman.token.as_str()),
@@ -324,6 +329,13 @@ impl Session {
         Ok(())
     }
 
+    /// Opens perf events for the command, which this thread is about to start.
+    fn sample_events(&mut self, asked: Accesses) {
+        let (samples, recorded) = Samples::open(asked, self.fold.kernel.is_some());
+        self.meta.recorded.extend(recorded);
+        self.fold.samples = samples;
+    }
+
     /// The command has been started: no other child of ours is to be watched.
     fn watch_no_more(&mut self) {
         if let Some(side) = self.fold.kernel.as_mut().and_then(Kernel::side) {
@@ -362,6 +374,7 @@ impl Session {
         self.drain.step = self.fold.clock.step();
         let safe = self.fold.clock.stamp().saturating_sub(self.fold.clock.margin());
         self.fold.read_kernel();
+        self.fold.read_samples();
         self.fold.join_the_probeless();
         self.fold.greet();
         // Who claimed a ring meanwhile has said hello before: `Fold::process_of` greets again.
@@ -372,6 +385,7 @@ impl Session {
         }
         let read = self.drain.round(safe, &mut self.fold, last);
         self.fold.kernel_until(safe);
+        self.fold.samples_until(safe);
         self.look_at_the_ending();
         self.end_the_silent();
         for (writer, word) in self.drain.collectors() {

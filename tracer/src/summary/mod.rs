@@ -1,5 +1,6 @@
 //! The summary people read: at the end of a recording, and from `report`.
 
+mod accesses;
 mod operators;
 mod processes;
 mod resident;
@@ -50,6 +51,7 @@ pub fn text(trace: &Trace) -> Result<String> {
         measured(peak.resident_bytes)
     )?;
     resident::known_from(&mut out, meta, &processes)?;
+    accesses::faults(&mut out, meta, &processes)?;
     if processes.len() > 1 {
         writeln!(
             out,
@@ -73,6 +75,7 @@ pub fn text(trace: &Trace) -> Result<String> {
     resident::of_processes(&mut out, &processes)?;
     resident::of_operators(&mut out, &spans)?;
     sites::untouched(&mut out, trace)?;
+    accesses::lines(&mut out, trace)?;
     processes::tree(&mut out, &processes)?;
     for note in meta.notes.iter().chain(&row_notes(meta)) {
         writeln!(out, "  note: {}", clean(note))?;

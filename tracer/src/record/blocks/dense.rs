@@ -66,6 +66,22 @@ impl Dense {
         Some(self.leaves[leaf as usize][grain(address)]).filter(|number| *number != 0)
     }
 
+    /// The number at the last address that has one, from here back, among the `reach` bytes before it.
+    pub(super) fn last_before(&self, address: u64, reach: u64) -> Option<u32> {
+        let least = address.saturating_sub(reach);
+        let mut at = address;
+        while at >= least && at >> ADDRESS_BITS == 0 {
+            if let Some(leaf) = self.leaf(at) {
+                let grains = &self.leaves[leaf as usize][..=grain(at)];
+                if let Some(number) = grains.iter().rev().find(|number| **number != 0) {
+                    return Some(*number);
+                }
+            }
+            at = (at & !((1 << LEAF_BITS) - 1)).checked_sub(1)?;
+        }
+        None
+    }
+
     #[inline(always)]
     pub(super) fn prefetch(&self, address: u64) {
         if let Some(leaf) = self.leaf(address) {

@@ -9,6 +9,8 @@ mod dense;
 mod memory;
 mod slab;
 
+use std::collections::BTreeSet;
+
 use memtrace_trace::rows::Kind;
 use rustc_hash::FxHashMap;
 
@@ -44,6 +46,8 @@ pub struct Blocks {
     dense: Dense,
     /// Those that lie far apart, or at addresses that few allocators give.
     others: FxHashMap<u64, u32>,
+    /// The addresses of `others` in order, if somebody asks what an address lies in ([`Blocks::keep_order`]).
+    ordered: Option<BTreeSet<u64>>,
 }
 
 /// Blocks of this size and more are no neighbours: what [`Dense`] holds for each KiB would be theirs alone.
@@ -74,6 +78,7 @@ impl Blocks {
     fn insert_other(&mut self, address: u64, block: Block) -> Option<Block> {
         if address != 0 {
             self.others.insert(address, self.slab.add(address, block));
+            self.ordered.as_mut().map(|ordered| ordered.insert(address));
         }
         None
     }
@@ -88,7 +93,29 @@ impl Blocks {
 
     #[cold]
     fn remove_other(&mut self, address: u64) -> Option<u32> {
-        self.others.remove(&address)
+        let number = self.others.remove(&address)?;
+        self.ordered.as_mut().map(|ordered| ordered.remove(&address));
+        Some(number)
+    }
+
+    /// From now on large blocks are found by any address in them. (Before there are any.)
+    pub fn keep_order(&mut self) {
+        self.ordered = Some(BTreeSet::new());
+    }
+
+    /// The block that an address lies in, and where it begins; large ones only after [`Blocks::keep_order`].
+    pub fn around(&self, address: u64) -> Option<(u64, Block)> {
+        let small = self.dense.last_before(address, LARGE);
+        let large = || {
+            let start = self.ordered.as_ref()?.range(..=address).next_back()?;
+            self.others.get(start).copied()
+        };
+        let covers = |number: &u32| {
+            let bytes = self.slab.get(*number).bytes;
+            address - self.slab.address(*number) < bytes
+        };
+        let number = small.filter(covers).or_else(|| large().filter(covers))?;
+        Some((self.slab.address(number), self.slab.get(number)))
     }
 
     /// The block at this address.
@@ -209,6 +236,39 @@ mod tests {
             }
             let all: HashMap<u64, Block> = blocks.iter().collect();
             prop_assert_eq!(all, map);
+        }
+
+        /// Blocks side by side, some with gaps between them: each is found by its bytes, and by no others.
+        #[test]
+        fn a_block_is_found_by_each_of_its_bytes(
+            sizes in prop::collection::vec((sizes().prop_map(|bytes| bytes % (4 * LARGE)), 0..64u64, any::<bool>()), 1..60),
+            start in 1..1u64 << 40,
+            inside in any::<u64>(),
+        ) {
+            let mut blocks = Blocks::default();
+            blocks.keep_order();
+            let mut address = start << 4;
+            let mut placed = Vec::new();
+            for (bytes, gap, kept) in sizes {
+                let kind = Kind::Malloc;
+                let block = Block { bytes, alloc: 1, thread: 0, span: None, ordinal: 0, kind, site: None, output: false };
+                blocks.insert(address, block);
+                if !kept {
+                    blocks.remove(address);
+                }
+                placed.push((address, bytes, kept));
+                address = (address + bytes.max(1)).next_multiple_of(16) + 16 * gap;
+            }
+            for (address, bytes, kept) in placed {
+                let found = |at| blocks.around(at).map(|(start, block)| (start, block.bytes));
+                let expected = (kept && bytes > 0).then_some((address, bytes));
+                prop_assert_eq!(found(address + inside % bytes.max(1)), expected);
+                prop_assert_eq!(found(address + bytes.saturating_sub(1)), expected);
+                let behind = (address + bytes.max(1)).next_multiple_of(16) - 1;
+                if behind >= address + bytes {
+                    prop_assert_eq!(found(behind), None);
+                }
+            }
         }
     }
 }

@@ -105,6 +105,10 @@ impl Slab {
         }
     }
 
+    pub(super) fn address(&self, number: u32) -> u64 {
+        self.entries[number as usize].address
+    }
+
     pub(super) fn set_output(&mut self, number: u32) {
         self.entries[number as usize].packed |= OUTPUT;
     }

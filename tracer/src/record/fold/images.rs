@@ -115,6 +115,7 @@ impl Fold {
             true => launch::shown_pid(process.row.pid, &self.sites.token),
             false => Some(process.row.pid),
         };
+        self.samples_met(index, pid, writer.claimed);
         if let Some(pid) = pid {
             self.kernel_met(pid, index, writer.claimed);
         }

@@ -19,6 +19,7 @@ use crate::record::kernel::Kernel;
 use crate::record::launched::Launched;
 use crate::record::oom::Cgroups;
 use crate::record::process::Process;
+use crate::record::samples::Samples;
 use crate::record::sites::{Site, Sites};
 use crate::record::spans::Spans;
 
@@ -75,6 +76,8 @@ pub struct Fold {
     pub attached: bool,
     /// What the kernel sees, if it is asked.
     pub kernel: Option<Kernel>,
+    /// What perf events sample.
+    pub samples: Samples,
     /// The recorded command's own pid.
     pub root: u32,
     /// Threads that wait for a look at their process, which is about to end; whether by exit.
@@ -110,6 +113,7 @@ impl Fold {
             garbage: None,
             attached: false,
             kernel: None,
+            samples: Samples::default(),
             root: 0,
             ending: Vec::new(),
             replaced: Vec::new(),
@@ -268,17 +272,21 @@ impl Fold {
 
 impl Sink for Fold {
     fn pause(&mut self, horizon: u64) -> Option<u64> {
-        self.kernel.as_mut()?.pause(horizon)
+        let sample = self.next_sample(horizon);
+        let kernel = self.kernel.as_mut().and_then(|kernel| kernel.pause(sample.unwrap_or(horizon)));
+        kernel.or(sample)
     }
 
     fn paused(&mut self, stamp: u64) {
         self.kernel_until(stamp);
+        self.samples_until(stamp);
     }
 
     fn writer(&mut self, writer: Writer) -> u32 {
         let process = self.process_of(writer);
         let thread = self.threads.len() as u32;
         self.threads.push(ThreadRow { thread, process, tid: writer.tid, start_ns: -1, events: 0 });
+        self.samples_thread(process, writer.tid, thread);
         let image = &mut self.processes[process as usize];
         image.writers += 1;
         if image.row.pid == self.root
@@ -304,6 +312,7 @@ impl Sink for Fold {
         self.now = event.stamp;
         self.threads[writer as usize].events += 1;
         self.kernel_until(event.stamp);
+        self.samples_until(event.stamp);
         match event.kind {
             Wire::ReallocBegin => self.realloc_begin(writer, event),
             Wire::ReallocEnd => self.realloc_end(writer, event),

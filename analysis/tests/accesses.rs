@@ -1,0 +1,165 @@
+//! What sampled accesses say of the blocks held at the peak.
+
+use std::collections::HashMap;
+
+use memtrace_analysis::accesses::{self, Accesses, Held, JUDGED_FROM};
+use memtrace_analysis::report;
+use memtrace_trace::rows::{AccessRow, AllocationRow, Kind, ProcessRow, Role};
+use memtrace_trace::{Meta, Peak, Rows, Trace, TraceWriter};
+use proptest::prelude::*;
+
+const PEAK: i64 = 1000;
+
+fn block(thread: u32, bytes: u64, alloc_ns: i64, free_ns: Option<i64>, site: Option<u64>) -> AllocationRow {
+    AllocationRow {
+        process: 0,
+        thread,
+        kind: Kind::Malloc,
+        address: Some(4096),
+        bytes,
+        alloc_ns,
+        free_ns,
+        site,
+        ordinal: 0,
+        span: None,
+        role: Role::None,
+    }
+}
+
+fn access(time_ns: i64, access: &str, block: Option<&AllocationRow>) -> AccessRow {
+    AccessRow {
+        time_ns,
+        access: access.into(),
+        block_thread: block.map(|block| block.thread),
+        block_ns: block.map(|block| block.alloc_ns),
+        ..AccessRow::default()
+    }
+}
+
+fn traced(meta: Meta, blocks: &[AllocationRow], sampled: &[AccessRow]) -> (tempfile::TempDir, Trace) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = TraceWriter::create(directory.path()).unwrap();
+    for row in blocks {
+        writer.allocation(row.clone()).unwrap();
+    }
+    for row in sampled {
+        writer.access(row.clone()).unwrap();
+    }
+    writer.processes(&[ProcessRow::default()]).unwrap();
+    writer.finish(&meta).unwrap();
+    let trace = Trace::open(directory.path()).unwrap();
+    (directory, trace)
+}
+
+fn meta(asked: &str) -> Meta {
+    Meta {
+        recorded: [("accesses".to_string(), asked.to_string())].into(),
+        peak: Peak { peak_ns: PEAK, ..Peak::default() },
+        ..Meta::default()
+    }
+}
+
+fn held(trace: &Trace) -> Held {
+    accesses::of(trace).unwrap().unwrap().held.unwrap().unwrap()
+}
+
+#[test]
+fn what_is_not_accessed_after_the_peak_is_unused() {
+    let used = block(0, 100_000, 1, None, Some(7));
+    let done = block(0, 200_000, 2, Some(3000), Some(8));
+    let never = block(1, 400_000, 2, None, Some(8));
+    let gone = block(0, 800_000, 3, Some(PEAK), Some(9));
+    let small = block(0, JUDGED_FROM - 1, 4, None, Some(9));
+    let sampled = [
+        access(1500, "load", Some(&used)),
+        access(900, "load", Some(&used)),
+        access(PEAK, "store", Some(&done)),
+        access(1600, "other", None),
+        // A first touch after the peak is no use.
+        access(1700, "fault", Some(&never)),
+    ];
+    let (_directory, trace) = traced(meta("hardware"), &[used, done, never, gone, small], &sampled);
+    let all = accesses::of(&trace).unwrap().unwrap();
+    assert_eq!((all.samples, all.in_blocks, all.faults, all.faults_in_blocks), (4, 3, 1, 1));
+    let held = held(&trace);
+    assert_eq!((held.samples_after, held.bytes), (2, 700_000));
+    assert_eq!((held.unused_bytes, held.never_bytes), (600_000, 400_000));
+    let [site] = held.sites.as_slice() else { panic!("{:?}", held.sites) };
+    assert_eq!((site.site, site.blocks, site.unused_bytes, site.never_bytes), (Some(8), 2, 600_000, 400_000));
+    let json = report::json(&trace, false).unwrap();
+    let unused = &json["accesses"]["held_but_unused"];
+    assert_eq!((unused["unused_bytes"].as_u64(), unused["estimate"].as_bool()), (Some(600_000), Some(true)));
+}
+
+#[test]
+fn faults_alone_say_nothing_of_use() {
+    let touched = block(0, 100_000, 1, None, None);
+    let sampled = [access(500, "fault", Some(&touched))];
+    let (_directory, trace) = traced(meta("faults"), &[touched], &sampled);
+    let all = accesses::of(&trace).unwrap().unwrap();
+    assert_eq!(all, Accesses { faults: 1, faults_in_blocks: 1, ..Accesses::default() });
+    assert!(report::json(&trace, false).unwrap()["accesses"]["held_but_unused"].is_null());
+}
+
+#[test]
+fn nothing_is_said_where_nothing_was_asked() {
+    let (_directory, trace) = traced(meta("off"), &[], &[]);
+    assert_eq!(accesses::of(&trace).unwrap(), None);
+    assert!(report::json(&trace, false).unwrap()["accesses"].is_null());
+}
+
+/// Without rows of blocks there is nothing to judge.
+#[test]
+fn a_trace_without_rows_of_blocks_says_so() {
+    let rows = Rows { aggregate: true, ..Rows::default() };
+    let sampled = [access(1500, "load", None)];
+    let (_directory, trace) = traced(Meta { rows, ..meta("hardware") }, &[], &sampled);
+    let why = accesses::of(&trace).unwrap().unwrap().held.unwrap().unwrap_err();
+    assert!(why.contains("--aggregate"), "{why}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Against a plain account, block by block.
+    #[test]
+    fn is_the_sum_over_blocks(
+        blocks in prop::collection::vec(
+            (0..3u32, 1..200_000u64, 0..2000i64, prop::option::of(1..2000i64), prop::option::of(0..4u64)), 0..40),
+        sampled in prop::collection::vec((0..2500i64, any::<prop::sample::Index>()), 1..60),
+    ) {
+        // A thread allocates once at a time.
+        let unique: HashMap<(u32, i64), _> =
+            blocks.into_iter().map(|block| ((block.0, block.2), block)).collect();
+        let blocks: Vec<AllocationRow> = unique
+            .into_values()
+            .map(|(thread, bytes, at, life, site)| block(thread, bytes, at, life.map(|life| at + life), site))
+            .collect();
+        let rows: Vec<AccessRow> = sampled
+            .iter()
+            .map(|(time, index)| access(*time, "load", blocks.get(index.index(blocks.len() + 1))))
+            .collect();
+        let (_directory, trace) = traced(meta("hardware"), &blocks, &rows);
+        let held = held(&trace);
+        let of = |block: &AllocationRow| {
+            let own = |row: &&AccessRow| {
+                row.block_thread == Some(block.thread) && row.block_ns == Some(block.alloc_ns)
+            };
+            rows.iter().filter(own).map(|row| row.time_ns).max()
+        };
+        let at_peak = |block: &&AllocationRow| {
+            block.bytes >= JUDGED_FROM
+                && block.alloc_ns <= PEAK
+                && block.free_ns.is_none_or(|free| free > PEAK)
+        };
+        let at_peak: Vec<&AllocationRow> = blocks.iter().filter(at_peak).collect();
+        let sum = |wanted: &dyn Fn(Option<i64>) -> bool| -> u64 {
+            at_peak.iter().filter(|block| wanted(of(block))).map(|block| block.bytes).sum()
+        };
+        prop_assert_eq!(held.bytes, sum(&|_| true));
+        prop_assert_eq!(held.unused_bytes, sum(&|last| last.is_none_or(|last| last <= PEAK)));
+        prop_assert_eq!(held.never_bytes, sum(&|last| last.is_none()));
+        prop_assert_eq!(held.sites.iter().map(|site| site.unused_bytes).sum::<u64>(), held.unused_bytes);
+        prop_assert!(held.sites.is_sorted_by_key(|site| std::cmp::Reverse(site.unused_bytes)));
+    }
+}

@@ -1,0 +1,53 @@
+//! What can be sampled.
+
+use perf_event_open_sys::bindings as abi;
+
+/// When a sample is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rate {
+    /// At every n-th event of a thread.
+    Period(u64),
+    /// About so many times a second of a thread's running.
+    Frequency(u64),
+}
+
+/// An event of perf_event_open(2), as /sys describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// As perf(1) writes it: `page-faults`, `cpu/mem-loads/`.
+    pub name: String,
+    /// When it is sampled.
+    pub rate: Rate,
+    /// `type` of the unit.
+    pub(crate) unit: u32,
+    /// `config`, `config1`, `config2`.
+    pub(crate) config: [u64; 3],
+    /// The event that must lead its group (`mem-loads-aux` from Sapphire Rapids and Alder Lake on: without it the
+    /// processor tells no latencies, and the kernel refuses).
+    pub(crate) leader: Option<[u64; 3]>,
+    /// `config2` that leaves the kernel out, for units that cannot do it themselves (IBS, Linux 6.14).
+    pub(crate) filter: u64,
+    /// How near the sample is to the instruction, 0 to 3.
+    pub(crate) precise: u8,
+    /// It knows addresses of loads and stores; else those of faults.
+    pub(crate) accesses: bool,
+    /// Processors it is for; empty: all.
+    pub(crate) cpus: Vec<u32>,
+}
+
+impl Event {
+    /// A page fault of a program, at every n-th of each of its threads.
+    pub fn page_faults(period: u64) -> Event {
+        Event {
+            name: "page-faults".into(),
+            rate: Rate::Period(period),
+            unit: abi::PERF_TYPE_SOFTWARE,
+            config: [u64::from(abi::PERF_COUNT_SW_PAGE_FAULTS), 0, 0],
+            leader: None,
+            filter: 0,
+            precise: 0,
+            accesses: false,
+            cpus: Vec::new(),
+        }
+    }
+}

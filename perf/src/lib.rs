@@ -1,0 +1,24 @@
+//! Samples of what programs touch: page faults, which every machine counts, and loads and stores where the processor has
+//! a unit that knows their addresses (PEBS, IBS). perf_event_open(2) is the rule for all of it.
+//!
+//! Prints nothing, needs no privilege where `perf_event_paranoid` is 2 or less, attaches nothing that outlives its
+//! descriptors. What comes out of a ring is parsed without trust: a damaged record is counted, never a panic.
+//!
+//! [`memory_events`] says what the machine can sample, [`Sampler`] samples it in the programs that the calling thread's
+//! children execute, and hands out [`Record`]s.
+
+mod data_source;
+mod error;
+mod event;
+mod record;
+mod ring;
+mod sampler;
+mod sys;
+mod unit;
+
+pub use data_source::{Memory, Operation};
+pub use error::Error;
+pub use event::{Event, Rate};
+pub use record::{Record, What};
+pub use sampler::{Missing, Sampler, Waiter};
+pub use unit::memory_events;

@@ -1,0 +1,258 @@
+//! Records of a ring, as perf_event_open(2) lays them out, from bytes that need not be any.
+
+use perf_event_open_sys::bindings as abi;
+
+use crate::data_source::Memory;
+
+/// Something that was sampled or told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// CLOCK_MONOTONIC.
+    pub ns: u64,
+    /// Of which process, in our pid namespace.
+    pub pid: u32,
+    /// Of which thread.
+    pub tid: u32,
+    /// What.
+    pub what: What,
+}
+
+/// What a record tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// An address was touched; what the processor tells of it, if it was not a fault.
+    Sample {
+        /// Where.
+        address: u64,
+        /// How.
+        memory: Option<Memory>,
+    },
+    /// The process was forked.
+    Fork {
+        /// By whom.
+        parent: u32,
+    },
+    /// It executes another program now.
+    Exec,
+    /// So many records found no room.
+    Lost(u64),
+    /// There were too many at a time: no samples for the rest of a tick.
+    Throttled,
+}
+
+/// `PERF_SAMPLE_*` of all events here; those of accesses have two words more.
+pub(crate) const FAULT_SAMPLE: u64 =
+    (abi::PERF_SAMPLE_TID | abi::PERF_SAMPLE_TIME | abi::PERF_SAMPLE_ADDR) as u64;
+pub(crate) const ACCESS_SAMPLE: u64 =
+    FAULT_SAMPLE | (abi::PERF_SAMPLE_WEIGHT | abi::PERF_SAMPLE_DATA_SRC) as u64;
+
+const HEADER: usize = 8;
+
+/// Hands on the records in `bytes`, which begin with one. Returns how many were damaged; what comes after a header that cannot
+/// be one is lost with it, and counts as one.
+pub(crate) fn parse(bytes: &[u8], accesses: bool, mut each: impl FnMut(Record)) -> u64 {
+    let mut rest = Words(bytes);
+    let mut damaged = 0;
+    while !rest.0.is_empty() {
+        let (Some(kind), Some(misc_and_size)) = (rest.u32(), rest.u32()) else { return damaged + 1 };
+        let (misc, size) = (misc_and_size & 0xffff, (misc_and_size >> 16) as usize);
+        let body = size.checked_sub(HEADER).and_then(|length| rest.0.split_at_checked(length));
+        let Some((body, after)) = body else { return damaged + 1 };
+        rest = Words(after);
+        match record(kind, misc, Words(body), accesses) {
+            Some(Some(record)) => each(record),
+            Some(None) => {}
+            None => damaged += 1,
+        }
+    }
+    damaged
+}
+
+/// `None`: too short for what it says it is; `Some(None)`: nothing that is looked for.
+fn record(kind: u32, misc: u32, mut body: Words, accesses: bool) -> Option<Option<Record>> {
+    let record = match kind {
+        abi::PERF_RECORD_SAMPLE => {
+            let (pid, tid, ns, address) = (body.u32()?, body.u32()?, body.u64()?, body.u64()?);
+            let memory = match accesses {
+                true => {
+                    let weight = body.u64()?;
+                    Some(Memory::decode(body.u64()?, weight))
+                }
+                false => None,
+            };
+            Record { ns, pid, tid, what: What::Sample { address, memory } }
+        }
+        abi::PERF_RECORD_FORK => {
+            let (pid, parent, tid) = (body.u32()?, body.u32()?, body.u32()?);
+            let (_, ns) = (body.u32()?, body.u64()?);
+            if pid == parent {
+                return Some(None); // a thread
+            }
+            Record { ns, pid, tid, what: What::Fork { parent } }
+        }
+        abi::PERF_RECORD_COMM => {
+            let record = body.trailer(What::Exec)?;
+            return Some((misc & abi::PERF_RECORD_MISC_COMM_EXEC != 0).then_some(record));
+        }
+        abi::PERF_RECORD_LOST => {
+            let (_, lost) = (body.u64()?, body.u64()?);
+            body.trailer(What::Lost(lost))?
+        }
+        abi::PERF_RECORD_THROTTLE => body.trailer(What::Throttled)?,
+        _ => return Some(None),
+    };
+    Some(Some(record))
+}
+
+/// What is left to read.
+#[derive(Clone, Copy)]
+struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    fn u32(&mut self) -> Option<u32> {
+        let (word, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_ne_bytes(*word))
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        let (word, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_ne_bytes(*word))
+    }
+
+    /// Who and when, at the end of every record that is no sample (`sample_id_all`).
+    fn trailer(&self, what: What) -> Option<Record> {
+        let (_, end) = self.0.split_last_chunk::<16>()?;
+        let mut end = Words(end);
+        let (pid, tid, ns) = (end.u32()?, end.u32()?, end.u64()?);
+        Some(Record { ns, pid, tid, what })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A record in bytes, as a kernel would write it.
+    pub(crate) fn bytes(kind: u32, misc: u16, body: &[u8]) -> Vec<u8> {
+        let size = (HEADER + body.len()) as u16;
+        [&kind.to_ne_bytes()[..], &misc.to_ne_bytes(), &size.to_ne_bytes(), body].concat()
+    }
+
+    fn words(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    fn pair(low: u32, high: u32) -> u64 {
+        u64::from(low) | u64::from(high) << 32
+    }
+
+    pub(crate) fn written(record: &Record, accesses: bool) -> Vec<u8> {
+        let id = [pair(record.pid, record.tid), record.ns];
+        let with_id = |body: &[u64]| words(&[body, &id].concat());
+        match record.what {
+            What::Sample { address, memory } => {
+                let mut body = words(&[id[0], id[1], address]);
+                if accesses {
+                    let memory = memory.expect("accesses are told of");
+                    body.extend(words(&[memory.latency, u64::from(abi::PERF_MEM_OP_LOAD)]));
+                }
+                bytes(abi::PERF_RECORD_SAMPLE, 2, &body)
+            }
+            What::Fork { parent } => {
+                let body = [pair(record.pid, parent), pair(record.tid, parent), record.ns];
+                bytes(abi::PERF_RECORD_FORK, 0, &with_id(&body))
+            }
+            What::Exec => {
+                let body = with_id(&[id[0], u64::from_ne_bytes(*b"python3\0")]);
+                bytes(abi::PERF_RECORD_COMM, abi::PERF_RECORD_MISC_COMM_EXEC as u16, &body)
+            }
+            What::Lost(lost) => bytes(abi::PERF_RECORD_LOST, 0, &with_id(&[7, lost])),
+            What::Throttled => bytes(abi::PERF_RECORD_THROTTLE, 0, &with_id(&[record.ns, 1, 2])),
+        }
+    }
+
+    pub(crate) fn records(accesses: bool) -> impl Strategy<Value = Vec<Record>> {
+        let memory = move |latency| {
+            let source = u64::from(abi::PERF_MEM_OP_LOAD);
+            accesses.then(|| Memory::decode(source, latency))
+        };
+        let what = prop_oneof![
+            4 => any::<(u64, u64)>()
+                .prop_map(move |(address, latency)| What::Sample { address, memory: memory(latency) }),
+            1 => any::<u32>().prop_map(|parent| What::Fork { parent }),
+            1 => Just(What::Exec),
+            1 => any::<u64>().prop_map(What::Lost),
+            1 => Just(What::Throttled),
+        ];
+        let record = (any::<(u64, u32, u32)>(), what)
+            .prop_map(|((ns, pid, tid), what)| Record { ns, pid, tid, what })
+            .prop_filter("a thread", |record| record.what != What::Fork { parent: record.pid });
+        prop::collection::vec(record, 0..40)
+    }
+
+    fn parsed(bytes: &[u8], accesses: bool) -> (Vec<Record>, u64) {
+        let mut records = Vec::new();
+        let damaged = parse(bytes, accesses, |record| records.push(record));
+        (records, damaged)
+    }
+
+    proptest! {
+        /// Records come back, whatever else a kernel puts between them.
+        #[test]
+        fn what_is_written_is_read(records in records(true), others in prop::collection::vec(20..200u32, 0..40)) {
+            let mut stream = Vec::new();
+            for (at, record) in records.iter().enumerate() {
+                stream.extend(written(record, true));
+                if let Some(kind) = others.get(at) {
+                    stream.extend(bytes(*kind, 0, &vec![0xa5; *kind as usize % 7 * 8]));
+                }
+            }
+            prop_assert_eq!(parsed(&stream, true), (records, 0));
+        }
+
+        /// A record that is too short is counted, and those around it are read.
+        #[test]
+        fn a_short_record_costs_itself_alone(records in records(false), kind in 1..10u32, length in 0..2usize) {
+            let short = bytes(kind, abi::PERF_RECORD_MISC_COMM_EXEC as u16, &vec![0; length * 4]);
+            let stream: Vec<u8> = records.iter().flat_map(|record| written(record, false)).collect();
+            let looked_for = [2, 3, 5, 7, 9].contains(&kind);
+            prop_assert_eq!(parsed(&[&short[..], &stream].concat(), false), (records, u64::from(looked_for)));
+        }
+
+        /// Cut anywhere, what was whole is read.
+        #[test]
+        fn a_cut_stream_loses_its_last_record(records in records(false), cut in any::<prop::sample::Index>()) {
+            let lengths = records.iter().scan(0, |end, record| {
+                *end += written(record, false).len();
+                Some(*end)
+            });
+            let lengths: Vec<usize> = lengths.collect();
+            let stream: Vec<u8> = records.iter().flat_map(|record| written(record, false)).collect();
+            let cut = cut.index(stream.len() + 1);
+            let whole = lengths.iter().filter(|end| **end <= cut).count();
+            let clean = cut == 0 || lengths.contains(&cut);
+            prop_assert_eq!(parsed(&stream[..cut], false), (records[..whole].to_vec(), u64::from(!clean)));
+        }
+
+        #[test]
+        fn no_bytes_can_hurt(noise in prop::collection::vec(any::<u8>(), 0..400), accesses in any::<bool>()) {
+            parsed(&noise, accesses);
+        }
+    }
+
+    #[test]
+    fn threads_are_no_processes() {
+        let thread = Record { ns: 1, pid: 7, tid: 8, what: What::Fork { parent: 7 } };
+        assert_eq!(parsed(&written(&thread, false), false), (vec![], 0));
+    }
+
+    #[test]
+    fn a_name_that_is_set_is_no_exec() {
+        let body = words(&[pair(7, 7), u64::from_ne_bytes(*b"worker\0\0"), pair(7, 7), 1]);
+        assert_eq!(parsed(&bytes(abi::PERF_RECORD_COMM, 0, &body), false), (vec![], 0));
+    }
+}

@@ -77,6 +77,22 @@ def kernel_side():
 
 
 @pytest.fixture
+def static(target, tmp_path):
+    """Compiles a target without a dynamic linker."""
+
+    def build(name, *flags):
+        target("held.c")  # there is a compiler
+        binary = tmp_path / Path(name).stem
+        command = [*COMPILERS[".c"], "-static", *flags, "-o", binary, TARGETS / name]
+        done = subprocess.run(command, capture_output=True, check=False)
+        if done.returncode:
+            pytest.skip("no static C library: " + done.stderr.decode().splitlines()[-1])
+        return binary
+
+    return build
+
+
+@pytest.fixture
 def record(tmp_path):
     """Records a command; every recording must have lost nothing."""
 

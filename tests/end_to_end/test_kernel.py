@@ -231,6 +231,23 @@ def test_attach_to_children_too(kernel_side, target, tmp_path):
     assert run.report["exit"] == 3
 
 
+def test_a_zombie_does_not_keep_attach_going(kernel_side, tmp_path):
+    """A child that nobody waits for has ended all the same."""
+    program = subprocess.Popen(["sh", "-c", "true & exec sleep 2"])
+    wait_for(lambda: " Z " in processes_of(program.pid), "a zombie")
+    path, recorder = attached(tmp_path, program.pid)
+    run = finish(path, recorder)
+    assert run.code == 0
+    assert len(run.report["processes"]) == 1
+    program.wait()
+
+
+def processes_of(parent):
+    """The lines of /proc/PID/stat of its children."""
+    pids = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return "".join(Path(f"/proc/{pid}/stat").read_text() for pid in pids)
+
+
 def test_interrupting_attach_closes_the_trace(kernel_side, target, tmp_path):
     program = subprocess.Popen([target("mapped.c")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     path, recorder = attached(tmp_path, program.pid)
@@ -279,22 +296,6 @@ def test_what_cannot_be_probed_is_refused_and_leaves_nothing(kernel_side, target
         assert recorder.returncode == 125 and why in err.decode()
         assert not path.exists()
     program.communicate(b"go\n")
-
-
-@pytest.fixture
-def static(target, tmp_path):
-    """Compiles a target without a dynamic linker."""
-
-    def build(name, *flags):
-        target("held.c")  # there is a compiler
-        binary = tmp_path / Path(name).stem
-        command = ["gcc", "-O1", "-static", *flags, "-o", binary, TARGETS / name]
-        done = subprocess.run(command, capture_output=True, check=False)
-        if done.returncode:
-            pytest.skip("no static C library: " + done.stderr.decode().splitlines()[-1])
-        return binary
-
-    return build
 
 
 def test_a_statically_linked_program(kernel_side, record, static):

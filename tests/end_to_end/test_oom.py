@@ -135,6 +135,17 @@ def test_a_child_that_is_killed(record, target, group):
     assert victim["sites"][0]["bytes"] > SMALL // 2
 
 
+def test_a_child_without_a_probe_that_is_killed(kernel_side, record, static, group):
+    """Who it was and what it had in memory is known from the kernel side alone."""
+    program = static("grows.c")
+    run = record("sh", "-c", ENTER + '"$@"; test $? = 137 && exit 5', group(SMALL), program, "100")
+    assert run.code == 5
+    victim = only_victim(run, SMALL)
+    assert str(program) in victim["command"]
+    assert SMALL - 8 * MIB < victim["resident_bytes"] < SMALL + MIB, "code is not charged"
+    assert any(is_kill(line) for line in run.stderr.decode().splitlines())
+
+
 def test_a_plain_kill_is_none_for_lack_of_memory(record, target, group):
     program = ENTER + '"$@"; test $? = 137 || exit 1; kill -9 $$'
     run = record("sh", "-c", program, group(SMALL), target("grows.c"), "4", "killed")

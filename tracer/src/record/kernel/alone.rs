@@ -6,6 +6,7 @@ use super::Image;
 use crate::record::fold::Fold;
 use crate::record::launch::{self, statically_linked};
 use crate::record::mappings::Piece;
+use crate::record::oom::Cgroup;
 use crate::record::process::Process;
 
 const PAGE: u64 = 4096;
@@ -39,6 +40,7 @@ impl Fold {
         }
         if image.executed {
             self.launched.arrived(pid);
+            self.cgroups.watch(Cgroup::of(pid));
         }
         if let Some(kernel) = &mut self.kernel {
             let program = image.command.split(' ').next().unwrap_or_default();

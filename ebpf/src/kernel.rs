@@ -26,7 +26,6 @@ pub struct Parts {
 pub struct Rest {
     /// Maps that nobody else keeps: programs name them by their descriptors until they are loaded.
     _maps: Vec<Map>,
-    faults: Vec<Waiting>,
     pressure: Vec<Waiting>,
     calls: Vec<Waiting>,
 }
@@ -68,11 +67,6 @@ impl Attached {
             self.links.extend(attached.links);
         }
         Ok(())
-    }
-
-    /// Attaches those that tell which pages are touched.
-    pub fn faults(&mut self, rest: &mut Rest) -> Result<(), Error> {
-        std::mem::take(&mut rest.faults).iter().try_for_each(|program| self.add(program))
     }
 
     /// Attaches those on system calls, if [`Parts::calls`] did not ask for them at once.
@@ -225,7 +219,7 @@ impl Kernel {
         let measure = programs.get("measure").ok_or_else(|| Error::Missing("program measure".into()))?;
         sys::run(&sys::load("measure", measure, &Target::Nothing)?)?;
         let wanted: Vec<&'static str> =
-            [ALWAYS.as_slice(), CALLS.as_slice(), FAULTS.as_slice(), PRESSURE.as_slice()].concat();
+            [FAULTS.as_slice(), ALWAYS.as_slice(), CALLS.as_slice(), PRESSURE.as_slice()].concat();
         let (mut first, mut rest) = (Vec::new(), Rest::default());
         for (name, id) in wanted.iter().zip(types.tracepoints(&wanted)) {
             let (Some(tracepoint), Some(instructions)) = (id, programs.remove(*name)) else {
@@ -236,19 +230,13 @@ impl Kernel {
                 continue;
             };
             let program = Waiting { name, tracepoint, instructions };
-            if FAULTS.contains(name) {
-                rest.faults.push(program);
-            } else if PRESSURE.contains(name) {
+            if PRESSURE.contains(name) {
                 rest.pressure.push(program);
             } else if CALLS.contains(name) && !parts.calls {
                 rest.calls.push(program);
             } else {
                 first.push(program);
             }
-        }
-        // Where no probe tells what was touched, no fault may be missed.
-        if parts.calls {
-            first.append(&mut rest.faults);
         }
         kernel.attached.add_all(&first)?;
         if parts.calls

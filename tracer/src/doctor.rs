@@ -49,7 +49,7 @@ fn kernel() -> Found {
     let (kernel, mut rest) =
         Kernel::load(Parts { calls: true, running: true }).map_err(|error| advice(&error))?;
     let mut attached = Attached::default();
-    attached.faults(&mut rest).and_then(|()| attached.pressure(&mut rest)).map_err(|error| advice(&error))?;
+    attached.pressure(&mut rest).map_err(|error| advice(&error))?;
     let missing = match kernel.missing.as_slice() {
         [] => String::new(),
         missing => format!(", but without {}", missing.join(", ")),

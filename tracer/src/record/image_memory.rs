@@ -1,5 +1,6 @@
 //! Resident memory of a process that nobody has allocated: its first stack, and the data of its executable and libraries.
 
+use super::maps::{self, Listed};
 use super::sample::Pagemap;
 
 /// In bytes.
@@ -22,9 +23,12 @@ struct Mapping {
 impl ImageMemory {
     /// Looks; `thread` is where /proc shows the process. `None` if it is gone.
     pub fn of(thread: u32, pagemap: &mut Pagemap) -> Option<ImageMemory> {
-        let maps = std::fs::read_to_string(format!("/proc/{thread}/maps")).ok()?;
+        let text = maps::read(thread);
+        if text.is_empty() {
+            return None;
+        }
         let (mut stack, mut data) = (0, 0);
-        for mapping in mappings(&maps) {
+        for mapping in mappings(&text) {
             let bytes = pagemap.anonymous(mapping.start, mapping.bytes)?;
             *if mapping.is_stack { &mut stack } else { &mut data } += bytes;
         }
@@ -34,14 +38,13 @@ impl ImageMemory {
 
 /// The stack, private mappings of files, and what lies right behind one that may be written to: variables that begin with
 /// zeroes have no place in the file (proc_pid_maps(5); load_elf_library in glibc's elf/dl-map-segments.h maps them so).
-fn mappings(maps: &str) -> Vec<Mapping> {
+fn mappings(text: &str) -> Vec<Mapping> {
     let mut found = Vec::new();
     let mut data_end = None;
-    for line in maps.lines() {
-        let Some((start, end, rights, inode, path)) = parse(line) else { continue };
+    for Listed { start, end, rights, of_file, path } in maps::parse(text) {
         let private = rights.ends_with('p');
-        let of_file = private && inode != "0";
-        let behind = private && inode == "0" && path.is_empty() && data_end == Some(start);
+        let behind = private && !of_file && path.is_empty() && data_end == Some(start);
+        let of_file = private && of_file;
         let is_stack = path == "[stack]";
         if of_file || behind || is_stack {
             found.push(Mapping { start, bytes: end.saturating_sub(start), is_stack });
@@ -49,14 +52,6 @@ fn mappings(maps: &str) -> Vec<Mapping> {
         data_end = (of_file && rights.starts_with("rw")).then_some(end);
     }
     found
-}
-
-fn parse(line: &str) -> Option<(u64, u64, &str, &str, &str)> {
-    let mut fields = line.split_whitespace();
-    let (start, end) = fields.next()?.split_once('-')?;
-    let (rights, inode, path) = (fields.next()?, fields.nth(2)?, fields.next().unwrap_or_default());
-    let address = |text| u64::from_str_radix(text, 16).ok();
-    Some((address(start)?, address(end)?, rights, inode, path))
 }
 
 #[cfg(test)]

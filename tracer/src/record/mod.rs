@@ -17,6 +17,7 @@ mod launch;
 mod launched;
 mod look;
 mod mappings;
+mod maps;
 mod modules;
 mod notes;
 mod oom;

@@ -5,12 +5,15 @@ use std::os::unix::fs::FileExt;
 
 use memtrace_trace::rows::ModuleRow;
 
+use super::maps::{self, Listed};
+
 /// The files mapped executable in a text of /proc/PID/maps (proc_pid_maps(5)), each from its lowest to its
 /// highest address. `process` is left 0.
-pub fn parse(maps: &str) -> Vec<ModuleRow> {
+pub fn parse(text: &str) -> Vec<ModuleRow> {
     let mut modules: Vec<(ModuleRow, bool)> = Vec::new();
-    for line in maps.lines() {
-        let Some((start, end, executable, path)) = parse_line(line) else { continue };
+    for Listed { start, end, rights, path, .. } in maps::parse(text).filter(|line| line.path.starts_with('/'))
+    {
+        let executable = rights.contains('x');
         match modules.last_mut() {
             Some((last, code)) if last.path == path => {
                 last.end = end;
@@ -28,15 +31,6 @@ pub fn parse(maps: &str) -> Vec<ModuleRow> {
         ..module
     };
     modules.into_iter().map(with_id).collect()
-}
-
-fn parse_line(line: &str) -> Option<(u64, u64, bool, &str)> {
-    let mut fields = line.splitn(6, ' ');
-    let (start, end) = fields.next()?.split_once('-')?;
-    let executable = fields.next()?.contains('x');
-    let path = fields.nth(3)?.trim_start();
-    let address = |text| u64::from_str_radix(text, 16).ok();
-    path.starts_with('/').then_some((address(start)?, address(end)?, executable, path))
 }
 
 /// The GNU build id of an ELF64 file, in hex: the NT_GNU_BUILD_ID note (elf(5)).

@@ -7,6 +7,7 @@ use memtrace_ebpf::Function;
 use object::elf::STT_GNU_IFUNC;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolFlags, SymbolKind};
 
+use super::maps;
 use crate::symbols::Source;
 
 /// Looks in the file, or in what the process has mapped under that name (`libc.so.6`, or `libc`).
@@ -43,9 +44,8 @@ pub fn find(text: &str, pid: u32) -> Result<Function> {
 }
 
 fn mapped(library: &str, pid: u32) -> Result<PathBuf> {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).context("the process has ended")?;
-    // Columns are apart by spaces, and so may be the words of a path (proc_pid_maps(5)).
-    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let text = maps::read(pid);
+    let paths = maps::parse(&text).map(|listed| listed.path).filter(|path| path.starts_with('/'));
     let is_it = |path: &&str| {
         let name = path.rsplit('/').next().unwrap_or_default();
         name == library || name.strip_prefix(library).is_some_and(|rest| rest.starts_with(['.', '-']))

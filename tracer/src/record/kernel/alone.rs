@@ -6,6 +6,7 @@ use super::Image;
 use crate::record::fold::Fold;
 use crate::record::launch::{self, statically_linked};
 use crate::record::mappings::Piece;
+use crate::record::maps::{self, Listed};
 use crate::record::oom::Cgroup;
 use crate::record::process::Process;
 
@@ -104,10 +105,11 @@ impl Fold {
 
     /// What a process had mapped before anybody looked: its memory, not its files.
     fn take_mappings(&mut self, index: u32, pid: u32) {
-        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let text = maps::read(pid);
         let begin = self.clock.to_monotonic(self.processes[index as usize].start);
         let thread = self.thread_alone(index, pid, self.clock.of_monotonic(begin));
-        for ((start, bytes, kind), ns) in maps.lines().filter_map(own_memory).zip((begin..).step_by(APART_NS))
+        for ((start, bytes, kind), ns) in
+            maps::parse(&text).filter_map(own_memory).zip((begin..).step_by(APART_NS))
         {
             let (span, ordinal, site) = (None, 0, None);
             let (touched, faulted, measured) = (0, 0, false);
@@ -160,20 +162,15 @@ fn is_secure(vector: &[u8]) -> bool {
     pairs.any(|(key, value)| key == libc::AT_SECURE && value != 0)
 }
 
-/// A line of /proc/PID/maps (proc_pid_maps(5)) that is anonymous memory a program may write to, stacks aside.
-fn own_memory(line: &str) -> Option<(u64, u64, Kind)> {
-    let mut fields = line.split_whitespace();
-    let (start, end) = fields.next()?.split_once('-')?;
-    let (rights, inode, path) = (fields.next()?, fields.nth(2)?, fields.next().unwrap_or_default());
-    let address = |text| u64::from_str_radix(text, 16).ok();
-    let (start, end): (u64, u64) = (address(start)?, address(end)?);
-    let kind = match (path, rights.as_bytes().get(3)?) {
+/// Anonymous memory that a program may write to, stacks aside.
+fn own_memory(listed: Listed) -> Option<(u64, u64, Kind)> {
+    let kind = match (listed.path, listed.rights.as_bytes().get(3)?) {
         ("[heap]", _) => Kind::MapBreak,
-        ("", b'p') if inode == "0" => Kind::MapAnonymous,
-        ("/dev/zero", b's') => Kind::MapShared,
+        ("", b'p') if !listed.of_file => Kind::MapAnonymous,
+        (path, b's') if path.starts_with("/dev/zero") => Kind::MapShared,
         _ => return None,
     };
-    rights.starts_with("rw").then_some((start, end.saturating_sub(start), kind))
+    listed.rights.starts_with("rw").then_some((listed.start, listed.bytes(), kind))
 }
 
 /// Its parent's pid; 0 if it is gone.
@@ -195,10 +192,9 @@ fn status(pid: u32, field: usize) -> Option<String> {
 
 /// Where the program break of a process is: the end of its heap, if it has one.
 pub(super) fn break_of(pid: u32) -> Option<u64> {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-    let heap = maps.lines().rfind(|line| line.ends_with("[heap]"))?;
-    let end = heap.split(['-', ' ']).nth(1)?;
-    u64::from_str_radix(end, 16).ok().map(|end| end.next_multiple_of(PAGE))
+    let text = maps::read(pid);
+    let heap = maps::parse(&text).filter(|listed| listed.path == "[heap]").last()?;
+    Some(heap.end.next_multiple_of(PAGE))
 }
 
 #[cfg(test)]
@@ -207,14 +203,13 @@ mod tests {
 
     #[test]
     fn only_memory_of_the_programs_own_is_taken() {
-        let of = |rest: &str| own_memory(&format!("1000-3000 {rest}"));
+        let of = |rest: &str| maps::parse(&format!("1000-3000 {rest}")).find_map(own_memory);
         assert_eq!(of("rw-p 00000000 00:00 0"), Some((0x1000, 0x2000, Kind::MapAnonymous)));
         assert_eq!(of("rw-p 00000000 00:00 0 [heap]"), Some((0x1000, 0x2000, Kind::MapBreak)));
         assert_eq!(of("rw-s 00000000 00:01 7 /dev/zero (deleted)"), Some((0x1000, 0x2000, Kind::MapShared)));
         assert_eq!(of("rw-p 00000000 00:00 0 [stack]"), None);
         assert_eq!(of("r--p 00000000 00:00 0"), None);
         assert_eq!(of("rw-p 00001000 fe:00 42 /usr/lib/libc.so.6"), None);
-        assert_eq!(own_memory("nonsense"), None);
     }
 
     #[test]

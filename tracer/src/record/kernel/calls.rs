@@ -7,6 +7,7 @@ use memtrace_wire::event::{BREAK, Event, Kind as Wire};
 
 use super::alone::break_of;
 use crate::record::fold::Fold;
+use crate::record::maps;
 
 /// Numbers on x86-64 (asm/unistd_64.h).
 const MMAP: u32 = 9;
@@ -158,8 +159,6 @@ fn name(number: u32) -> &'static str {
 
 /// Length of the mapping that begins at an address, by /proc; 0 if it is gone.
 fn length_at(pid: u32, address: u64) -> u64 {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let begins = format!("{address:x}-");
-    let end = maps.lines().find_map(|line| line.strip_prefix(&begins)?.split(' ').next());
-    end.and_then(|end| u64::from_str_radix(end, 16).ok()).map_or(0, |end| end.saturating_sub(address))
+    let text = maps::read(pid);
+    maps::parse(&text).find(|listed| listed.start == address).map_or(0, |listed| listed.bytes())
 }

@@ -85,7 +85,8 @@ def test_the_summary_has_a_line_for_each(explained):
     ]
     for at in places:
         resident, parts = lines[at + 1].split(" = ")
-        assert "26.7 MB" in resident or "26.6 MB" in resident or "26.8 MB" in resident
+        # How many pages of the C library come with a fault varies.
+        assert 26.3 < float(resident.split()[-2]) < 27.5
         assert "25.2 MB" in parts.split(" + ")[1]
         assert "75.5 MB" in parts
     assert max(len(line) for at in places for line in lines[at : at + 2]) <= 100

@@ -19,8 +19,9 @@ impl Fold {
     pub fn read_kernel(&mut self) {
         if let Some(Kernel { side: Some((side, _)), pending, unfinished, .. }) = &mut self.kernel {
             let before = pending.len();
-            side.read(|event| pending.push_back(event));
+            // In this order: a run that comes to its end in between is told of twice, not never.
             *unfinished = side.unfinished();
+            side.read(|event| pending.push_back(event));
             if pending.len() > before
                 && let Some(kernel) = &mut self.kernel
             {

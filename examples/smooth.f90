@@ -1,6 +1,6 @@
 ! A running mean along the first axis of a volume, as an operator that memtrace sees.
 !
-!     gfortran -O2 -I include include/memtrace.f90 examples/smooth.f90 -o smooth
+!     gfortran -O2 ../include/memtrace.f90 smooth.f90 -o smooth
 !     memtrace -- ./smooth 100 120 140
 program smooth
     use memtrace

@@ -22,7 +22,7 @@ BLOCK = re.compile(r"^( *)```(\S*) ?(.*)\n((?:.*\n)*?)\1```$", re.MULTILINE)
 COMPILERS = {
     "c": ("c", ["gcc", "-fsyntax-only"]),
     "cpp": ("cpp", ["g++", "-fsyntax-only"]),
-    "fortran": ("f90", ["gfortran", "-fsyntax-only", f"-J{os.devnull}"]),
+    "fortran": ("f90", ["gfortran", "-fsyntax-only", ROOT / "include" / "memtrace.f90"]),
 }
 
 
@@ -144,7 +144,6 @@ def check_syntax(block, where, folder):
         return
     source = folder / f"block.{suffix}"
     source.write_text(block.text)
-    done = subprocess.run(
-        [*compiler, f"-I{ROOT / 'include'}", source], capture_output=True, check=False
-    )
+    command = [*compiler, f"-I{ROOT / 'include'}", source]
+    done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
     assert done.returncode == 0, f"{where}: {done.stderr.decode()}"

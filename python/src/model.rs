@@ -8,8 +8,41 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::convert::{parameters, refused, to_python};
+use crate::trace::Trace;
 
-/// Laws of the operators of a model file: `Model.load("model.json")`.
+/// A trace, or where it is.
+#[derive(FromPyObject)]
+pub(crate) enum Source<'py> {
+    Opened(PyRef<'py, Trace>),
+    Path(PathBuf),
+}
+
+/// One of them or several.
+#[derive(FromPyObject)]
+pub(crate) enum Sources<'py> {
+    One(Source<'py>),
+    Several(Vec<Source<'py>>),
+}
+
+/// Fits a law to each operator that was recorded at three shapes or more.
+///
+/// traces: traces or their directories, or one of them. Three non-cubic shapes whose lengths have no common
+/// factor tell most. ValueError: a trace cannot be read, or no operator was run at enough shapes.
+#[pyfunction]
+pub(crate) fn fit(py: Python<'_>, traces: Sources<'_>) -> PyResult<Model> {
+    let sources = match traces {
+        Sources::One(source) => vec![source],
+        Sources::Several(sources) => sources,
+    };
+    let opened = sources.iter().map(|source| match source {
+        Source::Opened(trace) => Ok(memtrace_trace::Trace::clone(&trace.0)),
+        Source::Path(path) => memtrace_trace::Trace::open(path).map_err(refused),
+    });
+    let traces = opened.collect::<PyResult<Vec<_>>>()?;
+    py.detach(|| memtrace_analysis::fit(&traces)).map(Model).map_err(refused)
+}
+
+/// Laws of operators: `memtrace.fit(traces)`, or `Model.load("model.json")`.
 #[pyclass(frozen, module = "memtrace")]
 pub(crate) struct Model(memtrace_analysis::Model);
 
@@ -19,6 +52,11 @@ impl Model {
     #[staticmethod]
     fn load(path: PathBuf) -> PyResult<Model> {
         memtrace_analysis::Model::load(path).map(Model).map_err(refused)
+    }
+
+    /// Writes the model to a file, whole or not at all. ValueError: it cannot be written.
+    fn save(&self, path: PathBuf) -> PyResult<()> {
+        self.0.save(path).map_err(refused)
     }
 
     /// Names of the operators that have laws.

@@ -7,6 +7,7 @@ bound, and of what that process has allocated before nothing would be known.
 
 import codecs
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -43,10 +44,16 @@ class Ended:
         return (self.trace / "meta.json").is_file()
 
     @property
+    def why_not(self):
+        """What memtrace said when it failed."""
+        said = re.search(r"^(?:memtrace|error): (.*)", self._words, re.MULTILINE)
+        return said.group(1) if said else self.last_words
+
+    @property
     def last_words(self):
         """Last line of what was printed to stderr."""
         lines = self._words.strip().splitlines()
-        return lines[-1] if lines else f"memtrace ended with status {self.status}"
+        return lines[-1] if lines else f"it ended with status {self.status}"
 
 
 def call(job, trace, options=(), pickler=pickle, **more):

@@ -1,6 +1,6 @@
 """The process in which a test with `limit_memory` runs."""
 
-import json
+import pickle
 import sys
 
 import pytest
@@ -16,17 +16,18 @@ def is_inside(config):
     return getattr(config, "memtrace_inside", False)
 
 
-def main(options, target, nodeid, lines):
-    """Runs the test `nodeid`, which `target` names, and writes its reports to the file `lines`, JSON each."""
-    config = pytest.Config.fromdictargs({**options, "plugins": [*options["plugins"], "no:terminal"]}, [target])
+def main(options, target, nodeid, reports):
+    """Runs the test `nodeid`, which `target` names, and writes its reports to a file."""
+    options = {**options, "plugins": [*options["plugins"], "no:terminal"]}
+    config = pytest.Config.fromdictargs(options, [target])
     config.memtrace_inside = True
-    config.pluginmanager.register(_Reporter(config, nodeid, lines))
+    config.pluginmanager.register(_Reporter(config, nodeid, reports))
     sys.exit(int(config.hook.pytest_cmdline_main(config=config)))
 
 
 class _Reporter:
-    def __init__(self, config, nodeid, lines):
-        self._config, self._nodeid, self._lines = config, nodeid, lines
+    def __init__(self, config, nodeid, reports):
+        self._config, self._nodeid, self._reports = config, nodeid, reports
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items):
@@ -34,5 +35,16 @@ class _Reporter:
 
     def pytest_runtest_logreport(self, report):
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
-        with open(self._lines, "a", encoding="utf-8") as out:
-            out.write(json.dumps(data, default=repr) + "\n")
+        with open(self._reports, "ab") as out:
+            out.write(pickle.dumps(data))
+
+
+def reports(config, file):
+    """The reports in a file that `main` wrote, as far as it came."""
+    try:
+        with open(file, "rb") as written:
+            while True:
+                data = pickle.load(written)
+                yield config.hook.pytest_report_from_serializable(config=config, data=data)
+    except (FileNotFoundError, EOFError):
+        return

@@ -67,7 +67,7 @@ def record(
 def finished(ended: _fresh.Ended) -> "Trace":
     """The trace of a recording that has ended, if its program did well."""
     if not ended.recorded:
-        raise RuntimeError(f"memtrace could not record: {ended.last_words}")
+        raise RuntimeError(f"memtrace could not record: {ended.why_not}")
     trace = memtrace.Trace(ended.trace)
     if ended.status != 0:
         raise ProgramFailed(

@@ -7,7 +7,6 @@ report.
 """
 
 import io
-import json
 import pickle
 
 import pytest
@@ -71,15 +70,18 @@ def _reports(item, mark):
     except OSError as error:
         return [_failure(item, f"limit_memory cannot be measured: {error}")]
     if not ended.recorded:
-        return [_failure(item, f"limit_memory cannot be measured: {ended.last_words}")]
+        return [_failure(item, f"limit_memory cannot be measured: {ended.why_not}")]
     needed = _needed(memtrace.load(ended.trace), item.nodeid)
     if not any(report.when == "teardown" for report in reports):
         what = f"the test's process ended early, with status {ended.status}; {_shape(needed, limit)}"
         reports.append(_failure(item, f"{what}\ntrace: {ended.trace}\n{printed}"))
         return reports
-    for report in reports:
-        if report.when == "call" and needed is not None:
-            _judge(report, needed, limit, ended.trace)
+    if needed is not None:
+        for report in reports:
+            if report.when == "call":
+                _judge(report, needed, limit, ended.trace)
+            # JUnit files take properties from the last report.
+            report.user_properties.append(("memtrace_peak_bytes", needed["peak_bytes"]))
     return reports
 
 
@@ -93,16 +95,14 @@ def _run(item, folder):
     options = {key: value for key, value in options.items() if _can_travel(value)}
     options.pop("file_or_dir", None)
     target = "::".join([str(item.path), *item.nodeid.split("::")[1:]])
-    lines = folder / "reports"
-    job = (_pytest_inner.main, (options, target, item.nodeid, str(lines)), {})
+    file = str(folder / "reports")
+    job = (_pytest_inner.main, (options, target, item.nodeid, file), {})
     # Blocks are all that is asked for; loading the kernel side would take longer than many tests.
     more = {"cwd": str(config.invocation_params.dir)}
     if config.getoption("capture", "fd") != "no":
         more["streams"] = (printed, printed)
     ended = _fresh.call(job, folder / "trace", ["--quiet", "--kernel", "proc"], **more)
-    found = [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []
-    reports = [config.hook.pytest_report_from_serializable(config=config, data=data) for data in found]
-    return ended, reports, printed.getvalue()
+    return ended, list(_pytest_inner.reports(config, file)), printed.getvalue()
 
 
 def _can_travel(value):
@@ -126,7 +126,6 @@ def _needed(trace, nodeid):
 
 
 def _judge(report, needed, limit, trace):
-    report.user_properties.append(("memtrace_peak_bytes", needed["peak_bytes"]))
     if needed["peak_bytes"] <= limit:
         return
     text = f"{_shape(needed, limit)}\ntrace: {trace}"
@@ -151,8 +150,7 @@ def _shape(needed, limit):
 
 def _failure(item, text):
     """A report of a test that could not be judged."""
-    call = pytest.CallInfo.from_call(lambda: pytest.fail(text, pytrace=False), when="call")
-    return pytest.TestReport.from_item_and_call(item, call)
+    return pytest.TestReport(item.nodeid, item.location, {item.name: 1}, "failed", text, "call")
 
 
 def _left_behind(item, nextitem):

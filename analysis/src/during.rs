@@ -89,8 +89,7 @@ fn blocks(trace: &Trace, from_ns: i64, to_ns: i64) -> Result<Vec<Block>, Error> 
 fn peak(blocks: &[Block], to_ns: i64) -> (u64, i64) {
     let begins = blocks.iter().map(|block| (block.alloc_ns, true, block.bytes));
     let ends = blocks.iter().map(|block| (block.free_ns, false, block.bytes));
-    let mut events: Vec<(i64, bool, u64)> =
-        begins.chain(ends.filter(|(time, ..)| *time <= to_ns)).collect();
+    let mut events: Vec<(i64, bool, u64)> = begins.chain(ends.filter(|(time, ..)| *time <= to_ns)).collect();
     events.sort_unstable();
     let (mut sum, mut most) = (0i128, (0i128, 0));
     for (time, begins, bytes) in events {
@@ -117,8 +116,7 @@ fn places<'a>(
             *sum = sum.saturating_add(bytes);
         }
     }
-    let shares: Vec<SiteShare> =
-        by_site.into_iter().map(|(site, bytes)| SiteShare { site, bytes }).collect();
+    let shares: Vec<SiteShare> = by_site.into_iter().map(|(site, bytes)| SiteShare { site, bytes }).collect();
     let names = sites::places(trace, shares.iter())?;
     let mut by_place: HashMap<&str, u64> = HashMap::new();
     for share in &shares {

@@ -1,8 +1,8 @@
 """Calls in a fresh interpreter that is recorded.
 
-Why a fresh one: the library that records is loaded by the dynamic linker, before the program's first
-instruction (LD_PRELOAD). It cannot be put under a process that runs already, whose calls of `malloc` are
-bound, and of what that process has allocated before nothing would be known.
+Why a fresh one: the library that records is loaded by the dynamic linker, before the program's
+first instruction (LD_PRELOAD). It cannot be put under a process that runs already, whose calls of
+`malloc` are bound, and of what that process has allocated before nothing would be known.
 """
 
 import codecs
@@ -17,8 +17,8 @@ from pathlib import Path
 
 from ._command import command
 
-# What the fresh interpreter runs. The path of modules comes first: the call may need it to be unpickled.
-# Nothing of it stays in `__main__`, which belongs to the call.
+# What the fresh interpreter runs. The path of modules comes first: the call may need it to be
+# unpickled. Nothing of it stays in `__main__`, which belongs to the call.
 _START = """\
 def _memtrace_call():
     import pickle, sys

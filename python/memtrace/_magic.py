@@ -17,10 +17,10 @@ class MemtraceMagics(Magics):
     def memtrace(self, line, cell):
         """Runs the cell in a fresh Python under memtrace, shows the report, and returns the trace.
 
-        `%%memtrace [-o DIR] [OPTION]...`: options of the command line, e.g. `--operator __main__:gst3d`. This
-        interpreter cannot be recorded itself (the library that records is loaded when a program starts), so the
-        cell sees none of the notebook's variables and must import what it uses; other magics do not work in it.
-        A cell that raises is recorded too.
+        `%%memtrace [-o DIR] [OPTION]...`: options of the command line, e.g. `--operator
+        __main__:gst3d`. This interpreter cannot be recorded itself (the library that records is
+        loaded when a program starts), so the cell sees none of the notebook's variables and must
+        import what it uses; other magics do not work in it. A cell that raises is recorded too.
         """
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("-o", "--output")

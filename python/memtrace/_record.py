@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 class ProgramFailed(RuntimeError):
-    """The recorded program failed. `trace` is what was recorded, `status` its exit status (128+N: signal N)."""
+    """The recorded program failed: `trace` is what was recorded, `status` its exit status.
+
+    128+N after signal N.
+    """
 
     def __init__(self, message: str, trace: "Trace", status: int):
         super().__init__(message)
@@ -32,16 +35,20 @@ def record(
 ) -> "Trace":
     """Runs a function or source in a fresh Python under memtrace, and returns the trace.
 
-    The interpreter that asks cannot be recorded itself: the library that records is loaded when a program
-    starts, and nothing would be known of what has been allocated before. So `what` sees none of its variables.
+    The interpreter that asks cannot be recorded itself: the library that records is loaded when a
+    program starts, and nothing would be known of what has been allocated before. So `what` sees
+    none of its variables.
 
-    what: a function, called with the arguments, each of its calls a span; or source text, run as `__main__`.
+    what: a function, called with the arguments, each of its calls a span; or source text, run as
+    `__main__`.
         Functions and arguments are pickled; those of a notebook need cloudpickle.
     output: the trace's directory (default: `memtrace.NAME.PID.N` in the working directory).
-    options: more for the command line, e.g. `["--operator", "scipy.ndimage:gaussian_filter", "--stacks", "all"]`.
+    options: more for the command line, e.g. `["--operator", "scipy.ndimage:gaussian_filter",
+    "--stacks", "all"]`.
 
-    What the program prints is printed. Its result is not returned. ProgramFailed, which has the trace: it raised
-    or was killed. RuntimeError: it could not be recorded. FileNotFoundError: there is no command `memtrace`.
+    What the program prints is printed. Its result is not returned. ProgramFailed, which has the
+    trace: it raised or was killed. RuntimeError: it could not be recorded. FileNotFoundError: there
+    is no command `memtrace`.
 
     >>> trace = memtrace.record(gst3d, numpy.ones((60, 50, 40), "f4"))
     >>> trace.report()["peak"]["live_bytes"]
@@ -86,8 +93,8 @@ def _pickler(what):
     except ImportError:
         if getattr(what, "__module__", None) == "__main__":
             raise TypeError(
-                f"{what.__qualname__} belongs to this program, and a fresh interpreter cannot import "
-                "it: install cloudpickle, move it to a module, or pass source text"
+                f"{what.__qualname__} belongs to this program, which a fresh interpreter cannot "
+                "import: install cloudpickle, move it to a module, or pass source text"
             ) from None
         return pickle
     return cloudpickle

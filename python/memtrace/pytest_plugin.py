@@ -1,9 +1,9 @@
 """pytest: `@pytest.mark.limit_memory("250 MB")`, measured exactly.
 
-A test with the mark runs alone in a fresh recorded interpreter: one that runs already cannot be recorded, and
-alone the figure does not depend on what other tests have left in caches. What its fixtures allocated before is
-not counted. In a session that is itself recorded (`memtrace -- pytest`) each test is a span, an operator of the
-report.
+A test with the mark runs alone in a fresh recorded interpreter: one that runs already cannot be
+recorded, and alone the figure does not depend on what other tests have left in caches. What its
+fixtures allocated before is not counted. In a session that is itself recorded (`memtrace --
+pytest`) each test is a span, an operator of the report.
 """
 
 import io
@@ -15,8 +15,8 @@ import memtrace
 
 from . import _fresh, _pytest_inner, _sizes
 
-# Of the options that the session was given, those that are not for one test in another process: other processes,
-# debuggers, a choice of tests, coverage, files for all tests.
+# Of the options that the session was given, those that are not for one test in another process:
+# other processes, debuggers, a choice of tests, coverage, files for all tests.
 _NOT_INSIDE = {
     "numprocesses": None,
     "dist": "no",
@@ -32,8 +32,9 @@ _NOT_INSIDE = {
 def pytest_configure(config):
     config.addinivalue_line(
         "markers",
-        'limit_memory(size): fails the test if it needs more, e.g. "250 MB"; measured by memtrace in a '
-        "fresh interpreter: bytes allocated during the test and not yet released, in all threads and children",
+        'limit_memory(size): fails the test if it needs more, e.g. "250 MB"; measured by memtrace '
+        "in a fresh interpreter: bytes allocated during the test and not yet released, "
+        "in all threads and child processes",
     )
 
 
@@ -73,7 +74,9 @@ def _reports(item, mark):
         return [_failure(item, f"limit_memory cannot be measured: {ended.why_not}")]
     needed = _needed(memtrace.load(ended.trace), item.nodeid)
     if not any(report.when == "teardown" for report in reports):
-        what = f"the test's process ended early, with status {ended.status}; {_shape(needed, limit)}"
+        what = (
+            f"the test's process ended early, with status {ended.status}; {_shape(needed, limit)}"
+        )
         reports.append(_failure(item, f"{what}\ntrace: {ended.trace}\n{printed}"))
         return reports
     if needed is not None:
@@ -129,10 +132,10 @@ def _judge(report, needed, limit, trace):
     if needed["peak_bytes"] <= limit:
         return
     text = f"{_shape(needed, limit)}\ntrace: {trace}"
-    if report.outcome == "failed":
-        report.sections.append(("memtrace", text))
-    else:
+    if report.outcome == "passed" and not hasattr(report, "wasxfail"):
         report.outcome, report.longrepr = "failed", text
+    else:
+        report.sections.append(("memtrace", text))
 
 
 def _shape(needed, limit):
@@ -154,7 +157,7 @@ def _failure(item, text):
 
 
 def _left_behind(item, nextitem):
-    """Tears down what earlier tests of this process share with the test but not with the next one."""
+    """Tears down what earlier tests here share with the test but not with the next one."""
     state = item.session._setupstate
     call = pytest.CallInfo.from_call(lambda: state.teardown_exact(nextitem), when="teardown")
     return [pytest.TestReport.from_item_and_call(item, call)] if call.excinfo else []

@@ -22,7 +22,8 @@ pub(crate) fn batch(trace: &Trace) -> PyResult<RecordBatch> {
         .collect::<Result<_, _>>()
         .map_err(refused)?;
     let names: Vec<&str> = operators.iter().map(|operator| operator.name.as_str()).collect();
-    let resident: UInt64Array = operators.iter().map(|operator| operator.largest.resident_peak_bytes).collect();
+    let resident: UInt64Array =
+        operators.iter().map(|operator| operator.largest.resident_peak_bytes).collect();
     let columns: [(&str, ArrayRef); 11] = [
         ("operator", Arc::new(StringArray::from(names))),
         ("calls", number(&|operator| operator.calls)),

@@ -57,9 +57,7 @@ impl Table {
                 let external = |error| ArrowError::ExternalError(Box::new(error));
                 Box::new(RecordBatchIterator::new(batches.map(move |b| b.map_err(external)), table.schema()))
             }
-            Rows::Memory(batch) => {
-                Box::new(RecordBatchIterator::new([Ok(batch.clone())], batch.schema()))
-            }
+            Rows::Memory(batch) => Box::new(RecordBatchIterator::new([Ok(batch.clone())], batch.schema())),
         })
     }
 }
@@ -93,7 +91,12 @@ impl Table {
     }
 
     fn __repr__(&self) -> PyResult<String> {
-        Ok(format!("<memtrace table {}: {} rows of {}>", self.name, self.__len__()?, self.columns().join(", ")))
+        Ok(format!(
+            "<memtrace table {}: {} rows of {}>",
+            self.name,
+            self.__len__()?,
+            self.columns().join(", ")
+        ))
     }
 
     /// The rows, as a capsule with an Arrow C stream. ValueError: a file cannot be read.

@@ -7,14 +7,13 @@ import subprocess
 import sys
 
 import duckdb
+import memtrace
 import pandas
 import polars
 import pyarrow
 import pyarrow.compute
 import pytest
 from conftest import MEMTRACE, ROOT, environment
-
-import memtrace
 
 PROGRAM = """
 import numpy as np
@@ -103,7 +102,9 @@ def test_buffers_are_handed_over_and_not_copied(trace):
     before = pyarrow.total_allocated_bytes()
     arrow = pyarrow.table(memtrace.load(trace.path).allocations)
     assert arrow.nbytes > 100_000
-    assert pyarrow.total_allocated_bytes() - before < 1000, "pyarrow has no memory of its own for it"
+    assert pyarrow.total_allocated_bytes() - before < 1000, (
+        "pyarrow has no memory of its own for it"
+    )
     assert pyarrow.compute.sum(arrow["bytes"]).as_py() > 2 * 1_600_000
 
 
@@ -142,7 +143,9 @@ def test_columns_that_a_trace_is_too_old_for_are_null(copy):
     sites = copy / "sites.parquet"
     old = duckdb.sql(f"select * exclude (untouched_bytes) from '{sites}'").to_arrow_table()
     sites.unlink()
-    duckdb.sql(f"copy (select 1 as later, * from old) to '{sites}' (format parquet, compression zstd)")
+    duckdb.sql(
+        f"copy (select 1 as later, * from old) to '{sites}' (format parquet, compression zstd)"
+    )
     table = pyarrow.table(memtrace.load(copy).sites)
     assert table.column_names == memtrace.load(copy).sites.columns
     assert table["untouched_bytes"].null_count == table.num_rows == old.num_rows

@@ -8,7 +8,7 @@ import sys
 import pytest
 from conftest import MEMTRACE, ROOT, environment
 
-TESTS = '''
+TESTS = """
 import os, subprocess, sys, threading
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_each(size):
 def test_plain(large):
     assert len(ONCE) == 1
     bytearray(90_000_000)
-'''
+"""
 
 
 @pytest.fixture
@@ -158,5 +158,7 @@ def test_what_a_session_prints_and_writes(session, tmp_path):
     text = session("-s", "-x", "-k", "within or beyond or thread", f"--junitxml={tmp_path}/out.xml")
     assert "printed inside" in text
     assert outcomes(text) == {"test_within": "PASSED", "test_beyond": "FAILED"}, "-x stops"
-    [peak] = re.findall(r'memtrace_peak_bytes" value="(\d+)"', (tmp_path / "out.xml").read_text())[:1]
+    [peak] = re.findall(r'memtrace_peak_bytes" value="(\d+)"', (tmp_path / "out.xml").read_text())[
+        :1
+    ]
     assert 16_000_000 <= int(peak) < 20_000_000

@@ -7,11 +7,10 @@ import sys
 import threading
 import time
 
+import memtrace
 import pyarrow
 import pytest
 from conftest import MEMTRACE, ROOT, environment
-
-import memtrace
 
 
 @pytest.fixture(autouse=True)

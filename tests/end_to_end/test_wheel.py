@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,19 @@ def install(python, *before, wheel, clean, options=()):
     if "no such option" in done.stderr:
         pytest.skip(f"the pip of {python} is too old: {done.stderr.splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
+
+
+def test_pytest_finds_the_plugin(wheel, tmp_path, clean):
+    place = tmp_path / "target"
+    install(sys.executable, wheel=wheel, clean=clean, options=("--target", str(place)))
+    test = "import pytest\n\n@pytest.mark.limit_memory('1MB')\ndef test_it():\n    bytearray(3_000_000)\n"
+    (tmp_path / "test_it.py").write_text(test)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--strict-markers", "test_it.py"],
+        env={**clean, "PYTHONPATH": str(place)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "needed 3.00 MB (3,000," in done.stdout, done.stdout + done.stderr

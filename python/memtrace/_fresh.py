@@ -6,6 +6,7 @@ first instruction (LD_PRELOAD). It cannot be put under a process that runs alrea
 """
 
 import codecs
+import os
 import pickle
 import re
 import signal
@@ -34,14 +35,10 @@ _memtrace_call()
 class Ended:
     """A recording that has ended."""
 
-    def __init__(self, trace, status, words):
+    def __init__(self, trace, recorded, status, words):
         self.trace, self.status = Path(trace), status
+        self.recorded = recorded  # False where memtrace itself failed
         self._words = words
-
-    @property
-    def recorded(self):
-        """False where memtrace itself failed."""
-        return (self.trace / "meta.json").is_file()
 
     @property
     def why_not(self):
@@ -85,14 +82,18 @@ def _recorded(folder, job, trace, options, pickler, streams=None, cwd=None):
         pickle.dump(sys.path, out)
         pickler.dump(job, out)
     program = [sys.executable, "-c", _START, str(folder / "job")]
+    meta = Path(trace) / "meta.json"
+    older = meta.exists()  # somebody else's: memtrace will refuse
     process = subprocess.Popen(
         [command(), "-o", str(trace), *options, "--", *program],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=cwd,
+        start_new_session=True,
     )
-    return Ended(trace, *_followed(process, *(streams or (sys.stdout, sys.stderr))))
+    status, words = _followed(process, *(streams or (sys.stdout, sys.stderr)))
+    return Ended(trace, meta.exists() and not older, status, words)
 
 
 def _followed(process, stdout, stderr):
@@ -110,8 +111,8 @@ def _followed(process, stdout, stderr):
     try:
         process.wait()
     except BaseException:
-        # The recording is closed in order, then the interrupt goes on.
-        process.send_signal(signal.SIGINT)
+        # As Ctrl-C in a terminal: the program gets it, and memtrace closes the recording.
+        os.killpg(process.pid, signal.SIGINT)
         process.wait()
         raise
     finally:

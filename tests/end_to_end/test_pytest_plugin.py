@@ -130,7 +130,7 @@ def test_a_test_fails_if_it_needs_more_than_its_limit(session):
     assert 2_000_000 <= wrong < 2_000_000 + 65_536
     assert 7_000_000 <= killed < 7_000_000 + 65_536
     assert 3_000_000 <= each < 3_000_000 + 65_536
-    assert re.search(r"16\.0 MB  allocated at test_beyond test_suite\.py:23", text), text
+    assert re.search(r"16\.0 MB  allocated at test_beyond test_suite\.py:22", text), text
     assert "ValueError: 2000000" in text
     assert "process ended early, with status 137" in text
     assert "'much' is not a size; write 250 MB or 1.5 GiB" in text

@@ -95,7 +95,7 @@ def test_what_cannot_be_recorded_is_one_clear_sentence(folder, monkeypatch):
     with pytest.raises(RuntimeError, match="--no-such-option"):
         memtrace.record("pass", options=["--no-such-option"])
     memtrace.record("pass", output="taken")
-    with pytest.raises(RuntimeError, match="taken already holds a trace"):
+    with pytest.raises(RuntimeError, match="could not record: taken exists and is not empty"):
         memtrace.record("pass", output="taken")
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(FileNotFoundError, match="install memtrace from a wheel"):

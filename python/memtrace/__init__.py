@@ -53,7 +53,7 @@ def __dir__():
     return [*globals(), *_LATER, *_NATIVE]
 
 
-def load_ipython_extension(ipython):
+def load_ipython_extension(ipython) -> None:
     """Registers `%%memtrace`: what `%load_ext memtrace` calls."""
     from ._magic import MemtraceMagics
 

@@ -108,6 +108,36 @@ def test_buffers_are_handed_over_and_not_copied(trace):
     assert pyarrow.compute.sum(arrow["bytes"]).as_py() > 2 * 1_600_000
 
 
+STREAMED = """
+import sys
+import memtrace, pyarrow
+
+def kilobytes(what):
+    [line] = [line for line in open("/proc/self/status") if line.startswith(what)]
+    return int(line.split()[1])
+
+blocks = memtrace.load(sys.argv[1]).allocations
+before = kilobytes("VmRSS")
+rows = sum(batch.num_rows for batch in pyarrow.RecordBatchReader.from_stream(blocks))
+print(rows, kilobytes("VmHWM") - before)
+"""
+
+
+def test_a_table_that_is_streamed_is_not_in_memory(tmp_path, target):
+    path = tmp_path / "trace"
+    command = [MEMTRACE, "-q", "-o", path, "--kernel", "proc", "--", target("pairs.c"), "1000000"]
+    subprocess.run(command, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", STREAMED, path],
+        env=environment(PYTHONPATH=str(ROOT / "python")),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    rows, grown = (int(number) for number in done.stdout.split())
+    assert rows >= 1_000_000
+    assert grown * 1024 < rows * 60 / 2, "60 bytes are a row's columns in memory"
+
+
 def test_operators_are_summed_up_by_their_largest_steady_call(trace):
     [row] = pyarrow.table(trace.operators).to_pylist()
     assert (row["operator"], row["calls"]) == ("__main__:double", 4)
@@ -191,14 +221,17 @@ def test_the_examples_of_the_documentation_run(tmp_path):
     tests = [block for block in blocks if "import pytest" in block]
     program = tmp_path / "program.py"
     program.write_text("\n".join(block for block in blocks if block not in tests))
+    (tmp_path / "test_documented.py").write_text("\n".join(tests))
     path = f"{MEMTRACE.parent}:{environment()['PATH']}"
-    done = subprocess.run(
-        [sys.executable, program],
-        env=environment(PYTHONPATH=str(ROOT / "python"), PATH=path),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    for command in ([program], ["-m", "pytest", "-p", "memtrace.pytest_plugin"]):
+        done = subprocess.run(
+            [sys.executable, *command],
+            env=environment(PYTHONPATH=str(ROOT / "python"), PATH=path),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
     assert len(tests) == 1 and len(blocks) >= 5

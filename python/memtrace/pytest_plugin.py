@@ -125,7 +125,7 @@ def _needed(trace, nodeid):
     [span] = spans[0][:1]
     start = round(span["start_seconds"] * 1e9)
     end = None if span["seconds"] is None else start + round(span["seconds"] * 1e9)
-    return trace.during(start, end)
+    return {**trace.during(start, end), "lost": trace.meta["lost"]["events"]}
 
 
 def _judge(report, needed, limit, trace):
@@ -144,6 +144,8 @@ def _shape(needed, limit):
         return "it did not come to run"
     peak = needed["peak_bytes"]
     lines = [f"needed {_sizes.text(peak)} ({peak:,} bytes), its limit is {_sizes.text(limit)}"]
+    if needed["lost"]:
+        lines.append(f"  or more: {needed['lost']:,} events were lost")
     for site in needed["sites"]:
         lines.append(f"  {_sizes.text(site['bytes']):>8}  allocated at {site['place']}")
     for need in needed["operators"]:

@@ -66,9 +66,13 @@ impl Model {
         names
     }
 
-    /// Bytes that a call of `operator` needs for an input of `shape`, as `memtrace predict --json` has them.
+    /// What a call of `operator` needs for an input of `shape`, as a dict: what `memtrace predict --json` prints.
     ///
-    /// Parameters of the operator are given by name. ValueError: no such law, or several.
+    /// operator: its name as recorded, or the last part of it. shape: lengths of the input's axes, in elements.
+    /// dtype: as NumPy writes it ("f4"), needed if there are laws for several. Parameters of the operator are
+    /// given by name. Among the keys: peak_bytes and upper_bytes (of the working peak, the input not
+    /// among them), input_bytes, output_bytes, once_bytes (per process), extrapolated. ValueError: no
+    /// such law, or several, or a shape of another number of axes.
     #[pyo3(signature = (operator, shape, dtype=None, **params))]
     fn predict<'py>(
         &self,
@@ -83,13 +87,15 @@ impl Model {
         to_python(py, &prediction)
     }
 
-    /// Chunks of an array of `shape` that let `workers` of `memory_limit` bytes run `operator`, as
-    /// `memtrace recommend --format json` has them; Dask takes `tuple(map(tuple, plan["chunks"]))`.
+    /// Chunks of an array of `shape` that let `workers` of `memory_limit` bytes each run `operator`, as a dict: what
+    /// `memtrace recommend --format json` prints. Dask takes `tuple(map(tuple, plan["chunks"]))`.
     ///
-    /// halo: extra cells per axis that a chunk needs on each side (default: none). whole_axes: axes to
+    /// shape: lengths of the axes, in elements. halo: extra cells per axis that a chunk needs on each side (default: none). whole_axes: axes to
     /// leave in one chunk. budget_fraction: the part of the limit a worker may use (default: the lower of
     /// Dask's spill and pause). baseline_bytes: what a worker holds before it starts (default: what the
-    /// recorded processes held). MemoryError: nothing fits; it names the smallest limit that would.
+    /// recorded processes held). Among the keys: chunks (lengths along each axis), chunk_shape, tasks,
+    /// predicted_task_bytes, predicted_worker_bytes, budget_bytes, predicted_seconds, why. MemoryError:
+    /// nothing fits; it names the smallest limit that would. ValueError: as for `predict`.
     #[pyo3(signature = (operator, shape, memory_limit, workers, threads_per_worker=1, halo=None,
                         whole_axes=Vec::new(), dtype=None, budget_fraction=None, baseline_bytes=None,
                         **params))]

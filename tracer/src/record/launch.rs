@@ -316,7 +316,7 @@ pub fn find_probe() -> Result<PathBuf> {
     let candidates = ["", "../libexec/memtrace", "../preload"].map(|place| directory.join(place).join(PROBE));
     let found = candidates.into_iter().find(|path| path.is_file()).with_context(|| {
         let executable = executable.display();
-        format!("{PROBE} is not beside {executable}: build it with `cargo build --profile preload -p memtrace-probe`")
+        format!("{PROBE} is not beside {executable}: install memtrace again, or build it with `cargo build --profile preload -p memtrace-probe`")
     })?;
     // The dynamic linker reads the variable as a list, and `..` may lead elsewhere after a chdir.
     Ok(found.canonicalize()?)

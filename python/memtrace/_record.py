@@ -40,11 +40,9 @@ def record(
     none of its variables.
 
     what: a function, called with the arguments, each of its calls a span; or source text, run as
-    `__main__`.
-        Functions and arguments are pickled; those of a notebook need cloudpickle.
+        `__main__`. Functions and arguments are pickled; those of a notebook need cloudpickle.
     output: the trace's directory (default: `memtrace.NAME.PID.N` in the working directory).
-    options: more for the command line, e.g. `["--operator", "scipy.ndimage:gaussian_filter",
-    "--stacks", "all"]`.
+    options: more for the command line, e.g. `["--operator", "scipy.ndimage:gaussian_filter"]`.
 
     What the program prints is printed. Its result is not returned. ProgramFailed, which has the
     trace: it raised or was killed. RuntimeError: it could not be recorded. FileNotFoundError: there

@@ -105,7 +105,12 @@ impl<'a> Columns<'a> {
     }
 
     fn error(&self, column: &'static str, reason: String) -> Error {
-        Error::Column { path: self.path.to_owned(), table: self.table.name(), column, reason }
+        Error::Column {
+            path: self.path.to_owned(),
+            table: self.table.name(),
+            column: column.to_owned(),
+            reason,
+        }
     }
 }
 

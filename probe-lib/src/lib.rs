@@ -35,6 +35,7 @@ mod sandbox;
 mod spans;
 mod stack;
 mod sys;
+mod threads;
 mod tls;
 mod touched;
 mod unwind;

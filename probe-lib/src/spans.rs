@@ -65,7 +65,8 @@ pub fn hand() -> u64 {
     token
 }
 
-/// The calling thread works for the span of a token from now on, for none if it is 0; `last`: nobody else will.
+/// The calling thread works for the span of a token from now on, or goes on with what it did before if that is 0;
+/// `last`: nobody else will take it.
 pub fn take(token: u64, last: bool) {
     event(Kind::SpanTake, token as usize, usize::from(last), 0);
 }

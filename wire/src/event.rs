@@ -130,8 +130,8 @@ pub enum Kind {
     Module = 30,
     /// From now on the address, a span's id that no span has, stands for the span that this thread is in.
     SpanHand = 31,
-    /// This thread works for the span that the address stands for from now on (0: for none); bytes 1: nobody else
-    /// will take it.
+    /// This thread works for the span that the address stands for from now on (0: it goes on with what it did before);
+    /// bytes 1: nobody else will take it.
     SpanTake = 32,
     /// This thread goes on in a context that is in the span with this id; 0: in none of its own.
     SpanSwitch = 33,

@@ -57,7 +57,7 @@ pub(super) fn largest_call<'a>(spans: &[&'a SpanRow]) -> Option<&'a SpanRow> {
     steady.or(spans.iter().max_by_key(|span| span.working_peak_bytes)).copied()
 }
 
-fn array(array: &ArrayInfo) -> String {
+pub(super) fn array(array: &ArrayInfo) -> String {
     let shape: Vec<String> = array.shape.iter().map(u64::to_string).collect();
     format!("{} {}", shape.join("×"), clean(&array.dtype))
 }

@@ -254,7 +254,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..200)
 }
 
-/// What a span must say, added up block by block.
+/// What a span must say, added up block by block; blocks by their stamps.
 #[derive(Default, Clone)]
 struct Model {
     live: HashMap<u64, u64>,
@@ -280,7 +280,7 @@ proptest! {
                     let around: Vec<u32> = world.spans.around(span).filter(|span| runs(&world, *span)).collect();
                     for span in around {
                         let model = &mut models[span as usize];
-                        model.live.insert(address, bytes);
+                        model.live.insert(world.now, bytes);
                         let live = model.live.values().sum();
                         if live > model.peak {
                             (model.peak, model.at_peak) = (live, model.live.clone());
@@ -289,10 +289,11 @@ proptest! {
                 }
                 Step::Allocate(..) => {}
                 Step::Free(thread, address) => {
+                    let stamp = world.heap.0.get(&address).map_or(0, |(stamp, _)| *stamp);
                     world.free(thread, address);
                     let running = models.iter_mut().enumerate().filter(|(span, _)| runs(&world, *span as u32));
                     for (_, model) in running {
-                        model.temporaries += u64::from(model.live.remove(&address).is_some());
+                        model.temporaries += u64::from(model.live.remove(&stamp).is_some());
                     }
                 }
                 Step::Begin(thread, within) => {
@@ -312,8 +313,8 @@ proptest! {
             prop_assert_eq!(row.temporaries, model.temporaries);
             if row.end_ns.is_some() {
                 prop_assert_eq!(row.kept_bytes, Some(model.live.values().sum()));
-                let large = |(address, bytes): (&u64, &u64)| {
-                    let stayed = model.live.contains_key(address);
+                let large = |(block, bytes): (&u64, &u64)| {
+                    let stayed = model.live.contains_key(block);
                     if stayed || *bytes < span::LEFTOVER_MIN { 0 } else { *bytes }
                 };
                 let least: u64 = model.at_peak.iter().map(large).sum();

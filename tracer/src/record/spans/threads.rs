@@ -14,6 +14,8 @@ pub(super) struct Place {
     base: Option<u32>,
     /// The innermost span it is in; it may have ended since.
     pub innermost: Option<u32>,
+    /// Where it was, base and innermost, when it took the work that it is at.
+    before: Option<(Option<u32>, Option<u32>)>,
 }
 
 impl Spans {
@@ -52,7 +54,8 @@ impl Spans {
 
     /// Puts a new thread into a span that is open already (`--span`).
     pub fn enter(&mut self, thread: u32, span: u32) {
-        *self.place(thread) = Place { root: Some(span), base: Some(span), innermost: Some(span) };
+        *self.place(thread) =
+            Place { root: Some(span), base: Some(span), innermost: Some(span), before: None };
     }
 
     /// The thread is gone.
@@ -68,11 +71,16 @@ impl Spans {
     }
 
     /// The thread works for the span that `token` stands for from now on, for none (or that of `--span`) if it stands for
-    /// none; `last` if nobody else will.
+    /// none; `last` if nobody else will. 0: it has done that work.
     pub fn take(&mut self, process: u32, thread: u32, token: u64, last: bool) {
         let key = (process, token);
         let handed = if last { self.handed.remove(&key) } else { self.handed.get(&key).copied() };
         let place = self.place(thread);
+        if token == 0 {
+            (place.base, place.innermost) = place.before.take().unwrap_or((place.root, place.root));
+            return;
+        }
+        place.before = Some((place.base, place.innermost));
         place.base = handed.or(place.root);
         place.innermost = place.base;
     }

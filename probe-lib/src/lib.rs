@@ -23,6 +23,7 @@ mod hot;
 mod maps;
 mod modules;
 mod next;
+mod openmp;
 mod operators;
 mod process;
 mod python;

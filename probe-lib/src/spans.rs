@@ -65,6 +65,15 @@ pub fn hand() -> u64 {
     token
 }
 
+/// The same with a token of the caller's own, which no span's id can be: an address. False if no span runs.
+pub fn hand_as(token: u64) -> bool {
+    let runs = RUNNING.load(Ordering::Relaxed) != 0;
+    if runs {
+        event(Kind::SpanHand, token as usize, 0, 0);
+    }
+    runs
+}
+
 /// The calling thread works for the span of a token from now on, or goes on with what it did before if that is 0;
 /// `last`: nobody else will take it.
 pub fn take(token: u64, last: bool) {

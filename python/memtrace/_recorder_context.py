@@ -90,7 +90,7 @@ def _follow_pool(module):
 
 
 def _follow_loop(module):
-    """Each callback of an event loop, and so each step of a task, goes on in the span of its context."""
+    """Each callback of a loop, and so each step of a task, goes on in the span of its context."""
     from _thread import get_ident
 
     run = module.Handle._run

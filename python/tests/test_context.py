@@ -113,8 +113,9 @@ def test_memory_of_strided_arrays(run, python):
     program = (
         MARKS
         + """
-with memtrace.span("s", Array(4, 3), Array(4, 3, strides=(8, 32)), Array(4, 3, strides=(48, 16)),
-                   Array(4, 3, strides=(-24, 8)), Array(50, strides=(0,)), Array(0, 3, strides=(-9, 1))):
+dense = Array(4, 3), Array(4, 3, strides=(8, 32))
+gaps = Array(4, 3, strides=(48, 16)), Array(4, 3, strides=(-24, 8))
+with memtrace.span("s", *dense, *gaps, Array(50, strides=(0,)), Array(0, 3, strides=(-9, 1))):
     pass
 """
     )

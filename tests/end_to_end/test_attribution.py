@@ -1,7 +1,9 @@
 """Which span a block belongs to when work goes on in other threads, in pools and in coroutines."""
 
+import subprocess
+
 import pytest
-from conftest import ROOT, environment
+from conftest import ROOT, environment, memtrace
 
 MB = 1_000_000
 HEAD = """
@@ -90,6 +92,25 @@ with memtrace.span("outer"):
     assert parents == {"outer": None, "starts": "outer", "other": "outer"}
 
 
+def test_the_team_of_a_parallel_region_works_for_the_span_around_it(record, tmp_path):
+    binary = tmp_path / "openmp"
+    flags = ["-O1", "-fno-builtin", "-fopenmp", f"-I{ROOT / 'include'}"]
+    command = ["gcc", *flags, "-o", binary, ROOT / "tests" / "targets" / "openmp.c"]
+    built = subprocess.run(command, capture_output=True, check=False)
+    if built.returncode:
+        pytest.skip("no OpenMP: " + built.stderr.decode().splitlines()[-1])
+    run = record(binary)
+    assert run.code == 0
+    operators = {operator["name"]: operator["spans"] for operator in run.report["operators"]}
+    # The runtime's own blocks for its threads are small.
+    assert 40 * MB <= operators["first"][0]["working_peak_bytes"] < 41 * MB
+    assert 80 * MB <= operators["second"][0]["working_peak_bytes"] < 81 * MB
+    blocks = (
+        "select span, count(*) from {allocations} where bytes >= 10000000 group by 1 order by 1"
+    )
+    assert run.sql(blocks) == [(0, 4), (1, 4), (None, 4)]
+
+
 def test_what_cannot_be_told_falls_to_the_process_and_is_counted(peaks):
     program = """
 asked, done = threading.Event(), threading.Event()
@@ -176,8 +197,6 @@ threads = [threading.Thread(target=work, args=(f"t{n}", n)) for n in (1, 2, 3, 4
 
 
 def test_figures_agree_with_the_rows_when_a_task_outlives_its_span(peaks):
-    from conftest import memtrace as command
-
     program = """
 import asyncio
 async def late():
@@ -197,5 +216,5 @@ asyncio.run(main())
     found, parents, run = peaks(program)
     assert found == {"outer": 14, "early": 6, "late": 12}
     assert parents == {"outer": None, "early": "outer", "late": "early"}
-    done = command("report", "--recompute", run.path)
+    done = memtrace("report", "--recompute", run.path)
     assert done.returncode == 0, (done.stdout + done.stderr).decode()

@@ -5,11 +5,13 @@ the result is to `a` and how many arrays of that size the call makes and throws 
 """
 
 import json
+import sys
 
 import pytest
+from conftest import ROOT, Recording, environment, memtrace
 
 MB8 = 8_000_000
-SLACK = 300_000  # buffers of SciPy's filters, NumPy's casts, the interpreter
+SLACK = 600_000  # line buffers of SciPy's filters, NumPy's casts, the interpreter
 
 # name: (expression, relation, bytes that views keep alive, temporaries in bytes, new blocks kept)
 CASES = {
@@ -72,26 +74,24 @@ for name, expression in cases.items():
         del a, result
 """
 
-# One that writes into memory it was given, as Fortran's callers do.
+# Functions that may write into memory they were given; what comes back is another object over it.
 OVERWRITE = """
-import numpy as np, scipy.linalg, memtrace
-solve = memtrace.operator(lambda a, b: scipy.linalg.solve(a, b, overwrite_a=True, overwrite_b=True))
-for _ in range(2):
+import numpy as np, scipy.fft, scipy.linalg
+for overwrite in (False, True):
     a = np.asfortranarray(np.eye(400) * 2)
     b = np.asfortranarray(np.ones((400, 400)))
-    x = solve(a, b)
+    x = scipy.linalg.solve(a, b, overwrite_a=overwrite, overwrite_b=overwrite)
     assert x.sum() == 80_000
-    del a, b, x
+    z = np.ones((400, 400), complex)
+    y = scipy.fft.fft(z, overwrite_x=overwrite)
+    print(np.shares_memory(x, b), np.shares_memory(y, z))
+    del a, b, x, z, y
 """
 
 
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory):
     """The second call of each case, by its name, and the recording."""
-    import sys
-
-    from conftest import ROOT, Recording, environment, memtrace
-
     path = tmp_path_factory.mktemp("spans") / "trace"
     cases = json.dumps({name: case[0] for name, case in CASES.items()})
     where = environment(PYTHONPATH=str(ROOT / "python"), OPENBLAS_NUM_THREADS="1")
@@ -147,14 +147,18 @@ def test_roles_of_blocks(calls):
 
 
 def test_an_array_that_is_written_over_is_the_result(record, python):
-    from conftest import ROOT, environment
-
-    run = record(python, "-c", OVERWRITE, env=environment(PYTHONPATH=str(ROOT / "python")))
-    [operator] = run.report["operators"]
-    second = operator["spans"][1]
-    [x] = second["outputs"]
-    assert (x["relation"], x["of"]) == ("in_place", "b")
-    assert second["pinned_bytes"] == 0
+    options = ("--operator", "scipy.linalg:solve", "--operator", "scipy.fft:fft")
+    run = record(python, "-c", OVERWRITE, options=options)
+    shared = [line.split() for line in run.stdout.decode().splitlines()]
+    for operator, column, name in (("scipy.linalg:solve", 0, "b"), ("scipy.fft:fft", 1, "x")):
+        [spans] = [op["spans"] for op in run.report["operators"] if op["name"] == operator]
+        for span, shares in zip(spans, shared, strict=True):
+            [output] = span["outputs"]
+            told = (output["relation"], output.get("of"))
+            assert told == (("in_place", name) if shares[column] == "True" else ("new", None))
+            assert span["pinned_bytes"] == 0
+    assert shared[0] == ["False", "False"]
+    assert "True" in shared[1]
 
 
 def test_the_same_shape_with_another_peak_depends_on_data(record, python):
@@ -172,8 +176,8 @@ def test_the_same_shape_with_another_peak_depends_on_data(record, python):
     [group] = operators["__main__:chosen"]["data_dependent"]
     assert (group["calls"], group["inputs"][0]["shape"]) == (3, [500_000])
     peaks = group["working_peak_bytes"]
-    # The mask, what it chooses and both together.
-    assert 500_000 + 3 * 400_000 <= peaks["min"] < 500_000 + 3 * 400_000 + 8 * 65536
+    # What was chosen, and twice that in one; the mask is gone by then.
+    assert 3 * 400_000 <= peaks["min"] < 3 * 400_000 + 65_536
     assert peaks["max"] - peaks["min"] >= 2 * 3_200_000
     assert operators["__main__:plain"]["data_dependent"] == []
     lines = run.stderr.decode().splitlines()

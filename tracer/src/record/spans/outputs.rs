@@ -62,13 +62,23 @@ impl Span {
         let mut sharing = self.row.inputs.iter().filter(shares);
         let named = |input: &&ArrayInfo| claimed.as_ref().is_some_and(|name| *name == input.name);
         if let Some(input) = sharing.clone().find(named).or_else(|| sharing.next()) {
-            let is_it = if self.contextual { named(&input) } else { is_same(input, output) };
+            // Some libraries return another object over what they were allowed to overwrite.
+            let may_be_another = !self.contextual || self.overwrites();
+            let is_it = named(&input) || may_be_another && is_same(input, output);
             output.relation = if is_it { IN_PLACE } else { VIEW }.into();
             output.of = input.name.clone();
         } else if is_heap {
             // NumPy hands small blocks out again without asking the allocator.
             output.relation = if output.bytes < LEFTOVER_MIN { NEW } else { OLDER }.into();
         }
+    }
+}
+
+impl Span {
+    /// True if a parameter says that inputs may be overwritten (SciPy's `overwrite_x`, `inplace` of others).
+    fn overwrites(&self) -> bool {
+        let says = |name: &str| name.starts_with("overwrite") || matches!(name, "inplace" | "in_place");
+        self.row.params.iter().any(|(name, value)| says(name) && value.as_bool() == Some(true))
     }
 }
 

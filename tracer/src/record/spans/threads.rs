@@ -65,9 +65,10 @@ impl Spans {
 
     /// From now on `token` stands for the span that the thread is in.
     pub fn hand(&mut self, process: u32, thread: u32, token: u64) {
-        if let Some(span) = self.innermost(thread) {
-            self.handed.insert((process, token), span);
-        }
+        match self.innermost(thread) {
+            Some(span) => self.handed.insert((process, token), span),
+            None => self.handed.remove(&(process, token)),
+        };
     }
 
     /// The thread works for the span that `token` stands for from now on, for none (or that of `--span`) if it stands for

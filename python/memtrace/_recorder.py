@@ -2,11 +2,11 @@
 
 The tracer joins `_recorder_arrays.py`, this file, `_recorder_natives.py`,
 `_recorder_context.py` and `_recorder_gc.py` to one text; the probe runs it before
-`site`, in a module of its own, `_memtrace_recorder`, and calls `install`. Hence their constraints (DESIGN §6.2):
-they need nothing but the standard library, import nothing but `sys` until there is
-work, print nothing, raise nothing into the program, never import NumPy, and keep no
-reference to an argument or a result (it would raise the peak of an operator that
-rebinds its input).
+`site`, in a module of its own, `_memtrace_recorder`, and calls `install`. Hence their
+constraints (DESIGN §6.2): they need nothing but the standard library, import nothing
+but `sys` until there is work, print nothing, raise nothing into the program, never
+import NumPy, and keep no reference to an argument or a result (it would raise the
+peak of an operator that rebinds its input).
 """
 
 import sys

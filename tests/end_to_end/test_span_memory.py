@@ -5,7 +5,10 @@ the result is to `a` and how many arrays of that size the call makes and throws 
 """
 
 import json
+import os
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 from conftest import ROOT, Recording, environment, memtrace
@@ -204,3 +207,46 @@ def test_where_the_peak_was(record, python, tmp_path):
     )
     assert size == 16_000_000
     assert "__main__:f: peak at f script.py:4" in run.stderr.decode()
+
+
+PEAK = """
+class Array:
+    dtype, strides = type("dtype", (), {"str": "|u1", "itemsize": 1}), None
+    def __init__(self, size):
+        self.data, self.shape, self.nbytes = bytearray(size), (size,), size
+    def __mul__(self, by):
+        return Array(self.nbytes)
+    @property
+    def __array_interface__(self):
+        return {"shape": self.shape, "typestr": "|u1", "data": (0, False), "version": 3}
+def f(x, y=None):
+    x = x * 2
+    x = x * 2
+    return x
+for size in (1_000_000, 3_000_000):
+    f(Array(size))
+    f(Array(size), y=Array(size))
+"""
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.10", "3.11", "3.12", "3.13"])
+def test_the_peak_is_equal_to_the_byte_with_spans_and_without(record, version):
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    found = [shutil.which("python" + version), *root.glob(f"versions/{version}.*/bin/python3")]
+    interpreter = next(filter(None, found), None) or pytest.skip(f"no Python {version}")
+    changes = (
+        "select alloc_ns as time, bytes::hugeint as change from {allocations} where bytes >= 700000"
+        " and kind not like 'map%' union all select free_ns, -(bytes::hugeint) from {allocations}"
+        " where bytes >= 700000 and kind not like 'map%' and free_ns is not null"
+    )
+    query = f"select max(s) from (select sum(change) over (order by time) s from ({changes}))"
+    runs = [
+        record(interpreter, "-c", PEAK, options=options)
+        for options in ((), ("--operator", "__main__:f"))
+    ]
+    assert runs[0].sql(query) == runs[1].sql(query)
+    [operator] = runs[1].report["operators"]
+    assert [span["inputs"][0]["shape"] for span in operator["spans"]] == [
+        *([1_000_000], [1_000_000]),
+        *([3_000_000], [3_000_000]),
+    ]

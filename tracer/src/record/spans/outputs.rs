@@ -64,7 +64,8 @@ impl Span {
         if let Some(input) = sharing.clone().find(named).or_else(|| sharing.next()) {
             // Some libraries return another object over what they were allowed to overwrite.
             let may_be_another = !self.contextual || self.overwrites();
-            let is_it = named(&input) || may_be_another && is_same(input, output);
+            // An id that was used again tells nothing: the form must be the same too.
+            let is_it = (named(&input) || may_be_another) && is_same(input, output);
             output.relation = if is_it { IN_PLACE } else { VIEW }.into();
             output.of = input.name.clone();
         } else if is_heap {

@@ -200,7 +200,7 @@ fn outputs_are_views_the_input_or_new() {
         &[
             array("", 0x10000, 8192, it),
             array("", 0x10000, 8192, ""),
-            array("", 0x11000, 16, ""),
+            array("", 0x11000, 16, it),
             array("", 0x30000, 8192, ""),
             array("", 0x30000, 8192, it),
             array("", 0x20000, 8192, ""),

@@ -24,6 +24,7 @@ pub mod resident;
 pub mod sites;
 pub mod sweep;
 pub mod variables;
+pub mod varying;
 pub mod verify;
 
 pub use error::Error;

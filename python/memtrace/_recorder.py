@@ -1,12 +1,12 @@
 """Records calls of chosen functions as spans, from inside the recorded process.
 
-The tracer joins `_recorder_arrays.py`, this file, `_recorder_natives.py` and
-`_recorder_gc.py` to one text; the probe runs it before `site`, in a module of its
-own, `_memtrace_recorder`, and calls `install`. Hence their constraints (DESIGN §6.2):
-they need nothing but the standard library, import nothing but `sys` until there is
-work, print nothing, raise nothing into the program, never import NumPy, and keep no
-reference to an argument or a result (it would raise the peak of an operator that
-rebinds its input).
+The tracer joins `_recorder_arrays.py`, this file, `_recorder_natives.py`,
+`_recorder_context.py` and `_recorder_gc.py` to one text; the probe runs it before
+`site`, in a module of its own, `_memtrace_recorder`, and calls `install`. Hence their
+constraints (DESIGN §6.2): they need nothing but the standard library, import nothing
+but `sys` until there is work, print nothing, raise nothing into the program, never
+import NumPy, and keep no reference to an argument or a result (it would raise the
+peak of an operator that rebinds its input).
 """
 
 import sys
@@ -14,6 +14,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # tells linters which names the other texts define
     from ._recorder_arrays import ITEM_LIMIT, arrays_in, scalar
+    from ._recorder_context import entered, innermost, left, mark_same, objects_in
     from ._recorder_gc import watch_collector
     from ._recorder_natives import await_modules
 
@@ -45,6 +46,11 @@ class _Probe:
         self.end = library.memtrace_span_end_json
         self.end.argtypes = [ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t]
         self.end.restype = None
+        self.hand = library.memtrace_span_hand
+        self.hand.argtypes, self.hand.restype = [], ctypes.c_uint64
+        self.take, self.switch = library.memtrace_span_take, library.memtrace_span_switch
+        for function in (self.take, self.switch):
+            function.argtypes, function.restype = [ctypes.c_uint64], None
         self.dumps = json.dumps
 
     def encode(self, record, arrays):
@@ -54,7 +60,7 @@ class _Probe:
             del record[arrays][len(record[arrays]) // 2 :]
             text = self.text_of(record)
         if len(text) > TEXT_LIMIT:
-            text = self.text_of({"name": record["name"], arrays: [], "params": {}})
+            text = self.text_of(dict(record, **{arrays: [], "params": {}}))
         return text
 
     def text_of(self, record):
@@ -70,13 +76,18 @@ def begin(name, inputs, params):
     global _probe
     if _probe is None:
         _probe = _Probe()
-    record = {"name": name[:1000], "inputs": inputs, "params": params}
+    objects, within = objects_in(inputs), innermost()
+    record = {"name": name[:1000], "inputs": inputs, "params": params, "within": within}
     text = _probe.encode(record, "inputs")
-    return _probe.begin(text, len(text))
+    span = _probe.begin(text, len(text))
+    if span:
+        entered(span, within, objects)
+    return span
 
 
 def end(span, outputs, error=None):
     """Ends a span; `error` is the name of the exception that ended it."""
+    mark_same(outputs, left(span))
     record = {"outputs": outputs}
     if error is not None:
         record["error"] = error

@@ -1,6 +1,6 @@
 """Operators without Python code (ufuncs, builtins, compiled functions): wrapped once imported.
 
-The third of the four texts that make up the recorder (see `_recorder.py`, which
+The third of the texts that make up the recorder (see `_recorder.py`, which
 states their constraints). Such a function never makes a frame to watch, so a
 forwarding object takes its place in its module before anybody can import it. Its
 arguments are the caller's for the whole call anyway: the wrapper adds no lifetime.

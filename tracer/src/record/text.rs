@@ -1,13 +1,17 @@
 //! The Python text that the probe has interpreters run when they start: the recorder's source, wrapped so
 //! that it leaves nothing behind in `__main__` and never raises into the program.
 
-/// Source of the recorder, four files of the Python package that are run as one.
+/// Source of the recorder, five files of the Python package that are run as one.
 const RECORDER: &str = concat!(
     include_str!("../../../python/memtrace/_recorder_arrays.py"),
     include_str!("../../../python/memtrace/_recorder.py"),
     include_str!("../../../python/memtrace/_recorder_natives.py"),
+    include_str!("../../../python/memtrace/_recorder_context.py"),
     include_str!("../../../python/memtrace/_recorder_gc.py"),
 );
+
+/// What the recorder's code says it is from.
+pub const RECORDER_FILE: &str = "<memtrace recorder>";
 
 /// The text for these operators, and for a garbage collector that is to be watched (`observe`, `eager`). The recorder
 /// is compiled, some milliseconds of every interpreter's start, only when there is something to watch, or when the
@@ -32,7 +36,7 @@ pub fn python(operators: &[String], gc: Option<&str>) -> String {
          \x20               raise AttributeError(name)\n\
          \x20           if '_loaded' not in self.__dict__:\n\
          \x20               text = {{'__name__': self.__name__}}\n\
-         \x20               exec(compile({source}, '<memtrace recorder>', 'exec'), text)\n\
+         \x20               exec(compile({source}, '{RECORDER_FILE}', 'exec'), text)\n\
          \x20               self.__dict__.setdefault('_loaded', text)\n\
          \x20           if name not in self._loaded:\n\
          \x20               raise AttributeError(name)\n\

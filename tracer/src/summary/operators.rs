@@ -52,7 +52,7 @@ pub fn table(out: &mut String, trace: &Trace, spans: &[SpanRow]) -> Result<()> {
     Ok(())
 }
 
-fn array(array: &ArrayInfo) -> String {
+pub(super) fn array(array: &ArrayInfo) -> String {
     let shape: Vec<String> = array.shape.iter().map(u64::to_string).collect();
     format!("{} {}", shape.join("×"), clean(&array.dtype))
 }

@@ -1,6 +1,7 @@
 //! Spans: who is inside which operator, and the peaks of each, folded as events pass by.
 
 mod garbage;
+mod live;
 mod resident;
 
 use memtrace_trace::rows::{ArrayInfo, Kind, SpanRow};
@@ -8,6 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 
 use self::garbage::Waiting;
+pub use self::live::Glance;
 pub use self::resident::Told;
 use super::curve::Curve;
 

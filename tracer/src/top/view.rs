@@ -69,8 +69,7 @@ fn head(figures: &Figures, look: Look) -> Vec<Line<'static>> {
     vec![
         Line::styled(format!("memtrace: {}", clean(&figures.command)), look.heading()),
         Line::raw(format!(
-            "{time}, {} processes; {} allocations, {} requested{lost}",
-            grouped(figures.processes_running),
+            "{time}: {} allocations, {} requested{lost}",
             grouped(figures.totals.allocations),
             Bytes(figures.totals.requested_bytes),
         )),
@@ -170,7 +169,7 @@ fn processes(figures: &Figures) -> List {
         ]
     };
     List {
-        title: format!("{} processes run, {} have ended", figures.processes_running, figures.processes_ended),
+        title: format!("processes: {} running, {} ended", figures.processes_running, figures.processes_ended),
         columns: vec![
             ("pid", 8),
             ("live", 9),
@@ -200,7 +199,7 @@ fn spans(figures: &Figures) -> List {
         ]
     };
     List {
-        title: format!("{} operators in flight", figures.spans_running),
+        title: format!("operators in flight: {}", figures.spans_running),
         columns: vec![("pid", 8), ("for", 9), ("working", 9), ("peak", 9), ("input", 9), ("operator", 0)],
         rows: figures.spans.iter().map(row).collect(),
     }
@@ -219,7 +218,7 @@ fn operators(figures: &Figures) -> List {
         ]
     };
     List {
-        title: format!("{} operators", figures.operators_seen),
+        title: format!("operators: {}", figures.operators_seen),
         columns: vec![
             ("finished", 9),
             ("started", 9),
@@ -325,7 +324,8 @@ mod tests {
         let backend = drawn(100, 40, Some(&example()), true);
         let text = backend.to_string();
         for part in [
-            "12.50 s, 1 processes",
+            "12.50 s: 0 allocations",
+            "processes: 1 running, 0 ended",
             "live        412 MB   peak    420 MB, after 11.00 s",
             "[████████████            ]    750 MB of   1.50 GB  control group /sys/fs/cgroup/job",
             "4711",

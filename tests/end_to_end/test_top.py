@@ -15,7 +15,7 @@ import termios
 import time
 
 import pytest
-from conftest import MEMTRACE, Recording, environment, memtrace
+from conftest import MEMTRACE, ROOT, Recording, environment, memtrace
 from test_oom import ENTER, MIB, group  # noqa: F401 (a fixture)
 
 # A refresh is 0.1 s apart at least; whoever waits longer waits for what does not come.
@@ -114,6 +114,14 @@ def operators(figures):
     return {operator["name"]: operator for operator in figures["operators"]}
 
 
+def keys(value):
+    """Of all objects in it, but arrays, which have the trace's format."""
+    for each in value if isinstance(value, list) else [value]:
+        if isinstance(each, dict):
+            yield from each
+            yield from (key for name, part in each.items() if name != "input" for key in keys(part))
+
+
 def agrees_with_the_report(viewer, report):
     """The last figures are the report's, and all before are no larger and never fall."""
     last = viewer.all[-1]
@@ -193,6 +201,8 @@ def test_a_c_program_step_by_step(watched, lines):
     assert view.process.wait() == 0
     assert view.process.stderr.read() == b""
     agrees_with_the_report(view, done.report)
+    text = (ROOT / "docs" / "reading.md").read_text().split("## `memtrace top")[1]
+    assert set(keys(view.all)) <= set(re.findall(r"`(\w+)(?:\[\])?`", text))
 
 
 PROGRAM = """
@@ -493,6 +503,18 @@ def test_the_view_on_a_terminal(watched, terminal, leave):
         view.process.send_signal(leave)
     assert view.ends() == (0, "")
     run.tell("end")
+    assert run.end().code == 3
+
+
+def test_a_terminal_that_goes_away_takes_the_view_with_it(watched, terminal):
+    """Also where no signal says so: it is not the view's controlling terminal."""
+    run = watched()
+    view = terminal(run.path)
+    view.until(b"q leaves")
+    os.close(view.far)
+    os.close(view.near)
+    view.process.wait()
+    view.near, view.far = os.pipe()  # to be closed
     assert run.end().code == 3
 
 

@@ -54,8 +54,9 @@ fn parse_every(text: &str) -> Result<Duration, String> {
 
 /// Watches until the recording ends or the user leaves.
 pub fn run(arguments: &Top) -> Result<ExitCode> {
-    if !arguments.json && !std::io::stdout().is_terminal() {
-        let why = "top draws on a terminal: add --json to follow the figures in a pipe or a file";
+    if !arguments.json && !(std::io::stdout().is_terminal() && std::io::stdin().is_terminal()) {
+        let why =
+            "top draws on a terminal and reads keys from it: add --json to follow the figures without one";
         return Err(Usage(why.into()).into());
     }
     let directory = find::directory(&arguments.recording)?;

@@ -68,7 +68,10 @@ fn watch(terminal: &mut DefaultTerminal, told: &Receiver<Told>, look: Look) -> R
         if std::mem::take(&mut stale) {
             terminal.draw(|frame| view::draw(frame, figures.as_ref(), look))?;
         }
-        if event::poll(GLANCE)? {
+        if !keys_may_come() {
+            return Ok(false);
+        }
+        while event::poll(Duration::ZERO)? {
             match event::read()? {
                 Event::Key(key) if leaves(key) => return Ok(false),
                 Event::Resize(..) => stale = true,
@@ -77,6 +80,14 @@ fn watch(terminal: &mut DefaultTerminal, told: &Receiver<Told>, look: Look) -> R
         }
     }
     Ok(false)
+}
+
+/// Waits a moment for keys or a signal. False if the terminal is gone: crossterm would never return from reading it.
+fn keys_may_come() -> bool {
+    let mut keys = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid pollfd.
+    unsafe { libc::poll(&raw mut keys, 1, GLANCE.as_millis() as libc::c_int) };
+    keys.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) == 0
 }
 
 fn leaves(key: KeyEvent) -> bool {

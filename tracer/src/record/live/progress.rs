@@ -72,7 +72,8 @@ impl Progress {
     /// Spans that are open, those that hold most first, and how many there are.
     pub fn spans(&self, fold: &Fold) -> (Vec<Span>, u64) {
         let open = self.open.iter().filter_map(|span| fold.spans.glance(*span));
-        let mut open: Vec<Glance> = open.collect();
+        let runs = |span: &Glance| fold.processes[span.row.process as usize].parted.is_none();
+        let mut open: Vec<Glance> = open.filter(runs).collect();
         open.sort_by_key(|span| std::cmp::Reverse((span.working_bytes, span.row.span)));
         let now = fold.clock.now_ns();
         let listed = open.iter().take(LISTED_MAX).map(|span| Span {

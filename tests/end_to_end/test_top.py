@@ -256,6 +256,21 @@ def test_python_operators_in_flight(watched, lines, python, tmp_path):
     assert operators(view.all[-1])["__main__:work"]["finished"] == 2
 
 
+def test_what_went_down_with_its_process_is_neither_finished_nor_running(watched, lines):
+    run = watched()
+    run.tell("begin")
+    view = lines(run.path)
+    figures = view.until(in_flight)
+    os.kill(in_flight(figures)["held"]["pid"], signal.SIGKILL)
+    done = run.end()
+    while view.next():
+        pass
+    held = operators(view.all[-1])["held"]
+    assert (held["started"], held["finished"], held["running"]) == (1, 0, 0)
+    assert (view.all[-1]["exit"], view.all[-1]["signal"]) == (128 + 9, 9)
+    agrees_with_the_report(view, done.report)
+
+
 def test_process_ids_lead_to_the_recording(watched, lines, tmp_path):
     """Of the recorder and of the recorded; a path too long for a socket's address is no hindrance."""
     run = watched(path=tmp_path / ("long" * 30) / "t")

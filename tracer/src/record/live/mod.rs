@@ -34,16 +34,15 @@ impl Live {
 impl Session {
     /// Tells those who watch, if anybody does.
     pub(super) fn publish(&mut self) {
-        if !self.live.audience.admit(&self.doorman.viewers) || !self.live.audience.is_due() {
+        if !self.live.audience.admit(&self.doorman.viewers) {
+            // Nothing is kept for those who have left.
+            self.live = Live::default();
             return;
         }
         // In a recording of many spans the first look takes several rounds.
-        if self.live.progress.follow(&self.fold) {
+        if self.live.audience.is_due() && self.live.progress.follow(&self.fold) {
             let figures = self.figures();
             self.live.audience.tell(&Message::Figures(Box::new(figures)));
-        }
-        if !self.live.audience.admit(&self.doorman.viewers) {
-            self.live = Live::default();
         }
     }
 

@@ -89,8 +89,11 @@ impl Session {
         if measure && resident.now > process.image_looked_at + process.image_looked_at / 16 {
             process.image_looked_at = resident.now;
             let image = Pagemap::open(thread).and_then(|mut pagemap| ImageMemory::of(thread, &mut pagemap));
-            process.row.resident_stack_bytes = image.map(|image| image.stack);
-            process.row.resident_data_bytes = image.map(|image| image.data);
+            // One that is just being torn down can no longer be looked at: what was found before stays.
+            if let Some(ImageMemory { stack, data }) = image {
+                process.row.resident_stack_bytes = Some(stack);
+                process.row.resident_data_bytes = Some(data);
+            }
         }
         if measure
             && process.mappings.mapped_bytes() > 0

@@ -390,9 +390,10 @@ impl Session {
             let threads = &self.fold.threads;
             self.drain.bury_if(|writer| threads[writer as usize].process == image);
         }
-        let read = self.drain.round(safe, &mut self.fold, last);
-        self.fold.kernel_until(safe);
-        self.fold.samples_until(safe);
+        let (read, horizon) = self.drain.round(safe, &mut self.fold, last);
+        // Not beyond what the probe's events were passed on to: some thread may be in the middle of one.
+        self.fold.kernel_until(horizon.min(safe));
+        self.fold.samples_until(horizon.min(safe));
         self.look_at_the_ending();
         self.end_the_silent();
         for (writer, word) in self.drain.collectors() {

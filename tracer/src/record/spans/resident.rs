@@ -55,7 +55,8 @@ impl Spans {
             };
             let Held { live, untouched, mapped } = held;
             let start = span.row.at_resident_peak.map_or(bytes, |before| before.start);
-            if span.row.at_resident_peak.is_none() || span.row.resident_peak_bytes < Some(bytes) {
+            // Told again of the same peak, more is known of what was held then.
+            if span.row.at_resident_peak.is_none() || span.row.resident_peak_bytes <= Some(bytes) {
                 span.row.resident_peak_bytes = Some(bytes);
                 span.row.at_resident_peak = Some(SpanResident { start, file, live, untouched, mapped });
             }

@@ -54,7 +54,8 @@ fn parse_every(text: &str) -> Result<Duration, String> {
 
 /// Watches until the recording ends or the user leaves.
 pub fn run(arguments: &Top) -> Result<ExitCode> {
-    if !arguments.json && !(std::io::stdout().is_terminal() && std::io::stdin().is_terminal()) {
+    let on_a_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    if !arguments.json && !on_a_terminal {
         let why =
             "top draws on a terminal and reads keys from it: add --json to follow the figures without one";
         return Err(Usage(why.into()).into());

@@ -78,7 +78,7 @@ fn unreadable(error: memtrace_trace::Error) -> Error {
 }
 
 /// Follows parents, which come before their children: anything else is damaged and ends the stack.
-pub(crate) fn stack(frames: &[FrameRow], leaf: u32) -> Vec<FrameRow> {
+pub fn stack(frames: &[FrameRow], leaf: u32) -> Vec<FrameRow> {
     let mut next = Some(leaf);
     let mut stack = Vec::new();
     while let Some(frame) = next.and_then(|frame| frames.get(frame as usize)) {

@@ -13,6 +13,7 @@ mod record;
 mod summary;
 mod sweep;
 mod symbols;
+mod top;
 mod units;
 
 use std::process::ExitCode;

@@ -48,6 +48,7 @@ impl Session {
         if let Some(error) = self.fold.failure.take() {
             return Err(Failure::recording(error));
         }
+        let last_figures = self.last_figures();
         let (mut fold, meta) = (self.fold, self.meta);
         let sites = std::mem::take(&mut fold.sites);
         let out = fold.into_writer();
@@ -56,6 +57,7 @@ impl Session {
         // The trace is complete: nothing is lost with a tracer that is killed while it reads large files.
         let (sites, frames) = sites.named();
         memtrace_trace::replace_stacks(&directory, &sites, &frames).map_err(Failure::recording)?;
+        last_figures.into_iter().for_each(|figures| self.live.tell_last(figures));
         Ok(Outcome { code: ending.code })
     }
 

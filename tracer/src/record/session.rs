@@ -21,6 +21,7 @@ use super::garbage::{self, Collecting};
 use super::handshake::Doorman;
 use super::kernel::{Kernel, Loading, Source};
 use super::launch::{self, Ending};
+use super::live::Live;
 use super::sample;
 use super::samples::{Accesses, Samples};
 use super::segment::Segment;
@@ -240,6 +241,10 @@ pub(super) struct Session {
     pub(super) segment: &'static Segment,
     pub(super) doorman: Doorman,
     pub(super) operators: Vec<String>,
+    /// The trace.
+    pub(super) directory: PathBuf,
+    /// Those who watch, and what they want to know.
+    pub(super) live: Live,
     /// Some mapping was too large to look into.
     pub(super) passed_over: bool,
     /// memtrace's own largest resident size when the command was started.
@@ -280,6 +285,8 @@ impl Session {
             segment,
             doorman,
             operators: options.operators.clone(),
+            directory: options.output.canonicalize().unwrap_or_else(|_| options.output.clone()),
+            live: Live::default(),
             passed_over: false,
             still_running: 0,
             snapshot_after: Instant::now(),

@@ -1,6 +1,7 @@
 //! Spans: who is inside which operator, and the peaks of each, folded as events pass by.
 
 mod garbage;
+mod live;
 mod outputs;
 mod resident;
 mod span;
@@ -11,6 +12,7 @@ use memtrace_trace::rows::{ArrayInfo, Kind, SpanRow};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::garbage::Waiting;
+pub use self::live::Glance;
 pub use self::resident::Told;
 use self::span::Span;
 use self::text::{BeginText, EndText};

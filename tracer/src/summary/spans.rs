@@ -4,13 +4,12 @@ use std::collections::HashSet;
 use std::fmt::Write;
 
 use anyhow::Result;
+use memtrace_analysis::operators::largest_call;
 use memtrace_analysis::report::by_operator;
 use memtrace_analysis::sites::places;
 use memtrace_analysis::varying::varying;
 use memtrace_trace::Trace;
 use memtrace_trace::rows::{ArrayInfo, ProcessRow, SpanRow};
-
-use memtrace_analysis::operators::largest_call;
 
 use super::operators::array;
 use super::{clean, grouped};

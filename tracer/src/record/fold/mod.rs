@@ -41,6 +41,13 @@ pub struct Total {
     pub peak: u64,
 }
 
+impl Total {
+    /// Heap bytes now.
+    pub fn heap(&self) -> u64 {
+        self.heap
+    }
+}
+
 /// What `--span` asks for.
 pub struct WholeSpan {
     /// Name of the operator.

@@ -4,6 +4,7 @@ mod account;
 mod binary;
 mod image;
 mod lines;
+mod live;
 mod merge;
 mod python;
 mod rows;

@@ -1,8 +1,8 @@
 """Records calls of chosen functions as spans, from inside the recorded process.
 
-The tracer joins `_recorder_arrays.py`, this file, `_recorder_natives.py` and
-`_recorder_gc.py` to one text; the probe runs it before `site`, in a module of its
-own, `_memtrace_recorder`, and calls `install`. Hence their constraints (DESIGN §6.2):
+The tracer joins this file and the others called `_recorder_*.py` to one text; the
+probe runs it before `site`, or when the program imports what has automatic spans, in a
+module of its own, `_memtrace_recorder`, and calls `install`. Hence their constraints:
 they need nothing but the standard library, import nothing but `sys` until there is
 work, print nothing, raise nothing into the program, never import NumPy, and keep no
 reference to an argument or a result (it would raise the peak of an operator that
@@ -14,6 +14,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # tells linters which names the other texts define
     from ._recorder_arrays import ITEM_LIMIT, arrays_in, scalar
+    from ._recorder_dask import watch_dask
     from ._recorder_gc import watch_collector
     from ._recorder_natives import await_modules
 
@@ -136,6 +137,13 @@ def _leave(span, result, error=None):
         end(span, arrays_in("", result) if error is None else [], error)
     except Exception:
         pass
+
+
+def _hide_frame(error):
+    """Leaves out of a traceback the function of the recorder that caught it (from Python 3.11)."""
+    caught = error.__traceback__
+    if caught is not None and caught.tb_frame.f_code.co_filename == _leave.__code__.co_filename:
+        error.__traceback__ = caught.tb_next
 
 
 def versions_of(modules):
@@ -363,7 +371,9 @@ def _raise_later(ctypes, error):
 def install(config):
     """Starts recording `config["operators"]`, a list of "module:function".
 
-    `config["gc"]`, if it is not empty, is the mode of `watch_collector`.
+    `config["gc"]`, if it is not empty, is the mode of `watch_collector`;
+    `config["automatic"]` lists the modules with automatic spans, Dask's and PyTorch's
+    among them unless it is empty.
     """
     try:
         if config.get("gc"):
@@ -376,6 +386,8 @@ def install(config):
         for operator in operators:
             _watch(operator.path.rpartition(".")[2], operator)
         await_modules(operators)
+        if config.get("automatic"):
+            watch_dask()
     except Exception:
         pass
 

@@ -1,6 +1,6 @@
 """What a recorded span says of arguments and results: arrays by their shape, scalars by value.
 
-The first of the four texts that make up the recorder (see `_recorder.py`, which
+The first of the texts that make up the recorder (see `_recorder.py`, which
 states their constraints). Nothing here keeps a reference to what it describes.
 """
 

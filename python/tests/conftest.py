@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-PARTS = ("_recorder_arrays.py", "_recorder.py", "_recorder_natives.py", "_recorder_gc.py")
+PARTS = sorted(path.name for path in (HERE.parent / "memtrace").glob("_recorder*.py"))
 VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 
 # What the tracer's text does before `site`, as far as Python code goes.

@@ -65,6 +65,10 @@ enum Action {
     Recommend(laws::Recommend),
 }
 
+/// Python modules with automatic spans unless others are named.
+const AUTOMATIC: [&str; 7] =
+    ["numpy.linalg", "scipy.ndimage", "scipy.fft", "scipy.signal", "skimage", "pandas", "xarray"];
+
 /// What to record and where.
 #[derive(Args, Clone)]
 pub struct Record {
@@ -74,6 +78,10 @@ pub struct Record {
     /// Record calls of this Python function as spans, e.g. scipy.ndimage:gaussian_filter or __main__:gst3d
     #[arg(long = "operator", value_name = "MODULE:FUNCTION", value_parser = parse_operator)]
     pub operators: Vec<String>,
+    /// Record calls of these Python modules' functions with large arguments as spans, tasks of Dask and modules of PyTorch too; none: no such spans
+    #[arg(long = "auto-operators", value_name = "MODULE,...|none", value_delimiter = ',', value_parser = parse_module)]
+    #[arg(default_values_t = AUTOMATIC.map(String::from))]
+    pub automatic: Vec<String>,
     /// Record the whole command as one span with this name
     #[arg(long, value_name = "NAME", requires = "shape")]
     pub span: Option<String>,
@@ -184,6 +192,20 @@ fn parse_operator(text: &str) -> Result<String, String> {
     }
 }
 
+fn parse_module(text: &str) -> Result<String, String> {
+    let plain = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_');
+    if text.split('.').all(plain) {
+        return Ok(text.to_string());
+    }
+    Err("write names of Python modules with commas between them, e.g. numpy.linalg,scipy.ndimage, or none"
+        .into())
+}
+
+/// The modules that were named; none of them if one is `none`.
+fn automatic(modules: &[String]) -> Vec<String> {
+    if modules.iter().any(|module| module == "none") { Vec::new() } else { modules.to_vec() }
+}
+
 /// Runs what the command line asks for.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -277,6 +299,7 @@ pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
         output,
         command: arguments.command.clone(),
         operators: arguments.operators.clone(),
+        automatic: automatic(&arguments.automatic),
         wait: arguments.wait,
         python_allocators: arguments.python_allocators,
         span,

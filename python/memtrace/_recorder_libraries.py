@@ -1,0 +1,227 @@
+"""Functions of known libraries are spans when an argument is large; else they cost next to nothing.
+
+One of the texts that make up the recorder (see `_recorder.py`, which states their
+constraints). `_recorder_entries.py` has each function call `entered` first, which looks
+at the sizes of its first arguments; only then is anything described, and only then is
+the interpreter asked to tell of the function's return (`await_return`).
+"""
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # tells linters which names the other texts define
+    from ._recorder import (
+        GENERATORS,
+        _arguments,
+        _begin_call,
+        _by_code,
+        _open,
+        _Operator,
+        await_return,
+    )
+    from ._recorder_arrays import ITEM_LIMIT
+    from ._recorder_entries import announce
+    from ._recorder_imports import when_executed
+
+LARGE = 64 * 1024  # bytes of an array from which on a call is a span
+LOOKED_AT = 3  # leading arguments that may be the large one
+SCALARS = frozenset((type(None), bool, int, float, complex, str, bytes, type(...)))
+
+REDUCTIONS = ("sum", "prod", "mean", "median", "std", "var", "min", "max", "count", "quantile")
+REDUCTIONS += ("first", "last", "nunique", "size", "aggregate", "agg", "apply", "transform")
+REDUCTIONS += ("cumsum", "map", "reduce", "fillna", "ffill", "bfill", "rank")
+TABLES = ("merge", "join", "sort_values", "drop_duplicates", "pivot", "pivot_table", "melt")
+TABLES += ("corr", "cov", "describe")
+FIELDS = ("interp", "sortby", "where", "stack", "unstack", "transpose", "polyfit")
+FILES = ("to_zarr", "to_netcdf", "load", "compute")  # of whatever size: they read and write
+
+# Classes that users call methods of, by the beginning of the names of their modules.
+METHODS = {
+    "pandas.core.frame": {"DataFrame": TABLES},
+    "pandas.core.series": {"Series": TABLES},
+    "pandas.core.groupby": dict.fromkeys(
+        ("GroupBy", "DataFrameGroupBy", "SeriesGroupBy"), REDUCTIONS
+    ),
+    "pandas.core.window": dict.fromkeys(("Rolling", "Expanding", "Window"), REDUCTIONS),
+    "pandas.core.resample": {"Resampler": REDUCTIONS},
+    "xarray.core.dataset": {"Dataset": FIELDS + REDUCTIONS + FILES},
+    "xarray.core.dataarray": {"DataArray": FIELDS + REDUCTIONS + FILES},
+    "xarray.core._aggregations": dict.fromkeys(
+        (
+            "DatasetAggregations",
+            "DataArrayAggregations",
+            "DatasetGroupByAggregations",
+            "DataArrayGroupByAggregations",
+            "DatasetResampleAggregations",
+            "DataArrayResampleAggregations",
+        ),
+        REDUCTIONS,
+    ),
+    "xarray.core.groupby": dict.fromkeys(("DatasetGroupBy", "DataArrayGroupBy"), REDUCTIONS),
+    "xarray.computation.rolling": dict.fromkeys(("DatasetRolling", "DataArrayRolling"), REDUCTIONS),
+    "xarray.core.rolling": dict.fromkeys(("DatasetRolling", "DataArrayRolling"), REDUCTIONS),
+}
+_FunctionType = type(lambda: None)
+
+_named = set()  # operators that `--operator` has named
+_entries = {}  # code of an announced function -> its operator
+_promised = {}  # package -> public names whose functions have not been found yet
+
+
+def watch_libraries(modules, operators):
+    """Waits for the public functions of these modules and of those inside them.
+
+    operators: those that are recorded by name, and need no second span.
+    """
+    _named.update(operator.name for operator in operators)
+    for module in modules:
+        when_executed(module, _module_arrived, inside=True)
+
+
+# Which functions ------------------------------------------------------------
+
+
+def _module_arrived(module):
+    name, space = module.__name__, vars(module)
+    for package, names in list(_promised.items()):
+        if name.startswith(package + "."):
+            _keep_promises(package, names, space)
+    for beginning, classes in METHODS.items():
+        if name.startswith(beginning):
+            for owner in [space.get(owner) for owner in classes]:
+                if isinstance(owner, type) and owner.__module__ == name:
+                    _watch_methods(owner, classes[owner.__name__])
+    listed = space.get("__all__")
+    if listed and not any(part[:1] == "_" for part in name.split(".")):
+        promised = {public for public in listed if not _watch_function(name, public, space)}
+        _promised[name] = promised  # loaded when first used; or C code that dispatches
+        for inside in [other for other in sys.modules if other.startswith(name + ".")]:
+            _keep_promises(name, promised, vars(sys.modules[inside]))
+
+
+def _keep_promises(package, names, space):
+    for public in names & set(space):
+        if _watch_function(package, public, space):
+            names.discard(public)
+
+
+def _watch_methods(owner, names):
+    package = owner.__module__.partition(".")[0]
+    for name in names:
+        function = _function_of(vars(owner).get(name))
+        if function is not None:
+            _announce(function, _Operator(package, f"{owner.__name__}.{name}"))
+
+
+def _watch_function(package, name, space):
+    """Whether the name is a Python function's; which is announced then."""
+    value = space.get(name)
+    if isinstance(value, (type, type(sys))):
+        return True  # no function, and none to come
+    function = _function_of(value)
+    if function is None or not str(function.__module__).startswith(package.partition(".")[0]):
+        return False
+    known = _entries.get(function.__code__)
+    if known is None:
+        _announce(function, _Operator(package, name))
+    elif len(package) < len(known.module):
+        known.module, known.name = package, f"{package}:{known.path}"  # as users import it
+    return True
+
+
+def _function_of(value):
+    """The innermost Python function of a function, a static method or NumPy's dispatcher."""
+    for _ in range(32):
+        if type(value) is _FunctionType:
+            inner = getattr(value, "__wrapped__", None)
+            if type(inner) is not _FunctionType:
+                return value
+            value = inner
+        else:
+            links = (getattr(value, link, None) for link in ("__func__", "_implementation"))
+            value = next((link for link in links if link is not None), None)
+    return None
+
+
+def _announce(function, operator):
+    code = function.__code__
+    if operator.name in _named or code in _entries or code in _by_code:
+        return
+    count = code.co_argcount
+    if not count or code.co_flags & GENERATORS:
+        return
+    operator.whatever_size = operator.path.rpartition(".")[2] in FILES
+    arguments = code.co_varnames[: min(count, LOOKED_AT)]
+    if announce(function, arguments, _entered(operator)):
+        _entries[function.__code__] = operator
+
+
+# Calls ----------------------------------------------------------------------
+
+
+def _entered(operator):
+    """The function that is called with the first arguments whenever the operator's is entered."""
+    frame_at = sys._getframe
+
+    def entered(first, second=None, third=None, scalars=SCALARS, large=LARGE):
+        if second.__class__ in scalars and third.__class__ in scalars:
+            try:
+                if first.nbytes < large:  # what most calls come to: keep it short
+                    return
+            except Exception:
+                pass
+        try:
+            if operator.whatever_size or any(map(_is_large, (first, second, third))):
+                _enter_large(operator, frame_at(1), first)
+        except Exception:
+            pass
+
+    return entered
+
+
+def _is_large(value):
+    if value.__class__ in SCALARS:
+        return False
+    if isinstance(value, (list, tuple)):
+        members = value[:ITEM_LIMIT]
+    else:
+        members = [member for _, member in _members_of(value)] or [value]
+    return any(_bytes_of(member) >= LARGE for member in members)
+
+
+def _bytes_of(value):
+    size = getattr(value, "nbytes", 0) if hasattr(type(value), "nbytes") else 0
+    return size if isinstance(size, int) else 0
+
+
+def _enter_large(operator, frame, first):
+    if id(frame) in _open or sys.getprofile() is not None:
+        return  # a program that profiles itself keeps its profile function
+    pairs = []
+    for name, value in _arguments(frame):
+        pairs += [(f"{name}[{part}]", member) for part, member in _members_of(value)] or [
+            (name, value)
+        ]
+    if "." in operator.path:  # a method: users know it by the class of their object
+        method = operator.path.rpartition(".")[2]
+        name = f"{operator.module}:{type(first).__name__}.{method}"
+        operator = _Operator(operator.module, operator.path, name, operator.params)
+    span = _begin_call(operator, pairs, frame.f_code, frame.f_globals)
+    if span:
+        await_return(frame, span)
+
+
+def _members_of(value):
+    """(label, array) of what an object of pandas or xarray holds in memory; none for others."""
+    library = type(value).__module__.partition(".")[0]
+    if library not in ("pandas", "xarray"):
+        return []
+    space = getattr(value, "__dict__", {})
+    held = space.get("obj", space.get("_obj", value))  # of group-bys, windows, resamplers
+    if library == "pandas":
+        manager = getattr(held, "__dict__", {}).get("_mgr")
+        return list(enumerate(getattr(manager, "arrays", ())))[:ITEM_LIMIT]
+    variables = getattr(held, "_variables", None)  # a Dataset's
+    if variables is None:
+        variables = {"data": getattr(held, "_variable", held)}
+    return [(label, getattr(variable, "_data", None)) for label, variable in variables.items()]

@@ -16,8 +16,9 @@ if TYPE_CHECKING:  # tells linters which names the other texts define
     from ._recorder_arrays import ITEM_LIMIT, arrays_in, scalar
     from ._recorder_dask import watch_dask
     from ._recorder_gc import watch_collector
-    from ._recorder_libraries import watch_libraries
+    from ._recorder_libraries import outputs_of, watch_libraries
     from ._recorder_natives import await_modules
+    from ._recorder_torch import watch_torch
 
 TEXT_LIMIT = 60 * 1024  # bytes of one span's JSON that the probe accepts
 CALL, RETURN = 0, 3  # CPython's PyTrace_CALL and PyTrace_RETURN
@@ -135,7 +136,7 @@ def _enter(operator, frame):
 
 def _leave(span, result, error=None):
     try:
-        end(span, arrays_in("", result) if error is None else [], error)
+        end(span, outputs_of(result) if error is None else [], error)
     except Exception:
         pass
 
@@ -464,6 +465,7 @@ def install(config):
         await_modules(operators)
         if config.get("automatic"):
             watch_dask()
+            watch_torch()
             watch_libraries(config["automatic"], operators)
     except Exception:
         pass

@@ -19,12 +19,13 @@ if TYPE_CHECKING:  # tells linters which names the other texts define
         _Operator,
         await_return,
     )
-    from ._recorder_arrays import ITEM_LIMIT
+    from ._recorder_arrays import ITEM_LIMIT, arrays_in
     from ._recorder_entries import announce
     from ._recorder_imports import when_executed
 
 LARGE = 64 * 1024  # bytes of an array from which on a call is a span
 LOOKED_AT = 3  # leading arguments that may be the large one
+INTERNAL = ("core", "compat", "tests", "testing", "conftest")  # packages, by convention
 SCALARS = frozenset((type(None), bool, int, float, complex, str, bytes, type(...)))
 
 REDUCTIONS = ("sum", "prod", "mean", "median", "std", "var", "min", "max", "count", "quantile")
@@ -33,7 +34,7 @@ REDUCTIONS += ("cumsum", "map", "reduce", "fillna", "ffill", "bfill", "rank")
 TABLES = ("merge", "join", "sort_values", "drop_duplicates", "pivot", "pivot_table", "melt")
 TABLES += ("corr", "cov", "describe")
 FIELDS = ("interp", "sortby", "where", "stack", "unstack", "transpose", "polyfit")
-FILES = ("to_zarr", "to_netcdf", "load", "compute")  # of whatever size: they read and write
+FILES = ("to_zarr", "to_netcdf", "load", "compute")  # for what is in files or is to be
 
 # Classes that users call methods of, by the beginning of the names of their modules.
 METHODS = {
@@ -89,10 +90,10 @@ def _module_arrived(module):
     for beginning, classes in METHODS.items():
         if name.startswith(beginning):
             for owner in [space.get(owner) for owner in classes]:
-                if isinstance(owner, type) and owner.__module__ == name:
+                if isinstance(owner, type):
                     _watch_methods(owner, classes[owner.__name__])
     listed = space.get("__all__")
-    if listed and not any(part[:1] == "_" for part in name.split(".")):
+    if listed and not any(part[:1] == "_" or part in INTERNAL for part in name.split(".")):
         promised = {public for public in listed if not _watch_function(name, public, space)}
         _promised[name] = promised  # loaded when first used; or C code that dispatches
         for inside in [other for other in sys.modules if other.startswith(name + ".")]:
@@ -106,7 +107,7 @@ def _keep_promises(package, names, space):
 
 
 def _watch_methods(owner, names):
-    package = owner.__module__.partition(".")[0]
+    package = str(owner.__module__).partition(".")[0]
     for name in names:
         function = _function_of(vars(owner).get(name))
         if function is not None:
@@ -150,7 +151,6 @@ def _announce(function, operator):
     count = code.co_argcount
     if not count or code.co_flags & GENERATORS:
         return
-    operator.whatever_size = operator.path.rpartition(".")[2] in FILES
     arguments = code.co_varnames[: min(count, LOOKED_AT)]
     if announce(function, arguments, _entered(operator)):
         _entries[function.__code__] = operator
@@ -162,6 +162,7 @@ def _announce(function, operator):
 def _entered(operator):
     """The function that is called with the first arguments whenever the operator's is entered."""
     frame_at = sys._getframe
+    files = operator.path.rpartition(".")[2] in FILES
 
     def entered(first, second=None, third=None, scalars=SCALARS, large=LARGE):
         if second.__class__ in scalars and third.__class__ in scalars:
@@ -171,7 +172,7 @@ def _entered(operator):
             except Exception:
                 pass
         try:
-            if operator.whatever_size or any(map(_is_large, (first, second, third))):
+            if any(map(_is_large, (first, second, third))) or (files and _is_elsewhere(first)):
                 _enter_large(operator, frame_at(1), first)
         except Exception:
             pass
@@ -180,28 +181,39 @@ def _entered(operator):
 
 
 def _is_large(value):
+    """Whether an argument is a large array, or holds one, that the function will work on."""
     if value.__class__ in SCALARS:
         return False
-    if isinstance(value, (list, tuple)):
-        members = value[:ITEM_LIMIT]
-    else:
-        members = [member for _, member in _members_of(value)] or [value]
-    return any(_bytes_of(member) >= LARGE for member in members)
+    members = value[:ITEM_LIMIT] if isinstance(value, (list, tuple)) else (value,)
+    for member in members:
+        parts = _members_of(member)
+        if any(_bytes_of(part) >= LARGE for part in [part for _, part in parts] or [member]):
+            return True
+    return False
 
 
-def _bytes_of(value):
-    size = getattr(value, "nbytes", 0) if hasattr(type(value), "nbytes") else 0
-    return size if isinstance(size, int) else 0
+def _bytes_of(array):
+    kind = type(array)
+    if hasattr(kind, "__dask_graph__"):
+        return 0  # work on it is only planned; its tasks will be spans
+    if hasattr(kind, "nbytes"):
+        return array.nbytes if isinstance(array.nbytes, int) else 0
+    size = getattr(getattr(array, "dtype", None), "itemsize", 0)  # xarray's views of files
+    for length in array.shape if size else ():
+        size *= length
+    return size
+
+
+def _is_elsewhere(value):
+    """Whether some array that an object of xarray stands for is not in memory."""
+    parts = [part for _, part in _members_of(value)]
+    return not all(hasattr(type(part), "__array_interface__") for part in parts)
 
 
 def _enter_large(operator, frame, first):
     if id(frame) in _open or sys.getprofile() is not None:
         return  # a program that profiles itself keeps its profile function
-    pairs = []
-    for name, value in _arguments(frame):
-        pairs += [(f"{name}[{part}]", member) for part, member in _members_of(value)] or [
-            (name, value)
-        ]
+    pairs = [pair for name, value in _arguments(frame) for pair in _spread(name, value)]
     if "." in operator.path:  # a method: users know it by the class of their object
         method = operator.path.rpartition(".")[2]
         name = f"{operator.module}:{type(first).__name__}.{method}"
@@ -211,13 +223,28 @@ def _enter_large(operator, frame, first):
         await_return(frame, span)
 
 
+def _spread(name, value):
+    """(name, value) of a value, or of the arrays in it if it is an object of pandas or xarray."""
+    if isinstance(value, (list, tuple)) and any(map(_members_of, value[:ITEM_LIMIT])):
+        members = enumerate(value[:ITEM_LIMIT])
+        return [pair for i, member in members for pair in _spread(f"{name}[{i}]", member)]
+    return [(f"{name}[{part}]", array) for part, array in _members_of(value)] or [(name, value)]
+
+
+def outputs_of(result):
+    """Descriptions of the arrays in what a call returned."""
+    return [array for name, value in _spread("", result) for array in arrays_in(name, value)]
+
+
 def _members_of(value):
     """(label, array) of what an object of pandas or xarray holds in memory; none for others."""
     library = type(value).__module__.partition(".")[0]
     if library not in ("pandas", "xarray"):
         return []
     space = getattr(value, "__dict__", {})
-    held = space.get("obj", space.get("_obj", value))  # of group-bys, windows, resamplers
+    held = space.get("obj", value)  # of pandas' group-bys, windows, resamplers
+    for slot in ("obj", "_obj"):  # of xarray's
+        held = getattr(value, slot, held) if hasattr(type(value), slot) else held
     if library == "pandas":
         manager = getattr(held, "__dict__", {}).get("_mgr")
         return list(enumerate(getattr(manager, "arrays", ())))[:ITEM_LIMIT]

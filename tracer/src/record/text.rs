@@ -7,7 +7,10 @@ const RECORDER: &str = concat!(
     include_str!("../../../python/memtrace/_recorder.py"),
     include_str!("../../../python/memtrace/_recorder_imports.py"),
     include_str!("../../../python/memtrace/_recorder_natives.py"),
+    include_str!("../../../python/memtrace/_recorder_entries.py"),
+    include_str!("../../../python/memtrace/_recorder_libraries.py"),
     include_str!("../../../python/memtrace/_recorder_dask.py"),
+    include_str!("../../../python/memtrace/_recorder_torch.py"),
     include_str!("../../../python/memtrace/_recorder_gc.py"),
 );
 

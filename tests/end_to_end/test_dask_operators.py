@@ -1,5 +1,6 @@
 """Dask programs without a word of memtrace in them: every task is an operator, on every scheduler."""
 
+import json
 import math
 
 import pytest
@@ -43,8 +44,6 @@ if __name__ == "__main__":
 def spans(run, operator):
     columns = "process, call, working_peak_bytes, inputs, outputs, params"
     query = f"select {columns} from {{spans}} where operator = '{operator}' order by start_ns"
-    import json
-
     return [(*row[:3], *map(json.loads, row[3:])) for row in run.sql(query)]
 
 
@@ -88,7 +87,6 @@ def test_gst3d_on_a_cluster_lists_its_operators(record, python, examples, tmp_pa
     assert all(outputs[0]["shape"] == list(block) for *_, outputs, _ in spans(run, "overlap"))
     workers = {process for process, *_ in calls}
     assert len(workers) == 2, "two worker processes, each started by a nanny"
-    assert all(process not in (0, None) for process in workers)
 
 
 LOCAL = """
@@ -97,12 +95,15 @@ import dask, dask.array as da, numpy as np
 def double(block):
     return block * 2
 
+def adds(values):
+    return sum(values)
+
 if __name__ == "__main__":
     x = da.from_array(np.ones((400, 300)), chunks=(200, 300))
     y = da.map_blocks(double, x, dtype=float)
     print(float(y.sum().compute(scheduler={scheduler!r})))
     z = da.map_blocks(double, x)  # Dask tries it on an empty array
-    print(dask.delayed(lambda: sum([1, 2]), name="adds")().compute(scheduler={scheduler!r}))
+    print(dask.delayed(adds)([1, 2]).compute(scheduler={scheduler!r}))
 """
 
 
@@ -119,7 +120,14 @@ def test_local_schedulers(record, python, tmp_path, scheduler):
         assert 480_000 <= peak <= 480_000 + 4096
         assert "address" not in params["task"]
     assert len(spans(run, "adds")) == 1
-    assert all(0 not in a["shape"] for _, _, _, inputs, *_ in calls for a in inputs)
+    empty = [
+        a
+        for operator in run.report["operators"]
+        for span in operator["spans"]
+        for a in span["inputs"]
+        if 0 in a["shape"]
+    ]
+    assert not empty, "what Dask tries on empty arrays is no span"
 
 
 def test_none_turns_automatic_spans_off(record, python, tmp_path):

@@ -449,8 +449,8 @@ def install(config):
     """Starts recording `config["operators"]`, a list of "module:function".
 
     `config["gc"]`, if it is not empty, is the mode of `watch_collector`;
-    `config["automatic"]` lists the modules with automatic spans, Dask's and PyTorch's
-    among them unless it is empty.
+    `config["automatic"]` lists modules with automatic spans, which Dask and PyTorch have
+    beside them; nothing has if it is missing.
     """
     try:
         if config.get("gc"):
@@ -463,7 +463,7 @@ def install(config):
         for operator in operators:
             _watch(operator.path.rpartition(".")[2], operator)
         await_modules(operators)
-        if config.get("automatic"):
+        if "automatic" in config:
             watch_dask()
             watch_torch()
             watch_libraries(config["automatic"], operators)

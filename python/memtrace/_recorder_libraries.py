@@ -131,16 +131,23 @@ def _watch_function(package, name, space):
 
 
 def _function_of(value):
-    """The innermost Python function of a function, a static method or NumPy's dispatcher."""
+    """The innermost Python function of a function, a static method or NumPy's dispatcher.
+
+    Nothing else is asked for attributes: some objects warn when they are.
+    """
     for _ in range(32):
-        if type(value) is _FunctionType:
-            inner = getattr(value, "__wrapped__", None)
+        kind = type(value)
+        if kind is _FunctionType:
+            inner = value.__dict__.get("__wrapped__")
             if type(inner) is not _FunctionType:
                 return value
             value = inner
+        elif kind is staticmethod:
+            value = value.__func__
+        elif kind.__name__ == "_ArrayFunctionDispatcher":
+            value = value._implementation
         else:
-            links = (getattr(value, link, None) for link in ("__func__", "_implementation"))
-            value = next((link for link in links if link is not None), None)
+            break
     return None
 
 

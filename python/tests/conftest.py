@@ -19,7 +19,7 @@ import sys
 recorder = type(sys)("_memtrace_recorder")
 sys.modules["_memtrace_recorder"] = recorder
 exec(compile({text!r}, "<memtrace>", "exec"), recorder.__dict__)
-recorder.install({{"operators": {operators!r}, "automatic": {automatic!r}}})
+recorder.install({config!r})
 del recorder
 """
 
@@ -77,11 +77,13 @@ class Done:
 def run(probe, tmp_path):
     """run(python, program, operators, automatic): runs the program as `__main__`."""
 
-    def run(python, program, operators=(), recorded=True, check=True, automatic=()):
+    def run(python, program, operators=(), recorded=True, check=True, automatic=None):
         spans = tmp_path / f"spans-{len(list(tmp_path.iterdir()))}"
         text = "\n".join((HERE.parent / "memtrace" / part).read_text() for part in PARTS)
-        wanted = {"operators": list(operators), "automatic": list(automatic)}
-        start = START.format(text=text, **wanted) if recorded else ""
+        config = {"operators": list(operators)}
+        if automatic is not None:
+            config["automatic"] = list(automatic)
+        start = START.format(text=text, config=config) if recorded else ""
         environment = dict(os.environ, LD_PRELOAD=str(probe), MEMTRACE_TEST_SPANS=str(spans))
         environment["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), str(HERE), str(tmp_path)])
         environment["PYTHONDONTWRITEBYTECODE"] = "1"

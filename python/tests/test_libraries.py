@@ -174,7 +174,8 @@ def test_an_operator_with_a_name_of_its_own_is_one_span(run, python, library):
 ENTRIES = """
 import dis, io, json, sys, textwrap, traceback, argparse, csv, difflib, random, tokenize
 recorder = sys.modules["_memtrace_recorder"]
-modules = [json.decoder, json.encoder, textwrap, traceback, argparse, csv, difflib, random, tokenize]
+modules = [json.decoder, json.encoder, textwrap, traceback, argparse, csv, difflib, random]
+modules += [tokenize]
 done = refused = 0
 seen = []
 for module in modules:
@@ -194,7 +195,8 @@ for module in modules:
 if ANNOUNCE:
     assert done > 150 and refused <= done / 20, (done, refused)
 seen.clear()
-print(json.loads('{"a": [1, 2, {"b": "c"}], "d": 1.5}'), json.dumps({"a": [1, {"b": None}]}, indent=1))
+print(json.loads('{"a": [1, 2, {"b": "c"}], "d": 1.5}'))
+print(json.dumps({"a": [1, {"b": None}]}, indent=1))
 for text in ("[1,]", "{", "nul"):
     try:
         json.loads(text)
@@ -255,7 +257,7 @@ def test_pytorch(run):
     if importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is not installed")
     plain = run(sys.executable, TORCH, recorded=False)
-    done = run(sys.executable, TORCH, automatic=["torch"])
+    done = run(sys.executable, TORCH, automatic=["numpy.linalg"])
     assert done.stdout == plain.stdout
     names = {span["name"] for span in done.spans}
     assert {"torch.nn:Sequential", "torch.nn:Linear", "torch.nn:ReLU", "aten::addmm"} <= names

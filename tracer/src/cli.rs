@@ -78,9 +78,10 @@ pub struct Record {
     /// Record calls of this Python function as spans, e.g. scipy.ndimage:gaussian_filter or __main__:gst3d
     #[arg(long = "operator", value_name = "MODULE:FUNCTION", value_parser = parse_operator)]
     pub operators: Vec<String>,
-    /// Record calls of these Python modules' functions with large arguments as spans, tasks of Dask and modules of PyTorch too; none: no such spans
+    /// Record calls of these Python modules' functions with large arguments as spans [default: numpy.linalg,scipy.ndimage,
+    /// scipy.fft,scipy.signal,skimage,pandas,xarray, or with --operator no modules]; none: no spans that nobody named,
+    /// neither tasks of Dask nor modules of PyTorch
     #[arg(long = "auto-operators", value_name = "MODULE,...|none", value_delimiter = ',', value_parser = parse_module)]
-    #[arg(default_values_t = AUTOMATIC.map(String::from))]
     pub automatic: Vec<String>,
     /// Record the whole command as one span with this name
     #[arg(long, value_name = "NAME", requires = "shape")]
@@ -201,9 +202,15 @@ fn parse_module(text: &str) -> Result<String, String> {
         .into())
 }
 
-/// The modules that were named; none of them if one is `none`.
-fn automatic(modules: &[String]) -> Vec<String> {
-    if modules.iter().any(|module| module == "none") { Vec::new() } else { modules.to_vec() }
+/// Modules with automatic spans, those that were named or else the usual ones, which nobody needs who has named
+/// operators; nothing if one is `none`.
+fn automatic(modules: &[String], named: bool) -> Option<Vec<String>> {
+    match modules {
+        [] if named => Some(Vec::new()),
+        [] => Some(AUTOMATIC.map(String::from).to_vec()),
+        _ if modules.iter().any(|module| module == "none") => None,
+        _ => Some(modules.to_vec()),
+    }
 }
 
 /// Runs what the command line asks for.
@@ -299,7 +306,7 @@ pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
         output,
         command: arguments.command.clone(),
         operators: arguments.operators.clone(),
-        automatic: automatic(&arguments.automatic),
+        automatic: automatic(&arguments.automatic, !arguments.operators.is_empty()),
         wait: arguments.wait,
         python_allocators: arguments.python_allocators,
         span,

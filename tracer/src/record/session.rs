@@ -34,8 +34,8 @@ pub struct Options {
     pub command: Vec<OsString>,
     /// Python functions that are operators, `module:function`.
     pub operators: Vec<String>,
-    /// Python modules whose functions are operators when an argument is large; none: no automatic spans.
-    pub automatic: Vec<String>,
+    /// Automatic spans: Python modules whose functions are operators when an argument is large, and Dask and PyTorch.
+    pub automatic: Option<Vec<String>>,
     /// How long children are waited for.
     pub wait: Wait,
     /// Python objects come from `malloc`.
@@ -65,7 +65,7 @@ impl Options {
             output,
             command: arguments.map(|argument| OsString::from_vec(argument.to_vec())).collect(),
             operators: Vec::new(),
-            automatic: Vec::new(),
+            automatic: None,
             wait: Wait::Main,
             python_allocators: false,
             span: None,
@@ -272,7 +272,8 @@ impl Session {
         // Probes may still look at it after this function returned, and signal handlers do.
         let segment: &'static Segment = Box::leak(Box::new(segment.map_err(Failure::recording)?));
         let gc = options.gc.map(Collecting::name);
-        let watched = text::Watched { operators: &options.operators, automatic: &options.automatic, gc };
+        let watched =
+            text::Watched { operators: &options.operators, automatic: options.automatic.as_deref(), gc };
         segment.set_text(&text::python(&watched)).map_err(Failure::recording)?;
         let descriptor = segment.duplicate().map_err(Failure::recording)?;
         let (doorman, arrivals) = Doorman::open(&options.output, descriptor).map_err(Failure::recording)?;

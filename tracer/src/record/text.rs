@@ -21,8 +21,8 @@ const FRAMEWORKS: [&str; 2] = ["dask", "torch"];
 pub struct Watched<'a> {
     /// Functions that are operators, `module:function`.
     pub operators: &'a [String],
-    /// Modules whose functions are operators when an argument is large; none: no automatic spans at all.
-    pub automatic: &'a [String],
+    /// Modules whose functions are operators when an argument is large; `None`: no automatic spans at all.
+    pub automatic: Option<&'a [String]>,
     /// How the garbage collector is watched: `observe`, `eager`.
     pub gc: Option<&'a str>,
 }
@@ -31,20 +31,21 @@ pub struct Watched<'a> {
 /// if there are operators or a collector to watch; else when the program first imports a package with automatic
 /// spans, or asks the recorder's module for anything (`@memtrace.operator`, `memtrace.span`). Of two threads that
 /// ask at the same time, one loads the text that counts (`setdefault`): there is one set of operators.
-pub fn python(watched: &Watched) -> String {
+pub fn python<'a>(watched: &Watched<'a>) -> String {
     let Watched { operators, automatic, gc } = watched;
-    let config = serde_json::json!({
-        "operators": operators, "automatic": automatic, "gc": gc.unwrap_or_default(),
-    });
-    let packages: Vec<&str> =
-        automatic.iter().map(|module| module.split('.').next().unwrap_or(module)).collect();
+    let mut config = serde_json::json!({ "operators": operators, "gc": gc.unwrap_or_default() });
+    if let Some(modules) = automatic {
+        config["automatic"] = serde_json::json!(modules);
+    }
+    let first = |module: &'a String| module.split('.').next().unwrap_or_default();
+    let packages: Vec<&str> = automatic.unwrap_or_default().iter().map(first).collect();
     let packages = serde_json::json!([&packages[..], &FRAMEWORKS].concat());
     // Python reads JSON strings as its own: no operator name can break out of the literal.
     let source = serde_json::Value::from(RECORDER);
     let config = serde_json::Value::from(config.to_string());
     let install = if !operators.is_empty() || gc.is_some() {
         "install()"
-    } else if !automatic.is_empty() {
+    } else if automatic.is_some() {
         "sys.meta_path.insert(0, Awaits())"
     } else {
         "pass"

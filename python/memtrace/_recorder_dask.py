@@ -105,7 +105,7 @@ def _watch_local(module):
         if key is None or type(task) is not tuple or not task:
             return inner(task, data, *rest)
 
-        running = _task_begins(key, task[0], (_inputs_by_key, data))
+        running = _task_begins(key, task[0], (_inputs_by_key, data), task)
         try:
             result = inner(task, data, *rest)
         except BaseException as error:
@@ -132,7 +132,7 @@ def _watch_worker(module):
         key = getattr(module.thread_state, "key", None)
         if key is None:
             return run(function, args, kwargs, *rest)
-        running = _task_begins(key, function, (_inputs_of_call, args, kwargs))
+        running = _task_begins(key, function, (_inputs_of_call, args, kwargs), (function, *args))
         message = run(function, args, kwargs, *rest)
         if "actual_exception" in message:
             _task_fails(running, message["actual_exception"])
@@ -141,6 +141,20 @@ def _watch_worker(module):
         return message
 
     _take_place(module, "apply_function_simple", apply_function_simple)
+
+
+def _parts_of_call(task):
+    """The same of a task as a tuple: in what it calls, and in the calls among its arguments."""
+    parts = []
+    for member in task:
+        if isinstance(member, (tuple, list)):
+            parts += _parts_of_call(member)
+        elif type(member).__name__ == "SubgraphCallable":
+            for key in sys.modules["dask.core"].toposort(member.dsk):
+                inner = member.dsk[key]
+                inside = _parts_of_call(inner) if isinstance(inner, tuple) else []
+                parts += inside or [_prefix(key)] * isinstance(inner, tuple)
+    return parts
 
 
 def _inputs_of_call(args, kwargs):
@@ -163,7 +177,7 @@ def _task_begins(key, function, inputs, fused=None):
     """Begins the span of a task, if it is one that somebody would recognise.
 
     inputs: a function that describes its arrays, and what that is called with.
-    fused: the node that holds other tasks, if it does.
+    fused: the node that holds other tasks, if it does; before 2024.12 the task as a tuple.
     """
     thread = _ident()
     outermost = thread not in _tasks
@@ -172,13 +186,15 @@ def _task_begins(key, function, inputs, fused=None):
     span = 0
     try:
         code = _code_of(function)
-        parts = _parts(fused) if fused is not None else []
+        parts = []
+        if fused is not None:
+            parts = _parts_of_call(fused) if isinstance(fused, tuple) else _parts(fused)
         name = "-".join(dict.fromkeys(parts)) or _prefix(key)
         arrays = inputs[0](*inputs[1:])
         if code is not None and code.co_flags & COROUTINE:
             pass  # no call that begins and ends
-        elif name == "data" and not outermost:
-            pass  # an index or a tuple inside a task, which nobody has named
+        elif not outermost and (parts or name == "data"):
+            pass  # one of several rounds of fusing; an index, which nobody has named
         elif not any(0 in array["shape"] for array in arrays):  # else a ghost: compute_meta
             versions = versions_of(["numpy", "dask", getattr(function, "__module__", None)])
             task = _description(key, _tasks[thread], parts)

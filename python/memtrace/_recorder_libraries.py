@@ -15,7 +15,6 @@ if TYPE_CHECKING:  # tells linters which names the other texts define
         _arguments,
         _begin_call,
         _by_code,
-        _open,
         _Operator,
         await_return,
     )
@@ -205,8 +204,10 @@ def _bytes_of(array):
         return 0  # work on it is only planned; its tasks will be spans
     if hasattr(kind, "nbytes"):
         return array.nbytes if isinstance(array.nbytes, int) else 0
-    size = getattr(getattr(array, "dtype", None), "itemsize", 0)  # xarray's views of files
-    for length in array.shape if size else ():
+    if not (hasattr(kind, "shape") and hasattr(kind, "dtype")):
+        return 0
+    size = getattr(array.dtype, "itemsize", 0)  # of xarray's views of files
+    for length in array.shape:
         size *= length
     return size
 
@@ -218,7 +219,7 @@ def _is_elsewhere(value):
 
 
 def _enter_large(operator, frame, first):
-    if id(frame) in _open or sys.getprofile() is not None:
+    if sys.version_info < (3, 12) and sys.getprofile() is not None:
         return  # a program that profiles itself keeps its profile function
     pairs = [pair for name, value in _arguments(frame) for pair in _spread(name, value)]
     if "." in operator.path:  # a method: users know it by the class of their object

@@ -1,8 +1,8 @@
 """Records calls of chosen functions as spans, from inside the recorded process.
 
-The tracer joins `_recorder_arrays.py`, this file, `_recorder_natives.py` and
-`_recorder_gc.py` to one text; the probe runs it before `site`, in a module of its
-own, `_memtrace_recorder`, and calls `install`. Hence their constraints (DESIGN §6.2):
+The tracer joins this file and the others called `_recorder_*.py` to one text; the
+probe runs it before `site`, or when the program imports what has automatic spans, in a
+module of its own, `_memtrace_recorder`, and calls `install`. Hence their constraints:
 they need nothing but the standard library, import nothing but `sys` until there is
 work, print nothing, raise nothing into the program, never import NumPy, and keep no
 reference to an argument or a result (it would raise the peak of an operator that
@@ -14,8 +14,12 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # tells linters which names the other texts define
     from ._recorder_arrays import ITEM_LIMIT, arrays_in, scalar
+    from ._recorder_context import entered, innermost, left, mark_same, objects_in
+    from ._recorder_dask import watch_dask
     from ._recorder_gc import watch_collector
+    from ._recorder_libraries import outputs_of, watch_libraries
     from ._recorder_natives import await_modules
+    from ._recorder_torch import watch_torch
 
 TEXT_LIMIT = 60 * 1024  # bytes of one span's JSON that the probe accepts
 CALL, RETURN = 0, 3  # CPython's PyTrace_CALL and PyTrace_RETURN
@@ -45,6 +49,11 @@ class _Probe:
         self.end = library.memtrace_span_end_json
         self.end.argtypes = [ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t]
         self.end.restype = None
+        self.hand = library.memtrace_span_hand
+        self.hand.argtypes, self.hand.restype = [], ctypes.c_uint64
+        self.take, self.switch = library.memtrace_span_take, library.memtrace_span_switch
+        for function in (self.take, self.switch):
+            function.argtypes, function.restype = [ctypes.c_uint64], None
         self.dumps = json.dumps
 
     def encode(self, record, arrays):
@@ -54,7 +63,7 @@ class _Probe:
             del record[arrays][len(record[arrays]) // 2 :]
             text = self.text_of(record)
         if len(text) > TEXT_LIMIT:
-            text = self.text_of({"name": record["name"], arrays: [], "params": {}})
+            text = self.text_of(dict(record, **{arrays: [], "params": {}}))
         return text
 
     def text_of(self, record):
@@ -70,13 +79,18 @@ def begin(name, inputs, params):
     global _probe
     if _probe is None:
         _probe = _Probe()
-    record = {"name": name[:1000], "inputs": inputs, "params": params}
+    objects, within = objects_in(inputs), innermost()
+    record = {"name": name[:1000], "inputs": inputs, "params": params, "within": within}
     text = _probe.encode(record, "inputs")
-    return _probe.begin(text, len(text))
+    span = _probe.begin(text, len(text))
+    if span:
+        entered(span, within, objects)
+    return span
 
 
 def end(span, outputs, error=None):
     """Ends a span; `error` is the name of the exception that ended it."""
+    mark_same(outputs, left(span))
     record = {"outputs": outputs}
     if error is not None:
         record["error"] = error
@@ -133,9 +147,16 @@ def _enter(operator, frame):
 
 def _leave(span, result, error=None):
     try:
-        end(span, arrays_in("", result) if error is None else [], error)
+        end(span, outputs_of(result) if error is None else [], error)
     except Exception:
         pass
+
+
+def _hide_frame(error):
+    """Leaves out of a traceback the function of the recorder that caught it (from Python 3.11)."""
+    caught = error.__traceback__
+    if caught is not None and caught.tb_frame.f_code.co_filename == _leave.__code__.co_filename:
+        error.__traceback__ = caught.tb_next
 
 
 def versions_of(modules):
@@ -248,6 +269,25 @@ def _watch(name, operator=None):
 
 def _monitor():
     """Python 3.12 and later: code that cannot match is seen once, then costs nothing."""
+    tool, events, monitoring = _monitoring_tool(), sys.monitoring.events, sys.monitoring
+    if tool is None:
+        return lambda: None
+    monitoring.set_events(tool, events.PY_START | events.PY_UNWIND)
+    return monitoring.restart_events
+
+
+_tool = None  # of `sys.monitoring`; -1 if there is none
+
+
+def _monitoring_tool():
+    """The recorder's tool, told of returns where somebody asks for them; None if none is free."""
+    global _tool
+    if _tool is None:
+        _tool = _new_tool()
+    return None if _tool == -1 else _tool
+
+
+def _new_tool():
     import atexit
 
     monitoring = sys.monitoring
@@ -256,7 +296,7 @@ def _monitor():
     )
     tool = next((tool for tool in (4, 3) if monitoring.get_tool(tool) is None), None)
     if tool is None:
-        return lambda: None  # all ids are taken by other tools
+        return -1  # all ids are taken by other tools
     monitoring.use_tool_id(tool, "memtrace")
 
     def on_start(code, _offset, names=_by_name, frame_at=sys._getframe, never=monitoring.DISABLE):
@@ -281,9 +321,9 @@ def _monitor():
     monitoring.register_callback(tool, start, on_start)
     monitoring.register_callback(tool, returned, on_return)
     monitoring.register_callback(tool, unwound, on_unwind)
-    monitoring.set_events(tool, start | unwound)
+    monitoring.set_events(tool, unwound)
     atexit.register(monitoring.set_events, tool, 0)
-    return monitoring.restart_events
+    return tool
 
 
 def _profile():
@@ -293,9 +333,58 @@ def _profile():
     pins them, in every function of the program, and clearing it unbinds them. The
     probe's filter keeps the cost of functions with other names to a few ns.
     """
+    import threading
+
+    profiler = _profiler()
+    profiler.everywhere = True
+    profiler.adopt()
+    threading.setprofile(profiler.adopt)
+    return profiler.watch
+
+
+class _Profiler:
+    """The profile function, and the threads that have it for a while only."""
+
+    def __init__(self, watch, put):
+        self.watch, self._put = watch, put
+        self.everywhere = False
+        self._function = watch()
+        self._waiting = {}  # thread -> how many of its frames are to tell of their return
+
+    def adopt(self, *_event):
+        self._put(self._function)
+
+    def wait(self, name, thread):
+        """Has this thread tell of the return of a function of this name that is running now."""
+        if name not in _by_name:
+            _by_name[name] = []
+            self._function = self.watch()
+        self._waiting[thread] = self._waiting.get(thread, 0) + 1
+        self.adopt()
+
+    def returned(self, thread):
+        """A frame has told; after the last one the thread goes on without profile function."""
+        left = self._waiting.pop(thread, 0) - 1
+        if left > 0:
+            self._waiting[thread] = left
+        elif left == 0 and not self.everywhere:
+            self._put(None)
+
+
+_the_profiler = None
+
+
+def _profiler():
+    global _the_profiler
+    if _the_profiler is None:
+        _the_profiler = _new_profiler()
+    return _the_profiler
+
+
+def _new_profiler():
+    import _thread
     import atexit
     import ctypes
-    import threading
 
     prototype = ctypes.PYFUNCTYPE(
         ctypes.c_int, ctypes.c_void_p, ctypes.py_object, ctypes.c_int, ctypes.c_void_p
@@ -314,6 +403,7 @@ def _profile():
                     _leave(span, None, "exception")
                 else:
                     _leave(span, ctypes.cast(result, ctypes.py_object).value)
+                _the_profiler.returned(_thread.get_ident())
         except BaseException as error:
             _raise_later(ctypes, error)
         return 0
@@ -336,15 +426,21 @@ def _profile():
         names = for_ever("".join(name + "\0" for name in _by_name).encode("utf-8", "replace"))
         return filtered(sys.version_info[1], names, len(names), own) or own
 
-    function = watch()
-
-    def adopt(*_event):
-        api.PyEval_SetProfile(function, None)
-
-    adopt()
-    threading.setprofile(adopt)
     atexit.register(api.PyEval_SetProfile, None, None)
-    return watch
+    return _Profiler(watch, lambda function: api.PyEval_SetProfile(function, None))
+
+
+def await_return(frame, span):
+    """Ends a span when this thread's running `frame`, whose code is known, returns or raises."""
+    _open[id(frame)] = span
+    if sys.version_info >= (3, 12):
+        tool, returned = _monitoring_tool(), sys.monitoring.events.PY_RETURN
+        if tool is not None:
+            sys.monitoring.set_local_events(tool, frame.f_code, returned)
+    else:
+        import _thread
+
+        _profiler().wait(frame.f_code.co_name, _thread.get_ident())
 
 
 def _raise_later(ctypes, error):
@@ -363,7 +459,9 @@ def _raise_later(ctypes, error):
 def install(config):
     """Starts recording `config["operators"]`, a list of "module:function".
 
-    `config["gc"]`, if it is not empty, is the mode of `watch_collector`.
+    `config["gc"]`, if it is not empty, is the mode of `watch_collector`;
+    `config["automatic"]` lists modules with automatic spans, which Dask and PyTorch have
+    beside them; nothing has if it is missing.
     """
     try:
         if config.get("gc"):
@@ -376,6 +474,10 @@ def install(config):
         for operator in operators:
             _watch(operator.path.rpartition(".")[2], operator)
         await_modules(operators)
+        if "automatic" in config:
+            watch_dask()
+            watch_torch()
+            watch_libraries(config["automatic"], operators)
     except Exception:
         pass
 

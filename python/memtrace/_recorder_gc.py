@@ -1,6 +1,6 @@
 """Marks garbage collections; under `--gc eager`, also collects when the tracer asks (docs/gc.md).
 
-The last of the four texts that make up the recorder (see `_recorder.py`, which
+The last of the texts that make up the recorder (see `_recorder.py`, which
 states their constraints). `observe` adds a callback to `gc.callbacks` and nothing
 else; `eager` adds a thread, which no fork and no shutdown finds running.
 """

@@ -1,6 +1,6 @@
 """Operators without Python code (ufuncs, builtins, compiled functions): wrapped once imported.
 
-The third of the four texts that make up the recorder (see `_recorder.py`, which
+One of the texts that make up the recorder (see `_recorder.py`, which
 states their constraints). Such a function never makes a frame to watch, so a
 forwarding object takes its place in its module before anybody can import it. Its
 arguments are the caller's for the whole call anyway: the wrapper adds no lifetime.
@@ -11,6 +11,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # tells linters which names the other texts define
     from ._recorder import _begin_call, _code_of, _leave, _watch
+    from ._recorder_imports import when_executed
 
 
 class _Native:
@@ -72,49 +73,6 @@ def _begin_native(operator, args, kwargs):
         return 0
 
 
-class _Finder:
-    """A finder on `sys.meta_path` that learns when the operators' modules have been executed."""
-
-    def __init__(self, operators):
-        self.operators = operators
-
-    def find_spec(self, name, path=None, target=None):
-        if not any(operator.module == name for operator in self.operators):
-            return None
-        for finder in sys.meta_path:
-            find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find and finder is not self else None
-            if spec is not None:
-                self._follow(spec.loader, name)
-                return spec
-        return None
-
-    def _follow(self, loader, name):
-        """Lets the loader, for one module, call `_arrived` after it has executed it."""
-        try:
-            execute = loader.exec_module
-            if isinstance(loader, type):
-                return  # builtin and frozen modules share their loader
-
-            def exec_module(module):
-                del loader.exec_module
-                execute(module)
-                _arrived(name, self.operators)
-
-            loader.exec_module = exec_module
-        except Exception:
-            pass
-
-
-def _arrived(module, operators):
-    for operator in operators:
-        if operator.module == module:
-            try:
-                _settle(operator)
-            except Exception:
-                pass  # a type that cannot be changed, for one
-
-
 def _settle(operator):
     """Sees to an operator whose module has just been executed."""
     target = operator.at(operator.path)
@@ -129,8 +87,5 @@ def _settle(operator):
 
 def await_modules(operators):
     """Looks at the modules of the operators as soon as they are there."""
-    for module in {operator.module for operator in operators} & set(sys.modules):
-        _arrived(module, operators)
-    later = [operator for operator in operators if operator.module not in sys.modules]
-    if later:
-        sys.meta_path.insert(0, _Finder(later))
+    for operator in operators:
+        when_executed(operator.module, lambda _module, operator=operator: _settle(operator))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-PARTS = ("_recorder_arrays.py", "_recorder.py", "_recorder_natives.py", "_recorder_gc.py")
+PARTS = sorted(path.name for path in (HERE.parent / "memtrace").glob("_recorder*.py"))
 VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 
 # What the tracer's text does before `site`, as far as Python code goes.
@@ -19,7 +19,7 @@ import sys
 recorder = type(sys)("_memtrace_recorder")
 sys.modules["_memtrace_recorder"] = recorder
 exec(compile({text!r}, "<memtrace>", "exec"), recorder.__dict__)
-recorder.install({{"operators": {operators!r}}})
+recorder.install({config!r})
 del recorder
 """
 
@@ -75,12 +75,15 @@ class Done:
 
 @pytest.fixture
 def run(probe, tmp_path):
-    """run(python, program, operators): runs the program as `__main__`."""
+    """run(python, program, operators, automatic): runs the program as `__main__`."""
 
-    def run(python, program, operators=(), recorded=True, check=True):
+    def run(python, program, operators=(), recorded=True, check=True, automatic=None):
         spans = tmp_path / f"spans-{len(list(tmp_path.iterdir()))}"
         text = "\n".join((HERE.parent / "memtrace" / part).read_text() for part in PARTS)
-        start = START.format(text=text, operators=list(operators)) if recorded else ""
+        config = {"operators": list(operators)}
+        if automatic is not None:
+            config["automatic"] = list(automatic)
+        start = START.format(text=text, config=config) if recorded else ""
         environment = dict(os.environ, LD_PRELOAD=str(probe), MEMTRACE_TEST_SPANS=str(spans))
         environment["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), str(HERE), str(tmp_path)])
         environment["PYTHONDONTWRITEBYTECODE"] = "1"

@@ -67,6 +67,10 @@ enum Action {
     Recommend(laws::Recommend),
 }
 
+/// Python modules with automatic spans unless others are named.
+const AUTOMATIC: [&str; 7] =
+    ["numpy.linalg", "scipy.ndimage", "scipy.fft", "scipy.signal", "skimage", "pandas", "xarray"];
+
 /// What to record and where.
 #[derive(Args, Clone)]
 pub struct Record {
@@ -76,6 +80,11 @@ pub struct Record {
     /// Record calls of this Python function as spans, e.g. scipy.ndimage:gaussian_filter or __main__:gst3d
     #[arg(long = "operator", value_name = "MODULE:FUNCTION", value_parser = parse_operator)]
     pub operators: Vec<String>,
+    /// Record calls of these Python modules' functions with large arguments as spans [default: numpy.linalg,scipy.ndimage,
+    /// scipy.fft,scipy.signal,skimage,pandas,xarray, or with --operator no modules]; none: no spans that nobody named,
+    /// neither tasks of Dask nor modules of PyTorch
+    #[arg(long = "auto-operators", value_name = "MODULE,...|none", value_delimiter = ',', value_parser = parse_module)]
+    pub automatic: Vec<String>,
     /// Record the whole command as one span with this name
     #[arg(long, value_name = "NAME", requires = "shape")]
     pub span: Option<String>,
@@ -186,6 +195,26 @@ fn parse_operator(text: &str) -> Result<String, String> {
     }
 }
 
+fn parse_module(text: &str) -> Result<String, String> {
+    let plain = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_');
+    if text.split('.').all(plain) {
+        return Ok(text.to_string());
+    }
+    Err("write names of Python modules with commas between them, e.g. numpy.linalg,scipy.ndimage, or none"
+        .into())
+}
+
+/// Modules with automatic spans, those that were named or else the usual ones, which nobody needs who has named
+/// operators; nothing if one is `none`.
+fn automatic(modules: &[String], named: bool) -> Option<Vec<String>> {
+    match modules {
+        [] if named => Some(Vec::new()),
+        [] => Some(AUTOMATIC.map(String::from).to_vec()),
+        _ if modules.iter().any(|module| module == "none") => None,
+        _ => Some(modules.to_vec()),
+    }
+}
+
 /// Runs what the command line asks for.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -280,6 +309,7 @@ pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
         output,
         command: arguments.command.clone(),
         operators: arguments.operators.clone(),
+        automatic: automatic(&arguments.automatic, !arguments.operators.is_empty()),
         wait: arguments.wait,
         python_allocators: arguments.python_allocators,
         span,

@@ -77,6 +77,7 @@ fn record_at(arguments: &Sweep, shape: &[u64], output: &Path) -> Result<Trace> {
         wait: record::Wait::Main,
         python_allocators: false,
         operators: arguments.operators.clone(),
+        automatic: None,
         span: None,
         gc: None,
         keep: record::Keep::default(),

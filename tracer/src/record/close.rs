@@ -101,7 +101,7 @@ impl Session {
             .map(|row| self.fold.with_samples(self.fold.with_kernel(row)))
             .collect();
         self.sum_up(&processes);
-        let spans = self.fold.spans.rows(|stamp| self.fold.clock.ns(stamp));
+        let spans = self.fold.spans.rows(|stamp| self.fold.clock.ns(stamp), |site| self.fold.sites.id(site));
         let threads = self.fold.threads.clone();
         let opened = self.fold.sites.opened.iter().cloned();
         let modules: Vec<ModuleRow> = self.fold.images.modules().chain(opened).collect();

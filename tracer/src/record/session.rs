@@ -35,6 +35,8 @@ pub struct Options {
     pub command: Vec<OsString>,
     /// Python functions that are operators, `module:function`.
     pub operators: Vec<String>,
+    /// Automatic spans: Python modules whose functions are operators when an argument is large, and Dask and PyTorch.
+    pub automatic: Option<Vec<String>>,
     /// How long children are waited for.
     pub wait: Wait,
     /// Python objects come from `malloc`.
@@ -64,6 +66,7 @@ impl Options {
             output,
             command: arguments.map(|argument| OsString::from_vec(argument.to_vec())).collect(),
             operators: Vec::new(),
+            automatic: None,
             wait: Wait::Main,
             python_allocators: false,
             span: None,
@@ -274,7 +277,9 @@ impl Session {
         // Probes may still look at it after this function returned, and signal handlers do.
         let segment: &'static Segment = Box::leak(Box::new(segment.map_err(Failure::recording)?));
         let gc = options.gc.map(Collecting::name);
-        segment.set_text(&text::python(&options.operators, gc)).map_err(Failure::recording)?;
+        let watched =
+            text::Watched { operators: &options.operators, automatic: options.automatic.as_deref(), gc };
+        segment.set_text(&text::python(&watched)).map_err(Failure::recording)?;
         let descriptor = segment.duplicate().map_err(Failure::recording)?;
         let (doorman, arrivals) = Doorman::open(&options.output, descriptor).map_err(Failure::recording)?;
         let whole = options.span.clone().map(|(name, input)| WholeSpan { name, input });

@@ -1,27 +1,58 @@
 //! The Python text that the probe has interpreters run when they start: the recorder's source, wrapped so
 //! that it leaves nothing behind in `__main__` and never raises into the program.
 
-/// Source of the recorder, four files of the Python package that are run as one.
+/// Source of the recorder, files of the Python package that are run as one.
 const RECORDER: &str = concat!(
     include_str!("../../../python/memtrace/_recorder_arrays.py"),
     include_str!("../../../python/memtrace/_recorder.py"),
+    include_str!("../../../python/memtrace/_recorder_imports.py"),
     include_str!("../../../python/memtrace/_recorder_natives.py"),
+    include_str!("../../../python/memtrace/_recorder_context.py"),
+    include_str!("../../../python/memtrace/_recorder_entries.py"),
+    include_str!("../../../python/memtrace/_recorder_libraries.py"),
+    include_str!("../../../python/memtrace/_recorder_dask.py"),
+    include_str!("../../../python/memtrace/_recorder_torch.py"),
     include_str!("../../../python/memtrace/_recorder_gc.py"),
 );
 
-/// The text for these operators, and for a garbage collector that is to be watched (`observe`, `eager`). The recorder
-/// is compiled, some milliseconds of every interpreter's start, only when there is something to watch, or when the
-/// program first asks its module for anything (`@memtrace.operator`, `memtrace.span`). Of two threads that ask at the
-/// same time, one loads the text that counts (`setdefault`): there is one set of operators.
-pub fn python(operators: &[String], gc: Option<&str>) -> String {
-    let config = serde_json::json!({ "operators": operators, "gc": gc.unwrap_or_default() });
+/// What the recorder's code says it is from.
+pub const RECORDER_FILE: &str = "<memtrace recorder>";
+
+/// Packages with automatic spans of their own, whatever modules are asked for.
+const FRAMEWORKS: [&str; 2] = ["dask", "torch"];
+
+/// What Python programs are watched for.
+pub struct Watched<'a> {
+    /// Functions that are operators, `module:function`.
+    pub operators: &'a [String],
+    /// Modules whose functions are operators when an argument is large; `None`: no automatic spans at all.
+    pub automatic: Option<&'a [String]>,
+    /// How the garbage collector is watched: `observe`, `eager`.
+    pub gc: Option<&'a str>,
+}
+
+/// The text for what is watched. The recorder is compiled, some milliseconds of an interpreter's time, when it starts only
+/// if there are operators or a collector to watch; else when the program first imports a package with automatic
+/// spans, or asks the recorder's module for anything (`@memtrace.operator`, `memtrace.span`). Of two threads that
+/// ask at the same time, one loads the text that counts (`setdefault`): there is one set of operators.
+pub fn python<'a>(watched: &Watched<'a>) -> String {
+    let Watched { operators, automatic, gc } = watched;
+    let mut config = serde_json::json!({ "operators": operators, "gc": gc.unwrap_or_default() });
+    if let Some(modules) = automatic {
+        config["automatic"] = serde_json::json!(modules);
+    }
+    let first = |module: &'a String| module.split('.').next().unwrap_or_default();
+    let packages: Vec<&str> = automatic.unwrap_or_default().iter().map(first).collect();
+    let packages = serde_json::json!([&packages[..], &FRAMEWORKS].concat());
     // Python reads JSON strings as its own: no operator name can break out of the literal.
     let source = serde_json::Value::from(RECORDER);
     let config = serde_json::Value::from(config.to_string());
-    let install = if operators.is_empty() && gc.is_none() {
-        String::new()
+    let install = if !operators.is_empty() || gc.is_some() {
+        "install()"
+    } else if automatic.is_some() {
+        "sys.meta_path.insert(0, Awaits())"
     } else {
-        format!("\x20       recorder.install(eval({config}, {{}}, {{}}))\n")
+        "pass"
     };
     format!(
         "def _memtrace_start():\n\
@@ -32,14 +63,26 @@ pub fn python(operators: &[String], gc: Option<&str>) -> String {
          \x20               raise AttributeError(name)\n\
          \x20           if '_loaded' not in self.__dict__:\n\
          \x20               text = {{'__name__': self.__name__}}\n\
-         \x20               exec(compile({source}, '<memtrace recorder>', 'exec'), text)\n\
+         \x20               exec(compile({source}, '{RECORDER_FILE}', 'exec'), text)\n\
          \x20               self.__dict__.setdefault('_loaded', text)\n\
          \x20           if name not in self._loaded:\n\
          \x20               raise AttributeError(name)\n\
          \x20           return self._loaded[name]\n\
+         \x20   def install():\n\
+         \x20       recorder.install(eval({config}, {{}}, {{}}))\n\
+         \x20   class Awaits:\n\
+         \x20       def find_spec(self, name, path=None, target=None):\n\
+         \x20           if name not in {packages}:\n\
+         \x20               return None\n\
+         \x20           try:\n\
+         \x20               sys.meta_path.remove(self)\n\
+         \x20               install()\n\
+         \x20               return sys.meta_path[0].find_spec(name, path, target)\n\
+         \x20           except Exception:\n\
+         \x20               return None\n\
          \x20   try:\n\
          \x20       sys.modules['_memtrace_recorder'] = recorder = Recorder('_memtrace_recorder')\n\
-         {install}\
+         \x20       {install}\n\
          \x20   except BaseException:\n\
          \x20       pass\n\
          _memtrace_start()\n\

@@ -28,6 +28,7 @@ use self::merge::{Step, merge};
 use self::python::Codes;
 use self::tree::{Frame, Tree};
 use self::words::Words;
+use super::text::RECORDER_FILE;
 use super::{launch, modules};
 use crate::symbols::perf_map;
 
@@ -305,6 +306,10 @@ impl Sites {
                 Frame::Native { binary, .. } => vec![self.binaries[binary as usize].identity()],
                 Frame::Python { function, .. } => {
                     let function = &self.codes.functions[function as usize];
+                    // What stands in front of the program's own functions is no part of its stacks.
+                    if function.file == RECORDER_FILE {
+                        continue;
+                    }
                     vec![function.file.as_str(), function.name.as_str()]
                 }
                 Frame::Generated { .. } => vec!["generated"],

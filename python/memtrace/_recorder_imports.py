@@ -1,0 +1,69 @@
+"""Tells the other texts of the recorder when a module of the program has been executed.
+
+One of the texts that make up the recorder (see `_recorder.py`, which states their
+constraints). Nothing is imported for it: a finder at the head of `sys.meta_path`
+asks the finders behind it and has the loader of a module somebody waits for say
+when it is done, before anybody else can have seen the module.
+"""
+
+import sys
+
+_awaited = []  # (name of a module, whether those inside it count too, what to call)
+
+
+def when_executed(name, arrived, inside=False):
+    """Calls `arrived(module)` when a module has been executed, at once if it has been.
+
+    name: of the module, as in `sys.modules`.
+    inside: whether to do the same for each module inside that package.
+    """
+    if not _awaited:
+        sys.meta_path.insert(0, _Finder())
+    _awaited.append((name, inside, arrived))
+    for found in list(sys.modules):
+        if _is_awaited(found, name, inside) and sys.modules[found] is not None:
+            _call(arrived, sys.modules[found])
+
+
+def _is_awaited(module, name, inside):
+    return module == name or (inside and module.startswith(name + "."))
+
+
+def _call(arrived, module):
+    try:
+        arrived(module)
+    except Exception:
+        pass  # a type that cannot be changed, for one
+
+
+class _Finder:
+    """A finder that finds what the others find."""
+
+    def find_spec(self, name, path=None, target=None):
+        if not any(_is_awaited(name, *awaited[:2]) for awaited in _awaited):
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find and finder is not self else None
+            if spec is not None:
+                self._follow(spec.loader, name)
+                return spec
+        return None
+
+    def _follow(self, loader, name):
+        """Lets the loader, for one module, tell those who wait after it has executed it."""
+        try:
+            execute = loader.exec_module
+            if isinstance(loader, type):
+                return  # builtin and frozen modules share their loader
+
+            def exec_module(module):
+                del loader.exec_module
+                execute(module)
+                for awaited, inside, arrived in list(_awaited):
+                    if _is_awaited(name, awaited, inside):
+                        _call(arrived, module)
+
+            loader.exec_module = exec_module
+        except Exception:
+            pass

@@ -18,9 +18,9 @@ def take(megabytes):
 def peaks(record, python):
     """Runs a program; the working peaks of its spans by operator, in MB, the parents, and the run."""
 
-    def run(program, interpreter=python, **options):
-        where = environment(PYTHONPATH=str(ROOT / "python"), **options)
-        done = record(interpreter, "-c", HEAD + program, env=where)
+    def run(program, options=("--auto-operators", "none")):
+        where = environment(PYTHONPATH=str(ROOT / "python"))
+        done = record(python, "-c", HEAD + program, options=options, env=where)
         assert done.code == 0, done.stderr.decode()
         spans = [
             (operator["name"], span)
@@ -179,6 +179,10 @@ with dask.config.set(scheduler="threads", pool=pool):
 """
     found, _, _ = peaks(program)
     assert 40 <= found["computes"] < 42
+    found, parents, _ = peaks(program, options=())  # each task is a span of its own too
+    assert found["take"] == 10
+    assert 40 <= found["computes"] < 42
+    assert parents["take"] == "computes"
 
 
 def test_spans_of_threads_do_not_leak_into_each_other(peaks):

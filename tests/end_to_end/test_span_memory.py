@@ -100,7 +100,8 @@ def calls(tmp_path_factory):
     path = tmp_path_factory.mktemp("spans") / "trace"
     cases = json.dumps({name: case[0] for name, case in CASES.items()})
     where = environment(PYTHONPATH=str(ROOT / "python"), OPENBLAS_NUM_THREADS="1")
-    done = memtrace("-o", path, "--", sys.executable, "-c", PROGRAM, cases, env=where)
+    options = ("-o", path, "--auto-operators", "none")
+    done = memtrace(*options, "--", sys.executable, "-c", PROGRAM, cases, env=where)
     assert done.returncode == 0, done.stderr.decode()
     run = Recording(path, done.returncode, done.stdout, done.stderr)
     operators = {operator["name"]: operator for operator in run.report["operators"]}

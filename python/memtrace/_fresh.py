@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from ._command import command
@@ -112,7 +113,8 @@ def _followed(process, stdout, stderr):
         process.wait()
     except BaseException:
         # As Ctrl-C in a terminal: the program gets it, and memtrace closes the recording.
-        os.killpg(process.pid, signal.SIGINT)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
         process.wait()
         raise
     finally:

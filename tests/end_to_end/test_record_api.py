@@ -106,7 +106,7 @@ def test_an_interrupt_closes_the_recording():
     def interrupt():
         while not os.path.exists("started"):
             time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
     thread.start()

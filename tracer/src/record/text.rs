@@ -14,6 +14,9 @@ const RECORDER: &str = concat!(
     include_str!("../../../python/memtrace/_recorder_gc.py"),
 );
 
+/// What Python takes to be the recorder's file.
+pub const FILE: &str = "<memtrace recorder>";
+
 /// Packages with automatic spans of their own, whatever modules are asked for.
 const FRAMEWORKS: [&str; 2] = ["dask", "torch"];
 
@@ -59,7 +62,7 @@ pub fn python<'a>(watched: &Watched<'a>) -> String {
          \x20               raise AttributeError(name)\n\
          \x20           if '_loaded' not in self.__dict__:\n\
          \x20               text = {{'__name__': self.__name__}}\n\
-         \x20               exec(compile({source}, '<memtrace recorder>', 'exec'), text)\n\
+         \x20               exec(compile({source}, '{FILE}', 'exec'), text)\n\
          \x20               self.__dict__.setdefault('_loaded', text)\n\
          \x20           if name not in self._loaded:\n\
          \x20               raise AttributeError(name)\n\

@@ -27,7 +27,7 @@ use self::merge::{Step, merge};
 use self::python::Codes;
 use self::tree::{Frame, Tree};
 use self::words::Words;
-use super::{launch, modules};
+use super::{launch, modules, text};
 use crate::symbols::perf_map;
 
 /// A site, by its number plus one.
@@ -294,6 +294,10 @@ impl Sites {
         };
         let evaluates: Vec<bool> = native.iter().map(evaluates).collect();
         let steps = merge(&evaluates, &entries, complete);
+        // What the recorder puts between two functions of the program is left out; where it allocates itself it stays.
+        let inside = frames.iter().take_while(|frame| self.is_recorder(frame)).count();
+        let left_out = |step: &Step| matches!(*step, Step::Python(index) if index > inside && self.is_recorder(&frames[index]));
+        let steps: Vec<Step> = steps.into_iter().filter(|step| !left_out(step)).collect();
         let mut node = (!complete).then(|| self.tree.child(None, Frame::Unknown, &[]));
         for step in steps.into_iter().rev() {
             let frame = match step {
@@ -312,6 +316,10 @@ impl Sites {
             node = Some(self.tree.child(node, frame, &identity));
         }
         node
+    }
+
+    fn is_recorder(&self, frame: &Frame) -> bool {
+        matches!(*frame, Frame::Python { function, .. } if self.codes.functions[function as usize].file == text::FILE)
     }
 
     /// A module by a path that only its process can resolve (or the kernel's own page, linux-vdso). If the

@@ -1,4 +1,4 @@
-/* memtrace.h: tell memtrace which operator your program runs (C, C++, Fortran, Rust).
+/* memtrace.h: tell memtrace which operator your program runs (C, C++).
  *
  * A program that includes this header links and runs unchanged without memtrace:
  * nothing has to be linked, and outside of `memtrace -- program` a span costs one test
@@ -17,8 +17,7 @@
  * arguments point to is read during the call and never kept. Strings are UTF-8. One span's
  * description is limited to 8 KiB; a longer one is not recorded.
  *
- * From Fortran, bind to the two functions `memtrace_span_begin` and `memtrace_span_end`
- * with ISO_C_BINDING, or call them through a C file of your own that includes this header.
+ * Fortran has a module of its own (memtrace.f90, beside this file), Rust a crate (memtrace-span).
  *
  * Licence: MIT OR Apache-2.0.
  */

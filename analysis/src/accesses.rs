@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use memtrace_trace::rows::AllocationRow;
-use memtrace_trace::{AllocationFilter, SiteShare, Trace};
+use memtrace_trace::{AllocationFilter, Trace};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -157,11 +157,7 @@ fn unreadable(error: memtrace_trace::Error) -> Error {
 /// # Errors
 /// A table cannot be read.
 pub fn places(trace: &Trace, sites: &[UnusedSite]) -> Result<HashMap<u64, String>, Error> {
-    let shares: Vec<SiteShare> = sites
-        .iter()
-        .filter_map(|unused| Some(SiteShare { site: unused.site?, bytes: unused.unused_bytes }))
-        .collect();
-    sites::places(trace, shares.iter())
+    sites::places(trace, sites.iter().filter_map(|unused| unused.site))
 }
 
 /// For `report --json`; null if nothing was asked for.

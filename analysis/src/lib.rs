@@ -6,12 +6,14 @@
 //! shapes worth running.
 
 pub mod accesses;
+pub mod during;
 pub mod error;
 pub mod file;
 pub mod fit;
 pub mod flame;
 pub mod law;
 pub mod model;
+pub mod operators;
 mod parallel;
 pub mod plan;
 pub mod predict;
@@ -22,6 +24,7 @@ pub mod resident;
 pub mod sites;
 pub mod sweep;
 pub mod variables;
+pub mod varying;
 pub mod verify;
 
 pub use error::Error;

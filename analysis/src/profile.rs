@@ -130,7 +130,7 @@ fn blocks_by_span(
     spans: &[SpanRow],
     parents: &HashMap<u32, Option<u32>>,
 ) -> memtrace_trace::Result<HashMap<u32, Vec<AllocationRow>>> {
-    let finished: HashSet<u32> = spans.iter().map(|span| span.span).collect();
+    let ends: HashMap<u32, i64> = spans.iter().filter_map(|span| Some((span.span, span.end_ns?))).collect();
     let all: HashSet<u32> = parents.keys().copied().collect();
     let mut rows: HashMap<u32, Vec<AllocationRow>> = HashMap::new();
     let filter = AllocationFilter { min_bytes: MIN_BYTES, process: None, spans: Some(&all) };
@@ -139,7 +139,8 @@ fn blocks_by_span(
         let mut seen: Vec<u32> = Vec::new();
         while let Some(id) = span.filter(|id| seen.len() < MAX_DEPTH && !seen.contains(id)) {
             seen.push(id);
-            if finished.contains(&id) && counts(row.kind) {
+            // A span that began inside may go on after it.
+            if ends.get(&id).is_some_and(|end| row.alloc_ns <= *end) && counts(row.kind) {
                 rows.entry(id).or_default().push(row.clone());
             }
             span = parents.get(&id).copied().flatten();

@@ -10,6 +10,7 @@ use crate::accesses;
 use crate::error::Error;
 use crate::resident::{AtPeak, growth};
 use crate::sites::{self, Site};
+use crate::varying::{Varying, varying};
 
 /// Spans listed per operator unless all are asked for.
 const SPANS_MAX: usize = 1000;
@@ -34,12 +35,19 @@ pub fn json(trace: &Trace, all_spans: bool) -> Result<Value, Error> {
     let listed = operators.iter().flat_map(|(_, spans)| spans.iter().map(|span| span.span)).collect();
     let described = trace.spans_of(&listed).map_err(unreadable)?;
     let described: HashMap<u32, &SpanRow> = described.iter().map(|row| (row.span, row)).collect();
+    let places = sites::places(trace, described.values().filter_map(|span| span.peak_site))?;
     let operators: Vec<Value> = operators
         .into_iter()
         .zip(calls)
         .map(|((name, spans), calls)| {
-            let spans = spans.iter().filter_map(|row| described.get(&row.span));
-            json!({ "name": name, "calls": calls, "spans": spans.map(|row| span(row)).collect::<Vec<_>>() })
+            let spans: Vec<&SpanRow> =
+                spans.iter().filter_map(|row| described.get(&row.span).copied()).collect();
+            json!({
+                "name": name,
+                "calls": calls,
+                "data_dependent": varying(spans.iter().copied()).iter().map(varies).collect::<Vec<_>>(),
+                "spans": spans.iter().map(|row| span(row, &places)).collect::<Vec<_>>(),
+            })
         })
         .collect();
     Ok(json!({
@@ -105,7 +113,17 @@ fn keep_largest(spans: &mut Vec<&SpanRow>) {
     }
 }
 
-fn span(span: &SpanRow) -> Value {
+/// Calls of one shape that needed different memory.
+fn varies(group: &Varying) -> Value {
+    json!({
+        "inputs": group.span.inputs,
+        "params": group.span.params,
+        "calls": group.calls,
+        "working_peak_bytes": { "min": group.least, "max": group.most },
+    })
+}
+
+fn span(span: &SpanRow, places: &HashMap<u64, String>) -> Value {
     json!({
         "span": span.span,
         "parent": span.parent,
@@ -127,6 +145,13 @@ fn span(span: &SpanRow) -> Value {
         "gc_independent_upper_bytes": span.gc_independent_upper_bytes,
         "garbage_at_peak_bytes": span.garbage_at_peak_bytes,
         "allocations": span.allocations,
+        "peak_site": span.peak_site,
+        "peak_place": span.peak_site.and_then(|site| places.get(&site)),
+        "temporaries": span.temporaries,
+        "temporary_bytes": span.temporary_bytes,
+        "temporary_peak_bytes": span.temporary_peak_bytes,
+        "kept_bytes": span.kept_bytes,
+        "pinned_bytes": span.pinned_bytes,
         "start_seconds": span.start_ns as f64 / 1e9,
         "seconds": span.end_ns.map(|end| (end - span.start_ns) as f64 / 1e9),
     })
@@ -152,7 +177,8 @@ fn site(site: &Site) -> Value {
 /// Who was killed for lack of memory, with what it held: sites by the place they are in.
 fn out_of_memory(trace: &Trace) -> Result<Vec<Value>, Error> {
     let killed = &trace.meta().out_of_memory;
-    let places = sites::places(trace, killed.iter().flat_map(|victim| &victim.sites))?;
+    let places =
+        sites::places(trace, killed.iter().flat_map(|victim| &victim.sites).map(|share| share.site))?;
     let victim = |victim: &OutOfMemory| {
         let site = |share: &SiteShare| {
             json!({
@@ -264,6 +290,8 @@ fn process(process: &ProcessRow) -> Value {
         "lost_events": process.lost_events,
         "inherited_releases": process.inherited_releases,
         "unseen_releases": process.unseen_releases,
+        "unattributed_allocations": process.unattributed_allocations,
+        "unattributed_bytes": process.unattributed_bytes,
         "gc_independent_bytes": process.gc_independent_bytes,
         "gc_independent_upper_bytes": process.gc_independent_upper_bytes,
         "garbage_at_peak_bytes": process.garbage_at_peak_bytes,

@@ -80,7 +80,9 @@ impl AtPeak {
     /// nobody looked; below 0 where more was asked for than touched, in ways that nobody tells of.
     pub fn unexplained(&self) -> Option<i64> {
         let image = self.image.map_or(0, |image| image.stack.saturating_add(image.data));
-        self.touched().map(|touched| self.memory as i64 - touched.saturating_add(image) as i64)
+        let difference = |touched: u64| i128::from(self.memory) - i128::from(touched) - i128::from(image);
+        let bounds = (i128::from(i64::MIN), i128::from(i64::MAX));
+        self.touched().map(|touched| difference(touched).clamp(bounds.0, bounds.1) as i64)
     }
 }
 
@@ -118,5 +120,8 @@ mod tests {
         let parts = AtPeak::of_span(&span).unwrap();
         assert_eq!((parts.memory, parts.unexplained(), growth(&span)), (70, Some(-5), Some(60)));
         assert_eq!(AtPeak::of_span(&SpanRow::default()), None);
+        let held = Held { live: u64::MAX, untouched: 0, mapped: 0 };
+        let hostile = AtPeak { memory: 0, held: Some(held), ..parts };
+        assert_eq!(hostile.unexplained(), Some(i64::MIN));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use memtrace_trace::rows::{FrameRow, SiteRow, Untouched};
-use memtrace_trace::{Meta, SiteShare, Trace};
+use memtrace_trace::{Meta, Trace};
 
 use crate::error::Error;
 
@@ -55,11 +55,8 @@ pub fn untouched(trace: &Trace, most: usize) -> Result<Option<(Untouched, Vec<Si
 ///
 /// # Errors
 /// A table cannot be read.
-pub fn places<'a>(
-    trace: &Trace,
-    shares: impl Iterator<Item = &'a SiteShare>,
-) -> Result<HashMap<u64, String>, Error> {
-    let wanted: HashSet<u64> = shares.map(|share| share.site).collect();
+pub fn places(trace: &Trace, wanted: impl Iterator<Item = u64>) -> Result<HashMap<u64, String>, Error> {
+    let wanted: HashSet<u64> = wanted.collect();
     if wanted.is_empty() {
         return Ok(HashMap::new());
     }
@@ -81,7 +78,7 @@ fn unreadable(error: memtrace_trace::Error) -> Error {
 }
 
 /// Follows parents, which come before their children: anything else is damaged and ends the stack.
-pub(crate) fn stack(frames: &[FrameRow], leaf: u32) -> Vec<FrameRow> {
+pub fn stack(frames: &[FrameRow], leaf: u32) -> Vec<FrameRow> {
     let mut next = Some(leaf);
     let mut stack = Vec::new();
     while let Some(frame) = next.and_then(|frame| frames.get(frame as usize)) {

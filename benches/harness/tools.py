@@ -15,12 +15,18 @@ PYTHON = PEERS / "bin" / "python"
 PACKAGES = ("memray", "filprofiler", "scalene", "numpy", "scipy")
 
 
-def install():
-    """Gets the newest release of each peer; returns {name: why it is not there}."""
+def add(*packages):
+    """Gets the newest release of each package; returns {name: why it is not there}."""
     if not PYTHON.exists():
         subprocess.run([sys.executable, "-m", "venv", PEERS], check=True)
     pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--upgrade"]
-    failures = {package: failure([*pip, package]) for package in PACKAGES}
+    failures = {package: failure([*pip, package]) for package in packages}
+    return {name: why for name, why in failures.items() if why}
+
+
+def install():
+    """Gets the newest release of each peer; returns {name: why it is not there}."""
+    failures = add(*PACKAGES)
     if shutil.which("heaptrack") is None:
         sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
         failures["heaptrack"] = failure([*sudo, "apt-get", "update", "-qq"]) or failure(

@@ -5,9 +5,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use memtrace_wire::event::{Kind, TEXT_MAX};
 
-use crate::record::event_with_text;
+use crate::record::{event, event_with_text};
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// Spans that were begun and not ended. While there are none nothing has to be handed on.
+static RUNNING: AtomicU64 = AtomicU64::new(0);
 
 /// An array as `memtrace.h` declares it.
 #[repr(C)]
@@ -33,6 +36,7 @@ pub unsafe extern "C" fn memtrace_span_begin_json(json: *const c_char, length: u
         return 0;
     }
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+    RUNNING.fetch_add(1, Ordering::Relaxed);
     // SAFETY: the caller passes `length` readable bytes.
     event_with_text(Kind::SpanBegin, id, unsafe { core::slice::from_raw_parts(json.cast(), length) });
     id
@@ -44,10 +48,54 @@ pub unsafe extern "C" fn memtrace_span_end_json(id: u64, json: *const c_char, le
     if id == 0 {
         return;
     }
+    RUNNING.fetch_sub(1, Ordering::Relaxed);
     let length = if json.is_null() || length > TEXT_MAX { 0 } else { length };
     let json = if length == 0 { c"".as_ptr() } else { json };
     // SAFETY: the caller passes `length` readable bytes.
     event_with_text(Kind::SpanEnd, id, unsafe { core::slice::from_raw_parts(json.cast(), length) });
+}
+
+/// A token for the span that the calling thread is in: whoever takes it works for that span. 0 if no span runs.
+pub fn hand() -> u64 {
+    if RUNNING.load(Ordering::Relaxed) == 0 {
+        return 0;
+    }
+    let token = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+    event(Kind::SpanHand, token as usize, 0, 0);
+    token
+}
+
+/// The same with a token of the caller's own, which no span's id can be: an address. False if no span runs.
+pub fn hand_as(token: u64) -> bool {
+    let runs = RUNNING.load(Ordering::Relaxed) != 0;
+    if runs {
+        event(Kind::SpanHand, token as usize, 0, 0);
+    }
+    runs
+}
+
+/// The calling thread works for the span of a token from now on, or goes on with what it did before if that is 0;
+/// `last`: nobody else will take it.
+pub fn take(token: u64, last: bool) {
+    event(Kind::SpanTake, token as usize, usize::from(last), 0);
+}
+
+/// [`hand`], for language bindings.
+#[unsafe(no_mangle)]
+pub extern "C" fn memtrace_span_hand() -> u64 {
+    hand()
+}
+
+/// [`take`], for the last time, for language bindings.
+#[unsafe(no_mangle)]
+pub extern "C" fn memtrace_span_take(token: u64) {
+    take(token, true);
+}
+
+/// The calling thread goes on in a context that is in the span with this id, 0: in none of its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn memtrace_span_switch(id: u64) {
+    event(Kind::SpanSwitch, id as usize, 0, 0);
 }
 
 /// Begins a span: `memtrace_span_begin` of `memtrace.h`.

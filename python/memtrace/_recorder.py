@@ -14,6 +14,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # tells linters which names the other texts define
     from ._recorder_arrays import ITEM_LIMIT, arrays_in, scalar
+    from ._recorder_context import entered, innermost, left, mark_same, objects_in
     from ._recorder_dask import watch_dask
     from ._recorder_gc import watch_collector
     from ._recorder_libraries import outputs_of, watch_libraries
@@ -48,6 +49,11 @@ class _Probe:
         self.end = library.memtrace_span_end_json
         self.end.argtypes = [ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t]
         self.end.restype = None
+        self.hand = library.memtrace_span_hand
+        self.hand.argtypes, self.hand.restype = [], ctypes.c_uint64
+        self.take, self.switch = library.memtrace_span_take, library.memtrace_span_switch
+        for function in (self.take, self.switch):
+            function.argtypes, function.restype = [ctypes.c_uint64], None
         self.dumps = json.dumps
 
     def encode(self, record, arrays):
@@ -57,7 +63,7 @@ class _Probe:
             del record[arrays][len(record[arrays]) // 2 :]
             text = self.text_of(record)
         if len(text) > TEXT_LIMIT:
-            text = self.text_of({"name": record["name"], arrays: [], "params": {}})
+            text = self.text_of(dict(record, **{arrays: [], "params": {}}))
         return text
 
     def text_of(self, record):
@@ -73,13 +79,18 @@ def begin(name, inputs, params):
     global _probe
     if _probe is None:
         _probe = _Probe()
-    record = {"name": name[:1000], "inputs": inputs, "params": params}
+    objects, within = objects_in(inputs), innermost()
+    record = {"name": name[:1000], "inputs": inputs, "params": params, "within": within}
     text = _probe.encode(record, "inputs")
-    return _probe.begin(text, len(text))
+    span = _probe.begin(text, len(text))
+    if span:
+        entered(span, within, objects)
+    return span
 
 
 def end(span, outputs, error=None):
     """Ends a span; `error` is the name of the exception that ended it."""
+    mark_same(outputs, left(span))
     record = {"outputs": outputs}
     if error is not None:
         record["error"] = error

@@ -10,14 +10,18 @@ ITEM_LIMIT = 64  # members looked at in one list, tuple, dict or *args
 
 
 def describe(name, value):
-    """`value` as an array {name, shape, dtype, layout, bytes, address}; None if it is none."""
+    """`value` as an array {name, shape, dtype, layout, bytes, address}; None if it is none.
+
+    A strided one also says where its memory begins and how far it reaches (start, extent).
+    `object` is for the recorder itself: which Python object it is.
+    """
     try:
         kind = type(value)
         if kind.__module__.startswith("xarray."):
             value = getattr(value, "variable", value)._data  # `.data` could load a file
             kind = type(value)
         if hasattr(kind, "data_ptr") and hasattr(kind, "stride"):
-            return _tensor(name, value)
+            return dict(_tensor(name, value), object=id(value))
         if not all(hasattr(kind, part) for part in ("shape", "dtype", "nbytes")):
             return None
         for protocol in ("__array_interface__", "__cuda_array_interface__"):
@@ -27,7 +31,10 @@ def describe(name, value):
                 shape, strides = interface["shape"], interface.get("strides")
                 item = getattr(value.dtype, "itemsize", 1)
                 place = (interface.get("data") or (0,))[0]
-                return _array(name, shape, interface["typestr"], strides, item, value.nbytes, place)
+                found = _array(
+                    name, shape, interface["typestr"], strides, item, value.nbytes, place
+                )
+                return dict(found, object=id(value))
     except Exception:
         pass
     return None
@@ -43,17 +50,18 @@ def _tensor(name, tensor):
     elif text == "bool":
         text = "|b1"
     size = tensor.numel() * item
-    return _array(name, tensor.shape, text, tensor.stride(), 1, size, tensor.data_ptr())
+    strides = [stride * item for stride in tensor.stride()]
+    return _array(name, tensor.shape, text, strides, item, size, tensor.data_ptr())
 
 
-def _array(name, shape, dtype, strides, step, size, address):
+def _array(name, shape, dtype, strides, item, size, address):
     shape = [int(length) for length in shape]
     axes = None if strides is None else list(zip(shape, strides))
-    if axes is None or _dense(reversed(axes), step):
+    if axes is None or _dense(reversed(axes), item):
         layout = "C"
     else:
-        layout = "F" if _dense(axes, step) else "strided"
-    return {
+        layout = "F" if _dense(axes, item) else "strided"
+    found = {
         "name": str(name)[:200],
         "shape": shape,
         "dtype": str(dtype)[:200],
@@ -61,6 +69,12 @@ def _array(name, shape, dtype, strides, step, size, address):
         "bytes": int(size),
         "address": int(address),
     }
+    if layout == "strided" and size:
+        reaches = [int(stride) * (int(length) - 1) for length, stride in axes]
+        below = sum(reach for reach in reaches if reach < 0)
+        found["start"] = int(address) + below
+        found["extent"] = sum(reach for reach in reaches if reach > 0) - below + int(item)
+    return found
 
 
 def _dense(axes, step):

@@ -1,10 +1,12 @@
 //! `memtrace._native`: what the Rust crates know of traces, laws and plans, for Python.
 //!
 //! Constraints: no own computation, no printing. Answers are plain dicts and lists with the keys that the
-//! command line's JSON has; every error is a Python exception of one sentence.
+//! command line's JSON has; tables are Arrow streams; every error is a Python exception of one sentence.
 
 mod convert;
 mod model;
+mod operators;
+mod table;
 mod trace;
 
 use pyo3::prelude::*;
@@ -13,7 +15,15 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::model::Model;
+    use super::model::{Model, fit};
+    #[pymodule_export]
+    use super::table::Table;
     #[pymodule_export]
     use super::trace::Trace;
+
+    #[pymodule_init]
+    fn init(_module: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {
+        memtrace_trace::quiet_panics();
+        Ok(())
+    }
 }

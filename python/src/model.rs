@@ -8,8 +8,41 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::convert::{parameters, refused, to_python};
+use crate::trace::Trace;
 
-/// Laws of the operators of a model file: `Model.load("model.json")`.
+/// A trace, or where it is.
+#[derive(FromPyObject)]
+pub(crate) enum Source<'py> {
+    Opened(PyRef<'py, Trace>),
+    Path(PathBuf),
+}
+
+/// One of them or several.
+#[derive(FromPyObject)]
+pub(crate) enum Sources<'py> {
+    One(Source<'py>),
+    Several(Vec<Source<'py>>),
+}
+
+/// Fits a law to each operator that was recorded at three shapes or more.
+///
+/// traces: traces or their directories, or one of them. Three non-cubic shapes whose lengths have no common
+/// factor tell most. ValueError: a trace cannot be read, or no operator was run at enough shapes.
+#[pyfunction]
+pub(crate) fn fit(py: Python<'_>, traces: Sources<'_>) -> PyResult<Model> {
+    let sources = match traces {
+        Sources::One(source) => vec![source],
+        Sources::Several(sources) => sources,
+    };
+    let opened = sources.iter().map(|source| match source {
+        Source::Opened(trace) => Ok(memtrace_trace::Trace::clone(&trace.0)),
+        Source::Path(path) => memtrace_trace::Trace::open(path).map_err(refused),
+    });
+    let traces = opened.collect::<PyResult<Vec<_>>>()?;
+    py.detach(|| memtrace_analysis::fit(&traces)).map(Model).map_err(refused)
+}
+
+/// Laws of operators: `memtrace.fit(traces)`, or `Model.load("model.json")`.
 #[pyclass(frozen, module = "memtrace")]
 pub(crate) struct Model(memtrace_analysis::Model);
 
@@ -21,6 +54,11 @@ impl Model {
         memtrace_analysis::Model::load(path).map(Model).map_err(refused)
     }
 
+    /// Writes the model to a file, whole or not at all. ValueError: it cannot be written.
+    fn save(&self, path: PathBuf) -> PyResult<()> {
+        self.0.save(path).map_err(refused)
+    }
+
     /// Names of the operators that have laws.
     fn operators(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.0.laws.iter().map(|law| law.key.operator.as_str()).collect();
@@ -28,9 +66,13 @@ impl Model {
         names
     }
 
-    /// Bytes that a call of `operator` needs for an input of `shape`, as `memtrace predict --json` has them.
+    /// What a call of `operator` needs for an input of `shape`, as a dict: what `memtrace predict --json` prints.
     ///
-    /// Parameters of the operator are given by name. ValueError: no such law, or several.
+    /// operator: its name as recorded, or the last part of it. shape: lengths of the input's axes, in elements.
+    /// dtype: as NumPy writes it ("f4"), needed if there are laws for several. Parameters of the operator are
+    /// given by name. Among the keys: peak_bytes and upper_bytes (of the working peak, the input not
+    /// among them), input_bytes, output_bytes, once_bytes (per process), extrapolated. ValueError: no
+    /// such law, or several, or a shape of another number of axes.
     #[pyo3(signature = (operator, shape, dtype=None, **params))]
     fn predict<'py>(
         &self,
@@ -45,13 +87,15 @@ impl Model {
         to_python(py, &prediction)
     }
 
-    /// Chunks of an array of `shape` that let `workers` of `memory_limit` bytes run `operator`, as
-    /// `memtrace recommend --format json` has them; Dask takes `tuple(map(tuple, plan["chunks"]))`.
+    /// Chunks of an array of `shape` that let `workers` of `memory_limit` bytes each run `operator`, as a dict: what
+    /// `memtrace recommend --format json` prints. Dask takes `tuple(map(tuple, plan["chunks"]))`.
     ///
-    /// halo: extra cells per axis that a chunk needs on each side (default: none). whole_axes: axes to
+    /// shape: lengths of the axes, in elements. halo: extra cells per axis that a chunk needs on each side (default: none). whole_axes: axes to
     /// leave in one chunk. budget_fraction: the part of the limit a worker may use (default: the lower of
     /// Dask's spill and pause). baseline_bytes: what a worker holds before it starts (default: what the
-    /// recorded processes held). MemoryError: nothing fits; it names the smallest limit that would.
+    /// recorded processes held). Among the keys: chunks (lengths along each axis), chunk_shape, tasks,
+    /// predicted_task_bytes, predicted_worker_bytes, budget_bytes, predicted_seconds, why. MemoryError:
+    /// nothing fits; it names the smallest limit that would. ValueError: as for `predict`.
     #[pyo3(signature = (operator, shape, memory_limit, workers, threads_per_worker=1, halo=None,
                         whole_axes=Vec::new(), dtype=None, budget_fraction=None, baseline_bytes=None,
                         **params))]

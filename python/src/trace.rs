@@ -1,40 +1,160 @@
 //! Recorded traces.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use memtrace_analysis::during;
+use memtrace_trace::Table as Which;
 use pyo3::prelude::*;
 
 use crate::convert::{refused, to_python};
+use crate::operators;
+use crate::table::Table;
 
-/// A trace directory: `Trace("memtrace.python.1234")`. Its tables are Parquet: read the large ones with
-/// Polars, DuckDB or pandas.
+/// A recorded trace: `memtrace.load("memtrace.python.1234")`.
+///
+/// Each table is an attribute that any Arrow library takes; docs/trace-format.md has their columns. Sizes are
+/// bytes, times nanoseconds since the recording started.
 #[pyclass(frozen, module = "memtrace")]
-pub(crate) struct Trace(memtrace_trace::Trace);
+pub(crate) struct Trace(pub(crate) Arc<memtrace_trace::Trace>);
+
+impl Trace {
+    pub(crate) fn at(path: &Path) -> PyResult<Trace> {
+        memtrace_trace::Trace::open(path).map(|trace| Trace(Arc::new(trace))).map_err(refused)
+    }
+
+    fn table(&self, table: Which) -> Table {
+        Table::of_files(self.0.clone(), table)
+    }
+}
 
 #[pymethods]
 impl Trace {
     #[new]
     fn open(path: PathBuf) -> PyResult<Trace> {
-        memtrace_trace::Trace::open(path).map(Trace).map_err(refused)
+        Trace::at(&path)
     }
 
-    /// What was recorded, by what, and what was lost.
+    /// The trace's directory.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.0.directory().to_owned()
+    }
+
+    /// What was recorded, by what, its sums, and what was lost: `meta.json` as a dict.
+    #[getter]
     fn meta<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, self.0.meta())
     }
 
-    /// The processes, a dict each.
-    fn processes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.0.processes().map_err(refused)?)
+    /// One row per operator, that with the largest working peak first; figures are those of its largest call
+    /// in the steady state (after the first of its process), if it has one.
+    ///
+    /// operator, calls; total_ns, all calls together; inputs, JSON with name, shape and dtype of each array;
+    /// input_bytes, output_bytes, working_peak_bytes, net_peak_bytes; once_bytes, the most in a process;
+    /// resident_peak_bytes (null: not sampled); allocations, blocks.
+    #[getter]
+    fn operators(&self, py: Python<'_>) -> PyResult<Table> {
+        let batch = py.detach(|| operators::batch(&self.0))?;
+        Ok(Table::of_batch("operators", batch))
     }
 
-    /// Peaks, operators, processes and losses: what `memtrace report --json` prints.
+    /// One row per block.
+    #[getter]
+    fn allocations(&self) -> Table {
+        self.table(Which::Allocations)
+    }
+
+    /// One row per execution of an operator.
+    #[getter]
+    fn spans(&self) -> Table {
+        self.table(Which::Spans)
+    }
+
+    /// One row per distinct allocation call stack; its frames are in `frames`.
+    #[getter]
+    fn sites(&self) -> Table {
+        self.table(Which::Sites)
+    }
+
+    /// One row per frame of the stacks' prefix tree.
+    #[getter]
+    fn frames(&self) -> Table {
+        self.table(Which::Frames)
+    }
+
+    /// One row per process image.
+    #[getter]
+    fn processes(&self) -> Table {
+        self.table(Which::Processes)
+    }
+
+    /// One row per thread that recorded events.
+    #[getter]
+    fn threads(&self) -> Table {
+        self.table(Which::Threads)
+    }
+
+    /// One row per executable or library mapped into a process.
+    #[getter]
+    fn modules(&self) -> Table {
+        self.table(Which::Modules)
+    }
+
+    /// Live, mapped and resident bytes over time.
+    #[getter]
+    fn timeline(&self) -> Table {
+        self.table(Which::Timeline)
+    }
+
+    /// One row per thing the kernel saw.
+    #[getter]
+    fn kernel_events(&self) -> Table {
+        self.table(Which::KernelEvents)
+    }
+
+    /// One row per sampled memory access.
+    #[getter]
+    fn accesses(&self) -> Table {
+        self.table(Which::Accesses)
+    }
+
+    /// One row per call stack and kind of the blocks without rows of their own.
+    #[getter]
+    fn folded(&self) -> Table {
+        self.table(Which::Folded)
+    }
+
+    /// Peaks, operators, sites, processes and losses as a dict: what `memtrace report --json` prints.
+    ///
+    /// ValueError: a table is damaged.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &memtrace_analysis::report::json(&self.0, false).map_err(refused)?)
+        let report = py.detach(|| memtrace_analysis::report::json(&self.0, false)).map_err(refused)?;
+        to_python(py, &report)
     }
 
-    /// The spans, a dict each: operator, inputs, outputs, peaks.
-    fn spans<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.0.spans().map_err(refused)?)
+    /// What was needed from `start_ns` to `end_ns` (default: the end of the recording) in all threads and processes:
+    /// the largest sum of bytes that were allocated in that time and not yet released.
+    ///
+    /// A dict: peak_bytes, peak_ns; sites, the `most` places that held most of it (place, bytes); operators,
+    /// the `most` with the largest working peak of those that began after `start_ns` (operator,
+    /// working_peak_bytes). ValueError: blocks of that time have no rows (`--aggregate`, `--min-size`,
+    /// `--max-trace-size`).
+    #[pyo3(signature = (start_ns, end_ns=None, most=5))]
+    fn during<'py>(
+        &self,
+        py: Python<'py>,
+        start_ns: i64,
+        end_ns: Option<i64>,
+        most: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let end = end_ns.unwrap_or(i64::MAX);
+        let needed = py.detach(|| during::during(&self.0, start_ns, end, most)).map_err(refused)?;
+        to_python(py, &needed)
+    }
+
+    fn __repr__(&self) -> String {
+        let peak = self.0.meta().peak.live_bytes as f64 / 1e6;
+        format!("<memtrace trace {}: peak {peak:.1} MB live>", self.0.directory().display())
     }
 }

@@ -1,5 +1,8 @@
 """The native half of the package, where it has been built."""
 
+import ast
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("memtrace._native", reason="the native module is not built (maturin develop)")
@@ -29,3 +32,22 @@ def test_a_model_without_the_law_says_so(tmp_path):
 def test_a_directory_that_is_no_trace_is_one_clear_error(tmp_path):
     with pytest.raises(ValueError, match="cannot read"):
         memtrace.Trace(tmp_path / "absent")
+
+
+def test_the_type_hints_name_what_there_is():
+    from memtrace import _native
+
+    stub = Path(memtrace.__file__).with_name("_native.pyi")
+    hinted = {}
+    for node in ast.parse(stub.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            hinted[node.name] = {each.name for each in node.body}
+        elif isinstance(node, ast.FunctionDef):
+            hinted[node.name] = set()
+    assert set(hinted) == {name for name in dir(_native) if not name.startswith("_")}
+    for name, members in hinted.items():
+        own = vars(getattr(_native, name)) if members else {}
+        public = {each for each in own if not each.startswith("_")}
+        assert public == {each for each in members if not each.startswith("_")}, name
+        assert members <= set(dir(getattr(_native, name)))
+        assert all(own[each].__doc__ for each in public), name

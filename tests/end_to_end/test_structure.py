@@ -20,6 +20,7 @@ ALLOWED = {
         "memtrace-analysis",
     },
     "memtrace-python": {"memtrace-trace", "memtrace-analysis"},
+    "memtrace-span": set(),
 }
 
 

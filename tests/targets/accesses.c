@@ -1,4 +1,5 @@
-// Blocks that come to lie where others were, each touched in every page: by the main thread, by another, by a child.
+// Blocks that come to lie where others were, each touched in every page: by the main thread, by another, by a child;
+// or `accesses THREADS`: by so many threads at once.
 #include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,8 +19,16 @@ static void *work(void *first) {
     return 0;
 }
 
-int main(void) {
+static int at_once(int count) {
+    pthread_t threads[count];
+    for (int i = 0; i < count; i++) pthread_create(&threads[i], 0, work, (void *)(1 << 20));
+    for (int i = 0; i < count; i++) pthread_join(threads[i], 0);
+    return 0;
+}
+
+int main(int argc, char **argv) {
     mallopt(M_MMAP_THRESHOLD, 128 << 10); // a mapping for each, so that each is touched anew
+    if (argc > 1) return at_once(atoi(argv[1]));
     pthread_t thread;
     pthread_create(&thread, 0, work, (void *)(1 << 20));
     work((void *)(2 << 20));

@@ -105,7 +105,12 @@ impl<'a> Columns<'a> {
     }
 
     fn error(&self, column: &'static str, reason: String) -> Error {
-        Error::Column { path: self.path.to_owned(), table: self.table.name(), column, reason }
+        Error::Column {
+            path: self.path.to_owned(),
+            table: self.table.name(),
+            column: column.to_owned(),
+            reason,
+        }
     }
 }
 
@@ -135,6 +140,8 @@ pub(crate) fn processes(columns: &Columns) -> Result<Vec<ProcessRow>> {
     let lost_events = columns.required::<UInt64Type>("lost_events")?;
     let inherited_releases = columns.required::<UInt64Type>("inherited_releases")?;
     let unseen_releases = columns.required::<UInt64Type>("unseen_releases")?;
+    let unattributed_allocations = columns.added::<UInt64Type>("unattributed_allocations")?;
+    let unattributed_bytes = columns.added::<UInt64Type>("unattributed_bytes")?;
     let gc_independent_bytes = columns.added::<UInt64Type>("gc_independent_bytes")?;
     let gc_independent_upper_bytes = columns.added::<UInt64Type>("gc_independent_upper_bytes")?;
     let garbage_at_peak_bytes = columns.added::<UInt64Type>("garbage_at_peak_bytes")?;
@@ -172,6 +179,8 @@ pub(crate) fn processes(columns: &Columns) -> Result<Vec<ProcessRow>> {
         lost_events: lost_events[i],
         inherited_releases: inherited_releases[i],
         unseen_releases: unseen_releases[i],
+        unattributed_allocations: value(&unattributed_allocations, i).unwrap_or(0),
+        unattributed_bytes: value(&unattributed_bytes, i).unwrap_or(0),
         gc_independent_bytes: value(&gc_independent_bytes, i),
         gc_independent_upper_bytes: value(&gc_independent_upper_bytes, i),
         garbage_at_peak_bytes: value(&garbage_at_peak_bytes, i),
@@ -264,6 +273,12 @@ pub(crate) fn spans(
     };
     let allocations = columns.required::<UInt64Type>("allocations")?;
     let peak_ns = columns.required::<Int64Type>("peak_ns")?;
+    let peak_site = columns.added::<UInt64Type>("peak_site")?;
+    let temporaries = columns.added::<UInt64Type>("temporaries")?;
+    let temporary_bytes = columns.added::<UInt64Type>("temporary_bytes")?;
+    let temporary_peak_bytes = columns.added::<UInt64Type>("temporary_peak_bytes")?;
+    let kept_bytes = columns.added::<UInt64Type>("kept_bytes")?;
+    let pinned_bytes = columns.added::<UInt64Type>("pinned_bytes")?;
     let gc_independent_bytes = columns.added::<UInt64Type>("gc_independent_bytes")?;
     let gc_independent_upper_bytes = columns.added::<UInt64Type>("gc_independent_upper_bytes")?;
     let garbage_at_peak_bytes = columns.added::<UInt64Type>("garbage_at_peak_bytes")?;
@@ -289,6 +304,12 @@ pub(crate) fn spans(
             at_resident_peak: at_resident_peak(i),
             allocations: allocations[i],
             peak_ns: peak_ns[i],
+            peak_site: value(&peak_site, i),
+            temporaries: value(&temporaries, i).unwrap_or(0),
+            temporary_bytes: value(&temporary_bytes, i).unwrap_or(0),
+            temporary_peak_bytes: value(&temporary_peak_bytes, i),
+            kept_bytes: value(&kept_bytes, i),
+            pinned_bytes: value(&pinned_bytes, i),
             gc_independent_bytes: value(&gc_independent_bytes, i),
             gc_independent_upper_bytes: value(&gc_independent_upper_bytes, i),
             garbage_at_peak_bytes: value(&garbage_at_peak_bytes, i),

@@ -81,7 +81,7 @@ pub enum Error {
         /// The table.
         table: &'static str,
         /// The column.
-        column: &'static str,
+        column: String,
         /// What is wrong with it.
         reason: String,
     },

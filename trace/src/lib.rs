@@ -5,6 +5,7 @@
 //! [`rows`] say what a row means; `docs/trace-format.md` says it for readers in other languages.
 
 mod atomic;
+mod batches;
 mod block_columns;
 mod block_file;
 mod block_writer;
@@ -26,6 +27,7 @@ mod table_reader;
 pub mod weights;
 mod writer;
 
+pub use batches::Batches;
 pub use error::{Error, Result};
 pub use labels::UnknownLabel;
 pub use lives::{BlockGroup, Life};
@@ -33,4 +35,5 @@ pub use meta::{Lost, Meta, OutOfMemory, Peak, Rows, SCHEMA_VERSION, Share, SiteS
 pub use reader::{AllocationFilter, Trace};
 pub use recover::{Recovered, recover};
 pub use schema::Table;
+pub use table_reader::quiet_panics;
 pub use writer::{TraceWriter, replace_stacks};

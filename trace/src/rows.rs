@@ -49,11 +49,11 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Not (yet) known to be anything else; also every block outside spans.
+    /// Not (yet) known to be anything else.
     None,
-    /// Holds (part of) an input of the span.
+    /// Holds (part of) an input of a later span, and is nothing else.
     Input,
-    /// Holds (part of) a result of the span.
+    /// Holds (part of) a result of the span, or of one around it.
     Output,
     /// Released before its span ended.
     Temporary,
@@ -94,7 +94,7 @@ pub struct AllocationRow {
 pub struct SpanRow {
     /// Unique in the trace.
     pub span: u32,
-    /// The span it ran inside of, on the same thread.
+    /// The span it ran inside of: of the same thread or context, or the one that handed the thread its work.
     pub parent: Option<u32>,
     /// Index into `processes`.
     pub process: u32,
@@ -132,6 +132,19 @@ pub struct SpanRow {
     pub allocations: u64,
     /// When the working peak was reached.
     pub peak_ns: i64,
+    /// Id of the row in `sites` of the block that set the working peak; `None` where no call stack was recorded.
+    pub peak_site: Option<u64>,
+    /// Blocks allocated and released in the span.
+    pub temporaries: u64,
+    /// Sum of their sizes.
+    pub temporary_bytes: u64,
+    /// Of the working peak, blocks that were released before the span ended. This and what follows: `None` if it was
+    /// never seen to end.
+    pub temporary_peak_bytes: Option<u64>,
+    /// Bytes allocated in the span that were live when it ended.
+    pub kept_bytes: Option<u64>,
+    /// Blocks from before the span that views among its outputs keep alive.
+    pub pinned_bytes: Option<u64>,
     /// Lower bound of the working peak without garbage; `None` if garbage was not told apart (`--gc`).
     pub gc_independent_bytes: Option<u64>,
     /// Its upper bound.
@@ -174,6 +187,31 @@ pub struct ArrayInfo {
     /// Address of its first element, 0 if unknown.
     #[serde(default)]
     pub address: u64,
+    /// Where its memory begins, if that is not `address` (an axis is stepped through backwards).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub start: u64,
+    /// From there to the end of its memory, if that is not `bytes`: 0 for an array without gaps.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub extent: u64,
+    /// Of an output, what it is to the inputs: `new`, `view`, `in_place` or `older`; empty where that is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub relation: String,
+    /// Name of the input whose memory it shares.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub of: String,
+}
+
+impl ArrayInfo {
+    /// The addresses its elements lie at; `None` if they are not known, or there are none.
+    pub fn range(&self) -> Option<std::ops::Range<u64>> {
+        let start = if self.start == 0 { self.address } else { self.start };
+        let extent = if self.extent == 0 { self.bytes } else { self.extent };
+        (start != 0 && self.bytes != 0).then(|| start..start.saturating_add(extent))
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// `processes`: one row per process image (an `exec` starts a new one).
@@ -219,6 +257,10 @@ pub struct ProcessRow {
     pub inherited_releases: u64,
     /// Releases of blocks the trace never saw allocated, and debts never paid.
     pub unseen_releases: u64,
+    /// Blocks allocated by threads that were in no span while spans of other threads ran.
+    pub unattributed_allocations: u64,
+    /// Sum of their sizes.
+    pub unattributed_bytes: u64,
     /// Lower bound of the peak of live bytes without garbage; `None` if garbage was not told apart (`--gc`).
     pub gc_independent_bytes: Option<u64>,
     /// Its upper bound.

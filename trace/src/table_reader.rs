@@ -37,7 +37,7 @@ pub(crate) fn read_columns(
     mut each: impl FnMut(&Columns) -> Result<()>,
 ) -> Result<()> {
     let file = File::open(path).map_err(Error::io("read", path))?;
-    let mut batches = guarded(path, || open(file, names, wanted))?;
+    let mut batches = guarded(path, || open(file, names, wanted, BATCH_ROWS))?;
     while let Some(batch) = guarded(path, || batches.next().transpose())? {
         each(&Columns { path, table, batch: &batch })?;
     }
@@ -54,16 +54,18 @@ pub(crate) fn groups(path: &Path) -> Result<Vec<RowGroupMetaData>> {
     })
 }
 
-fn open(
+/// Opens some columns of the row groups that `wanted` says yes to; whoever reads it must be [`guarded`].
+pub(crate) fn open(
     file: File,
     names: &[&str],
     wanted: impl Fn(usize, &RowGroupMetaData) -> bool,
+    batch_rows: usize,
 ) -> Result<ParquetRecordBatchReader, ParquetError> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
     let groups = builder.metadata().row_groups().iter().enumerate();
     let groups = groups.filter(|(index, group)| wanted(*index, group)).map(|(index, _)| index).collect();
     let columns = ProjectionMask::columns(builder.parquet_schema(), names.iter().copied());
-    builder.with_projection(columns).with_row_groups(groups).with_batch_size(BATCH_ROWS).build()
+    builder.with_projection(columns).with_row_groups(groups).with_batch_size(batch_rows).build()
 }
 
 /// Turns a panic of the Parquet library into an error (DESIGN §6.10).
@@ -72,9 +74,20 @@ fn open(
 /// checked beforehand (a page that names a dictionary the file lacks, a number longer than its
 /// type). What the closure leaves half done is never used again. A program built with
 /// `panic = "abort"` does not have this protection.
-fn guarded<T, E: ToString>(path: &Path, work: impl FnOnce() -> Result<T, E>) -> Result<T> {
+pub(crate) fn guarded<T, E: ToString>(path: &Path, work: impl FnOnce() -> Result<T, E>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result.map_err(Error::damaged(path)),
         Err(_) => Err(Error::damaged(path)("its pages make no sense")),
     }
+}
+
+/// Says nothing of panics of the Parquet library, which become errors; the messages of other panics stay.
+pub fn quiet_panics() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let file = info.location().map_or("", |location| location.file());
+        if !["/parquet-", "/arrow-"].iter().any(|part| file.contains(part)) {
+            default(info);
+        }
+    }));
 }

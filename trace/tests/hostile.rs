@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use memtrace_trace::rows::{AllocationRow, ArrayInfo, Kind, Role, SpanRow};
 use memtrace_trace::{AllocationFilter, Error, Meta, Result, Table, Trace, TraceWriter};
 use parquet::arrow::ArrowWriter;
@@ -61,6 +61,12 @@ fn span() -> SpanRow {
         at_resident_peak: None,
         allocations: 6,
         peak_ns: 7,
+        peak_site: None,
+        temporaries: 1,
+        temporary_bytes: 8,
+        temporary_peak_bytes: Some(9),
+        kept_bytes: Some(2),
+        pinned_bytes: Some(0),
         gc_independent_bytes: None,
         gc_independent_upper_bytes: None,
         garbage_at_peak_bytes: None,
@@ -102,6 +108,11 @@ static UNCOMPRESSED: LazyLock<Vec<u8>> = LazyLock::new(|| uncompressed(&INTACT[F
 
 /// Reads a trace of which one of [`FILES`] is replaced by what `damage` makes of it.
 fn read_damaged(file: &str, damage: impl FnOnce(&[u8]) -> Vec<u8>) -> Result<usize> {
+    read_all(damaged(file, damage).path())
+}
+
+/// Such a trace.
+fn damaged(file: &str, damage: impl FnOnce(&[u8]) -> Vec<u8>) -> tempfile::TempDir {
     let (name, bytes) = match INTACT.get(file) {
         Some(bytes) => (file, bytes),
         None => (FILES[0], &*UNCOMPRESSED),
@@ -115,7 +126,32 @@ fn read_damaged(file: &str, damage: impl FnOnce(&[u8]) -> Vec<u8>) -> Result<usi
         fs::write(copy.path().join(other), bytes).unwrap();
     }
     fs::write(copy.path().join(name), damage(bytes)).unwrap();
-    read_all(copy.path())
+    copy
+}
+
+/// The bytes with some of them changed.
+fn flipped(bytes: &[u8], flips: &[(prop::sample::Index, u8)]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for (place, flip) in flips {
+        let place = place.index(bytes.len());
+        bytes[place] ^= flip;
+    }
+    bytes
+}
+
+/// Takes every table as batches, and looks at them as closely as a program that trusts them would have to.
+fn take_batches(directory: &Path) -> Result<usize> {
+    let trace = Trace::open(directory)?;
+    let mut rows = 0;
+    for table in [Table::Allocations, Table::Spans, Table::Timeline, Table::Processes] {
+        for batch in trace.batches(table)? {
+            let batch = batch?;
+            assert_eq!(batch.schema(), table.schema());
+            batch.columns().iter().for_each(|column| column.to_data().validate_full().unwrap());
+            rows += batch.num_rows();
+        }
+    }
+    Ok(rows)
 }
 
 /// The same rows, with dictionaries and deltas but without compression.
@@ -142,6 +178,7 @@ fn uncompressed(part: &[u8]) -> Vec<u8> {
 fn the_intact_trace_reads() {
     for file in FILES {
         assert_eq!(read_damaged(file, |bytes| bytes.to_vec()).unwrap(), 3001, "{file}");
+        assert_eq!(take_batches(damaged(file, |bytes| bytes.to_vec()).path()).unwrap(), 3001, "{file}");
     }
 }
 
@@ -154,14 +191,17 @@ proptest! {
         file in prop::sample::select(FILES.to_vec()),
         flips in prop::collection::vec((any::<prop::sample::Index>(), 1u8..), 1..8),
     ) {
-        let _ = read_damaged(file, |bytes| {
-            let mut bytes = bytes.to_vec();
-            for (place, flip) in flips {
-                let place = place.index(bytes.len());
-                bytes[place] ^= flip;
-            }
-            bytes
-        });
+        let _ = read_damaged(file, |bytes| flipped(bytes, &flips));
+    }
+
+    /// Batches are handed to other programs: what is in one can be read without looking.
+    #[test]
+    fn batches_are_whole_or_an_error(
+        file in prop::sample::select(FILES.to_vec()),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), 1u8..), 1..8),
+    ) {
+        let trace = damaged(file, |bytes| flipped(bytes, &flips));
+        let _ = take_batches(trace.path());
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod sites {
 #[allow(dead_code, unused_imports)] // its tests
 #[path = "../src/record/blocks/mod.rs"]
 mod blocks;
-use blocks::{Block, Blocks};
+use blocks::{Block, Blocks, Part};
 
 const EVENTS: usize = 1 << 20;
 /// As in `record/fold/heap.rs`.
@@ -60,7 +60,16 @@ fn churn(slots: usize) -> (Vec<Call>, Vec<Call>) {
 }
 
 fn block(bytes: u64, alloc: u64) -> Block {
-    Block { bytes, alloc, thread: 0, span: None, ordinal: 0, kind: Kind::Malloc, site: None, output: false }
+    Block {
+        bytes,
+        alloc,
+        thread: 0,
+        span: None,
+        ordinal: 0,
+        kind: Kind::Malloc,
+        site: None,
+        part: Part::None,
+    }
 }
 
 #[divan::bench(args = [1_000, 20_000, 100_000], sample_count = 20)]

@@ -11,13 +11,13 @@ use memtrace_trace::Trace;
 use memtrace_trace::rows::ArrayInfo;
 
 use crate::units::{Bytes, parse_shape, parse_size};
-use crate::{doctor, flamegraph, laws, recomputed, record, summary, sweep, symbols};
+use crate::{doctor, flamegraph, laws, recomputed, record, summary, sweep, symbols, top};
 
 /// Records every allocation of a program and turns small runs into a law: operator + input shape -> peak bytes.
 #[derive(Parser)]
 #[command(name = "memtrace", version, args_conflicts_with_subcommands = true)]
 #[command(
-    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <attach|report|flamegraph|recover|doctor|sweep|fit|predict|recommend> ..."
+    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <attach|top|report|flamegraph|recover|doctor|sweep|fit|predict|recommend> ..."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -53,6 +53,8 @@ enum Action {
     },
     /// Record a running process, and its children, from the kernel side (root or CAP_BPF)
     Attach(Attach),
+    /// Watch a recording while it runs: processes, operators in flight, memory against its limits
+    Top(top::Top),
     /// Say what this machine can record, and what to do about what it cannot
     Doctor,
     /// Record a command at several small shapes and fit a model
@@ -225,6 +227,7 @@ pub fn main() -> ExitCode {
         Some(Action::Flamegraph(arguments)) => flamegraph::run(&arguments),
         Some(Action::Recover { trace }) => recover(&trace),
         Some(Action::Attach(arguments)) => return run_attach(&arguments),
+        Some(Action::Top(arguments)) => top::run(&arguments),
         Some(Action::Doctor) => print(&doctor::text()).map(|()| ExitCode::SUCCESS),
         Some(Action::Sweep(arguments)) => sweep::run(&arguments),
         Some(Action::Fit(arguments)) => laws::fit(&arguments),

@@ -13,23 +13,12 @@ mod record;
 mod summary;
 mod sweep;
 mod symbols;
+mod top;
 mod units;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    quiet_panics_of_the_parquet_reader();
+    memtrace_trace::quiet_panics();
     cli::main()
-}
-
-/// The Parquet reader panics on some damaged files. `memtrace-trace` catches that and returns an error,
-/// which is what the user is to see; the panic's own message is for other panics.
-fn quiet_panics_of_the_parquet_reader() {
-    let default = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        let file = info.location().map_or("", |location| location.file());
-        if !["/parquet-", "/arrow-"].iter().any(|part| file.contains(part)) {
-            default(info);
-        }
-    }));
 }

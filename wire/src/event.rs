@@ -128,6 +128,13 @@ pub enum Kind {
     PythonCode = 29,
     /// An executable or library that is mapped; text as in [`stack`](crate::stack).
     Module = 30,
+    /// From now on the address, a span's id that no span has, stands for the span that this thread is in.
+    SpanHand = 31,
+    /// This thread works for the span that the address stands for from now on (0: it goes on with what it did before);
+    /// bytes 1: nobody else will take it.
+    SpanTake = 32,
+    /// This thread goes on in a context that is in the span with this id; 0: in none of its own.
+    SpanSwitch = 33,
 }
 
 impl Kind {
@@ -161,6 +168,9 @@ impl Kind {
             28 => Frames,
             29 => PythonCode,
             30 => Module,
+            31 => SpanHand,
+            32 => SpanTake,
+            33 => SpanSwitch,
             _ => return None,
         })
     }
@@ -169,7 +179,7 @@ impl Kind {
     #[inline(always)]
     pub const fn words(self) -> usize {
         match self {
-            Kind::Free | Kind::ReallocBegin | Kind::ExecFailed => 2,
+            Kind::Free | Kind::ReallocBegin | Kind::ExecFailed | Kind::SpanHand | Kind::SpanSwitch => 2,
             Kind::MapEnd | Kind::RemapBegin | Kind::RemapEnd | Kind::Touched => 4,
             _ => 3,
         }

@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrace");
 /// Version of everything in this crate; both sides must have the same. The sizes are part of it: a stale probe
 /// beside a newer tracer must be refused, not misread.
-pub const VERSION: u32 = 6 << 24 | (SLOTS as u32) << 8 | RING_WORDS.trailing_zeros();
+pub const VERSION: u32 = 7 << 24 | (SLOTS as u32) << 8 | RING_WORDS.trailing_zeros();
 /// Threads that can be recorded at one time.
 pub const SLOTS: usize = 1024;
 /// Words of a ring (a power of two). 256 KiB: of the sizes tried from 64 KiB to 64 MiB, those between

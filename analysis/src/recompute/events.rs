@@ -119,6 +119,10 @@ pub struct Cast {
     pub duration: i64,
     /// The span each one ran inside of.
     pub parents: Vec<u32>,
+    /// When each span ended: later blocks do not count for it, though a span that began in it may go on.
+    pub ended: Vec<i64>,
+    /// Spans that went on after one around them had ended.
+    pub outlived: Vec<bool>,
     /// Number of sites.
     pub sites: usize,
     /// What heap blocks count for in the sums of their sites.
@@ -150,10 +154,20 @@ impl Cast {
             let place_of = row.parent.and_then(|parent| numbers.get(&parent).copied());
             place_of.filter(|outer| (*outer as usize) < place).unwrap_or(NONE)
         };
+        let parents: Vec<u32> = spans.iter().enumerate().map(outer).collect();
+        let ended_at = |row: &SpanRow| row.end_ns.unwrap_or(i64::MAX);
+        let mut outlived: Vec<bool> = Vec::with_capacity(parents.len());
+        for (row, parent) in spans.iter().zip(&parents) {
+            let around = spans.get(*parent as usize);
+            let longer = around.is_some_and(|around| ended_at(around) < ended_at(row));
+            outlived.push(longer || outlived.get(*parent as usize).copied().unwrap_or(false));
+        }
         Ok(Cast {
             duration,
             parted: processes.iter().map(ended).collect(),
-            parents: spans.iter().enumerate().map(outer).collect(),
+            ended: spans.iter().map(ended_at).collect(),
+            outlived,
+            parents,
             sites: sites.len(),
             weights,
             by_id: sites.iter().map(|row| row.site).zip(0..).collect(),
@@ -178,8 +192,15 @@ impl Cast {
         Ok((site, span))
     }
 
+    /// The span and those around it that ran at this time, innermost first: those that a block acquired then is of.
+    #[inline]
+    pub fn running(&self, span: u32, time: i64) -> impl Iterator<Item = usize> {
+        let all = !self.outlived.get(span as usize).copied().unwrap_or(false);
+        self.around(span).filter(move |place| all || time <= self.ended[*place])
+    }
+
     /// The span and those around it, innermost first.
-    pub fn around(&self, span: u32) -> impl Iterator<Item = usize> {
+    fn around(&self, span: u32) -> impl Iterator<Item = usize> {
         let mut next = span;
         std::iter::from_fn(move || {
             let place = next as usize;

@@ -101,11 +101,11 @@ impl Courses {
                 && turn == Turn::Release
                 && events.is_open(index)
             {
-                self.bound(cast, || events.acquires_with(index));
+                self.bound(cast, time, || events.acquires_with(index));
             }
             last = time;
             let bytes = if turn.is_acquire() { share.bytes } else { share.bytes.wrapping_neg() };
-            self.each(cast, share, |course| course.add(time, bytes));
+            self.each(cast, share, time, |course| course.add(time, bytes));
         }
         let all = &mut self.all;
         self.moved.drain(..).map(|holder| (holder, std::mem::take(&mut all[holder as usize]))).collect()
@@ -123,21 +123,21 @@ impl Courses {
 
     /// The most that the order within one nanosecond allows.
     #[cold]
-    fn bound<'a, I: Iterator<Item = &'a Share>>(&mut self, cast: &Cast, acquires: impl Fn() -> I) {
+    fn bound<'a, I: Iterator<Item = &'a Share>>(&mut self, cast: &Cast, time: i64, acquires: impl Fn() -> I) {
         for share in acquires() {
-            self.each(cast, share, |course| {
+            self.each(cast, share, time, |course| {
                 course.change = course.change.wrapping_add(share.bytes);
                 course.bound = course.bound.max(course.change);
             });
         }
         for share in acquires() {
-            self.each(cast, share, |course| course.change = course.change.wrapping_sub(share.bytes));
+            self.each(cast, share, time, |course| course.change = course.change.wrapping_sub(share.bytes));
         }
     }
 
-    /// Everybody the share counts for.
+    /// Everybody the share counts for. (What a span's blocks do after its end makes no difference to its peak.)
     #[inline]
-    fn each(&mut self, cast: &Cast, share: &Share, mut work: impl FnMut(&mut Course)) {
+    fn each(&mut self, cast: &Cast, share: &Share, time: i64, mut work: impl FnMut(&mut Course)) {
         let mut of = |holder: usize| {
             let course = &mut self.all[holder];
             if !course.moved {
@@ -156,7 +156,7 @@ impl Courses {
             of(1 + self.processes + share.site as usize);
         }
         if share.span != NONE {
-            cast.around(share.span).for_each(|span| of(1 + self.processes + self.sites + span));
+            cast.running(share.span, time).for_each(|span| of(1 + self.processes + self.sites + span));
         }
     }
 }

@@ -79,6 +79,8 @@ pub struct Sums {
     pub sites: Vec<Count>,
     /// By innermost span; of those around them too once [`Sums::finish`] was called.
     pub spans: Vec<Count>,
+    /// Blocks of spans that went on after those around them, by each span that they are of.
+    apart: Vec<u64>,
     calls: Vec<Call>,
     /// Too many mapping calls to tell them apart.
     pub uncounted: bool,
@@ -92,6 +94,7 @@ impl Sums {
             processes: vec![Count::default(); cast.parted.len()],
             sites: vec![Count::default(); cast.sites],
             spans: vec![Count::default(); cast.parents.len()],
+            apart: vec![0; cast.parents.len()],
             calls: Vec::new(),
             uncounted: false,
             peak,
@@ -114,9 +117,7 @@ impl Sums {
             if let Some(of_site) = of_site {
                 of_site.add_heap(cast.weights.blocks(life.bytes), cast.weights.bytes(life.bytes), there);
             }
-            if let Some(of_span) = self.spans.get_mut(span as usize) {
-                of_span.blocks += 1;
-            }
+            self.count_for_span(cast, span, life.alloc_ns);
         } else {
             let counts = life.kind.is_own_memory() || life.kind == Kind::MapReserved;
             let mapped = if counts { life.bytes } else { 0 };
@@ -125,6 +126,16 @@ impl Sums {
                 .flatten()
                 .for_each(|of| of.add_mapping(life.bytes, mapped, there));
             self.call(((life.process, life.thread, life.kind, life.alloc_ns), (site, span)));
+        }
+    }
+
+    /// Counts a block for the innermost span it is of, if that suffices to know the others.
+    #[inline]
+    fn count_for_span(&mut self, cast: &Cast, span: u32, time: i64) {
+        match cast.outlived.get(span as usize) {
+            None => {}
+            Some(false) => self.spans[span as usize].blocks += 1,
+            Some(true) => cast.running(span, time).for_each(|span| self.apart[span] += 1),
         }
     }
 
@@ -148,6 +159,7 @@ impl Sums {
         for (mine, others) in mine.into_iter().zip([&other.processes, &other.sites, &other.spans]) {
             mine.iter_mut().zip(others).for_each(|(mine, other)| mine.add(other));
         }
+        self.apart.iter_mut().zip(&other.apart).for_each(|(mine, others)| *mine += others);
         self.uncounted |= other.uncounted;
         self.calls.extend(other.calls);
     }
@@ -156,14 +168,12 @@ impl Sums {
     pub fn finish(&mut self, cast: &Cast) {
         self.calls.sort_unstable();
         self.calls.dedup_by_key(|(call, _)| *call);
-        for ((process, ..), (site, span)) in std::mem::take(&mut self.calls) {
+        for ((process, _, _, time), (site, span)) in std::mem::take(&mut self.calls) {
             self.processes[process as usize].blocks += 1;
             if site != NONE {
                 self.sites[site as usize].blocks += 1;
             }
-            if span != NONE {
-                self.spans[span as usize].blocks += 1;
-            }
+            self.count_for_span(cast, span, time);
         }
         // Outer spans come before those inside them.
         for span in (0..self.spans.len()).rev() {
@@ -171,6 +181,9 @@ impl Sums {
             if outer != NONE {
                 self.spans[outer as usize].blocks += blocks;
             }
+        }
+        for (span, blocks) in self.spans.iter_mut().zip(&self.apart) {
+            span.blocks += blocks;
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn run(operator: &str, shape: &[u64], script: &Script, small: u64) ->
         dtype: "<f4".into(),
         layout: "C".into(),
         bytes: 4 * elements,
-        address: 0,
+        ..ArrayInfo::default()
     };
     let span = SpanRow {
         span: 0,
@@ -51,14 +51,8 @@ pub(crate) fn run(operator: &str, shape: &[u64], script: &Script, small: u64) ->
         output_bytes: 4 * elements,
         working_peak_bytes: peak + small,
         net_peak_bytes: peak + small,
-        once_bytes: 0,
-        resident_peak_bytes: None,
-        at_resident_peak: None,
         allocations: program.blocks.len() as u64,
-        peak_ns: 0,
-        gc_independent_bytes: None,
-        gc_independent_upper_bytes: None,
-        garbage_at_peak_bytes: None,
+        ..SpanRow::default()
     };
     Run { span, program }
 }

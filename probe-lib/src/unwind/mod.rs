@@ -23,7 +23,7 @@ use crate::aside::Kept;
 use crate::modules::Announced;
 use crate::python_frames::PythonFrames;
 use crate::tls::Thread;
-use crate::{next, process, sandbox, sys};
+use crate::{next, openmp, process, sandbox, sys};
 
 /// What a thread remembers. All zeroes is nothing.
 #[repr(C)]
@@ -156,6 +156,7 @@ impl Stacks {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlclose(library: *mut c_void) -> c_int {
     GENERATION.fetch_add(1, Ordering::AcqRel);
+    openmp::forget();
     // SAFETY: the program's call, passed on.
     let result = unsafe { next::dlclose(library) };
     GENERATION.fetch_add(1, Ordering::AcqRel);

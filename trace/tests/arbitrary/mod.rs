@@ -55,7 +55,7 @@ pub(crate) fn block() -> impl Strategy<Value = AllocationRow> {
 pub(crate) fn process() -> impl Strategy<Value = ProcessRow> {
     let identity = (any::<[u32; 3]>(), text(), text());
     let life = (any::<i64>(), any::<Option<i64>>(), any::<Option<i32>>(), any::<i64>());
-    (identity, life, any::<[u64; 12]>(), any::<[Option<u64>; 13]>()).prop_map(
+    (identity, life, any::<[u64; 14]>(), any::<[Option<u64>; 13]>()).prop_map(
         |(identity, life, numbers, garbage)| ProcessRow {
             process: identity.0[0],
             pid: identity.0[1],
@@ -77,6 +77,8 @@ pub(crate) fn process() -> impl Strategy<Value = ProcessRow> {
             lost_events: numbers[7],
             inherited_releases: numbers[8],
             unseen_releases: numbers[9],
+            unattributed_allocations: numbers[12],
+            unattributed_bytes: numbers[13],
             gc_independent_bytes: garbage[0],
             gc_independent_upper_bytes: garbage[1],
             garbage_at_peak_bytes: garbage[2],
@@ -174,13 +176,18 @@ pub(crate) fn access() -> impl Strategy<Value = AccessRow> {
 
 fn array() -> impl Strategy<Value = ArrayInfo> {
     let form = (text(), prop::collection::vec(any::<u64>(), 0..5), text(), text());
-    (form, any::<u64>(), any::<u64>()).prop_map(|(form, bytes, address)| ArrayInfo {
+    let shared = (text(), text());
+    (form, any::<[u64; 4]>(), shared).prop_map(|(form, [bytes, address, start, extent], shared)| ArrayInfo {
         name: form.0,
         shape: form.1,
         dtype: form.2,
         layout: form.3,
         bytes,
         address,
+        start,
+        extent,
+        relation: shared.0,
+        of: shared.1,
     })
 }
 
@@ -206,7 +213,7 @@ pub(crate) fn span() -> impl Strategy<Value = SpanRow> {
         mapped: numbers[4],
     };
     let resident = prop::option::of(any::<[u64; 5]>().prop_map(resident));
-    (identity, life, arrays, params, any::<[u64; 6]>(), any::<[Option<u64>; 3]>(), resident).prop_map(
+    (identity, life, arrays, params, any::<[u64; 8]>(), any::<[Option<u64>; 7]>(), resident).prop_map(
         |(identity, life, arrays, params, numbers, garbage, at_resident_peak)| SpanRow {
             span: identity.0[0],
             parent: identity.1,
@@ -228,6 +235,12 @@ pub(crate) fn span() -> impl Strategy<Value = SpanRow> {
             at_resident_peak,
             allocations: numbers[5],
             peak_ns: life.0[1],
+            peak_site: garbage[3],
+            temporaries: numbers[6],
+            temporary_bytes: numbers[7],
+            temporary_peak_bytes: garbage[4],
+            kept_bytes: garbage[5],
+            pinned_bytes: garbage[6],
             gc_independent_bytes: garbage[0],
             gc_independent_upper_bytes: garbage[1],
             garbage_at_peak_bytes: garbage[2],

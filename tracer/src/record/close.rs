@@ -48,6 +48,7 @@ impl Session {
         if let Some(error) = self.fold.failure.take() {
             return Err(Failure::recording(error));
         }
+        let last_figures = self.last_figures();
         let (mut fold, meta) = (self.fold, self.meta);
         let sites = std::mem::take(&mut fold.sites);
         let out = fold.into_writer();
@@ -56,6 +57,7 @@ impl Session {
         // The trace is complete: nothing is lost with a tracer that is killed while it reads large files.
         let (sites, frames) = sites.named();
         memtrace_trace::replace_stacks(&directory, &sites, &frames).map_err(Failure::recording)?;
+        last_figures.into_iter().for_each(|figures| self.live.tell_last(figures));
         Ok(Outcome { code: ending.code })
     }
 
@@ -99,7 +101,7 @@ impl Session {
             .map(|row| self.fold.with_samples(self.fold.with_kernel(row)))
             .collect();
         self.sum_up(&processes);
-        let spans = self.fold.spans.rows(|stamp| self.fold.clock.ns(stamp));
+        let spans = self.fold.spans.rows(|stamp| self.fold.clock.ns(stamp), |site| self.fold.sites.id(site));
         let threads = self.fold.threads.clone();
         let opened = self.fold.sites.opened.iter().cloned();
         let modules: Vec<ModuleRow> = self.fold.images.modules().chain(opened).collect();

@@ -112,7 +112,7 @@ impl<'a> Drain<'a> {
     /// Reads the rings of all writers that were met once and passes on what can be ordered; `last` passes on
     /// everything. Returns the number of words read. `safe` is a stamp from before writers were last met, less
     /// the margin for the store buffer: who comes later writes later.
-    pub fn round(&mut self, safe: u64, sink: &mut impl Sink, last: bool) -> usize {
+    pub fn round(&mut self, safe: u64, sink: &mut impl Sink, last: bool) -> (usize, u64) {
         let mut horizon = if last { u64::MAX } else { safe };
         let mut read = 0;
         for ring in &mut self.rings {
@@ -126,7 +126,7 @@ impl<'a> Drain<'a> {
         }
         self.pass_on(horizon, sink);
         self.bury(sink);
-        read
+        (read, horizon)
     }
 
     /// Finds rings that were claimed, and meets who claimed them in the order of their claims: a process that

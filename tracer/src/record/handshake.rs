@@ -1,5 +1,7 @@
-//! Answers probes: checks who they are, notes what their process is while it waits, sends the segment.
+//! Answers probes: checks who they are, notes what their process is while it waits, sends the segment. Who only wants
+//! to watch comes to the same door.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
@@ -12,7 +14,9 @@ use anyhow::{Context, Result};
 use memtrace_wire::handshake::{Hello, Welcome};
 use memtrace_wire::layout::VERSION;
 
+use super::live::Viewer;
 use super::oom::Cgroup;
+use crate::top::{Request, SOCKET};
 
 /// What was known of a process when its probe said hello.
 pub struct Arrival {
@@ -30,9 +34,19 @@ pub struct Arrival {
     pub cgroup: Option<Cgroup>,
 }
 
+/// Who came.
+enum Guest {
+    Probe(Arrival),
+    Watcher(Request),
+}
+
 /// The listening side. Dropping it removes the socket's path.
 pub struct Doorman {
     path: PathBuf,
+    /// The trace's directory, kept open: by it a recorder's process id tells where its trace is.
+    _directory: File,
+    /// Who wants to be told how the recording stands.
+    pub viewers: Receiver<Viewer>,
     /// Value of `MEMTRACE_SOCKET`.
     pub sockets: String,
     /// Value of `MEMTRACE_TOKEN`.
@@ -49,18 +63,21 @@ impl Doorman {
         let address = SocketAddr::from_abstract_name(&name)?;
         let mut listeners =
             vec![UnixListener::bind_addr(&address).context("cannot listen on an abstract socket")?];
-        let path = directory.join(".socket");
-        // A path longer than sun_path (108 bytes, unix(7)) leaves the abstract name alone.
-        listeners.extend(UnixListener::bind(&path).ok());
+        let path = directory.join(SOCKET);
+        let opened = File::open(&directory).context("cannot open the trace's directory")?;
+        // A path longer than sun_path (108 bytes, unix(7)) is for those alone who take the short way too.
+        let short = format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd());
+        listeners.extend(UnixListener::bind(&path).or_else(|_| UnixListener::bind(short)).ok());
         let (sender, arrivals) = channel();
+        let (watch, viewers) = channel();
         for listener in listeners {
-            let (sender, segment) = (sender.clone(), segment.try_clone()?);
+            let (sender, watch, segment) = (sender.clone(), watch.clone(), segment.try_clone()?);
             std::thread::Builder::new()
                 .name("doorman".into())
-                .spawn(move || listen(&listener, &token, &segment, &sender))?;
+                .spawn(move || listen(&listener, &token, &segment, &sender, &watch))?;
         }
         let sockets = format!("{name};{}", path.display());
-        Ok((Doorman { sockets, path, token: hex(&token) }, arrivals))
+        Ok((Doorman { sockets, path, token: hex(&token), _directory: opened, viewers }, arrivals))
     }
 }
 
@@ -70,35 +87,53 @@ impl Drop for Doorman {
     }
 }
 
-fn listen(listener: &UnixListener, token: &[u8; 16], segment: &OwnedFd, sender: &Sender<Arrival>) {
+fn listen(
+    listener: &UnixListener,
+    token: &[u8; 16],
+    segment: &OwnedFd,
+    sender: &Sender<Arrival>,
+    watch: &Sender<Viewer>,
+) {
     super::launch::block_signals();
     for stream in listener.incoming() {
         // One bad guest must not close the door for the others.
         let Ok(stream) = stream else { continue };
-        let Some(arrival) = greet(&stream, token) else {
-            let _ = (&stream).write_all(&Welcome::encode(false));
-            continue;
-        };
-        if sender.send(arrival).is_err() {
-            return;
+        match greet(&stream, token) {
+            Some(Guest::Probe(arrival)) => {
+                if sender.send(arrival).is_err() {
+                    return;
+                }
+                send_descriptor(&stream, &Welcome::encode(true), segment.as_raw_fd());
+            }
+            Some(Guest::Watcher(request)) => {
+                if Viewer::new(stream, request).is_some_and(|viewer| watch.send(viewer).is_err()) {
+                    return;
+                }
+            }
+            None => {
+                let _ = (&stream).write_all(&Welcome::encode(false));
+            }
         }
-        send_descriptor(&stream, &Welcome::encode(true), segment.as_raw_fd());
     }
 }
 
-fn greet(mut stream: &UnixStream, token: &[u8; 16]) -> Option<Arrival> {
+fn greet(mut stream: &UnixStream, token: &[u8; 16]) -> Option<Guest> {
     stream.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
     let peer = credentials(stream)?;
     // SAFETY: always succeeds.
     let own = unsafe { libc::getuid() };
     let mut bytes = [0; Hello::BYTES];
     stream.read_exact(&mut bytes).ok()?;
+    if let Some(request) = Request::decode(&bytes) {
+        // Who may read the trace anyway.
+        return (peer.uid == own || peer.uid == 0).then_some(Guest::Watcher(request));
+    }
     let hello = Hello::decode(&bytes)?;
     if peer.uid != own && own != 0 || hello.version != VERSION || hello.token != *token {
         return None;
     }
     let read = |name: &str| std::fs::read(format!("/proc/{}/{name}", peer.pid)).unwrap_or_default();
-    Some(Arrival {
+    Some(Guest::Probe(Arrival {
         pid: hello.pid,
         // 0 if it lives in a namespace that is not below ours (unix(7), SO_PEERCRED).
         host_pid: if peer.pid > 0 { peer.pid as u32 } else { hello.pid },
@@ -106,7 +141,7 @@ fn greet(mut stream: &UnixStream, token: &[u8; 16]) -> Option<Arrival> {
         command: command_line(&read("cmdline")),
         maps: String::from_utf8_lossy(&read("maps")).into_owned(),
         cgroup: Cgroup::of(peer.pid as u32),
-    })
+    }))
 }
 
 /// Arguments separated by spaces, bounded.

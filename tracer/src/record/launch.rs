@@ -309,14 +309,14 @@ pub fn program_of(command: &OsStr) -> Option<PathBuf> {
 /// Its file name.
 const PROBE: &str = "libmemtrace_probe.so";
 
-/// The probe: beside the executable, in `../lib/memtrace` (installed) or `../preload` (a build tree).
+/// The probe: beside the executable, in `../libexec/memtrace` (installed) or `../preload` (a build tree).
 pub fn find_probe() -> Result<PathBuf> {
     let executable = std::env::current_exe().context("cannot tell where memtrace is installed")?;
     let directory = executable.parent().context("memtrace has no directory")?;
-    let candidates = ["", "../lib/memtrace", "../preload"].map(|place| directory.join(place).join(PROBE));
+    let candidates = ["", "../libexec/memtrace", "../preload"].map(|place| directory.join(place).join(PROBE));
     let found = candidates.into_iter().find(|path| path.is_file()).with_context(|| {
         let executable = executable.display();
-        format!("{PROBE} is not beside {executable}: build it with `cargo build --profile preload -p memtrace-probe`")
+        format!("{PROBE} is not beside {executable}: install memtrace again, or build it with `cargo build --profile preload -p memtrace-probe`")
     })?;
     // The dynamic linker reads the variable as a list, and `..` may lead elsewhere after a chdir.
     Ok(found.canonicalize()?)

@@ -34,6 +34,7 @@ impl Session {
         // faults, only pages that came without one are still to be found.
         let rest = if self.fold.kernel.is_some() { 100 } else { 20 };
         self.measure_after = Instant::now() + self.last_sample.elapsed() * rest;
+        self.publish();
     }
 
     /// Processes that are about to end wait to be looked at, where something could be missed.
@@ -88,8 +89,11 @@ impl Session {
         if measure && resident.now > process.image_looked_at + process.image_looked_at / 16 {
             process.image_looked_at = resident.now;
             let image = Pagemap::open(thread).and_then(|mut pagemap| ImageMemory::of(thread, &mut pagemap));
-            process.row.resident_stack_bytes = image.map(|image| image.stack);
-            process.row.resident_data_bytes = image.map(|image| image.data);
+            // One that is just being torn down can no longer be looked at: what was found before stays.
+            if let Some(ImageMemory { stack, data }) = image {
+                process.row.resident_stack_bytes = Some(stack);
+                process.row.resident_data_bytes = Some(data);
+            }
         }
         if measure
             && process.mappings.mapped_bytes() > 0

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use memtrace_trace::rows::Kind;
 
+use super::blocks::Part;
 use super::sites::Site;
 
 const PAGE: u64 = 4096;
@@ -38,6 +39,8 @@ pub struct Piece {
     pub faulted: u64,
     /// Somebody looked; until then small mappings are taken to be touched as a whole.
     pub measured: bool,
+    /// What spans have made of it.
+    pub part: Part,
 }
 
 impl Piece {
@@ -253,6 +256,12 @@ impl Mappings {
         (address < piece.end()).then_some(piece)
     }
 
+    /// Notes what the piece at this address holds, if it was mapped then.
+    pub fn set_part(&mut self, address: u64, alloc: u64, part: Part) {
+        let piece = self.pieces.get_mut(&address).filter(|piece| piece.alloc == alloc);
+        piece.into_iter().for_each(|piece| piece.part = piece.part.max(part));
+    }
+
     /// All pieces.
     pub fn iter(&self) -> impl Iterator<Item = &Piece> {
         self.pieces.values()
@@ -329,6 +338,7 @@ mod tests {
             ordinal: 0,
             kind: Kind::MapAnonymous,
             site: None,
+            part: Part::None,
             touched: 0,
             faulted: 0,
             measured: false,

@@ -15,6 +15,8 @@ mod image_memory;
 mod kernel;
 mod launch;
 mod launched;
+mod limits;
+mod live;
 mod look;
 mod mappings;
 mod maps;

@@ -43,6 +43,11 @@ impl Cgroups {
         }
     }
 
+    /// The watched groups' directories.
+    pub fn groups(&self) -> impl Iterator<Item = &Path> {
+        self.before.keys().map(PathBuf::as_path)
+    }
+
     /// Kills in all watched groups since they were first seen.
     pub fn kills(&self) -> Option<Kills> {
         let risen = |(group, before): (&PathBuf, &u64)| {
@@ -89,7 +94,8 @@ fn kills(group: &Path) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
 }
 
-fn limit(group: &Path) -> Option<u64> {
+/// The limit of a group itself, in bytes; `None` if it has none.
+pub fn limit(group: &Path) -> Option<u64> {
     /// Version 1 says "none" by the largest multiple of a page.
     const NONE: u64 = 1 << 62;
     let texts = ["memory.limit_in_bytes", "memory.max"].map(|name| std::fs::read_to_string(group.join(name)));

@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 use memtrace_trace::rows::{Kind, ProcessRow};
 use rustc_hash::FxHashMap;
 
-use super::blocks::{Block, Blocks};
+use super::blocks::{Block, Blocks, Part};
 use super::kernel::{LargeBlocks, Pages};
 use super::mappings::{Mappings, Piece};
 use super::sites::Site;
-use super::spans::BlockKey;
+use super::spans::{Around, BlockKey, Memory};
 
 /// What a call that is under way will release if it succeeds.
 #[derive(Debug)]
@@ -154,10 +154,19 @@ impl Process {
         self.heap + self.mappings.touched_bytes()
     }
 
-    /// True if the block that was acquired then is still there.
-    pub fn is_alive(&self, (address, alloc): BlockKey) -> bool {
-        self.blocks.get(address).is_some_and(|block| block.alloc == alloc)
-            || self.mappings.find(address).is_some_and(|piece| piece.alloc == alloc)
+    /// Blocks it has acquired so far, and the sum of their bytes.
+    #[inline(always)]
+    pub fn acquired(&self) -> (u64, u64) {
+        (self.row.allocations, self.row.requested_bytes)
+    }
+
+    /// Notes what the block or mapping holds that was acquired then.
+    pub fn set_part(&mut self, (address, alloc): BlockKey, part: Part) {
+        if self.blocks.get(address).is_some_and(|block| block.alloc == alloc) {
+            self.blocks.set_part(address, part);
+        } else {
+            self.mappings.set_part(address, alloc, part);
+        }
     }
 
     /// A call begins that will release this if it succeeds.
@@ -342,6 +351,21 @@ impl Process {
     }
 }
 
+impl Memory for Process {
+    fn is_alive(&self, (address, alloc): BlockKey) -> bool {
+        self.blocks.get(address).is_some_and(|block| block.alloc == alloc)
+            || self.mappings.find(address).is_some_and(|piece| piece.alloc == alloc)
+    }
+
+    fn around(&self, address: u64) -> Option<Around> {
+        if let Some((start, block)) = self.blocks.around(address) {
+            return Some(Around { key: (start, block.alloc), bytes: block.bytes, is_heap: true });
+        }
+        let piece = self.mappings.find(address)?;
+        Some(Around { key: (piece.start, piece.alloc), bytes: piece.bytes, is_heap: false })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -362,7 +386,7 @@ mod tests {
             ordinal: 0,
             kind: Kind::Malloc,
             site: None,
-            output: false,
+            part: Part::None,
         }
     }
 

@@ -104,6 +104,7 @@ impl Pagemap {
 mod tests {
     use memtrace_trace::rows::Kind;
 
+    use super::super::blocks::Part;
     use super::*;
 
     #[test]
@@ -141,6 +142,7 @@ mod tests {
                 touched: 0,
                 faulted: 0,
                 measured: false,
+                part: Part::None,
             };
             let mut pagemap = Pagemap::open(std::process::id()).expect("one's own pagemap can be read");
             assert_eq!(pagemap.touched(&piece), Some(0));

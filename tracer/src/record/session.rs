@@ -21,6 +21,7 @@ use super::garbage::{self, Collecting};
 use super::handshake::Doorman;
 use super::kernel::{Kernel, Loading, Source};
 use super::launch::{self, Ending};
+use super::live::Live;
 use super::sample;
 use super::samples::{Accesses, Samples};
 use super::segment::Segment;
@@ -243,6 +244,10 @@ pub(super) struct Session {
     pub(super) segment: &'static Segment,
     pub(super) doorman: Doorman,
     pub(super) operators: Vec<String>,
+    /// The trace.
+    pub(super) directory: PathBuf,
+    /// Those who watch, and what they want to know.
+    pub(super) live: Live,
     /// Some mapping was too large to look into.
     pub(super) passed_over: bool,
     /// memtrace's own largest resident size when the command was started.
@@ -285,6 +290,8 @@ impl Session {
             segment,
             doorman,
             operators: options.operators.clone(),
+            directory: options.output.canonicalize().unwrap_or_else(|_| options.output.clone()),
+            live: Live::default(),
             passed_over: false,
             still_running: 0,
             snapshot_after: Instant::now(),
@@ -388,9 +395,10 @@ impl Session {
             let threads = &self.fold.threads;
             self.drain.bury_if(|writer| threads[writer as usize].process == image);
         }
-        let read = self.drain.round(safe, &mut self.fold, last);
-        self.fold.kernel_until(safe);
-        self.fold.samples_until(safe);
+        let (read, horizon) = self.drain.round(safe, &mut self.fold, last);
+        // Not beyond what the probe's events were passed on to: some thread may be in the middle of one.
+        self.fold.kernel_until(horizon.min(safe));
+        self.fold.samples_until(horizon.min(safe));
         self.look_at_the_ending();
         self.end_the_silent();
         for (writer, word) in self.drain.collectors() {

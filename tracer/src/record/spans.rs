@@ -1,58 +1,56 @@
 //! Spans: who is inside which operator, and the peaks of each, folded as events pass by.
 
 mod garbage;
+mod live;
+mod outputs;
 mod resident;
+mod span;
+mod text;
+mod threads;
 
 use memtrace_trace::rows::{ArrayInfo, Kind, SpanRow};
 use rustc_hash::{FxHashMap, FxHashSet};
-use serde::Deserialize;
 
 use self::garbage::Waiting;
+pub use self::live::Glance;
 pub use self::resident::Told;
-use super::curve::Curve;
+use self::span::Span;
+use self::text::{BeginText, EndText};
+use self::threads::Place;
+use super::sites::Site;
 
-/// Blocks below this size are left out when a span's leftovers are told apart into output and once bytes.
-const LEFTOVER_MIN: u64 = 4096;
-
-/// A block that may outlive its span.
+/// A block that was allocated.
 #[derive(Debug, Clone, Copy)]
-struct Leftover {
-    address: u64,
-    alloc: u64,
-    bytes: u64,
-    kind: Kind,
-    output: bool,
+pub struct Acquired {
+    /// Names it.
+    pub key: BlockKey,
+    /// Requested bytes.
+    pub bytes: u64,
+    /// Which call made it.
+    pub kind: Kind,
+    /// It counts for the peaks of spans: heap, or memory of the program's own.
+    pub counts: bool,
+    /// Where it was allocated, if that is known.
+    pub site: Option<Site>,
 }
 
-struct Span {
-    row: SpanRow,
-    start: u64,
-    end: Option<u64>,
-    peak: u64,
-    live: i64,
-    net: i64,
-    ordinals: [u32; Kind::COUNT],
-    leftovers: Vec<Leftover>,
-    compact_at: usize,
-    /// Of `live`, where garbage is looked for.
-    curve: Option<Curve>,
+/// What lies where in a process.
+pub trait Memory {
+    /// Whether a block is still there.
+    fn is_alive(&self, key: BlockKey) -> bool;
+    /// The block or mapping that an address lies in.
+    fn around(&self, address: u64) -> Option<Around>;
 }
 
-/// What the program says when a span begins.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct BeginText {
-    name: String,
-    inputs: Vec<ArrayInfo>,
-    params: serde_json::Map<String, serde_json::Value>,
-}
-
-/// What it says when one ends.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct EndText {
-    outputs: Vec<ArrayInfo>,
-    error: Option<String>,
+/// A block or mapping around an address.
+#[derive(Debug, Clone, Copy)]
+pub struct Around {
+    /// Names it.
+    pub key: BlockKey,
+    /// Its size.
+    pub bytes: u64,
+    /// An allocator's symbols gave it.
+    pub is_heap: bool,
 }
 
 /// All spans of a recording.
@@ -61,8 +59,10 @@ pub struct Spans {
     spans: Vec<Span>,
     by_id: FxHashMap<(u32, u64), u32>,
     calls: FxHashMap<(u32, String), u32>,
-    /// Per thread, outermost first.
-    stacks: Vec<Vec<u32>>,
+    /// By thread.
+    places: Vec<Place>,
+    /// What was handed over and by nobody taken for the last time yet, by process and token.
+    handed: FxHashMap<(u32, u64), u32>,
     /// Texts that were not what the header or the recorder writes.
     pub malformed: u64,
     waiting: Option<Waiting>,
@@ -76,13 +76,14 @@ pub type BlockKey = (u64, u64);
 impl Spans {
     /// The program says that a span begins. Returns its index.
     pub fn begin(&mut self, process: u32, thread: u32, id: u64, stamp: u64, text: &[u8]) -> u32 {
-        let begin = serde_json::from_slice::<BeginText>(text).unwrap_or_else(|_| {
-            self.malformed += 1;
-            BeginText { name: "(malformed)".into(), ..Default::default() }
-        });
-        let span = self.open(process, thread, stamp, begin.name, begin.inputs, begin.params);
+        let begin = BeginText::parse(text, &mut self.malformed);
+        let parent = self.parent_of_new(process, thread, begin.within);
+        let contextual = begin.within.is_some();
+        let (operator, inputs, params) = (begin.name, begin.inputs, begin.params);
+        let row = SpanRow { parent, process, thread, operator, inputs, params, ..SpanRow::default() };
+        let span = self.open(row, stamp, contextual);
         self.by_id.insert((process, id), span);
-        self.stack(thread).push(span);
+        self.place(thread).innermost = Some(span);
         span
     }
 
@@ -93,98 +94,50 @@ impl Spans {
         thread: u32,
         stamp: u64,
         name: &str,
-        input: ArrayInfo,
+        mut input: ArrayInfo,
     ) -> u32 {
-        self.open(process, thread, stamp, name.to_string(), vec![input], Default::default())
+        text::complete(&mut input);
+        let (operator, inputs) = (name.to_string(), vec![input]);
+        self.open(SpanRow { process, thread, operator, inputs, ..SpanRow::default() }, stamp, false)
     }
 
-    /// Puts a new thread into a span that is open already.
-    pub fn enter(&mut self, thread: u32, span: u32) {
-        self.stack(thread).insert(0, span);
-    }
-
-    fn stack(&mut self, thread: u32) -> &mut Vec<u32> {
-        let index = thread as usize;
-        if index >= self.stacks.len() {
-            self.stacks.resize_with(index + 1, Vec::new);
-        }
-        &mut self.stacks[index]
-    }
-
-    fn open(
-        &mut self,
-        process: u32,
-        thread: u32,
-        stamp: u64,
-        operator: String,
-        mut inputs: Vec<ArrayInfo>,
-        params: serde_json::Map<String, serde_json::Value>,
-    ) -> u32 {
-        inputs.iter_mut().for_each(complete);
-        let call = self.calls.entry((process, operator.clone())).or_insert(0);
-        let row = SpanRow {
-            span: self.spans.len() as u32,
-            parent: self.stacks.get(thread as usize).and_then(|stack| stack.last().copied()),
-            process,
-            thread,
-            operator,
-            call: *call,
-            input_bytes: inputs.iter().map(|array| array.bytes).sum(),
-            inputs,
-            params,
-            ..SpanRow::default()
-        };
-        *call += 1;
+    fn open(&mut self, row: SpanRow, stamp: u64, contextual: bool) -> u32 {
+        let (span, process) = (self.spans.len() as u32, row.process);
+        let calls = self.calls.entry((process, row.operator.clone())).or_insert(0);
+        let call = *calls;
+        *calls += 1;
+        let input_bytes = row.inputs.iter().map(|array| array.bytes).sum();
         let curve = self.curve_of(process);
-        self.spans.push(Span {
-            row,
-            start: stamp,
-            end: None,
-            peak: stamp,
-            live: 0,
-            net: 0,
-            ordinals: [0; Kind::COUNT],
-            leftovers: Vec::new(),
-            compact_at: 1024,
-            curve,
-        });
-        let span = self.spans.len() as u32 - 1;
+        let row = SpanRow { span, call, input_bytes, ..row };
+        self.spans.push(Span::new(row, stamp, contextual, curve));
         self.open.entry(process).or_default().push(span);
         span
     }
 
-    /// The program says that a span ended. `alive` tells whether a block is still there. Returns the blocks
-    /// that hold its outputs.
+    /// `thread` says that a span ended. Returns the blocks that hold its outputs.
     pub fn end(
         &mut self,
-        process: u32,
+        (process, thread): (u32, u32),
         id: u64,
         stamp: u64,
         text: &[u8],
-        alive: impl Fn(BlockKey) -> bool,
+        memory: &impl Memory,
     ) -> Vec<BlockKey> {
         let Some(index) = self.by_id.remove(&(process, id)) else { return Vec::new() };
-        let end = if text.is_empty() { Ok(EndText::default()) } else { serde_json::from_slice(text) };
-        let end: EndText = end.unwrap_or_else(|_| {
-            self.malformed += 1;
-            EndText::default()
-        });
-        let thread = self.spans[index as usize].row.thread;
-        // Spans that an exception or a longjmp left without an end go with it.
-        let stack = self.stack(thread);
-        if let Some(depth) = stack.iter().position(|span| *span == index) {
-            for inner in stack.split_off(depth) {
-                self.spans[inner as usize].close(stamp, &alive);
-            }
+        let end = EndText::parse(text, &mut self.malformed);
+        for inner in self.leave(thread, index) {
+            self.spans[inner as usize].close(stamp, memory);
         }
-        self.spans[index as usize].close(stamp, &alive);
+        let span = &mut self.spans[index as usize];
+        span.close(stamp, memory);
+        let blocks = span.set_outputs(end, memory);
         self.forget_closed(process);
-        self.spans[index as usize].set_outputs(end)
+        blocks
     }
 
     /// Closes a span that the tracer opened itself.
-    pub fn end_whole(&mut self, span: u32, stamp: u64, alive: impl Fn(BlockKey) -> bool) {
-        self.spans[span as usize].close(stamp, &alive);
+    pub fn end_whole(&mut self, span: u32, stamp: u64, memory: &impl Memory) {
+        self.spans[span as usize].close(stamp, memory);
         self.forget_closed(self.spans[span as usize].row.process);
     }
 
@@ -194,40 +147,38 @@ impl Spans {
         }
     }
 
-    /// True while `thread` is in no span: what it acquires belongs to nobody.
-    #[inline(always)]
-    pub fn is_outside(&self, thread: u32) -> bool {
-        self.stacks.get(thread as usize).is_none_or(Vec::is_empty)
+    /// True while spans of the process run, and `thread` is in none of them.
+    pub fn leave_out(&mut self, process: u32, thread: u32) -> bool {
+        let some = self.open.get(&process).is_some_and(|open| !open.is_empty());
+        some && self.innermost(thread).is_none()
+    }
+
+    /// The arrays that go into a span.
+    pub fn inputs(&self, span: u32) -> &[ArrayInfo] {
+        &self.spans[span as usize].row.inputs
     }
 
     /// A block was allocated by `thread`; returns its innermost span and its ordinal there.
     pub fn acquired(
         &mut self,
         thread: u32,
-        kind: Kind,
-        key: BlockKey,
-        bytes: u64,
-        counts: bool,
+        block: &Acquired,
         alive: impl Fn(BlockKey) -> bool,
     ) -> (Option<u32>, u32) {
-        let Some(stack @ [.., innermost]) = self.stacks.get(thread as usize).map(Vec::as_slice) else {
-            return (None, 0);
-        };
-        let (address, alloc) = key;
-        for index in stack {
-            let span = &mut self.spans[*index as usize];
-            span.row.allocations += 1;
-            if counts {
-                span.add(bytes, alloc);
+        let innermost = self.innermost(thread);
+        let mut next = innermost;
+        while let Some(index) = next {
+            let span = &mut self.spans[index as usize];
+            // Others may go on after the span they began in.
+            if span.end.is_none() {
+                span.acquired(block, &alive);
             }
-            if bytes >= LEFTOVER_MIN {
-                span.compact(&alive);
-                span.leftovers.push(Leftover { address, alloc, bytes, kind, output: false });
-            }
+            next = span.row.parent;
         }
-        let ordinal = &mut self.spans[*innermost as usize].ordinals[kind as usize];
+        let Some(index) = innermost else { return (None, 0) };
+        let ordinal = &mut self.spans[index as usize].ordinals[block.kind as usize];
         *ordinal += 1;
-        (Some(*innermost), *ordinal - 1)
+        (innermost, *ordinal - 1)
     }
 
     /// A block that `span` (or nobody) had allocated was released by `thread`.
@@ -243,17 +194,17 @@ impl Spans {
         while let Some(index) = owner {
             let span = &mut self.spans[index as usize];
             if span.end.is_none() {
-                span.live -= bytes as i64;
-                span.net -= bytes as i64;
+                span.released(bytes);
             }
             owner = span.row.parent;
         }
-        let Some(stack) = self.stacks.get(thread as usize) else { return };
-        for index in stack {
-            let span = &mut self.spans[*index as usize];
+        let mut inside = self.innermost(thread);
+        while let Some(index) = inside {
+            let span = &mut self.spans[index as usize];
             if alloc < span.start {
                 span.net -= bytes as i64;
             }
+            inside = span.row.parent;
         }
     }
 
@@ -295,7 +246,7 @@ impl Spans {
                     Some(count) if *count > 0 => *count -= 1,
                     _ => {
                         span.row.once_bytes += left.bytes;
-                        once.insert((left.address, left.alloc));
+                        once.insert(left.key);
                     }
                 }
             }
@@ -304,24 +255,20 @@ impl Spans {
         once
     }
 
-    /// The thread is gone.
-    pub fn thread_ended(&mut self, thread: u32) {
-        self.stack(thread).clear();
-    }
-
     /// Those of the operators that no span has the name of.
     pub fn missing<'a>(&self, operators: &'a [String]) -> impl Iterator<Item = &'a String> {
         operators.iter().filter(|operator| self.spans.iter().all(|span| span.row.operator != **operator))
     }
 
-    /// The rows, with stamps converted.
-    pub fn rows(&self, ns: impl Fn(u64) -> i64) -> Vec<SpanRow> {
+    /// The rows, with stamps converted and sites by their ids.
+    pub fn rows(&self, ns: impl Fn(u64) -> i64, id: impl Fn(Site) -> u64) -> Vec<SpanRow> {
         let row = |span: &Span| {
             let [gc_independent_bytes, gc_independent_upper_bytes, garbage_at_peak_bytes] = span.bounds();
             SpanRow {
                 start_ns: ns(span.start),
                 end_ns: span.end.map(&ns),
                 peak_ns: ns(span.peak),
+                peak_site: span.peak_site().map(&id),
                 gc_independent_bytes,
                 gc_independent_upper_bytes,
                 garbage_at_peak_bytes,
@@ -332,68 +279,5 @@ impl Spans {
     }
 }
 
-impl Span {
-    #[inline]
-    fn add(&mut self, bytes: u64, stamp: u64) {
-        self.live += bytes as i64;
-        self.net += bytes as i64;
-        if let Some(curve) = &mut self.curve {
-            curve.note(stamp, self.live.max(0) as u64);
-        }
-        if self.live > self.row.working_peak_bytes as i64 {
-            self.row.working_peak_bytes = self.live as u64;
-            self.peak = stamp;
-        }
-        self.row.net_peak_bytes = self.row.net_peak_bytes.max(self.net.max(0) as u64);
-    }
-
-    fn close(&mut self, stamp: u64, alive: &impl Fn(BlockKey) -> bool) {
-        if self.end.is_none() {
-            self.end = Some(stamp);
-            self.curve.iter_mut().for_each(Curve::rest);
-            self.compact_now(alive);
-        }
-    }
-
-    /// Forgets blocks that are gone, whenever the list has doubled.
-    fn compact(&mut self, alive: &impl Fn(BlockKey) -> bool) {
-        if self.leftovers.len() >= self.compact_at {
-            self.compact_now(alive);
-            self.compact_at = (self.leftovers.len() * 2).max(1024);
-        }
-    }
-
-    fn compact_now(&mut self, alive: &impl Fn(BlockKey) -> bool) {
-        self.leftovers.retain(|left| alive((left.address, left.alloc)));
-    }
-
-    fn set_outputs(&mut self, end: EndText) -> Vec<BlockKey> {
-        let mut outputs = end.outputs;
-        outputs.iter_mut().for_each(complete);
-        let mut blocks = Vec::new();
-        for left in &mut self.leftovers {
-            let range = left.address..left.address.saturating_add(left.bytes);
-            if outputs.iter().any(|array| array.address != 0 && range.contains(&array.address)) {
-                left.output = true;
-                blocks.push((left.address, left.alloc));
-            }
-        }
-        self.row.output_bytes = outputs.iter().map(|array| array.bytes).sum();
-        self.row.outputs = outputs;
-        if let Some(error) = end.error {
-            self.row.params.insert("error".into(), error.into());
-        }
-        blocks
-    }
-}
-
-/// Fills in the bytes of an array that only says its shape and dtype.
-fn complete(array: &mut ArrayInfo) {
-    if array.bytes == 0 {
-        let digits = array.dtype.trim_start_matches(|c: char| !c.is_ascii_digit());
-        let item: u64 = digits.parse().unwrap_or(if array.dtype.ends_with('?') { 1 } else { 0 });
-        // NumPy counts text in characters of four bytes.
-        let item = if array.dtype.contains('U') { item.saturating_mul(4) } else { item };
-        array.bytes = array.shape.iter().fold(item, |bytes, length| bytes.saturating_mul(*length));
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ const RECORDER: &str = concat!(
     include_str!("../../../python/memtrace/_recorder.py"),
     include_str!("../../../python/memtrace/_recorder_imports.py"),
     include_str!("../../../python/memtrace/_recorder_natives.py"),
+    include_str!("../../../python/memtrace/_recorder_context.py"),
     include_str!("../../../python/memtrace/_recorder_entries.py"),
     include_str!("../../../python/memtrace/_recorder_libraries.py"),
     include_str!("../../../python/memtrace/_recorder_dask.py"),
@@ -14,8 +15,8 @@ const RECORDER: &str = concat!(
     include_str!("../../../python/memtrace/_recorder_gc.py"),
 );
 
-/// What Python takes to be the recorder's file.
-pub const FILE: &str = "<memtrace recorder>";
+/// What the recorder's code says it is from.
+pub const RECORDER_FILE: &str = "<memtrace recorder>";
 
 /// Packages with automatic spans of their own, whatever modules are asked for.
 const FRAMEWORKS: [&str; 2] = ["dask", "torch"];
@@ -62,7 +63,7 @@ pub fn python<'a>(watched: &Watched<'a>) -> String {
          \x20               raise AttributeError(name)\n\
          \x20           if '_loaded' not in self.__dict__:\n\
          \x20               text = {{'__name__': self.__name__}}\n\
-         \x20               exec(compile({source}, '{FILE}', 'exec'), text)\n\
+         \x20               exec(compile({source}, '{RECORDER_FILE}', 'exec'), text)\n\
          \x20               self.__dict__.setdefault('_loaded', text)\n\
          \x20           if name not in self._loaded:\n\
          \x20               raise AttributeError(name)\n\

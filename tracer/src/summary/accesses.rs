@@ -19,12 +19,13 @@ pub fn faults(out: &mut String, meta: &Meta, processes: &[ProcessRow]) -> Result
     let sum = grouped(counted.iter().fold(0, |sum, faults| sum.saturating_add(*faults)));
     match (how("kernel"), how("page_faults")) {
         (_, by @ ("perf" | "perf_user")) => {
-            let period = match how("page_faults_period") {
-                "1" => String::new(),
-                period => format!(", in steps of {period}"),
+            // Of the last step of each thread and processor nothing is told.
+            let (at_least, period) = match how("page_faults_period") {
+                "1" => ("", String::new()),
+                period => ("at least ", format!(", in steps of {period}")),
             };
             let left_out = if by == "perf_user" { "; the kernel's own are left out" } else { "" };
-            writeln!(out, "    {sum} page faults, by perf events{period}{left_out}")?;
+            writeln!(out, "    {at_least}{sum} page faults, by perf events{period}{left_out}")?;
         }
         (_, "off") => writeln!(out, "    page faults are not counted: {}", clean(how("page_faults_why")))?,
         ("ebpf", _) if !counted.is_empty() => {

@@ -5,6 +5,7 @@ mod operators;
 mod processes;
 mod resident;
 mod sites;
+mod spans;
 
 use std::fmt::Write;
 
@@ -72,6 +73,8 @@ pub fn text(trace: &Trace) -> Result<String> {
     out_of_memory(&mut out, trace)?;
     sites::largest(&mut out, trace)?;
     operators::table(&mut out, trace, &spans)?;
+    spans::lines(&mut out, trace, &spans)?;
+    spans::unattributed(&mut out, &processes)?;
     resident::of_processes(&mut out, &processes)?;
     resident::of_operators(&mut out, &spans)?;
     sites::untouched(&mut out, trace)?;
@@ -116,7 +119,7 @@ fn stacks(meta: &Meta) -> String {
 
 fn out_of_memory(out: &mut String, trace: &Trace) -> Result<()> {
     let killed = &trace.meta().out_of_memory;
-    let places = places(trace, killed.iter().flat_map(|victim| &victim.sites))?;
+    let places = places(trace, killed.iter().flat_map(|victim| &victim.sites).map(|share| share.site))?;
     for victim in killed {
         let limit = victim.limit_bytes.map(|limit| format!(" (limit {})", Bytes(limit))).unwrap_or_default();
         let command: String = clean(&victim.command).chars().take(60).collect();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use anyhow::Result;
+use memtrace_analysis::operators::largest_call;
 use memtrace_analysis::report::by_operator;
 use memtrace_trace::Trace;
 use memtrace_trace::rows::{ArrayInfo, SpanRow};
@@ -51,13 +52,7 @@ pub fn table(out: &mut String, trace: &Trace, spans: &[SpanRow]) -> Result<()> {
     Ok(())
 }
 
-/// Of the steady state where there is any: the first call also pays for what is made once.
-pub(super) fn largest_call<'a>(spans: &[&'a SpanRow]) -> Option<&'a SpanRow> {
-    let steady = spans.iter().filter(|span| span.call > 0).max_by_key(|span| span.working_peak_bytes);
-    steady.or(spans.iter().max_by_key(|span| span.working_peak_bytes)).copied()
-}
-
-fn array(array: &ArrayInfo) -> String {
+pub(super) fn array(array: &ArrayInfo) -> String {
     let shape: Vec<String> = array.shape.iter().map(u64::to_string).collect();
     format!("{} {}", shape.join("×"), clean(&array.dtype))
 }

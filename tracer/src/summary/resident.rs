@@ -3,13 +3,14 @@
 use std::fmt::Write;
 
 use anyhow::Result;
+use memtrace_analysis::operators::largest_call;
 use memtrace_analysis::report::by_operator;
 use memtrace_analysis::resident::{AtPeak, growth};
 use memtrace_trace::Meta;
 use memtrace_trace::rows::{ProcessRow, SpanRow};
 
 use super::clean;
-use super::operators::{OPERATORS_MAX, largest_call};
+use super::operators::OPERATORS_MAX;
 use crate::units::Bytes;
 
 const PROCESSES_MAX: usize = 5;

@@ -35,8 +35,20 @@ pub struct Block {
     pub kind: Kind,
     /// Where it was allocated, if that is known.
     pub site: Option<Site>,
-    /// Holds an output of its span.
-    pub output: bool,
+    /// What spans have made of it.
+    pub part: Part,
+}
+
+/// What a block holds, as far as spans have told; an output stays one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Part {
+    /// Nothing that a span named.
+    #[default]
+    None,
+    /// An input of a span.
+    Input,
+    /// An output of the span it was allocated in, or of one around that.
+    Output,
 }
 
 /// See the module.
@@ -98,9 +110,9 @@ impl Blocks {
         Some(number)
     }
 
-    /// From now on large blocks are found by any address in them. (Before there are any.)
+    /// From now on large blocks are found by any address in them.
     pub fn keep_order(&mut self) {
-        self.ordered = Some(BTreeSet::new());
+        self.ordered.get_or_insert_with(|| self.others.keys().copied().collect());
     }
 
     /// The block that an address lies in, and where it begins; large ones only after [`Blocks::keep_order`].
@@ -123,10 +135,10 @@ impl Blocks {
         self.number(address).map(|number| self.slab.get(number))
     }
 
-    /// Notes that the block at this address holds an output of its span.
-    pub fn set_output(&mut self, address: u64) {
+    /// Notes what the block at this address holds.
+    pub fn set_part(&mut self, address: u64, part: Part) {
         if let Some(number) = self.number(address) {
-            self.slab.set_output(number);
+            self.slab.set_part(number, part);
         }
     }
 
@@ -174,7 +186,7 @@ mod tests {
     enum Step {
         Insert(u64, Block),
         Remove(u64),
-        Output(u64),
+        Part(u64, Part),
     }
 
     fn addresses() -> impl Strategy<Value = u64> {
@@ -194,7 +206,7 @@ mod tests {
                 ordinal: span.map_or(0, |_| ordinal),
                 kind: KINDS[kind],
                 site: Site::new(site),
-                output: false,
+                part: Part::None,
             },
         )
     }
@@ -207,7 +219,9 @@ mod tests {
         let step = prop_oneof![
             3 => (addresses(), blocks()).prop_map(|(address, block)| Step::Insert(address, block)),
             2 => addresses().prop_map(Step::Remove),
-            1 => addresses().prop_map(Step::Output),
+            1 => (addresses(), any::<bool>()).prop_map(|(address, input)| {
+                Step::Part(address, if input { Part::Input } else { Part::Output })
+            }),
         ];
         prop::collection::vec(step, 1..400)
     }
@@ -222,9 +236,9 @@ mod tests {
                         prop_assert_eq!(blocks.insert(address, block), map.insert(address, block));
                     }
                     Step::Remove(address) => prop_assert_eq!(blocks.remove(address), map.remove(&address)),
-                    Step::Output(address) => {
-                        blocks.set_output(address);
-                        map.entry(address).and_modify(|block| block.output = true);
+                    Step::Part(address, part) => {
+                        blocks.set_part(address, part);
+                        map.entry(address).and_modify(|block| block.part = block.part.max(part));
                     }
                 }
                 prop_assert_eq!(blocks.iter().count(), map.len());
@@ -251,7 +265,7 @@ mod tests {
             let mut placed = Vec::new();
             for (bytes, gap, kept) in sizes {
                 let kind = Kind::Malloc;
-                let block = Block { bytes, alloc: 1, thread: 0, span: None, ordinal: 0, kind, site: None, output: false };
+                let block = Block { bytes, alloc: 1, thread: 0, span: None, ordinal: 0, kind, site: None, part: Part::None };
                 blocks.insert(address, block);
                 if !kept {
                     blocks.remove(address);

@@ -3,8 +3,8 @@
 use memtrace_trace::rows::Kind;
 
 use super::super::sites::Site;
-use super::Block;
 use super::memory::push;
+use super::{Block, Part};
 
 /// A block in 32 bytes; one at address 0 is none, and leads to the next free one.
 #[derive(Debug, Clone, Copy, Default)]
@@ -12,7 +12,7 @@ use super::memory::push;
 struct Entry {
     address: u64,
     alloc: u64,
-    /// Bytes (the lower 50 bits, as many as `wire` carries), kind, whether it is in a span and whether it holds an output.
+    /// Bytes (the lower 50 bits, as many as `wire` carries), kind, whether it is in a span and its [`Part`].
     packed: u64,
     thread: u32,
     /// Or the next free entry.
@@ -22,6 +22,7 @@ struct Entry {
 const BYTES_BITS: u32 = 50;
 pub(super) const BYTES_MASK: u64 = (1 << BYTES_BITS) - 1;
 const OUTPUT: u64 = 1 << 63;
+const INPUT: u64 = 1 << 61;
 const IN_SPAN: u64 = 1 << 62;
 /// What allocators' symbols give; a kind is kept as its place here.
 pub(super) const KINDS: [Kind; 4] = [Kind::Malloc, Kind::Calloc, Kind::Realloc, Kind::Aligned];
@@ -71,11 +72,10 @@ impl Slab {
     fn put(&mut self, number: u32, address: u64, block: Block) {
         let kind = (block.kind as usize % KINDS.len()) as u64;
         let span = if block.span.is_some() { IN_SPAN } else { 0 };
-        let output = if block.output { OUTPUT } else { 0 };
         self.entries[number as usize] = Entry {
             address,
             alloc: block.alloc,
-            packed: block.bytes & BYTES_MASK | kind << BYTES_BITS | span | output,
+            packed: block.bytes & BYTES_MASK | kind << BYTES_BITS | span | bit_of(block.part),
             thread: block.thread,
             site: block.site.map_or(0, Site::get),
         };
@@ -101,7 +101,7 @@ impl Slab {
             ordinal,
             kind: KINDS[(entry.packed >> BYTES_BITS) as usize % KINDS.len()],
             site: Site::new(entry.site),
-            output: entry.packed & OUTPUT != 0,
+            part: part_of(entry.packed),
         }
     }
 
@@ -109,8 +109,8 @@ impl Slab {
         self.entries[number as usize].address
     }
 
-    pub(super) fn set_output(&mut self, number: u32) {
-        self.entries[number as usize].packed |= OUTPUT;
+    pub(super) fn set_part(&mut self, number: u32, part: Part) {
+        self.entries[number as usize].packed |= bit_of(part);
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, Block)> {
@@ -123,5 +123,22 @@ impl Slab {
         if let Some(entry) = self.entries.get(number as usize) {
             super::prefetch(entry);
         }
+    }
+}
+
+fn bit_of(part: Part) -> u64 {
+    match part {
+        Part::None => 0,
+        Part::Input => INPUT,
+        Part::Output => OUTPUT,
+    }
+}
+
+#[inline(always)]
+fn part_of(packed: u64) -> Part {
+    match packed & (INPUT | OUTPUT) {
+        0 => Part::None,
+        INPUT => Part::Input,
+        _ => Part::Output,
     }
 }

@@ -6,10 +6,10 @@ use rustc_hash::FxHashSet;
 
 use super::Fold;
 use crate::record::backlog::Backlog;
-use crate::record::blocks::Block;
+use crate::record::blocks::{Block, Part};
 use crate::record::process::{Held, Released};
 use crate::record::sites::Site;
-use crate::record::spans::BlockKey;
+use crate::record::spans::{Acquired, BlockKey, Memory};
 
 /// How much earlier a release may be stamped than the acquire of the block by another thread (at most 0.9 µs were
 /// seen where 64 threads fought for one block).
@@ -27,6 +27,7 @@ impl Fold {
         let thread = &self.threads[writer as usize];
         let index = thread.process;
         let (mut late, mut count) = (0, 0);
+        let before = self.processes[index as usize].acquired();
         // The first event of a thread says more than this.
         if thread.events == 0 {
             return 0;
@@ -48,6 +49,7 @@ impl Fold {
             }
         }
         self.threads[writer as usize].events += count;
+        self.note_left_out(index, writer, before);
         self.now = self.now.max(events.taken());
         late
     }
@@ -56,7 +58,20 @@ impl Fold {
     pub(super) fn acquire(&mut self, writer: u32, kind: Kind, event: Event) {
         let index = self.threads[writer as usize].process;
         let site = self.sites.acquired(writer, event.stack, event.bytes);
+        let before = self.processes[index as usize].acquired();
         self.acquired(index, writer, kind, (event.address, event.stamp), event.bytes, site);
+        self.note_left_out(index, writer, before);
+    }
+
+    /// Counts what the thread has acquired since `before` if that was in no span while spans of other threads ran.
+    #[inline]
+    pub(super) fn note_left_out(&mut self, index: u32, writer: u32, before: (u64, u64)) {
+        let row = &mut self.processes[index as usize].row;
+        let (blocks, bytes) = (row.allocations - before.0, row.requested_bytes - before.1);
+        if blocks > 0 && self.spans.leave_out(index, writer) {
+            row.unattributed_allocations += blocks;
+            row.unattributed_bytes += bytes;
+        }
     }
 
     #[inline(always)]
@@ -74,11 +89,12 @@ impl Fold {
         let (span, ordinal) = match self.spans.is_outside(writer) {
             true => (None, 0),
             false => {
-                let alive = |key| process.is_alive(key);
-                self.spans.acquired(writer, kind, key, bytes, true, alive)
+                let acquired = Acquired { key, bytes, kind, counts: true, site };
+                self.spans.acquired(writer, &acquired, |key| process.is_alive(key))
             }
         };
-        let block = Block { bytes, alloc: stamp, thread: writer, span, ordinal, kind, site, output: false };
+        let block =
+            Block { bytes, alloc: stamp, thread: writer, span, ordinal, kind, site, part: Part::None };
         let old = process.acquire(address, block);
         let early = process.has_early_releases();
         self.count(index, site, bytes as i64);
@@ -165,17 +181,6 @@ impl Fold {
         }
         if event.address != 0 {
             self.acquire(writer, Kind::Realloc, event);
-        }
-    }
-
-    pub(super) fn span_end(&mut self, writer: u32, event: Event, text: &[u8]) {
-        let index = self.threads[writer as usize].process;
-        let process = &mut self.processes[index as usize];
-        let outputs = self.spans.end(index, event.address, event.stamp, text, |key| process.is_alive(key));
-        for (address, alloc) in outputs {
-            if process.blocks.get(address).is_some_and(|block| block.alloc == alloc) {
-                process.blocks.set_output(address);
-            }
         }
     }
 }

@@ -6,9 +6,10 @@ use memtrace_wire::event::{ARENA, BREAK, Event, FAILED};
 use rustc_hash::FxHashSet;
 
 use super::Fold;
+use crate::record::blocks::Part;
 use crate::record::mappings::{Mappings, Piece};
 use crate::record::process::Held;
-use crate::record::spans::BlockKey;
+use crate::record::spans::{Acquired, BlockKey, Memory};
 
 impl Fold {
     /// A mapping call begins: what it will unmap or move is held until it returns.
@@ -160,12 +161,14 @@ impl Fold {
         process.pages.remove(event.address, event.bytes);
         let key: BlockKey = (event.address, event.stamp);
         let counts = kind.is_own_memory();
-        let (span, ordinal) =
-            self.spans.acquired(writer, kind, key, event.bytes, counts, |key| process.is_alive(key));
+        let site = self.sites.mapped(writer, event.stack, event.bytes);
+        let acquired = Acquired { key, bytes: event.bytes, kind, counts, site };
+        let (span, ordinal) = self.spans.acquired(writer, &acquired, |key| process.is_alive(key));
+        let before = process.acquired();
         process.row.allocations += 1;
         process.row.requested_bytes += event.bytes;
+        self.note_left_out(index, writer, before);
         let (touched, measured) = moved.unwrap_or_default();
-        let site = self.sites.mapped(writer, event.stack, event.bytes);
         let piece = Piece {
             start: event.address,
             bytes: event.bytes,
@@ -178,6 +181,7 @@ impl Fold {
             touched,
             faulted: touched,
             measured,
+            part: Part::None,
         };
         self.change_mappings(index, |mappings| mappings.insert(piece));
         let process = &mut self.processes[index as usize];

@@ -6,6 +6,7 @@ mod heap;
 mod images;
 mod maps;
 mod rows;
+mod spans;
 
 use memtrace_trace::TraceWriter;
 use memtrace_trace::rows::{ArrayInfo, Kind, ThreadRow};
@@ -38,6 +39,13 @@ pub struct Total {
     pub peak_heap: u64,
     /// Stamp of the peak of live bytes.
     pub peak: u64,
+}
+
+impl Total {
+    /// Heap bytes now.
+    pub fn heap(&self) -> u64 {
+        self.heap
+    }
 }
 
 /// What `--span` asks for.
@@ -201,7 +209,7 @@ impl Fold {
         let whole = process.whole_span;
         let process = &self.processes[index as usize];
         if let Some(span) = whole {
-            self.spans.end_whole(span, stamp, |key| process.is_alive(key));
+            self.spans.end_whole(span, stamp, process);
         }
         let once = self.spans.process_ended(index);
         self.garbage_ended(index, stamp);
@@ -321,12 +329,16 @@ impl Sink for Fold {
             Wire::MapEnd => self.map_end(writer, event),
             Wire::UnmapEnd => self.unmap_end(writer, event),
             Wire::RemapEnd => self.remap_end(writer, event),
-            Wire::SpanBegin => {
-                let process = self.threads[writer as usize].process;
-                let span = self.spans.begin(process, writer, event.address, event.stamp, text);
-                self.note_resident_before(process, span);
-            }
+            Wire::SpanBegin => self.span_begin(writer, event, text),
             Wire::SpanEnd => self.span_end(writer, event, text),
+            Wire::SpanHand | Wire::SpanTake | Wire::SpanSwitch => {
+                let process = self.threads[writer as usize].process;
+                match event.kind {
+                    Wire::SpanHand => self.spans.hand(process, writer, event.address),
+                    Wire::SpanTake => self.spans.take(process, writer, event.address, event.bytes != 0),
+                    _ => self.spans.switch_to(process, writer, event.address),
+                }
+            }
             Wire::Touched => self.touched(writer, event),
             Wire::Ending => self.ending(writer, event),
             Wire::Exec | Wire::Spawned => self.started(event, text),

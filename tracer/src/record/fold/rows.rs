@@ -4,7 +4,7 @@ use memtrace_trace::rows::{AllocationRow, Role, TimelineRow};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Fold;
-use crate::record::blocks::Block;
+use crate::record::blocks::{Block, Part};
 use crate::record::kernel;
 use crate::record::mappings::Piece;
 use crate::record::process::{Holdings, Process};
@@ -122,15 +122,16 @@ impl Fold {
             site: block.site.map(|site| self.sites.id(site)),
             ordinal: block.ordinal,
             span: block.span,
-            role: self.role(block.span, block.output, free.is_some(), once),
+            role: self.role(block.span, block.part, free.is_some(), once),
         }
     }
 
-    fn role(&self, span: Option<u32>, output: bool, freed: bool, once: bool) -> Role {
-        match span {
+    fn role(&self, span: Option<u32>, part: Part, freed: bool, once: bool) -> Role {
+        match (span, part) {
             _ if once => Role::Once,
-            _ if output => Role::Output,
-            Some(span) if freed && self.spans.is_open(span) => Role::Temporary,
+            (_, Part::Output) => Role::Output,
+            (Some(span), _) if freed && self.spans.is_open(span) => Role::Temporary,
+            (_, Part::Input) => Role::Input,
             _ => Role::None,
         }
     }
@@ -152,6 +153,6 @@ fn as_block(piece: &Piece) -> Block {
         ordinal: piece.ordinal,
         kind: piece.kind,
         site: piece.site,
-        output: false,
+        part: piece.part,
     }
 }

@@ -3,6 +3,7 @@
 use memtrace_trace::rows::{Kind, ProcessRow, ThreadRow};
 
 use super::Image;
+use crate::record::blocks::Part;
 use crate::record::fold::Fold;
 use crate::record::launch::{self, statically_linked};
 use crate::record::mappings::Piece;
@@ -115,8 +116,21 @@ impl Fold {
             let (touched, faulted, measured) = (0, 0, false);
             // A time of its own: mappings of one time count as one call.
             let alloc = self.clock.stamp_of_monotonic(ns);
-            let piece =
-                Piece { start, bytes, alloc, thread, span, ordinal, kind, site, touched, faulted, measured };
+            let part = Part::None;
+            let piece = Piece {
+                start,
+                bytes,
+                alloc,
+                thread,
+                span,
+                ordinal,
+                kind,
+                site,
+                touched,
+                faulted,
+                measured,
+                part,
+            };
             self.insert_piece(index, piece);
         }
     }

@@ -288,7 +288,7 @@ impl Fold {
         let Some(image) = self.image(pid) else { return };
         let before = std::mem::replace(&mut image.now, now);
         let rose = now.resident() > before.resident();
-        let higher = high > image.peak;
+        let higher = high >= image.peak;
         // Where it has fallen meanwhile, what it was made of at its highest is known of the step before; the end of the
         // image tells exactly.
         let of_what = if rose { now } else { before };

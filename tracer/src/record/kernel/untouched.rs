@@ -6,6 +6,8 @@ use crate::record::blocks::Block;
 use crate::record::fold::Fold;
 
 const PAGE: u64 = 4096;
+/// Below lie executables and the heap of brk(2), above what is mapped: an address space has 2^47 bytes.
+const MAPPED_FROM: u64 = 0x7000_0000_0000;
 /// Less than this is not worth a row.
 const WORTH_A_ROW: u64 = 64 << 10;
 
@@ -79,7 +81,9 @@ impl Fold {
     }
 }
 
-/// A block that malloc(3) has mapped for itself lies two words behind the beginning of a page (glibc malloc/malloc.c).
+/// A block that malloc(3) has mapped for itself lies two words behind the beginning of a page (glibc malloc/malloc.c). Any block
+/// of a heap may do so too; that of the first thread lies below where the kernel maps (Linux arch/x86/include/asm/elf.h: an
+/// executable is loaded at two thirds of the address space at most, and mappings come down from its end).
 fn is_mapped_by_glibc(address: u64, block: &Block) -> bool {
-    block.kind.is_heap() && address % PAGE == 16
+    block.kind.is_heap() && address % PAGE == 16 && address >= MAPPED_FROM
 }

@@ -67,6 +67,8 @@ pub struct Samples {
     last_pages: FxHashMap<(u32, u32), (u64, u64)>,
     /// Pages that samples in a row tell of, not folded yet.
     touched: Option<Touched>,
+    /// Samples of programs that nobody records.
+    strangers: u64,
 }
 
 /// What is said of it in `meta.recorded`.
@@ -161,7 +163,16 @@ impl Samples {
         ];
         let said = what.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
         let said: Vec<String> = said.collect();
-        (!said.is_empty()).then(|| format!("{}: counts of them are lower bounds.", said.join("; ")))
+        let strangers = || match self.strangers {
+            0 => None,
+            count => {
+                Some(format!("{count} samples came from programs that are not recorded, and are left out."))
+            }
+        };
+        let bounds =
+            (!said.is_empty()).then(|| format!("{}: counts of them are lower bounds.", said.join("; ")));
+        let sentences: Vec<String> = bounds.into_iter().chain(strangers()).collect();
+        (!sentences.is_empty()).then(|| sentences.join(" "))
     }
 
     /// Who is who, and how many faults each had.
@@ -239,7 +250,12 @@ impl Fold {
     fn sampled(&mut self, Told { ring, record }: Told) {
         let What::Sample { address, memory } = record.what else { return };
         let stamp = self.clock.stamp_of_monotonic(record.ns);
-        let Some(process) = self.process_at(record.pid, stamp) else { return };
+        let Some(process) = self.process_at(record.pid, stamp) else {
+            // Before the first hello of a process that is recorded, the dynamic linker was at work.
+            let known = self.samples.processes.contains_key(&record.pid);
+            self.samples.strangers += u64::from(self.samples.joins && !known);
+            return;
+        };
         if let (None, Some(period)) = (memory, self.samples.counts) {
             self.touched_by_faults(process, (ring, record.tid), address, period, stamp);
         }

@@ -33,6 +33,11 @@ impl Account {
         self.peak = self.peak.max(self.live);
     }
 
+    /// Live bytes now.
+    pub fn live(&self) -> u64 {
+        self.live
+    }
+
     /// Live bytes when the last of `peaks` peaks was reached.
     pub fn at_peak(&self, peaks: u64) -> u64 {
         if self.noted == peaks { self.at_peak } else { self.live }

@@ -4,6 +4,7 @@ mod account;
 mod binary;
 mod image;
 mod lines;
+mod live;
 mod merge;
 mod python;
 mod rows;
@@ -27,7 +28,8 @@ use self::merge::{Step, merge};
 use self::python::Codes;
 use self::tree::{Frame, Tree};
 use self::words::Words;
-use super::{launch, modules, text};
+use super::text::RECORDER_FILE;
+use super::{launch, modules};
 use crate::symbols::perf_map;
 
 /// A site, by its number plus one.
@@ -294,10 +296,6 @@ impl Sites {
         };
         let evaluates: Vec<bool> = native.iter().map(evaluates).collect();
         let steps = merge(&evaluates, &entries, complete);
-        // What the recorder puts between two functions of the program is left out; where it allocates itself it stays.
-        let inside = frames.iter().take_while(|frame| self.is_recorder(frame)).count();
-        let left_out = |step: &Step| matches!(*step, Step::Python(index) if index > inside && self.is_recorder(&frames[index]));
-        let steps: Vec<Step> = steps.into_iter().filter(|step| !left_out(step)).collect();
         let mut node = (!complete).then(|| self.tree.child(None, Frame::Unknown, &[]));
         for step in steps.into_iter().rev() {
             let frame = match step {
@@ -308,6 +306,10 @@ impl Sites {
                 Frame::Native { binary, .. } => vec![self.binaries[binary as usize].identity()],
                 Frame::Python { function, .. } => {
                     let function = &self.codes.functions[function as usize];
+                    // What stands in front of the program's own functions is no part of its stacks.
+                    if function.file == RECORDER_FILE {
+                        continue;
+                    }
                     vec![function.file.as_str(), function.name.as_str()]
                 }
                 Frame::Generated { .. } => vec!["generated"],
@@ -316,10 +318,6 @@ impl Sites {
             node = Some(self.tree.child(node, frame, &identity));
         }
         node
-    }
-
-    fn is_recorder(&self, frame: &Frame) -> bool {
-        matches!(*frame, Frame::Python { function, .. } if self.codes.functions[function as usize].file == text::FILE)
     }
 
     /// A module by a path that only its process can resolve (or the kernel's own page, linux-vdso). If the

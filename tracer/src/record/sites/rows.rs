@@ -39,14 +39,14 @@ impl Sites {
     }
 
     /// The build of the file that a frame is in.
-    fn build_id(&self, frame: u32) -> Option<&str> {
+    pub(super) fn build_id(&self, frame: u32) -> Option<&str> {
         match self.tree.nodes[frame as usize].frame {
             Frame::Native { binary, .. } => Some(&self.binaries[binary as usize].build_id),
             _ => None,
         }
     }
 
-    fn frame(&self, node: &Node, frame: u32) -> FrameRow {
+    pub(super) fn frame(&self, node: &Node, frame: u32) -> FrameRow {
         let row = FrameRow { frame, parent: node.parent, kind: "native".into(), ..FrameRow::default() };
         match node.frame {
             Frame::Native { binary, offset } => FrameRow {

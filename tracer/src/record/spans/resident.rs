@@ -55,7 +55,8 @@ impl Spans {
             };
             let Held { live, untouched, mapped } = held;
             let start = span.row.at_resident_peak.map_or(bytes, |before| before.start);
-            if span.row.at_resident_peak.is_none() || span.row.resident_peak_bytes < Some(bytes) {
+            // Told again of the same peak, more is known of what was held then.
+            if span.row.at_resident_peak.is_none() || span.row.resident_peak_bytes <= Some(bytes) {
                 span.row.resident_peak_bytes = Some(bytes);
                 span.row.at_resident_peak = Some(SpanResident { start, file, live, untouched, mapped });
             }
@@ -65,6 +66,7 @@ impl Spans {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::Nothing;
     use super::*;
 
     /// Fallen from `high`, which ended at that time, to `now`.
@@ -79,14 +81,14 @@ mod tests {
         let span = spans.begin(0, 0, 1, 100, b"{}");
         spans.resident_before(span, 40, 1, Held::default());
         spans.resident_told(0, &told(50, 90, 99));
-        let row = |spans: &Spans| spans.rows(|stamp| stamp as i64)[0].clone();
+        let row = |spans: &Spans| spans.rows(|stamp| stamp as i64, |_| 0)[0].clone();
         assert_eq!(row(&spans).resident_peak_bytes, Some(50));
         spans.resident_told(0, &told(60, 80, 120));
         spans.resident_told(1, &told(500, 500, 130));
         spans.resident(0, 1000);
         let peak = SpanResident { start: 40, file: 2, live: 80, untouched: 0, mapped: 0 };
         assert_eq!((row(&spans).resident_peak_bytes, row(&spans).at_resident_peak), (Some(80), Some(peak)));
-        spans.end(0, 1, 140, b"", |_| true);
+        spans.end((0, 0), 1, 140, b"", &Nothing);
         spans.resident_told(0, &told(300, 300, 150));
         assert_eq!(row(&spans).resident_peak_bytes, Some(80), "it has ended");
     }

@@ -1,0 +1,83 @@
+//! Operators whose working peak is not a function of shapes and parameters alone: it depends on the data.
+
+use std::collections::HashMap;
+
+use memtrace_trace::rows::SpanRow;
+use serde_json::{Value, json};
+
+/// Peaks of one shape that are closer than this are taken to be the same: the interpreter's own objects come and go.
+const NOISE_BYTES: u64 = 64 << 10;
+/// So are those that differ by less than a thousandth.
+const NOISE_SHARE: u64 = 1000;
+
+/// Calls with the same inputs, but for their values, and the same parameters that needed different memory.
+#[derive(Debug)]
+pub struct Varying<'a> {
+    /// The first of them.
+    pub span: &'a SpanRow,
+    /// How many there were.
+    pub calls: usize,
+    /// The smallest working peak.
+    pub least: u64,
+    /// The largest.
+    pub most: u64,
+}
+
+/// Those among the spans of one operator, the most different first. First calls in a process (they also pay for what is
+/// made once) and those that failed or never ended are left out; so are spans without inputs, of which nothing is known.
+pub fn varying<'a>(spans: impl IntoIterator<Item = &'a SpanRow>) -> Vec<Varying<'a>> {
+    let mut groups: HashMap<String, Varying> = HashMap::new();
+    let steady = |span: &&SpanRow| span.call > 0 && span.end_ns.is_some() && !span.inputs.is_empty();
+    for span in spans.into_iter().filter(steady).filter(|span| !span.params.contains_key("error")) {
+        let peak = span.working_peak_bytes;
+        let group = groups.entry(key(span)).or_insert(Varying { span, calls: 0, least: peak, most: peak });
+        group.calls += 1;
+        group.least = group.least.min(peak);
+        group.most = group.most.max(peak);
+    }
+    let differs = |group: &Varying| group.most - group.least > NOISE_BYTES.max(group.most / NOISE_SHARE);
+    let mut found: Vec<Varying> = groups.into_values().filter(differs).collect();
+    found.sort_by_key(|group| (std::cmp::Reverse(group.most - group.least), group.span.span));
+    found
+}
+
+/// What the peak of an operator may depend on without depending on data.
+fn key(span: &SpanRow) -> String {
+    let arrays: Vec<Value> =
+        span.inputs.iter().map(|array| json!([array.shape, array.dtype, array.layout])).collect();
+    json!([arrays, span.params]).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use memtrace_trace::rows::ArrayInfo;
+
+    use super::*;
+
+    fn span(call: u32, rows: u64, peak: u64) -> SpanRow {
+        let inputs = vec![ArrayInfo { shape: vec![rows, 3], dtype: "<f4".into(), ..ArrayInfo::default() }];
+        SpanRow { span: call, call, inputs, end_ns: Some(1), working_peak_bytes: peak, ..SpanRow::default() }
+    }
+
+    #[test]
+    fn the_same_shape_with_another_peak_is_told_of() {
+        const MB: u64 = 1_000_000;
+        let mut failed = span(7, 5, 90 * MB);
+        failed.params.insert("error".into(), "ValueError".into());
+        let spans = [
+            span(0, 5, 99 * MB), // the cold call
+            span(1, 5, 10 * MB),
+            span(2, 5, 30 * MB),
+            span(3, 6, 50 * MB), // another shape
+            span(4, 6, 50 * MB + 50_000),
+            span(5, 7, 10 * MB),
+            span(6, 7, 11 * MB),
+            failed,
+            SpanRow { inputs: Vec::new(), ..span(8, 0, 1) },
+        ];
+        let found = varying(&spans);
+        let told: Vec<_> = found.iter().map(|group| (group.calls, group.least, group.most)).collect();
+        assert_eq!(told, [(2, 10 * MB, 30 * MB), (2, 10 * MB, 11 * MB)]);
+        assert_eq!(found[0].span.call, 1);
+    }
+}

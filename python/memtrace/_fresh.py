@@ -1,0 +1,135 @@
+"""Calls in a fresh interpreter that is recorded.
+
+Why a fresh one: the library that records is loaded by the dynamic linker, before the program's
+first instruction (LD_PRELOAD). It cannot be put under a process that runs already, whose calls of
+`malloc` are bound, and of what that process has allocated before nothing would be known.
+"""
+
+import codecs
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from ._command import command
+
+# What the fresh interpreter runs. The path of modules comes first: the call may need it to be
+# unpickled. Nothing of it stays in `__main__`, which belongs to the call.
+_START = """\
+def _memtrace_call():
+    import pickle, sys
+    with open(sys.argv.pop(1), "rb") as job:
+        sys.path[:] = pickle.load(job)
+        call, args, kwargs = pickle.load(job)
+    del globals()["_memtrace_call"]
+    call(*args, **kwargs)
+_memtrace_call()
+"""
+
+
+class Ended:
+    """A recording that has ended."""
+
+    def __init__(self, trace, recorded, status, words):
+        self.trace, self.status = Path(trace), status
+        self.recorded = recorded  # False where memtrace itself failed
+        self._words = words
+
+    @property
+    def why_not(self):
+        """What memtrace said when it failed."""
+        said = re.search(r"^(?:memtrace|error): (.*)", self._words, re.MULTILINE)
+        return said.group(1) if said else self.last_words
+
+    @property
+    def last_words(self):
+        """Last line of what was printed to stderr."""
+        lines = self._words.strip().splitlines()
+        return lines[-1] if lines else f"it ended with status {self.status}"
+
+
+def call(job, trace, options=(), pickler=pickle, **more):
+    """Records the call `job` (function, args, kwargs) into the directory `trace`."""
+    with tempfile.TemporaryDirectory(prefix="memtrace-") as folder:
+        return _recorded(Path(folder), job, trace, options, pickler, **more)
+
+
+def source(text, trace, options=()):
+    """The same of source text, as `__main__`; in tracebacks and traces it is the file `cell.py`."""
+    with tempfile.TemporaryDirectory(prefix="memtrace-") as folder:
+        cell = Path(folder) / "cell.py"
+        cell.write_text(text, encoding="utf-8")
+        return _recorded(Path(folder), (run_file, (str(cell),), {}), trace, options, pickle)
+
+
+def run_file(path):
+    """Runs a file as `__main__`."""
+    import __main__
+
+    with open(path, "rb") as text:
+        code = compile(text.read(), path, "exec")
+    exec(code, __main__.__dict__)
+
+
+def _recorded(folder, job, trace, options, pickler, streams=None, cwd=None):
+    """What it prints goes to `streams`, by default `sys.stdout` and `sys.stderr`."""
+    with open(folder / "job", "wb") as out:
+        pickle.dump(sys.path, out)
+        pickler.dump(job, out)
+    program = [sys.executable, "-c", _START, str(folder / "job")]
+    meta = Path(trace) / "meta.json"
+    older = meta.exists()  # somebody else's: memtrace will refuse
+    process = subprocess.Popen(
+        [command(), "-o", str(trace), *options, "--", *program],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=cwd,
+        start_new_session=True,
+    )
+    status, words = _followed(process, *(streams or (sys.stdout, sys.stderr)))
+    return Ended(trace, meta.exists() and not older, status, words)
+
+
+def _followed(process, stdout, stderr):
+    """Status and the end of stderr of a process whose output is passed on.
+
+    Through pipes: the streams of notebooks and tests have no file descriptors.
+    """
+    words = []
+    pumps = [
+        threading.Thread(target=_pump, args=(process.stdout, stdout, [])),
+        threading.Thread(target=_pump, args=(process.stderr, stderr, words)),
+    ]
+    for pump in pumps:
+        pump.start()
+    try:
+        process.wait()
+    except BaseException:
+        # As Ctrl-C in a terminal: the program gets it, and memtrace closes the recording.
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait()
+        raise
+    finally:
+        for pump in pumps:
+            pump.join()
+    return process.returncode, "".join(words)
+
+
+def _pump(pipe, stream, words):
+    """Passes text on as it comes; `words` keeps the last of it."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    with pipe:
+        while True:
+            data = pipe.read1(65536)
+            text = decoder.decode(data, final=not data)
+            stream.write(text)
+            stream.flush()
+            words[:] = ["".join(words)[-10_000:], text]
+            if not data:
+                return

@@ -1,0 +1,164 @@
+"""`@pytest.mark.limit_memory`, in sessions of its own."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import MEMTRACE, ROOT, environment
+
+TESTS = """
+import os, subprocess, sys, threading
+import numpy as np
+import pytest
+
+ONCE = []
+
+@pytest.fixture(scope="module")
+def large():
+    ONCE.append(1)
+    return np.ones(5_000_000)  # 40 MB that no test is charged with
+
+@pytest.mark.limit_memory("20 MB")
+def test_within(large, tmp_path):
+    (tmp_path / "file").write_text("x")
+    print("printed inside")
+    for _ in range(3):
+        np.ones(2_000_000)
+
+@pytest.mark.limit_memory("15.9 MB")
+def test_beyond(large):
+    values = np.ones(2_000_000)
+    del values
+
+@pytest.mark.limit_memory("30MB")
+def test_thread():
+    thread = threading.Thread(target=lambda: bytearray(40_000_000))
+    thread.start()
+    thread.join()
+
+@pytest.mark.limit_memory("30 MiB")
+def test_child():
+    subprocess.run([sys.executable, "-c", "bytearray(60_000_000)"], check=True)
+
+@pytest.mark.limit_memory("1 MB")
+def test_wrong():
+    held = bytearray(2_000_000)
+    raise ValueError(len(held))
+
+@pytest.mark.limit_memory("1 GB")
+def test_killed():
+    held = bytearray(7_000_000)
+    os.kill(os.getpid(), 9)
+
+@pytest.mark.limit_memory("much")
+def test_no_size():
+    pass
+
+@pytest.mark.skip(reason="not today")
+@pytest.mark.limit_memory("1 MB")
+def test_skipped():
+    pass
+
+@pytest.mark.parametrize("size", [100_000, 3_000_000])
+@pytest.mark.limit_memory(1_000_000)
+def test_each(size):
+    bytearray(size)
+
+def test_plain(large):
+    assert len(ONCE) == 1
+    bytearray(90_000_000)
+"""
+
+
+@pytest.fixture
+def session(tmp_path):
+    """Runs pytest on the tests above; what it printed."""
+    folder = tmp_path / "suite" / "inner"
+    folder.mkdir(parents=True)
+    (folder / "test_suite.py").write_text(TESTS)
+    (tmp_path / "suite" / "pytest.ini").write_text("[pytest]\naddopts = --tb=short\n")
+
+    def run(*arguments, before=(), path=MEMTRACE.parent):
+        command = [*before, sys.executable, "-m", "pytest", "-p", "memtrace.pytest_plugin"]
+        done = subprocess.run(
+            [*command, "-p", "no:cacheprovider", "-rA", *arguments],
+            env=environment(
+                PYTHONPATH=str(ROOT / "python"), PATH=f"{path}:{os.environ['PATH']}", COLUMNS="200"
+            ),
+            cwd=tmp_path / "suite",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout + done.stderr
+
+    return run
+
+
+def outcomes(text):
+    summary = text.partition("short test summary info")[2]
+    found = re.findall(r"^(\w+) inner/test_suite.py::([\w\[\]]+)", summary, re.MULTILINE)
+    return {name: outcome for outcome, name in found}
+
+
+def needed(text):
+    return [int(number.replace(",", "")) for number in re.findall(r"\(([\d,]+) bytes\)", text)]
+
+
+def test_a_test_fails_if_it_needs_more_than_its_limit(session):
+    text = session()
+    assert outcomes(text) == {
+        "test_within": "PASSED",
+        "test_beyond": "FAILED",
+        "test_thread": "FAILED",
+        "test_child": "FAILED",
+        "test_wrong": "FAILED",
+        "test_killed": "FAILED",
+        "test_no_size": "FAILED",
+        "test_each[100000]": "PASSED",
+        "test_each[3000000]": "FAILED",
+        "test_plain": "PASSED",
+    }, text
+    assert "1 skipped" in text
+    described = text.partition("short test summary info")[0]
+    beyond, thread, child, wrong, killed, each = needed(described)
+    assert 16_000_000 <= beyond < 16_000_000 + 65_536
+    assert 40_000_000 <= thread < 40_000_000 + 1_200_000  # a thread's arena
+    assert 60_000_000 <= child < 60_000_000 + 20_000_000  # an interpreter
+    assert 2_000_000 <= wrong < 2_000_000 + 65_536
+    assert 7_000_000 <= killed < 7_000_000 + 65_536
+    assert 3_000_000 <= each < 3_000_000 + 65_536
+    assert re.search(r"16\.0 MB  allocated at test_beyond test_suite\.py:22", text), text
+    assert "ValueError: 2000000" in text
+    assert "process ended early, with status 137" in text
+    assert "'much' is not a size; write 250 MB or 1.5 GiB" in text
+    assert "printed inside" in text  # a captured section of a test that passed (-rA)
+
+
+def test_in_a_recorded_session_tests_are_spans_too(session, tmp_path):
+    import memtrace
+
+    trace = tmp_path / "trace"
+    text = session("-k", "beyond or plain", before=(MEMTRACE, "-q", "-o", trace, "--"))
+    assert outcomes(text) == {"test_beyond": "FAILED", "test_plain": "PASSED"}, text
+    names = [operator["name"] for operator in memtrace.load(trace).report()["operators"]]
+    assert "pytest:inner/test_suite.py::test_plain" in names
+
+
+def test_without_the_command_a_test_fails_and_says_why(session):
+    text = session("-k", "within", path="/nowhere")
+    if not re.search(r"^PASSED .*test_within", text, re.MULTILINE):  # none is installed
+        assert outcomes(text) == {"test_within": "FAILED"}
+        assert "limit_memory cannot be measured: the command `memtrace` is neither" in text
+
+
+def test_what_a_session_prints_and_writes(session, tmp_path):
+    text = session("-s", "-x", "-k", "within or beyond or thread", f"--junitxml={tmp_path}/out.xml")
+    assert "printed inside" in text
+    assert outcomes(text) == {"test_within": "PASSED", "test_beyond": "FAILED"}, "-x stops"
+    [peak] = re.findall(r'memtrace_peak_bytes" value="(\d+)"', (tmp_path / "out.xml").read_text())[
+        :1
+    ]
+    assert 16_000_000 <= int(peak) < 20_000_000

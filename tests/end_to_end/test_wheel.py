@@ -1,0 +1,135 @@
+"""The wheel that `scripts/wheel` builds, in a clean environment of each Python on this machine."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
+
+PROGRAM = """
+import importlib.metadata, json, os, sys
+import memtrace
+
+where, prefix = sys.argv[1], sys.argv[2]
+assert memtrace.__file__.startswith(prefix), memtrace.__file__
+trace = memtrace.load(where)
+assert trace.report()["peak"]["live_bytes"] > 20_000_000
+assert len(trace.allocations) > 100
+assert trace.allocations.__arrow_c_stream__() is not None
+assert "arrow_schema" in repr(trace.sites.__arrow_c_schema__())
+
+recorded = memtrace.record("data = bytearray(30_000_000)", output=where + "-2")
+assert recorded.report()["peak"]["live_bytes"] > 30_000_000
+from memtrace._command import command
+assert command().startswith(prefix), command()
+
+[plugin] = [
+    entry
+    for entry in importlib.metadata.distribution("memtrace").entry_points
+    if entry.group == "pytest11"
+]
+print(plugin.value, sys.version_info[:2])
+"""
+
+
+def interpreter(version):
+    """A Python that was installed for itself: no virtual environment, no shim."""
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    found = sorted(root.glob(f"versions/{version}.*/bin/python3"))
+    found += [shutil.which(f"python{version}", path="/usr/local/bin:/usr/bin")]
+    for candidate in filter(None, found):
+        ask = [candidate, "-m", "pip", "--version"]
+        if subprocess.run(ask, capture_output=True, check=False).returncode == 0:
+            return str(candidate)
+    return pytest.skip(f"no Python {version} with pip under pyenv or /usr")
+
+
+@pytest.fixture(scope="session")
+def wheel():
+    wheels = list((ROOT / "dist").glob("memtrace-*.whl"))
+    if len(wheels) != 1:
+        pytest.skip("no wheel in dist/: scripts/wheel builds it")
+    return wheels[0]
+
+
+@pytest.fixture
+def clean(tmp_path):
+    """An environment in which nothing of the build tree is found."""
+    kept = {name: os.environ[name] for name in ("HOME", "LANG", "PYENV_ROOT") if name in os.environ}
+    return {**kept, "PATH": "/usr/bin:/bin", "PYTHONUSERBASE": str(tmp_path / "user")}
+
+
+def check(python, bin_folder, prefix, folder, clean):
+    """Records by the command in `bin_folder`, and looks at it from Python."""
+    environment = {**clean, "PATH": f"{bin_folder}:{clean['PATH']}"}
+    trace = folder / "trace"
+
+    def run(*command):
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    source = "data = bytearray(20_000_000); print('hello')"
+    assert run("memtrace", "-q", "-o", trace, "--", python, "-c", source) == "hello\n"
+    printed = run(python, "-c", PROGRAM, str(trace), str(prefix))
+    assert printed.startswith("memtrace.pytest_plugin ")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_in_a_virtual_environment(version, wheel, tmp_path, clean):
+    python, place = interpreter(version), tmp_path / "venv"
+    subprocess.run([python, "-m", "venv", "--without-pip", place], check=True)
+    install(python, "--python", str(place / "bin" / "python"), wheel=wheel, clean=clean)
+    check(place / "bin" / "python", place / "bin", place, tmp_path, clean)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_out_of_one(version, wheel, tmp_path, clean):
+    python, place = interpreter(version), tmp_path / "user"
+    install(python, wheel=wheel, clean=clean, options=("--user", "--break-system-packages"))
+    check(python, place / "bin", place, tmp_path, clean)
+
+
+def test_in_a_folder_of_its_own(wheel, tmp_path, clean):
+    """`pip install --target`, as for containers."""
+    python, place = interpreter("3.11"), tmp_path / "target"
+    install(python, wheel=wheel, clean=clean, options=("--target", str(place)))
+    clean["PYTHONPATH"] = str(place)
+    check(python, place / "bin", place, tmp_path, clean)
+
+
+def install(python, *before, wheel, clean, options=()):
+    command = [python, "-m", "pip", *before, "install", "--no-index", "--quiet"]
+    done = subprocess.run(
+        [*command, "--disable-pip-version-check", *options, wheel],
+        env=clean,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "no such option" in done.stderr:
+        pytest.skip(f"the pip of {python} is too old: {done.stderr.splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+
+
+def test_pytest_finds_the_plugin(wheel, tmp_path, clean):
+    place = tmp_path / "target"
+    install(sys.executable, wheel=wheel, clean=clean, options=("--target", str(place)))
+    test = "import pytest\n\n@pytest.mark.limit_memory('1MB')\ndef test_it():\n    bytearray(3_000_000)\n"
+    (tmp_path / "test_it.py").write_text(test)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--strict-markers", "test_it.py"],
+        env={**clean, "PYTHONPATH": str(place)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "needed 3.00 MB (3,000," in done.stdout, done.stdout + done.stderr

@@ -1,0 +1,164 @@
+//! Tells those who watch a recording how it stands (`memtrace top`). Nothing is done, and nothing kept, while nobody
+//! watches; figures are made out of what is folded anyway.
+
+mod audience;
+mod growth;
+mod progress;
+
+use memtrace_trace::Totals;
+
+use self::audience::Audience;
+pub use self::audience::Viewer;
+use self::growth::Growth;
+use self::progress::{Progress, seconds};
+use super::limits;
+use super::process;
+use super::session::Session;
+use crate::top::{Figures, LISTED_MAX, Limit, Lost, Message, Peak, Process};
+
+/// The live view's side of a recording.
+#[derive(Default)]
+pub struct Live {
+    audience: Audience,
+    progress: Progress,
+    growth: Growth,
+}
+
+impl Live {
+    /// The recording has ended; its trace is complete.
+    pub fn tell_last(&mut self, figures: Figures) {
+        self.audience.tell_last(&Message::Figures(Box::new(figures)));
+    }
+}
+
+impl Session {
+    /// Tells those who watch, if anybody does.
+    pub(super) fn publish(&mut self) {
+        if !self.live.audience.admit(&self.doorman.viewers) {
+            // Nothing is kept for those who have left.
+            self.live = Live::default();
+            return;
+        }
+        // In a recording of many spans the first look takes several rounds.
+        if self.live.audience.is_due() && self.live.progress.follow(&self.fold) {
+            let figures = self.figures();
+            self.live.audience.tell(&Message::Figures(Box::new(figures)));
+        }
+    }
+
+    /// The figures that are the last, if anybody watches; everything has ended.
+    pub(super) fn last_figures(&mut self) -> Option<Figures> {
+        if !self.live.audience.admit(&self.doorman.viewers) {
+            return None;
+        }
+        while !self.live.progress.follow(&self.fold) {}
+        let peak = self.meta.peak;
+        Some(Figures {
+            ended: true,
+            exit: self.meta.exit,
+            signal: self.meta.signal,
+            seconds: seconds(self.meta.duration_ns),
+            peak: Peak {
+                live_bytes: peak.live_bytes,
+                heap_bytes: peak.heap_bytes,
+                resident_bytes: peak.resident_bytes,
+                resident_sum_bytes: peak.resident_sum_bytes,
+                seconds: seconds(peak.peak_ns),
+            },
+            totals: self.meta.totals,
+            lost: Lost { events: self.meta.lost.events },
+            ..self.figures()
+        })
+    }
+
+    fn figures(&mut self) -> Figures {
+        let fold = &self.fold;
+        let now = seconds(fold.clock.now_ns());
+        let (sites, stacks) = self.live.growth.sites(&fold.sites, now);
+        stacks.into_iter().for_each(|stack| self.live.audience.add_stack(stack));
+        let (operators, operators_seen) = self.live.progress.operators();
+        let (spans, spans_running) = self.live.progress.spans(fold);
+        let running = || fold.processes.iter().filter(|process| is_running(process));
+        let mut processes: Vec<Process> = running().map(|process| self.process(process, now)).collect();
+        let sum = |field: fn(&process::Process) -> u64| fold.processes.iter().map(field).sum::<u64>();
+        let processes_running = processes.len() as u64;
+        processes.sort_by_key(|process| std::cmp::Reverse((process.live_bytes, process.resident_bytes)));
+        processes.truncate(LISTED_MAX);
+        Figures {
+            trace: self.directory.display().to_string(),
+            command: self.meta.command.join(" ").chars().take(4096).collect(),
+            recorder: std::process::id(),
+            seconds: now,
+            ended: false,
+            exit: None,
+            signal: None,
+            live_bytes: fold.total.live,
+            heap_bytes: fold.total.heap(),
+            resident_bytes: running().map(|process| fold.resident_now(process)).sum(),
+            peak: self.peak(),
+            totals: Totals {
+                allocations: sum(|process| process.row.allocations),
+                requested_bytes: sum(|process| process.row.requested_bytes),
+            },
+            lost: Lost { events: sum(|process| process.row.lost_events) },
+            limits: self.limits(&processes),
+            processes_running,
+            processes_ended: fold.processes.len() as u64 - processes_running,
+            processes,
+            spans,
+            spans_running,
+            operators,
+            operators_seen,
+            sites,
+        }
+    }
+
+    fn peak(&self) -> Peak {
+        let total = &self.fold.total;
+        let resident_bytes = self.fold.processes.iter().map(|process| self.peak_resident(process)).max();
+        let resident_bytes = resident_bytes.unwrap_or(0);
+        Peak {
+            live_bytes: total.peak_live,
+            heap_bytes: total.peak_heap,
+            resident_bytes,
+            resident_sum_bytes: self.meta.peak.resident_sum_bytes.max(resident_bytes),
+            seconds: if total.peak_live > 0 { seconds(self.fold.clock.ns(total.peak)) } else { 0.0 },
+        }
+    }
+
+    fn peak_resident(&self, process: &process::Process) -> u64 {
+        let told = self.fold.kernel_image(process.row.process).map_or(0, |image| image.peak);
+        let peak = if told > 0 { told } else { process.resident_peak };
+        peak.saturating_sub(process.row.probe_bytes)
+    }
+
+    fn process(&self, process: &process::Process, now: f64) -> Process {
+        Process {
+            process: process.row.process,
+            pid: process.row.pid,
+            ppid: process.row.ppid,
+            command: process.row.command.clone(),
+            seconds: (now - seconds(self.fold.clock.ns(process.start))).max(0.0),
+            live_bytes: process.live(),
+            heap_bytes: process.heap,
+            mapped_bytes: process.mappings.mapped_bytes(),
+            resident_bytes: self.fold.resident_now(process),
+            peak_live_bytes: process.row.peak_live_bytes,
+            peak_resident_bytes: self.peak_resident(process),
+        }
+    }
+
+    /// What bounds these processes, the bound with the least room first.
+    fn limits(&self, processes: &[Process]) -> Vec<Limit> {
+        let mut found = limits::of_groups(&self.fold.cgroups);
+        let shown = |process: &Process| self.fold.processes[process.process as usize].shown.flatten();
+        found.extend(processes.iter().filter_map(shown).filter_map(limits::of_address_space));
+        found.extend(limits::of_machine());
+        found.sort_by_key(Limit::room);
+        found
+    }
+}
+
+fn is_running(process: &process::Process) -> bool {
+    process.end.is_none() && process.parted.is_none()
+}

@@ -1,0 +1,99 @@
+//! How far operators have got. Counted only while somebody watches: spans are looked at from the first on, a part at a
+//! time, and those that are open again until they have ended.
+
+use rustc_hash::FxHashMap;
+
+use crate::record::fold::Fold;
+use crate::record::spans::Glance;
+use crate::top::{LISTED_MAX, Operator, Span};
+
+/// Spans looked at in one go: some milliseconds' work.
+const BATCH: usize = 50_000;
+
+/// The calls of every operator.
+#[derive(Default)]
+pub struct Progress {
+    /// Spans before this one were looked at.
+    next: u32,
+    /// Of them, those without an end.
+    open: Vec<u32>,
+    operators: Vec<Operator>,
+    by_name: FxHashMap<String, usize>,
+}
+
+impl Progress {
+    /// Looks at what is new. False if there is more to be looked at.
+    pub fn follow(&mut self, fold: &Fold) -> bool {
+        for _ in 0..BATCH {
+            let Some(span) = fold.spans.glance(self.next) else { break };
+            self.operator(&span.row.operator).started += 1;
+            self.open.push(self.next);
+            self.next += 1;
+        }
+        let mut open = std::mem::take(&mut self.open);
+        self.operators.iter_mut().for_each(|operator| operator.running = 0);
+        open.retain(|span| fold.spans.glance(*span).is_some_and(|span| self.count(fold, &span)));
+        self.open = open;
+        fold.spans.glance(self.next).is_none()
+    }
+
+    /// Counts a span that was open when it was last looked at. True if it still is.
+    fn count(&mut self, fold: &Fold, span: &Glance) -> bool {
+        let cut = fold.processes[span.row.process as usize].end.is_some();
+        let operator = self.operator(&span.row.operator);
+        operator.working_peak_bytes = operator.working_peak_bytes.max(span.row.working_peak_bytes);
+        match span.end {
+            Some(end) => {
+                operator.finished += 1;
+                operator.seconds += seconds(fold.clock.ns(end) - fold.clock.ns(span.start));
+            }
+            None => operator.running += u64::from(!cut),
+        }
+        span.end.is_none() && !cut
+    }
+
+    fn operator(&mut self, name: &str) -> &mut Operator {
+        let number = self.by_name.get(name).copied().unwrap_or_else(|| {
+            self.by_name.insert(name.into(), self.operators.len());
+            self.operators.push(Operator { name: name.into(), ..Operator::default() });
+            self.operators.len() - 1
+        });
+        &mut self.operators[number]
+    }
+
+    /// The operators, those with the largest working peaks first, and how many there are.
+    pub fn operators(&self) -> (Vec<Operator>, u64) {
+        let mut listed = self.operators.clone();
+        listed.sort_by_key(|operator| std::cmp::Reverse((operator.working_peak_bytes, operator.started)));
+        listed.truncate(LISTED_MAX);
+        (listed, self.operators.len() as u64)
+    }
+
+    /// Spans that are open, those that hold most first, and how many there are.
+    pub fn spans(&self, fold: &Fold) -> (Vec<Span>, u64) {
+        let open = self.open.iter().filter_map(|span| fold.spans.glance(*span));
+        let runs = |span: &Glance| fold.processes[span.row.process as usize].parted.is_none();
+        let mut open: Vec<Glance> = open.filter(runs).collect();
+        open.sort_by_key(|span| std::cmp::Reverse((span.working_bytes, span.row.span)));
+        let now = fold.clock.now_ns();
+        let listed = open.iter().take(LISTED_MAX).map(|span| Span {
+            span: span.row.span,
+            parent: span.row.parent,
+            operator: span.row.operator.clone(),
+            call: span.row.call,
+            pid: fold.processes[span.row.process as usize].row.pid,
+            tid: fold.threads[span.row.thread as usize].tid,
+            seconds: seconds(now - fold.clock.ns(span.start)),
+            working_bytes: span.working_bytes,
+            working_peak_bytes: span.row.working_peak_bytes,
+            input_bytes: span.row.input_bytes,
+            input: span.row.inputs.first().cloned(),
+        });
+        (listed.collect(), open.len() as u64)
+    }
+}
+
+/// Of nanoseconds; none where clocks disagree about what came first.
+pub fn seconds(ns: i64) -> f64 {
+    ns.max(0) as f64 / 1e9
+}

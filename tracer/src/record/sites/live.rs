@@ -1,0 +1,35 @@
+//! What those who watch a recording see of its sites.
+
+use super::Sites;
+use crate::top::Stack;
+
+impl Sites {
+    /// Live bytes of each site, by number.
+    pub fn live_bytes(&self) -> impl Iterator<Item = u64> {
+        self.sites.iter().map(|(_, account)| account.live())
+    }
+
+    /// Id of the site with this number.
+    pub fn id_of(&self, number: usize) -> u64 {
+        self.tree.nodes[self.sites[number].0 as usize].hash
+    }
+
+    /// Id and call stack of the site with this number.
+    pub fn stack(&self, number: usize) -> Stack {
+        let (leaf, _) = self.sites[number];
+        let mut nodes = Vec::new();
+        let mut next = Some(leaf);
+        while let Some(node) = next {
+            nodes.push(node);
+            next = self.tree.nodes[node as usize].parent;
+        }
+        nodes.reverse();
+        let rows = nodes.iter().zip(0u32..).map(|(node, place)| {
+            let mut row = self.frame(&self.tree.nodes[*node as usize], place);
+            row.parent = place.checked_sub(1);
+            row
+        });
+        let builds = nodes.iter().map(|node| self.build_id(*node).unwrap_or_default().to_string());
+        Stack { site: self.id_of(number), frames: rows.collect(), builds: builds.collect() }
+    }
+}

@@ -1,0 +1,26 @@
+//! What those who watch a recording see of a span while it runs.
+
+use memtrace_trace::rows::SpanRow;
+
+use super::Spans;
+
+/// A span as far as it has got.
+pub struct Glance<'a> {
+    /// Its row; times are not filled in.
+    pub row: &'a SpanRow,
+    /// Stamp of its begin.
+    pub start: u64,
+    /// Stamp of its end, if it has ended.
+    pub end: Option<u64>,
+    /// Bytes allocated in it and not yet released.
+    pub working_bytes: u64,
+}
+
+impl Spans {
+    /// The span with this index; `None` if there are fewer.
+    pub fn glance(&self, span: u32) -> Option<Glance<'_>> {
+        let span = self.spans.get(span as usize)?;
+        let working_bytes = span.live.max(0) as u64;
+        Some(Glance { row: &span.row, start: span.start, end: span.end, working_bytes })
+    }
+}

@@ -1,0 +1,327 @@
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A process in which nothing is.
+pub struct Nothing;
+
+impl Memory for Nothing {
+    fn is_alive(&self, _: BlockKey) -> bool {
+        false
+    }
+
+    fn around(&self, _: u64) -> Option<Around> {
+        None
+    }
+}
+
+/// Live blocks by address: stamp and bytes.
+#[derive(Default)]
+struct Heap(HashMap<u64, (u64, u64)>);
+
+impl Memory for Heap {
+    fn is_alive(&self, (address, alloc): BlockKey) -> bool {
+        self.0.get(&address).is_some_and(|(stamp, _)| *stamp == alloc)
+    }
+
+    fn around(&self, address: u64) -> Option<Around> {
+        let covers =
+            |(start, (_, bytes)): &(&u64, &(u64, u64))| (**start..**start + *bytes).contains(&address);
+        let (start, (stamp, bytes)) = self.0.iter().find(covers)?;
+        Some(Around { key: (*start, *stamp), bytes: *bytes, is_heap: true })
+    }
+}
+
+/// Spans of one process over a heap, told what happens in it.
+#[derive(Default)]
+struct World {
+    spans: Spans,
+    heap: Heap,
+    owners: HashMap<u64, Option<u32>>,
+    now: u64,
+}
+
+impl World {
+    fn tick(&mut self) -> u64 {
+        self.now += 1;
+        self.now
+    }
+
+    fn begin(&mut self, thread: u32, id: u64, text: &str) -> u32 {
+        let now = self.tick();
+        self.spans.begin(0, thread, id, now, text.as_bytes())
+    }
+
+    /// Begins one in the context of the span with the id `within`.
+    fn begin_in(&mut self, thread: u32, id: u64, within: u64) -> u32 {
+        self.begin(thread, id, &format!(r#"{{"name":"s{id}","within":{within}}}"#))
+    }
+
+    fn end(&mut self, thread: u32, id: u64, text: &str) {
+        let now = self.tick();
+        self.spans.end((0, thread), id, now, text.as_bytes(), &self.heap);
+    }
+
+    fn allocate(&mut self, thread: u32, address: u64, bytes: u64) -> Option<u32> {
+        let key = (address, self.tick());
+        let block = Acquired { key, bytes, kind: Kind::Malloc, counts: true, site: None };
+        let (span, _) = self.spans.acquired(thread, &block, |key| self.heap.is_alive(key));
+        self.heap.0.insert(address, (key.1, bytes));
+        self.owners.insert(address, span);
+        span
+    }
+
+    fn free(&mut self, thread: u32, address: u64) {
+        self.tick();
+        let Some((stamp, bytes)) = self.heap.0.remove(&address) else { return };
+        self.spans.released(thread, self.owners[&address], stamp, bytes);
+    }
+
+    fn row(&self, span: u32) -> SpanRow {
+        self.spans.rows(|stamp| stamp as i64, |_| 0)[span as usize].clone()
+    }
+}
+
+#[test]
+fn coroutines_that_take_turns_do_not_nest() {
+    let mut world = World::default();
+    let a = world.begin_in(0, 1, 0);
+    // The other coroutine goes on without anybody saying so, and begins one of its own.
+    let b = world.begin_in(0, 2, 0);
+    assert_eq!(world.row(b).parent, None);
+    assert_eq!(world.allocate(0, 0x1000, 100), Some(b));
+    world.spans.switch_to(0, 0, 1);
+    assert_eq!(world.allocate(0, 0x2000, 10), Some(a));
+    let inner = world.begin_in(0, 3, 1);
+    world.end(0, 3, "");
+    world.end(0, 1, "");
+    assert_eq!(world.allocate(0, 0x3000, 1), None, "that context is in none any more");
+    world.spans.switch_to(0, 0, 2);
+    assert_eq!(world.allocate(0, 0x4000, 1), Some(b), "it still runs");
+    world.end(0, 2, "");
+    assert_eq!((world.row(inner).parent, world.row(b).parent), (Some(a), None));
+    assert_eq!((world.row(a).working_peak_bytes, world.row(b).working_peak_bytes), (10, 101));
+}
+
+#[test]
+fn a_task_that_goes_on_after_its_span_is_of_the_one_around_that() {
+    let mut world = World::default();
+    let outer = world.begin_in(0, 1, 0);
+    let a = world.begin_in(0, 2, 1);
+    world.spans.switch_to(0, 0, 2);
+    let task = world.begin_in(0, 3, 2);
+    world.spans.switch_to(0, 0, 2);
+    world.end(0, 2, "");
+    world.spans.switch_to(0, 0, 3);
+    world.allocate(0, 0x1000, 7);
+    world.end(0, 3, "");
+    assert_eq!(world.allocate(0, 0x2000, 5), Some(outer));
+    assert_eq!((world.row(task).parent, world.row(a).parent), (Some(a), Some(outer)));
+    let peaks = [outer, a, task].map(|span| world.row(span).working_peak_bytes);
+    assert_eq!(peaks, [12, 0, 7], "what came after its end is not of the span in between");
+}
+
+#[test]
+fn native_spans_between_those_of_a_context_are_parents() {
+    let mut world = World::default();
+    world.begin_in(0, 1, 0);
+    let native = world.begin(0, 2, r#"{"name":"native"}"#);
+    let inner = world.begin_in(0, 3, 1);
+    assert_eq!(world.row(inner).parent, Some(native));
+    // An exception or a longjmp: neither end came.
+    world.end(0, 1, "");
+    assert!(world.row(native).end_ns.is_some(), "it ends with what is around it");
+    assert!(world.row(inner).end_ns.is_none(), "it ends by itself");
+}
+
+#[test]
+fn work_that_is_handed_over_counts_for_who_handed_it() {
+    let mut world = World::default();
+    let a = world.begin_in(0, 1, 0);
+    world.spans.hand(0, 0, 90);
+    assert!(world.spans.leave_out(0, 1), "the other thread is in none while one runs");
+    world.spans.take(0, 1, 90, true);
+    assert_eq!(world.allocate(1, 0x1000, 50), Some(a));
+    let child = world.begin_in(1, 2, 0);
+    assert_eq!(world.row(child).parent, Some(a));
+    world.end(1, 2, "");
+    world.spans.take(0, 1, 0, true);
+    assert_eq!(world.allocate(1, 0x2000, 60), None);
+    world.spans.take(0, 1, 90, true);
+    assert_eq!(world.allocate(1, 0x3000, 60), None, "it was taken for the last time");
+    world.end(0, 1, "");
+    assert_eq!(world.row(a).working_peak_bytes, 50);
+    assert!(!world.spans.leave_out(0, 1));
+}
+
+#[test]
+fn the_span_of_the_command_line_is_around_all_others() {
+    let mut world = World::default();
+    let whole = world.spans.begin_whole(0, 0, 0, "whole", ArrayInfo::default());
+    world.spans.enter(0, whole);
+    world.spans.enter(1, whole);
+    world.spans.take(0, 1, 0, true);
+    assert_eq!(world.allocate(1, 0x1000, 5), Some(whole));
+    let a = world.begin_in(0, 1, 0);
+    assert_eq!(world.row(a).parent, Some(whole));
+    world.spans.switch_to(0, 0, 0);
+    assert_eq!(world.allocate(0, 0x2000, 6), Some(whole));
+    let b = world.begin_in(0, 2, 0);
+    assert_eq!(world.row(b).parent, Some(whole));
+}
+
+/// An array of bytes at an address, in JSON.
+fn array(name: &str, address: u64, bytes: u64, more: &str) -> String {
+    format!(r#"{{"name":"{name}","shape":[{bytes}],"dtype":"|u1","layout":"C","address":{address}{more}}}"#)
+}
+
+/// The relations of outputs in a span with one input, `x`: a block of 8192 bytes at 0x10000 that somebody made before.
+fn relations(contextual: bool, outputs: &[String]) -> (SpanRow, Vec<String>) {
+    let mut world = World::default();
+    world.allocate(0, 0x10000, 8192);
+    world.allocate(0, 0x20000, 8192);
+    let within = if contextual { r#","within":0"# } else { "" };
+    let x = array("x", 0x10000, 8192, "");
+    let span = world.begin(0, 1, &format!(r#"{{"name":"f","inputs":[{x}]{within}}}"#));
+    world.allocate(0, 0x30000, 8192);
+    world.end(0, 1, &format!(r#"{{"outputs":[{}]}}"#, outputs.join(",")));
+    let row = world.row(span);
+    let relations = row.outputs.iter().map(|array| array.relation.clone()).collect();
+    (row, relations)
+}
+
+#[test]
+fn outputs_are_views_the_input_or_new() {
+    let it = r#","relation":"in_place","of":"x""#;
+    let (row, told) = relations(
+        true,
+        &[
+            array("", 0x10000, 8192, it),
+            array("", 0x10000, 8192, ""),
+            array("", 0x11000, 16, it),
+            array("", 0x30000, 8192, ""),
+            array("", 0x30000, 8192, it),
+            array("", 0x20000, 8192, ""),
+            array("", 0x70000, 8192, ""),
+            array("", 0, 8192, ""),
+        ],
+    );
+    assert_eq!(told, ["in_place", "view", "view", "new", "new", "older", "", ""]);
+    assert_eq!(row.outputs[2].of, "x");
+    assert_eq!(row.outputs[4].of, "", "the object of the input was made anew");
+    assert_eq!(row.pinned_bytes, Some(8192), "one block, whatever views there are of it");
+    assert_eq!((row.kept_bytes, row.temporary_peak_bytes), (Some(8192), Some(0)));
+}
+
+#[test]
+fn where_there_are_no_objects_the_same_form_is_the_same_array() {
+    let (_, told) = relations(false, &[array("", 0x10000, 8192, ""), array("", 0x10000, 4096, "")]);
+    assert_eq!(told, ["in_place", "view"]);
+}
+
+#[test]
+fn memory_of_a_strided_array_is_where_it_says() {
+    // The last element is the first in memory.
+    let reversed = r#","start":65536,"extent":8192"#;
+    let (row, told) = relations(true, &[array("", 0x11fff, 8192, reversed)]);
+    assert_eq!((told[0].as_str(), row.pinned_bytes), ("view", Some(8192)));
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Allocate(u32, u64, u64),
+    Free(u32, u64),
+    Begin(u32, u64),
+    End(u32, u64),
+    Switch(u32, u64),
+    Hand(u32, u64),
+    Take(u32, u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let (thread, id) = (0..3u32, 1..6u64);
+    let step = prop_oneof![
+        5 => (thread.clone(), 1..20u64, 1..20_000u64).prop_map(|(t, at, bytes)| Step::Allocate(t, at << 20, bytes)),
+        4 => (thread.clone(), 1..20u64).prop_map(|(t, at)| Step::Free(t, at << 20)),
+        2 => (thread.clone(), 0..6u64).prop_map(|(t, within)| Step::Begin(t, within)),
+        2 => (thread.clone(), id.clone()).prop_map(|(t, id)| Step::End(t, id)),
+        1 => (thread.clone(), 0..6u64).prop_map(|(t, id)| Step::Switch(t, id)),
+        1 => (thread.clone(), 100..104u64).prop_map(|(t, token)| Step::Hand(t, token)),
+        1 => (thread, 100..104u64).prop_map(|(t, token)| Step::Take(t, token)),
+    ];
+    prop::collection::vec(step, 1..200)
+}
+
+/// What a span must say, added up block by block; blocks by their stamps.
+#[derive(Default, Clone)]
+struct Model {
+    live: HashMap<u64, u64>,
+    peak: u64,
+    at_peak: HashMap<u64, u64>,
+    temporaries: u64,
+}
+
+proptest! {
+    /// However threads and contexts go from span to span: each block counts for the span it is said to be in and those
+    /// around that run, for no others, and figures of spans are what their blocks add up to.
+    #[test]
+    fn figures_are_sums_over_blocks(steps in steps()) {
+        let mut world = World::default();
+        let mut models: Vec<Model> = Vec::new();
+        let mut next = 0;
+        let runs = |world: &World, span: u32| world.spans.spans[span as usize].end.is_none();
+        for step in steps {
+            match step {
+                Step::Allocate(thread, address, bytes) if !world.heap.0.contains_key(&address) => {
+                    let span = world.allocate(thread, address, bytes);
+                    prop_assert!(span.is_none_or(|span| runs(&world, span)));
+                    let around: Vec<u32> = world.spans.around(span).filter(|span| runs(&world, *span)).collect();
+                    for span in around {
+                        let model = &mut models[span as usize];
+                        model.live.insert(world.now, bytes);
+                        let live = model.live.values().sum();
+                        if live > model.peak {
+                            (model.peak, model.at_peak) = (live, model.live.clone());
+                        }
+                    }
+                }
+                Step::Allocate(..) => {}
+                Step::Free(thread, address) => {
+                    let stamp = world.heap.0.get(&address).map_or(0, |(stamp, _)| *stamp);
+                    world.free(thread, address);
+                    let running = models.iter_mut().enumerate().filter(|(span, _)| runs(&world, *span as u32));
+                    for (_, model) in running {
+                        model.temporaries += u64::from(model.live.remove(&stamp).is_some());
+                    }
+                }
+                Step::Begin(thread, within) => {
+                    next = next % 5 + 1;
+                    let span = world.begin_in(thread, next, within);
+                    prop_assert!(world.row(span).parent.is_none_or(|parent| parent < span && runs(&world, parent)));
+                    models.push(Model::default());
+                }
+                Step::End(thread, id) => world.end(thread, id, ""),
+                Step::Switch(thread, id) => world.spans.switch_to(0, thread, id),
+                Step::Hand(thread, token) => world.spans.hand(0, thread, token),
+                Step::Take(thread, token) => world.spans.take(0, thread, token, token % 2 == 0),
+            }
+        }
+        for (model, row) in models.iter().zip(world.spans.rows(|stamp| stamp as i64, |_| 0)) {
+            prop_assert_eq!(row.working_peak_bytes, model.peak);
+            prop_assert_eq!(row.temporaries, model.temporaries);
+            if row.end_ns.is_some() {
+                prop_assert_eq!(row.kept_bytes, Some(model.live.values().sum()));
+                let large = |(block, bytes): (&u64, &u64)| {
+                    let stayed = model.live.contains_key(block);
+                    if stayed || *bytes < span::LEFTOVER_MIN { 0 } else { *bytes }
+                };
+                let least: u64 = model.at_peak.iter().map(large).sum();
+                let small: u64 = model.at_peak.values().filter(|bytes| **bytes < span::LEFTOVER_MIN).sum();
+                let temporary = row.temporary_peak_bytes.unwrap_or(u64::MAX);
+                prop_assert!(least <= temporary && temporary <= least + small, "{least} {temporary} {small}");
+            }
+        }
+    }
+}

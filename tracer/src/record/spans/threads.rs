@@ -1,0 +1,125 @@
+//! Which span each thread works for: the one it has begun, or that of whoever started it or handed it its work.
+//!
+//! A thread's spans are a chain of parents, and it is in the innermost one that still runs. Spans that name their context
+//! (Python's `contextvars`) go by it and not by the order in which a thread began them: coroutines take turns.
+
+use super::Spans;
+
+/// Of one thread.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place {
+    /// Whatever becomes of all others: `--span`.
+    root: Option<u32>,
+    /// The span that the thread works for without having begun it; the root if there is none.
+    base: Option<u32>,
+    /// The innermost span it is in; it may have ended since.
+    pub innermost: Option<u32>,
+    /// Where it was, base and innermost, when it took the work that it is at.
+    before: Option<(Option<u32>, Option<u32>)>,
+}
+
+impl Spans {
+    /// True while `thread` is in no span: what it acquires belongs to nobody.
+    #[inline(always)]
+    pub fn is_outside(&self, thread: u32) -> bool {
+        self.places.get(thread as usize).is_none_or(|place| place.innermost.is_none())
+    }
+
+    /// The innermost span that `thread` is in.
+    #[inline]
+    pub(super) fn innermost(&mut self, thread: u32) -> Option<u32> {
+        let found = self.running(self.places.get(thread as usize)?.innermost);
+        self.places[thread as usize].innermost = found;
+        found
+    }
+
+    /// The span, or the innermost one around it that still runs.
+    fn running(&self, span: Option<u32>) -> Option<u32> {
+        let runs = |span: &u32| self.spans[*span as usize].end.is_none();
+        self.around(span).find(runs)
+    }
+
+    /// The span and those around it, innermost first.
+    pub(super) fn around(&self, span: Option<u32>) -> impl Iterator<Item = u32> {
+        std::iter::successors(span, |span| self.spans[*span as usize].row.parent)
+    }
+
+    pub(super) fn place(&mut self, thread: u32) -> &mut Place {
+        let index = thread as usize;
+        if index >= self.places.len() {
+            self.places.resize_with(index + 1, Place::default);
+        }
+        &mut self.places[index]
+    }
+
+    /// Puts a new thread into a span that is open already (`--span`).
+    pub fn enter(&mut self, thread: u32, span: u32) {
+        *self.place(thread) =
+            Place { root: Some(span), base: Some(span), innermost: Some(span), before: None };
+    }
+
+    /// The thread is gone.
+    pub fn thread_ended(&mut self, thread: u32) {
+        *self.place(thread) = Place::default();
+    }
+
+    /// From now on `token` stands for the span that the thread is in.
+    pub fn hand(&mut self, process: u32, thread: u32, token: u64) {
+        match self.innermost(thread) {
+            Some(span) => self.handed.insert((process, token), span),
+            None => self.handed.remove(&(process, token)),
+        };
+    }
+
+    /// The thread works for the span that `token` stands for from now on, for none (or that of `--span`) if it stands for
+    /// none; `last` if nobody else will. 0: it has done that work.
+    pub fn take(&mut self, process: u32, thread: u32, token: u64, last: bool) {
+        let key = (process, token);
+        let handed = if last { self.handed.remove(&key) } else { self.handed.get(&key).copied() };
+        let place = self.place(thread);
+        if token == 0 {
+            (place.base, place.innermost) = place.before.take().unwrap_or((place.root, place.root));
+            return;
+        }
+        place.before = Some((place.base, place.innermost));
+        place.base = handed.or(place.root);
+        place.innermost = place.base;
+    }
+
+    /// The thread goes on in a context that is in the span with this id; 0: in none of its own.
+    pub fn switch_to(&mut self, process: u32, thread: u32, id: u64) {
+        let span = self.by_id.get(&(process, id)).copied();
+        let place = self.place(thread);
+        place.innermost = span.or(place.base);
+    }
+
+    /// The span that one begins in, whose context is in the span with the id `within`; `None` where there are no contexts.
+    pub(super) fn parent_of_new(&mut self, process: u32, thread: u32, within: Option<u64>) -> Option<u32> {
+        let innermost = self.innermost(thread);
+        let Some(within) = within else { return innermost };
+        let base = self.place(thread).base;
+        let base = self.running(base);
+        let told = self.by_id.get(&(process, within)).copied();
+        let own = self.around(innermost).take_while(|span| Some(*span) != base);
+        let nearest = own.into_iter().find(|span| self.spans[*span as usize].contextual);
+        match (nearest, told) {
+            // What C code has begun in between has no part in contexts.
+            _ if nearest == told => innermost,
+            (None, Some(told)) if self.around(innermost).any(|span| span == told) => innermost,
+            (_, Some(told)) => Some(told),
+            (_, None) => base,
+        }
+    }
+
+    /// The thread leaves a span. Returns those inside it that an exception or a longjmp left without an end.
+    pub(super) fn leave(&mut self, thread: u32, span: u32) -> Vec<u32> {
+        let innermost = self.place(thread).innermost;
+        let inside: Vec<u32> = self.around(innermost).take_while(|inner| *inner != span).collect();
+        let is_in = self.around(innermost).any(|around| around == span);
+        if !is_in {
+            return Vec::new();
+        }
+        self.place(thread).innermost = self.spans[span as usize].row.parent;
+        inside.into_iter().filter(|inner| !self.spans[*inner as usize].contextual).collect()
+    }
+}

@@ -1,0 +1,377 @@
+//! What the live view looks like. Text from the recording is cleaned before it is drawn.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span as Words};
+use ratatui::widgets::{Cell, Paragraph, Row, Table};
+
+use super::model::{Figures, Limit};
+use crate::summary::{clean, grouped};
+use crate::units::{Bytes, Seconds};
+
+/// Limits that are drawn: those with the least room left.
+const LIMITS: usize = 3;
+
+/// How it may look.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    /// Colours are wanted.
+    pub color: bool,
+}
+
+impl Look {
+    fn heading(self) -> Style {
+        let style = Style::new().add_modifier(Modifier::BOLD);
+        if self.color { style.fg(Color::Cyan) } else { style }
+    }
+
+    /// The nearer to its limit, the louder.
+    fn level(self, share: f64) -> Style {
+        match share {
+            _ if !self.color => Style::new(),
+            share if share >= 0.9 => Style::new().fg(Color::Red),
+            share if share >= 0.7 => Style::new().fg(Color::Yellow),
+            _ => Style::new().fg(Color::Green),
+        }
+    }
+}
+
+/// Draws all of it; before the first figures have come, that they are waited for.
+pub fn draw(frame: &mut Frame, figures: Option<&Figures>, look: Look) {
+    let Some(figures) = figures else {
+        return frame.render_widget(Paragraph::new("waiting for the recorder …"), frame.area());
+    };
+    let limits: Vec<Line> = figures.limits.iter().take(LIMITS).map(|limit| bar(limit, look)).collect();
+    let tables = tables(figures);
+    let wanted: Vec<u16> = tables.iter().map(|table| table.height()).collect();
+    let mut lines = head(figures, look);
+    lines.extend(limits);
+    let rows = [Constraint::Length(lines.len() as u16), Constraint::Fill(1), Constraint::Length(1)];
+    let [top, middle, bottom] = Layout::vertical(rows).areas(frame.area());
+    frame.render_widget(Paragraph::new(lines), top);
+    frame.render_widget(Paragraph::new("q leaves; the recording goes on").style(look.heading()), bottom);
+    let mut y = middle.y;
+    for (table, height) in tables.into_iter().zip(shares(middle.height, &wanted)) {
+        let area = Rect { y, height, ..middle };
+        y += height;
+        table.draw(frame, area, look);
+    }
+}
+
+fn head(figures: &Figures, look: Look) -> Vec<Line<'static>> {
+    let time = Seconds((figures.seconds * 1e9) as i64);
+    let peak = &figures.peak;
+    let lost = match figures.lost.events {
+        0 => String::new(),
+        events => format!("; {} events LOST", grouped(events)),
+    };
+    vec![
+        Line::styled(format!("memtrace: {}", clean(&figures.command)), look.heading()),
+        Line::raw(format!(
+            "{time}: {} allocations, {} requested{lost}",
+            grouped(figures.totals.allocations),
+            Bytes(figures.totals.requested_bytes),
+        )),
+        Line::raw(format!(
+            "live     {:>9}   peak {:>9}, after {}",
+            Bytes(figures.live_bytes),
+            Bytes(peak.live_bytes),
+            Seconds((peak.seconds * 1e9) as i64),
+        )),
+        Line::raw(format!(
+            "resident {:>9}   peak {:>9}, largest process {}",
+            Bytes(figures.resident_bytes),
+            Bytes(peak.resident_sum_bytes),
+            Bytes(peak.resident_bytes),
+        )),
+    ]
+}
+
+/// `[██████        ] 412 MB of 1.50 GB  control group /sys/fs/cgroup/job`
+fn bar(limit: &Limit, look: Look) -> Line<'static> {
+    const WIDTH: usize = 24;
+    let share = limit.used_bytes as f64 / limit.limit_bytes.max(1) as f64;
+    let filled = ((share * WIDTH as f64) as usize).min(WIDTH);
+    let what = match limit.kind.as_str() {
+        "cgroup" => "control group ",
+        "address_space" => "address space of ",
+        _ => "",
+    };
+    let (used, bound) = (Bytes(limit.used_bytes), Bytes(limit.limit_bytes));
+    Line::from(vec![
+        Words::raw("["),
+        Words::styled("█".repeat(filled), look.level(share)),
+        Words::raw(format!(
+            "{}] {used:>9} of {bound:>9}  {what}{}",
+            " ".repeat(WIDTH - filled),
+            clean(&limit.name)
+        )),
+    ])
+}
+
+/// A list of the view.
+struct List {
+    title: String,
+    /// Heading and width of each column; the last one takes the rest.
+    columns: Vec<(&'static str, u16)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl List {
+    /// Title, headings, rows, and a line of space.
+    fn height(&self) -> u16 {
+        (self.rows.len() + 3).try_into().unwrap_or(u16::MAX)
+    }
+
+    fn draw(self, frame: &mut Frame, area: Rect, look: Look) {
+        let last = self.columns.len() - 1;
+        let widths = self.columns.iter().enumerate().map(|(index, (_, width))| match index == last {
+            true => Constraint::Fill(1),
+            false => Constraint::Length(*width),
+        });
+        let headings = self.columns.iter().map(|(heading, width)| aligned(heading, *width));
+        let rows = self.rows.iter().map(|row| {
+            let cells = row.iter().zip(&self.columns);
+            Row::new(cells.map(|(text, (_, width))| aligned(text, *width)))
+        });
+        let table = Table::new(rows, widths).header(Row::new(headings).style(look.heading()));
+        let [title, body] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
+        frame.render_widget(Paragraph::new(self.title).style(look.heading()), title);
+        frame.render_widget(table, Rect { height: body.height.saturating_sub(1), ..body });
+    }
+}
+
+/// Numbers to the right; what has no width of its own (0) to the left.
+fn aligned(text: &str, width: u16) -> Cell<'static> {
+    let text = clean(text);
+    Cell::from(match width {
+        0 => text,
+        width => format!("{text:>width$}", width = usize::from(width)),
+    })
+}
+
+fn tables(figures: &Figures) -> Vec<List> {
+    let all = [processes(figures), spans(figures), operators(figures), sites(figures)];
+    all.into_iter().filter(|list| !list.rows.is_empty()).collect()
+}
+
+fn processes(figures: &Figures) -> List {
+    let row = |process: &super::Process| {
+        vec![
+            process.pid.to_string(),
+            Bytes(process.live_bytes).to_string(),
+            Bytes(process.peak_live_bytes).to_string(),
+            Bytes(process.resident_bytes).to_string(),
+            Bytes(process.peak_resident_bytes).to_string(),
+            time(process.seconds),
+            process.command.clone(),
+        ]
+    };
+    List {
+        title: format!("processes: {} running, {} ended", figures.processes_running, figures.processes_ended),
+        columns: vec![
+            ("pid", 8),
+            ("live", 9),
+            ("peak", 9),
+            ("resident", 9),
+            ("peak", 9),
+            ("for", 9),
+            ("command", 0),
+        ],
+        rows: figures.processes.iter().map(row).collect(),
+    }
+}
+
+fn spans(figures: &Figures) -> List {
+    let row = |span: &super::Span| {
+        let input = span.input.as_ref().map(|input| {
+            let shape: Vec<String> = input.shape.iter().map(u64::to_string).collect();
+            format!("  {} {}", shape.join("×"), input.dtype)
+        });
+        vec![
+            span.pid.to_string(),
+            time(span.seconds),
+            Bytes(span.working_bytes).to_string(),
+            Bytes(span.working_peak_bytes).to_string(),
+            Bytes(span.input_bytes).to_string(),
+            format!("{}{}", span.operator, input.unwrap_or_default()),
+        ]
+    };
+    List {
+        title: format!("operators in flight: {}", figures.spans_running),
+        columns: vec![("pid", 8), ("for", 9), ("working", 9), ("peak", 9), ("input", 9), ("operator", 0)],
+        rows: figures.spans.iter().map(row).collect(),
+    }
+}
+
+fn operators(figures: &Figures) -> List {
+    let row = |operator: &super::Operator| {
+        let mean = operator.seconds / operator.finished.max(1) as f64;
+        vec![
+            grouped(operator.finished),
+            grouped(operator.started),
+            grouped(operator.running),
+            Bytes(operator.working_peak_bytes).to_string(),
+            if operator.finished > 0 { time(mean) } else { String::new() },
+            operator.name.clone(),
+        ]
+    };
+    List {
+        title: format!("operators: {}", figures.operators_seen),
+        columns: vec![
+            ("finished", 9),
+            ("started", 9),
+            ("running", 7),
+            ("peak", 9),
+            ("mean time", 9),
+            ("operator", 0),
+        ],
+        rows: figures.operators.iter().map(row).collect(),
+    }
+}
+
+fn sites(figures: &Figures) -> List {
+    let over = figures.sites.first().map_or(0.0, |site| site.over_seconds);
+    let row = |site: &super::Site| {
+        let sign = if site.grew_bytes < 0 { "-" } else { "+" };
+        let grew = Bytes(site.grew_bytes.unsigned_abs());
+        vec![Bytes(site.live_bytes).to_string(), format!("{sign}{grew}"), site.place.clone()]
+    };
+    List {
+        title: format!("what holds memory, and has grown in the last {}", time(over)),
+        columns: vec![("live", 9), ("grew", 10), ("allocated at", 0)],
+        rows: figures.sites.iter().map(row).collect(),
+    }
+}
+
+fn time(seconds: f64) -> String {
+    Seconds((seconds * 1e9) as i64).to_string()
+}
+
+/// Shares lines out: each list gets one in turn, until it has what it wants or there are none left.
+fn shares(room: u16, wanted: &[u16]) -> Vec<u16> {
+    let mut given = vec![0; wanted.len()];
+    let mut left = room;
+    while left > 0 && given != wanted {
+        for (given, wanted) in given.iter_mut().zip(wanted) {
+            if left > 0 && *given < *wanted {
+                *given += 1;
+                left -= 1;
+            }
+        }
+    }
+    given
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::super::{Operator, Peak, Process, Site, Span};
+    use super::*;
+
+    fn example() -> Figures {
+        let hostile = "sort\u{1b}[31m\u{7}\u{9b}2J";
+        Figures {
+            command: format!("python run.py {hostile}"),
+            seconds: 12.5,
+            live_bytes: 412_000_000,
+            resident_bytes: 500_000_000,
+            peak: Peak { live_bytes: 420_000_000, seconds: 11.0, ..Peak::default() },
+            limits: vec![Limit {
+                kind: "cgroup".into(),
+                name: "/sys/fs/cgroup/job".into(),
+                limit_bytes: 1_500_000_000,
+                used_bytes: 750_000_000,
+            }],
+            processes: vec![Process { pid: 4711, command: hostile.into(), ..Process::default() }],
+            processes_running: 1,
+            spans: vec![Span {
+                operator: "gst3d".into(),
+                seconds: 2.0,
+                working_bytes: 192_000_000,
+                ..Span::default()
+            }],
+            spans_running: 1,
+            operators: vec![Operator {
+                name: hostile.into(),
+                started: 9,
+                finished: 8,
+                ..Operator::default()
+            }],
+            operators_seen: 1,
+            sites: vec![Site {
+                place: "work run.py:3".into(),
+                live_bytes: 90_000_000,
+                grew_bytes: -1000,
+                over_seconds: 10.0,
+                ..Site::default()
+            }],
+            ..Figures::default()
+        }
+    }
+
+    fn drawn(width: u16, height: u16, figures: Option<&Figures>, color: bool) -> TestBackend {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, figures, Look { color })).unwrap();
+        terminal.backend().clone()
+    }
+
+    #[test]
+    fn everything_that_is_told_is_drawn() {
+        let backend = drawn(100, 40, Some(&example()), true);
+        let text = backend.to_string();
+        for part in [
+            "12.50 s: 0 allocations",
+            "processes: 1 running, 0 ended",
+            "live        412 MB   peak    420 MB, after 11.00 s",
+            "[████████████            ]    750 MB of   1.50 GB  control group /sys/fs/cgroup/job",
+            "4711",
+            "2.00 s    192 MB",
+            "gst3d",
+            "90.0 MB",
+            "-1.00 kB work run.py:3",
+            "grown in the last 10.00 s",
+            "q leaves",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        let said = |c: char| text.contains(c);
+        assert!(!said('\u{1b}') && !said('\u{7}') && !said('\u{9b}'), "it cannot drive the terminal");
+        assert!(text.contains("sort [31m"));
+        assert!(drawn(80, 24, None, true).to_string().contains("waiting for the recorder"));
+    }
+
+    #[test]
+    fn colours_are_left_out_where_they_are_not_wanted() {
+        let colours = |color| {
+            let backend = drawn(100, 40, Some(&example()), color);
+            let cells = backend.buffer().content.iter();
+            cells.filter(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset).count()
+        };
+        assert!(colours(true) > 0);
+        assert_eq!(colours(false), 0);
+    }
+
+    #[test]
+    fn no_size_is_too_small_or_too_large() {
+        let mut figures = example();
+        figures.operators = vec![figures.operators[0].clone(); 200];
+        figures.limits[0].used_bytes = u64::MAX;
+        figures.seconds = f64::NAN;
+        figures.spans[0].seconds = f64::INFINITY;
+        for (width, height) in [(1, 1), (3, 2), (20, 5), (80, 24), (300, 7), (10, 200)] {
+            drawn(width, height, Some(&figures), true);
+        }
+    }
+
+    #[test]
+    fn lines_are_shared_out_fairly() {
+        assert_eq!(shares(20, &[4, 30, 5]), [4, 11, 5]);
+        assert_eq!(shares(2, &[4, 30, 5]), [1, 1, 0]);
+        assert_eq!(shares(100, &[4, 5]), [4, 5]);
+        assert_eq!(shares(5, &[]), [0; 0]);
+    }
+}

@@ -117,7 +117,7 @@ fn places<'a>(
         }
     }
     let shares: Vec<SiteShare> = by_site.into_iter().map(|(site, bytes)| SiteShare { site, bytes }).collect();
-    let names = sites::places(trace, shares.iter())?;
+    let names = sites::places(trace, shares.iter().map(|share| share.site))?;
     let mut by_place: HashMap<&str, u64> = HashMap::new();
     for share in &shares {
         let place = names.get(&share.site).map_or("an unknown place", String::as_str);

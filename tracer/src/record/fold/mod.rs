@@ -32,20 +32,14 @@ pub use images::Images;
 pub struct Total {
     /// Live bytes now.
     pub live: u64,
-    heap: u64,
+    /// Heap bytes now.
+    pub heap: u64,
     /// Peak of live bytes.
     pub peak_live: u64,
     /// Peak of heap bytes.
     pub peak_heap: u64,
     /// Stamp of the peak of live bytes.
     pub peak: u64,
-}
-
-impl Total {
-    /// Heap bytes now.
-    pub fn heap(&self) -> u64 {
-        self.heap
-    }
 }
 
 /// What `--span` asks for.

@@ -16,6 +16,9 @@ use super::process;
 use super::session::Session;
 use crate::top::{Figures, LISTED_MAX, Limit, Lost, Message, Peak, Process};
 
+/// Characters of a command line that are told.
+const COMMAND_MAX: usize = 500;
+
 /// The live view's side of a recording.
 #[derive(Default)]
 pub struct Live {
@@ -86,14 +89,14 @@ impl Session {
         processes.truncate(LISTED_MAX);
         Figures {
             trace: self.directory.display().to_string(),
-            command: self.meta.command.join(" ").chars().take(4096).collect(),
+            command: self.meta.command.join(" ").chars().take(COMMAND_MAX).collect(),
             recorder: std::process::id(),
             seconds: now,
             ended: false,
             exit: None,
             signal: None,
             live_bytes: fold.total.live,
-            heap_bytes: fold.total.heap(),
+            heap_bytes: fold.total.heap,
             resident_bytes: running().map(|process| fold.resident_now(process)).sum(),
             peak: self.peak(),
             totals: Totals {
@@ -137,7 +140,7 @@ impl Session {
             process: process.row.process,
             pid: process.row.pid,
             ppid: process.row.ppid,
-            command: process.row.command.clone(),
+            command: process.row.command.chars().take(COMMAND_MAX).collect(),
             seconds: (now - seconds(self.fold.clock.ns(process.start))).max(0.0),
             live_bytes: process.live(),
             heap_bytes: process.heap,

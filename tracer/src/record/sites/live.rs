@@ -1,7 +1,12 @@
 //! What those who watch a recording see of its sites.
 
+use memtrace_trace::rows::FrameRow;
+
 use super::Sites;
 use crate::top::Stack;
+
+/// Innermost frames that are told: enough to name the user's own code.
+const FRAMES_MAX: usize = 64;
 
 impl Sites {
     /// Live bytes of each site, by number.
@@ -14,20 +19,19 @@ impl Sites {
         self.tree.nodes[self.sites[number].0 as usize].hash
     }
 
-    /// Id and call stack of the site with this number.
+    /// Id and call stack of the site with this number; of a deep one the innermost frames.
     pub fn stack(&self, number: usize) -> Stack {
         let (leaf, _) = self.sites[number];
         let mut nodes = Vec::new();
         let mut next = Some(leaf);
-        while let Some(node) = next {
+        while let Some(node) = next.filter(|_| nodes.len() < FRAMES_MAX) {
             nodes.push(node);
             next = self.tree.nodes[node as usize].parent;
         }
         nodes.reverse();
-        let rows = nodes.iter().zip(0u32..).map(|(node, place)| {
-            let mut row = self.frame(&self.tree.nodes[*node as usize], place);
-            row.parent = place.checked_sub(1);
-            row
+        let rows = nodes.iter().zip(0u32..).map(|(node, place)| FrameRow {
+            parent: place.checked_sub(1),
+            ..self.frame(&self.tree.nodes[*node as usize], place)
         });
         let builds = nodes.iter().map(|node| self.build_id(*node).unwrap_or_default().to_string());
         Stack { site: self.id_of(number), frames: rows.collect(), builds: builds.collect() }

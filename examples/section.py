@@ -1,6 +1,6 @@
 """A seismic section, smoothed, its envelope, and what of it repeats from trace to trace: plain NumPy and SciPy.
 
-    python section.py [TRACES SAMPLES]
+python section.py [TRACES SAMPLES]
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""A seismic section, smoothed, its envelope, and what of it repeats from trace to trace: plain NumPy and SciPy.
+"""A seismic section, smoothed, its envelope, and what repeats from trace to trace.
 
 python section.py [TRACES SAMPLES]
 """

@@ -13,19 +13,23 @@ use super::clean;
 use crate::units::{Bytes, Seconds};
 
 pub(super) const OPERATORS_MAX: usize = 20;
+/// Columns for names: as many as the longest takes, within these bounds.
+const NAME: std::ops::RangeInclusive<usize> = 28..=44;
 
 /// A line for each, of its largest call.
 pub fn table(out: &mut String, trace: &Trace, spans: &[SpanRow]) -> Result<()> {
     if spans.is_empty() {
         return Ok(());
     }
+    let groups = by_operator(spans);
+    let longest = groups.iter().take(OPERATORS_MAX).map(|(name, _)| name.chars().count()).max();
+    let width = longest.unwrap_or(0).clamp(*NAME.start(), *NAME.end());
     writeln!(out)?;
     writeln!(
         out,
-        "  {:<28} {:>5}  {:<22} {:>9} {:>12} {:>9} {:>9} {:>9}",
+        "  {:<width$} {:>5}  {:<22} {:>9} {:>12} {:>9} {:>9} {:>9}",
         "operator", "calls", "largest call's input", "input", "working peak", "output", "once", "time"
     )?;
-    let groups = by_operator(spans);
     let shown: Vec<_> =
         groups.iter().take(OPERATORS_MAX).filter_map(|(_, spans)| largest_call(spans)).collect();
     let inputs = trace.spans_of(&shown.iter().map(|span| span.span).collect())?;
@@ -35,7 +39,7 @@ pub fn table(out: &mut String, trace: &Trace, spans: &[SpanRow]) -> Result<()> {
         let time = largest.end_ns.map_or("cut".into(), |end| Seconds(end - largest.start_ns).to_string());
         writeln!(
             out,
-            "  {:<28} {:>5}  {:<22} {:>9} {:>12} {:>9} {:>9} {:>9}",
+            "  {:<width$} {:>5}  {:<22} {:>9} {:>12} {:>9} {:>9} {:>9}",
             clean(name),
             spans.len(),
             inputs.get(&largest.span).and_then(|inputs| inputs.first()).map(array).unwrap_or_default(),

@@ -69,16 +69,17 @@ def test_gst3d_on_a_cluster_lists_its_operators(record, python, examples, tmp_pa
     assert places == {(i, j, k) for i in range(2) for j in range(2) for k in range(3)}
 
     # docs/derivations.md: 204 bytes for each cell with neighbours on all sides, set inside `eigh`. Where more
-    # threads than before are in OpenBLAS at one time, it maps work buffers of 32 MiB, and keeps them.
-    law, buffer = 204 * math.prod(inner), 32 << 20
+    # threads than before are in OpenBLAS at one time, it maps work buffers of 32 MiB, and keeps them; at times
+    # Python maps an arena of 1 MiB for its objects.
+    law, buffer, arena = 204 * math.prod(inner), 32 << 20, 1 << 20
     buffers = collections.Counter()
     for process, _, peak, *_ in calls:
-        mapped = (peak - law) // buffer
-        assert 0 <= peak - law - mapped * buffer <= 0.005 * law, (peak, law)
+        mapped, rest = divmod(peak - law, buffer)
+        assert min(rest, abs(rest - arena)) <= 0.005 * law, (peak, law)
         buffers[process] += mapped
     assert all(1 <= count <= 8 for count in buffers.values()), buffers
-    exact = [call for call in calls if call[2] < law + buffer]
-    assert len(exact) >= len(calls) - 4 * threads
+    exact = [peak for _, _, peak, *_ in calls if law <= peak <= 1.005 * law]
+    assert len(exact) >= len(calls) / 2
 
     # What the scheduler runs is the operator fused with the halo before it and the mean after it.
     fused = spans(run, "overlap-dip-mean_chunk")

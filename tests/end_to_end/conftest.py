@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,10 @@ COMPILERS = {
     ".cpp": ["g++", "-std=c++17", "-O0"],  # an optimiser may elide new and delete
     ".rs": ["rustc", "-O"],
 }
+
+# What a shell or nohup(1) puts into the background ignores these, and so would all programs that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class Recording(NamedTuple):

@@ -79,7 +79,7 @@ fn trace(folder: &std::path::Path, spans: &[SpanRow], blocks: Vec<AllocationRow>
     writer.processes(&[process(0, lost)]).unwrap();
     writer.threads(&[]).unwrap();
     writer.modules(&[]).unwrap();
-    writer.spans(spans).unwrap();
+    writer.spans(spans.iter().cloned()).unwrap();
     writer.finish(&Meta::default()).unwrap();
     Trace::open(folder).unwrap()
 }

@@ -123,8 +123,10 @@ static KNOWN: [(AtomicUsize, AtomicPtr<c_void>); 256] =
 /// Stands in an entry that is being written.
 const WRITING: usize = 1;
 
-fn entry(code: usize) -> Option<&'static (AtomicUsize, AtomicPtr<c_void>)> {
-    KNOWN.get((code >> 4) % KNOWN.len())
+/// Entries that the region with this code may have.
+fn entries(code: usize) -> impl Iterator<Item = &'static (AtomicUsize, AtomicPtr<c_void>)> {
+    const TRIED: usize = 8;
+    (0..TRIED).filter_map(move |next| KNOWN.get(((code >> 4) + next) % KNOWN.len()))
 }
 
 /// A library is about to be closed: other code may come to lie where its was.
@@ -134,17 +136,24 @@ pub fn forget() {
 }
 
 fn known(code: usize) -> *mut c_void {
-    match entry(code) {
-        Some((key, found)) if key.load(Ordering::Acquire) == code => found.load(Ordering::Relaxed),
-        _ => null_mut(),
+    let is_it = |key: &AtomicUsize| key.load(Ordering::Acquire) == code;
+    for (key, found) in entries(code) {
+        if is_it(key) {
+            let found = found.load(Ordering::Acquire);
+            // Still: else it was forgotten and written anew meanwhile.
+            return if is_it(key) { found } else { null_mut() };
+        }
     }
+    null_mut()
 }
 
 fn remember(code: usize, found: *mut c_void) {
-    if let Some((key, place)) = entry(code)
-        && !found.is_null()
-        && key.compare_exchange(0, WRITING, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    {
+    if found.is_null() {
+        return;
+    }
+    let take =
+        |key: &AtomicUsize| key.compare_exchange(0, WRITING, Ordering::Acquire, Ordering::Relaxed).is_ok();
+    if let Some((key, place)) = entries(code).find(|(key, _)| take(key)) {
         place.store(found, Ordering::Relaxed);
         key.store(code, Ordering::Release);
     }

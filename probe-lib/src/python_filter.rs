@@ -72,8 +72,11 @@ unsafe extern "C" fn profile(
             return 0;
         }
         let on_match: TraceFunction = transmute(ON_MATCH.load(Ordering::Relaxed));
-        on_match(object, frame, what, argument)
+        // It leaves no exception behind: one of a signal handler that gets out of it before it can be caught is printed, and
+        // what it returns then is not set (CPython's Modules/_ctypes/callbacks.c).
+        on_match(object, frame, what, argument);
     }
+    0
 }
 
 unsafe fn pointer_at(base: *const u8, offset: usize) -> *const u8 {

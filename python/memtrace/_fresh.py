@@ -19,6 +19,8 @@ from pathlib import Path
 
 from ._command import command
 
+GRACE = 2  # seconds that output of what outlives the recording is waited for
+
 # What the fresh interpreter runs. The path of modules comes first: the call may need it to be
 # unpickled. Nothing of it stays in `__main__`, which belongs to the call.
 _START = """\
@@ -77,6 +79,14 @@ def run_file(path):
     exec(code, __main__.__dict__)
 
 
+def in_span(name, function, args, kwargs):
+    """Calls what cannot be named as an operator; its arrays are the span's inputs."""
+    from ._span import span
+
+    with span(name, *args, **kwargs) as running:
+        running.outputs(function(*args, **kwargs))
+
+
 def _recorded(folder, job, trace, options, pickler, streams=None, cwd=None):
     """What it prints goes to `streams`, by default `sys.stdout` and `sys.stderr`."""
     with open(folder / "job", "wb") as out:
@@ -104,8 +114,8 @@ def _followed(process, stdout, stderr):
     """
     words = []
     pumps = [
-        threading.Thread(target=_pump, args=(process.stdout, stdout, [])),
-        threading.Thread(target=_pump, args=(process.stderr, stderr, words)),
+        threading.Thread(target=_pump, args=(process.stdout, stdout, []), daemon=True),
+        threading.Thread(target=_pump, args=(process.stderr, stderr, words), daemon=True),
     ]
     for pump in pumps:
         pump.start()
@@ -119,8 +129,19 @@ def _followed(process, stdout, stderr):
         raise
     finally:
         for pump in pumps:
-            pump.join()
+            pump.join(GRACE)  # what runs on in the background holds the pipes too
     return process.returncode, "".join(words)
+
+
+def _say(stream, text):
+    """A stream that refuses text must not end the program that wrote it."""
+    with suppress(Exception):
+        try:
+            stream.write(text)
+        except UnicodeError:
+            encoding = getattr(stream, "encoding", None) or "ascii"
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
 
 
 def _pump(pipe, stream, words):
@@ -130,8 +151,7 @@ def _pump(pipe, stream, words):
         while True:
             data = pipe.read1(65536)
             text = decoder.decode(data, final=not data)
-            stream.write(text)
-            stream.flush()
+            _say(stream, text)
             words[:] = ["".join(words)[-10_000:], text]
             if not data:
                 return

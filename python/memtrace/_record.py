@@ -4,6 +4,7 @@ import itertools
 import os
 import pickle
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Callable, Sequence, Union
 
 import memtrace
@@ -62,10 +63,13 @@ def record(
             "loaded before a program starts"
         )
     module, name = getattr(what, "__module__", None), getattr(what, "__qualname__", None)
-    named = module and name and "<" not in name
-    spans = ["--operator", f"{module}:{name}"] if named else []
-    trace = output or unused(name or type(what).__name__)
+    name = name or type(what).__name__
     job = (what, args, kwargs)
+    if isinstance(what, (FunctionType, MethodType)) and "<" not in name:
+        spans = ["--operator", f"{module}:{name}"]
+    else:  # no name leads to it
+        spans, job = [], (_fresh.in_span, (f"{module}:{name}", *job), {})
+    trace = output or unused(name)
     return finished(_fresh.call(job, trace, ["--quiet", *spans, *options], _pickler(what)))
 
 

@@ -141,15 +141,31 @@ def _enter(operator, frame):
         span = _begin_call(operator, _arguments(frame), frame.f_code, frame.f_globals)
         if span:
             _open[id(frame)] = span  # a running frame's id is its own until it ends
-    except Exception:
-        pass
+    except Exception as error:
+        pass_on(error)
 
 
 def _leave(span, result, error=None):
     try:
         end(span, outputs_of(result) if error is None else [], error)
-    except Exception:
-        pass
+    except Exception as failure:
+        pass_on(failure)
+
+
+def pass_on(error):
+    """Raises again what a signal handler of the program raised while the recorder was at work."""
+    if id(error) == _raised_later:
+        raise error
+    signals = sys.modules.get("_signal")
+    if signals is None:
+        return
+    handlers = [signals.getsignal(number) for number in range(1, signals.NSIG)]
+    codes = {_code_of(handler) for handler in handlers if callable(handler)}
+    at = error.__traceback__
+    while at is not None:
+        if at.tb_frame.f_code in codes:
+            raise error
+        at = at.tb_next
 
 
 def _hide_frame(error):
@@ -308,15 +324,17 @@ def _new_tool():
             _enter(operator, frame_at(1))
         return None
 
-    def on_return(_code, _offset, result):
+    def on_return(code, _offset, result):
         span = _open.pop(id(sys._getframe(1)), None)
         if span is not None:
             _leave(span, result)
+            _returned(code)
 
     def on_unwind(code, _offset, error):
         span = _open.pop(id(sys._getframe(1)), None) if _open else None
         if span is not None:
             _leave(span, None, type(error).__name__)
+            _returned(code)
 
     monitoring.register_callback(tool, start, on_start)
     monitoring.register_callback(tool, returned, on_return)
@@ -405,7 +423,10 @@ def _new_profiler():
                     _leave(span, ctypes.cast(result, ctypes.py_object).value)
                 _the_profiler.returned(_thread.get_ident())
         except BaseException as error:
-            _raise_later(ctypes, error)
+            try:
+                _raise_later(ctypes, error)
+            except BaseException:
+                pass  # of a second signal; what leaves a C callback leads to a SystemError
         return 0
 
     api = ctypes.pythonapi
@@ -430,12 +451,16 @@ def _new_profiler():
     return _Profiler(watch, lambda function: api.PyEval_SetProfile(function, None))
 
 
+_returning = {}  # code -> how many of its calls are to tell of their return (from 3.12)
+
+
 def await_return(frame, span):
     """Ends a span when this thread's running `frame`, whose code is known, returns or raises."""
     _open[id(frame)] = span
     if sys.version_info >= (3, 12):
         tool, returned = _monitoring_tool(), sys.monitoring.events.PY_RETURN
         if tool is not None:
+            _returning[frame.f_code] = _returning.get(frame.f_code, 0) + 1
             sys.monitoring.set_local_events(tool, frame.f_code, returned)
     else:
         import _thread
@@ -443,10 +468,24 @@ def await_return(frame, span):
         _profiler().wait(frame.f_code.co_name, _thread.get_ident())
 
 
+def _returned(code):
+    """After the last awaited return of a function the interpreter tells of none any more."""
+    left = _returning.pop(code, 0) - 1
+    if left > 0:
+        _returning[code] = left
+    elif left == 0:
+        sys.monitoring.set_local_events(_tool, code, 0)
+
+
+_raised_later = 0  # id of the exception: the recorder may be at work again when it arrives
+
+
 def _raise_later(ctypes, error):
     """Raises in the program what its own signal handler raised while a C callback ran."""
     import _thread
 
+    global _raised_later
+    _raised_later = id(error)
     kind = type(error)
     again = type(kind.__name__, (kind,), {"__new__": lambda *_: error})  # the very same object
     thread = ctypes.c_ulong(_thread.get_ident())

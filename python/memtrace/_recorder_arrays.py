@@ -6,6 +6,10 @@ states their constraints). Nothing here keeps a reference to what it describes.
 
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # tells linters which names the other texts define
+    from ._recorder import pass_on
+
 ITEM_LIMIT = 64  # members looked at in one list, tuple, dict or *args
 
 
@@ -35,8 +39,8 @@ def describe(name, value):
                     name, shape, interface["typestr"], strides, item, value.nbytes, place
                 )
                 return dict(found, object=id(value))
-    except Exception:
-        pass
+    except Exception as error:
+        pass_on(error)
     return None
 
 

@@ -78,13 +78,15 @@ def _follow_pool(module):
 
     def run_handed(self, *args, **kwargs):
         token = self.__dict__.pop("_memtrace_token", 0)
-        if not token:
-            return run(self, *args, **kwargs)
-        _probe.take(token)
+        if token:
+            _probe.take(token)
         try:
             return run(self, *args, **kwargs)
         finally:
-            _probe.take(0)
+            # An exception of the work leads to this frame: as `run` does, it lets go of the work.
+            self = args = kwargs = None
+            if token:
+                _probe.take(0)
 
     item.__init__, item.run = __init__, run_handed
 
@@ -98,14 +100,16 @@ def _follow_loop(module):
     unsure = {get_ident()} if module._get_running_loop() else set()
 
     def run_in_context(self):
-        own, its = _innermost.get(), self._context.get(_innermost, 0)
+        context = self._context
+        own, its = _innermost.get(), context.get(_innermost, 0)
         if own != its or (unsure and get_ident() in unsure):
             unsure.discard(get_ident())
             _probe.switch(its)
         try:
             return run(self)
         finally:
-            if own != its or self._context.get(_innermost, 0) != own:
+            self = None  # as `run` does: an exception of the callback leads to this frame
+            if own != its or context.get(_innermost, 0) != own:
                 _probe.switch(own)
 
     module.Handle._run = run_in_context

@@ -10,13 +10,13 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # tells linters which names the other texts define
-    from ._recorder import _code_of, _hide_frame, _leave, begin, versions_of
+    from ._recorder import _code_of, _hide_frame, _leave, begin, pass_on, versions_of
     from ._recorder_arrays import ITEM_LIMIT, arrays_in, scalar
     from ._recorder_imports import when_executed
 
 COROUTINE = 0x80  # co_flags
 
-_tasks = {}  # thread -> key of the task it runs for a scheduler
+_tasks = {}  # thread -> (key of the task it runs for a scheduler, keys of those fused into it)
 
 
 def watch_dask():
@@ -67,6 +67,16 @@ def _parts(fused):
     for key in members:
         visit(key)
     return parts
+
+
+def _keys_in(fused):
+    """Keys of the tasks fused into one, and into those."""
+    keys = set()
+    for key, member in fused.args[0].items():
+        keys.add(key)
+        if hasattr(member, "has_subgraph") and member.has_subgraph():
+            keys |= _keys_in(member)
+    return keys
 
 
 def _inputs_of_node(self, values, node, reference):
@@ -180,11 +190,13 @@ def _task_begins(key, function, inputs, fused=None):
     fused: the node that holds other tasks, if it does; before 2024.12 the task as a tuple.
     """
     thread = _ident()
-    outermost = thread not in _tasks
-    if outermost:
-        _tasks[thread] = key
+    around = _tasks.get(thread)
+    outermost = around is None or key not in around[1]  # of a computation inside a task, too
     span = 0
     try:
+        if outermost:
+            inside = set() if fused is None or isinstance(fused, tuple) else _keys_in(fused)
+            _tasks[thread] = key, inside
         code = _code_of(function)
         parts = []
         if fused is not None:
@@ -197,17 +209,19 @@ def _task_begins(key, function, inputs, fused=None):
             pass  # one of several rounds of fusing; an index, which nobody has named
         elif not any(0 in array["shape"] for array in arrays):  # else a ghost: compute_meta
             versions = versions_of(["numpy", "dask", getattr(function, "__module__", None)])
-            task = _description(key, _tasks[thread], parts)
+            task = _description(key, _tasks[thread][0], parts)
             span = begin(name, arrays, {"versions": versions, "task": task})
-    except Exception:
-        pass
-    return span, thread if outermost else None
+    except Exception as error:
+        pass_on(error)
+    return span, outermost, around
 
 
 def _task_ends(running, result, error=None):
-    span, thread = running
-    if thread is not None:
-        _tasks.pop(thread, None)
+    span, outermost, around = running
+    if outermost and around is None:
+        _tasks.pop(_ident(), None)
+    elif outermost:
+        _tasks[_ident()] = around
     if span:
         _leave(span, result, error)
 

@@ -37,33 +37,48 @@ def _call(arrived, module):
 
 
 class _Finder:
-    """A finder that finds what the others find."""
+    """A finder that finds what those behind it find."""
+
+    def __init__(self):
+        self._asked = set()  # (thread, module): other finders may ask all finders, this one too
 
     def find_spec(self, name, path=None, target=None):
-        if not any(_is_awaited(name, *awaited[:2]) for awaited in _awaited):
+        from _thread import get_ident
+
+        question = get_ident(), name
+        awaited = any(_is_awaited(name, *awaited[:2]) for awaited in _awaited)
+        if not awaited or question in self._asked:
             return None
-        for finder in sys.meta_path:
-            find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find and finder is not self else None
-            if spec is not None:
-                self._follow(spec.loader, name)
-                return spec
-        return None
-
-    def _follow(self, loader, name):
-        """Lets the loader, for one module, tell those who wait after it has executed it."""
+        self._asked.add(question)
         try:
-            execute = loader.exec_module
-            if isinstance(loader, type):
-                return  # builtin and frozen modules share their loader
+            finders = list(sys.meta_path)
+            behind = finders[finders.index(self) + 1 :] if self in finders else finders
+            for finder in behind:
+                find = getattr(finder, "find_spec", None)
+                spec = find(name, path, target) if find else None
+                if spec is not None:
+                    _follow(spec.loader)
+                    return spec
+            return None
+        finally:
+            self._asked.discard(question)
 
-            def exec_module(module):
-                del loader.exec_module
-                execute(module)
-                for awaited, inside, arrived in list(_awaited):
-                    if _is_awaited(name, awaited, inside):
-                        _call(arrived, module)
 
-            loader.exec_module = exec_module
-        except Exception:
-            pass
+def _follow(loader):
+    """Lets a loader tell those who wait of the next module, after it has executed it."""
+    try:
+        own = vars(loader)
+        if isinstance(loader, type) or "exec_module" in own:
+            return  # builtin and frozen modules share their loader; or it is followed already
+        execute = loader.exec_module
+
+        def exec_module(module):
+            own.pop("exec_module", None)
+            execute(module)
+            for awaited, inside, arrived in list(_awaited):
+                if _is_awaited(module.__name__, awaited, inside):
+                    _call(arrived, module)
+
+        loader.exec_module = exec_module
+    except Exception:
+        pass

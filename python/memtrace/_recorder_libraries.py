@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # tells linters which names the other texts define
         _by_code,
         _Operator,
         await_return,
+        pass_on,
     )
     from ._recorder_arrays import ITEM_LIMIT, arrays_in
     from ._recorder_entries import announce
@@ -171,17 +172,18 @@ def _entered(operator):
     files = operator.path.rpartition(".")[2] in FILES
 
     def entered(first, second=None, third=None, scalars=SCALARS, large=LARGE):
-        if second.__class__ in scalars and third.__class__ in scalars:
-            try:
-                if first.nbytes < large:  # what most calls come to: keep it short
-                    return
-            except Exception:
-                pass
+        try:  # what most calls come to: keep it short
+            if second.__class__ in scalars and third.__class__ in scalars and first.nbytes < large:
+                return
+        except AttributeError:
+            pass
+        except Exception as error:
+            pass_on(error)
         try:
             if any(map(_is_large, (first, second, third))) or (files and _is_elsewhere(first)):
                 _enter_large(operator, frame_at(1), first)
-        except Exception:
-            pass
+        except Exception as error:
+            pass_on(error)
 
     return entered
 

@@ -10,7 +10,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # tells linters which names the other texts define
-    from ._recorder import _begin_call, _code_of, _leave, _watch
+    from ._recorder import _begin_call, _code_of, _leave, _watch, pass_on
     from ._recorder_imports import when_executed
 
 
@@ -69,7 +69,8 @@ def _begin_native(operator, args, kwargs):
     try:
         pairs = [(f"args[{i}]", value) for i, value in enumerate(args)]
         return _begin_call(operator, pairs + list(kwargs.items()))
-    except Exception:
+    except Exception as error:
+        pass_on(error)
         return 0
 
 

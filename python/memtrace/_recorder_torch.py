@@ -9,7 +9,7 @@ seen by a `TorchDispatchMode`, which is only entered around large work.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # tells linters which names the other texts define
-    from ._recorder import _hide_frame, _leave, begin, versions_of
+    from ._recorder import _hide_frame, _leave, begin, pass_on, versions_of
     from ._recorder_arrays import ITEM_LIMIT, arrays_in, scalar
     from ._recorder_dask import _ident, _take_place
     from ._recorder_imports import when_executed
@@ -102,8 +102,8 @@ def _call_begins(describes, args, kwargs, mode, torch):
                 return span, entered
             span = begin(name, arrays, {"versions": versions_of(["torch"])})
             entered = mode()
-    except Exception:
-        pass
+    except Exception as error:
+        pass_on(error)
     return span, entered
 
 
@@ -199,5 +199,6 @@ def _begin_aten(function, args, kwargs):
         if any(0 in array["shape"] for array in inputs):
             return 0
         return begin(function._schema.name, inputs, params)
-    except Exception:
+    except Exception as error:
+        pass_on(error)
         return 0

@@ -6,6 +6,7 @@ A recorded process is known by the recorder's module, which the probe put there.
 
 import re
 import sys
+from contextlib import suppress
 
 RECORDER = "_memtrace_recorder"
 
@@ -72,8 +73,10 @@ class _Span:
     def __init__(self, recorder, name, inputs, params):
         self._recorder, self._name, self._id = recorder, str(name), 0
         self._inputs, self._outputs = _described(recorder, inputs), []
-        scalars = ((key, recorder.scalar(value)) for key, value in params.items())
-        self._params = {key: value for key, value in scalars if value is not None}
+        self._params = {}
+        with suppress(Exception):  # of a number's own class
+            scalars = [(key, recorder.scalar(value)) for key, value in params.items()]
+            self._params = {key: value for key, value in scalars if value is not None}
 
     def __enter__(self):
         self._params["versions"] = self._recorder.versions_of(["numpy"])
@@ -91,10 +94,30 @@ class _Span:
 
 def _described(recorder, values):
     """Arrays as the recorder describes them; a shape, with the dtype after it, counts as one."""
+    try:
+        return _describe(recorder, values)
+    except Exception:
+        return []  # whatever an argument's own class raises, only where somebody records
+
+
+def _shape(value):
+    """The lengths that a tuple of whole numbers stands for; None if it is no shape."""
+    if not isinstance(value, tuple):
+        return None
+    for length in value:
+        kind = type(length)
+        is_number = hasattr(kind, "__index__") and not hasattr(kind, "__len__")
+        if not is_number or kind is bool or not 0 <= int(length) < 2**63:
+            return None
+    return [int(length) for length in value]
+
+
+def _describe(recorder, values):
     found = []
     for position, value in enumerate(values):
-        if isinstance(value, tuple) and all(isinstance(length, int) for length in value):
-            found.append({"name": f"args[{position}]", "shape": list(value), "dtype": ""})
+        shape = _shape(value)
+        if shape is not None:
+            found.append({"name": f"args[{position}]", "shape": shape, "dtype": ""})
             continue
         arrays = recorder.arrays_in(f"args[{position}]", value)
         if not arrays and found and found[-1]["dtype"] == "":

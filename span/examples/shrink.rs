@@ -1,5 +1,7 @@
 //! Every second cell of a square, as an operator that memtrace sees: `memtrace -- shrink 2000`.
 
+#![allow(clippy::print_stdout)] // a program, not the library
+
 use memtrace_span::{Array, begin};
 
 fn shrink(square: &[f64], side: usize) -> Vec<f64> {

@@ -134,8 +134,16 @@ impl TraceWriter {
     }
 
     /// Writes `spans`, replacing what an earlier call wrote.
-    pub fn spans(&mut self, rows: &[SpanRow]) -> Result<()> {
-        self.whole_table(Table::Spans, rows, encode::spans)
+    /// The rows are asked for some thousand at a time.
+    pub fn spans(&mut self, mut rows: impl ExactSizeIterator<Item = SpanRow>) -> Result<()> {
+        let path = parts::whole_path(&self.directory, Table::Spans);
+        let mut file = TableFile::create_for(&path, Table::Spans, rows.len())?;
+        while rows.len() > 0 {
+            let batch: Vec<SpanRow> = rows.by_ref().take(WHOLE_TABLE_BATCH_ROWS).collect();
+            file.write(&encode::spans(&batch).map_err(Error::write(&path))?)?;
+        }
+        file.close()?;
+        self.budget.table(&path)
     }
 
     /// Writes what is live now beside the trace, replacing what an earlier call wrote: all that is left of it should

@@ -35,7 +35,7 @@ fn write_trace(directory: &Path) {
             })
             .unwrap();
     }
-    writer.spans(&[span()]).unwrap();
+    writer.spans([span()].into_iter()).unwrap();
     writer.finish(&Meta::default()).unwrap();
 }
 

@@ -53,7 +53,7 @@ proptest! {
         writer.processes(&processes).unwrap();
         writer.threads(&threads).unwrap();
         writer.modules(&modules).unwrap();
-        writer.spans(&spans).unwrap();
+        writer.spans(spans.iter().cloned()).unwrap();
         writer.sites(&sites).unwrap();
         writer.frames(&frames).unwrap();
         writer.folded(&folded).unwrap();

@@ -101,7 +101,6 @@ impl Session {
             .map(|row| self.fold.with_samples(self.fold.with_kernel(row)))
             .collect();
         self.sum_up(&processes);
-        let spans = self.fold.spans.rows(|stamp| self.fold.clock.ns(stamp), |site| self.fold.sites.id(site));
         let threads = self.fold.threads.clone();
         let opened = self.fold.sites.opened.iter().cloned();
         let modules: Vec<ModuleRow> = self.fold.images.modules().chain(opened).collect();
@@ -109,10 +108,10 @@ impl Session {
         let folded = self.fold.folded.rows(&self.fold.sites);
         let live = if last { Vec::new() } else { self.fold.live_set() };
         let meta = self.meta.clone();
+        self.fold.write_spans();
         self.fold.write(|out| {
             out.processes(&processes)?;
             out.threads(&threads)?;
-            out.spans(&spans)?;
             out.modules(&modules)?;
             out.frames(&frames)?;
             out.folded(&folded)?;

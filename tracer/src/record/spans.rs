@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use self::garbage::Waiting;
 pub use self::live::Glance;
 pub use self::resident::Told;
-use self::span::Span;
+use self::span::{Params, Span};
 use self::text::{BeginText, EndText};
 use self::threads::Place;
 use super::sites::Site;
@@ -58,6 +58,8 @@ pub struct Around {
 pub struct Spans {
     spans: Vec<Span>,
     by_id: FxHashMap<(u32, u64), u32>,
+    /// Of the last span of each operator.
+    params: FxHashMap<String, Params>,
     calls: FxHashMap<(u32, String), u32>,
     /// By thread.
     places: Vec<Place>,
@@ -79,9 +81,15 @@ impl Spans {
         let begin = BeginText::parse(text, &mut self.malformed);
         let parent = self.parent_of_new(process, thread, begin.within);
         let contextual = begin.within.is_some();
-        let (operator, inputs, params) = (begin.name, begin.inputs, begin.params);
-        let row = SpanRow { parent, process, thread, operator, inputs, params, ..SpanRow::default() };
+        let (operator, inputs) = (begin.name, begin.inputs);
+        let last = self.params.entry(operator.clone()).or_default();
+        if **last != begin.params {
+            *last = Params::new(begin.params);
+        }
+        let params = last.clone();
+        let row = SpanRow { parent, process, thread, operator, inputs, ..SpanRow::default() };
         let span = self.open(row, stamp, contextual);
+        self.spans[span as usize].params = params;
         self.by_id.insert((process, id), span);
         self.place(thread).innermost = Some(span);
         span
@@ -237,11 +245,12 @@ impl Spans {
             }
         }
         for span in self.spans.iter_mut().filter(|span| span.row.process == process) {
+            let leftovers = std::mem::take(&mut span.leftovers);
             if span.row.call > 0 || span.end.is_none() {
                 continue;
             }
             let again = later.entry(span.row.operator.clone()).or_default();
-            for left in span.leftovers.iter().filter(|left| !left.output) {
+            for left in leftovers.iter().filter(|left| !left.output) {
                 match again.get_mut(&(left.kind, left.bytes)) {
                     Some(count) if *count > 0 => *count -= 1,
                     _ => {
@@ -250,7 +259,6 @@ impl Spans {
                     }
                 }
             }
-            span.leftovers = Vec::new();
         }
         once
     }
@@ -261,8 +269,12 @@ impl Spans {
     }
 
     /// The rows, with stamps converted and sites by their ids.
-    pub fn rows(&self, ns: impl Fn(u64) -> i64, id: impl Fn(Site) -> u64) -> Vec<SpanRow> {
-        let row = |span: &Span| {
+    pub fn rows(
+        &self,
+        ns: impl Fn(u64) -> i64,
+        id: impl Fn(Site) -> u64,
+    ) -> impl ExactSizeIterator<Item = SpanRow> {
+        let row = move |span: &Span| {
             let [gc_independent_bytes, gc_independent_upper_bytes, garbage_at_peak_bytes] = span.bounds();
             SpanRow {
                 start_ns: ns(span.start),
@@ -272,10 +284,11 @@ impl Spans {
                 gc_independent_bytes,
                 gc_independent_upper_bytes,
                 garbage_at_peak_bytes,
+                params: (*span.params).clone(),
                 ..span.row.clone()
             }
         };
-        self.spans.iter().map(row).collect()
+        self.spans.iter().map(row)
     }
 }
 

@@ -54,7 +54,7 @@ pub fn python<'a>(watched: &Watched<'a>) -> String {
     } else {
         "pass"
     };
-    format!(
+    let text = format!(
         "def _memtrace_start():\n\
          \x20   import sys\n\
          \x20   class Recorder(type(sys)):\n\
@@ -85,7 +85,9 @@ pub fn python<'a>(watched: &Watched<'a>) -> String {
          \x20       {install}\n\
          \x20   except BaseException:\n\
          \x20       pass\n\
-         _memtrace_start()\n\
-         del _memtrace_start\n"
-    )
+         _memtrace_start()\n"
+    );
+    // In a namespace of its own: what outlives the program's must not lead to it (from 3.10 `__del__` runs as late as
+    // the last of what leads there).
+    format!("exec({}, {{}})\n", serde_json::Value::from(text))
 }

@@ -42,7 +42,7 @@ pub fn table(out: &mut String, trace: &Trace, spans: &[SpanRow]) -> Result<()> {
             "  {:<width$} {:>5}  {:<22} {:>9} {:>12} {:>9} {:>9} {:>9}",
             clean(name),
             spans.len(),
-            inputs.get(&largest.span).and_then(|inputs| inputs.first()).map(array).unwrap_or_default(),
+            inputs.get(&largest.span).and_then(|inputs| largest_of(inputs)).map(array).unwrap_or_default(),
             Bytes(largest.input_bytes),
             Bytes(largest.working_peak_bytes),
             Bytes(largest.output_bytes),
@@ -54,6 +54,11 @@ pub fn table(out: &mut String, trace: &Trace, spans: &[SpanRow]) -> Result<()> {
         writeln!(out, "  and {} more operators (report --json has all)", groups.len() - OPERATORS_MAX)?;
     }
     Ok(())
+}
+
+/// The first of the largest.
+fn largest_of(arrays: &[ArrayInfo]) -> Option<&ArrayInfo> {
+    arrays.iter().rev().max_by_key(|array| array.bytes)
 }
 
 pub(super) fn array(array: &ArrayInfo) -> String {

@@ -146,6 +146,14 @@ impl Fold {
         }
     }
 
+    /// Writes the table of spans.
+    pub fn write_spans(&mut self) {
+        let Fold { clock, sites, spans, out, failure, .. } = self;
+        if failure.is_none() {
+            *failure = out.spans(spans.rows(|stamp| clock.ns(stamp), |site| sites.id(site))).err();
+        }
+    }
+
     /// The process of a thread.
     fn process(&mut self, writer: u32) -> &mut Process {
         &mut self.processes[self.threads[writer as usize].process as usize]

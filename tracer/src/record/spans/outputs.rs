@@ -1,5 +1,7 @@
 //! What came out of a span: views of its inputs, the inputs themselves, or memory of its own.
 
+use std::rc::Rc;
+
 use memtrace_trace::rows::ArrayInfo;
 
 use super::span::{LEFTOVER_MIN, Span};
@@ -45,7 +47,7 @@ impl Span {
         self.row.output_bytes = outputs.iter().map(|array| array.bytes).sum();
         self.row.outputs = outputs;
         if let Some(error) = end.error {
-            self.row.params.insert("error".into(), error.into());
+            Rc::make_mut(&mut self.params).insert("error".into(), error.into());
         }
         blocks
     }
@@ -79,7 +81,7 @@ impl Span {
     /// True if a parameter says that inputs may be overwritten (SciPy's `overwrite_x`, `inplace` of others).
     fn overwrites(&self) -> bool {
         let says = |name: &str| name.starts_with("overwrite") || matches!(name, "inplace" | "in_place");
-        self.row.params.iter().any(|(name, value)| says(name) && value.as_bool() == Some(true))
+        self.params.iter().any(|(name, value)| says(name) && value.as_bool() == Some(true))
     }
 }
 

@@ -81,7 +81,7 @@ mod tests {
         let span = spans.begin(0, 0, 1, 100, b"{}");
         spans.resident_before(span, 40, 1, Held::default());
         spans.resident_told(0, &told(50, 90, 99));
-        let row = |spans: &Spans| spans.rows(|stamp| stamp as i64, |_| 0)[0].clone();
+        let row = |spans: &Spans| spans.rows(|stamp| stamp as i64, |_| 0).next().unwrap();
         assert_eq!(row(&spans).resident_peak_bytes, Some(50));
         spans.resident_told(0, &told(60, 80, 120));
         spans.resident_told(1, &told(500, 500, 130));

@@ -1,5 +1,7 @@
 //! One span: its peaks, and the blocks that may outlive it.
 
+use std::rc::Rc;
+
 use memtrace_trace::rows::{Kind, SpanRow};
 
 use super::{Acquired, BlockKey, Memory};
@@ -22,8 +24,13 @@ pub(super) struct Leftover {
 /// A site, and whether it is that of a block that may be left over.
 type LastSite = Option<(Site, bool)>;
 
+/// Parameters, which most calls of an operator have in common.
+pub(super) type Params = Rc<serde_json::Map<String, serde_json::Value>>;
+
 pub(super) struct Span {
+    /// Its row; parameters and times are filled in when it is written.
     pub row: SpanRow,
+    pub params: Params,
     pub start: u64,
     pub end: Option<u64>,
     pub peak: u64,
@@ -48,6 +55,7 @@ impl Span {
     pub(super) fn new(row: SpanRow, start: u64, contextual: bool, curve: Option<Curve>) -> Span {
         Span {
             row,
+            params: Params::default(),
             start,
             end: None,
             peak: start,
@@ -119,6 +127,7 @@ impl Span {
         self.end = Some(stamp);
         self.curve.iter_mut().for_each(Curve::rest);
         self.compact_now(&|key| memory.is_alive(key));
+        self.leftovers.shrink_to_fit();
         let stays = |left: &&Leftover| left.counts && left.key.1 <= self.peak;
         let stayed: u64 = self.leftovers.iter().filter(stays).map(|left| left.bytes).sum();
         // Small blocks are not told apart: as many of them stay as there were at both times.

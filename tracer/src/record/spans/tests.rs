@@ -80,7 +80,7 @@ impl World {
     }
 
     fn row(&self, span: u32) -> SpanRow {
-        self.spans.rows(|stamp| stamp as i64, |_| 0)[span as usize].clone()
+        self.spans.rows(|stamp| stamp as i64, |_| 0).nth(span as usize).unwrap()
     }
 }
 

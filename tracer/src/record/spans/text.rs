@@ -26,7 +26,10 @@ impl BeginText {
     pub(super) fn parse(text: &[u8], malformed: &mut u64) -> BeginText {
         let mut begin = serde_json::from_slice::<BeginText>(text).unwrap_or_else(|_| {
             *malformed += 1;
-            BeginText { name: "(malformed)".into(), ..Default::default() }
+            // Whose name can be read keeps it.
+            let said = serde_json::from_slice::<serde_json::Value>(text).unwrap_or_default();
+            let name = said["name"].as_str().unwrap_or("(malformed)").to_owned();
+            BeginText { name, ..Default::default() }
         });
         begin.inputs.iter_mut().for_each(complete);
         begin

@@ -20,6 +20,7 @@ mod executable;
 mod guard;
 mod heap;
 mod hot;
+mod jump;
 mod maps;
 mod modules;
 mod next;

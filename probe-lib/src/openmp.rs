@@ -5,12 +5,12 @@
 //! threads that such a loop does not start itself are in no span there. The runtime is often a library that a Python
 //! package brings along and nobody else sees, so it is asked for where the region's code would find it.
 
-use core::arch::naked_asm;
 use core::ffi::{c_uint, c_void};
 use core::mem::transmute;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use crate::jump::{Start, jump_after};
 use crate::next::{self, look_up};
 use crate::{spans, tls};
 
@@ -44,35 +44,14 @@ pub unsafe extern "C" fn GOMP_parallel(body: *mut c_void, data: *mut c_void, thr
     unsafe { next(enter as *mut c_void, place, threads, flags) }
 }
 
-/// Where each thread of the team begins: it takes the span and jumps on to the region's code.
-#[unsafe(naked)]
-unsafe extern "C" fn enter() {
-    naked_asm!(
-        ".cfi_startproc",
-        "sub rsp, 8",
-        ".cfi_adjust_cfa_offset 8",
-        "call {take}",
-        "add rsp, 8",
-        ".cfi_adjust_cfa_offset -8",
-        "mov rdi, rdx",
-        "jmp rax",
-        ".cfi_endproc",
-        take = sym take,
-    )
-}
-
-/// A function and its argument: two registers.
-#[repr(C)]
-struct Start {
-    body: *mut c_void,
-    data: *mut c_void,
-}
+// Where each thread of the team begins: it takes the span and jumps on to the region's code.
+jump_after!(enter, take);
 
 extern "C" fn take(region: &Region) -> Start {
     if tls::thread() as usize != region.master {
         spans::take(region.master as u64, false);
     }
-    Start { body: region.body, data: region.data }
+    Start { function: region.body, argument: region.data }
 }
 
 /// The next definition for code at this address.

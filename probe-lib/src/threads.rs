@@ -3,12 +3,12 @@
 //! Nothing is wrapped unless a span runs. What the new thread needs waits for it in a fixed pool; it takes it, tells of
 //! it and jumps on to its function, so no frame of ours lies on its stack.
 
-use core::arch::naked_asm;
 use core::ffi::{c_int, c_void};
 use core::mem::transmute;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
+use crate::jump::{Start, jump_after};
 use crate::next::look_up;
 use crate::spans;
 
@@ -84,29 +84,8 @@ static POOL: [Waiting; 64] = [const {
     }
 }; 64];
 
-/// A function and its argument: two registers.
-#[repr(C)]
-struct Start {
-    function: *mut c_void,
-    argument: *mut c_void,
-}
-
-/// Where a new thread begins: takes what waits for it and jumps on.
-#[unsafe(naked)]
-unsafe extern "C" fn begun() {
-    naked_asm!(
-        ".cfi_startproc",
-        "sub rsp, 8",
-        ".cfi_adjust_cfa_offset 8",
-        "call {take}",
-        "add rsp, 8",
-        ".cfi_adjust_cfa_offset -8",
-        "mov rdi, rdx",
-        "jmp rax",
-        ".cfi_endproc",
-        take = sym take,
-    )
-}
+// Where a new thread begins: takes what waits for it and jumps on.
+jump_after!(begun, take);
 
 extern "C" fn take(waiting: &Waiting) -> Start {
     let start = Start {

@@ -26,7 +26,7 @@ pub trait Element {
 macro_rules! elements {
     ($($of:ty = $name:literal),*) => { $(impl Element for $of { const DTYPE: &'static str = $name; })* };
 }
-#[cfg(target_endian = "little")]
+// Little-endian, as all machines are that memtrace records on.
 elements!(
     f32 = "<f4",
     f64 = "<f8",
@@ -36,17 +36,6 @@ elements!(
     u32 = "<u4",
     i64 = "<i8",
     u64 = "<u8"
-);
-#[cfg(target_endian = "big")]
-elements!(
-    f32 = ">f4",
-    f64 = ">f8",
-    i16 = ">i2",
-    u16 = ">u2",
-    i32 = ">i4",
-    u32 = ">u4",
-    i64 = ">i8",
-    u64 = ">u8"
 );
 elements!(i8 = "|i1", u8 = "|u1", bool = "|b1");
 

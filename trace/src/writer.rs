@@ -136,13 +136,12 @@ impl TraceWriter {
     /// Writes `spans`, replacing what an earlier call wrote.
     /// The rows are asked for some thousand at a time.
     pub fn spans(&mut self, mut rows: impl ExactSizeIterator<Item = SpanRow>) -> Result<()> {
-        let path = parts::whole_path(&self.directory, Table::Spans);
-        let mut file = TableFile::create_for(&path, Table::Spans, rows.len())?;
-        while rows.len() > 0 {
+        let count = rows.len();
+        let batches = std::iter::from_fn(|| {
             let batch: Vec<SpanRow> = rows.by_ref().take(WHOLE_TABLE_BATCH_ROWS).collect();
-            file.write(&encode::spans(&batch).map_err(Error::write(&path))?)?;
-        }
-        file.close()?;
+            (!batch.is_empty()).then(|| encode::spans(&batch))
+        });
+        let path = write_table(&self.directory, Table::Spans, count, batches)?;
         self.budget.table(&path)
     }
 
@@ -250,10 +249,20 @@ fn whole_table<R>(
     rows: &[R],
     encode: fn(&[R]) -> Encoded,
 ) -> Result<PathBuf> {
+    write_table(directory, table, rows.len(), rows.chunks(WHOLE_TABLE_BATCH_ROWS).map(encode))
+}
+
+/// Writes a table of so many rows, which come in batches.
+fn write_table(
+    directory: &Path,
+    table: Table,
+    rows: usize,
+    batches: impl Iterator<Item = Encoded>,
+) -> Result<PathBuf> {
     let path = parts::whole_path(directory, table);
-    let mut file = TableFile::create_for(&path, table, rows.len())?;
-    for rows in rows.chunks(WHOLE_TABLE_BATCH_ROWS) {
-        file.write(&encode(rows).map_err(Error::write(&path))?)?;
+    let mut file = TableFile::create_for(&path, table, rows)?;
+    for batch in batches {
+        file.write(&batch.map_err(Error::write(&path))?)?;
     }
     file.close()?;
     Ok(path)

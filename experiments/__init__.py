@@ -1,0 +1,1 @@
+"""The studies behind docs/results/: `scripts/experiments STUDY` runs them."""

@@ -1,0 +1,12 @@
+"""Laws: how exactly shape gives bytes, and where it does not."""
+
+PARTS = {
+    "operators": "40 operators: laws from small runs against large ones",
+    "resident": "which live bytes become resident",
+    "authors": "published peaks, leave one volume out, beside other model families",
+    "flags": "operators whose bytes depend on their data",
+    "pipeline": "six operators in a row, planned and measured under two executors",
+    "online": "learning while running: bandits, baselines, warnings",
+    "generic": "operators never profiled: bounds from their source",
+    "speed": "time of predict, fit, recommend",
+}

@@ -52,4 +52,4 @@ def ricker(volume):
 def sosfiltfilt(volume):
     """Butterworth band-pass, forwards and backwards, so that no phase is shifted."""
     sections = signal.butter(4, (8.0, 60.0), "bandpass", fs=1 / INTERVAL_S, output="sos")
-    return signal.sosfiltfilt(sections, volume, axis=-1, padlen=min(54, volume.shape[-1] - 1))
+    return signal.sosfiltfilt(sections, volume, axis=-1)

@@ -222,6 +222,7 @@ impl Draft<'_> {
             once: Once::default(),
             baseline: None,
             seconds: seconds(self.runs, &self.variables.points),
+            learned: None,
             notes,
         };
         (law, folded)

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::law::{Point, Regression, Sequence, Size};
+use crate::online::{Learned, learned::UPPER};
 
 /// Version of the JSON this program writes; later ones are refused.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -193,6 +194,9 @@ pub struct Law {
     /// Time.
     #[serde(default)]
     pub seconds: Seconds,
+    /// What was observed since the fit, if anything was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learned: Option<Learned>,
     /// What a reader should know, in sentences.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -224,6 +228,29 @@ impl Law {
     /// # Errors
     /// A shape of another number of dimensions, an empty one, or one whose bytes do not fit.
     pub fn bytes(&self, shape: &Point) -> Result<TaskBytes, Error> {
+        let plain = self.plain_bytes(shape)?;
+        let Some(learned) = &self.learned else { return Ok(plain) };
+        let seconds = learned.seconds_at(self, shape).unwrap_or(plain.seconds);
+        let plain = TaskBytes { seconds, ..plain };
+        if matches!(self.proof, Proof::Exact { .. }) {
+            return Ok(plain);
+        }
+        let at = learned.bytes_at(self, shape, plain.working as f64, &[UPPER]);
+        let Some((expected, quantiles)) = at else { return Ok(plain) };
+        let working = expected.ceil() as u64;
+        // Beyond what was observed the law's own bound still counts: it knows of forms that the
+        // runs do not tell apart.
+        let beyond = crate::law::volume(shape) as f64 > learned.largest_volume;
+        let own = if beyond { plain.working_upper } else { 0 };
+        let upper = quantiles.iter().fold(0.0, |a: f64, &b| a.max(b)).ceil() as u64;
+        Ok(TaskBytes { working, working_upper: upper.max(own).max(working), ..plain })
+    }
+
+    /// The same by the law alone, without what was observed since it was fitted.
+    ///
+    /// # Errors
+    /// As [`Law::bytes`].
+    pub fn plain_bytes(&self, shape: &Point) -> Result<TaskBytes, Error> {
         self.check(shape)?;
         let too_large = || Error::Shape(format!("the shape {} is too large for any memory", joined(shape)));
         let fit = |bytes: Option<u128>| u64::try_from(bytes.ok_or_else(too_large)?).map_err(|_| too_large());
@@ -312,11 +339,7 @@ impl Model {
         dtype: Option<&str>,
         params: &BTreeMap<String, Value>,
     ) -> Result<&Law, Error> {
-        let named = |law: &&Law| {
-            let known = law.key.operator.as_str();
-            known == operator || known.rsplit([':', '.']).next() == Some(operator)
-        };
-        let of_operator: Vec<&Law> = self.laws.iter().filter(named).collect();
+        let of_operator: Vec<&Law> = self.laws.iter().filter(|law| law.key.is_of(operator)).collect();
         if of_operator.is_empty() {
             let known: Vec<&str> = self.laws.iter().map(|law| law.key.operator.as_str()).collect();
             return Err(Error::NoLaw(format!(
@@ -346,7 +369,30 @@ impl Model {
     }
 }
 
+impl Model {
+    /// The same, to be changed.
+    ///
+    /// # Errors
+    /// As [`Model::select`].
+    pub fn select_mut(
+        &mut self,
+        operator: &str,
+        dtype: Option<&str>,
+        params: &BTreeMap<String, Value>,
+    ) -> Result<&mut Law, Error> {
+        let chosen: *const Law = self.select(operator, dtype, params)?;
+        let missing = || Error::NoLaw(format!("the model has no law for {operator}"));
+        self.laws.iter_mut().find(|law| std::ptr::eq(*law, chosen)).ok_or_else(missing)
+    }
+}
+
 impl Key {
+    /// True if `name` is the operator's, or the last part of it.
+    pub fn is_of(&self, name: &str) -> bool {
+        let known = self.operator.as_str();
+        known == name || known.rsplit([':', '.']).next() == Some(name)
+    }
+
     /// A parameter, the layout, or a library's version by name.
     fn value(&self, name: &str) -> Option<Value> {
         let text = |text: &String| Value::from(text.as_str());

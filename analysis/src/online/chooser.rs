@@ -18,14 +18,14 @@ use crate::plan::{PlanError, Request, chunk_shapes};
 /// The chance that is taken, per choice, that a chunk needs more than its bound.
 const RISK: f64 = 1e-3;
 /// Relative noise of bytes and of seconds as first believed, and how firmly (half observations).
-const BYTES_NOISE: f64 = 0.04;
-const BYTES_FIRM: f64 = 2.0;
+const BYTES_NOISE: f64 = 0.02;
+const BYTES_FIRM: f64 = 1.0;
 const SECONDS_NOISE: f64 = 0.2;
 const SECONDS_FIRM: f64 = 1.5;
 /// Each part of a task may by itself explain so much of the first observation.
 const PART: f64 = 1.5;
 /// Relative deviation of one chunk shape's seconds from the regression: caches and strides.
-const OWN_SECONDS: f64 = 0.15;
+const OWN_SECONDS: f64 = 0.1;
 /// Memory grows at most as its cells do, with this much to spare (rounding to pages and lines).
 const GROWTH_MARGIN: f64 = 1.03;
 

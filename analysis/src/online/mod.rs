@@ -15,3 +15,6 @@ pub use chooser::ChunkChooser;
 pub use learned::Learned;
 pub use observe::{Observation, Observed};
 pub use progress::{Forecast, Tracker};
+
+#[cfg(test)]
+mod tests;

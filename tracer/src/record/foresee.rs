@@ -74,7 +74,7 @@ impl Session {
     pub(super) fn warn_of_excess(&mut self) {
         let limit = &mut self.limit;
         let Some(bytes) = limit.bytes.filter(|_| !limit.quiet) else { return };
-        for number in self.fold.spans.running() {
+        for number in self.fold.spans.unfinished() {
             let Some(span) = self.fold.spans.glance(number) else { continue };
             let Some(peak) = limit.excess(&self.fold, &span) else { continue };
             if limit.said.insert(number) {

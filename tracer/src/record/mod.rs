@@ -36,7 +36,7 @@ mod uprobe;
 
 pub use attach::{Attach, attach};
 pub use fold::Keep;
-pub use foresee::{Foresight, Foretell};
+pub use foresee::Foretell;
 pub use garbage::Collecting;
 pub use kernel::Source;
 pub use launch::find_probe;

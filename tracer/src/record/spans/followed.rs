@@ -25,7 +25,7 @@ impl Spans {
     }
 
     /// Spans without an end.
-    pub fn running(&self) -> impl Iterator<Item = u32> {
+    pub fn unfinished(&self) -> impl Iterator<Item = u32> {
         self.open.values().flatten().copied().filter(|span| self.is_open(*span))
     }
 }

@@ -78,13 +78,13 @@ def followed(model, operator, shape, events):
     """What is foretold after each event that is looked at: [(part of the events, bytes)], and the peaks."""
     follower = model.follow(operator, shape)
     every = max(len(events) // LOOKS, 1)
-    told, live, peaks = [(0.0, follower.forecast()["peak_bytes"])], 0, [0]
+    told, live, peaks = [(0.0, follower.forecast()["least_bytes"])], 0, [0]
     for at, (allocates, size) in enumerate(events, 1):
         (follower.allocated if allocates else follower.released)(size)
         live += size if allocates else -size
         peaks.append(max(peaks[-1], live))
         if at % every == 0:
-            told.append((at / len(events), follower.forecast()["peak_bytes"]))
+            told.append((at / len(events), follower.forecast()["least_bytes"]))
     return told, peaks
 
 

@@ -112,7 +112,8 @@ impl Follower {
         self.tracker().released(bytes);
     }
 
-    /// Where it stands, as a dict: peak_bytes (of the span when it will have ended), law_bytes, live_bytes,
+    /// Where it stands, as a dict: peak_bytes (of the span when it will have ended), least_bytes (of all that is
+    /// plausible: warnings go by it), law_bytes, live_bytes,
     /// progress (part of the law's steps that are done; None for a law without steps), scale.
     fn forecast<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.tracker().forecast())

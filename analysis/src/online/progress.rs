@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::law::{Point, Sequence};
-use crate::model::{Body, Law};
+use crate::model::{Body, Law, Proof};
 
 /// Blocks below this part of the law's peak are not aligned, only counted: 1/200.
 const SMALL: u64 = 200;
@@ -24,11 +24,15 @@ const UNMATCHED: f64 = 1.0;
 /// What it costs to repeat or leave out steps that leave nothing behind.
 const JUMP: f64 = 0.7;
 /// What it costs that a block has another size than the scale seen so far gives it: per
-/// logarithm of the ratio, and at most. A step of the wrong size beats two unmatched ones.
+/// logarithm of the ratio, and at most: less than an extra block.
 const MISFIT: f64 = 6.0;
-const MOST_MISFIT: f64 = 1.5;
+const MOST_MISFIT: f64 = 0.9;
+/// Positions this much worse than the best may still be the true one: warnings go by all of them.
+const PLAUSIBLE: f64 = 1.2;
 /// Positions this much worse than the best are given up.
 const HOPELESS: f64 = 10.0;
+/// An unproven law of whose blocks nothing was seen yet is believed to say at most so much too much.
+const UNSEEN: f64 = 0.9;
 /// The scale is believed to be the law's until this part of its peak was seen.
 const FIRST_PART: f64 = 0.02;
 
@@ -37,6 +41,9 @@ const FIRST_PART: f64 = 0.02;
 pub struct Forecast {
     /// Peak of the span's working bytes at its end.
     pub peak_bytes: u64,
+    /// The least that may be: by every plausible alignment, and a tenth less while nothing was seen of the
+    /// blocks of an unproven law. Warnings go by it.
+    pub least_bytes: u64,
     /// What the law says for the shape that was announced.
     pub law_bytes: u64,
     /// What the span holds now.
@@ -56,6 +63,10 @@ pub struct Tracker {
     small: u64,
     peak: u64,
     law_bytes: u64,
+    /// The same less twice the law's error, for a law without steps.
+    least_law_bytes: u64,
+    /// A run proved the law.
+    proven: bool,
     /// What an unbiased law says over what this one does.
     belief: f64,
 }
@@ -99,11 +110,25 @@ impl Tracker {
             Body::Symbolic(sequence) => Course::of(sequence, shape, plain).unwrap_or_default(),
             Body::Regression(_) => Course::default(),
         };
+        let least_law_bytes = match &law.body {
+            Body::Regression(regression) => (told as f64 * (1.0 - 2.0 * regression.error)).max(0.0) as u64,
+            Body::Symbolic(_) => 0,
+        };
         let belief = told as f64 / plain.max(1) as f64;
         let start = Position { cost: 0.0, expected: 0.0, seen: 0.0, log_scale: belief.max(1e-9).ln() };
         let mut positions = vec![None; course.steps.len() + 1];
         positions[0] = Some(start);
-        Ok(Tracker { course, positions, live: 0, small: 0, peak: 0, law_bytes: told, belief })
+        Ok(Tracker {
+            course,
+            positions,
+            live: 0,
+            small: 0,
+            peak: 0,
+            law_bytes: told,
+            least_law_bytes,
+            proven: matches!(law.proof, Proof::Exact { .. } | Proof::WorstCase { .. }),
+            belief,
+        })
     }
 
     /// The span allocated a block.
@@ -127,11 +152,24 @@ impl Tracker {
         let peak_bytes = if steps == 0 { self.law_bytes } else { self.rising(at, scale) };
         Forecast {
             peak_bytes: peak_bytes.max(self.peak),
+            least_bytes: self.least().max(self.peak),
             law_bytes: self.law_bytes,
             live_bytes: self.live,
             progress: (steps > 0).then(|| at as f64 / steps as f64),
             scale,
         }
+    }
+
+    fn least(&self) -> u64 {
+        let plausible = self.positions.iter().enumerate().filter_map(|(at, position)| {
+            let position = (*position)?;
+            let told = self.rising(at, position.log_scale.exp());
+            let seen = self.proven || position.expected >= FIRST_PART * self.course.ahead[0];
+            let told = if seen { told } else { (told as f64 * UNSEEN) as u64 };
+            (position.cost <= PLAUSIBLE).then_some(told)
+        });
+        let steps = self.course.steps.len();
+        if steps == 0 { self.least_law_bytes } else { plausible.min().unwrap_or(0) }
     }
 
     /// The highest that is still to come, by the law from a position on.

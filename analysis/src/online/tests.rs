@@ -9,7 +9,10 @@ use crate::model::{Body, Key, Law, Model, Once, Proof, SCHEMA_VERSION, Seconds, 
 /// `coefficient · n0 · n1`
 fn size(coefficient: u64) -> Size {
     let factor = |variable| Factor { variable, rule: Rule::Length, offset: 0, power: 1 };
-    Size::Exact { form: Form { coefficient, factors: vec![factor(0), factor(1)], constant: 0 }, others: vec![] }
+    Size::Exact {
+        form: Form { coefficient, factors: vec![factor(0), factor(1)], constant: 0 },
+        others: vec![],
+    }
 }
 
 fn law(body: Body, proof: Proof) -> Law {

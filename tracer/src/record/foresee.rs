@@ -64,7 +64,7 @@ impl Limit {
     pub fn excess(&self, fold: &Fold, span: &Glance) -> Option<u64> {
         let process = &fold.processes[span.row.process as usize];
         let beside = process.live().saturating_sub(span.working_bytes);
-        let peak = beside.saturating_add(span.forecast?.peak_bytes);
+        let peak = beside.saturating_add(span.forecast?.least_bytes);
         self.bytes.filter(|limit| peak > *limit).map(|_| peak)
     }
 }

@@ -1,8 +1,8 @@
-"""Learning while running: chunk choices against other learners, warnings while spans run, the cost of an observation.
+"""Learning while running: chunk choices against other learners, warnings, cost of an observation.
 
-Tasks are real ones, recorded by `experiments.laws.online_tasks` and replayed: the bytes of a task are
-drawn from its recorded calls, its seconds are the median of its calls times the noise of a call drawn
-from all calls of the operator. Warnings are checked on recorded spans, event by event.
+Tasks are real ones, recorded by `experiments.laws.online_tasks` and replayed: the bytes of a task
+are drawn from its recorded calls, its seconds are the median of its calls times the noise of a call
+drawn from all calls of the operator. Warnings are checked on recorded spans, event by event.
 """
 
 import csv
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments.laws import online_policies, online_tasks, online_warnings
-from experiments.operators import OPERATORS
+from experiments.laws.online_report import ENOUGH, good, percent, report
 
 RESULTS = online_tasks.ROOT / "docs" / "results"
 TASKS = 10
@@ -20,7 +20,6 @@ SEEDS = 100
 WORKERS = (2, 4)
 #: Budgets of a task, as parts of what the whole array as one chunk needs.
 BUDGETS = (1 / 8, 1 / 4, 1 / 2)
-ENOUGH = 1.2
 
 
 @dataclass
@@ -59,7 +58,7 @@ def worlds(workers_of=WORKERS, budgets=BUDGETS):
         inputs = np.array([int(row["input_bytes"]) for row in own])
         calls = [np.array(row["seconds"].split(), float) for row in own]
         peaks = [np.array(row["working_peak_bytes"].split(), float) for row in own]
-        needed = [peak + size for peak, size in zip(peaks, inputs)]
+        needed = [peak + size for peak, size in zip(peaks, inputs, strict=True)]
         tasks = np.prod(np.ceil(np.array(online_tasks.SHAPE) / np.array(chunks)), axis=1)
         law = np.array([float(row["law_bytes"] or "nan") for row in own]) + inputs
         for workers in workers_of:
@@ -82,7 +81,8 @@ def worlds(workers_of=WORKERS, budgets=BUDGETS):
 
 
 def play(world, policy, seed, tasks=TASKS):
-    """One repeat: final choice over the optimum, regret per task, tasks over budget, attempts that failed, wastage."""
+    """One repeat: final choice over the optimum, regret per task, tasks over budget, failed attempts,
+    wastage."""
     rng = np.random.default_rng([seed, world.workers, world.budget])
     chooser = policy(world, seed)
     optimum, job = world.optimum(), world.job()
@@ -91,7 +91,7 @@ def play(world, policy, seed, tasks=TASKS):
         at, allocated = chooser.choose()
         needed = float(rng.choice(world.needed[at]))
         seconds = float(world.seconds[at] * rng.choice(world.noise))
-        # A failed attempt takes its time, and all it was given is wasted; a repeat is given twice as much.
+        # All that a failed attempt was given is wasted; a repeat is given twice as much.
         given = min(allocated, world.budget)
         over += needed > world.budget
         while needed > given:
@@ -119,11 +119,6 @@ def compare(seeds):
     return found
 
 
-def good(rows):
-    """Repeats that end within 1.2 of the optimum without a task over the budget, of 100."""
-    return 100 * np.mean((rows[:, 0] <= ENOUGH) & (rows[:, 2] == 0))
-
-
 def observation_seconds():
     """Seconds of one Model.observe, a span as report gives it: the median, and the slowest of a hundred."""
     import memtrace
@@ -146,12 +141,18 @@ def main(arguments):
     compared = compare(seeds)
     warnings = online_warnings.study()
     observed = observation_seconds()
-    ours = {world: good(rows) for (policy, world), rows in compared.items() if policy is POLICY}
+    ours = {
+        world: good(rows)
+        for (policy, world), rows in compared.items()
+        if policy is online_policies.Chooser
+    }
     everything = [each for own in warnings.values() for each in own["in_time"]]
     alarms = [each for own in warnings.values() for each in own["alarms"]]
     in_time, false = online_warnings.share(everything), online_warnings.share(alarms)
     over = sum(
-        int((rows[:, 2] > 0).sum()) for (policy, _), rows in compared.items() if policy is POLICY
+        int((rows[:, 2] > 0).sum())
+        for (policy, _), rows in compared.items()
+        if policy is online_policies.Chooser
     )
     held = sum(value >= 95 for value in ours.values())
     targets = [
@@ -176,145 +177,8 @@ def main(arguments):
             observed[0] <= 1e-3,
         ),
     ]
-    text = report(targets, compared, ours, warnings, seeds)
+    text = report(targets, compared, ours, warnings, TASKS, seeds)
     if not arguments.quick:
         (RESULTS / "laws-online.md").write_text(text)
     print(text)
     return all(holds for *_, holds in targets)
-
-
-POLICY = online_policies.Chooser
-
-
-def percent(part):
-    return f"{100 * part:.1f} %"
-
-
-def table(heads, rows):
-    lines = [f"| {' | '.join(map(str, row))} |" for row in (heads, ["---"] * len(heads), *rows)]
-    return "\n".join(lines)
-
-
-def report(targets, compared, ours, warnings, seeds):
-    rows = [
-        (what, target, measured, "yes" if holds else "**no**")
-        for what, target, measured, holds in targets
-    ]
-    by_policy = []
-    for policy in online_policies.POLICIES:
-        all_rows = np.concatenate(
-            [found for (each, _), found in compared.items() if each is policy]
-        )
-        ratio, regret, over, failed, waste = all_rows.T
-        by_policy.append(
-            (
-                policy.name,
-                f"{good(all_rows):.1f}",
-                f"{np.median(ratio):.2f}",
-                f"{np.quantile(ratio, 0.95):.2f}",
-                f"{np.mean(regret):.2f}",
-                f"{np.mean(over):.2f}",
-                f"{np.mean(failed):.2f}",
-                f"{np.median(waste):.2f}",
-            )
-        )
-    cases = []
-    for (name, workers, budget), value in ours.items():
-        found = compared[POLICY, (name, workers, budget)]
-        last = (
-            f"{np.median(found[:, 0]):.2f}",
-            f"{np.quantile(found[:, 0], 0.95):.2f}",
-            int((found[:, 2] > 0).sum()),
-        )
-        cases.append((name, workers, f"{budget / 1e6:.1f} MB", f"{value:.0f}", *last))
-    spans = []
-    for label, own in warnings.items():
-        share = online_warnings.share
-        missed = sorted({name for name, _ in own["missed"]})
-        figures = [percent(share(own[key])) for key in ("in_time", "before", "under", "alarms")]
-        spans.append((label, len(own["in_time"]), *figures, ", ".join(missed)))
-    return TEXT.format(
-        targets=table(("what", "target", "measured", "holds"), rows),
-        policies=table(
-            (
-                "policy",
-                f"good of 100",
-                "final / optimum, median",
-                "95 %",
-                "regret per task",
-                "tasks over budget",
-                "failed attempts",
-                "wasted / used",
-            ),
-            by_policy,
-        ),
-        cases=table(
-            (
-                "operator",
-                "workers",
-                "budget",
-                "good of 100",
-                "final / optimum, median",
-                "95 %",
-                "repeats over budget",
-            ),
-            cases,
-        ),
-        spans=table(
-            (
-                "spans",
-                "cases that exceed",
-                "warned before 80 %",
-                "before the budget was passed",
-                "where the law said it fits",
-                "false alarms",
-                "operators with a miss",
-            ),
-            spans,
-        ),
-        tasks=TASKS,
-        seeds=seeds,
-        operators=len(OPERATORS),
-        file=online_tasks.FILE.name,
-        shape="×".join(map(str, online_tasks.SHAPE)),
-        exceeded=", ".join(map(str, online_warnings.EXCEEDED)),
-        within=", ".join(map(str, online_warnings.KEPT_WITHIN)),
-    )
-
-
-TEXT = """# Learning while running
-
-`scripts/experiments laws online` writes this page. What is learned and how: [learning.md](../learning.md).
-
-{targets}
-
-## Chunk choices
-
-The tasks are recorded ones (`experiments/laws/{file}`, made by `python -m experiments.laws.online_tasks`): six
-operators on the blocks of a {shape} float32 array, working peaks as memtrace recorded them, seconds of
-processor time. A replayed task needs what one of its recorded calls needed, drawn at random; it takes the median
-of its calls times the noise of a call drawn from all of the operator's. A job's time is the tasks of the busiest worker
-times the time of a task. {tasks} tasks from nothing known, {seeds} seeded repeats per case; budgets of a task are 1/8, 1/4 and 1/2
-of what the whole array as one chunk needs. *Good*: the chunk held to be best after {tasks} tasks takes at most 1.2 times
-the best fitting chunk's job time, and no task went over the budget. *Regret*: job time at the chunk of a task over the optimum,
-less 1. *Wasted*: Σ (allocated − needed)·time over Σ needed·time, all of a failed attempt counted.
-
-{policies}
-
-The offline law knows the bytes of every chunk from five recorded runs before the first task, which do not count here; the
-others know nothing. Q-learning, Witt and Sizey have no notion of a chunk that is not safe to try.
-
-### memtrace's chooser, case by case
-
-{cases}
-
-## Warnings while a span runs
-
-{operators} operators, laws from four float32 runs of at most 59³; spans of two larger shapes each, replayed event by event (blocks of
-4 KiB and more). A span counts once for each budget: {exceeded} of what it needs (it exceeds), {within} (it does not). The
-law is asked for the shape that is announced. *Where the law said it fits*: only those spans whose law, before the first event,
-said that the budget would do; there what was seen has to tell. *Before the budget was passed*: the warning came while the span
-still held less than its budget.
-
-{spans}
-"""

@@ -1,7 +1,7 @@
 """Who chooses chunks in the online-learning study: memtrace's chooser and what it is compared with.
 
-A policy chooses a chunk and what is allocated for its task (bytes), and is told what came of it. The
-predictors follow the papers' descriptions; they are written for this study only.
+A policy chooses a chunk and what is allocated for its task (bytes), and is told what came of it.
+The predictors follow the papers' descriptions; they are written for this study only.
 
 - Witt: linear regression on the input's bytes plus the largest under-prediction so far; a failed
   attempt doubles the allocation (Witt et al., "Feedback-based resource allocation for batch

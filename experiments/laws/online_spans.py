@@ -1,7 +1,7 @@
 """Spans to be followed: forty operators as their laws know them, and as they do not.
 
     python -m experiments.laws.online_spans training        small float32 runs, for the laws
-    python -m experiments.laws.online_spans tests           larger runs: float32, float64, a second copy
+    python -m experiments.laws.online_spans tests           larger runs: float64, a second copy too
 
 Both are recorded by the online-learning study, each as one trace.
 """

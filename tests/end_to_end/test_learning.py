@@ -41,7 +41,9 @@ def recorded(folder, argument, *options):
     script.write_text(PROGRAM)
     trace = folder / f"trace-{argument}-{len(options)}"
     command = [MEMTRACE, "-o", trace, *OPERATORS, *options, "--", sys.executable, script, argument]
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, check=True
+    )
     return trace, done.stderr
 
 
@@ -143,7 +145,12 @@ def test_a_chooser_stays_within_the_budget_and_repeats_itself():
 
 def test_a_chooser_without_a_chunk_that_fits_says_so():
     chooser = memtrace.ChunkChooser((20,), 1000, chunks=[(10,), (20,)])
-    assert chooser.belief((10,)) == {"chunk": [10], "bytes": None, "upper_bytes": None, "seconds": None}
+    assert chooser.belief((10,)) == {
+        "chunk": [10],
+        "bytes": None,
+        "upper_bytes": None,
+        "seconds": None,
+    }
     chooser.failed(chooser.choose())
     with pytest.raises(MemoryError):
         chooser.choose()
@@ -187,4 +194,7 @@ def test_a_model_that_cannot_be_read_is_said_before_anything_runs(tmp_path):
     assert done.returncode == 2
     assert "none.json" in done.stderr
     assert not (tmp_path / "ran").exists()
-    assert subprocess.run([MEMTRACE, "--memory-limit", "1GB", "--", "true"], check=False).returncode == 2
+    assert (
+        subprocess.run([MEMTRACE, "--memory-limit", "1GB", "--", "true"], check=False).returncode
+        == 2
+    )

@@ -81,8 +81,7 @@ def worlds(workers_of=WORKERS, budgets=BUDGETS):
 
 
 def play(world, policy, seed, tasks=TASKS):
-    """One repeat: final choice over the optimum, regret per task, tasks over budget, failed attempts,
-    wastage."""
+    """One repeat: final choice over optimum, regret, tasks over budget, failed attempts, wastage."""
     rng = np.random.default_rng([seed, world.workers, world.budget])
     chooser = policy(world, seed)
     optimum, job = world.optimum(), world.job()
@@ -120,7 +119,7 @@ def compare(seeds):
 
 
 def observation_seconds():
-    """Seconds of one Model.observe, a span as report gives it: the median, and the slowest of a hundred."""
+    """Seconds of one Model.observe of a span as report gives it: the median, the slowest of 100."""
     import memtrace
 
     trace = online_warnings.recorded("training")

@@ -141,11 +141,12 @@ chunk that is not safe to try.
 
 ## Warnings while a span runs
 
-{operators} operators, laws from four float32 runs of at most 59³; spans of two larger shapes each, replayed event by event (blocks of
-4 KiB and more). A span counts once for each budget: {exceeded} of what it needs (it exceeds), {within} (it does not). The
-law is asked for the shape that is announced. *Where the law said it fits*: only those spans whose law, before the first event,
-said that the budget would do; there what was seen has to tell. *Before the budget was passed*: the warning came while the span
-still held less than its budget.
+{operators} operators, laws from four float32 runs of at most 59³; spans of two larger shapes
+each, replayed event by event (blocks of 4 KiB and more). A span counts once for each budget:
+{exceeded} of what it needs (it exceeds), {within} (it does not). The law is asked for the shape
+that is announced. *Where the law said it fits*: only those spans whose law, before the first
+event, said that the budget would do; there what was seen has to tell. *Before the budget was
+passed*: the warning came while the span still held less than its budget.
 
 {spans}
 """

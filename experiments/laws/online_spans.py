@@ -24,7 +24,7 @@ def second_copy(data, call):
 
 
 def main():
-    import experiments.laws.online_spans as recorded  # by the name under which its calls are watched
+    import experiments.laws.online_spans as recorded  # the name that is watched
 
     for name in OPERATORS:
         call = function(name)

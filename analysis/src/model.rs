@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::law::{Point, Regression, Sequence, Size};
-use crate::online::{Learned, learned::UPPER};
+use crate::online::Learned;
 
 /// Version of the JSON this program writes; later ones are refused.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -229,21 +229,7 @@ impl Law {
     /// A shape of another number of dimensions, an empty one, or one whose bytes do not fit.
     pub fn bytes(&self, shape: &Point) -> Result<TaskBytes, Error> {
         let plain = self.plain_bytes(shape)?;
-        let Some(learned) = &self.learned else { return Ok(plain) };
-        let seconds = learned.seconds_at(self, shape).unwrap_or(plain.seconds);
-        let plain = TaskBytes { seconds, ..plain };
-        if matches!(self.proof, Proof::Exact { .. }) {
-            return Ok(plain);
-        }
-        let at = learned.bytes_at(self, shape, plain.working as f64, &[UPPER]);
-        let Some((expected, quantiles)) = at else { return Ok(plain) };
-        let working = expected.ceil() as u64;
-        // Beyond what was observed the law's own bound still counts: it knows of forms that the
-        // runs do not tell apart.
-        let beyond = crate::law::volume(shape) as f64 > learned.largest_volume;
-        let own = if beyond { plain.working_upper } else { 0 };
-        let upper = quantiles.iter().fold(0.0, |a: f64, &b| a.max(b)).ceil() as u64;
-        Ok(TaskBytes { working, working_upper: upper.max(own).max(working), ..plain })
+        Ok(self.learned.as_ref().map_or(plain, |learned| learned.applied(self, shape, plain)))
     }
 
     /// The same by the law alone, without what was observed since it was fitted.
@@ -366,23 +352,6 @@ impl Model {
                 list(several)
             ))),
         }
-    }
-}
-
-impl Model {
-    /// The same, to be changed.
-    ///
-    /// # Errors
-    /// As [`Model::select`].
-    pub fn select_mut(
-        &mut self,
-        operator: &str,
-        dtype: Option<&str>,
-        params: &BTreeMap<String, Value>,
-    ) -> Result<&mut Law, Error> {
-        let chosen: *const Law = self.select(operator, dtype, params)?;
-        let missing = || Error::NoLaw(format!("the model has no law for {operator}"));
-        self.laws.iter_mut().find(|law| std::ptr::eq(*law, chosen)).ok_or_else(missing)
     }
 }
 

@@ -81,7 +81,7 @@ def worlds(workers_of=WORKERS, budgets=BUDGETS):
 
 
 def play(world, policy, seed, tasks=TASKS):
-    """One repeat: final choice over optimum, regret, tasks over budget, failed attempts, wastage."""
+    """One repeat: final choice over optimum, regret, tasks over budget, failures, wastage."""
     rng = np.random.default_rng([seed, world.workers, world.budget])
     chooser = policy(world, seed)
     optimum, job = world.optimum(), world.job()

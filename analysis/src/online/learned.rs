@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use super::posterior::{Evidence, Posterior, Prior};
 use crate::law::{Point, volume};
-use crate::model::{Body, Law, Proof, Seconds};
+use crate::model::{Body, Law, Proof, Seconds, TaskBytes};
 
 /// Weights are believed to lie within this many times the law's error.
 const WEIGHTS_PER_ERROR: f64 = 2.0;
 /// The prior counts as twice this many observations.
 const PRIOR_SHAPE: f64 = 2.0;
 /// The bound that predictions give is stayed below with this probability.
-pub const UPPER: f64 = 0.95;
+const UPPER: f64 = 0.95;
 /// Smallest error a law is believed to have: no block below 4 KiB is in it.
 const LEAST_ERROR: f64 = 1e-4;
 /// Error of a symbolic law whose proof says nothing narrower.
@@ -71,6 +71,24 @@ impl Learned {
         let bytes = |relative: f64| (predicted * (1.0 + relative)).max(0.0);
         let quantile = |&p: &f64| bytes(posterior.quantile(&row, 1.0, p));
         Some((bytes(posterior.at(&row)), probabilities.iter().map(quantile).collect()))
+    }
+
+    /// What a law says, `plain`, with what was observed: seconds always, bytes unless it is exact.
+    pub fn applied(&self, law: &Law, shape: &Point, plain: TaskBytes) -> TaskBytes {
+        let plain = TaskBytes { seconds: self.seconds_at(law, shape).unwrap_or(plain.seconds), ..plain };
+        if matches!(law.proof, Proof::Exact { .. }) {
+            return plain;
+        }
+        let Some((expected, quantiles)) = self.bytes_at(law, shape, plain.working as f64, &[UPPER]) else {
+            return plain;
+        };
+        let working = expected.ceil() as u64;
+        // Beyond what was observed the law's own bound still counts: it knows of forms that the
+        // runs do not tell apart.
+        let beyond = volume(shape) as f64 > self.largest_volume;
+        let own = if beyond { plain.working_upper } else { 0 };
+        let upper = quantiles.iter().fold(0.0, |a: f64, &b| a.max(b)).ceil() as u64;
+        TaskBytes { working, working_upper: upper.max(own).max(working), ..plain }
     }
 
     /// Expected seconds; `None` before any observation.

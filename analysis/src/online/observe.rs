@@ -75,6 +75,21 @@ impl Model {
         law.observe(&shape, span.working_peak_bytes, span.seconds)
     }
 
+    /// [`Model::select`], to be changed.
+    ///
+    /// # Errors
+    /// As [`Model::select`].
+    pub fn select_mut(
+        &mut self,
+        operator: &str,
+        dtype: Option<&str>,
+        params: &BTreeMap<String, Value>,
+    ) -> Result<&mut Law, Error> {
+        let chosen: *const Law = self.select(operator, dtype, params)?;
+        let missing = || Error::NoLaw(format!("the model has no law for {operator}"));
+        self.laws.iter_mut().find(|law| std::ptr::eq(*law, chosen)).ok_or_else(missing)
+    }
+
     /// The law that a span's runs would be fitted into.
     fn law_of_span(&mut self, operator: &str, span: &Observation) -> Result<&mut Law, Error> {
         let (dtype, wanted) = self.wanted(operator, span);

@@ -18,6 +18,13 @@ fn request(shape: &[u64], halo: u64, workers: u64) -> Request {
     }
 }
 
+/// The array's axes cut into 1 to 8 equal parts.
+fn cuts(shape: &[u64]) -> Vec<Vec<u64>> {
+    let axis = |n: u64| [1, 2, 4, 8].map(move |parts| n / parts);
+    let pairs = axis(shape[0]).into_iter().flat_map(|a| axis(shape[1]).map(|b| [a, b]));
+    pairs.flat_map(|[a, b]| axis(shape[2]).map(|c| vec![a, b, c])).collect()
+}
+
 fn volume(block: &[u64]) -> f64 {
     block.iter().map(|&n| n as f64).product()
 }
@@ -38,7 +45,7 @@ proptest! {
         let block_of = |chooser: &ChunkChooser, chunk: &[u64]| {
             chooser.candidates[chooser.find(chunk).unwrap()].block.clone()
         };
-        let mut chooser = ChunkChooser::new(&request, 1, None, seed).unwrap();
+        let mut chooser = ChunkChooser::new(&request, 1, Some(cuts(&request.shape)), seed).unwrap();
         let smallest = chooser.choose().unwrap();
         chooser.budget = needs(&block_of(&chooser, &smallest)) * room;
         for noise in noise {

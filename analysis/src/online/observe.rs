@@ -10,6 +10,7 @@ use super::learned::Learned;
 use crate::error::Error;
 use crate::law::Point;
 use crate::model::{Law, Model, Proof, joined};
+use crate::predict::confidence;
 
 /// An exact law agrees within this part of what was measured …
 const EXACT: f64 = 0.001;
@@ -139,7 +140,8 @@ impl Law {
         let measured = bytes as f64;
         let departs = (predicted as f64 - measured).abs();
         let mut note = None;
-        if matches!(self.proof, Proof::Exact { .. }) && departs > (EXACT * measured).max(EXACT_BYTES) {
+        let claimed = matches!(confidence(self, shape), Proof::Exact { .. });
+        if claimed && departs > (EXACT * measured).max(EXACT_BYTES) {
             self.proof = Proof::Unverified;
             let text = format!(
                 "a run at {} needed {bytes} bytes where the law said {predicted}: it is no longer exact",

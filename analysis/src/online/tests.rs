@@ -39,6 +39,7 @@ fn law(body: Body, proof: Proof) -> Law {
         baseline: None,
         seconds: Seconds { overhead: 0.0, per_element: 1e-7 },
         learned: None,
+        choices: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -49,6 +50,7 @@ fn sequence() -> Sequence {
         threshold_bytes: 4096,
         sizes: vec![size(4), size(8), size(12)],
         steps: vec![1, 2, -1, 3, -2, -3],
+        ..Sequence::default()
     }
 }
 

@@ -114,6 +114,8 @@ fn check(law: &Law) -> Result<(), String> {
     }
     let times = [law.seconds.overhead, law.seconds.per_element, law.same_shape_spread];
     ensure(times.iter().all(|number| is_plain(*number)), "a number is negative or not finite")?;
+    let learned = law.learned.as_ref().is_none_or(|learned| learned.fits(law));
+    ensure(learned, "what it learned is nothing that observations leave behind")?;
     let points = law.trained_on.iter().all(|run| run.shape.len() == dims);
     ensure(points, "a training run has another number of dimensions")
 }

@@ -230,6 +230,7 @@ impl Draft<'_> {
             once: Once::default(),
             baseline: None,
             seconds: seconds(self.runs, &self.variables.points),
+            learned: None,
             choices: choices(&programs, self.places),
             notes,
         };

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::law::{Form, Point, Regression, Sequence, Size};
+use crate::online::Learned;
 
 /// Version of the JSON this program writes; later ones are refused.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -193,6 +194,9 @@ pub struct Law {
     /// Time.
     #[serde(default)]
     pub seconds: Seconds,
+    /// What was observed since the fit, if anything was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learned: Option<Learned>,
     /// What library functions it goes through choose by the lengths: beyond the lengths it was
     /// verified at, such a law is unverified.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -237,6 +241,15 @@ impl Law {
     /// # Errors
     /// A shape of another number of dimensions, an empty one, or one whose bytes do not fit.
     pub fn bytes(&self, shape: &Point) -> Result<TaskBytes, Error> {
+        let plain = self.plain_bytes(shape)?;
+        Ok(self.learned.as_ref().map_or(plain, |learned| learned.applied(self, shape, plain)))
+    }
+
+    /// The same by the law alone, without what was observed since it was fitted.
+    ///
+    /// # Errors
+    /// As [`Law::bytes`].
+    pub fn plain_bytes(&self, shape: &Point) -> Result<TaskBytes, Error> {
         self.check(shape)?;
         let too_large = || Error::Shape(format!("the shape {} is too large for any memory", joined(shape)));
         let fit = |bytes: Option<u128>| u64::try_from(bytes.ok_or_else(too_large)?).map_err(|_| too_large());
@@ -337,11 +350,7 @@ impl Model {
         dtype: Option<&str>,
         params: &BTreeMap<String, Value>,
     ) -> Result<&Law, Error> {
-        let named = |law: &&Law| {
-            let known = law.key.operator.as_str();
-            known == operator || known.rsplit([':', '.']).next() == Some(operator)
-        };
-        let of_operator: Vec<&Law> = self.laws.iter().filter(named).collect();
+        let of_operator: Vec<&Law> = self.laws.iter().filter(|law| law.key.is_of(operator)).collect();
         if of_operator.is_empty() {
             let known: Vec<&str> = self.laws.iter().map(|law| law.key.operator.as_str()).collect();
             return Err(Error::NoLaw(format!(
@@ -372,6 +381,12 @@ impl Model {
 }
 
 impl Key {
+    /// True if `name` is the operator's, or the last part of it.
+    pub fn is_of(&self, name: &str) -> bool {
+        let known = self.operator.as_str();
+        known == name || known.rsplit([':', '.']).next() == Some(name)
+    }
+
     /// A parameter, the layout, or a library's version by name.
     fn value(&self, name: &str) -> Option<Value> {
         let text = |text: &String| Value::from(text.as_str());

@@ -6,18 +6,22 @@
 //! shapes worth running.
 
 pub mod accesses;
+pub mod choose;
+pub mod digest;
 pub mod during;
 pub mod error;
 pub mod file;
 pub mod fit;
 pub mod flame;
 pub mod law;
+pub mod merge;
 pub mod model;
 pub mod operators;
 mod parallel;
 pub mod plan;
 pub mod predict;
 pub mod profile;
+pub mod provenance;
 pub mod recompute;
 pub mod report;
 pub mod resident;
@@ -27,6 +31,7 @@ pub mod variables;
 pub mod varying;
 pub mod verify;
 
+pub use choose::Ask;
 pub use error::Error;
 pub use fit::fit;
 pub use model::{Law, Model, TaskBytes};

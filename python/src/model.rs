@@ -179,6 +179,8 @@ impl Model {
             true => BTreeMap::new(),
             false => py.import("memtrace._versions")?.call_method1("running", (libraries,))?.extract()?,
         };
-        self.0.find(&Ask { operator, dtype, params: parameters(params)?, libraries, any_version }).map_err(refused)
+        self.0
+            .find(&Ask { operator, dtype, params: parameters(params)?, libraries, any_version })
+            .map_err(refused)
     }
 }

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use memtrace_analysis::plan::{self, Answer, PAUSE, Plan, PlanError, Request, SPILL, Target};
 use memtrace_analysis::file::CHANGED;
+use memtrace_analysis::plan::{self, Answer, PAUSE, Plan, PlanError, Request, SPILL, Target};
 use memtrace_analysis::{Ask, Law, Model, Prediction, predict as predict_law};
 use memtrace_trace::Trace;
 use serde_json::Value;

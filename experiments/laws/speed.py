@@ -132,10 +132,10 @@ def predicted(path):
 
 TEXT = """# Time of predict, fit and recommend
 
-`scripts/experiments laws speed` measures it: GST3D, recorded once at each of {runs} shapes of 41³ to 59³, and a survey of
-651×951×462, for 8 workers of 4 GB with a halo of 2. `fit` reads the Parquet tables. Milliseconds; best and
-median of so many. The best is what the work takes; what is above it, others took. A target is held if the best of the
-clock is within it.
+`scripts/experiments laws speed` measures it: GST3D, recorded once at each of {runs} shapes of 41³
+to 59³, and a survey of 651×951×462, for 8 workers of 4 GB with a halo of 2. `fit` reads the Parquet
+tables. Milliseconds; best and median of so many. The best is what the work takes; what is above it,
+others took. A target is held if the best of the clock is within it.
 
 | what | how | target | CPU, best | CPU, median | clock, best | clock, median | of |
 |---|---|---|---|---|---|---|---|

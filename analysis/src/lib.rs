@@ -6,7 +6,8 @@
 //! shapes worth running.
 
 pub mod accesses;
-pub mod choose;
+pub mod ask;
+mod choosing;
 pub mod digest;
 pub mod during;
 pub mod error;
@@ -31,7 +32,7 @@ pub mod variables;
 pub mod varying;
 pub mod verify;
 
-pub use choose::Ask;
+pub use ask::Ask;
 pub use error::Error;
 pub use fit::fit;
 pub use model::{Law, Model, TaskBytes};

@@ -118,6 +118,7 @@ impl Runs<'_> {
                     profile.runs.iter().map(|run| run.span.operator.as_str()).collect();
                 let others = known.into_iter().collect::<Vec<_>>().join(", ");
                 let others = if others.is_empty() { String::new() } else { format!("; it called {others}") };
+                let others = profile.notes.iter().fold(others, |told, note| format!("{told}; {note}"));
                 bail!(
                     "the run at {} finished no call of {operator} that can be used{others}: {}",
                     joined(shape, "×"),

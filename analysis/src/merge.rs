@@ -101,7 +101,7 @@ fn pool(known: &mut Law, other: &Law) -> bool {
         (a, b) if a == b => a.clone(),
         _ => return false,
     };
-    let sequence = Sequence { sizes, steps: mine.steps.clone(), threshold_bytes: mine.threshold_bytes };
+    let sequence = Sequence { sizes, ..mine.clone() };
     let mut pooled = Law { body: Body::Symbolic(sequence), residual, ..known.clone() };
     if rank(&other.proof) > rank(&pooled.proof) {
         pooled.proof = other.proof.clone();

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 
 /// Tables beyond this size count by their size, not by their bytes.
-const MAX_HASHED_BYTES: u64 = 1 << 20;
+const MAX_HASHED_BYTES: u64 = 64 << 10;
 
 /// One trace that a model was fitted to.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

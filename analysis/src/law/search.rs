@@ -53,6 +53,19 @@ impl Search {
         self.forms_by(values, 1.0)
     }
 
+    /// Rules of one variable that give `lengths` as they are, the simplest first. Nothing is asked
+    /// of them but that they agree with every run: an axis that follows from an axis is the rule.
+    pub fn of_axis(&self, variable: usize, lengths: &[u64]) -> Vec<Form> {
+        let candidates = self.candidates.get(variable).into_iter().flatten();
+        let agreeing = candidates.filter(|candidate| candidate.values == lengths);
+        let form =
+            |candidate: &Candidate| Form { coefficient: 1, factors: vec![candidate.factor], constant: 0 };
+        let mut forms: Vec<Form> = agreeing.map(form).collect();
+        forms.sort_by_key(simplicity);
+        forms.truncate(1 + MAX_OTHERS);
+        forms
+    }
+
     fn forms_by(&self, values: &[u64], chance: f64) -> Vec<Form> {
         let Some((&first, rest)) = values.split_first() else { return Vec::new() };
         if rest.iter().all(|&value| value == first) {

@@ -6,13 +6,16 @@
 //! shapes worth running; [`online`] goes on learning while programs run.
 
 pub mod accesses;
+pub mod ask;
 mod choosing;
+pub mod digest;
 pub mod during;
 pub mod error;
 pub mod file;
 pub mod fit;
 pub mod flame;
 pub mod law;
+pub mod merge;
 pub mod model;
 pub mod online;
 pub mod operators;
@@ -20,6 +23,7 @@ mod parallel;
 pub mod plan;
 pub mod predict;
 pub mod profile;
+pub mod provenance;
 pub mod recompute;
 pub mod report;
 pub mod resident;
@@ -29,6 +33,7 @@ pub mod variables;
 pub mod varying;
 pub mod verify;
 
+pub use ask::Ask;
 pub use error::Error;
 pub use fit::fit;
 pub use model::{Law, Model, TaskBytes};

@@ -1,8 +1,10 @@
 //! Fitted laws.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
+use memtrace_analysis::Ask;
 use memtrace_analysis::online::{Observation, Tracker};
 use memtrace_analysis::plan::{self, Answer, PAUSE, Request, SPILL};
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
@@ -69,6 +71,25 @@ impl Model {
         self.read().save(path).map_err(refused)
     }
 
+    /// This model and another as one. Laws of one operator, parameters, dtype, layout and versions become one: the better
+    /// proved one, and what the runs of both say together. `memtrace merge` is the same.
+    fn merge(&self, other: &Model) -> Model {
+        Model::new(self.read().merge(&other.read()))
+    }
+
+    /// What was left out of the fit or done by a merge, and why, in sentences.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.read().notes.clone()
+    }
+
+    /// The traces it was fitted to, as dicts: path, sha256, command, host, kernel, cpus, memtrace, recorded_unix_s,
+    /// recorded, operators, versions.
+    #[getter]
+    fn sources<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.read().sources)
+    }
+
     /// Names of the operators that have laws.
     fn operators(&self) -> Vec<String> {
         let mut names: Vec<String> = self.read().laws.iter().map(|law| law.key.operator.clone()).collect();
@@ -80,20 +101,23 @@ impl Model {
     ///
     /// operator: its name as recorded, or the last part of it. shape: lengths of the input's axes, in elements.
     /// dtype: as NumPy writes it ("f4"), needed if there are laws for several. Parameters of the operator are
-    /// given by name. Among the keys: peak_bytes and upper_bytes (of the working peak, the input not
+    /// given by name, as are `layout`, `device`, `threads` and versions of libraries (scipy="1.17"). A law that was
+    /// recorded with another release of a library than this process has is refused, unless any_version is true.
+    /// Among the keys: peak_bytes and upper_bytes (of the working peak, the input not
     /// among them), input_bytes, output_bytes, once_bytes (per process), extrapolated. ValueError: no
     /// such law, or several, or a shape of another number of axes.
-    #[pyo3(signature = (operator, shape, dtype=None, **params))]
+    #[pyo3(signature = (operator, shape, dtype=None, *, any_version=false, **params))]
     fn predict<'py>(
         &self,
         py: Python<'py>,
         operator: &str,
         shape: Vec<u64>,
         dtype: Option<&str>,
+        any_version: bool,
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let model = self.read();
-        let law = model.select(operator, dtype, &parameters(params)?).map_err(refused)?;
+        let law = law(&model, py, operator, dtype, any_version, params)?;
         let prediction = memtrace_analysis::predict(law, &shape).map_err(refused)?;
         to_python(py, &prediction)
     }
@@ -159,7 +183,7 @@ impl Model {
     /// nothing fits; it names the smallest limit that would. ValueError: as for `predict`.
     #[pyo3(signature = (operator, shape, memory_limit, workers, threads_per_worker=1, halo=None,
                         whole_axes=Vec::new(), dtype=None, budget_fraction=None, baseline_bytes=None,
-                        **params))]
+                        any_version=false, **params))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn recommend<'py>(
         &self,
@@ -174,10 +198,11 @@ impl Model {
         dtype: Option<&str>,
         budget_fraction: Option<f64>,
         baseline_bytes: Option<u64>,
+        any_version: bool,
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let model = self.read();
-        let law = model.select(operator, dtype, &parameters(params)?).map_err(refused)?;
+        let law = law(&model, py, operator, dtype, any_version, params)?;
         let held = law.baseline.as_ref().and_then(|held| held.resident_bytes);
         let request = Request {
             operator: law.key.operator.clone(),
@@ -208,4 +233,22 @@ impl Model {
     fn read(&self) -> RwLockReadGuard<'_, memtrace_analysis::Model> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The law that answers in this process: for its releases of libraries.
+fn law<'a>(
+    model: &'a memtrace_analysis::Model,
+    py: Python<'_>,
+    operator: &str,
+    dtype: Option<&str>,
+    any_version: bool,
+    params: Option<&Bound<'_, PyDict>>,
+) -> PyResult<&'a memtrace_analysis::Law> {
+    let libraries: BTreeSet<&String> =
+        model.of_operator(operator).flat_map(|law| law.key.versions.keys()).collect();
+    let libraries = match libraries.is_empty() {
+        true => BTreeMap::new(),
+        false => py.import("memtrace._versions")?.call_method1("running", (libraries,))?.extract()?,
+    };
+    model.find(&Ask { operator, dtype, params: parameters(params)?, libraries, any_version }).map_err(refused)
 }

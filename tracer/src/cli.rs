@@ -17,7 +17,7 @@ use crate::{doctor, flamegraph, laws, recomputed, record, summary, sweep, symbol
 #[derive(Parser)]
 #[command(name = "memtrace", version, args_conflicts_with_subcommands = true)]
 #[command(
-    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <attach|top|report|flamegraph|recover|doctor|sweep|fit|predict|recommend> ..."
+    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <attach|top|report|flamegraph|recover|doctor|sweep|fit|merge|predict|recommend> ..."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -61,6 +61,8 @@ enum Action {
     Sweep(sweep::Sweep),
     /// Fit a model to traces
     Fit(laws::Fit),
+    /// Make one model of several
+    Merge(laws::Merge),
     /// Predict the bytes of an operator at a shape
     Predict(laws::Predict),
     /// Choose chunks that fit a memory limit
@@ -233,6 +235,7 @@ pub fn main() -> ExitCode {
         Some(Action::Doctor) => print(&doctor::text()).map(|()| ExitCode::SUCCESS),
         Some(Action::Sweep(arguments)) => sweep::run(&arguments),
         Some(Action::Fit(arguments)) => laws::fit(&arguments),
+        Some(Action::Merge(arguments)) => laws::merge(&arguments),
         Some(Action::Predict(arguments)) => laws::predict(&arguments),
         Some(Action::Recommend(arguments)) => laws::recommend(&arguments),
     };

@@ -4,7 +4,9 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use crate::digest::sha256;
+use sha2::{Digest, Sha256};
+
+use crate::digest::hex;
 use crate::error::Error;
 use crate::law::{Form, Regression, Rule, Size};
 use crate::model::{ArrayLaw, Body, Law, Model, Proof, SCHEMA_VERSION};
@@ -62,7 +64,7 @@ impl Model {
             check(law).map_err(|reason| malformed(format!("the law for {}: {reason}", law.key.operator)))?;
         }
         // Files of version 1 had no digest.
-        if found >= 2 && digest.is_none_or(|digest| sha256(blanked(text, &digest).as_bytes()) != digest) {
+        if found >= 2 && digest.is_none_or(|digest| sha256(&blanked(text, &digest)) != digest) {
             model.distrust();
         }
         Ok(model)
@@ -89,7 +91,7 @@ impl Model {
         }
         let blank = "0".repeat(64);
         let text = serde_json::to_string_pretty(&Signed { sha256: &blank, model: self })? + "\n";
-        let digest = sha256(text.as_bytes());
+        let digest = sha256(&text);
         Ok(text.replacen(&blank, &digest, 1))
     }
 
@@ -121,6 +123,10 @@ impl Model {
 /// The text with zeros in its digest's place, which is the first occurrence.
 fn blanked(text: &str, digest: &str) -> String {
     text.replacen(digest, &"0".repeat(digest.len()), 1)
+}
+
+fn sha256(text: &str) -> String {
+    hex(&Sha256::digest(text.as_bytes()))
 }
 
 fn malformed(path: &Path, reason: String) -> Error {

@@ -7,8 +7,9 @@ use std::path::Path;
 use memtrace_trace::Trace;
 use memtrace_trace::rows::SpanRow;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
-use crate::digest::Digest;
+use crate::digest::hex;
 
 /// Tables beyond this size count by their size, not by their bytes.
 const MAX_HASHED_BYTES: u64 = 64 << 10;
@@ -75,14 +76,14 @@ fn digest(directory: &Path) -> String {
     let mut files = Vec::new();
     collect(directory, "", &mut files);
     files.sort();
-    let mut digest = Digest::default();
+    let mut digest = Sha256::new();
     for (name, bytes) in files {
         digest.update(format!("{name}\0{bytes}\0").as_bytes());
         if bytes <= MAX_HASHED_BYTES {
-            digest.update(&fs::read(directory.join(&name)).unwrap_or_default());
+            digest.update(fs::read(directory.join(&name)).unwrap_or_default());
         }
     }
-    digest.hex()
+    hex(&digest.finalize())
 }
 
 /// Files of a trace, tables in parts one level down; links are not followed.

@@ -109,7 +109,7 @@ fn settle(arguments: &Sweep, range: &Range, runs: &Runs, variant: &Variant) -> R
         };
         tell(attempts.len(), arguments.runs, &shape, variant);
         match runs.at(variant, &shape)? {
-            Run::Recorded(recorded) => attempts.push(Attempt { shape, recorded: Some(recorded) }),
+            Run::Recorded(recorded) => attempts.push(Attempt { shape, recorded: Some(*recorded) }),
             Run::Failed(why) => {
                 crate::cli::say(&why);
                 attempts.push(Attempt { shape, recorded: None });

@@ -20,7 +20,7 @@ const KILLED: i32 = 128 + libc::SIGKILL;
 /// A run of the command.
 pub enum Run {
     /// It ended well.
-    Recorded(Recorded),
+    Recorded(Box<Recorded>),
     /// It was killed or failed: a sentence on how.
     Failed(String),
     /// This signal asked for an end of the sweep.
@@ -67,7 +67,7 @@ impl Runs<'_> {
         match outcome {
             Ok(outcome) if outcome.code == 0 => {
                 let trace = Trace::open(&directory).context("the run left no trace")?;
-                Ok(Run::Recorded(self.read(&trace, shape)?))
+                Ok(Run::Recorded(Box::new(self.read(&trace, shape)?)))
             }
             Ok(outcome) => Ok(Run::Failed(failed(outcome.code, shape, &directory))),
             Err(failure) => bail!(failure.message),
@@ -101,7 +101,7 @@ impl Runs<'_> {
             }
             let usable = meta.complete && meta.exit == Some(0);
             if let Some(recorded) = usable.then(|| self.read(&trace, shape).ok()).flatten() {
-                return Ok(Some(Run::Recorded(recorded)));
+                return Ok(Some(Run::Recorded(Box::new(recorded))));
             }
         }
         std::fs::remove_dir_all(directory)

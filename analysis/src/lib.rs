@@ -6,6 +6,7 @@
 //! shapes worth running.
 
 pub mod accesses;
+mod choosing;
 pub mod during;
 pub mod error;
 pub mod file;

@@ -1,6 +1,6 @@
 //! Proof: what a run that a law was not fitted on says about it (DESIGN §8).
 
-use crate::law::align;
+use crate::law::align::View;
 use crate::law::{Size, volume};
 use crate::model::{Body, Law, Proof};
 use crate::profile::{Event, Run};
@@ -13,6 +13,8 @@ const MIN_LENGTH_TENTHS: u128 = 18;
 const EXACT: f64 = 0.001;
 /// How far below the law a run may stay for the law to count as its worst case.
 const WORST_CASE: f64 = 0.05;
+/// Largest size at which a buffer may stop growing (NumPy's have 8,192 elements of 16 bytes at most).
+const MAX_CAP: u64 = 1 << 20;
 /// Fewest distinct shapes a law is fitted on.
 pub const MIN_SHAPES: usize = 3;
 
@@ -59,25 +61,37 @@ pub fn prove(law: &Law, run: &Run, point: &[u64]) -> Option<Proof> {
     within_worst_case.then_some(Proof::WorstCase { shape, error })
 }
 
-/// Drops those alternatives of a law's sizes that a further run rules out, block by block; does
-/// nothing where the run took another course.
-pub fn settle(law: &mut Law, run: &Run, point: &[u64], folded: bool) {
+/// Drops those alternatives of a law's sizes that a further run rules out, block by block, and
+/// notices buffers that have stopped growing; does nothing where the run took another course.
+pub fn settle(law: &mut Law, run: &Run, point: &[u64], view: &View) {
     let Body::Symbolic(sequence) = &mut law.body else { return };
-    let sized = align::at(&run.program, sequence.threshold_bytes, folded);
-    let steps: Vec<(usize, bool)> = sequence.steps.iter().filter_map(|&step| sequence.step(step)).collect();
+    let sized = view.of(&run.program);
+    let first = usize::from(!view.aside.is_empty()); // a step of its own
+    let steps: Vec<(usize, bool)> =
+        sequence.steps.iter().skip(first).filter_map(|&step| sequence.step(step)).collect();
     let events = &sized.course.events;
     let alike = |(event, step): (&Event, &(usize, bool))| matches!(event, Event::Alloc(_)) == step.1;
     if steps.len() != events.len() || !events.iter().zip(&steps).all(alike) {
         return;
     }
     for (event, (size, _)) in events.iter().zip(steps) {
-        if let (Event::Alloc(block), Size::Exact { form, others }) = (event, &mut sequence.sizes[size]) {
-            let bytes = Some(u128::from(sized.bytes[*block]));
-            others.retain(|other| other.at(point) == bytes);
-            if form.at(point) != bytes && !others.is_empty() {
-                *form = others.remove(0);
-            }
+        if let Event::Alloc(block) = event {
+            settle_size(&mut sequence.sizes[size], sized.bytes[*block], point);
         }
+    }
+}
+
+fn settle_size(size: &mut Size, bytes: u64, point: &[u64]) {
+    let Size::Exact { form, others } = size else { return };
+    others.retain(|other| other.at(point) == Some(u128::from(bytes)));
+    let expected = form.at(point);
+    if expected == Some(u128::from(bytes)) {
+        return;
+    }
+    if !others.is_empty() {
+        *form = others.remove(0);
+    } else if bytes <= MAX_CAP && bytes.is_power_of_two() && expected > Some(u128::from(bytes)) {
+        *size = Size::Capped { form: form.clone(), cap: bytes };
     }
 }
 

@@ -170,9 +170,17 @@ fn candidates(variable: usize, lengths: &[u64]) -> Vec<Candidate> {
         return Vec::new();
     }
     let far = [Rule::Length, Rule::FastReal, Rule::HalfFastReal, Rule::FastComplex];
-    let near = HOPS.iter().map(|&hop| Rule::Hops(hop)).chain([Rule::HalfPlusOne, Rule::PowerOfTwo]);
     let far = far.into_iter().flat_map(|rule| padded(rule, MAX_OFFSET));
-    far.chain(near.flat_map(|rule| padded(rule, 1))).collect()
+    // Whole pieces of h cells: ⌊n/h⌋ = ⌈(n−h+1)/h⌉; one piece more: ⌈(n+h)/h⌉.
+    let hops = HOPS.iter().flat_map(|&hop| {
+        let offsets = [1 - i64::from(hop), -1, 0, 1, i64::from(hop)].into_iter();
+        let factor = move |offset| Factor { variable, rule: Rule::Hops(hop), offset, power: 1 };
+        offsets
+            .filter(|offset| offset.abs() <= MAX_OFFSET)
+            .filter_map(move |offset| candidate(factor(offset), lengths))
+    });
+    let near = [Rule::HalfPlusOne, Rule::PowerOfTwo].into_iter().flat_map(|rule| padded(rule, 2));
+    far.chain(hops).chain(near).collect()
 }
 
 fn candidate(factor: Factor, lengths: &[u64]) -> Option<Candidate> {

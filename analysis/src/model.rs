@@ -339,8 +339,7 @@ impl Model {
     ) -> Result<&Law, Error> {
         let named = |law: &&Law| law.key.operator.rsplit([':', '.']).next() == Some(operator);
         let exactly: Vec<&Law> = self.laws.iter().filter(|law| law.key.operator == operator).collect();
-        let of_operator =
-            if exactly.is_empty() { self.laws.iter().filter(named).collect() } else { exactly };
+        let of_operator = if exactly.is_empty() { self.laws.iter().filter(named).collect() } else { exactly };
         if of_operator.is_empty() {
             let known: Vec<&str> = self.laws.iter().map(|law| law.key.operator.as_str()).collect();
             return Err(Error::NoLaw(format!(

@@ -3,6 +3,7 @@
 import sys
 
 import memtrace
+
 from experiments.laws import pipeline_program as program
 from experiments.recording import KEPT, RESULTS, written
 from experiments.recording import memtrace as command
@@ -67,39 +68,56 @@ def planned(model, shape, threads):
 
 def peak(shape, threads):
     """Largest sum of bytes allocated while the span `pipeline` ran and not yet released."""
-    arguments = ("plain", written(shape)) if threads is None else ("dask", written(shape), str(threads))
+    arguments = (
+        ("plain", written(shape)) if threads is None else ("dask", written(shape), str(threads))
+    )
     folder = recorded("-".join(arguments), arguments)
     trace = memtrace.load(folder)
-    [operator] = [each for each in trace.report()["operators"] if each["name"] == "pipeline"]
-    span = max(operator["spans"], key=lambda span: span["working_peak_bytes"])
-    return trace.during(span["start_ns"], span["end_ns"])["peak_bytes"]
+    spans = trace.spans  # noqa: F841 (DuckDB finds it by its name)
+    query = "select start_ns, end_ns from spans where operator = 'pipeline'"
+    [(start, end)] = duckdb.sql(query).fetchall()
+    return trace.during(start, end)["peak_bytes"]
 
 
 def worst(rows, executor):
-    errors = [abs(plan["peak_bytes"] / bytes_ - 1) for _, name, plan, bytes_ in rows if name == executor]
+    errors = [
+        abs(plan["peak_bytes"] / bytes_ - 1) for _, name, plan, bytes_ in rows if name == executor
+    ]
     return max(errors)
 
 
 def text(rows):
-    lines = [
-        f"| {written(shape)} | {executor} | {plan['peak_bytes']:,} | {measured:,} | "
-        f"{plan['peak_bytes'] / measured - 1:+.2%} | {plan['set_by']['operator']} | {plan['confidence']} |"
-        for shape, executor, plan, measured in rows
-    ]
-    summary = [
-        f"| {executor} | ≤ 3 % | {worst(rows, executor):.2%} | {'yes' if worst(rows, executor) <= TARGET else 'no'} |"
-        for executor in EXECUTORS
-    ]
-    return TEXT.format(rows="\n".join(lines), summary="\n".join(summary), training=", ".join(map(written, TRAINING)))
+    lines = []
+    for shape, executor, plan, measured in rows:
+        cells = (
+            written(shape),
+            executor,
+            f"{plan['peak_bytes']:,}",
+            f"{measured:,}",
+            f"{plan['peak_bytes'] / measured - 1:+.2%}",
+            plan["set_by"]["operator"],
+            plan["confidence"],
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    summary = []
+    for executor in EXECUTORS:
+        error = worst(rows, executor)
+        summary.append(
+            f"| {executor} | ≤ 3 % | {error:.2%} | {'yes' if error <= TARGET else 'no'} |"
+        )
+    training = ", ".join(map(written, TRAINING))
+    return TEXT.format(rows="\n".join(lines), summary="\n".join(summary), training=training)
 
 
 TEXT = """# A pipeline of six operators, planned and measured
 
-Time gain, Gaussian, envelope, semblance, cosine of the phase, and a blend of three arrays, float32: two arrays are used
-by two operators each and are held meanwhile. Laws from one process that ran the pipeline at {training} and once at
-211×223×227; the same laws for every executor. `memtrace.plan` of the graph (NumPy) and of the Dask collection (chunks of
-a quarter, a half and the whole of the axes; `map_overlap`), against the largest sum of bytes that were allocated while
-the pipeline ran and not yet released (`trace.during`), in a process that had run it once at a small shape.
+Time gain, Gaussian, envelope, semblance, cosine of the phase, and a blend of three arrays,
+float32: two arrays are used by two operators each and are held meanwhile. Laws from one process
+that ran the pipeline at {training} and once at 211×223×227; the same laws for every executor.
+`memtrace.plan` of the graph (NumPy) and of the Dask collection (chunks of a quarter, a half and the
+whole of the axes; `map_overlap`), against the largest sum of bytes that were allocated while the
+pipeline ran and not yet released (`trace.during`), in a process that had run it once at a small
+shape.
 
 | executor | target | worst error | holds |
 |---|---|---|---|
@@ -109,8 +127,9 @@ the pipeline ran and not yet released (`trace.during`), in a process that had ru
 |---|---|---|---|---|---|---|
 {rows}
 
-With two threads the plan takes the largest moments of tasks that run at the same time to meet; the target is for one
-thread and for NumPy.
+With two threads the plan takes the largest moments of tasks that run at the same time to meet; the
+target is for one thread and for NumPy.
 
-Again: `.venv/bin/python scripts/experiments laws pipeline` (`rm -r target/experiments/laws/pipeline` measures anew).
+Again: `.venv/bin/python scripts/experiments laws pipeline`; to measure anew, remove
+`target/experiments/laws/pipeline` first.
 """

@@ -1,4 +1,4 @@
-"""Planning pipelines: graphs of other libraries as the graphs that the native module composes laws over."""
+"""Planning pipelines: graphs of other libraries as graphs that laws are composed over."""
 
 import json
 import os
@@ -27,15 +27,16 @@ def plan(
 ) -> "dict[str, Any]":
     """What a pipeline is foretold to hold, as a dict: what `memtrace plan --json` prints.
 
-    graph: a graph as a dict or the path of its JSON file; a Dask collection; an xarray object with chunks; a
-    pipeline of DASF. memory_limit: bytes of each process, or a text like "1.5GB": a graph of whole arrays is cut
-    into chunks that fit, one that is cut already (Dask, xarray) is checked. workers: how many processes share the
-    chunks, or "auto". threads: of each. executor: "sequential", "threaded" or "distributed". given: bytes of
-    operators without laws, by name: the number per element, or what a graph's step says. halo: of a DASF
-    pipeline's operators, by name. arrays: Dask arrays inside the graph whose chunks nothing else tells.
+    graph: a graph as a dict or the path of its JSON file; a Dask collection; an xarray object
+    with chunks; a pipeline of DASF. memory_limit: bytes of each process, or a text like "1.5GB":
+    a graph of whole arrays is cut into chunks that fit, one that is cut already (Dask, xarray)
+    is checked. workers: how many processes share the chunks, or "auto". threads: of each.
+    executor: "sequential", "threaded" or "distributed". given: bytes of operators without laws,
+    by name: the number per element, or what a graph's step says. halo: of a DASF pipeline's
+    operators, by name. arrays: Dask arrays inside the graph whose chunks nothing else tells.
 
-    ValueError: an operator has neither a law nor given bytes, or the graph makes no sense. MemoryError: nothing
-    fits; it names the smallest limit that would.
+    ValueError: an operator has neither a law nor given bytes, or the graph makes no sense.
+    MemoryError: nothing fits; it names the smallest limit that would.
     """
     limit = None if memory_limit is None else _sizes.parse(memory_limit)
     document = _document(graph, model, threads, given or {}, halo or {}, arrays)
@@ -67,14 +68,17 @@ def _document(graph, model, threads, given, halo, arrays):
 
         return document_of(graph, model.operators(), given, arrays, threads)
     if hasattr(graph, "chunk") and hasattr(graph, "dims"):
-        raise ValueError("the xarray object is in memory already: give one with chunks, e.g. data.chunk()")
+        raise ValueError(
+            "the xarray object is in memory already: give one with chunks, e.g. data.chunk()"
+        )
     raise TypeError(
-        f"cannot plan a {type(graph).__name__}: give a graph, a Dask collection, an xarray object or a pipeline"
+        f"cannot plan a {type(graph).__name__}: give a graph, a Dask collection, an xarray object "
+        "or a pipeline"
     )
 
 
 def _bytes(given):
-    """What a step says of its bytes and its output, from a number per element or from that itself."""
+    """What a step says of its bytes and its output; a number is per element."""
     if isinstance(given, Mapping):
         output = {"output": given["output"]} if "output" in given else {}
         return {"bytes": {key: value for key, value in given.items() if key != "output"}, **output}

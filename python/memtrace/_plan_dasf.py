@@ -19,7 +19,9 @@ def document_of(pipeline, operators, given, halo):
         if known is not None:
             step.update(given[known], operator=known)
         else:
-            step["operator"] = next((each for each in candidates if _has(operators, each)), candidates[0])
+            step["operator"] = next(
+                (each for each in candidates if _has(operators, each)), candidates[0]
+            )
             step["params"] = _params(entry, inputs)
         step["halo"] = next((list(halo[each]) for each in candidates if each in halo), [])
         steps.append(step)
@@ -53,7 +55,7 @@ def _inputs(table, entry):
 
 
 def _key_of(table, value):
-    """A parameter names what it comes from by its key, its function, or the object that has this."""
+    """A parameter names its origin by its key, its function, or the object that has this."""
     try:
         if value in table:
             return value
@@ -76,24 +78,33 @@ def _array(entry):
 
 
 def _candidates(entry):
-    """Names that an element's law may have: its function's, its class's, what the pipeline calls it."""
+    """Names that its law may have: its function's, its class's, what the pipeline calls it."""
     function = entry["fn"]
     owner = getattr(function, "__self__", None)
     kind = type(function if owner is None else owner)
     qualified = getattr(function, "__qualname__", None) or kind.__qualname__
     module = getattr(function, "__module__", None) or kind.__module__
-    names = [f"{module}:{qualified}", qualified, kind.__name__ if owner is not None else "", entry.get("name")]
+    names = [
+        f"{module}:{qualified}",
+        qualified,
+        kind.__name__ if owner is not None else "",
+        entry.get("name"),
+    ]
     return [str(name) for name in names if name]
 
 
 def _has(operators, name):
-    return any(known == name or known.replace(":", ".").rsplit(".", 1)[-1] == name for known in operators)
+    return any(
+        known == name or known.replace(":", ".").rsplit(".", 1)[-1] == name for known in operators
+    )
 
 
 def _params(entry, inputs):
     scalars = (bool, int, float, str)
     given = (entry.get("parameters") or {}).items()
-    return {name: value for name, value in given if name not in inputs and isinstance(value, scalars)}
+    return {
+        name: value for name, value in given if name not in inputs and isinstance(value, scalars)
+    }
 
 
 def _name(entry, taken):

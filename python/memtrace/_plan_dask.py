@@ -1,4 +1,4 @@
-"""Collections of Dask, xarray's among them: their tasks, as optimised, in the order that Dask gives them."""
+"""Collections of Dask, xarray's among them: their tasks, optimised, in Dask's own order."""
 
 import math
 from functools import partial
@@ -41,7 +41,11 @@ def _known_chunks(arrays):
     known = {}
     for array in arrays:
         chunks, dtype = getattr(array, "chunks", None), getattr(array, "dtype", None)
-        if not isinstance(chunks, tuple) or dtype is None or not isinstance(getattr(array, "name", None), str):
+        if (
+            not isinstance(chunks, tuple)
+            or dtype is None
+            or not isinstance(getattr(array, "name", None), str)
+        ):
             continue
         for place in product(*(range(len(axis)) for axis in chunks)):
             shape = [chunks[axis][at] for axis, at in enumerate(place)]
@@ -76,7 +80,9 @@ class _Tasks:
         if isinstance(node, self.spec.DataNode):
             return self.data(key, node.value)
         if not isinstance(node, self.spec.Task):
-            raise ValueError(f"the task {_name(key)} is of a kind that is not known: {type(node).__name__}")
+            raise ValueError(
+                f"the task {_name(key)} is of a kind that is not known: {type(node).__name__}"
+            )
         if node.has_subgraph():
             return self.fused(key, node)
         function, kwargs = node.func, dict(node.kwargs or {})
@@ -97,9 +103,14 @@ class _Tasks:
     def fused(self, key, node):
         from dask.order import order
 
-        inside, outkey = node.args[0], node.args[1]
+        inside, outkey, inkeys, *values = node.args
         tasks = _Tasks(self.operators, self.given, self.known)
         tasks.names = set(self.names)
+        for inkey, value in zip(inkeys, values):
+            inputs = [name for name in self.references(value) if name != _name(inkey)]
+            if inputs:  # inside, the value has a name of its own
+                tasks.names.add(_name(inkey))
+                tasks.steps.append({"name": _name(inkey), "inputs": inputs, "slice": []})
         priority = order(dict(inside))
         for each in sorted((each for each in inside if each != outkey), key=priority.get):
             tasks.add(each, inside[each])
@@ -113,7 +124,10 @@ class _Tasks:
 
         inputs = self.inputs(node)
         prefix = key_split(key)
-        module, qualified = getattr(function, "__module__", None), getattr(function, "__qualname__", prefix)
+        module, qualified = (
+            getattr(function, "__module__", None),
+            getattr(function, "__qualname__", prefix),
+        )
         candidates = [prefix, f"{module}:{qualified}", qualified]
         output = self.known.get(key)
         for name in candidates:
@@ -128,8 +142,8 @@ class _Tasks:
             return self.reduction(inputs, output)
         if not inputs and output is None:
             raise ValueError(
-                f"cannot tell the shape of what {_name(key)} makes: give the Dask array it is a chunk of in "
-                f"arrays=, or the bytes of {prefix!r} and its output in given="
+                f"cannot tell the shape of what {_name(key)} makes: give the Dask array it is a "
+                f"chunk of in arrays=, or the bytes of {prefix!r} and its output in given="
             )
         if not inputs:
             return {"inputs": [], "operator": prefix, "bytes": {}, "output": output}
@@ -192,7 +206,7 @@ class _Tasks:
         return {"inputs": [], "operator": "read", "bytes": {}, "output": output}
 
     def joined(self, key, node):
-        """Blocks as one array: `concatenate3` has lists of lists, `concatenate_shaped` a list and its shape."""
+        """Blocks as one array: lists of lists, or (`concatenate_shaped`) a list and its shape."""
         blocks = self.nested(node.args[0])
         names, counts = _flat(blocks)
         if getattr(node.func, "__name__", "") == "concatenate_shaped":
@@ -213,7 +227,13 @@ class _Tasks:
             depth = axes.get(axis, 0)
             front, back = depth if isinstance(depth, tuple) else (depth, depth)
             kept = boundary.get(axis, "none") == "none"
-            cuts.append([0 if at == 0 and kept else front, -back if back and not (at == count - 1 and kept) else None, 1])
+            cuts.append(
+                [
+                    0 if at == 0 and kept else front,
+                    -back if back and not (at == count - 1 and kept) else None,
+                    1,
+                ]
+            )
         return {"inputs": inputs, "slice": cuts}
 
     def converted(self, key, node):

@@ -196,7 +196,9 @@ impl Count {
         match self {
             Count::Number(number) => Ok(Workers::Number(number)),
             Count::Word(word) if word == "auto" => Ok(Workers::Auto),
-            Count::Word(word) => Err(refused(format!("{word:?} is no number of workers; give one, or \"auto\""))),
+            Count::Word(word) => {
+                Err(refused(format!("{word:?} is no number of workers; give one, or \"auto\"")))
+            }
         }
     }
 }

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use memtrace_analysis::Model;
-use memtrace_analysis::graph::{self, Answer, ChunkPlan, Executor, Fit, Forecast, Graph, Limits, Refusal, Workers};
+use memtrace_analysis::graph::{
+    self, Answer, ChunkPlan, Executor, Fit, Forecast, Graph, Limits, Refusal, Workers,
+};
 use memtrace_analysis::plan::{PAUSE, SPILL, budget_fraction};
 use serde_json::{Value, json};
 
@@ -75,7 +77,10 @@ pub fn run(arguments: &Plan) -> Result<ExitCode> {
         return chunks(arguments, &model, &graph, limit);
     }
     if arguments.workers.is_some() {
-        return Err(Usage("--workers is for whole arrays that are to be cut; this graph runs as it is".into()).into());
+        return Err(Usage(
+            "--workers is for whole arrays that are to be cut; this graph runs as it is".into(),
+        )
+        .into());
     }
     let forecast = graph::foretell(&model, &graph, executor.unwrap_or(Executor::Sequential))?;
     let Some(limit) = arguments.memory_limit else {
@@ -181,7 +186,13 @@ fn sentences(forecast: &Forecast) -> Result<String> {
     let set_by = &forecast.set_by;
     let peak = Bytes(forecast.peak_bytes);
     writeln!(text, "peak {peak}   at most {} ({})", Bytes(forecast.upper_bytes), forecast.confidence)?;
-    writeln!(text, "  set by {} (step {}), which needs {}", set_by.operator, set_by.step, Bytes(set_by.working_bytes))?;
+    writeln!(
+        text,
+        "  set by {} (step {}), which needs {}",
+        set_by.operator,
+        set_by.step,
+        Bytes(set_by.working_bytes)
+    )?;
     if set_by.others_bytes > 0 {
         writeln!(text, "  {} by steps that run beside it", Bytes(set_by.others_bytes))?;
     }
@@ -191,14 +202,20 @@ fn sentences(forecast: &Forecast) -> Result<String> {
         let more = if set_by.held.len() > 4 { ", …" } else { "" };
         writeln!(text, "  {} held: {}{more}", Bytes(set_by.held_bytes), names.join(", "))?;
     }
-    let width = forecast.operators.iter().map(|each| each.operator.chars().count()).max().unwrap_or(0).clamp(8, 40);
+    let width =
+        forecast.operators.iter().map(|each| each.operator.chars().count()).max().unwrap_or(0).clamp(8, 40);
     writeln!(text, "  {:width$}  steps    working  live then      time", "operator")?;
     for each in &forecast.operators {
         let name: String = each.operator.chars().take(width).collect();
         let (working, live) = (Bytes(each.working_bytes), Bytes(each.live_bytes));
         writeln!(text, "  {name:width$} {:>6}  {working:>9}  {live:>9} {:>7.2} s", each.steps, each.seconds)?;
     }
-    writeln!(text, "  results {}; {:.2} s from the first step to the last", Bytes(forecast.result_bytes), forecast.seconds)?;
+    writeln!(
+        text,
+        "  results {}; {:.2} s from the first step to the last",
+        Bytes(forecast.result_bytes),
+        forecast.seconds
+    )?;
     if forecast.extrapolated {
         writeln!(text, "  outside the shapes that laws were trained on")?;
     }
@@ -207,7 +224,13 @@ fn sentences(forecast: &Forecast) -> Result<String> {
 
 fn fits(fit: &Fit) -> Result<String> {
     let mut text = String::new();
-    writeln!(text, "  one process {} of {} usable ({} limit)", Bytes(fit.process_bytes), Bytes(fit.budget_bytes), Bytes(fit.memory_limit_bytes))?;
+    writeln!(
+        text,
+        "  one process {} of {} usable ({} limit)",
+        Bytes(fit.process_bytes),
+        Bytes(fit.budget_bytes),
+        Bytes(fit.memory_limit_bytes)
+    )?;
     Ok(text)
 }
 
@@ -227,7 +250,13 @@ fn chunk_sentences(plan: &ChunkPlan) -> Result<String> {
     for each in &plan.operators {
         let alone = each.alone.as_ref().filter(|alone| **alone != plan.chunk_shape);
         let alone = alone.map_or(String::new(), |alone| format!("   (alone: chunks of {})", shape(alone)));
-        writeln!(text, "  {}: blocks of {}, {}{alone}", each.operator, shape(&each.block_shape), Bytes(each.task_bytes))?;
+        writeln!(
+            text,
+            "  {}: blocks of {}, {}{alone}",
+            each.operator,
+            shape(&each.block_shape),
+            Bytes(each.task_bytes)
+        )?;
     }
     writeln!(text, "  {}", plan.why)?;
     Ok(text)

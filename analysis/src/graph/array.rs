@@ -22,7 +22,9 @@ impl Array {
     pub(super) fn checked(self) -> Result<Array, Error> {
         let dtype = normal(&self.dtype).ok_or_else(|| {
             let written = &self.dtype;
-            Error::Graph(format!("{written:?} is no element type of a size; write it as NumPy does: <f4, <f8, <i2, |u1"))
+            Error::Graph(format!(
+                "{written:?} is no element type of a size; write it as NumPy does: <f4, <f8, <i2, |u1"
+            ))
         })?;
         Ok(Array { dtype, ..self })
     }
@@ -99,9 +101,13 @@ mod tests {
     #[test]
     fn dtypes_are_read_as_numpy_writes_them() {
         let array = |dtype: &str| Array { shape: vec![3, 5], dtype: dtype.into() }.checked();
-        for (written, kept, bytes) in
-            [("f4", "<f4", 60), (">i2", ">i2", 30), ("u1", "|u1", 15), ("|b1", "|b1", 15), ("M8[ns]", "<M8[ns]", 120)]
-        {
+        for (written, kept, bytes) in [
+            ("f4", "<f4", 60),
+            (">i2", ">i2", 30),
+            ("u1", "|u1", 15),
+            ("|b1", "|b1", 15),
+            ("M8[ns]", "<M8[ns]", 120),
+        ] {
             let array = array(written).unwrap();
             assert_eq!((array.dtype.as_str(), array.bytes()), (kept, bytes), "{written}");
         }

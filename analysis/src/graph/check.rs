@@ -32,7 +32,12 @@ pub struct Refusal {
 ///
 /// # Errors
 /// [`Refusal`]: it is not.
-pub fn check(forecast: &Forecast, limit: u64, budget_fraction: f64, baseline_bytes: u64) -> Result<Fit, Refusal> {
+pub fn check(
+    forecast: &Forecast,
+    limit: u64,
+    budget_fraction: f64,
+    baseline_bytes: u64,
+) -> Result<Fit, Refusal> {
     let process_bytes =
         forecast.upper_bytes.saturating_add(forecast.once_bytes).saturating_add(baseline_bytes);
     let budget_bytes = (limit as f64 * budget_fraction) as u64;

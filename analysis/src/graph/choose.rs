@@ -130,7 +130,8 @@ pub fn recommend(model: &Model, graph: &Graph, limits: &Limits) -> Result<Answer
     for workers in numbers {
         let fits = search.fastest(workers);
         // Once even a task for every thread is no faster, more workers only wait.
-        let slower = |last: &(u64, Found)| fits.as_ref().is_none_or(|fits| fits.seconds >= last.1.seconds * 0.999);
+        let slower =
+            |last: &(u64, Found)| fits.as_ref().is_none_or(|fits| fits.seconds >= last.1.seconds * 0.999);
         let stop = found.last().is_some_and(slower);
         found.extend(fits.map(|fits| (workers, fits)));
         if stop {

@@ -39,13 +39,18 @@ impl<'a> Whole<'a> {
     pub(super) fn new(laws: &'a Laws<'a>, graph: &'a Graph) -> Result<Self, Error> {
         let cut_already = |work: &Work| matches!(work, Work::View(_) | Work::Join(_) | Work::Fused(_));
         if graph.nodes.iter().any(|node| cut_already(&node.work)) {
-            return Err(Error::Request("the graph is cut into tasks already: give it whole arrays and steps to have it cut".into()));
+            return Err(Error::Request(
+                "the graph is cut into tasks already: give it whole arrays and steps to have it cut".into(),
+            ));
         }
         let (tasks, outputs) = laws.tasks(graph, &[])?;
-        let is_base = |node: &usize| matches!(graph.nodes[*node].work, Work::Source(_)) && rank(&outputs[*node]) > 0;
+        let is_base =
+            |node: &usize| matches!(graph.nodes[*node].work, Work::Source(_)) && rank(&outputs[*node]) > 0;
         let base = (0..graph.nodes.len()).find(is_base);
-        let base = base.ok_or_else(|| Error::Request("the graph has no source that could be cut into chunks".into()))?;
-        let mut whole = Whole { laws, graph, outputs, tasks, base, axes: Vec::new(), measured: RefCell::default() };
+        let base = base
+            .ok_or_else(|| Error::Request("the graph has no source that could be cut into chunks".into()))?;
+        let mut whole =
+            Whole { laws, graph, outputs, tasks, base, axes: Vec::new(), measured: RefCell::default() };
         for node in 0..graph.nodes.len() {
             let axes = whole.follow(node);
             whole.axes.push(axes);
@@ -74,10 +79,15 @@ impl<'a> Whole<'a> {
         // Some are gone: of those left, each is the last of its length that is not taken yet.
         let lengths = &self.outputs[lead.node][lead.output].shape;
         let mut free = before;
-        let mut follow: Vec<Option<usize>> = output.shape.iter().rev().map(|length| {
-            free = lengths[..free].iter().rposition(|known| known == length)?;
-            from[free]
-        }).collect();
+        let mut follow: Vec<Option<usize>> = output
+            .shape
+            .iter()
+            .rev()
+            .map(|length| {
+                free = lengths[..free].iter().rposition(|known| known == length)?;
+                from[free]
+            })
+            .collect();
         follow.reverse();
         follow
     }
@@ -108,7 +118,8 @@ impl<'a> Whole<'a> {
     pub(super) fn cut_of_input(&self, node: usize, grid: &Grid) -> Option<(Vec<u64>, Vec<u64>)> {
         let (array, halo) = (self.input(node, 0)?, self.halo(node));
         let axes = self.axes_of(self.graph.nodes[node].inputs[0]);
-        let chunk = axes.iter().zip(&array.shape).map(|(base, &n)| base.map_or(n, |base| grid.chunk[base].min(n)));
+        let chunk =
+            axes.iter().zip(&array.shape).map(|(base, &n)| base.map_or(n, |base| grid.chunk[base].min(n)));
         Some((chunk.collect(), axes.iter().map(|base| base.map_or(0, |base| halo[base])).collect()))
     }
 
@@ -196,7 +207,10 @@ impl<'a> Whole<'a> {
         for node in (0..nodes.len()).rev() {
             users[node].dedup();
             let &[user] = users[node].as_slice() else { continue };
-            if !self.overlaps(user, grid) && self.split(user) == self.split(node) && !self.graph.results.contains(&node) {
+            if !self.overlaps(user, grid)
+                && self.split(user) == self.split(node)
+                && !self.graph.results.contains(&node)
+            {
                 group[node] = group[user];
             }
         }
@@ -309,8 +323,12 @@ impl<'w, 'a> Expansion<'w, 'a> {
                 };
                 let mut places = vec![Vec::new()];
                 for axis in 0..place.len() {
-                    let longer = |start: &Vec<u64>, at: u64| start.iter().copied().chain([at]).collect::<Vec<_>>();
-                    places = places.iter().flat_map(|start| along(axis).map(move |at| longer(start, at))).collect();
+                    let longer =
+                        |start: &Vec<u64>, at: u64| start.iter().copied().chain([at]).collect::<Vec<_>>();
+                    places = places
+                        .iter()
+                        .flat_map(|start| along(axis).map(move |at| longer(start, at)))
+                        .collect();
                 }
                 needed.extend(places.into_iter().map(|place| (from, place)));
             }
@@ -322,7 +340,8 @@ impl<'w, 'a> Expansion<'w, 'a> {
 
     /// A task of a group without what it needs, at places like this one.
     fn kind(&mut self, group: usize, place: &[u64]) -> Result<Task, Error> {
-        let kind = |(axis, &at): (usize, &u64)| u8::from(at > 0) + 2 * u8::from(at + 1 < self.grid.count(axis));
+        let kind =
+            |(axis, &at): (usize, &u64)| u8::from(at > 0) + 2 * u8::from(at + 1 < self.grid.count(axis));
         let key = (group, place.iter().enumerate().map(kind).collect::<Vec<u8>>());
         if let Some(known) = self.kinds.get(&key) {
             return Ok(known.clone());
@@ -346,7 +365,13 @@ impl<'w, 'a> Expansion<'w, 'a> {
                 let block = self.whole.block(step, input, self.grid, place);
                 if self.whole.overlaps(step, self.grid) {
                     let bytes = block.bytes();
-                    inside.push(Task { needs: vec![from], working: bytes, upper: bytes, left: bytes, ..Task::default() });
+                    inside.push(Task {
+                        needs: vec![from],
+                        working: bytes,
+                        upper: bytes,
+                        left: bytes,
+                        ..Task::default()
+                    });
                     from = inside.len() - 1;
                 }
                 needs.push(from);

@@ -67,7 +67,8 @@ struct Bytes {
 }
 
 pub(super) fn parse(text: &str) -> Result<Graph, Error> {
-    let value: Value = serde_json::from_str(text).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
+    let value: Value =
+        serde_json::from_str(text).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
     let version = value.get("version").and_then(Value::as_u64);
     let version = version.ok_or_else(|| wrong("it has no version: this memtrace reads version 1".into()))?;
     if version != GRAPH_VERSION {
@@ -218,8 +219,12 @@ impl Reader {
 fn given(operator: String, bytes: &Bytes) -> Option<Work> {
     let plain = |number: f64| number.is_finite() && number >= 0.0;
     let Bytes { fixed, per_element, seconds_per_element } = *bytes;
-    (plain(per_element) && plain(seconds_per_element))
-        .then_some(Work::Given { operator, fixed, per_element, seconds_per_element })
+    (plain(per_element) && plain(seconds_per_element)).then_some(Work::Given {
+        operator,
+        fixed,
+        per_element,
+        seconds_per_element,
+    })
 }
 
 fn of_step(step: &str, error: Error) -> Error {

@@ -122,7 +122,11 @@ pub fn foretell(model: &Model, graph: &Graph, executor: Executor) -> Result<Fore
         baseline_bytes: laws.baseline_bytes(),
         operators: operators(graph, &tasks, &outputs, &run.starts, base),
         timeline: timeline(graph, &run.starts, base),
-        result_bytes: tasks.iter().filter(|task| task.kept).map(|task| task.left).fold(0, u64::saturating_add),
+        result_bytes: tasks
+            .iter()
+            .filter(|task| task.kept)
+            .map(|task| task.left)
+            .fold(0, u64::saturating_add),
     })
 }
 
@@ -138,8 +142,10 @@ fn set_by(graph: &Graph, tasks: &[Task], run: &Walk, base: u64) -> SetBy {
     let all = running.iter().map(|&task| tasks[task].working).fold(0, u64::saturating_add);
     let value = |task: usize| Held { step: graph.nodes[task].name.clone(), bytes: tasks[task].left };
     let outside = graph.nodes.iter().filter(|node| matches!(node.work, Work::Source(SourceHeld::Throughout)));
-    let outside = outside.filter_map(|node| Some(Held { step: node.name.clone(), bytes: node.output.like(None)?.bytes() }));
-    let mut held: Vec<Held> = run.held().into_iter().map(value).chain(outside).filter(|held| held.bytes > 0).collect();
+    let outside = outside
+        .filter_map(|node| Some(Held { step: node.name.clone(), bytes: node.output.like(None)?.bytes() }));
+    let mut held: Vec<Held> =
+        run.held().into_iter().map(value).chain(outside).filter(|held| held.bytes > 0).collect();
     held.sort_by_key(|held| Reverse(held.bytes));
     held.truncate(20);
     SetBy {
@@ -152,7 +158,13 @@ fn set_by(graph: &Graph, tasks: &[Task], run: &Walk, base: u64) -> SetBy {
     }
 }
 
-fn operators(graph: &Graph, tasks: &[Task], outputs: &[Vec<Array>], starts: &[Start], base: u64) -> Vec<StepForecast> {
+fn operators(
+    graph: &Graph,
+    tasks: &[Task],
+    outputs: &[Vec<Array>],
+    starts: &[Start],
+    base: u64,
+) -> Vec<StepForecast> {
     let mut live = vec![0u64; tasks.len()];
     let mut running: Vec<(f64, usize)> = Vec::new();
     for start in starts {

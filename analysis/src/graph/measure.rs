@@ -73,7 +73,11 @@ impl<'a> Laws<'a> {
         let Work::Law { operator, dtype, params } = &node.work else { return Ok(None) };
         let of_inputs: Vec<&str> = inputs.iter().map(|array| array.dtype.as_str()).collect();
         let dtype = dtype.clone().unwrap_or_else(|| of_inputs.join(","));
-        let law = self.model.select(operator, Some(&dtype).filter(|dtype| !dtype.is_empty()).map(String::as_str), params);
+        let law = self.model.select(
+            operator,
+            Some(&dtype).filter(|dtype| !dtype.is_empty()).map(String::as_str),
+            params,
+        );
         law.map(Some).map_err(|source| Error::Law { step: node.name.clone(), source })
     }
 
@@ -91,12 +95,14 @@ impl<'a> Laws<'a> {
             }
             Work::View(cuts) => {
                 let input = inputs.first().ok_or_else(|| wrong(node, "a slice needs an input"))?;
-                let seen = view::cut(input, cuts)
-                    .ok_or_else(|| wrong(node, &format!("the slice does not fit the shape {:?}", input.shape)))?;
+                let seen = view::cut(input, cuts).ok_or_else(|| {
+                    wrong(node, &format!("the slice does not fit the shape {:?}", input.shape))
+                })?;
                 Ok(Needs { task: Task { pins: true, ..Task::default() }, outputs: vec![seen] })
             }
             Work::Join(counts) => {
-                let joined = view::join(inputs, counts).ok_or_else(|| wrong(node, "the blocks to join make no grid"))?;
+                let joined = view::join(inputs, counts)
+                    .ok_or_else(|| wrong(node, "the blocks to join make no grid"))?;
                 let bytes = joined.bytes();
                 let task = Task { working: bytes, upper: bytes, left: bytes, ..Task::default() };
                 Ok(Needs { task, outputs: vec![joined] })
@@ -165,7 +171,11 @@ impl<'a> Laws<'a> {
     }
 
     /// All nodes of a graph as tasks, and the arrays that come out of each.
-    pub(super) fn tasks(&self, graph: &Graph, arguments: &[&Array]) -> Result<(Vec<Task>, Vec<Vec<Array>>), Error> {
+    pub(super) fn tasks(
+        &self,
+        graph: &Graph,
+        arguments: &[&Array],
+    ) -> Result<(Vec<Task>, Vec<Vec<Array>>), Error> {
         let mut tasks: Vec<Task> = Vec::with_capacity(graph.nodes.len());
         let mut outputs: Vec<Vec<Array>> = Vec::with_capacity(graph.nodes.len());
         for node in &graph.nodes {
@@ -218,7 +228,10 @@ pub(super) fn as_one(tasks: &[Task], is_argument: impl Fn(usize) -> bool) -> Tas
 fn source(node: &Node, held: SourceHeld) -> Result<Needs, Error> {
     let array = node.output.like(None).ok_or_else(|| wrong(node, "it has no shape"))?;
     let bytes = if held == SourceHeld::UntilUsed { array.bytes() } else { 0 };
-    Ok(Needs { task: Task { working: bytes, upper: bytes, left: bytes, ..Task::default() }, outputs: vec![array] })
+    Ok(Needs {
+        task: Task { working: bytes, upper: bytes, left: bytes, ..Task::default() },
+        outputs: vec![array],
+    })
 }
 
 fn given(node: &Node, inputs: &[&Array], fixed: u64, per_element: f64, seconds: f64) -> Result<Needs, Error> {
@@ -232,9 +245,8 @@ fn given(node: &Node, inputs: &[&Array], fixed: u64, per_element: f64, seconds: 
     Ok(Needs { task, outputs: vec![output] })
 }
 
-/// Bytes of a call's value, and whether it is a view of its inputs. What the sequence leaves behind at its end is
-/// the value, which may be larger than the arrays that came out (a view of something trimmed) or, if the value looks
-/// into an input, nothing.
+/// Bytes of a call's value, and whether it is a view of its inputs: then the sequence leaves next to nothing behind.
+/// It may leave more than the value, as a function's locals outlive its span by a moment.
 fn left(law: &Law, point: &Point, output: u64) -> (u64, bool) {
     let Body::Symbolic(sequence) = &law.body else { return (output, false) };
     let Some(left) = sequence.left_bytes(point).and_then(|left| u64::try_from(left).ok()) else {
@@ -242,7 +254,7 @@ fn left(law: &Law, point: &Point, output: u64) -> (u64, bool) {
     };
     // Blocks below the threshold are not in the sequence.
     let view = left.saturating_add(sequence.threshold_bytes.max(1)).saturating_mul(2) < output;
-    (if view { left } else { left.max(output) }, view)
+    (if view { left } else { output }, view)
 }
 
 /// The law's variables at these inputs: `n1` is axis 1 of the first array with axes, `m2_0` axis 0 of input 2.
@@ -266,9 +278,13 @@ fn point(law: &Law, inputs: &[&Array]) -> Result<Vec<u64>, String> {
         };
         inputs.get(input)?.shape.get(axis.parse::<usize>().ok()?).copied()
     };
-    let unknown = |name: &str| format!("the law of {} has a variable {name} that no input has", law.key.operator);
-    let point: Vec<u64> =
-        law.variables.iter().map(|v| length(&v.name).ok_or_else(|| unknown(&v.name))).collect::<Result<_, _>>()?;
+    let unknown =
+        |name: &str| format!("the law of {} has a variable {name} that no input has", law.key.operator);
+    let point: Vec<u64> = law
+        .variables
+        .iter()
+        .map(|v| length(&v.name).ok_or_else(|| unknown(&v.name)))
+        .collect::<Result<_, _>>()?;
     for (known, input) in law.inputs.iter().zip(inputs) {
         if known.shape_at(&point).as_ref() != Some(&input.shape) {
             return Err(format!(

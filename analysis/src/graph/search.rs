@@ -66,7 +66,8 @@ impl<'a> Search<'a> {
 
     /// The fastest grid under the budget; of those as fast as anybody can tell, the one that needs least.
     pub(super) fn fastest(&mut self, workers: u64) -> Option<Found> {
-        let mut ranked: Vec<(f64, usize)> = (0..self.grids.len()).map(|at| (self.seconds(at, workers), at)).collect();
+        let mut ranked: Vec<(f64, usize)> =
+            (0..self.grids.len()).map(|at| (self.seconds(at, workers), at)).collect();
         ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
         let budget = self.budget();
         let mut best: Option<Found> = None;
@@ -192,16 +193,24 @@ impl<'a> Search<'a> {
         if self.walked[at].is_none() {
             self.walked[at] = Some(self.walk(at)?);
         }
-        let Some(walked) = &self.walked[at] else { return Err(Error::Request("the grid was not walked".into())) };
+        let Some(walked) = &self.walked[at] else {
+            return Err(Error::Request("the grid was not walked".into()));
+        };
         let moving = if workers > 1 && walked.tasks > 1 {
             walked.largest.saturating_mul(self.limits.threads_per_worker)
         } else {
             0
         };
-        let share = |held: u64| (u128::from(held) * u128::from(EQUAL_HOLDERS) / u128::from(workers.max(EQUAL_HOLDERS))) as u64;
+        let share = |held: u64| {
+            (u128::from(held) * u128::from(EQUAL_HOLDERS) / u128::from(workers.max(EQUAL_HOLDERS))) as u64
+        };
         let weigh = |moment: &Memory| {
             let held = share(moment.held).saturating_add(moving);
-            Memory { worker: moment.worker.saturating_add(held).saturating_add(self.fixed()), held, ..*moment }
+            Memory {
+                worker: moment.worker.saturating_add(held).saturating_add(self.fixed()),
+                held,
+                ..*moment
+            }
         };
         let most = walked.moments.iter().map(weigh).max_by_key(|memory| memory.worker);
         most.ok_or_else(|| Error::Request("the graph has no steps".into()))
@@ -255,7 +264,9 @@ impl<'a> Search<'a> {
             chunks: (0..grid.shape.len()).map(|axis| grid.sizes(axis)).collect(),
             chunk_shape: grid.chunk.clone(),
             tasks: self.walked[best.grid].as_ref().map_or(0, |walked| walked.tasks),
-            operators: (0..graph.nodes.len()).filter_map(|node| self.operator(node, grid, *workers)).collect(),
+            operators: (0..graph.nodes.len())
+                .filter_map(|node| self.operator(node, grid, *workers))
+                .collect(),
             set_by,
             predicted_frontier_bytes: best.memory.held,
             predicted_worker_bytes: best.memory.worker,
@@ -300,7 +311,13 @@ impl<'a> Search<'a> {
             let input = block.bytes();
             let needs = self.whole.measure(node, vec![block]);
             let task = needs.map_err(|error| crate::Error::Shape(error.to_string()))?.task;
-            Ok(TaskBytes { working: task.working, working_upper: task.upper, input, output: task.left, seconds: task.seconds })
+            Ok(TaskBytes {
+                working: task.working,
+                working_upper: task.upper,
+                input,
+                output: task.left,
+                seconds: task.seconds,
+            })
         };
         let alone = match plan::recommend(&request, &law) {
             Ok(plan::Answer::Plan(plan)) if step.inputs.len() == 1 => Some(plan.chunk_shape),
@@ -315,4 +332,3 @@ impl<'a> Search<'a> {
         })
     }
 }
-

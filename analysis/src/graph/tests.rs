@@ -92,7 +92,8 @@ fn a_slice_keeps_what_it_looks_into() {
     let steps = r#"{"name": "a", "operator": "light", "inputs": ["v"]},
         {"name": "part", "slice": [[null, 10, null]], "inputs": ["a"]},
         {"name": "b", "operator": "light", "inputs": ["part"]}"#;
-    let forecast = foretell(&model(), &pipeline(r#", "held": "not_counted""#, steps), Executor::Sequential).unwrap();
+    let forecast =
+        foretell(&model(), &pipeline(r#", "held": "not_counted""#, steps), Executor::Sequential).unwrap();
     let b = &forecast.timeline[3];
     assert_eq!((b.step.as_str(), b.live_bytes), ("b", 4_000_000 + 800_000));
 }
@@ -121,7 +122,9 @@ fn an_operator_without_a_law_is_named_unless_its_bytes_are_given() {
     let of = |step: &str| foretell(&model(), &pipeline("", step), Executor::Sequential);
     let error = of(r#"{"name": "a", "operator": "unheard", "inputs": ["v"]}"#).unwrap_err().to_string();
     assert!(error.contains("step a") && error.contains("unheard"), "{error}");
-    let given = of(r#"{"name": "a", "operator": "unheard", "inputs": ["v"], "bytes": {"per_element": 10, "fixed": 5}}"#);
+    let given = of(
+        r#"{"name": "a", "operator": "unheard", "inputs": ["v"], "bytes": {"per_element": 10, "fixed": 5}}"#,
+    );
     assert_eq!(given.unwrap().peak_bytes, 14_000_005);
 }
 
@@ -176,7 +179,8 @@ fn chunks_fit_the_limit_or_the_refusal_names_one_that_does() {
     };
     assert!(plan.predicted_worker_bytes <= plan.budget_bytes, "{plan:?}");
     assert_eq!(plan.chunk_shape[2], 200, "{plan:?}");
-    let Ok(Answer::Refusal(refusal)) = recommend(&model, &graph, &limits(160_000_000, Workers::Number(2))) else {
+    let Ok(Answer::Refusal(refusal)) = recommend(&model, &graph, &limits(160_000_000, Workers::Number(2)))
+    else {
         panic!("no refusal")
     };
     let enough = limits(refusal.smallest_memory_limit_bytes + 1, Workers::Number(2));
@@ -215,16 +219,26 @@ fn the_tasks_of_a_grid_hold_what_the_frontier_says() {
         let held = run.starts.iter().map(|start| start.held).max().unwrap_or(0);
         let chunks = held as f64 / (4 * chunk.iter().product::<u64>()) as f64;
         let ours = held_chunks(&grid) as f64;
-        assert!((chunks - ours).abs() <= 0.35 * ours + 2.0, "{chunk:?}: {chunks} held, the frontier says {ours}");
+        assert!(
+            (chunks - ours).abs() <= 0.35 * ours + 2.0,
+            "{chunk:?}: {chunks} held, the frontier says {ours}"
+        );
     }
 }
 
 fn tasks() -> impl Strategy<Value = Vec<Task>> {
-    let task = (prop::collection::vec(any::<prop::sample::Index>(), 0..4), any::<bool>(), 0u64..50, 0u64..50, 0u8..9);
+    let task = (
+        prop::collection::vec(any::<prop::sample::Index>(), 0..4),
+        any::<bool>(),
+        0u64..50,
+        0u64..50,
+        0u8..9,
+    );
     prop::collection::vec((task, prop::bool::weighted(0.2)), 1..40).prop_map(|tasks| {
         let make = |(at, ((needs, kept, working, left, seconds), pins)): (usize, _)| {
             let needs: Vec<prop::sample::Index> = needs;
-            let mut needs: Vec<usize> = needs.iter().filter(|_| at > 0).map(|need| need.index(at.max(1))).collect();
+            let mut needs: Vec<usize> =
+                needs.iter().filter(|_| at > 0).map(|need| need.index(at.max(1))).collect();
             needs.sort_unstable();
             needs.dedup();
             let working = u64::max(working, left);

@@ -55,7 +55,7 @@ impl Sequence {
         Some(self.largest(&bytes)?.1)
     }
 
-    /// Bytes of the blocks that outlive it: results, or what they are a view of.
+    /// Bytes of the blocks that outlive it: results, and what is let go right after the end.
     pub fn left_bytes(&self, point: &Point) -> Option<u128> {
         let left = self.live_after(self.steps.len());
         left.into_iter().try_fold(0u128, |sum, (index, count)| {

@@ -1,7 +1,9 @@
 """Six operators in a row, planned from laws of small runs and measured under two executors."""
 
+import shutil
 import sys
 
+import duckdb
 import memtrace
 
 from experiments.laws import pipeline_program as program
@@ -45,6 +47,7 @@ def recorded(name, arguments, operators=False):
     folder = KEPT / "laws" / "pipeline" / name
     if not (folder / "meta.json").exists():
         unfinished = folder.with_name(name + ".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.parent.mkdir(parents=True, exist_ok=True)
         each = [f"--operator={operator}" for operator in program.OPERATORS if operators]
         spans = each or ["--auto-operators=none"]

@@ -97,7 +97,7 @@ def main():
         return
     [shape], threads = lengths, int(rest[1])
     settings = {"scheduler": "threads", "num_workers": threads}
-    chunked(volume(WARM_UP[:2] + (13,))).compute(**settings)
+    chunked(volume((61, 53, 13))).compute(**settings)
     data = volume(shape, seed=sum(shape))
     picture = chunked(data)
     with memtrace.span("pipeline", data):

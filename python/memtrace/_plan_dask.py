@@ -3,6 +3,7 @@
 import math
 from functools import partial
 from itertools import product
+from typing import Any, NamedTuple
 
 
 def document_of(collection, operators, given, arrays, threads):
@@ -58,6 +59,12 @@ def _array(shape, dtype):
     return {"shape": list(shape), "dtype": getattr(dtype, "str", str(dtype))}
 
 
+class _Call(NamedTuple):
+    function: Any
+    args: tuple
+    kwargs: dict
+
+
 class _Tasks:
     """Steps of a graph, as far as they are translated."""
 
@@ -67,6 +74,7 @@ class _Tasks:
         self.spec = _task_spec
         self.operators, self.given, self.known = set(operators), given, known
         self.sources, self.steps, self.names = {}, [], set()
+        self.constants = {}  # values in the graph that are no arrays
 
     def add(self, key, node):
         step = self.step(key, node)
@@ -85,16 +93,27 @@ class _Tasks:
             )
         if node.has_subgraph():
             return self.fused(key, node)
-        function, kwargs = node.func, dict(node.kwargs or {})
-        while isinstance(function, partial):
-            function, kwargs = function.func, {**function.keywords, **kwargs}
-        special = _SPECIAL.get(getattr(function, "__name__", ""))
-        step = special(self, key, node) if special else None
-        return step or self.operator(key, node, function, kwargs)
+        call = self.unwrapped(_Call(node.func, node.args, dict(node.kwargs or {})))
+        special = _SPECIAL.get(getattr(call.function, "__name__", ""))
+        step = special(self, key, call) if special else None
+        return step or self.operator(key, call)
+
+    def unwrapped(self, call):
+        """What is called in the end: Dask and its users wrap functions."""
+        function, args, kwargs = call
+        if isinstance(function, partial):
+            wrapped = _Call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
+            return self.unwrapped(wrapped)
+        if getattr(function, "__name__", "") == "_pass_extra_kwargs":  # of map_blocks
+            function, names = self.constant(args[0]), self.constant(args[1])
+            extra = dict(zip(names, args[2:]))
+            return self.unwrapped(_Call(function, args[2 + len(names) :], {**kwargs, **extra}))
+        return call
 
     def data(self, key, value):
         """What is in the graph itself is held by whoever has the graph."""
         if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+            self.constants[_name(key)] = value
             return None
         name = f"data of {_name(key)}"
         self.sources[name] = {**_array(value.shape, value.dtype), "held": "throughout"}
@@ -105,10 +124,12 @@ class _Tasks:
 
         inside, outkey, inkeys, *values = node.args
         tasks = _Tasks(self.operators, self.given, self.known)
-        tasks.names = set(self.names)
+        tasks.names, tasks.constants = set(self.names), dict(self.constants)
         for inkey, value in zip(inkeys, values):
             inputs = [name for name in self.references(value) if name != _name(inkey)]
-            if inputs:  # inside, the value has a name of its own
+            if not inputs:
+                tasks.constants.setdefault(_name(inkey), self.constant(value))
+            else:  # inside, the value has a name of its own
                 tasks.names.add(_name(inkey))
                 tasks.steps.append({"name": _name(inkey), "inputs": inputs, "slice": []})
         priority = order(dict(inside))
@@ -118,11 +139,11 @@ class _Tasks:
         self.sources.update(tasks.sources)
         return {"inputs": [], "steps": tasks.steps}
 
-    def operator(self, key, node, function, kwargs):
+    def operator(self, key, call):
         """A call that a law is about, or whose bytes somebody gives."""
         from dask.utils import key_split
 
-        inputs = self.inputs(node)
+        inputs, function = self.inputs(call), call.function
         prefix = key_split(key)
         module, qualified = (
             getattr(function, "__module__", None),
@@ -157,9 +178,9 @@ class _Tasks:
         step = {"inputs": inputs, "operator": "reduction", "bytes": {"per_element": 16}}
         return step if output is None else {**step, "output": output}
 
-    def inputs(self, node):
+    def inputs(self, call):
         """Names of the values that a call takes in, in the order of its arguments."""
-        found = dict.fromkeys(self.references((node.args, node.kwargs)))
+        found = dict.fromkeys(self.references((call.args, call.kwargs)))
         return [name for name in found if name in self.names]
 
     def references(self, value):
@@ -185,17 +206,27 @@ class _Tasks:
         names = list(self.references(value))
         return names[0] if names else None
 
+    def constant(self, value):
+        """A value that is in the graph itself, without what Dask wraps it in."""
+        if isinstance(value, (self.spec.TaskRef, self.spec.Alias)):
+            return self.constants.get(next(self.references(value)))
+        if isinstance(value, self.spec.DataNode):
+            return value.value
+        if isinstance(value, self.spec.NestedContainer) and not value.dependencies:
+            return value()  # a list or a tuple
+        return value
+
     # Functions of Dask that are no operators ---------------------------------
 
-    def getitem(self, key, node):
+    def getitem(self, key, call):
         """A part of another value, or of an array outside the graph, which is read."""
-        cuts = _cuts(node.args[1])
-        inputs = list(self.references(node.args[0]))
+        cuts = _cuts(self.constant(call.args[1]))
+        inputs = list(self.references(call.args[0]))
         if cuts is None:
             return None
         if inputs:
             return {"inputs": inputs, "slice": cuts}
-        array = getattr(node.args[0], "value", node.args[0])
+        array = getattr(call.args[0], "value", call.args[0])
         if not hasattr(array, "shape"):
             return None
         output = _array(_cut(array.shape, cuts), array.dtype)
@@ -205,21 +236,22 @@ class _Tasks:
             return {"inputs": [name], "slice": cuts}
         return {"inputs": [], "operator": "read", "bytes": {}, "output": output}
 
-    def joined(self, key, node):
+    def joined(self, key, call):
         """Blocks as one array: lists of lists, or (`concatenate_shaped`) a list and its shape."""
-        blocks = self.nested(node.args[0])
+        blocks = self.nested(call.args[0])
         names, counts = _flat(blocks)
-        if getattr(node.func, "__name__", "") == "concatenate_shaped":
-            counts = [int(count) for count in node.args[1]]
+        if getattr(call.function, "__name__", "") == "concatenate_shaped":
+            counts = [int(count) for count in call.args[1]]
         if len(names) == 1:
             return {"inputs": names, "slice": []}
         return {"inputs": names, "join": counts}
 
-    def trimmed(self, key, node):
+    def trimmed(self, key, call):
         """What `map_overlap` leaves of a block: all but its halo, where there is a neighbour."""
-        inputs = list(self.references(node.args[0]))
-        axes, boundary, place = (_plain(each) for each in node.args[1:4])
-        if place is None or not inputs:
+        inputs = list(self.references(call.args[0]))
+        axes, boundary = call.kwargs.get("axes"), call.kwargs.get("boundary")
+        place = self.constant(call.kwargs.get("_overlap_trim_info", call.args[-1]))
+        if not inputs or not isinstance(place, (list, tuple)) or axes is None:
             return None
         location, counts = place
         cuts = []
@@ -236,20 +268,20 @@ class _Tasks:
             )
         return {"inputs": inputs, "slice": cuts}
 
-    def converted(self, key, node):
+    def converted(self, key, call):
         """A copy in another element type."""
         output = self.known.get(key)
-        dtype = (node.kwargs or {}).get("astype_dtype")
-        inputs = self.inputs(node)
+        dtype = call.kwargs.get("astype_dtype")
+        inputs = self.inputs(call)
         if output is None and dtype is None:
             return None
         step = {"inputs": inputs, "operator": "astype", "bytes": {}}
         return {**step, "output": output} if output else {**step, "output": {"dtype": dtype.str}}
 
-    def random(self, key, node):
+    def random(self, key, call):
         """Numbers of a generator; all but integers are doubles."""
-        size = next((each for each in node.args if _is_shape(each)), None)
-        if size is None or key not in self.known and "int" in str(node.args[1]):
+        size = next((each for each in call.args if _is_shape(each)), None)
+        if size is None or key not in self.known and "int" in str(call.args[1]):
             return None
         output = self.known.get(key) or _array(size, "<f8")
         return {"inputs": [], "operator": "random", "bytes": {}, "output": output}
@@ -259,20 +291,8 @@ def _is_shape(value):
     return isinstance(value, tuple) and value and all(type(each) is int for each in value)
 
 
-def _plain(value):
-    """A constant that Dask may have wrapped."""
-    value = getattr(value, "value", value)
-    if hasattr(value, "func") and not isinstance(value, partial):
-        try:
-            return value()
-        except Exception:
-            return None
-    return value
-
-
 def _cuts(index):
     """An index as a graph writes it; None if it is none of numbers and slices."""
-    index = _plain(index)
     index = index if isinstance(index, tuple) else (index,)
     cuts = []
     for each in index:

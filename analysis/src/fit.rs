@@ -155,9 +155,7 @@ fn law(group: &Group, places: &Places) -> Result<Law, String> {
     let (mut law, view) = draft.fit(&fitted);
     if let Some(&last) = held_out.last() {
         let point = &variables.points[last];
-        if let Some(view) = view {
-            verify::settle(&mut law, runs[last], point, &view);
-        }
+        verify::settle(&mut law, runs[last], point, view.as_ref());
         match verify::prove(&law, runs[last], point) {
             Some(proof) => law.proof = proof,
             None => {
@@ -290,7 +288,7 @@ fn sequence(alignment: &Alignment, programs: &[&Program], points: &[Vec<u64>], p
     if !alignment.view.aside.is_empty() {
         let held = |(program, point): (&&Program, &Vec<u64>)| Seen {
             shape: point.clone(),
-            bytes: alignment.view.aside_peak(program),
+            bytes: alignment.view.aside_bytes(program),
         };
         sequence.sizes.push(Size::Nearby { seen: programs.iter().zip(points).map(held).collect() });
         sequence.steps.push(sequence.sizes.len() as i64);
@@ -324,7 +322,7 @@ fn choices(programs: &[&Program], places: &Places) -> Vec<String> {
 fn residual(alignment: &Alignment, runs: &[&Run], points: &[Vec<u64>]) -> Size {
     let beyond = |&run: &usize| {
         let program = &runs[run].program;
-        let sized = alignment.view.of(program).peak().saturating_add(alignment.view.aside_peak(program));
+        let sized = alignment.view.of(program).peak().saturating_add(alignment.view.aside_bytes(program));
         (runs[run].span.working_peak_bytes.saturating_sub(sized), runs[run].span.working_peak_bytes)
     };
     let (beyond, peaks): (Vec<u64>, Vec<u64>) = alignment.runs.iter().map(beyond).unzip();

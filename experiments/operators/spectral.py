@@ -34,9 +34,8 @@ def oaconvolve(volume):
 
 
 def stft(volume):
-    """Amplitudes of short-time Fourier transforms of the traces, 32 samples each."""
-    length = min(32, volume.shape[-1])
-    _, _, spectrum = signal.stft(volume, nperseg=length, axis=-1)
+    """Amplitudes of short-time Fourier transforms of the traces, 32 samples each, every 16."""
+    _, _, spectrum = signal.stft(volume, nperseg=32, noverlap=16, axis=-1)
     return np.abs(spectrum)
 
 

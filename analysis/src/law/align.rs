@@ -70,9 +70,14 @@ impl View {
         if self.folded { fold::fold(&sized) } else { sized }
     }
 
-    /// The largest live sum of the blocks left aside.
-    pub fn aside_peak(&self, program: &Program) -> u64 {
-        Sized::of(program, |block| block.bytes >= self.threshold && self.sets_aside(block)).peak()
+    /// By how much the blocks left aside raise the largest live sum.
+    pub fn aside_bytes(&self, program: &Program) -> u64 {
+        if self.aside.is_empty() {
+            return 0;
+        }
+        let all = Sized::of(program, |block| block.bytes >= self.threshold).peak();
+        let rest = Sized::of(program, |block| block.bytes >= self.threshold && !self.sets_aside(block));
+        all.saturating_sub(rest.peak())
     }
 
     fn sets_aside(&self, block: &Block) -> bool {
@@ -117,9 +122,9 @@ impl Sized {
     }
 }
 
-/// The view in which runs of every shape take one course: plain, with workspaces left aside, with
-/// loops folded, with both; each at the lowest threshold that will do. Where there is none, the
-/// same once more for the course that most shapes take, three at least. `None` if that fails too.
+/// The view in which runs of every shape take one course: the lowest threshold, plain or with loops
+/// folded; else the same with workspaces left aside. Where there is none, once more for the course
+/// that most shapes take, three at least. `None` if that fails too.
 ///
 /// A run that takes another course while others of its shape do not (a garbage collection, a
 /// cache that was filled) is left out; `points` are the runs' shapes.
@@ -151,37 +156,37 @@ fn alignment(view: &View, sized: &[Sized], course: Course, runs: Vec<usize>, par
 
 fn views(programs: &[&Program]) -> Vec<View> {
     let workspaces = THRESHOLDS.map(|threshold| workspaces(programs, threshold));
-    let mut views = Vec::new();
-    for (folded, some_aside) in [(false, false), (false, true), (true, false), (true, true)] {
-        for (threshold, workspaces) in THRESHOLDS.into_iter().zip(&workspaces) {
-            let aside = if some_aside { workspaces.clone() } else { BTreeSet::new() };
-            let view = View { threshold, folded, aside };
-            let held = |program: &&Program| view.aside_peak(program);
-            let small = programs.iter().map(held).all(|bytes| bytes <= MAX_ASIDE);
-            if some_aside != view.aside.is_empty() && small {
-                views.push(view);
-            }
-        }
-    }
-    views
+    let plain = THRESHOLDS.map(|threshold| (threshold, BTreeSet::new()));
+    let aside = THRESHOLDS.into_iter().zip(workspaces).filter(|(threshold, aside)| {
+        let view = View { threshold: *threshold, folded: false, aside: aside.clone() };
+        let held = |program: &&Program| view.aside_bytes(program);
+        !aside.is_empty() && programs.iter().map(held).all(|bytes| bytes <= MAX_ASIDE)
+    });
+    let both = |(threshold, aside): (u64, BTreeSet<u64>)| {
+        [false, true].map(|folded| View { threshold, folded, aside: aside.clone() })
+    };
+    plain.into_iter().chain(aside).flat_map(both).collect()
 }
 
-/// Call stacks that allocate no block above a megabyte, and not equally many in every run.
+/// Call stacks whose blocks all have one size, at most a megabyte, and are not equally many in
+/// every run.
 fn workspaces(programs: &[&Program], threshold: u64) -> BTreeSet<u64> {
-    let mut counts: BTreeMap<u64, (Vec<usize>, u64)> = BTreeMap::new();
+    let mut sites: BTreeMap<u64, (Vec<usize>, BTreeSet<u64>)> = BTreeMap::new();
     for (run, program) in programs.iter().enumerate() {
         for block in program.blocks.iter().filter(|block| block.bytes >= threshold) {
             if let Some(site) = block.site {
-                let (count, largest) = counts.entry(site).or_insert_with(|| (vec![0; programs.len()], 0));
+                let (count, sizes) =
+                    sites.entry(site).or_insert_with(|| (vec![0; programs.len()], BTreeSet::new()));
                 count[run] += 1;
-                *largest = block.bytes.max(*largest);
+                sizes.insert(block.bytes);
             }
         }
     }
-    let comes_and_goes = |(count, largest): &(Vec<usize>, u64)| {
-        *largest <= MAX_ASIDE && count.iter().any(|blocks| *blocks != count[0])
+    let comes_and_goes = |(count, sizes): &(Vec<usize>, BTreeSet<u64>)| {
+        let one_size = sizes.len() == 1 && sizes.iter().all(|bytes| *bytes <= MAX_ASIDE);
+        one_size && count.iter().any(|blocks| *blocks != count[0])
     };
-    counts.into_iter().filter(|(_, site)| comes_and_goes(site)).map(|(site, _)| site).collect()
+    sites.into_iter().filter(|(_, site)| comes_and_goes(site)).map(|(site, _)| site).collect()
 }
 
 /// The course that covers at least so many shapes; the most of them, then the most runs, if several do.

@@ -66,7 +66,7 @@ def _document(graph, model, threads, given, halo, arrays):
     if callable(tasks) and tasks() is not None:
         from ._plan_dask import document_of
 
-        return document_of(graph, model.operators(), given, arrays, threads)
+        return document_of(_collections(graph), model.operators(), given, arrays, threads)
     if hasattr(graph, "chunk") and hasattr(graph, "dims"):
         raise ValueError(
             "the xarray object is in memory already: give one with chunks, e.g. data.chunk()"
@@ -75,6 +75,15 @@ def _document(graph, model, threads, given, halo, arrays):
         f"cannot plan a {type(graph).__name__}: give a graph, a Dask collection, an xarray object "
         "or a pipeline"
     )
+
+
+def _collections(graph):
+    """The Dask arrays of an xarray object; any other collection is one itself."""
+    if hasattr(graph, "data_vars"):
+        held = [variable.data for variable in graph.variables.values()]
+    else:
+        held = [graph.data] if hasattr(graph, "dims") else [graph]
+    return [each for each in held if hasattr(each, "__dask_graph__")]
 
 
 def _bytes(given):

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 
-def document_of(collection, operators, given, arrays, threads):
+def document_of(collections, operators, given, arrays, threads):
     """The graph of what `compute()` would run."""
     try:
         from dask._expr import FinalizeCompute
@@ -16,10 +16,10 @@ def document_of(collection, operators, given, arrays, threads):
     except ImportError as error:
         raise ValueError(f"planning a Dask graph needs dask 2025.4 or newer ({error})") from error
 
-    expression = FinalizeCompute(collections_to_expr([collection])).optimize()
+    expression = FinalizeCompute(collections_to_expr(collections)).optimize()
     graph = convert_legacy_graph(dict(expression.__dask_graph__()))
     wanted = [_name(key) for key in flatten(expression.__dask_keys__())]
-    known = _known_chunks([collection, *arrays])
+    known = _known_chunks([*collections, *arrays])
     tasks = _Tasks(operators, given, known)
     priority = order(graph)
     for key in sorted(graph, key=priority.get):
@@ -159,7 +159,7 @@ class _Tasks:
         law = law or next((name for name in candidates if self.last_part_of_one(name)), None)
         if law is not None and inputs:
             return {"inputs": inputs, "operator": law}
-        if str(module).startswith("dask.array.reductions"):
+        if prefix.endswith(("-aggregate", "-partial")):
             return self.reduction(inputs, output)
         if not inputs and output is None:
             raise ValueError(

@@ -94,7 +94,8 @@ def test_the_command_line_says_what_python_says(model, tmp_path):
     (tmp_path / "graph.json").write_text(json.dumps(graph((1000, 800))))
     files = (tmp_path / "model.json", tmp_path / "graph.json")
     plan = json.loads(memtrace("plan", *files, "--json").stdout)
-    assert plan == package.plan(model, tmp_path / "graph.json")
+    loaded = package.Model.load(tmp_path / "model.json")
+    assert plan == package.plan(loaded, tmp_path / "graph.json")
     text = memtrace("plan", *files).stdout.decode()
     assert f"set by {plan['set_by']['operator']}" in text
 

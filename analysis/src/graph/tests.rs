@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::measure::Laws;
 use super::walk::{Task, walk};
 use super::*;
+use crate::Model;
 use crate::law::{Factor, Form, Rule, Sequence, Size};
 use crate::model::{ArrayLaw, Body, Key, Law, Proof, SCHEMA_VERSION, Seconds, Variable};
 
@@ -42,6 +43,7 @@ fn law(operator: &str, temporary: u64) -> Law {
             threshold_bytes: 4096,
             sizes: vec![cells(temporary), cells(4)],
             steps: vec![1, 2, -1],
+            ..Sequence::default()
         }),
         residual: Size::Bounded { bytes: 0 },
         proof: Proof::Unverified,
@@ -51,6 +53,7 @@ fn law(operator: &str, temporary: u64) -> Law {
         baseline: None,
         seconds: Seconds { overhead: 0.0, per_element: 1e-8 },
         notes: vec![],
+        choices: Default::default(),
     }
 }
 
@@ -58,8 +61,6 @@ fn model() -> Model {
     let laws = vec![law("light", 4), law("heavy", 40)];
     Model { schema_version: SCHEMA_VERSION, laws, notes: vec![] }
 }
-
-use crate::Model;
 
 fn pipeline(source: &str, steps: &str) -> Graph {
     let text = format!(

@@ -29,7 +29,7 @@ pub(crate) const MOST_WALKED: u64 = 1_000;
 
 /// The most source chunks held at once when the graph's tasks run in order. 0 where no block
 /// needs a neighbour: Dask fuses reading and computing then, and nothing waits.
-pub(super) fn held_chunks(grid: &Grid) -> u64 {
+pub(crate) fn held_chunks(grid: &Grid) -> u64 {
     if overlapping_chunks(grid) == 1 {
         return u64::from(grid.halo.iter().any(|&halo| halo > 0));
     }

@@ -36,9 +36,10 @@ impl Model {
         self.find(&Ask { operator, dtype, params: params.clone(), ..Ask::default() })
     }
 
-    /// Laws of this operator, by its whole name or the last part of it.
+    /// Laws of this operator, by its whole name; if there are none, by the last part of it.
     pub fn of_operator(&self, operator: &str) -> impl Iterator<Item = &Law> {
-        self.laws.iter().filter(move |law| law.key.is_of(operator))
+        let whole = self.laws.iter().any(|law| law.key.operator == operator);
+        self.laws.iter().filter(move |law| law.key.operator == operator || !whole && law.key.is_of(operator))
     }
 
     /// The one law that answers.

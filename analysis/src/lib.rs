@@ -2,8 +2,9 @@
 //! memtrace-trace) and models (in [`mod@file`]); evaluating a law never panics, whatever the shape.
 //!
 //! Traces become runs ([`profile`]), runs become laws ([`mod@fit`], [`law`]), laws are kept in a
-//! [`model`] and asked for bytes ([`mod@predict`]) and chunk sizes ([`plan`]); [`sweep`] chooses the
-//! shapes worth running; [`online`] goes on learning while programs run.
+//! [`model`] and asked for bytes ([`mod@predict`]), chunk sizes ([`plan`]) and whole pipelines
+//! ([`graph`]); [`sweep`] chooses the shapes worth running; [`online`] goes on learning while programs
+//! run.
 
 pub mod accesses;
 pub mod ask;
@@ -14,6 +15,7 @@ pub mod error;
 pub mod file;
 pub mod fit;
 pub mod flame;
+pub mod graph;
 pub mod law;
 pub mod merge;
 pub mod model;

@@ -3,7 +3,8 @@
 `operator` and `span` mark the operators of a program; they cost nothing unless the
 program runs under `memtrace -- ...`. `record` runs a function or a piece of source so,
 `load` opens what was recorded, `fit` makes a model of it, and a `Model` predicts bytes
-and recommends chunks. `%load_ext memtrace` brings the cell magic `%%memtrace`.
+and recommends chunks; `plan` does so for whole pipelines. `%load_ext memtrace` brings the
+cell magic `%%memtrace`.
 """
 
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from ._span import operator, span
 if TYPE_CHECKING:
     from ._load import load
     from ._native import ChunkChooser, Follower, Model, Table, Trace, fit
+    from ._plan import plan
     from ._record import ProgramFailed, record
 
 __all__ = [
@@ -25,12 +27,13 @@ __all__ = [
     "fit",
     "load",
     "operator",
+    "plan",
     "record",
     "span",
 ]
 
 # Loaded at first use: programs that only mark operators need no more than that.
-_LATER = {"ProgramFailed": "_record", "load": "_load", "record": "_record"}
+_LATER = {"ProgramFailed": "_record", "load": "_load", "plan": "_plan", "record": "_record"}
 _NATIVE = ("ChunkChooser", "Follower", "Model", "Table", "Trace", "fit")
 
 

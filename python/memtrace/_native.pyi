@@ -97,6 +97,17 @@ class Model:
         any_version: bool = False,
         **params: _Scalar,
     ) -> dict[str, Any]: ...
+    def plan_graph(
+        self,
+        graph: str,
+        *,
+        memory_limit: int | None = None,
+        workers: int | str | None = None,
+        threads: int = 1,
+        executor: str | None = None,
+        baseline_bytes: int | None = None,
+        budget_fraction: float | None = None,
+    ) -> dict[str, Any]: ...
 
 def fit(traces: _Path | Trace | Sequence[_Path | Trace]) -> Model: ...
 

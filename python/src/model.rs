@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use memtrace_analysis::Ask;
+use memtrace_analysis::graph::{self, Executor, Graph, Limits, Workers};
 use memtrace_analysis::online::{Observation, Tracker};
 use memtrace_analysis::plan::{self, Answer, PAUSE, Request, SPILL};
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
@@ -222,6 +223,80 @@ impl Model {
             Answer::Plan(plan) => to_python(py, &plan),
             Answer::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),
         }
+    }
+
+    /// What `memtrace.plan` asks for, which has more kinds of graphs: `graph` is the JSON text of one.
+    #[pyo3(signature = (graph, *, memory_limit=None, workers=None, threads=1, executor=None, baseline_bytes=None,
+                        budget_fraction=None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+    fn plan_graph<'py>(
+        &self,
+        py: Python<'py>,
+        graph: &str,
+        memory_limit: Option<u64>,
+        workers: Option<Count>,
+        threads: u64,
+        executor: Option<&str>,
+        baseline_bytes: Option<u64>,
+        budget_fraction: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let model = self.read();
+        let graph = Graph::parse(graph).map_err(refused)?;
+        let executor = executor.map(|name| named_executor(name, threads)).transpose()?.or(graph.executor());
+        let spill = || plan::budget_fraction(Some(SPILL), Some(PAUSE));
+        if let (Some(limit), None) = (memory_limit, executor) {
+            let recorded = model.laws.iter().filter_map(|law| law.baseline.as_ref()?.resident_bytes).max();
+            let limits = Limits {
+                memory_limit_bytes: limit,
+                budget_fraction: budget_fraction.unwrap_or_else(spill),
+                workers: workers.map_or(Ok(Workers::Number(1)), Count::workers)?,
+                threads_per_worker: threads,
+                baseline_bytes: baseline_bytes.or(recorded).unwrap_or(0),
+            };
+            return match py.detach(|| graph::recommend(&model, &graph, &limits)).map_err(refused)? {
+                graph::Answer::Plan(plan) => to_python(py, &plan),
+                graph::Answer::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),
+            };
+        }
+        if workers.is_some() {
+            return Err(refused("workers are for whole arrays that are to be cut; this graph runs as it is"));
+        }
+        let executor = executor.unwrap_or(Executor::Sequential);
+        let forecast = py.detach(|| graph::foretell(&model, &graph, executor)).map_err(refused)?;
+        if let Some(limit) = memory_limit {
+            let baseline = baseline_bytes.or(forecast.baseline_bytes).unwrap_or(0);
+            graph::check(&forecast, limit, budget_fraction.unwrap_or(1.0), baseline)
+                .map_err(|refusal| PyMemoryError::new_err(refusal.why))?;
+        }
+        to_python(py, &forecast)
+    }
+}
+
+/// A number, or `"auto"`.
+#[derive(FromPyObject)]
+enum Count {
+    Number(u64),
+    Word(String),
+}
+
+impl Count {
+    fn workers(self) -> PyResult<Workers> {
+        match self {
+            Count::Number(number) => Ok(Workers::Number(number)),
+            Count::Word(word) if word == "auto" => Ok(Workers::Auto),
+            Count::Word(word) => {
+                Err(refused(format!("{word:?} is no number of workers; give one, or \"auto\"")))
+            }
+        }
+    }
+}
+
+fn named_executor(name: &str, threads: u64) -> PyResult<Executor> {
+    match name {
+        "sequential" => Ok(Executor::Sequential),
+        "threaded" => Ok(Executor::Threaded { threads }),
+        "distributed" => Ok(Executor::Distributed { threads }),
+        _ => Err(refused(format!("{name:?} is no executor; give sequential, threaded or distributed"))),
     }
 }
 

@@ -11,13 +11,13 @@ use memtrace_trace::Trace;
 use memtrace_trace::rows::ArrayInfo;
 
 use crate::units::{Bytes, parse_shape, parse_size};
-use crate::{doctor, flamegraph, laws, recomputed, record, summary, sweep, symbols, top};
+use crate::{doctor, flamegraph, laws, plan, recomputed, record, summary, sweep, symbols, top};
 
 /// Records every allocation of a program and turns small runs into a law: operator + input shape -> peak bytes.
 #[derive(Parser)]
 #[command(name = "memtrace", version, args_conflicts_with_subcommands = true)]
 #[command(
-    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <attach|top|report|flamegraph|recover|doctor|sweep|fit|merge|predict|recommend> ..."
+    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <attach|top|report|flamegraph|recover|doctor|sweep|fit|merge|predict|recommend|plan> ..."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -67,6 +67,8 @@ enum Action {
     Predict(laws::Predict),
     /// Choose chunks that fit a memory limit
     Recommend(laws::Recommend),
+    /// Foretell what a pipeline of operators holds, or cut it into chunks that fit
+    Plan(plan::Plan),
 }
 
 /// Python modules with automatic spans unless others are named.
@@ -238,6 +240,7 @@ pub fn main() -> ExitCode {
         Some(Action::Merge(arguments)) => laws::merge(&arguments),
         Some(Action::Predict(arguments)) => laws::predict(&arguments),
         Some(Action::Recommend(arguments)) => laws::recommend(&arguments),
+        Some(Action::Plan(arguments)) => plan::run(&arguments),
     };
     result.unwrap_or_else(|error| {
         say(&format!("{error:#}"));

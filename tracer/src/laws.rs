@@ -18,9 +18,9 @@ use crate::units::{Bytes, parse_shape, parse_size};
 
 /// What a Dask worker holds beyond the recorded process: `distributed`, its loop and logs. 28 MB measured
 /// (docs/results/chunks.md); more with a dashboard.
-const DASK_WORKER_BYTES: u64 = 50_000_000;
+pub const DASK_WORKER_BYTES: u64 = 50_000_000;
 /// Resident size of Python with NumPy and SciPy, where the recording was too short to sample it.
-const PYTHON_BYTES: u64 = 100_000_000;
+pub const PYTHON_BYTES: u64 = 100_000_000;
 
 /// Arguments of `fit`.
 #[derive(Args)]

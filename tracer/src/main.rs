@@ -8,6 +8,7 @@ mod cli;
 mod doctor;
 mod flamegraph;
 mod laws;
+mod plan;
 mod recomputed;
 mod record;
 mod summary;

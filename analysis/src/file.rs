@@ -112,6 +112,10 @@ fn check(law: &Law) -> Result<(), String> {
     }
     let times = [law.seconds.overhead, law.seconds.per_element, law.same_shape_spread];
     ensure(times.iter().all(|number| is_plain(*number)), "a number is negative or not finite")?;
+    if let Some(resident) = &law.resident {
+        ensure((0.0..=1.0).contains(&resident.touched), "a touched share is outside 0 to 1")?;
+        ensure(is_plain(resident.error), "a resident error is negative or not finite")?;
+    }
     let points = law.trained_on.iter().all(|run| run.shape.len() == dims);
     ensure(points, "a training run has another number of dimensions")
 }

@@ -6,6 +6,7 @@
 //! shapes worth running.
 
 pub mod accesses;
+pub mod contents;
 pub mod during;
 pub mod error;
 pub mod file;
@@ -23,6 +24,7 @@ pub mod report;
 pub mod resident;
 pub mod sites;
 pub mod sweep;
+pub mod table;
 pub mod variables;
 pub mod varying;
 pub mod verify;
@@ -31,3 +33,4 @@ pub use error::Error;
 pub use fit::fit;
 pub use model::{Law, Model, TaskBytes};
 pub use predict::{Prediction, predict};
+pub use table::fit_table;

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::law::{Form, Point, Sequence, Size, volume};
-use crate::model::{ArrayLaw, Baseline, Body, Key, Law, Once, Proof, TrainingRun, Variable};
+use crate::law::{Form, Point, Resident, Sequence, Size, volume};
+use crate::model::{ArrayLaw, Baseline, Body, Key, Law, MIN_CALIBRATION, Once, Proof, TrainingRun, Variable};
 
 /// What `predict --json` prints (DESIGN §7). Sizes are bytes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -28,12 +28,20 @@ pub struct Prediction {
     pub output_shape: Vec<u64>,
     /// All outputs.
     pub output_bytes: u64,
+    /// Whether runs of one shape differed with what was in the arrays; `None` if no shape was run twice. If so,
+    /// `peak_bytes` is a typical need and `upper_bytes` that of the worst contents that were run.
+    pub data_dependent: Option<bool>,
     /// True if a length is outside the range of the training runs.
     pub extrapolated: bool,
     /// Seconds of one call on the machine that was recorded.
     pub seconds: f64,
     /// Held once per process, beside the peak.
     pub once_bytes: u64,
+    /// Resident peak of a process that runs it, inputs, baseline and once bytes included; `None` where no
+    /// resident peaks were recorded.
+    pub resident_bytes: Option<u64>,
+    /// The same at its upper bound.
+    pub resident_upper_bytes: Option<u64>,
     /// What the recorded processes held before the operator ran.
     pub baseline: Option<Baseline>,
     /// Where it comes from.
@@ -63,6 +71,8 @@ pub struct Explanation {
     pub undetermined: usize,
     /// The once blocks.
     pub once: Once,
+    /// How live bytes become resident ones.
+    pub resident: Option<Resident>,
     /// The runs it was fitted on.
     pub trained_on: Vec<TrainingRun>,
     /// What a reader should know.
@@ -97,16 +107,19 @@ pub fn predict(law: &Law, shape: &Point) -> Result<Prediction, Error> {
         total_bytes: bytes.working.saturating_add(bytes.input),
         output_shape: first_output.unwrap_or_default(),
         output_bytes: bytes.output,
+        data_dependent: law.data_dependent,
         extrapolated: law.variables.iter().zip(shape).any(outside),
         seconds: bytes.seconds,
         once_bytes: law.once.bytes,
+        resident_bytes: law.resident.as_ref().and_then(|resident| resident.at(law, shape)),
+        resident_upper_bytes: law.resident.as_ref().and_then(|resident| resident.upper(law, shape)),
         baseline: law.baseline.clone(),
         model: explanation(law, shape),
     })
 }
 
 /// The proof as far as it reaches: a regression says nothing beyond the volumes it was fitted on,
-/// and no law anything about a length that never varied in its runs.
+/// no law anything about a length that never varied in its runs, and a single run proves nothing about other data.
 fn confidence(law: &Law, shape: &Point) -> Proof {
     let never_varied = |(variable, &n): (&Variable, &u64)| variable.min == variable.max && n != variable.min;
     let volumes = law.trained_on.iter().map(|run| volume(&run.shape));
@@ -114,6 +127,10 @@ fn confidence(law: &Law, shape: &Point) -> Proof {
     let regression = matches!(law.body, Body::Regression(_));
     if law.variables.iter().zip(shape).any(never_varied) || (regression && beyond) {
         return Proof::Unverified;
+    }
+    if law.data_dependent == Some(true) {
+        let runs = law.trained_on.len();
+        return if beyond || runs < MIN_CALIBRATION { Proof::Unverified } else { Proof::Calibrated { runs } };
     }
     law.proof.clone()
 }
@@ -145,6 +162,7 @@ fn explanation(law: &Law, shape: &Point) -> Explanation {
         residual_bytes: residual,
         undetermined,
         once: law.once.clone(),
+        resident: law.resident.clone(),
         trained_on: law.trained_on.clone(),
         notes: law.notes.clone(),
     }

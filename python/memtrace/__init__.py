@@ -2,7 +2,7 @@
 
 `operator` and `span` mark the operators of a program; they cost nothing unless the
 program runs under `memtrace -- ...`. `record` runs a function or a piece of source so,
-`load` opens what was recorded, `fit` makes a model of it, and a `Model` predicts bytes
+`load` opens what was recorded, `fit` makes a model of it (`fit_table` of figures from elsewhere), and a `Model` predicts bytes
 and recommends chunks. `%load_ext memtrace` brings the cell magic `%%memtrace`.
 """
 
@@ -12,7 +12,7 @@ from ._span import operator, span
 
 if TYPE_CHECKING:
     from ._load import load
-    from ._native import Model, Table, Trace, fit
+    from ._native import Model, Table, Trace, fit, fit_table
     from ._record import ProgramFailed, record
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Table",
     "Trace",
     "fit",
+    "fit_table",
     "load",
     "operator",
     "record",
@@ -29,7 +30,7 @@ __all__ = [
 
 # Loaded at first use: programs that only mark operators need no more than that.
 _LATER = {"ProgramFailed": "_record", "load": "_load", "record": "_record"}
-_NATIVE = ("Model", "Table", "Trace", "fit")
+_NATIVE = ("Model", "Table", "Trace", "fit", "fit_table")
 
 
 def __getattr__(name):

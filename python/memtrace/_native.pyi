@@ -75,3 +75,9 @@ class Model:
     ) -> dict[str, Any]: ...
 
 def fit(traces: _Path | Trace | Sequence[_Path | Trace]) -> Model: ...
+def fit_table(
+    shapes: Sequence[Sequence[int]],
+    bytes: Sequence[int],
+    dtype: str = "<f4",
+    operator: str = "operator",
+) -> Model: ...

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::model::{Model, fit};
+    use super::model::{Model, fit, fit_table};
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]

@@ -23,9 +23,7 @@ impl Worst {
     /// Its upper bound, bytes; `None` where it does not fit.
     pub fn upper(&self, shape: &Point) -> Option<u128> {
         match &self.body {
-            Body::Symbolic(sequence) => {
-                sequence.upper_bytes(shape)?.checked_add(self.residual.upper(shape)?)
-            }
+            Body::Symbolic(sequence) => sequence.upper_bytes(shape)?.checked_add(self.residual.upper(shape)?),
             Body::Regression(regression) => regression.upper(shape),
         }
     }

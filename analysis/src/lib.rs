@@ -3,9 +3,10 @@
 //!
 //! Traces become runs ([`profile`]), runs become laws ([`mod@fit`], [`law`]), laws are kept in a
 //! [`model`] and asked for bytes ([`mod@predict`]) and chunk sizes ([`plan`]); [`sweep`] chooses the
-//! shapes worth running.
+//! shapes worth running; [`online`] goes on learning while programs run.
 
 pub mod accesses;
+mod choosing;
 pub mod contents;
 pub mod during;
 pub mod error;
@@ -14,6 +15,7 @@ pub mod fit;
 pub mod flame;
 pub mod law;
 pub mod model;
+pub mod online;
 pub mod operators;
 mod parallel;
 pub mod plan;

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::contents::Worst;
 use crate::error::Error;
-use crate::law::{Point, Regression, Resident, Sequence, Size};
+use crate::law::{Form, Point, Regression, Resident, Sequence, Size};
+use crate::online::Learned;
 
 /// Version of the JSON this program writes; later ones are refused.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -216,6 +217,13 @@ pub struct Law {
     /// Time.
     #[serde(default)]
     pub seconds: Seconds,
+    /// What was observed since the fit, if anything was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learned: Option<Learned>,
+    /// What library functions it goes through choose by the lengths: beyond the lengths it was
+    /// verified at, such a law is unverified.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
     /// What a reader should know, in sentences.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -242,11 +250,29 @@ impl Law {
         self.variables.iter().map(|variable| variable.name.clone()).collect()
     }
 
+    /// The shapes it rests on: those it was fitted on and the one that verified it.
+    pub fn shapes(&self) -> impl Iterator<Item = &Point> {
+        let verified = match &self.proof {
+            Proof::Exact { shape, .. } | Proof::WorstCase { shape, .. } => Some(shape.as_slice()),
+            Proof::Calibrated { .. } | Proof::Unverified => None,
+        };
+        self.trained_on.iter().map(|run| run.shape.as_slice()).chain(verified)
+    }
+
     /// Bytes and seconds at a shape (one value per variable).
     ///
     /// # Errors
     /// A shape of another number of dimensions, an empty one, or one whose bytes do not fit.
     pub fn bytes(&self, shape: &Point) -> Result<TaskBytes, Error> {
+        let plain = self.plain_bytes(shape)?;
+        Ok(self.learned.as_ref().map_or(plain, |learned| learned.applied(self, shape, plain)))
+    }
+
+    /// The same by the law alone, without what was observed since it was fitted.
+    ///
+    /// # Errors
+    /// As [`Law::bytes`].
+    pub fn plain_bytes(&self, shape: &Point) -> Result<TaskBytes, Error> {
         self.check(shape)?;
         let too_large = || Error::Shape(format!("the shape {} is too large for any memory", joined(shape)));
         let fit = |bytes: Option<u128>| u64::try_from(bytes.ok_or_else(too_large)?).map_err(|_| too_large());
@@ -310,6 +336,18 @@ impl ArrayLaw {
         self.shape.iter().map(|axis| u64::try_from(axis.at(point)?).ok()).collect()
     }
 
+    /// Its bytes in words: `4·n0·n1·n2`.
+    pub fn words(&self, names: &[String]) -> String {
+        let axis = |size: &Size| match size {
+            Size::Exact { form, .. } if *form == Form { coefficient: 1, constant: 0, ..form.clone() } => {
+                form.words(1, names).trim_start_matches("1·").to_owned()
+            }
+            size => format!("({})", size.words(1, names)),
+        };
+        let axes = self.shape.iter().map(axis);
+        [self.item_bytes.to_string()].into_iter().chain(axes).collect::<Vec<_>>().join("·")
+    }
+
     /// Bytes of its elements at a point.
     pub fn bytes(&self, point: &Point) -> Option<u128> {
         let mut axes = self.shape.iter().map(|axis| axis.at(point));
@@ -336,11 +374,7 @@ impl Model {
         dtype: Option<&str>,
         params: &BTreeMap<String, Value>,
     ) -> Result<&Law, Error> {
-        let named = |law: &&Law| {
-            let known = law.key.operator.as_str();
-            known == operator || known.rsplit([':', '.']).next() == Some(operator)
-        };
-        let of_operator: Vec<&Law> = self.laws.iter().filter(named).collect();
+        let of_operator: Vec<&Law> = self.laws.iter().filter(|law| law.key.is_of(operator)).collect();
         if of_operator.is_empty() {
             let known: Vec<&str> = self.laws.iter().map(|law| law.key.operator.as_str()).collect();
             return Err(Error::NoLaw(format!(
@@ -371,6 +405,12 @@ impl Model {
 }
 
 impl Key {
+    /// True if `name` is the operator's, or the last part of it.
+    pub fn is_of(&self, name: &str) -> bool {
+        let known = self.operator.as_str();
+        known == name || known.rsplit([':', '.']).next() == Some(name)
+    }
+
     /// A parameter, the layout, or a library's version by name.
     fn value(&self, name: &str) -> Option<Value> {
         let text = |text: &String| Value::from(text.as_str());

@@ -70,6 +70,8 @@ pub fn fit_table(
         baseline: None,
         resident: None,
         seconds: Default::default(),
+        learned: None,
+        choices: Vec::new(),
         notes: vec!["fitted to figures measured elsewhere".to_owned()],
     };
     Ok(Model { schema_version: SCHEMA_VERSION, laws: vec![law], notes: Vec::new() })

@@ -12,10 +12,12 @@ from ._span import operator, span
 
 if TYPE_CHECKING:
     from ._load import load
-    from ._native import Model, Table, Trace, fit, fit_table
+    from ._native import ChunkChooser, Follower, Model, Table, Trace, fit, fit_table
     from ._record import ProgramFailed, record
 
 __all__ = [
+    "ChunkChooser",
+    "Follower",
     "Model",
     "ProgramFailed",
     "Table",
@@ -30,7 +32,7 @@ __all__ = [
 
 # Loaded at first use: programs that only mark operators need no more than that.
 _LATER = {"ProgramFailed": "_record", "load": "_load", "record": "_record"}
-_NATIVE = ("Model", "Table", "Trace", "fit", "fit_table")
+_NATIVE = ("ChunkChooser", "Follower", "Model", "Table", "Trace", "fit", "fit_table")
 
 
 def __getattr__(name):

@@ -59,6 +59,22 @@ class Model:
         dtype: str | None = None,
         **params: _Scalar,
     ) -> dict[str, Any]: ...
+    def observe(
+        self,
+        operator: str,
+        span: dict[str, Any] | Sequence[int],
+        bytes: int | None = None,
+        seconds: float | None = None,
+        dtype: str | None = None,
+        **params: _Scalar,
+    ) -> dict[str, Any]: ...
+    def follow(
+        self,
+        operator: str,
+        shape: Sequence[int],
+        dtype: str | None = None,
+        **params: _Scalar,
+    ) -> Follower: ...
     def recommend(
         self,
         operator: str,
@@ -81,3 +97,26 @@ def fit_table(
     dtype: str = "<f4",
     operator: str = "operator",
 ) -> Model: ...
+
+class Follower:
+    def allocated(self, bytes: int) -> None: ...
+    def released(self, bytes: int) -> None: ...
+    def forecast(self) -> dict[str, Any]: ...
+
+class ChunkChooser:
+    def __new__(
+        cls,
+        shape: Sequence[int],
+        budget: int,
+        workers: int = 1,
+        threads_per_worker: int = 1,
+        halo: Sequence[int] | None = None,
+        whole_axes: Sequence[int] = ...,
+        chunks: Sequence[Sequence[int]] | None = None,
+        seed: int = 0,
+    ) -> ChunkChooser: ...
+    def choose(self) -> tuple[int, ...]: ...
+    def best(self) -> tuple[int, ...]: ...
+    def observe(self, chunk: Sequence[int], bytes: int, seconds: float) -> None: ...
+    def failed(self, chunk: Sequence[int]) -> None: ...
+    def belief(self, chunk: Sequence[int]) -> dict[str, Any]: ...

@@ -1,13 +1,16 @@
 //! Fitted laws.
 
 use std::path::PathBuf;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
+use memtrace_analysis::online::{Observation, Tracker};
 use memtrace_analysis::plan::{self, Answer, PAUSE, Request, SPILL};
-use pyo3::exceptions::{PyMemoryError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::convert::{parameters, refused, to_python};
+use crate::convert::{from_python, parameters, refused, to_python};
+use crate::online::Follower;
 use crate::trace::Trace;
 
 /// A trace, or where it is.
@@ -39,7 +42,7 @@ pub(crate) fn fit(py: Python<'_>, traces: Sources<'_>) -> PyResult<Model> {
         Source::Path(path) => memtrace_trace::Trace::open(path).map_err(refused),
     });
     let traces = opened.collect::<PyResult<Vec<_>>>()?;
-    py.detach(|| memtrace_analysis::fit(&traces)).map(Model).map_err(refused)
+    py.detach(|| memtrace_analysis::fit(&traces)).map(Model::new).map_err(refused)
 }
 
 /// Fits a law to figures that were measured elsewhere.
@@ -58,33 +61,41 @@ pub(crate) fn fit_table(
 ) -> PyResult<Model> {
     let digits = dtype.trim_start_matches(|c: char| !c.is_ascii_digit());
     let item_bytes = digits.parse().map_err(|_| {
-        PyValueError::new_err(format!("{dtype:?} is not a dtype of a known size; write it as NumPy does: <f4"))
+        PyValueError::new_err(format!(
+            "{dtype:?} is not a dtype of a known size; write it as NumPy does: <f4"
+        ))
     })?;
-    let fitted =
-        py.detach(|| memtrace_analysis::fit_table(operator, dtype, item_bytes, &shapes, &bytes));
-    fitted.map(Model).map_err(refused)
+    let fitted = py.detach(|| memtrace_analysis::fit_table(operator, dtype, item_bytes, &shapes, &bytes));
+    fitted.map(Model::new).map_err(refused)
 }
 
 /// Laws of operators: `memtrace.fit(traces)`, or `Model.load("model.json")`.
 #[pyclass(frozen, module = "memtrace")]
-pub(crate) struct Model(memtrace_analysis::Model);
+pub(crate) struct Model(RwLock<memtrace_analysis::Model>);
+
+/// What `Model.observe` is told: a span as a dict, or the shape of its input.
+#[derive(FromPyObject)]
+enum Span<'py> {
+    Dict(Bound<'py, PyDict>),
+    Shape(Vec<u64>),
+}
 
 #[pymethods]
 impl Model {
     /// Reads a model file. A file that is none, or a newer program's, is a ValueError.
     #[staticmethod]
     fn load(path: PathBuf) -> PyResult<Model> {
-        memtrace_analysis::Model::load(path).map(Model).map_err(refused)
+        memtrace_analysis::Model::load(path).map(Model::new).map_err(refused)
     }
 
     /// Writes the model to a file, whole or not at all. ValueError: it cannot be written.
     fn save(&self, path: PathBuf) -> PyResult<()> {
-        self.0.save(path).map_err(refused)
+        self.read().save(path).map_err(refused)
     }
 
     /// Names of the operators that have laws.
-    fn operators(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.0.laws.iter().map(|law| law.key.operator.as_str()).collect();
+    fn operators(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.read().laws.iter().map(|law| law.key.operator.clone()).collect();
         names.dedup();
         names
     }
@@ -105,9 +116,60 @@ impl Model {
         dtype: Option<&str>,
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let law = self.0.select(operator, dtype, &parameters(params)?).map_err(refused)?;
+        let model = self.read();
+        let law = model.select(operator, dtype, &parameters(params)?).map_err(refused)?;
         let prediction = memtrace_analysis::predict(law, &shape).map_err(refused)?;
         to_python(py, &prediction)
+    }
+
+    /// Takes in what a call of `operator` needed; later predictions go by it, and `save` keeps it. An exact law stays as
+    /// it is unless it is contradicted by more than 0.1 %: then it is no longer called exact.
+    ///
+    /// span: one of the spans of `Trace.report()`, or the shape of the input; then bytes is the working peak (the input
+    /// not among it) and seconds the time, if that is known. Returns a dict: predicted_bytes (before),
+    /// working_peak_bytes, expected_bytes (now), proof, note (why a span was left out, or what it changed).
+    /// ValueError: no law for a span like this.
+    #[pyo3(signature = (operator, span, bytes=None, seconds=None, dtype=None, **params))]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+    fn observe<'py>(
+        &self,
+        py: Python<'py>,
+        operator: &str,
+        span: Span<'py>,
+        bytes: Option<u64>,
+        seconds: Option<f64>,
+        dtype: Option<&str>,
+        params: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut model = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let observed = match span {
+            Span::Dict(span) => {
+                let span: Observation = from_python(py, &span)?;
+                model.observe(operator, &span)
+            }
+            Span::Shape(shape) => {
+                let bytes =
+                    bytes.ok_or_else(|| PyTypeError::new_err("a shape is observed with its bytes"))?;
+                let law = model.select_mut(operator, dtype, &parameters(params)?).map_err(refused)?;
+                law.observe(&shape, bytes, seconds)
+            }
+        };
+        to_python(py, &observed.map_err(refused)?)
+    }
+
+    /// Follows a call of `operator` while it runs: a `Follower` that is told of blocks as they come and forecasts the
+    /// peak. Arguments as for `predict`.
+    #[pyo3(signature = (operator, shape, dtype=None, **params))]
+    fn follow(
+        &self,
+        operator: &str,
+        shape: Vec<u64>,
+        dtype: Option<&str>,
+        params: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Follower> {
+        let model = self.read();
+        let law = model.select(operator, dtype, &parameters(params)?).map_err(refused)?;
+        Tracker::new(law, &shape).map(Follower::new).map_err(refused)
     }
 
     /// Chunks of an array of `shape` that let `workers` of `memory_limit` bytes each run `operator`, as a dict: what
@@ -138,7 +200,8 @@ impl Model {
         baseline_bytes: Option<u64>,
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let law = self.0.select(operator, dtype, &parameters(params)?).map_err(refused)?;
+        let model = self.read();
+        let law = model.select(operator, dtype, &parameters(params)?).map_err(refused)?;
         let held = law.baseline.as_ref().and_then(|held| held.resident_bytes);
         let request = Request {
             operator: law.key.operator.clone(),
@@ -158,5 +221,15 @@ impl Model {
             Answer::Plan(plan) => to_python(py, &plan),
             Answer::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),
         }
+    }
+}
+
+impl Model {
+    fn new(model: memtrace_analysis::Model) -> Model {
+        Model(RwLock::new(model))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, memtrace_analysis::Model> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 }

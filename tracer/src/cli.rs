@@ -124,6 +124,8 @@ pub struct Record {
     /// Sample memory accesses, to see which blocks are used: by the processor where it can, or first touches by page faults
     #[arg(long, value_name = "WHICH", value_enum, default_value = "off")]
     pub accesses: record::Accesses,
+    #[command(flatten)]
+    pub foretell: record::Foretell,
     /// Print no summary
     #[arg(short, long)]
     pub quiet: bool,
@@ -264,7 +266,14 @@ fn run_record(arguments: &Record) -> ExitCode {
         return ExitCode::from(2);
     }
     let output = arguments.output.clone().unwrap_or_else(|| default_output(&arguments.command[0]));
-    match record::run(&options(arguments, output.clone())) {
+    let options = match options(arguments, output.clone()) {
+        Ok(options) => options,
+        Err(error) => {
+            say(&error.to_string());
+            return ExitCode::from(2);
+        }
+    };
+    match record::run(&options) {
         Ok(outcome) => {
             if !arguments.quiet
                 && let Err(error) = summarise(&output)
@@ -301,11 +310,14 @@ fn run_attach(arguments: &Attach) -> ExitCode {
 }
 
 /// What the arguments ask to record into `output`.
-pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
+///
+/// # Errors
+/// The model cannot be read.
+fn options(arguments: &Record, output: PathBuf) -> Result<record::Options, memtrace_analysis::Error> {
     let span = arguments.span.clone().zip(arguments.shape.clone()).map(|(name, Shape(shape))| {
         (name, ArrayInfo { shape, dtype: arguments.dtype.clone(), layout: "C".into(), ..Default::default() })
     });
-    record::Options {
+    Ok(record::Options {
         output,
         command: arguments.command.clone(),
         operators: arguments.operators.clone(),
@@ -323,7 +335,8 @@ pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
         stacks: arguments.stacks,
         kernel: arguments.kernel,
         accesses: arguments.accesses,
-    }
+        foresight: arguments.foretell.read(arguments.quiet)?,
+    })
 }
 
 fn default_output(command: &OsString) -> PathBuf {

@@ -85,6 +85,7 @@ fn record_at(arguments: &Sweep, shape: &[u64], output: &Path) -> Result<Trace> {
         stacks: record::Stacks::Auto,
         kernel: record::Source::Auto,
         accesses: record::Accesses::Off,
+        foresight: None,
     };
     match record::run(&options) {
         Ok(outcome) if outcome.code == 0 => Trace::open(&directory).context("the run left no trace"),

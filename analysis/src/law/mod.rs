@@ -15,7 +15,7 @@ pub use form::{Factor, Form, Rule};
 pub use live::{Peak, Sequence};
 pub use regression::Regression;
 pub use resident::Resident;
-pub use size::Size;
+pub use size::{Seen, Size};
 
 /// One value per variable of a law, in the law's order.
 pub type Point = [u64];

@@ -307,8 +307,11 @@ mod tests {
         let regression = fit(&[vec![7]], &[700.0]);
         assert_eq!(regression.at(&[7]), Some(700), "{regression:?}");
         assert_eq!(fit(&[], &[]).terms, vec![]);
-        let steep =
-            Regression { terms: vec![Monomial { coefficient: 1e300, ..Monomial::new(vec![2]) }], error: 0.0, runs: 1 };
+        let steep = Regression {
+            terms: vec![Monomial { coefficient: 1e300, ..Monomial::new(vec![2]) }],
+            error: 0.0,
+            runs: 1,
+        };
         assert_eq!(steep.at(&[u64::MAX]), None);
     }
 }

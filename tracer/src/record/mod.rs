@@ -8,6 +8,7 @@ mod close;
 mod curve;
 mod drain;
 mod fold;
+mod foresee;
 mod futex;
 mod garbage;
 mod handshake;
@@ -35,6 +36,7 @@ mod uprobe;
 
 pub use attach::{Attach, attach};
 pub use fold::Keep;
+pub use foresee::Foretell;
 pub use garbage::Collecting;
 pub use kernel::Source;
 pub use launch::find_probe;

@@ -158,6 +158,10 @@ fn check(law: &Law) -> Result<(), String> {
     }
     let times = [law.seconds.overhead, law.seconds.per_element, law.same_shape_spread];
     ensure(times.iter().all(|number| is_plain(*number)), "a number is negative or not finite")?;
+    if let Some(resident) = &law.resident {
+        ensure((0.0..=1.0).contains(&resident.touched), "a touched share is outside 0 to 1")?;
+        ensure(is_plain(resident.error), "a resident error is negative or not finite")?;
+    }
     let learned = law.learned.as_ref().is_none_or(|learned| learned.fits(law));
     ensure(learned, "what it learned is nothing that observations leave behind")?;
     let points = law.trained_on.iter().all(|run| run.shape.len() == dims);

@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::contents::Worst;
 use crate::error::Error;
-use crate::law::{Form, Point, Regression, Sequence, Size};
+use crate::law::{Form, Point, Regression, Resident, Sequence, Size};
 use crate::online::Learned;
 use crate::provenance::Source;
 
 /// Version of the JSON this program writes; later ones are refused.
 pub const SCHEMA_VERSION: u32 = 2;
+
+/// Fewest runs whose errors a bound can be calibrated on.
+pub const MIN_CALIBRATION: usize = 19;
 
 /// Laws of the operators found in a set of traces.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -114,6 +118,16 @@ pub enum Proof {
     Unverified,
 }
 
+impl Proof {
+    /// Of a regression: a bound of 95 % needs the errors of 19 runs (DESIGN §8).
+    pub fn of_regression(regression: &Regression) -> Proof {
+        match regression.runs {
+            runs if runs >= MIN_CALIBRATION => Proof::Calibrated { runs },
+            _ => Proof::Unverified,
+        }
+    }
+}
+
 impl std::fmt::Display for Proof {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -195,12 +209,21 @@ pub struct Law {
     /// Largest relative difference between working peaks of runs of one shape.
     #[serde(default)]
     pub same_shape_spread: f64,
+    /// Whether runs of one shape differed with what was in the arrays; `None` if no shape was run twice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_dependent: Option<bool>,
+    /// What the worst contents that were run need: the upper bound, if it depends on them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst: Option<Worst>,
     /// Kept apart from the law, once per process.
     #[serde(default)]
     pub once: Once,
     /// What the recorded processes held before.
     #[serde(default)]
     pub baseline: Option<Baseline>,
+    /// What of it becomes resident, where resident peaks were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident: Option<Resident>,
     /// Time.
     #[serde(default)]
     pub seconds: Seconds,
@@ -269,6 +292,7 @@ impl Law {
             Body::Regression(regression) => regression.at(shape),
         };
         let upper = match &self.body {
+            _ if self.worst.is_some() => self.worst.as_ref().and_then(|worst| worst.upper(shape)),
             Body::Symbolic(sequence) => sum(sequence.upper_bytes(shape), self.residual_upper(shape)),
             Body::Regression(regression) => regression.upper(shape),
         };

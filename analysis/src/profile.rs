@@ -28,6 +28,8 @@ pub struct Profile {
     pub runs: Vec<Run>,
     /// What each process held before its first span.
     pub baselines: HashMap<u32, Baseline>,
+    /// What each process's environment told the allocator, where that was recorded.
+    pub allocators: HashMap<u32, String>,
     /// Where the call stacks of blocks are, by site.
     pub places: HashMap<u64, Place>,
     /// What was left out, and why.
@@ -101,13 +103,14 @@ pub fn read(trace: &Trace) -> Result<Profile, Error> {
         );
         return Err(Error::NoRuns(format!("{directory} {why}")));
     }
-    let lossy: HashMap<u32, u64> = trace
-        .processes()
-        .map_err(context)?
-        .into_iter()
+    let processes = trace.processes().map_err(context)?;
+    let lossy: HashMap<u32, u64> = processes
+        .iter()
         .filter(|process| process.lost_events > 0)
         .map(|process| (process.process, process.lost_events))
         .collect();
+    let told = processes.into_iter().filter_map(|row| Some((row.process, row.allocator_settings?)));
+    let allocators = told.collect();
     let mut notes: Vec<String> = lossy
         .values()
         .map(|lost| format!("a process that lost {lost} events was left out: record it again"))
@@ -137,7 +140,7 @@ pub fn read(trace: &Trace) -> Result<Profile, Error> {
         Run { span, program }
     });
     let (places, source) = (sites::all_places(trace)?, Some(source));
-    Ok(Profile { runs: runs.collect(), baselines, places, notes, source })
+    Ok(Profile { runs: runs.collect(), baselines, allocators, places, notes, source })
 }
 
 /// The blocks of each span, those of the spans inside it included.

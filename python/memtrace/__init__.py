@@ -2,9 +2,9 @@
 
 `operator` and `span` mark the operators of a program; they cost nothing unless the
 program runs under `memtrace -- ...`. `record` runs a function or a piece of source so,
-`load` opens what was recorded, `fit` makes a model of it, and a `Model` predicts bytes
-and recommends chunks; `plan` does so for whole pipelines. `%load_ext memtrace` brings the
-cell magic `%%memtrace`.
+`load` opens what was recorded, `fit` makes a model of it (`fit_table` of figures from
+elsewhere), and a `Model` predicts bytes and recommends chunks; `plan` does so for whole
+pipelines. `%load_ext memtrace` brings the cell magic `%%memtrace`.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from ._span import operator, span
 
 if TYPE_CHECKING:
     from ._load import load
-    from ._native import ChunkChooser, Follower, Model, Table, Trace, fit
+    from ._native import ChunkChooser, Follower, Model, Table, Trace, fit, fit_table
     from ._plan import plan
     from ._record import ProgramFailed, record
 
@@ -25,6 +25,7 @@ __all__ = [
     "Table",
     "Trace",
     "fit",
+    "fit_table",
     "load",
     "operator",
     "plan",
@@ -34,7 +35,7 @@ __all__ = [
 
 # Loaded at first use: programs that only mark operators need no more than that.
 _LATER = {"ProgramFailed": "_record", "load": "_load", "plan": "_plan", "record": "_record"}
-_NATIVE = ("ChunkChooser", "Follower", "Model", "Table", "Trace", "fit")
+_NATIVE = ("ChunkChooser", "Follower", "Model", "Table", "Trace", "fit", "fit_table")
 
 
 def __getattr__(name):

@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::model::{Model, fit};
+    use super::model::{Model, fit, fit_table};
     #[pymodule_export]
     use super::online::{ChunkChooser, Follower};
     #[pymodule_export]

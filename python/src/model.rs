@@ -8,7 +8,7 @@ use memtrace_analysis::Ask;
 use memtrace_analysis::graph::{self, Executor, Graph, Limits, Workers};
 use memtrace_analysis::online::{Observation, Tracker};
 use memtrace_analysis::plan::{self, Answer, PAUSE, Request, SPILL};
-use pyo3::exceptions::{PyMemoryError, PyTypeError};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -46,6 +46,30 @@ pub(crate) fn fit(py: Python<'_>, traces: Sources<'_>) -> PyResult<Model> {
     });
     let traces = opened.collect::<PyResult<Vec<_>>>()?;
     py.detach(|| memtrace_analysis::fit(&traces)).map(Model::new).map_err(refused)
+}
+
+/// Fits a law to figures that were measured elsewhere.
+///
+/// shapes: of the array the operator works on, one for each figure. bytes: the figures: working peaks or resident
+/// sizes; `peak_bytes` of a prediction is then of the same kind. dtype: of the array, as NumPy writes it.
+/// operator: what to call it. ValueError: fewer than three shapes, of several numbers of axes, or an unknown dtype.
+#[pyfunction]
+#[pyo3(signature = (shapes, bytes, dtype="<f4", operator="operator"))]
+pub(crate) fn fit_table(
+    py: Python<'_>,
+    shapes: Vec<Vec<u64>>,
+    bytes: Vec<u64>,
+    dtype: &str,
+    operator: &str,
+) -> PyResult<Model> {
+    let digits = dtype.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let item_bytes = digits.parse().map_err(|_| {
+        PyValueError::new_err(format!(
+            "{dtype:?} is not a dtype of a known size; write it as NumPy does: <f4"
+        ))
+    })?;
+    let fitted = py.detach(|| memtrace_analysis::fit_table(operator, dtype, item_bytes, &shapes, &bytes));
+    fitted.map(Model::new).map_err(refused)
 }
 
 /// Laws of operators: `memtrace.fit(traces)`, or `Model.load("model.json")`.

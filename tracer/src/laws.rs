@@ -220,6 +220,21 @@ pub fn merge(arguments: &Merge) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn write_resident(text: &mut String, prediction: &Prediction) -> Result<()> {
+    let (Some(bytes), Some(upper)) = (prediction.resident_bytes, prediction.resident_upper_bytes) else {
+        return Ok(());
+    };
+    let settings = prediction.model.resident.as_ref().map_or("", |resident| &resident.settings);
+    let under = if settings.is_empty() { "glibc's defaults" } else { settings };
+    writeln!(
+        text,
+        "  resident      {:>9}   at most {}, the whole process, under {under}",
+        Bytes(bytes),
+        Bytes(upper)
+    )?;
+    Ok(())
+}
+
 /// `memtrace predict`
 pub fn predict(arguments: &Predict) -> Result<ExitCode> {
     let model = Model::load(&arguments.model)?;
@@ -247,6 +262,10 @@ pub fn predict(arguments: &Predict) -> Result<ExitCode> {
         )?;
         writeln!(text, "  output        {:>9}", Bytes(prediction.output_bytes))?;
         writeln!(text, "  once          {:>9}   per process", Bytes(prediction.once_bytes))?;
+        write_resident(&mut text, &prediction)?;
+        if prediction.data_dependent == Some(true) {
+            writeln!(text, "  depends on what is in the arrays: at most is for the worst that was run")?;
+        }
         if prediction.extrapolated {
             writeln!(text, "  outside the shapes it was trained on")?;
         }

@@ -95,6 +95,7 @@ pub(crate) fn process() -> impl Strategy<Value = ProcessRow> {
             page_table_bytes: garbage[10],
             resident_stack_bytes: garbage[11],
             resident_data_bytes: garbage[12],
+            allocator_settings: garbage[0].map(|number| format!("MALLOC_TRIM_THRESHOLD_={number}")),
         },
     )
 }

@@ -3,7 +3,7 @@
 //!
 //! Traces become runs ([`profile`]), runs become laws ([`mod@fit`], [`law`]), laws are kept in a
 //! [`model`] and asked for bytes ([`mod@predict`]) and chunk sizes ([`plan`]); [`sweep`] chooses the
-//! shapes worth running.
+//! shapes worth running. What was never run has a first bound from its text ([`generic`]).
 
 pub mod accesses;
 pub mod during;
@@ -11,6 +11,7 @@ pub mod error;
 pub mod file;
 pub mod fit;
 pub mod flame;
+pub mod generic;
 pub mod law;
 pub mod model;
 pub mod operators;

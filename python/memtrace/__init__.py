@@ -3,7 +3,7 @@
 `operator` and `span` mark the operators of a program; they cost nothing unless the
 program runs under `memtrace -- ...`. `record` runs a function or a piece of source so,
 `load` opens what was recorded, `fit` makes a model of it, and a `Model` predicts bytes
-and recommends chunks. `%load_ext memtrace` brings the cell magic `%%memtrace`.
+and recommends chunks; `bound` says what a function needs that was never run. `%load_ext memtrace` brings the cell magic `%%memtrace`.
 """
 
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ._span import operator, span
 
 if TYPE_CHECKING:
+    from ._bound import bound
     from ._load import load
     from ._native import Model, Table, Trace, fit
     from ._record import ProgramFailed, record
@@ -20,6 +21,7 @@ __all__ = [
     "ProgramFailed",
     "Table",
     "Trace",
+    "bound",
     "fit",
     "load",
     "operator",
@@ -28,7 +30,12 @@ __all__ = [
 ]
 
 # Loaded at first use: programs that only mark operators need no more than that.
-_LATER = {"ProgramFailed": "_record", "load": "_load", "record": "_record"}
+_LATER = {
+    "ProgramFailed": "_record",
+    "bound": "_bound",
+    "load": "_load",
+    "record": "_record",
+}
 _NATIVE = ("Model", "Table", "Trace", "fit")
 
 

@@ -92,9 +92,9 @@ PARAMETERS = {"agc": {"window": 301}, "time_gain": {"power": 2.0}, "windowed_pca
 
 # Shapes with so many axes; 0: an image of three colours.
 SHAPES = {
-    3: ((97, 101, 103), (64, 150, 181)),
-    2: ((1009, 997), (701, 2003)),
-    0: ((701, 503, 3), (400, 1201, 3)),
+    3: ((61, 67, 71), (40, 95, 118)),
+    2: ((541, 547), (401, 1103)),
+    0: ((311, 317, 3), (211, 701, 3)),
 }
 
 
@@ -116,21 +116,22 @@ def function(name):
     return getattr(importlib.import_module(f"experiments.operators.{module}"), name)
 
 
-def cases(name, quick=False):
-    """Calls of an operator: shape, dtype, layout, contents, parameters."""
+def cases(name, features):
+    """Calls of an operator: at two shapes, or with what else a bound may depend on."""
     axes, arrays, given = SKIMAGE[name[8:]] if name.startswith("skimage.") else (3, 1, {})
     first, second = SHAPES[axes]
-    case = {"shape": first, "arrays": arrays, "dtype": "<f4", "layout": "C", "contents": "noise", "params": given}
-    yield case
-    yield {**case, "shape": second}
-    if quick:
-        return
-    yield {**case, "dtype": "<f8"}
-    yield {**case, "dtype": "<i2"}
-    yield {**case, "dtype": ">f4"}
-    yield {**case, "layout": "F"}
-    yield {**case, "layout": "strided"}
-    for contents in ("constant", "sorted", "sparse", "nan"):
-        yield {**case, "contents": contents}
-    if name in PARAMETERS:
-        yield {**case, "params": PARAMETERS[name]}
+    case = {
+        "shape": first,
+        "arrays": arrays,
+        "dtype": "<f4",
+        "layout": "C",
+        "contents": "noise",
+        "params": given,
+    }
+    if not features:
+        return [case, {**case, "shape": second}]
+    changes = [{"dtype": dtype} for dtype in ("<f8", "<i2", ">f4")]
+    changes += [{"layout": layout} for layout in ("F", "strided")]
+    changes += [{"contents": contents} for contents in ("constant", "sorted", "sparse", "nan")]
+    changes += [{"params": PARAMETERS[name]}] if name in PARAMETERS else []
+    return [{**case, **change} for change in changes]

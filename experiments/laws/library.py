@@ -203,7 +203,14 @@ def work(number):
                     warm.add(name)
                 with memtrace.span(str(spans)):
                     result = function(*args, **kwargs)
-            except (TypeError, ValueError, NotImplementedError, AttributeError, RuntimeError, np.linalg.LinAlgError):
+            except (
+                TypeError,
+                ValueError,
+                NotImplementedError,
+                AttributeError,
+                RuntimeError,
+                np.linalg.LinAlgError,
+            ):
                 continue
             inputs = arrays_in([*args, *kwargs.values()]) or [names["x"]]
             outputs = arrays_in(result)
@@ -254,7 +261,12 @@ def envelope(rows, most_constant):
     above = np.hstack([terms, -peaks[:, None]])  # prediction ≤ t·peak
     weights = np.array([2e-6, 1e-6, 0, 1])
     bounds = [(0, None), (0, None), (0, most_constant), (1, None)]
-    found = linprog(weights, np.vstack([below, above]), np.concatenate([-peaks, np.zeros(len(rows))]), bounds=bounds)
+    found = linprog(
+        weights,
+        np.vstack([below, above]),
+        np.concatenate([-peaks, np.zeros(len(rows))]),
+        bounds=bounds,
+    )
     if not found.success:  # the constant is too tight
         return [float(max(peaks / np.maximum(terms[:, 0], 1))), 0.0, 0.0]
     return [float(value) for value in found.x[:3]]
@@ -276,7 +288,11 @@ def parameters(name):
         found = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return ["a", "b"]
-    return [("*" + each.name if each.kind == each.VAR_POSITIONAL else each.name) for each in found if each.kind != each.VAR_KEYWORD]
+    return [
+        ("*" + each.name if each.kind == each.VAR_POSITIONAL else each.name)
+        for each in found
+        if each.kind != each.VAR_KEYWORD
+    ]
 
 
 def fit(rows):
@@ -297,8 +313,13 @@ def fit(rows):
             if most == MOST_CONSTANT:
                 most = figures[2]
             outputs = [dtype for _, dtype in measured[-1]["outputs"]] or ["<f8"]
-            costs[key] = dict(zip(("per_input", "per_output", "constant"), (round(v, 6) for v in figures)), outputs=outputs)
-            factors += [row["peak"] / row["input_bytes"] for row in measured if row["input_bytes"] > 2**18]
+            costs[key] = dict(
+                zip(("per_input", "per_output", "constant"), (round(v, 6) for v in figures)),
+                outputs=outputs,
+            )
+            factors += [
+                row["peak"] / row["input_bytes"] for row in measured if row["input_bytes"] > 2**18
+            ]
         plain = costs.get("<f4")
         for key in [key for key in costs if key.startswith("<f4 ") and near(costs[key], plain)]:
             del costs[key]  # layout does not matter
@@ -313,7 +334,10 @@ def fit(rows):
 
 
 def near(one, other):
-    return other is not None and all(abs(one[key] - other[key]) <= 0.01 * max(other[key], 1) for key in ("per_input", "per_output"))
+    return other is not None and all(
+        abs(one[key] - other[key]) <= 0.01 * max(other[key], 1)
+        for key in ("per_input", "per_output")
+    )
 
 
 def versions():
@@ -328,16 +352,31 @@ def main():
     rows = [row for number in range(len(RECORDED)) for row in record(number)]
     functions_known, unknown = fit(rows)
     older = json.loads(LIBRARY.read_text())
-    library = {"library_version": 1, "versions": versions(), "unknown": unknown, "residual": older["residual"], "functions": functions_known}
+    library = {
+        "library_version": 1,
+        "versions": versions(),
+        "unknown": unknown,
+        "residual": older["residual"],
+        "functions": functions_known,
+    }
     write(library)
-    print(f"{len(functions_known)} functions from {len(rows)} calls; unknown ones: {unknown['factor']} × their input")
+    print(
+        f"{len(functions_known)} functions from {len(rows)} calls; unknown ones: {unknown['factor']} × their input"
+    )
 
 
 def write(library):
     """One function a line, so that changes can be read."""
     head = {key: value for key, value in library.items() if key != "functions"}
-    lines = [f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in library["functions"].items()]
-    text = json.dumps(head, indent=1)[:-2] + ',\n "functions": {\n  ' + ",\n  ".join(lines) + "\n }\n}\n"
+    lines = [
+        f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in library["functions"].items()
+    ]
+    text = (
+        json.dumps(head, indent=1)[:-2]
+        + ',\n "functions": {\n  '
+        + ",\n  ".join(lines)
+        + "\n }\n}\n"
+    )
     LIBRARY.write_text(text)
 
 

@@ -104,9 +104,15 @@ class _Description:
         dtype = _dtype(thing)
         if dtype is not None:
             return {"dtype": dtype}
-        inner = inspect.unwrap(thing) if callable(thing) and hasattr(thing, "__wrapped__") else thing
+        inner = (
+            inspect.unwrap(thing) if callable(thing) and hasattr(thing, "__wrapped__") else thing
+        )
         root = (getattr(inner, "__module__", None) or "").split(".")[0]
-        if isinstance(inner, types.FunctionType) and root not in LIBRARIES and root not in _STANDARD:
+        if (
+            isinstance(inner, types.FunctionType)
+            and root not in LIBRARIES
+            and root not in _STANDARD
+        ):
             name = self.add(inner)
             if name is not None:
                 return {"function": name}
@@ -117,7 +123,19 @@ class _Description:
 _STANDARD = getattr(
     sys,
     "stdlib_module_names",
-    frozenset("builtins functools itertools math os collections warnings inspect operator".split()),
+    frozenset(
+        [
+            "builtins",
+            "functools",
+            "itertools",
+            "math",
+            "os",
+            "collections",
+            "warnings",
+            "inspect",
+            "operator",
+        ]
+    ),
 )
 
 
@@ -148,7 +166,9 @@ def _constant(value, depth=0):
         items = [_constant(item, depth + 1) for item in value]
         return None if None in items else {"sequence": items}
     if isinstance(value, dict) and len(value) <= MAX_ITEMS and depth < 8:
-        pairs = [[_constant(key, depth + 1), _constant(item, depth + 1)] for key, item in value.items()]
+        pairs = [
+            [_constant(key, depth + 1), _constant(item, depth + 1)] for key, item in value.items()
+        ]
         return None if any(None in pair for pair in pairs) else {"mapping": pairs}
     dtype = _dtype(value)
     if dtype is not None:
@@ -157,10 +177,17 @@ def _constant(value, depth=0):
         return {"function": f"builtins.{value.__name__}"}
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.generic):
-        return _call(_function("numpy.asarray"), [_constant(value.item()) or {"value": 0}], [["dtype", {"dtype": value.dtype.str}]])
+        return _call(
+            _function("numpy.asarray"),
+            [_constant(value.item()) or {"value": 0}],
+            [["dtype", {"dtype": value.dtype.str}]],
+        )
     if numpy is not None and isinstance(value, numpy.ndarray) and depth == 0:
         shape = {"sequence": [{"value": length} for length in value.shape]}
-        return _call(_function("numpy.broadcast_to"), [_call({"dtype": value.dtype.str}, [{"value": 0}]), shape])
+        return _call(
+            _function("numpy.broadcast_to"),
+            [_call({"dtype": value.dtype.str}, [{"value": 0}]), shape],
+        )
     return None
 
 
@@ -239,7 +266,9 @@ class _Body:
     def do_AnnAssign(self, node):
         if node.value is None:
             return []
-        return [{"assign": {"targets": [self.target(node.target)], "value": self.value(node.value)}}]
+        return [
+            {"assign": {"targets": [self.target(node.target)], "value": self.value(node.value)}}
+        ]
 
     def do_AugAssign(self, node):
         operator = _OPERATORS[type(node.op).__name__]
@@ -288,7 +317,9 @@ class _Body:
                 lines.append({"line": self.line(node), "evaluate": value})
             else:
                 target = self.target(item.optional_vars)
-                lines.append({"line": self.line(node), "assign": {"targets": [target], "value": value}})
+                lines.append(
+                    {"line": self.line(node), "assign": {"targets": [target], "value": value}}
+                )
         return lines + self.block(node.body)
 
     def do_Try(self, node):
@@ -333,7 +364,9 @@ class _Body:
         key = f"{self.name}.{name}@{self.line(node)}"
         inner = _Body(self.described, key, self.function, self.offset, self.closure)
         inner.locals = set(self.locals)
-        self.described.functions[key] = inner.of(node, inspect.getsourcefile(self.function) or "", True)
+        self.described.functions[key] = inner.of(
+            node, inspect.getsourcefile(self.function) or "", True
+        )
         return {"function": key}
 
     def target(self, node):
@@ -433,7 +466,10 @@ class _Body:
         index = node.slice
         index = getattr(index, "value", index) if type(index).__name__ == "Index" else index  # 3.8
         if type(index).__name__ == "ExtSlice":  # 3.8
-            items = [getattr(item, "value", item) if type(item).__name__ == "Index" else item for item in index.dims]
+            items = [
+                getattr(item, "value", item) if type(item).__name__ == "Index" else item
+                for item in index.dims
+            ]
         else:
             items = index.elts if isinstance(index, ast.Tuple) else [index]
         index = [self.value(item) for item in items]
@@ -450,7 +486,11 @@ class _Body:
 
     def as_Dict(self, node):
         pairs = zip(node.keys, node.values)
-        return {"mapping": [[self.value(key), self.value(value)] for key, value in pairs if key is not None]}
+        return {
+            "mapping": [
+                [self.value(key), self.value(value)] for key, value in pairs if key is not None
+            ]
+        }
 
     def as_Starred(self, node):
         return {"spread": self.value(node.value)}
@@ -460,7 +500,12 @@ class _Body:
         return {"choose": {"test": self.value(node.test), **arms, "line": self.line(node)}}
 
     def as_ListComp(self, node):
-        names = {name.id for part in node.generators for name in ast.walk(part.target) if isinstance(name, ast.Name)}
+        names = {
+            name.id
+            for part in node.generators
+            for name in ast.walk(part.target)
+            if isinstance(name, ast.Name)
+        }
         new = names - self.locals
         self.locals |= names
         item = self.value(node.elt)

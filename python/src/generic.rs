@@ -22,11 +22,13 @@ pub(crate) fn bound_source<'py>(
     params: Option<&Bound<'py, PyDict>>,
     library: Option<&str>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let read = |text: &String| Dtype::parse(text).ok_or_else(|| refused(format!("{text} is no element type")));
+    let read =
+        |text: &String| Dtype::parse(text).ok_or_else(|| refused(format!("{text} is no element type")));
     let dtypes = dtypes.iter().map(read).collect::<PyResult<Vec<_>>>()?;
     let loaded = library.map(Library::parse).transpose().map_err(refused)?;
     let library = loaded.as_ref().unwrap_or_else(|| Library::shipped());
     let ask = Ask { shapes, dtypes, layout, params: parameters(params)? };
-    let answer = Source::parse(source).and_then(|source| bound_of(&source, library, &ask)).map_err(refused)?;
+    let answer =
+        Source::parse(source).and_then(|source| bound_of(&source, library, &ask)).map_err(refused)?;
     to_python(py, &answer)
 }

@@ -86,7 +86,8 @@ pub fn bound(arguments: &Bound) -> Result<ExitCode> {
         params,
     };
     let answer = bound_of(&Source::parse(&text)?, library, &ask)?;
-    let text = if arguments.json { serde_json::to_string_pretty(&answer)? + "\n" } else { sentences(&answer)? };
+    let text =
+        if arguments.json { serde_json::to_string_pretty(&answer)? + "\n" } else { sentences(&answer)? };
     print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -28,28 +28,38 @@ impl Machine<'_> {
             "ndim" => return array.map(|array| Value::integer(array.shape.len() as u64)),
             "size" => return array.map(|array| Value::integer(array.elements())),
             "dtype" | "result_type" | "promote_types" => {
-                let known = |value: &Value| as_dtype(value).or_else(|| array_of(value).map(|array| array.dtype));
+                let known =
+                    |value: &Value| as_dtype(value).or_else(|| array_of(value).map(|array| array.dtype));
                 let mut types = args.iter().filter_map(known);
                 let first = types.next();
                 return Some(first.map_or(Value::Unknown(Vec::new()), |first| {
-                    Value::Dtype(types.fold(first, |all, next| if all == next { all } else { all.with(next) }))
+                    Value::Dtype(
+                        types.fold(first, |all, next| if all == next { all } else { all.with(next) }),
+                    )
                 }));
             }
             "issubdtype" => return Some(Value::Flag(is_kind(args))),
             "iscomplexobj" => return array.map(|array| Value::Flag(Some(array.dtype.kind == 'c'))),
             "isrealobj" => return array.map(|array| Value::Flag(Some(array.dtype.kind != 'c'))),
             "isscalar" => return Some(Value::Flag(Some(array.is_some_and(|array| array.shape.is_empty())))),
-            "finfo" | "iinfo" | "errstate" | "seterr" | "set_printoptions" | "copyto" | "put" | "place" | "fill_diagonal" => {
+            "finfo" | "iinfo" | "errstate" | "seterr" | "set_printoptions" | "copyto" | "put" | "place"
+            | "fill_diagonal" => {
                 return Some(Value::Unknown(Vec::new()));
             }
             "ndindex" => {
-                let lengths = if let [one] = args { one.wholes() } else { args.iter().map(Value::whole).collect() };
+                let lengths =
+                    if let [one] = args { one.wholes() } else { args.iter().map(Value::whole).collect() };
                 let rows = choices(lengths?.into_iter().map(|n| n.clamp(0, 4096) as usize).collect());
-                let row = |row: Vec<usize>| Value::list(row.into_iter().map(|i| Value::integer(i as u64)).collect());
+                let row = |row: Vec<usize>| {
+                    Value::list(row.into_iter().map(|i| Value::integer(i as u64)).collect())
+                };
                 return Some(Value::list(rows.into_iter().map(row).collect()));
             }
             "broadcast_shapes" => {
-                let shapes: Vec<Vec<u64>> = args.iter().map(|shape| shape.items().unwrap_or_default().iter().filter_map(Value::length).collect()).collect();
+                let shapes: Vec<Vec<u64>> = args
+                    .iter()
+                    .map(|shape| shape.items().unwrap_or_default().iter().filter_map(Value::length).collect())
+                    .collect();
                 return Some(Value::lengths(&broadcast(shapes.iter().map(Vec::as_slice))));
             }
             "item" | "tolist" | "tobytes" => return Some(Value::Number { value: None, float: true }),
@@ -81,8 +91,12 @@ impl Machine<'_> {
                 };
                 turned(&array, axes)
             }
-            "swapaxes" | "moveaxis" | "rollaxis" => moved(&array, short, get("source", 1)?, get("destination", 2)),
-            "squeeze" => Value::Array(array.view(array.shape.iter().copied().filter(|&n| n != 1).collect(), array.layout)),
+            "swapaxes" | "moveaxis" | "rollaxis" => {
+                moved(&array, short, get("source", 1)?, get("destination", 2))
+            }
+            "squeeze" => Value::Array(
+                array.view(array.shape.iter().copied().filter(|&n| n != 1).collect(), array.layout),
+            ),
             "expand_dims" => {
                 let mut shape = array.shape.clone();
                 for axis in get("axis", 1)?.wholes()? {
@@ -93,10 +107,13 @@ impl Machine<'_> {
             }
             "atleast_1d" if array.shape.is_empty() => Value::Array(array.view(vec![1], array.layout)),
             "atleast_1d" | "asarray_chkfinite" | "squeeze_" => as_is(&array),
-            "atleast_2d" if array.shape.len() < 2 => Value::Array(array.view(vec![1, array.elements()], array.layout)),
+            "atleast_2d" if array.shape.len() < 2 => {
+                Value::Array(array.view(vec![1, array.elements()], array.layout))
+            }
             "atleast_2d" => as_is(&array),
             "broadcast_to" => {
-                let lengths: Vec<u64> = get("shape", 1)?.wholes()?.into_iter().filter_map(|n| n.try_into().ok()).collect();
+                let lengths: Vec<u64> =
+                    get("shape", 1)?.wholes()?.into_iter().filter_map(|n| n.try_into().ok()).collect();
                 Value::Array(array.view(lengths, Layout::Strided))
             }
             "flip" | "fliplr" | "flipud" => Value::Array(array.view(array.shape.clone(), Layout::Strided)),
@@ -143,8 +160,10 @@ impl Machine<'_> {
             }
             "split" | "array_split" | "hsplit" | "vsplit" => {
                 let parts = get("indices_or_sections", 1)?;
-                let count = parts.length().or(parts.items().map(|items| items.len() as u64 + 1))?.clamp(1, 4096);
-                let axis = get("axis", 2).and_then(Value::whole).and_then(|axis| place(axis, array.shape.len()));
+                let count =
+                    parts.length().or(parts.items().map(|items| items.len() as u64 + 1))?.clamp(1, 4096);
+                let axis =
+                    get("axis", 2).and_then(Value::whole).and_then(|axis| place(axis, array.shape.len()));
                 let mut shape = array.shape.clone();
                 let length = shape.get_mut(axis.unwrap_or(0))?;
                 *length = length.div_ceil(count);
@@ -153,10 +172,12 @@ impl Machine<'_> {
             "broadcast_arrays" => {
                 let arrays: Vec<Array> = args.iter().filter_map(array_of).collect();
                 let shape = broadcast(arrays.iter().map(|array| array.shape.as_slice()));
-                let spread = arrays.iter().map(|array| Value::Array(array.view(shape.clone(), Layout::Strided)));
+                let spread =
+                    arrays.iter().map(|array| Value::Array(array.view(shape.clone(), Layout::Strided)));
                 Value::list(spread.collect())
             }
-            "asarray" | "asanyarray" | "ascontiguousarray" | "asfortranarray" | "array" | "astype" | "require" => {
+            "asarray" | "asanyarray" | "ascontiguousarray" | "asfortranarray" | "array" | "astype"
+            | "require" => {
                 let dtype = get("dtype", 1).and_then(as_dtype).unwrap_or(array.dtype);
                 let keeps = named.get("copy").and_then(Value::truth);
                 let contiguous = short != "ascontiguousarray" || array.layout == Layout::C;
@@ -168,7 +189,11 @@ impl Machine<'_> {
                 } else {
                     let mut made = self.copied(&array, array.shape.clone(), dtype, line);
                     if let Value::Array(made) = &mut made {
-                        let kept = if array.layout == Layout::F && short == "astype" { Layout::F } else { Layout::C };
+                        let kept = if array.layout == Layout::F && short == "astype" {
+                            Layout::F
+                        } else {
+                            Layout::C
+                        };
                         made.layout = if short == "asfortranarray" { Layout::F } else { kept };
                     }
                     made
@@ -205,11 +230,13 @@ impl Machine<'_> {
                 Value::Range { start, step, count: if count.is_finite() { count as u64 } else { 0 } }
             }
             ("list" | "tuple" | "set" | "sorted" | "iter" | "frozenset", []) => Value::list(Vec::new()),
-            ("list" | "tuple" | "set" | "sorted" | "reversed" | "iter" | "frozenset", [one, ..]) => match one.items() {
-                Some(items) if name == "reversed" => Value::list(items.into_iter().rev().collect()),
-                Some(items) => Value::list(items),
-                None => self.listed(one),
-            },
+            ("list" | "tuple" | "set" | "sorted" | "reversed" | "iter" | "frozenset", [one, ..]) => {
+                match one.items() {
+                    Some(items) if name == "reversed" => Value::list(items.into_iter().rev().collect()),
+                    Some(items) => Value::list(items),
+                    None => self.listed(one),
+                }
+            }
             ("enumerate", [one, ..]) => match self.listed(one).items() {
                 Some(items) => {
                     let pair = |(i, item): (usize, Value)| Value::list(vec![Value::integer(i as u64), item]);
@@ -218,7 +245,8 @@ impl Machine<'_> {
                 None => Value::Unknown(one.blocks()),
             },
             ("zip", several) => {
-                let lists: Vec<Vec<Value>> = several.iter().filter_map(|one| self.listed(one).items()).collect();
+                let lists: Vec<Vec<Value>> =
+                    several.iter().filter_map(|one| self.listed(one).items()).collect();
                 if lists.len() < several.len() {
                     return Value::Unknown(several.iter().flat_map(Value::blocks).collect());
                 }
@@ -227,11 +255,14 @@ impl Machine<'_> {
                 Value::list((0..count).map(row).collect())
             }
             ("dict", _) => {
-                let pairs = named.iter().map(|(name, value)| (Value::Text(name.as_str().into()), value.clone()));
+                let pairs =
+                    named.iter().map(|(name, value)| (Value::Text(name.as_str().into()), value.clone()));
                 Value::Mapping(std::rc::Rc::new(pairs.collect::<Vec<_>>().into()))
             }
             ("isinstance", [value, kind]) => Value::Flag(is_instance(value, kind)),
-            ("callable", [value]) => Value::Flag(Some(matches!(value, Value::Function(..) | Value::Method(..)))),
+            ("callable", [value]) => {
+                Value::Flag(Some(matches!(value, Value::Function(..) | Value::Method(..))))
+            }
             ("hasattr", [Value::Array(array), Value::Text(_)]) if array.class.is_none() => Value::Flag(None),
             ("getattr", [value, Value::Text(name), ..]) => self.attribute(value.clone(), name),
             ("slice", parts) => {
@@ -262,7 +293,9 @@ impl Machine<'_> {
                 sum.unwrap_or(Value::Nothing)
             }
             ("abs", [Value::Array(_)]) => self.library_call("numpy.absolute", args.to_vec(), Named::new(), 0),
-            ("max" | "min" | "int" | "float" | "round", [Value::Array(_), ..]) => Value::Number { value: None, float: name != "int" },
+            ("max" | "min" | "int" | "float" | "round", [Value::Array(_), ..]) => {
+                Value::Number { value: None, float: name != "int" }
+            }
             _ => super::scalar::function(name, args)
                 .unwrap_or_else(|| Value::Unknown(args.iter().flat_map(Value::blocks).collect())),
         }
@@ -277,9 +310,12 @@ impl Machine<'_> {
             "chain" => return Some(Value::list(lists.concat())),
             "product" => {
                 let repeat = named.get("repeat").and_then(Value::length).unwrap_or(1).min(8) as usize;
-                let lists: Vec<Vec<Value>> = lists.iter().cloned().cycle().take(lists.len() * repeat).collect();
+                let lists: Vec<Vec<Value>> =
+                    lists.iter().cloned().cycle().take(lists.len() * repeat).collect();
                 let rows = choices(lists.iter().map(Vec::len).collect());
-                let row = |row: Vec<usize>| Value::list(row.iter().zip(&lists).map(|(&i, list)| list[i].clone()).collect());
+                let row = |row: Vec<usize>| {
+                    Value::list(row.iter().zip(&lists).map(|(&i, list)| list[i].clone()).collect())
+                };
                 return Some(Value::list(rows.into_iter().map(row).collect()));
             }
             "combinations" | "combinations_with_replacement" | "permutations" => {
@@ -318,7 +354,9 @@ impl Machine<'_> {
                 "dtype" => Value::Dtype(array.dtype),
                 "values" | "data" | "flat" | "base" => Value::Array(Array { class: None, ..array.clone() }),
                 "T" | "mT" => turned(array, None),
-                "real" | "imag" => self.builtin(&format!("numpy.{name}"), &[of.clone()], &Named::new(), 0).unwrap_or(of),
+                "real" | "imag" => {
+                    self.builtin(&format!("numpy.{name}"), &[of.clone()], &Named::new(), 0).unwrap_or(of)
+                }
                 _ => Value::Method(Box::new(of), name.into()),
             },
             (Value::Dtype(dtype), "itemsize") => Value::integer(dtype.size),
@@ -341,7 +379,9 @@ impl Machine<'_> {
                 Value::Text(char.to_string().as_str().into())
             }
             (Value::Dtype(_), "type" | "name" | "base") => of,
-            (Value::Function(function, _), _) => Value::Function(format!("{function}.{name}").as_str().into(), None),
+            (Value::Function(function, _), _) => {
+                Value::Function(format!("{function}.{name}").as_str().into(), None)
+            }
             (Value::Unknown(_), "shape") => of,
             _ => Value::Method(Box::new(of), name.into()),
         }
@@ -381,7 +421,11 @@ fn is_kind(args: &[Value]) -> Option<bool> {
 fn is_instance(value: &Value, kind: &Value) -> Option<bool> {
     if let Some(kinds) = kind.items() {
         let each: Vec<Option<bool>> = kinds.iter().map(|kind| is_instance(value, kind)).collect();
-        return if each.contains(&Some(true)) { Some(true) } else { each.iter().all(Option::is_some).then_some(false) };
+        return if each.contains(&Some(true)) {
+            Some(true)
+        } else {
+            each.iter().all(Option::is_some).then_some(false)
+        };
     }
     let name = match kind {
         Value::Function(name, _) => name.rsplit('.').next()?.to_owned(),
@@ -390,7 +434,9 @@ fn is_instance(value: &Value, kind: &Value) -> Option<bool> {
     Some(match (value, name.as_str()) {
         (Value::Unknown(_), _) => return None,
         (Value::Array(array), "ndarray") => array.class.is_none(),
-        (Value::Array(array), other) => return array.class.as_deref().map(|class| class.ends_with(other)).or(Some(false)),
+        (Value::Array(array), other) => {
+            return array.class.as_deref().map(|class| class.ends_with(other)).or(Some(false));
+        }
         (Value::Number { float, .. }, "float" | "Real" | "Number") => *float || name != "float",
         (Value::Number { float, .. }, "int" | "Integral" | "integer") => !*float,
         (Value::Text(_), "str") => true,
@@ -403,7 +449,11 @@ fn is_instance(value: &Value, kind: &Value) -> Option<bool> {
 
 fn reshaped(array: &Array, lengths: &[Value], longest: u64) -> Option<Vec<u64>> {
     let free = |length: &Value| length.whole() == Some(-1);
-    let known: u64 = lengths.iter().filter(|length| !free(length)).map(|length| length.length().unwrap_or(longest)).product();
+    let known: u64 = lengths
+        .iter()
+        .filter(|length| !free(length))
+        .map(|length| length.length().unwrap_or(longest))
+        .product();
     let rest = array.elements() / known.max(1);
     let length = |length: &Value| if free(length) { rest } else { length.length().unwrap_or(longest) };
     Some(lengths.iter().map(length).collect())
@@ -460,8 +510,14 @@ mod tests {
     fn axes_move_as_numpys() {
         let shape = |value: Value| value.arrays()[0].shape.clone();
         assert_eq!(shape(turned(&array(), None)), [6, 5, 4]);
-        assert_eq!(shape(moved(&array(), "moveaxis", &Value::integer(2), Some(&Value::integer(0)))), [6, 4, 5]);
-        assert_eq!(shape(moved(&array(), "swapaxes", &Value::integer(0), Some(&Value::integer(2)))), [6, 5, 4]);
+        assert_eq!(
+            shape(moved(&array(), "moveaxis", &Value::integer(2), Some(&Value::integer(0)))),
+            [6, 4, 5]
+        );
+        assert_eq!(
+            shape(moved(&array(), "swapaxes", &Value::integer(0), Some(&Value::integer(2)))),
+            [6, 5, 4]
+        );
         let minus = Value::Number { value: Some(-1.0), float: false };
         let flat = reshaped(&array(), &[Value::integer(4), minus], 6);
         assert_eq!(flat, Some(vec![4, 30]));

@@ -17,9 +17,36 @@ pub(super) type Named = BTreeMap<String, Value>;
 
 /// Parameters whose lists of numbers are settings and not arrays.
 const SETTINGS: [&str; 30] = [
-    "axis", "axes", "shape", "s", "n", "size", "sigma", "zoom", "pad_width", "reps", "repeats", "mode", "dims",
-    "newshape", "order", "footprint", "structure", "q", "bins", "range", "dtype", "output", "out", "num", "cval",
-    "origin", "output_shape", "kernel_size", "dimensions", "nperseg",
+    "axis",
+    "axes",
+    "shape",
+    "s",
+    "n",
+    "size",
+    "sigma",
+    "zoom",
+    "pad_width",
+    "reps",
+    "repeats",
+    "mode",
+    "dims",
+    "newshape",
+    "order",
+    "footprint",
+    "structure",
+    "q",
+    "bins",
+    "range",
+    "dtype",
+    "output",
+    "out",
+    "num",
+    "cval",
+    "origin",
+    "output_shape",
+    "kernel_size",
+    "dimensions",
+    "nperseg",
 ];
 
 impl<'a> Machine<'a> {
@@ -47,7 +74,13 @@ impl<'a> Machine<'a> {
                     let place = self.place("array of a type", line);
                     Value::Array(self.fresh(array.shape, dtype, &place))
                 }
-                None => Value::Array(Array { shape: Vec::new(), dtype, layout: Layout::C, blocks: Vec::new(), class: None }),
+                None => Value::Array(Array {
+                    shape: Vec::new(),
+                    dtype,
+                    layout: Layout::C,
+                    blocks: Vec::new(),
+                    class: None,
+                }),
             }),
             Value::Array(array) if array.class.is_some() => Ok(Value::Array(array)),
             other => Ok(self.unknown_call("an unknown function", other, args, named, line)),
@@ -67,8 +100,10 @@ impl<'a> Machine<'a> {
                 Takes::Rest => Some(Value::list(args.by_ref().collect())),
                 Takes::Names => {
                     let rest = std::mem::take(&mut named);
-                    let pairs: Vec<(Value, Value)> =
-                        rest.into_iter().map(|(name, value)| (Value::Text(name.as_str().into()), value)).collect();
+                    let pairs: Vec<(Value, Value)> = rest
+                        .into_iter()
+                        .map(|(name, value)| (Value::Text(name.as_str().into()), value))
+                        .collect();
                     Some(Value::Mapping(Rc::new(pairs.into())))
                 }
                 Takes::One => args.next().or_else(|| named.remove(&parameter.name)),
@@ -85,7 +120,13 @@ impl<'a> Machine<'a> {
     }
 
     /// A function of the language or of a library that takes functions: they are called here.
-    fn outside(&mut self, name: &str, mut args: Vec<Value>, mut named: Named, line: u32) -> Result<Value, Error> {
+    fn outside(
+        &mut self,
+        name: &str,
+        mut args: Vec<Value>,
+        mut named: Named,
+        line: u32,
+    ) -> Result<Value, Error> {
         match name {
             "builtins.map" if args.len() == 2 => {
                 let over = args.pop().unwrap_or(Value::Nothing);
@@ -105,7 +146,8 @@ impl<'a> Machine<'a> {
                 let held = Value::list(vec![function, Value::list(args), known]);
                 Ok(Value::Method(Box::new(held), "partial call".into()))
             }
-            _ if matches!(args.first(), Some(Value::Function(called, _)) if self.source.functions.contains_key(&**called)) => {
+            _ if matches!(args.first(), Some(Value::Function(called, _)) if self.source.functions.contains_key(&**called)) =>
+            {
                 // scipy.ndimage.generic_filter(…, function), apply_along_axis(function, …): what it does to a part.
                 args.remove(0);
                 named.remove("function");
@@ -133,7 +175,11 @@ impl<'a> Machine<'a> {
                 all.extend(args);
                 Ok(match (name, all.first()) {
                     // In place, and nothing comes out.
-                    ("fill" | "sort" | "setflags" | "resize" | "partition", Some(Value::Array(array))) if array.class.is_none() => Value::Nothing,
+                    ("fill" | "sort" | "setflags" | "resize" | "partition", Some(Value::Array(array)))
+                        if array.class.is_none() =>
+                    {
+                        Value::Nothing
+                    }
                     _ => self.library_call(&full, all, named, line),
                 })
             }
@@ -164,8 +210,14 @@ impl<'a> Machine<'a> {
                 })),
                 _ => Value::Unknown(Vec::new()),
             }),
-            Value::Dtype(dtype) => Ok(if name == "newbyteorder" { Value::Dtype(dtype.native()) } else { Value::Unknown(Vec::new()) }),
-            Value::Number { .. } => Ok(scalar::function(name, std::slice::from_ref(&of)).unwrap_or(Value::Unknown(Vec::new()))),
+            Value::Dtype(dtype) => Ok(if name == "newbyteorder" {
+                Value::Dtype(dtype.native())
+            } else {
+                Value::Unknown(Vec::new())
+            }),
+            Value::Number { .. } => {
+                Ok(scalar::function(name, std::slice::from_ref(&of)).unwrap_or(Value::Unknown(Vec::new())))
+            }
             _ => Ok(self.unknown_call(name, of.clone(), args, named, line)),
         }
     }
@@ -231,25 +283,45 @@ impl<'a> Machine<'a> {
         let found = known.cost(main.as_ref(), asked.unwrap_or(Dtype::DOUBLE));
         let (Some(shapes), Some((cost, looked_up))) = (known.rule.shapes(&bound), found) else {
             let all = bound.named.into_values().collect();
-            return self.unknown_call(&format!("{name}, whose arguments do not say what comes out"), Value::Nothing, all, Named::new(), line);
+            return self.unknown_call(
+                &format!("{name}, whose arguments do not say what comes out"),
+                Value::Nothing,
+                all,
+                Named::new(),
+                line,
+            );
         };
         let input = main.as_ref().map_or(0, Array::elements);
         let shapes = match shapes {
             Shapes::One(shape) => vec![shape],
             Shapes::Several(shapes) => {
-                let results = self.results(&cost, looked_up, &shapes, asked, input, target.is_some(), &bound, known, &place);
+                let results = self.results(
+                    &cost,
+                    looked_up,
+                    &shapes,
+                    asked,
+                    input,
+                    target.is_some(),
+                    &bound,
+                    known,
+                    &place,
+                );
                 return Value::list(results.into_iter().map(Value::Array).collect());
             }
             Shapes::Number => {
                 self.meter.touch(cost.bytes(input, 0), &place);
-                return Value::Number { value: None, float: cost.outputs.first().is_none_or(|dtype| dtype.contains('f')) };
+                return Value::Number {
+                    value: None,
+                    float: cost.outputs.first().is_none_or(|dtype| dtype.contains('f')),
+                };
             }
             Shapes::Nothing => {
                 self.meter.touch(cost.bytes(input, 0), &place);
                 return Value::Nothing;
             }
         };
-        let results = self.results(&cost, looked_up, &shapes, asked, input, target.is_some(), &bound, known, &place);
+        let results =
+            self.results(&cost, looked_up, &shapes, asked, input, target.is_some(), &bound, known, &place);
         match (target, results.into_iter().next()) {
             (Some(target), _) => Value::Array(target),
             (None, Some(result)) => Value::Array(result),
@@ -303,7 +375,13 @@ impl<'a> Machine<'a> {
             .map(|i| {
                 let shape = shapes[i].clone();
                 if view || in_place {
-                    return Array { shape, dtype: dtype(i), layout, blocks: held.clone(), class: class.clone() };
+                    return Array {
+                        shape,
+                        dtype: dtype(i),
+                        layout,
+                        blocks: held.clone(),
+                        class: class.clone(),
+                    };
                 }
                 let mut array = Array { class: class.clone(), layout, ..self.fresh(shape, dtype(i), place) };
                 if class.is_some() {
@@ -325,7 +403,9 @@ impl<'a> Machine<'a> {
     ) -> Value {
         let all: Vec<Value> = std::iter::once(function).chain(args).chain(named.into_values()).collect();
         let arrays: Vec<Array> = all.iter().flat_map(Value::arrays).collect();
-        let Some(largest) = arrays.iter().max_by_key(|array| array.bytes()).filter(|array| array.elements() > 64) else {
+        let Some(largest) =
+            arrays.iter().max_by_key(|array| array.bytes()).filter(|array| array.elements() > 64)
+        else {
             return Value::Unknown(all.iter().flat_map(Value::blocks).collect());
         };
         self.note(name, line);
@@ -347,23 +427,48 @@ fn main_array(rule: Rule, bound: &Bound) -> Option<Array> {
     let arrays = bound.arrays.as_slice();
     let arrays = if rule == Rule::Where && arrays.len() > 1 { &arrays[1..] } else { arrays };
     let largest = arrays.iter().max_by_key(|array| array.elements());
-    let combines = matches!(rule, Rule::Broadcast | Rule::Where | Rule::Product | Rule::Concatenate | Rule::Stack | Rule::Convolve | Rule::Einsum);
+    let combines = matches!(
+        rule,
+        Rule::Broadcast
+            | Rule::Where
+            | Rule::Product
+            | Rule::Concatenate
+            | Rule::Stack
+            | Rule::Convolve
+            | Rule::Einsum
+    );
     if !combines {
         let first = arrays.first()?;
         let elements = largest.map_or(0, Array::elements);
-        return Some(if elements > first.elements() { Array { shape: vec![elements], ..first.clone() } } else { first.clone() });
+        return Some(if elements > first.elements() {
+            Array { shape: vec![elements], ..first.clone() }
+        } else {
+            first.clone()
+        });
     }
-    let numbers = bound.named.iter().filter(|(name, _)| !SETTINGS.contains(&name.as_str())).filter_map(|(_, value)| match value {
-        Value::Number { float, .. } => Some(*float),
-        _ => None,
-    });
+    let numbers =
+        bound.named.iter().filter(|(name, _)| !SETTINGS.contains(&name.as_str())).filter_map(|(_, value)| {
+            match value {
+                Value::Number { float, .. } => Some(*float),
+                _ => None,
+            }
+        });
     let first = match largest {
         Some(largest) => largest.clone(),
-        None if rule == Rule::Where => Array { shape: bound.arrays.first()?.shape.clone(), dtype: Dtype::INDEX, layout: Layout::C, blocks: Vec::new(), class: None },
+        None if rule == Rule::Where => Array {
+            shape: bound.arrays.first()?.shape.clone(),
+            dtype: Dtype::INDEX,
+            layout: Layout::C,
+            blocks: Vec::new(),
+            class: None,
+        },
         None => return None,
     };
-    let dtype = arrays.iter().fold(first.dtype, |dtype, array| if array.dtype == dtype { dtype } else { dtype.with(array.dtype) });
-    let dtype = numbers.fold(dtype, |dtype, float| if dtype.swapped { dtype } else { dtype.with_number(float) });
+    let dtype = arrays
+        .iter()
+        .fold(first.dtype, |dtype, array| if array.dtype == dtype { dtype } else { dtype.with(array.dtype) });
+    let dtype =
+        numbers.fold(dtype, |dtype, float| if dtype.swapped { dtype } else { dtype.with_number(float) });
     Some(Array { dtype, ..first })
 }
 
@@ -394,7 +499,9 @@ fn of_list(items: &Rc<std::cell::RefCell<Vec<Value>>>, name: &str, mut args: Vec
         ("clear", _) => items.borrow_mut().clear(),
         ("copy", _) => return Value::list(items.borrow().clone()),
         ("index" | "count", _) => return Value::Number { value: None, float: false },
-        ("difference", 1) => return scalar::operate("-", &[Value::Sequence(Rc::clone(items)), args.remove(0)]),
+        ("difference", 1) => {
+            return scalar::operate("-", &[Value::Sequence(Rc::clone(items)), args.remove(0)]);
+        }
         _ => {}
     }
     Value::Nothing
@@ -405,7 +512,9 @@ fn of_mapping(items: &Rc<std::cell::RefCell<Vec<(Value, Value)>>>, name: &str, a
     match name {
         "keys" => Value::list(pairs.iter().map(|(key, _)| key.clone()).collect()),
         "values" => Value::list(pairs.iter().map(|(_, value)| value.clone()).collect()),
-        "items" => Value::list(pairs.iter().map(|(key, value)| Value::list(vec![key.clone(), value.clone()])).collect()),
+        "items" => Value::list(
+            pairs.iter().map(|(key, value)| Value::list(vec![key.clone(), value.clone()])).collect(),
+        ),
         "copy" => Value::Mapping(Rc::new(pairs.clone().into())),
         "get" | "pop" | "setdefault" => {
             let same = |key: &Value| args.first().and_then(|wanted| key.same(wanted));

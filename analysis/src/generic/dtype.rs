@@ -122,7 +122,8 @@ mod tests {
 
     #[test]
     fn names_are_read_and_written() {
-        for (text, shown) in [("f4", "<f4"), (">f4", ">f4"), ("float32", "<f4"), ("|u1", "|u1"), ("bool", "|b1")]
+        for (text, shown) in
+            [("f4", "<f4"), (">f4", ">f4"), ("float32", "<f4"), ("|u1", "|u1"), ("bool", "|b1")]
         {
             assert_eq!(Dtype::parse(text).unwrap().to_string(), shown);
         }

@@ -313,7 +313,8 @@ impl<'a> Machine<'a> {
         let place = self.place(operator, line);
         let bytes = super::value::product(&shape).saturating_mul(dtype.size);
         // Its operands are held by `values` alone if nobody else has them: `arrays` are copies.
-        let conversions: Vec<(Dtype, Dtype)> = arrays.iter().flatten().map(|array| (array.dtype, inner)).collect();
+        let conversions: Vec<(Dtype, Dtype)> =
+            arrays.iter().flatten().map(|array| (array.dtype, inner)).collect();
         let fits = |array: &Array| array.shape == shape && array.dtype == dtype;
         let candidates: Vec<bool> = arrays.iter().map(|array| array.as_ref().is_some_and(fits)).collect();
         drop(arrays);
@@ -336,7 +337,9 @@ impl<'a> Machine<'a> {
                 let spread: Vec<Value>;
                 let index = match index {
                     // A list of indices, or a tuple made elsewhere.
-                    [Value::Sequence(items)] if !items.borrow().iter().all(|item| item.number().is_some()) => {
+                    [Value::Sequence(items)]
+                        if !items.borrow().iter().all(|item| item.number().is_some()) =>
+                    {
                         spread = items.borrow().clone();
                         &spread
                     }
@@ -345,7 +348,8 @@ impl<'a> Machine<'a> {
                 let part = index::part(array, index);
                 if part.copies {
                     let place = self.place("[]", line);
-                    let positions: u64 = index.iter().flat_map(Value::arrays).map(|mask| mask.elements()).sum();
+                    let positions: u64 =
+                        index.iter().flat_map(Value::arrays).map(|mask| mask.elements()).sum();
                     let masked = index.iter().flat_map(Value::arrays).any(|mask| mask.dtype == Dtype::FLAG);
                     let copy = self.fresh(part.shape, array.dtype, &place);
                     if masked && index.len() > 1 {

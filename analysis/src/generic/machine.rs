@@ -203,7 +203,9 @@ impl<'a> Machine<'a> {
                 drop(test);
                 return self.run(arm, frame);
             }
-            Statement::For { target, over, body } => return self.repeat(line.line, target, over, body, frame),
+            Statement::For { target, over, body } => {
+                return self.repeat(line.line, target, over, body, frame);
+            }
             Statement::While { test, body } => return self.repeat_while(line.line, test, body, frame),
             Statement::Leave(Leave::Raise) => {
                 self.raise();

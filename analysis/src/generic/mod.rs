@@ -137,9 +137,8 @@ pub fn bound(source: &Source, library: &Library, ask: &Ask) -> Result<Bounded, E
             other[at].1 = !other[at].1;
             open.insert(0, other);
         }
-        let better = largest.as_ref().is_none_or(|(known, _)| {
-            (path.peak, !path.raised) > (known.peak, !known.raised)
-        });
+        let better =
+            largest.as_ref().is_none_or(|(known, _)| (path.peak, !path.raised) > (known.peak, !known.raised));
         if better {
             largest = Some((path, decisions));
         }
@@ -230,7 +229,9 @@ fn bounded(
     if more {
         notes.push(format!("only {paths} paths through its conditions were walked"));
     }
-    let differs = |(name, version): (&String, &String)| library.versions.get(name).is_some_and(|known| known != version);
+    let differs = |(name, version): (&String, &String)| {
+        library.versions.get(name).is_some_and(|known| known != version)
+    };
     for (name, version) in source.versions.iter().filter(|pair| differs(*pair)) {
         let measured = library.versions.get(name).map_or("", String::as_str);
         notes.push(format!("the laws were measured with {name} {measured}, this is {version}"));

@@ -248,7 +248,10 @@ impl Rule {
                 let whole = first()?;
                 let (stack, ends) = whole.split_at_checked(rank.checked_sub(2)?)?;
                 let least = ends[0].min(ends[1]);
-                Some(Shapes::Several(vec![[stack, &[ends[0], least]].concat(), [stack, &[least, ends[1]]].concat()]))
+                Some(Shapes::Several(vec![
+                    [stack, &[ends[0], least]].concat(),
+                    [stack, &[least, ends[1]]].concat(),
+                ]))
             }
             Rule::Gradient => match bound.axes(rank) {
                 Some(axes) if axes.len() == 1 => one(first()),
@@ -278,7 +281,8 @@ impl Rule {
                     Some(items) => items.get(axis).and_then(Value::number),
                     None => zoom.and_then(Value::number),
                 };
-                let longer = |(axis, &n): (usize, &u64)| (n as f64 * times(axis).unwrap_or(1.0)).round() as u64;
+                let longer =
+                    |(axis, &n): (usize, &u64)| (n as f64 * times(axis).unwrap_or(1.0)).round() as u64;
                 one(Some(first()?.iter().enumerate().map(longer).collect()))
             }
             Rule::Coordinates => {
@@ -308,7 +312,11 @@ impl Rule {
                 let indices = bound.get(&["indices"])?;
                 let count = indices.arrays().first().map(Array::elements);
                 let count = count.or(indices.items().map(|items| items.len() as u64)).unwrap_or(1);
-                if bound.axes(rank).is_some() { one(with_axis(0, &|_| count)) } else { one(Some(vec![count])) }
+                if bound.axes(rank).is_some() {
+                    one(with_axis(0, &|_| count))
+                } else {
+                    one(Some(vec![count]))
+                }
             }
             Rule::Stft => stft(bound, first()?),
             Rule::Label => Some(Shapes::Several(vec![first()?, Vec::new()])),
@@ -491,11 +499,7 @@ fn svd(bound: &Bound, whole: &[u64]) -> Option<Shapes> {
     }
     let full = bound.get(&["full_matrices"]).and_then(Value::truth) != Some(false);
     let inner = |side| if full { side } else { least };
-    Some(Shapes::Several(vec![
-        with(&[rows, inner(rows)]),
-        with(&[least]),
-        with(&[inner(columns), columns]),
-    ]))
+    Some(Shapes::Several(vec![with(&[rows, inner(rows)]), with(&[least]), with(&[inner(columns), columns])]))
 }
 
 fn stft(bound: &Bound, mut shape: Vec<u64>) -> Option<Shapes> {

@@ -8,9 +8,7 @@ use serde_json::json;
 use super::*;
 
 fn library() -> Library {
-    let cost = |per_input: f64, per_output: f64, output: &str| {
-        json!({"outputs": [output], "per_input": per_input, "per_output": per_output, "constant": 0.0})
-    };
+    let cost = |per_input: f64, per_output: f64, output: &str| json!({"outputs": [output], "per_input": per_input, "per_output": per_output, "constant": 0.0});
     let functions = json!({
         "numpy.sqrt": {"rule": "broadcast", "parameters": ["x1", "out"], "costs": {"<f4": cost(0.0, 4.0, "<f4")}},
         "numpy.zeros": {"rule": "filled", "parameters": ["shape", "dtype"], "costs": {"<f8": cost(0.0, 8.0, "<f8")}},
@@ -74,12 +72,16 @@ fn names_hold_what_they_are_given_until_they_get_something_else() {
     assert_eq!(two.output_shape, SHAPE);
     assert_eq!(two.output_dtype, "<f4");
     assert_eq!(two.model.terms[0].words, "numpy.sqrt, a.py:7");
-    assert_eq!((two.upper_bytes, two.confidence), ((two.peak_bytes as f64 * 1.1).ceil() as u64, "unverified"));
+    assert_eq!(
+        (two.upper_bytes, two.confidence),
+        ((two.peak_bytes as f64 * 1.1).ceil() as u64, "unverified")
+    );
 }
 
 #[test]
 fn views_keep_what_they_look_at() {
-    let part = json!({"item": {"of": call("numpy.sqrt", json!([name("x")])), "index": [{"value": 0}], "line": 4}});
+    let part =
+        json!({"item": {"of": call("numpy.sqrt", json!([name("x")])), "index": [{"value": 0}], "line": 4}});
     let body = json!([set("a", part), set("b", call("numpy.sqrt", json!([name("x")])))]);
     assert_eq!(asked(body, &SHAPE).peak_bytes, 2 * BYTES);
 }
@@ -96,7 +98,10 @@ fn temporaries_are_reused_when_they_are_large() {
 
 #[test]
 fn locals_of_a_called_function_go_when_it_returns() {
-    let body = json!([set("a", call("a:helper", json!([name("x")]))), set("b", call("a:helper", json!([name("x")])))]);
+    let body = json!([
+        set("a", call("a:helper", json!([name("x")]))),
+        set("b", call("a:helper", json!([name("x")])))
+    ]);
     let both = asked(body, &SHAPE);
     assert_eq!(both.peak_bytes, 2 * BYTES);
 }
@@ -116,7 +121,8 @@ fn loops_count_once_unless_they_keep() {
     assert_eq!(asked(json!([plain]), &SHAPE).peak_bytes, 2 * BYTES);
     let append = json!({"call": {"function": {"attribute": {"of": name("all"), "name": "append"}},
         "args": [call("numpy.sqrt", json!([name("x")]))], "line": 6}});
-    let keeps = json!({"line": 5, "for": {"target": name("i"), "over": over(500), "body": [{"evaluate": append}]}});
+    let keeps =
+        json!({"line": 5, "for": {"target": name("i"), "over": over(500), "body": [{"evaluate": append}]}});
     let kept = asked(json!([set("all", json!({"sequence": []})), keeps]), &SHAPE);
     assert_eq!(kept.peak_bytes, 500 * BYTES);
     let each = json!({"each": {"item": call("numpy.sqrt", json!([name("x")])), "target": name("i"), "over": over(700)}});
@@ -179,19 +185,34 @@ fn expression() -> impl Strategy<Value = serde_json::Value> {
     ];
     leaf.prop_recursive(4, 24, 3, |inner| {
         let function = prop_oneof![
-            Just("numpy.sqrt"), Just("numpy.zeros"), Just("numpy.mean"), Just("numpy.reshape"),
-            Just("numpy.moveaxis"), Just("builtins.range"), Just("builtins.zip"), Just("a:helper"), Just("a:f"),
-            Just("numpy.sliding_window_view"), Just("numpy.split"), Just("numpy.astype"), Just("who.knows")
+            Just("numpy.sqrt"),
+            Just("numpy.zeros"),
+            Just("numpy.mean"),
+            Just("numpy.reshape"),
+            Just("numpy.moveaxis"),
+            Just("builtins.range"),
+            Just("builtins.zip"),
+            Just("a:helper"),
+            Just("a:f"),
+            Just("numpy.sliding_window_view"),
+            Just("numpy.split"),
+            Just("numpy.astype"),
+            Just("who.knows")
         ];
         prop_oneof![
             (function, prop::collection::vec(inner.clone(), 0..3)).prop_map(|(f, args)| call(f, json!(args))),
-            (prop_oneof!["[+*/<%]", Just("//".to_owned()), Just("**".to_owned())], inner.clone(), inner.clone())
+            (
+                prop_oneof!["[+*/<%]", Just("//".to_owned()), Just("**".to_owned())],
+                inner.clone(),
+                inner.clone()
+            )
                 .prop_map(|(operator, a, b)| operate(&operator, json!([a, b]))),
             (inner.clone(), prop::collection::vec(inner.clone(), 0..4))
                 .prop_map(|(of, index)| json!({"item": {"of": of, "index": index}})),
             prop::collection::vec(inner.clone(), 0..3).prop_map(|items| json!({ "sequence": items })),
             (inner.clone(), inner.clone()).prop_map(|(start, stop)| json!({"slice": [start, stop, null]})),
-            (inner.clone(), inner).prop_map(|(item, over)| json!({"each": {"item": item, "target": name("b"), "over": over}})),
+            (inner.clone(), inner)
+                .prop_map(|(item, over)| json!({"each": {"item": item, "target": name("b"), "over": over}})),
         ]
     })
 }

@@ -43,7 +43,6 @@ impl Meter {
         self.peak.get()
     }
 
-
     /// What was live at the watched peak.
     pub fn seen(&self) -> Vec<(u64, Place)> {
         self.seen.borrow().clone()

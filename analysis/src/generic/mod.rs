@@ -3,11 +3,15 @@
 //! Constraints: prints nothing, runs nothing, never panics. A [`Source`] says what the text does, a [`Library`] what
 //! its calls need, and [`bound`] walks the one with the other at given shapes (docs/generic.md).
 
+mod arrays;
 mod builtin;
 mod call;
 mod dtype;
 mod express;
 mod index;
+mod known;
+mod language;
+mod lengths;
 mod library;
 mod machine;
 mod scalar;

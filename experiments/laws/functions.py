@@ -242,7 +242,12 @@ RULES = {
         "scipy.signal.windows.gaussian": ["100, 5"],
     },
     "flat": {
-        "numpy.unique": ["x", "np.round(x, 1)"],
+        "numpy.unique": [
+            "x",
+            "np.round(x, 1)",
+            "x.ravel(), return_counts=True",
+            "x.ravel(), return_inverse=True, return_counts=True",
+        ],
         "numpy.flatnonzero": ["x"],
         "numpy.extract": ["mask, x"],
         "numpy.append": ["x, y"],
@@ -386,7 +391,7 @@ RULES = {
     "like_second": {
         "numpy.searchsorted": ["edges, x"],
         _SIGNAL + "sosfilt": ["sos, x", "sos, x, axis=0"],
-        _SIGNAL + "sosfiltfilt": ["sos, x, axis=-1, padlen=20", "sos, x, axis=0, padlen=20"],
+        _SIGNAL + "sosfiltfilt": ["sos, x, axis=-1, padlen=50", "sos, x, axis=0, padlen=20"],
         "numpy.linalg.solve": ["square, square"],
         "numpy.select": ["[mask], [x]"],
     },

@@ -1,6 +1,6 @@
 """Measures library functions for bounds from source, and writes analysis/src/generic/library.json.
 
-    .venv/bin/python -m experiments.laws.library
+    .venv/bin/python -m experiments.laws.library [NAME ...]      only these anew
 
 Each function of `functions.py` is called under memtrace with several element types, layouts and
 settings. Its law is the tightest `per_input·elements in + per_output·elements out + constant` that no call exceeds
@@ -182,7 +182,7 @@ def arrays_in(thing):
     return []
 
 
-def work(number):
+def work(number, only):
     """Calls everything; what it prints says what each span was."""
     import memtrace
 
@@ -192,6 +192,8 @@ def work(number):
     for kind, layout, shape in RECORDED[number]:
         names = Arrays(made(shape, kind, layout, sum(shape)))
         for name, _, _, on, variant in calls():
+            if only and name not in only:
+                continue
             try:
                 if on is None:
                     function = find(name)
@@ -225,23 +227,28 @@ def work(number):
             del result, args, kwargs, function
 
 
-def record(number):
-    """Rows of `work`, each with the working peak that memtrace recorded; kept for the next time."""
+def record(number, only=()):
+    """Rows of `work`, each with the working peak that memtrace recorded; kept for the next time.
+
+    only: names of functions to measure anew.
+    """
     import memtrace
 
     kept = KEPT / f"{number}.json"
-    if kept.exists():
-        return json.loads(kept.read_text())
+    older = json.loads(kept.read_text()) if kept.exists() else []
+    if older and not only:
+        return older
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace"
         command = [str(ROOT / "target" / "release" / "memtrace"), "-o", str(trace), "--quiet", "--stacks", "none",
                    "--aggregate", "--auto-operators", "none", "--",
-                   sys.executable, "-m", "experiments.laws.library", "work", str(number)]  # fmt: skip
+                   sys.executable, "-m", "experiments.laws.library", "work", str(number), *only]  # fmt: skip
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)
         report = memtrace.load(trace).report()
     peaks = {each["name"]: each["spans"][0]["working_peak_bytes"] for each in report["operators"]}
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     rows = [{**row, "peak": peaks[row["span"]]} for row in rows if row["span"] in peaks]
+    rows += [row for row in older if row["name"] not in only]
     KEPT.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps(rows))
     return rows
@@ -348,8 +355,8 @@ def versions():
     return {module.__name__: module.__version__ for module in (np, scipy, pandas, xarray)}
 
 
-def main():
-    rows = [row for number in range(len(RECORDED)) for row in record(number)]
+def main(only):
+    rows = [row for number in range(len(RECORDED)) for row in record(number, only)]
     functions_known, unknown = fit(rows)
     older = json.loads(LIBRARY.read_text())
     library = {
@@ -381,4 +388,4 @@ def write(library):
 
 
 if __name__ == "__main__":
-    work(int(sys.argv[2])) if sys.argv[1:2] == ["work"] else main()
+    work(int(sys.argv[2]), sys.argv[3:]) if sys.argv[1:2] == ["work"] else main(sys.argv[1:])

@@ -141,8 +141,9 @@ impl Machine<'_> {
             }
             "as_strided" => {
                 let lengths = get("shape", 1)?.items()?;
-                let lengths = lengths.iter().map(|length| length.length().unwrap_or(self.longest));
-                Value::Array(array.view(lengths.collect(), Layout::Strided))
+                // Blocks of it, if nobody knows how large.
+                let known: Option<Vec<u64>> = lengths.iter().map(Value::length).collect();
+                Value::Array(array.view(known.unwrap_or(array.shape.clone()), Layout::Strided))
             }
             "sliding_window_view" => {
                 let window = get("window_shape", 1)?.wholes()?;

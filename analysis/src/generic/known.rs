@@ -173,7 +173,10 @@ impl Machine<'_> {
         if asked.is_some() || looked_up.native() != wanted {
             working = (working as f64 * growth) as u64;
             if asked.is_some_and(|asked| asked.size < measured(0).size) {
-                working = working.saturating_sub(as_measured.saturating_sub(output));
+                working = match known.rule {
+                    Rule::Filled | Rule::Like => working.saturating_sub(as_measured.saturating_sub(output)),
+                    _ => working.saturating_add(output), // made in the wider type, then converted
+                };
             }
         }
         let made_bytes = if in_place { working.saturating_sub(as_measured) } else { working };

@@ -168,8 +168,19 @@ fn walk(
     let function = source.functions.get(&*name).ok_or_else(missing)?;
     let mut frame = Frame::new();
     let mut inputs: Vec<Array> = Vec::new();
+    let taken = |parameter: &&source::Parameter| {
+        parameter.default.is_none() && matches!(parameter.takes, source::Takes::One | source::Takes::Named)
+    };
+    let required = function.parameters.iter().filter(taken).count();
     for parameter in &function.parameters {
         let asked = ask.params.get(&parameter.name).map(express::constant);
+        if asked.is_none() && (required == 0 && inputs.is_empty()) {
+            // Every parameter has a default: the first is taken to be the array.
+            let array = input(ask, 0);
+            inputs.push(array.clone());
+            frame.insert(parameter.name.clone(), Value::Array(array));
+            continue;
+        }
         let value = match (asked, &parameter.default) {
             (Some(value), _) => value,
             (None, Some(default)) => machine.value(default, &mut Frame::new())?,

@@ -103,6 +103,8 @@ fn check(law: &Law) -> Result<(), String> {
             sequence.sizes.iter().try_for_each(|size| check_size(size, dims))?;
             let known = |&step: &i64| sequence.step(step).is_some();
             ensure(sequence.steps.iter().all(known), "a step names a size that is not there")?;
+            let placed = |&place: &u32| place as usize <= sequence.places.len();
+            ensure(sequence.placed.iter().all(placed), "a step names a place that is not there")?;
             let mut live = vec![0i64; sequence.sizes.len()];
             for (index, allocates) in sequence.steps.iter().filter_map(|&step| sequence.step(step)) {
                 live[index] += if allocates { 1 } else { -1 };
@@ -128,6 +130,11 @@ fn check_size(size: &Size, dims: usize) -> Result<(), String> {
             others.iter().try_for_each(|form| check_form(form, dims))
         }
         Size::Lines { line, counted, .. } => check_form(line, dims).and_then(|()| check_form(counted, dims)),
+        Size::Capped { form, .. } => check_form(form, dims),
+        Size::Nearby { seen } => {
+            let fits = seen.iter().all(|seen| seen.shape.len() == dims);
+            ensure(fits, "a run that was seen has another number of dimensions")
+        }
         Size::Bounded { .. } => Ok(()),
         Size::Fitted(regression) => check_regression(regression, dims),
     }

@@ -7,12 +7,13 @@ use memtrace_trace::rows::ArrayInfo;
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::law::align::{self, Alignment};
+use crate::law::align::{self, Alignment, View};
 use crate::law::bounded;
 use crate::law::search::Search;
-use crate::law::{Sequence, Size, regression, volume};
+use crate::law::{Seen, Sequence, Size, regression, volume};
 use crate::model::{Body, Key, Law, Model, Once, Proof, SCHEMA_VERSION, Seconds, TrainingRun};
-use crate::profile::{self, Event, Profile, Run};
+use crate::profile::{self, Event, Profile, Program, Run};
+use crate::sites::Place;
 use crate::variables::{self, Variables};
 use crate::verify;
 
@@ -36,8 +37,12 @@ pub fn fit_profiles(profiles: &[Profile]) -> Result<Model, Error> {
     let mut notes: Vec<String> = profiles.iter().flat_map(|profile| profile.notes.clone()).collect();
     let runs = profiles.iter().flat_map(|profile| &profile.runs);
     let mut laws = Vec::new();
+    let places: Places = profiles
+        .iter()
+        .flat_map(|profile| profile.places.iter().map(|(site, place)| (*site, place)))
+        .collect();
     for group in groups(runs) {
-        match law(&group) {
+        match law(&group, &places) {
             Ok(mut law) => {
                 law.once = once(profiles, &law.key.operator);
                 law.baseline = baseline(profiles, &law.key.operator);
@@ -52,6 +57,9 @@ pub fn fit_profiles(profiles: &[Profile]) -> Result<Model, Error> {
     }
     Ok(Model { schema_version: SCHEMA_VERSION, laws, notes })
 }
+
+/// Where sites are, by id.
+type Places<'a> = HashMap<u64, &'a Place>;
 
 /// Runs that share a law.
 struct Group<'a> {
@@ -125,7 +133,7 @@ fn shapes(runs: &[&Run]) -> usize {
 }
 
 /// The law of a group, or a sentence on why there is none.
-fn law(group: &Group) -> Result<Law, String> {
+fn law(group: &Group, places: &Places) -> Result<Law, String> {
     let operator = &group.key.operator;
     let mut notes = group.notes.clone();
     let mut runs: Vec<&Run> = group.runs.iter().copied().filter(|run| run.span.call > 0).collect();
@@ -143,11 +151,11 @@ fn law(group: &Group) -> Result<Law, String> {
     let variables =
         variables::of(&runs).ok_or_else(|| format!("{operator} has no array input with dimensions"))?;
     let (fitted, held_out) = verify::split(&variables.points);
-    let draft = Draft { key: &group.key, runs: &runs, variables: &variables };
-    let (mut law, folded) = draft.fit(&fitted);
+    let draft = Draft { key: &group.key, runs: &runs, variables: &variables, places };
+    let (mut law, view) = draft.fit(&fitted);
     if let Some(&last) = held_out.last() {
         let point = &variables.points[last];
-        verify::settle(&mut law, runs[last], point, folded);
+        verify::settle(&mut law, runs[last], point, view.as_ref());
         match verify::prove(&law, runs[last], point) {
             Some(proof) => law.proof = proof,
             None => {
@@ -168,22 +176,22 @@ struct Draft<'a> {
     key: &'a Key,
     runs: &'a [&'a Run],
     variables: &'a Variables,
+    places: &'a Places<'a>,
 }
 
 impl Draft<'_> {
-    /// Fits on some of the runs; also says whether loops were folded.
-    fn fit(&self, chosen: &[usize]) -> (Law, bool) {
+    /// Fits on some of the runs; also says in which view they align.
+    fn fit(&self, chosen: &[usize]) -> (Law, Option<View>) {
         let runs: Vec<&Run> = chosen.iter().map(|&run| self.runs[run]).collect();
         let points: Vec<Vec<u64>> = chosen.iter().map(|&run| self.variables.points[run].clone()).collect();
         let programs: Vec<_> = runs.iter().map(|run| &run.program).collect();
         let mut notes = Vec::new();
         let alignment = align::align(&programs, &points);
-        let folded = alignment.as_ref().is_some_and(|alignment| alignment.folded);
         let (body, residual, proof) = match &alignment {
             Some(alignment) => {
                 notes.extend(remarks(alignment, runs.len()));
                 (
-                    Body::Symbolic(sequence(alignment, &points)),
+                    Body::Symbolic(sequence(alignment, &programs, &points, self.places)),
                     residual(alignment, &runs, &points),
                     Proof::Unverified,
                 )
@@ -222,9 +230,10 @@ impl Draft<'_> {
             once: Once::default(),
             baseline: None,
             seconds: seconds(self.runs, &self.variables.points),
+            choices: choices(&programs, self.places),
             notes,
         };
-        (law, folded)
+        (law, alignment.map(|alignment| alignment.view))
     }
 }
 
@@ -241,21 +250,26 @@ fn narrowed(variables: &Variables, points: &[Vec<u64>]) -> Vec<crate::model::Var
 
 fn remarks(alignment: &Alignment, runs: usize) -> Vec<String> {
     let mut remarks = Vec::new();
-    if alignment.folded {
+    if alignment.view.folded {
         remarks
             .push("a loop whose count depends on the shape is counted as its largest repetition".to_owned());
     }
+    if !alignment.view.aside.is_empty() {
+        remarks.push("some shapes need small workspaces that others do not".to_owned());
+    }
     let odd = runs - alignment.runs.len();
     if odd > 0 {
-        remarks.push(format!("{odd} of {runs} runs took another course than the rest and were left out"));
+        let whose = if alignment.partial { ", all of some shape," } else { "" };
+        remarks
+            .push(format!("{odd} of {runs} runs{whose} took another course than the rest and were left out"));
     }
     remarks
 }
 
 /// The symbolic sequence of aligned runs: one size per distinct row of bytes.
-fn sequence(alignment: &Alignment, points: &[Vec<u64>]) -> Sequence {
-    let points: Vec<Vec<u64>> = alignment.runs.iter().map(|&run| points[run].clone()).collect();
-    let search = Search::new(&points);
+fn sequence(alignment: &Alignment, programs: &[&Program], points: &[Vec<u64>], places: &Places) -> Sequence {
+    let of_runs: Vec<Vec<u64>> = alignment.runs.iter().map(|&run| points[run].clone()).collect();
+    let search = Search::new(&of_runs);
     let mut known: HashMap<&[u64], i64> = HashMap::new();
     let mut rows: Vec<&[u64]> = Vec::new();
     let mut of_block = Vec::with_capacity(alignment.bytes.len());
@@ -266,20 +280,50 @@ fn sequence(alignment: &Alignment, points: &[Vec<u64>]) -> Sequence {
         });
         of_block.push(number);
     }
-    let sizes = bounded::sizes(&search, &points, &rows);
-    let step = |event: &Event| match *event {
-        Event::Alloc(block) => of_block[block],
-        Event::Free(block) => -of_block[block],
+    let mut sequence = Sequence {
+        threshold_bytes: alignment.view.threshold,
+        sizes: bounded::sizes(&search, &of_runs, &rows),
+        ..Sequence::default()
     };
-    let steps = alignment.course.events.iter().map(step).collect();
-    Sequence { threshold_bytes: alignment.threshold, sizes, steps }
+    if !alignment.view.aside.is_empty() {
+        let held = |(program, point): (&&Program, &Vec<u64>)| Seen {
+            shape: point.clone(),
+            bytes: alignment.view.aside_bytes(program),
+        };
+        sequence.sizes.push(Size::Nearby { seen: programs.iter().zip(points).map(held).collect() });
+        sequence.steps.push(sequence.sizes.len() as i64);
+        sequence.placed.push(0);
+    }
+    let mut texts: HashMap<&str, u32> = HashMap::new();
+    for event in &alignment.course.events {
+        let (Event::Alloc(block) | Event::Free(block)) = *event;
+        let text = alignment.sites[block].and_then(|site| places.get(&site)).map(|place| place.text.as_str());
+        let place = text.map_or(0, |text| {
+            *texts.entry(text).or_insert_with(|| {
+                sequence.places.push(text.to_owned());
+                sequence.places.len() as u32
+            })
+        });
+        let allocates = matches!(event, Event::Alloc(_));
+        sequence.steps.push(if allocates { of_block[block] } else { -of_block[block] });
+        sequence.placed.push(if allocates { place } else { 0 });
+    }
+    sequence
+}
+
+/// What library functions that the runs went through choose by the lengths.
+fn choices(programs: &[&Program], places: &Places) -> Vec<String> {
+    let sites = programs.iter().flat_map(|program| &program.blocks).filter_map(|block| block.site);
+    let choices: BTreeSet<&String> = sites.filter_map(|site| places.get(&site)?.choice.as_ref()).collect();
+    choices.into_iter().cloned().collect()
 }
 
 /// What the recorded peaks hold beyond the sequence's own: the blocks below its threshold.
 fn residual(alignment: &Alignment, runs: &[&Run], points: &[Vec<u64>]) -> Size {
     let beyond = |&run: &usize| {
-        let sized = align::at(&runs[run].program, alignment.threshold, alignment.folded);
-        (runs[run].span.working_peak_bytes.saturating_sub(sized.peak()), runs[run].span.working_peak_bytes)
+        let program = &runs[run].program;
+        let sized = alignment.view.of(program).peak().saturating_add(alignment.view.aside_bytes(program));
+        (runs[run].span.working_peak_bytes.saturating_sub(sized), runs[run].span.working_peak_bytes)
     };
     let (beyond, peaks): (Vec<u64>, Vec<u64>) = alignment.runs.iter().map(beyond).unzip();
     let largest = beyond.iter().copied().max().unwrap_or(0);

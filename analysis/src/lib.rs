@@ -6,6 +6,7 @@
 //! shapes worth running. What was never run has a first bound from its text ([`generic`]).
 
 pub mod accesses;
+mod choosing;
 pub mod during;
 pub mod error;
 pub mod file;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::law::{Point, Regression, Sequence, Size};
+use crate::law::{Form, Point, Regression, Sequence, Size};
 
 /// Version of the JSON this program writes; later ones are refused.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -193,6 +193,10 @@ pub struct Law {
     /// Time.
     #[serde(default)]
     pub seconds: Seconds,
+    /// What library functions it goes through choose by the lengths: beyond the lengths it was
+    /// verified at, such a law is unverified.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
     /// What a reader should know, in sentences.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -217,6 +221,15 @@ impl Law {
     /// Names of the variables, for printing.
     pub fn names(&self) -> Vec<String> {
         self.variables.iter().map(|variable| variable.name.clone()).collect()
+    }
+
+    /// The shapes it rests on: those it was fitted on and the one that verified it.
+    pub fn shapes(&self) -> impl Iterator<Item = &Point> {
+        let verified = match &self.proof {
+            Proof::Exact { shape, .. } | Proof::WorstCase { shape, .. } => Some(shape.as_slice()),
+            Proof::Calibrated { .. } | Proof::Unverified => None,
+        };
+        self.trained_on.iter().map(|run| run.shape.as_slice()).chain(verified)
     }
 
     /// Bytes and seconds at a shape (one value per variable).
@@ -284,6 +297,18 @@ impl ArrayLaw {
     /// Length of each axis at a point.
     pub fn shape_at(&self, point: &Point) -> Option<Vec<u64>> {
         self.shape.iter().map(|axis| u64::try_from(axis.at(point)?).ok()).collect()
+    }
+
+    /// Its bytes in words: `4·n0·n1·n2`.
+    pub fn words(&self, names: &[String]) -> String {
+        let axis = |size: &Size| match size {
+            Size::Exact { form, .. } if *form == Form { coefficient: 1, constant: 0, ..form.clone() } => {
+                form.words(1, names).trim_start_matches("1·").to_owned()
+            }
+            size => format!("({})", size.words(1, names)),
+        };
+        let axes = self.shape.iter().map(axis);
+        [self.item_bytes.to_string()].into_iter().chain(axes).collect::<Vec<_>>().join("·")
     }
 
     /// Bytes of its elements at a point.

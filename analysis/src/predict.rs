@@ -26,6 +26,8 @@ pub struct Prediction {
     pub total_bytes: u64,
     /// Shape of the first output; empty if nothing (or a scalar) comes out.
     pub output_shape: Vec<u64>,
+    /// Dtype of the first output; null if nothing (or a scalar) comes out.
+    pub output_dtype: Option<String>,
     /// All outputs.
     pub output_bytes: u64,
     /// True if a length is outside the range of the training runs.
@@ -51,10 +53,14 @@ pub struct Explanation {
     pub evidence: Proof,
     /// The law's key.
     pub key: Key,
-    /// What is live at the peak, in words, largest first.
+    /// What is live at the peak beside the inputs, in words, largest first.
     pub terms: Vec<Term>,
+    /// Bytes of each input, in words.
+    pub inputs: Vec<String>,
     /// Which step of the sequence sets the peak (from 0), and of how many; null for a regression.
     pub step: Option<usize>,
+    /// Where that is: `gst3d gst3d.py:58 (eigh _linalg.py:1594)`; null where it is not known.
+    pub set_at: Option<String>,
     /// Number of steps.
     pub steps: Option<usize>,
     /// Blocks below the sequence's threshold, included in the peak.
@@ -96,6 +102,7 @@ pub fn predict(law: &Law, shape: &Point) -> Result<Prediction, Error> {
         input_bytes: bytes.input,
         total_bytes: bytes.working.saturating_add(bytes.input),
         output_shape: first_output.unwrap_or_default(),
+        output_dtype: law.outputs.first().map(|output| output.dtype.clone()),
         output_bytes: bytes.output,
         extrapolated: law.variables.iter().zip(shape).any(outside),
         seconds: bytes.seconds,
@@ -105,21 +112,45 @@ pub fn predict(law: &Law, shape: &Point) -> Result<Prediction, Error> {
     })
 }
 
+/// How much longer than in the runs one axis may be in proportion to another.
+const ELONGATION: f64 = 2.0;
+
 /// The proof as far as it reaches: a regression says nothing beyond the volumes it was fitted on,
-/// and no law anything about a length that never varied in its runs.
+/// and no law anything about a length that never varied in its runs. What was proven for large
+/// arrays need not hold for thin or tiny ones, where libraries take other ways (NumPy below
+/// 256 KiB; axes of length 1), nor for ones far longer in one direction, nor, where a library
+/// chooses its course by the lengths, beyond those that were verified.
 fn confidence(law: &Law, shape: &Point) -> Proof {
     let never_varied = |(variable, &n): (&Variable, &u64)| variable.min == variable.max && n != variable.min;
-    let volumes = law.trained_on.iter().map(|run| volume(&run.shape));
-    let beyond = volumes.max().is_none_or(|largest| volume(shape) > largest);
+    let volumes = || law.trained_on.iter().map(|run| volume(&run.shape));
+    let beyond = volumes().max().is_none_or(|largest| volume(shape) > largest);
     let regression = matches!(law.body, Body::Regression(_));
-    if law.variables.iter().zip(shape).any(never_varied) || (regression && beyond) {
-        return Proof::Unverified;
-    }
-    law.proof.clone()
+    let thin = |(variable, &n): (&Variable, &u64)| n < variable.min.div_ceil(2);
+    let tiny = volumes().min().is_none_or(|smallest| volume(shape) < smallest);
+    let unproven = law.variables.iter().zip(shape).any(never_varied)
+        || (regression && beyond)
+        || law.variables.iter().zip(shape).any(thin)
+        || (tiny && !regression)
+        || is_elongated(law, shape)
+        || (!law.choices.is_empty() && !was_verified(law, shape));
+    if unproven { Proof::Unverified } else { law.proof.clone() }
+}
+
+fn is_elongated(law: &Law, shape: &Point) -> bool {
+    let ratio = |shape: &Point, i: usize, j: usize| shape[i] as f64 / shape[j].max(1) as f64;
+    let seen = |i, j| law.shapes().map(|shape| ratio(shape, i, j)).fold(0.0, f64::max);
+    let pairs = (0..shape.len()).flat_map(|i| (0..shape.len()).map(move |j| (i, j)));
+    pairs.into_iter().any(|(i, j)| ratio(shape, i, j) > ELONGATION * seen(i, j))
+}
+
+fn was_verified(law: &Law, shape: &Point) -> bool {
+    let within = |seen: &Point| seen.iter().zip(shape).all(|(&seen, &n)| n <= seen);
+    law.shapes().any(within)
 }
 
 fn explanation(law: &Law, shape: &Point) -> Explanation {
     let residual = law.residual.at(shape).map_or(u64::MAX, clamped);
+    let mut set_at = None;
     let (kind, terms, step, steps, undetermined) = match &law.body {
         Body::Regression(regression) => {
             let words = regression.words(&law.names());
@@ -129,6 +160,7 @@ fn explanation(law: &Law, shape: &Point) -> Explanation {
         Body::Symbolic(sequence) => {
             let peak = sequence.peak(shape);
             let step = peak.as_ref().map(|peak| peak.step);
+            set_at = step.and_then(|step| sequence.place(step)).map(str::to_owned);
             let terms = terms(law, sequence, &peak.map(|peak| peak.live).unwrap_or_default(), shape);
             let undetermined = sequence.sizes.iter().filter(|size| size.is_undetermined()).count();
             ("symbolic", terms, step, Some(sequence.steps.len()), undetermined)
@@ -140,7 +172,9 @@ fn explanation(law: &Law, shape: &Point) -> Explanation {
         evidence: law.proof.clone(),
         key: law.key.clone(),
         terms,
+        inputs: law.inputs.iter().map(|input| input.words(&law.names())).collect(),
         step,
+        set_at,
         steps,
         residual_bytes: residual,
         undetermined,

@@ -7,6 +7,7 @@ use memtrace_trace::{AllocationFilter, Trace};
 
 use crate::error::Error;
 use crate::model::{Baseline, Once, OnceBlock};
+use crate::sites::{self, Place};
 
 /// Blocks below this many bytes are never part of a law's sequence (the lowest threshold of
 /// DESIGN §8), so they are not even read.
@@ -23,6 +24,8 @@ pub struct Profile {
     pub runs: Vec<Run>,
     /// What each process held before its first span.
     pub baselines: HashMap<u32, Baseline>,
+    /// Where the call stacks of blocks are, by site.
+    pub places: HashMap<u64, Place>,
     /// What was left out, and why.
     pub notes: Vec<String>,
 }
@@ -54,6 +57,8 @@ pub struct Block {
     pub bytes: u64,
     /// True if it holds (part of) a result of the span.
     pub output: bool,
+    /// Id of the call stack that allocated it, where it was recorded.
+    pub site: Option<u64>,
 }
 
 /// An event; the number is the block's index.
@@ -121,7 +126,7 @@ pub fn read(trace: &Trace) -> Result<Profile, Error> {
         let program = program(rows.remove(&span.span).unwrap_or_default(), span.end_ns.unwrap_or(i64::MAX));
         Run { span, program }
     });
-    Ok(Profile { runs: runs.collect(), baselines, notes })
+    Ok(Profile { runs: runs.collect(), baselines, places: sites::all_places(trace)?, notes })
 }
 
 /// The blocks of each span, those of the spans inside it included.
@@ -167,8 +172,12 @@ fn program(mut rows: Vec<AllocationRow>, end_ns: i64) -> Program {
         }
     }
     events.sort_by_key(|&(time, allocates, _)| (time, allocates));
-    let block =
-        |row: &AllocationRow| Block { kind: row.kind, bytes: row.bytes, output: row.role == Role::Output };
+    let block = |row: &AllocationRow| Block {
+        kind: row.kind,
+        bytes: row.bytes,
+        output: row.role == Role::Output,
+        site: row.site,
+    };
     Program {
         blocks: rows.iter().map(block).collect(),
         events: events.into_iter().map(|(.., event)| event).collect(),

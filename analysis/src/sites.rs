@@ -65,6 +65,27 @@ pub fn places(trace: &Trace, wanted: impl Iterator<Item = u64>) -> Result<HashMa
     Ok(with_stacks(trace, rows)?.iter().map(|site| (site.row.site, site.place())).collect())
 }
 
+/// Where a site is, and what its call stack means for a law.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// As [`Site::place`].
+    pub text: String,
+    /// What a library function on the way chooses by the lengths of its arguments.
+    pub choice: Option<String>,
+}
+
+/// The places of all sites of a trace, by id.
+///
+/// # Errors
+/// A table cannot be read.
+pub fn all_places(trace: &Trace) -> Result<HashMap<u64, Place>, Error> {
+    let rows = trace.sites().map_err(unreadable)?;
+    let place = |site: Site| {
+        (site.row.site, Place { text: site.place(), choice: crate::choosing::choice(&site.stack) })
+    };
+    Ok(with_stacks(trace, rows)?.into_iter().map(place).collect())
+}
+
 fn with_stacks(trace: &Trace, rows: Vec<SiteRow>) -> Result<Vec<Site>, Error> {
     if rows.is_empty() {
         return Ok(Vec::new());

@@ -81,8 +81,8 @@ pub fn arrays(
     Some(first.iter().enumerate().map(array).collect())
 }
 
-/// The length of an axis: the plain variable of the same axis where that fits, else the simplest
-/// form, else a fit (a data-dependent length).
+/// The length of an axis: the plain variable of the same axis where that fits, else a rule of the
+/// same axis, else the simplest form, else a fit (a data-dependent length).
 fn length(search: &Search, points: &[Vec<u64>], lengths: &[u64], axis: usize) -> Size {
     let same = |variable: &usize| {
         points.iter().zip(lengths).all(|(point, length)| point.get(*variable) == Some(length))
@@ -91,7 +91,12 @@ fn length(search: &Search, points: &[Vec<u64>], lengths: &[u64], axis: usize) ->
     if let Some(variable) = [axis].into_iter().chain(0..dims).find(same) {
         return Size::Exact { form: Form::variable(variable), others: Vec::new() };
     }
-    let mut forms = search.lengths(lengths).into_iter();
+    let of_axis = [axis].into_iter().chain(0..dims).map(|variable| search.of_axis(variable, lengths));
+    let mut forms = of_axis
+        .into_iter()
+        .find(|forms| !forms.is_empty())
+        .unwrap_or_else(|| search.lengths(lengths))
+        .into_iter();
     match forms.next() {
         Some(form) => Size::Exact { form, others: forms.collect() },
         None => {

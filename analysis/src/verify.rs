@@ -1,9 +1,9 @@
 //! Proof: what a run that a law was not fitted on says about it (DESIGN §8).
 
-use crate::law::align;
+use crate::law::align::View;
 use crate::law::{Size, volume};
 use crate::model::{Body, Law, Proof};
-use crate::profile::{Event, Run};
+use crate::profile::{Event, MIN_BYTES, Run};
 
 /// A verification run has at least this many times the largest training volume …
 const MIN_VOLUME_RATIO: u128 = 8;
@@ -13,6 +13,8 @@ const MIN_LENGTH_TENTHS: u128 = 18;
 const EXACT: f64 = 0.001;
 /// How far below the law a run may stay for the law to count as its worst case.
 const WORST_CASE: f64 = 0.05;
+/// Largest size at which a buffer may stop growing (NumPy's have 8,192 elements, of 16 bytes at most).
+const MAX_CAP: u64 = 1 << 20;
 /// Fewest distinct shapes a law is fitted on.
 pub const MIN_SHAPES: usize = 3;
 
@@ -48,7 +50,12 @@ pub fn prove(law: &Law, run: &Run, point: &[u64]) -> Option<Proof> {
             return within.then_some(Proof::Calibrated { runs: regression.runs });
         }
     };
-    let sizes = || sequence.sizes.iter().chain([&law.residual]);
+    // A fitted size that is nothing beside the peak spoils no proof.
+    let counts = |size: &&Size| {
+        let bytes = size.at(point).map_or(f64::INFINITY, |bytes| bytes as f64);
+        !matches!(size, Size::Fitted(_)) || bytes > EXACT * measured
+    };
+    let sizes = || sequence.sizes.iter().chain([&law.residual]).filter(counts);
     let within_worst_case = (-EXACT..=WORST_CASE).contains(&error);
     if sizes().any(|size| matches!(size, Size::Fitted(_))) {
         return within_worst_case.then_some(Proof::Calibrated { runs: law.trained_on.len() });
@@ -59,25 +66,46 @@ pub fn prove(law: &Law, run: &Run, point: &[u64]) -> Option<Proof> {
     within_worst_case.then_some(Proof::WorstCase { shape, error })
 }
 
-/// Drops those alternatives of a law's sizes that a further run rules out, block by block; does
-/// nothing where the run took another course.
-pub fn settle(law: &mut Law, run: &Run, point: &[u64], folded: bool) {
-    let Body::Symbolic(sequence) = &mut law.body else { return };
-    let sized = align::at(&run.program, sequence.threshold_bytes, folded);
-    let steps: Vec<(usize, bool)> = sequence.steps.iter().filter_map(|&step| sequence.step(step)).collect();
+/// Drops those alternatives of a law's sizes that a further run rules out, block by block, and
+/// notices buffers that have stopped growing; leaves blocks as they are where the run took another
+/// course.
+pub fn settle(law: &mut Law, run: &Run, point: &[u64], view: Option<&View>) {
+    for (output, seen) in law.outputs.iter_mut().zip(&run.span.outputs) {
+        for (axis, &length) in output.shape.iter_mut().zip(&seen.shape) {
+            settle_size(axis, length, point);
+        }
+    }
+    let (Body::Symbolic(sequence), Some(view)) = (&mut law.body, view) else { return };
+    let sized = view.of(&run.program);
+    let first = usize::from(!view.aside.is_empty()); // a step of its own
+    let steps: Vec<(usize, bool)> =
+        sequence.steps.iter().skip(first).filter_map(|&step| sequence.step(step)).collect();
     let events = &sized.course.events;
     let alike = |(event, step): (&Event, &(usize, bool))| matches!(event, Event::Alloc(_)) == step.1;
     if steps.len() != events.len() || !events.iter().zip(&steps).all(alike) {
         return;
     }
     for (event, (size, _)) in events.iter().zip(steps) {
-        if let (Event::Alloc(block), Size::Exact { form, others }) = (event, &mut sequence.sizes[size]) {
-            let bytes = Some(u128::from(sized.bytes[*block]));
-            others.retain(|other| other.at(point) == bytes);
-            if form.at(point) != bytes && !others.is_empty() {
-                *form = others.remove(0);
-            }
+        if let Event::Alloc(block) = event {
+            settle_size(&mut sequence.sizes[size], sized.bytes[*block], point);
         }
+    }
+}
+
+fn settle_size(size: &mut Size, bytes: u64, point: &[u64]) {
+    let Size::Exact { form, others } = size else { return };
+    others.retain(|other| other.at(point) == Some(u128::from(bytes)));
+    let expected = form.at(point);
+    if expected == Some(u128::from(bytes)) {
+        return;
+    }
+    if !others.is_empty() {
+        *form = others.remove(0);
+    } else if (MIN_BYTES..=MAX_CAP).contains(&bytes)
+        && bytes.is_power_of_two()
+        && expected > Some(u128::from(bytes))
+    {
+        *size = Size::Capped { form: form.clone(), cap: bytes };
     }
 }
 

@@ -51,7 +51,7 @@ def second_derivative(volume):
 
 def zoom(volume):
     """The volume on a grid half as fine, by linear interpolation."""
-    shape = [max(1, n // 2) for n in volume.shape]
+    shape = [n // 2 for n in volume.shape]
     axes = [np.linspace(0, n - 1, m) for n, m in zip(volume.shape, shape, strict=True)]
     grid = np.meshgrid(*axes, indexing="ij")
     return ndimage.map_coordinates(volume, grid, order=1)

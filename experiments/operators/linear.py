@@ -24,16 +24,14 @@ def tensordot(volume):
 
 def windowed_pca(volume, length=16, kept=3):
     """Traces cut into pieces of 16 samples, projected on their 3 main components."""
-    count = max(1, volume.shape[-1] // length)
-    width = min(length, volume.shape[-1])
-    pieces = volume[..., : count * width].reshape(-1, width).astype(np.float32)
+    whole = volume.shape[-1] // length * length
+    pieces = volume[..., :whole].reshape(-1, length).astype(np.float32)
     pieces -= pieces.mean(axis=0)
     _, vectors = np.linalg.eigh(pieces.T @ pieces)
-    return pieces @ vectors[:, -min(kept, width) :]
+    return pieces @ vectors[:, -kept:]
 
 
 def patch_svd(volume):
     """Largest singular value of patches of 8×8 cells in the plane of axes 1 and 2."""
-    size = [min(PATCH, n) for n in volume.shape[1:]]
-    patches = sliding_window_view(volume, size, axis=(1, 2))[:, :: size[0], :: size[1]]
+    patches = sliding_window_view(volume, (PATCH, PATCH), axis=(1, 2))[:, ::PATCH, ::PATCH]
     return np.linalg.svd(patches, compute_uv=False)[..., 0]

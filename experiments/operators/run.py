@@ -2,8 +2,8 @@
 
     python -m experiments.operators.run median float32 53x61x97 113x59x64
 
-Every result is dropped before the next call. The first call, at a small shape, fills caches (OpenBLAS's
-buffers, lazy imports), so that the others find the process in its steady state.
+Every result is dropped before the next call. The first call, at a small shape, fills caches
+(OpenBLAS's buffers, lazy imports), so that the others find the process in its steady state.
 """
 
 import importlib
@@ -40,7 +40,7 @@ def volume(shape, dtype="float32", contents="noise", seed=0):
 
 
 def function(name):
-    """The operator of that name, looked up at each call so that a wrapper put in its place is used."""
+    """The operator of that name, looked up at each call: a recorder may have wrapped it."""
     module = OPERATORS.get(name) or VARYING[name]
     return getattr(importlib.import_module(f"experiments.operators.{module}"), name)
 

@@ -34,9 +34,8 @@ def oaconvolve(volume):
 
 
 def stft(volume):
-    """Amplitudes of short-time Fourier transforms of the traces, 32 samples each."""
-    length = min(32, volume.shape[-1])
-    _, _, spectrum = signal.stft(volume, nperseg=length, axis=-1)
+    """Amplitudes of short-time Fourier transforms of the traces, 32 samples each, every 16."""
+    _, _, spectrum = signal.stft(volume, nperseg=32, noverlap=16, axis=-1)
     return np.abs(spectrum)
 
 
@@ -52,4 +51,4 @@ def ricker(volume):
 def sosfiltfilt(volume):
     """Butterworth band-pass, forwards and backwards, so that no phase is shifted."""
     sections = signal.butter(4, (8.0, 60.0), "bandpass", fs=1 / INTERVAL_S, output="sos")
-    return signal.sosfiltfilt(sections, volume, axis=-1, padlen=min(54, volume.shape[-1] - 1))
+    return signal.sosfiltfilt(sections, volume, axis=-1)

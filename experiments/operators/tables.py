@@ -15,4 +15,4 @@ def group_by(volume):
 def rolling_mean(volume):
     """Mean of five samples, centred, by xarray."""
     array = xr.DataArray(volume, dims=("inline", "crossline", "sample"))
-    return array.rolling(sample=min(5, volume.shape[-1]), center=True).mean().to_numpy()
+    return array.rolling(sample=5, center=True).mean().to_numpy()

@@ -185,7 +185,9 @@ fn write_terms(text: &mut String, prediction: &Prediction) -> Result<()> {
     let rest: u64 = prediction.model.terms.iter().skip(shown).map(|term| term.bytes).sum();
     let rest = rest + prediction.model.residual_bytes;
     let more = if rest > 0 { format!(" + {} of small blocks", Bytes(rest)) } else { String::new() };
-    writeln!(text, "  working peak = {}{more}", words.join(" + "))?;
+    let set_at = prediction.model.set_at.as_ref().map_or(String::new(), |place| format!(", set at {place}"));
+    writeln!(text, "  working peak = {}{more}{set_at}", words.join(" + "))?;
+    writeln!(text, "  input        = {}", prediction.model.inputs.join(" + "))?;
     Ok(())
 }
 

@@ -1,14 +1,18 @@
-//! Alignment: the threshold and the runs at which one allocation sequence serves every shape.
+//! Alignment: the view of the runs in which one allocation sequence serves every shape.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use memtrace_trace::rows::Kind;
 
 use super::fold;
-use crate::profile::{Event, Program};
+use crate::profile::{Block, Event, Program};
 
 /// Thresholds tried in this order, bytes (DESIGN §8).
 pub const THRESHOLDS: [u64; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
+/// Blocks up to this size may come and go with the shape without being part of the sequence.
+const MAX_ASIDE: u64 = 1 << 20;
+/// Fewest shapes that must take one course if not all do.
+const MAJORITY: usize = 3;
 
 /// A sequence of allocations and releases without sizes; blocks are numbered as allocated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -19,42 +23,81 @@ pub struct Course {
     pub kinds: Vec<Kind>,
 }
 
-/// One run seen at a threshold: its course, and each block's bytes.
+/// One run seen in a view: its course, and each block's bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Sized {
     /// The sequence.
     pub course: Course,
     /// Bytes of each block.
     pub bytes: Vec<u64>,
+    /// Call stack of each block, where it is known.
+    pub sites: Vec<Option<u64>>,
+}
+
+/// What of a program is looked at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct View {
+    /// Blocks of at least this many bytes.
+    pub threshold: u64,
+    /// True if loops are folded into the fewest repetitions.
+    pub folded: bool,
+    /// Call stacks whose blocks are left aside: workspaces that some shapes need and others do not.
+    pub aside: BTreeSet<u64>,
 }
 
 /// Runs that took the same course.
 #[derive(Debug, Clone)]
 pub struct Alignment {
-    /// Blocks of at least this many bytes are in the course.
-    pub threshold: u64,
-    /// True if loops were folded into one repetition.
-    pub folded: bool,
+    /// How they were looked at.
+    pub view: View,
     /// The common sequence.
     pub course: Course,
-    /// Which runs took it (indices); at least one of every shape.
+    /// Which runs took it (indices).
     pub runs: Vec<usize>,
     /// Per block, its bytes in each of those runs.
     pub bytes: Vec<Vec<u64>>,
+    /// Per block, its call stack, where any run recorded it.
+    pub sites: Vec<Option<u64>>,
+    /// True if the runs of some shape took another course.
+    pub partial: bool,
+}
+
+impl View {
+    /// A program in this view.
+    pub fn of(&self, program: &Program) -> Sized {
+        let wanted = |block: &Block| block.bytes >= self.threshold && !self.sets_aside(block);
+        let sized = Sized::of(program, wanted);
+        if self.folded { fold::fold(&sized) } else { sized }
+    }
+
+    /// By how much the blocks left aside raise the largest live sum.
+    pub fn aside_bytes(&self, program: &Program) -> u64 {
+        if self.aside.is_empty() {
+            return 0;
+        }
+        let all = Sized::of(program, |block| block.bytes >= self.threshold).peak();
+        let rest = Sized::of(program, |block| block.bytes >= self.threshold && !self.sets_aside(block));
+        all.saturating_sub(rest.peak())
+    }
+
+    fn sets_aside(&self, block: &Block) -> bool {
+        block.site.is_some_and(|site| self.aside.contains(&site))
+    }
 }
 
 impl Sized {
-    /// The blocks of a program that have at least `threshold` bytes.
-    pub fn of(program: &Program, threshold: u64) -> Sized {
+    /// The blocks of a program that are wanted.
+    fn of(program: &Program, wanted: impl Fn(&Block) -> bool) -> Sized {
         let mut numbers: HashMap<usize, usize> = HashMap::new();
         let mut sized = Sized::default();
         for event in &program.events {
             match *event {
-                Event::Alloc(block) if program.blocks[block].bytes >= threshold => {
+                Event::Alloc(block) if wanted(&program.blocks[block]) => {
                     numbers.insert(block, sized.bytes.len());
                     sized.course.events.push(Event::Alloc(sized.bytes.len()));
                     sized.course.kinds.push(program.blocks[block].kind);
                     sized.bytes.push(program.blocks[block].bytes);
+                    sized.sites.push(program.blocks[block].site);
                 }
                 Event::Free(block) => {
                     sized.course.events.extend(numbers.get(&block).map(|&number| Event::Free(number)));
@@ -79,41 +122,83 @@ impl Sized {
     }
 }
 
-/// The lowest threshold at which runs of every shape take one course; plain first, then with
-/// loops folded. `None` where there is none.
+/// The view in which runs of every shape take one course: the lowest threshold, plain or with loops
+/// folded; else the same with workspaces left aside. Where there is none, once more for the course
+/// that most shapes take, three at least. `None` if that fails too.
 ///
 /// A run that takes another course while others of its shape do not (a garbage collection, a
 /// cache that was filled) is left out; `points` are the runs' shapes.
 pub fn align(programs: &[&Program], points: &[Vec<u64>]) -> Option<Alignment> {
-    let plain = THRESHOLDS.map(|threshold| (threshold, false));
-    let folded = THRESHOLDS.map(|threshold| (threshold, true));
-    plain.into_iter().chain(folded).find_map(|(threshold, folded)| {
-        let sized = |program: &&Program| at(program, threshold, folded);
-        let sized: Vec<Sized> = programs.iter().map(sized).collect();
-        let (course, runs) = common(&sized, points)?;
-        let bytes =
-            (0..course.kinds.len()).map(|block| runs.iter().map(|&run| sized[run].bytes[block]).collect());
-        Some(Alignment { threshold, folded, bytes: bytes.collect(), course, runs })
-    })
-}
-
-/// A program at a threshold, folded or not.
-pub fn at(program: &Program, threshold: u64, folded: bool) -> Sized {
-    let sized = Sized::of(program, threshold);
-    if folded { fold::fold(&sized) } else { sized }
-}
-
-/// The course that covers every shape, the most frequent one if several do.
-fn common(sized: &[Sized], points: &[Vec<u64>]) -> Option<(Course, Vec<usize>)> {
     let shapes = points.iter().collect::<BTreeSet<_>>().len();
+    let views = views(programs);
+    let mut seen: Vec<Vec<Sized>> = Vec::with_capacity(views.len());
+    let least = if shapes > MAJORITY { vec![shapes, MAJORITY] } else { vec![shapes] };
+    for least in least {
+        for (index, view) in views.iter().enumerate() {
+            if seen.len() == index {
+                seen.push(programs.iter().map(|program| view.of(program)).collect());
+            }
+            if let Some((course, runs)) = common(&seen[index], points, least) {
+                return Some(alignment(view, &seen[index], course, runs, least < shapes));
+            }
+        }
+    }
+    None
+}
+
+fn alignment(view: &View, sized: &[Sized], course: Course, runs: Vec<usize>, partial: bool) -> Alignment {
+    let blocks = 0..course.kinds.len();
+    let bytes = |block: usize| runs.iter().map(|&run| sized[run].bytes[block]).collect();
+    let site = |block: usize| runs.iter().find_map(|&run| sized[run].sites[block]);
+    let (bytes, sites) = (blocks.clone().map(bytes).collect(), blocks.map(site).collect());
+    Alignment { view: view.clone(), bytes, sites, course, runs, partial }
+}
+
+fn views(programs: &[&Program]) -> Vec<View> {
+    let workspaces = THRESHOLDS.map(|threshold| workspaces(programs, threshold));
+    let plain = THRESHOLDS.map(|threshold| (threshold, BTreeSet::new()));
+    let aside = THRESHOLDS.into_iter().zip(workspaces).filter(|(threshold, aside)| {
+        let view = View { threshold: *threshold, folded: false, aside: aside.clone() };
+        let held = |program: &&Program| view.aside_bytes(program);
+        !aside.is_empty() && programs.iter().map(held).all(|bytes| bytes <= MAX_ASIDE)
+    });
+    let both = |(threshold, aside): (u64, BTreeSet<u64>)| {
+        [false, true].map(|folded| View { threshold, folded, aside: aside.clone() })
+    };
+    plain.into_iter().chain(aside).flat_map(both).collect()
+}
+
+/// Call stacks whose blocks all have one size, at most a megabyte, and are not equally many in
+/// every run.
+fn workspaces(programs: &[&Program], threshold: u64) -> BTreeSet<u64> {
+    let mut sites: BTreeMap<u64, (Vec<usize>, BTreeSet<u64>)> = BTreeMap::new();
+    for (run, program) in programs.iter().enumerate() {
+        for block in program.blocks.iter().filter(|block| block.bytes >= threshold) {
+            if let Some(site) = block.site {
+                let (count, sizes) =
+                    sites.entry(site).or_insert_with(|| (vec![0; programs.len()], BTreeSet::new()));
+                count[run] += 1;
+                sizes.insert(block.bytes);
+            }
+        }
+    }
+    let comes_and_goes = |(count, sizes): &(Vec<usize>, BTreeSet<u64>)| {
+        let one_size = sizes.len() == 1 && sizes.iter().all(|bytes| *bytes <= MAX_ASIDE);
+        one_size && count.iter().any(|blocks| *blocks != count[0])
+    };
+    sites.into_iter().filter(|(_, site)| comes_and_goes(site)).map(|(site, _)| site).collect()
+}
+
+/// The course that covers at least so many shapes; the most of them, then the most runs, if several do.
+fn common(sized: &[Sized], points: &[Vec<u64>], least: usize) -> Option<(Course, Vec<usize>)> {
     let mut courses: HashMap<&Course, Vec<usize>> = HashMap::new();
     for (run, sized) in sized.iter().enumerate() {
         courses.entry(&sized.course).or_default().push(run);
     }
-    let covers =
-        |runs: &[usize]| runs.iter().map(|&run| &points[run]).collect::<BTreeSet<_>>().len() == shapes;
-    let covering = courses.into_iter().filter(|(_, runs)| covers(runs));
-    let (course, runs) = covering.max_by_key(|(_, runs)| (runs.len(), std::cmp::Reverse(runs[0])))?;
+    let covered = |runs: &[usize]| runs.iter().map(|&run| &points[run]).collect::<BTreeSet<_>>().len();
+    let covering = courses.into_iter().filter(|(_, runs)| covered(runs) >= least);
+    let (course, runs) =
+        covering.max_by_key(|(_, runs)| (covered(runs), runs.len(), std::cmp::Reverse(runs[0])))?;
     Some((course.clone(), runs))
 }
 
@@ -123,7 +208,7 @@ mod tests {
     use crate::profile::Block;
 
     fn program(blocks: &[u64], events: Vec<Event>) -> Program {
-        let block = |&bytes: &u64| Block { kind: Kind::Malloc, bytes, output: false };
+        let block = |&bytes: &u64| Block { kind: Kind::Malloc, bytes, output: false, site: None };
         Program { blocks: blocks.iter().map(block).collect(), events }
     }
 
@@ -135,9 +220,9 @@ mod tests {
         let stray = program(&[1 << 19, 5000, 1 << 22], vec![Alloc(0), Alloc(1), Free(1), Alloc(2), Free(0)]);
         let points = [vec![10], vec![20]];
         let alignment = align(&[&calm, &stray], &points).unwrap();
-        assert_eq!(alignment.threshold, 16 << 10);
+        assert_eq!(alignment.view.threshold, 16 << 10);
         assert_eq!(alignment.bytes, vec![vec![1 << 20, 1 << 19], vec![1 << 21, 1 << 22]]);
-        assert!(!alignment.folded);
+        assert!(!alignment.view.folded);
     }
 
     #[test]
@@ -158,7 +243,7 @@ mod tests {
         };
         let (short, long) = (looped(1 << 20, 3), looped(1 << 22, 7));
         let alignment = align(&[&short, &long], &[vec![3], vec![7]]).unwrap();
-        assert!(alignment.folded);
+        assert!(alignment.view.folded);
         assert_eq!(alignment.bytes, vec![vec![1 << 20, 1 << 22], vec![1 << 20, 1 << 22]]);
     }
 }

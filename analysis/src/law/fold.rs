@@ -1,87 +1,123 @@
-//! Folds loops: repetitions of a stretch that releases all it allocates become one repetition.
+//! Folds loops: repetitions of a stretch that releases as much as it allocates become the fewest
+//! that show everything.
 //!
-//! Such a stretch leaves nothing behind, so how often it runs does not change the peak.
+//! Such a stretch leaves no more behind the longer it runs, so how often it runs does not change the
+//! peak. A stretch may release what the repetition before it allocated (a variable that is bound
+//! anew in each turn): as many repetitions are kept as such blocks live through.
 
 use std::collections::HashMap;
 
-use super::align::{Course, Sized};
+use super::align::Sized;
 use crate::profile::Event;
 
 /// Longest stretch that is recognised, events.
 const MAX_STRETCH: usize = 256;
 /// Longer sequences are left as they are: folding compares stretches pairwise.
-const MAX_EVENTS: usize = 200_000;
+const MAX_EVENTS: usize = 2_000_000;
 
 /// An event told by its distance from its partner, so that repetitions compare equal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 struct Token {
-    event: Event,
-    /// Events from the allocation to the release; 0 for a block that is never released.
+    allocates: bool,
+    /// Events between an allocation and its release; 0 for a block that is never released.
     span: usize,
     kind: memtrace_trace::rows::Kind,
+    /// Bytes of the block.
+    bytes: u64,
+    /// The block's site, where it is known.
+    site: Option<u64>,
 }
 
 impl Token {
     fn like(&self, other: &Token) -> bool {
-        let same_way = matches!(self.event, Event::Alloc(_)) == matches!(other.event, Event::Alloc(_));
-        same_way && self.span == other.span && self.kind == other.kind
+        (self.allocates, self.span, self.kind) == (other.allocates, other.span, other.kind)
     }
 }
 
-/// One repetition instead of many, inner loops first; a repetition stands for the others only if
-/// each of its blocks is at least as large as theirs.
+/// A stretch and its repetitions.
+struct Loop {
+    length: usize,
+    /// How often it runs.
+    count: usize,
+    /// How many of these are kept.
+    kept: usize,
+    /// The repetition whose blocks are at least as large as those of all others.
+    largest: usize,
+}
+
+/// The fewest repetitions instead of all, inner loops first.
 pub fn fold(sized: &Sized) -> Sized {
-    let mut sized = sized.clone();
-    while sized.course.events.len() <= MAX_EVENTS {
-        let kept = kept(&sized);
-        if kept.len() == sized.course.events.len() {
+    let mut tokens = tokens(sized);
+    while tokens.len() <= MAX_EVENTS {
+        let shorter = pass(&tokens);
+        if shorter.len() == tokens.len() {
             break;
         }
-        sized = renumbered(&sized, &kept);
+        tokens = shorter;
     }
-    sized
+    rebuilt(&tokens)
 }
 
-/// The events that stay after one pass from left to right.
-fn kept(sized: &Sized) -> Vec<Event> {
-    let tokens = tokens(sized);
-    let mut kept = Vec::with_capacity(tokens.len());
+/// Where an event is after a pass, or the one that stands for it.
+#[derive(Clone, Copy)]
+struct Moved {
+    to: usize,
+    /// False if it was left out.
+    stays: bool,
+}
+
+/// What stays after one pass from left to right.
+fn pass(tokens: &[Token]) -> Vec<Token> {
+    let mut kept: Vec<Token> = Vec::with_capacity(tokens.len());
+    // Where each event of the input is now; releases ask where their allocation is.
+    let mut moved: Vec<Moved> = Vec::with_capacity(tokens.len());
     let mut position = 0;
     while position < tokens.len() {
         let longest = MAX_STRETCH.min((tokens.len() - position) / 2);
-        let found = (2..=longest).find_map(|length| repetition(&tokens[position..], length, &sized.bytes));
-        let (start, stretch, covered) = found.unwrap_or((0, 1, 1));
-        kept.extend(tokens[position + start..][..stretch].iter().map(|token| token.event));
-        position += covered;
+        let found = (2..=longest).find_map(|length| repetition(&tokens[position..], length));
+        let Some(Loop { length, count, kept: rounds, largest }) = found else {
+            moved.push(Moved { to: kept.len(), stays: true });
+            kept.push(tokens[position]);
+            position += 1;
+            continue;
+        };
+        let start = kept.len();
+        for (index, token) in tokens[position..][..rounds * length].iter().enumerate() {
+            let bytes = tokens[position + largest * length + index % length].bytes;
+            moved.push(Moved { to: start + index, stays: true });
+            kept.push(Token { bytes, ..*token });
+        }
+        // What comes later releases blocks of the last repetitions: now those of the last kept.
+        let cut = (count - rounds) * length;
+        let gone = |index: usize| Moved { to: start + index.saturating_sub(cut), stays: false };
+        moved.extend((rounds * length..count * length).map(gone));
+        position += count * length;
     }
-    kept
+    measured(tokens, kept, &moved)
 }
 
-/// If `tokens` begins with repetitions of a closed stretch of this length: where the largest of
-/// them starts, its length, and how many events all of them cover.
-fn repetition(tokens: &[Token], length: usize, bytes: &[u64]) -> Option<(usize, usize, usize)> {
+/// If `tokens` begins with repetitions of a balanced stretch of this length, more than need be kept.
+fn repetition(tokens: &[Token], length: usize) -> Option<Loop> {
     let stretch = &tokens[..length];
     let alike = |other: &[Token]| other.iter().zip(stretch).all(|(a, b)| a.like(b));
-    if !alike(&tokens[length..2 * length]) || !is_closed(stretch) {
+    if !alike(&tokens[length..2 * length]) || !is_balanced(stretch) {
         return None;
     }
     let count = tokens.chunks_exact(length).take_while(|other| alike(other)).count();
-    let sizes = |which: usize| {
-        let events = tokens[which * length..][..length].iter();
-        events
-            .filter_map(|token| if let Event::Alloc(block) = token.event { Some(bytes[block]) } else { None })
-    };
-    let largest = (0..count).max_by_key(|&which| sizes(which).map(u128::from).sum::<u128>())?;
-    let dominates = |which: usize| sizes(largest).zip(sizes(which)).all(|(large, small)| large >= small);
-    (0..count).all(dominates).then_some((largest * length, length, count * length))
+    // A block of one repetition is released within it, or so many later.
+    let end = |(position, token): (usize, &Token)| if token.allocates { position + token.span } else { 0 };
+    let kept = 1 + stretch.iter().enumerate().map(end).max()? / length;
+    let round = |which: usize| tokens[which * length..][..length].iter().map(|token| token.bytes);
+    let largest = (0..count).max_by_key(|&which| round(which).map(u128::from).sum::<u128>())?;
+    let dominates = |which: usize| round(largest).zip(round(which)).all(|(large, small)| large >= small);
+    let folds = kept < count && (0..count).all(dominates);
+    folds.then_some(Loop { length, count, kept, largest })
 }
 
-/// True if every block allocated in the stretch is released in it, and no other.
-fn is_closed(stretch: &[Token]) -> bool {
-    stretch.iter().enumerate().all(|(position, token)| match token.event {
-        Event::Alloc(_) => token.span > 0 && position + token.span < stretch.len(),
-        Event::Free(_) => token.span <= position,
-    })
+/// True if as many blocks are released as are allocated, and each of these is released some time.
+fn is_balanced(stretch: &[Token]) -> bool {
+    let allocations = stretch.iter().filter(|token| token.allocates).count();
+    2 * allocations == stretch.len() && stretch.iter().all(|token| token.span > 0)
 }
 
 fn tokens(sized: &Sized) -> Vec<Token> {
@@ -97,29 +133,45 @@ fn tokens(sized: &Sized) -> Vec<Token> {
         } else {
             allocated.insert(block, position);
         }
-        tokens.push(Token { event, span, kind: sized.course.kinds[block] });
+        tokens.push(Token {
+            allocates: matches!(event, Event::Alloc(_)),
+            span,
+            kind: sized.course.kinds[block],
+            bytes: sized.bytes[block],
+            site: sized.sites[block],
+        });
     }
     tokens
 }
 
-/// The sequence reduced to `events`, its blocks numbered anew.
-fn renumbered(sized: &Sized, events: &[Event]) -> Sized {
-    let mut numbers: HashMap<usize, usize> = HashMap::new();
-    let mut reduced = Sized { course: Course::default(), bytes: Vec::new() };
-    for &event in events {
-        match event {
-            Event::Alloc(block) => {
-                numbers.insert(block, reduced.bytes.len());
-                reduced.course.events.push(Event::Alloc(reduced.bytes.len()));
-                reduced.course.kinds.push(sized.course.kinds[block]);
-                reduced.bytes.push(sized.bytes[block]);
-            }
-            Event::Free(block) => {
-                reduced.course.events.extend(numbers.get(&block).map(|&number| Event::Free(number)));
-            }
+/// The kept tokens with their distances measured anew: whatever lay between may be gone.
+fn measured(tokens: &[Token], mut kept: Vec<Token>, moved: &[Moved]) -> Vec<Token> {
+    for (position, token) in tokens.iter().enumerate() {
+        if !token.allocates && moved[position].stays {
+            let (free, allocation) = (moved[position].to, moved[position - token.span].to);
+            kept[free].span = free - allocation;
+            kept[free].bytes = kept[allocation].bytes;
+            kept[allocation].span = free - allocation;
         }
     }
-    reduced
+    kept
+}
+
+fn rebuilt(tokens: &[Token]) -> Sized {
+    let mut sized = Sized::default();
+    let mut numbers: HashMap<usize, usize> = HashMap::new();
+    for (position, token) in tokens.iter().enumerate() {
+        if token.allocates {
+            numbers.insert(position, sized.bytes.len());
+            sized.course.events.push(Event::Alloc(sized.bytes.len()));
+            sized.course.kinds.push(token.kind);
+            sized.bytes.push(token.bytes);
+            sized.sites.push(token.site);
+        } else if let Some(&number) = position.checked_sub(token.span).and_then(|start| numbers.get(&start)) {
+            sized.course.events.push(Event::Free(number));
+        }
+    }
+    sized
 }
 
 #[cfg(test)]
@@ -137,6 +189,7 @@ mod tests {
                 sized.course.events.push(Event::Alloc(sized.bytes.len()));
                 sized.course.kinds.push(Kind::Malloc);
                 sized.bytes.push(u64::from(letter as u32 - 'A' as u32) + 1);
+                sized.sites.push(None);
             } else {
                 sized.course.events.push(Event::Free(open[&letter.to_ascii_uppercase()]));
             }
@@ -162,5 +215,30 @@ mod tests {
         assert_eq!(folded("AB"), (2, vec![1, 2]));
         assert_eq!(folded("ABabBAba").0, 8);
         assert_eq!(folded("ACcaBAab").0, 8);
+    }
+
+    /// Each turn allocates anew what it then puts in place of the turn before's.
+    #[test]
+    fn variables_that_are_bound_anew_fold() {
+        // Z, then A; B in place of A; C in place of B …: all of one size.
+        let rebound = |turns: usize| {
+            let mut sized = sized("Z");
+            let mut add = |event| sized.course.events.push(event);
+            add(Event::Alloc(1));
+            for turn in 1..turns {
+                add(Event::Alloc(turn + 1));
+                add(Event::Free(turn));
+            }
+            add(Event::Free(turns));
+            add(Event::Free(0));
+            sized.bytes.extend(vec![5; turns]);
+            sized.sites.extend(vec![None; turns]);
+            sized.course.kinds.extend(vec![Kind::Malloc; turns]);
+            sized
+        };
+        let short = fold(&rebound(5));
+        assert_eq!(short.course, fold(&rebound(400)).course);
+        assert_eq!((short.peak(), rebound(400).peak()), (36, 36));
+        assert!(short.course.events.len() < 12, "{short:?}");
     }
 }

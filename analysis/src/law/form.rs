@@ -81,7 +81,7 @@ impl Factor {
         let length = point.get(self.variable)?;
         let padded = i128::from(*length) + i128::from(self.offset);
         let value = match u64::try_from(padded) {
-            Ok(0) => 0,
+            Ok(0) if self.rule != Rule::HalfPlusOne => 0,
             Ok(padded) => self.rule.of(padded)?,
             Err(_) if padded < 0 => 0,
             Err(_) => return None,
@@ -98,12 +98,13 @@ pub struct Form {
     /// What the product is made of; none for a constant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub factors: Vec<Factor>,
-    /// Added to the product: an alignment pad, a header.
+    /// Added to the product: an alignment pad, a header; negative where the last element has no
+    /// successor.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub constant: u64,
+    pub constant: i64,
 }
 
-fn is_zero(value: &u64) -> bool {
+fn is_zero(value: &i64) -> bool {
     *value == 0
 }
 
@@ -125,7 +126,11 @@ impl Form {
         for factor in &self.factors {
             product = product.checked_mul(factor.at(point)?)?;
         }
-        product.checked_add(u128::from(self.constant))
+        match product.checked_add_signed(i128::from(self.constant)) {
+            // Of an empty array there is nothing to take away.
+            None if self.constant < 0 => Some(0),
+            sum => sum,
+        }
     }
 
     /// The form in words, `coefficient` given apart so that equal products can be added up.
@@ -135,8 +140,9 @@ impl Form {
             text.push('·');
             text.push_str(&factor_words(factor, names));
         }
-        if self.constant > 0 {
-            text.push_str(&format!(" + {}", self.constant));
+        if self.constant != 0 {
+            let sign = if self.constant < 0 { '−' } else { '+' };
+            text.push_str(&format!(" {sign} {}", self.constant.unsigned_abs()));
         }
         text
     }

@@ -16,6 +16,12 @@ pub struct Sequence {
     pub sizes: Vec<Size>,
     /// `i + 1`: a block of size i is allocated; `-(i + 1)`: one is released.
     pub steps: Vec<i64>,
+    /// Call stacks in words, as far as they are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<String>,
+    /// Per step, `i + 1` if it is at place i, 0 if that is not known; may be shorter than `steps`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placed: Vec<u32>,
 }
 
 /// Where a sequence holds most, at one point.
@@ -53,6 +59,12 @@ impl Sequence {
     pub fn step(&self, step: i64) -> Option<(usize, bool)> {
         let index = usize::try_from(step.unsigned_abs()).ok()?.checked_sub(1)?;
         (index < self.sizes.len()).then_some((index, step > 0))
+    }
+
+    /// Where a step is, in words.
+    pub fn place(&self, step: usize) -> Option<&str> {
+        let place = (*self.placed.get(step)? as usize).checked_sub(1)?;
+        self.places.get(place).map(String::as_str)
     }
 
     fn largest(&self, bytes: &[u128]) -> Option<(usize, u128)> {
@@ -100,6 +112,7 @@ mod tests {
             threshold_bytes: 4096,
             sizes: vec![power(1000, 1), power(1, 2), power(7, 1)],
             steps: vec![3, 1, -1, 2, -2, -3],
+            ..Sequence::default()
         };
         let small = sequence.peak(&[100]).unwrap();
         assert_eq!((small.bytes, small.step), (100_700, 1));
@@ -112,7 +125,7 @@ mod tests {
     #[test]
     fn a_sequence_that_names_no_size_or_releases_nothing_has_no_peak() {
         for steps in [vec![2], vec![0], vec![-1], vec![i64::MIN]] {
-            let sequence = Sequence { threshold_bytes: 0, sizes: vec![power(1, 1)], steps };
+            let sequence = Sequence { sizes: vec![power(1, 1)], steps, ..Sequence::default() };
             assert_eq!(sequence.peak_bytes(&[3]), None);
         }
     }

@@ -12,7 +12,7 @@ pub mod size;
 pub use form::{Factor, Form, Rule};
 pub use live::{Peak, Sequence};
 pub use regression::Regression;
-pub use size::Size;
+pub use size::{Seen, Size};
 
 /// One value per variable of a law, in the law's order.
 pub type Point = [u64];

@@ -6,8 +6,8 @@ use super::{Factor, Form, Rule};
 const MAX_OFFSET: i64 = 64;
 /// Hop lengths tried for ⌈n/h⌉. Two is [`Rule::HalfPlusOne`] of n−1.
 const HOPS: [u32; 20] = [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 32, 64, 128, 256, 512, 1024];
-/// Constants tried beside a product: alignment pads and small headers.
-const CONSTANTS: [u64; 16] = [1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 128, 192, 256];
+/// Constants tried beside a product: alignment pads, small headers, differences of neighbours.
+const CONSTANTS: [i64; 20] = [1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 128, 192, 256, -1, -2, -4, -8];
 /// How many forms are remembered beside the simplest.
 const MAX_OTHERS: usize = 16;
 /// A form is believed if chance would have produced it at most once in this many tries.
@@ -53,6 +53,19 @@ impl Search {
         self.forms_by(values, 1.0)
     }
 
+    /// Rules of one variable that give `lengths` as they are, the simplest first. Nothing is asked
+    /// of them but that they agree with every run: an axis that follows from an axis is the rule.
+    pub fn of_axis(&self, variable: usize, lengths: &[u64]) -> Vec<Form> {
+        let candidates = self.candidates.get(variable).into_iter().flatten();
+        let agreeing = candidates.filter(|candidate| candidate.values == lengths);
+        let form =
+            |candidate: &Candidate| Form { coefficient: 1, factors: vec![candidate.factor], constant: 0 };
+        let mut forms: Vec<Form> = agreeing.map(form).collect();
+        forms.sort_by_key(simplicity);
+        forms.truncate(1 + MAX_OTHERS);
+        forms
+    }
+
     fn forms_by(&self, values: &[u64], chance: f64) -> Vec<Form> {
         let Some((&first, rest)) = values.split_first() else { return Vec::new() };
         if rest.iter().all(|&value| value == first) {
@@ -63,13 +76,14 @@ impl Search {
             return found;
         }
         let with_constant = CONSTANTS.iter().filter_map(|&constant| {
-            let less: Option<Vec<u64>> = values.iter().map(|value| value.checked_sub(constant)).collect();
+            let less: Option<Vec<u64>> =
+                values.iter().map(|value| value.checked_sub_signed(constant)).collect();
             Some(self.products(&less?, constant, chance)).filter(|found| !found.is_empty())
         });
         with_constant.min_by_key(|found| simplicity(&found[0])).unwrap_or_default()
     }
 
-    fn products(&self, values: &[u64], constant: u64, chance: f64) -> Vec<Form> {
+    fn products(&self, values: &[u64], constant: i64, chance: f64) -> Vec<Form> {
         if values.contains(&0) || values.len() != self.runs {
             return Vec::new();
         }
@@ -137,7 +151,7 @@ fn form_choices(form: &Form) -> f64 {
         3.0 * f64::from(factor.power) * if shared(index, factor) { 1.0 } else { factor_choices(factor) }
     };
     let factors: f64 = form.factors.iter().enumerate().map(choices).product();
-    factors * if form.constant > 0 { CONSTANTS.len() as f64 } else { 1.0 }
+    factors * if form.constant != 0 { CONSTANTS.len() as f64 } else { 1.0 }
 }
 
 fn factor_choices(factor: &Factor) -> f64 {
@@ -154,7 +168,7 @@ fn factor_choices(factor: &Factor) -> f64 {
 /// Smaller is simpler: see [`Search::forms`].
 fn simplicity(form: &Form) -> (bool, u64, u64, u64) {
     let offsets = form.factors.iter().map(|factor| factor.offset.unsigned_abs()).sum();
-    (form.constant > 0, form_choices(form).round() as u64, offsets, form.coefficient)
+    (form.constant != 0, form_choices(form).round() as u64, offsets, form.coefficient)
 }
 
 /// Every rule and offset of a variable, as long as it varies and stays at half the length or more.
@@ -170,9 +184,17 @@ fn candidates(variable: usize, lengths: &[u64]) -> Vec<Candidate> {
         return Vec::new();
     }
     let far = [Rule::Length, Rule::FastReal, Rule::HalfFastReal, Rule::FastComplex];
-    let near = HOPS.iter().map(|&hop| Rule::Hops(hop)).chain([Rule::HalfPlusOne, Rule::PowerOfTwo]);
     let far = far.into_iter().flat_map(|rule| padded(rule, MAX_OFFSET));
-    far.chain(near.flat_map(|rule| padded(rule, 1))).collect()
+    // Whole pieces of h cells: ⌊n/h⌋ = ⌈(n−h+1)/h⌉; one or two pieces more: ⌈(n+h)/h⌉.
+    let hops = HOPS.iter().flat_map(|&hop| {
+        let offsets = [1 - i64::from(hop), -1, 0, 1, i64::from(hop), 2 * i64::from(hop)].into_iter();
+        let factor = move |offset| Factor { variable, rule: Rule::Hops(hop), offset, power: 1 };
+        offsets
+            .filter(|offset| offset.abs() <= MAX_OFFSET)
+            .filter_map(move |offset| candidate(factor(offset), lengths))
+    });
+    let near = [Rule::HalfPlusOne, Rule::PowerOfTwo].into_iter().flat_map(|rule| padded(rule, 2));
+    far.chain(hops).chain(near).collect()
 }
 
 fn candidate(factor: Factor, lengths: &[u64]) -> Option<Candidate> {

@@ -27,6 +27,19 @@ pub enum Size {
         /// The largest one.
         budget_upper: u64,
     },
+    /// min(form, cap): a buffer that grows with the shape up to a fixed size, as NumPy's of 8,192
+    /// elements do.
+    Capped {
+        /// Bytes below the cap.
+        form: Form,
+        /// The most it was seen to have.
+        cap: u64,
+    },
+    /// Blocks that some shapes need and others do not: what the run of the nearest shape held.
+    Nearby {
+        /// One entry per training run.
+        seen: Vec<Seen>,
+    },
     /// No form fits, yet the size stays within narrow limits: its largest possible value.
     Bounded {
         /// Assumed bytes.
@@ -36,12 +49,23 @@ pub enum Size {
     Fitted(Regression),
 }
 
+/// What one run held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// One value per variable.
+    pub shape: Vec<u64>,
+    /// Bytes.
+    pub bytes: u64,
+}
+
 impl Size {
     /// Best estimate at a point, bytes; `None` where it does not fit 128 bits.
     pub fn at(&self, point: &Point) -> Option<u128> {
         match self {
             Size::Exact { form, .. } => form.at(point),
             Size::Lines { line, counted, budget, .. } => lines(line, counted, *budget, point),
+            Size::Capped { form, cap } => Some(form.at(point)?.min(u128::from(*cap))),
+            Size::Nearby { seen } => Some(u128::from(nearest(seen, point))),
             Size::Bounded { bytes } => Some(u128::from(*bytes)),
             Size::Fitted(regression) => regression.at(point),
         }
@@ -58,7 +82,8 @@ impl Size {
                 Some(largest)
             }
             Size::Lines { line, counted, budget_upper, .. } => lines(line, counted, *budget_upper, point),
-            Size::Bounded { .. } => self.at(point),
+            Size::Nearby { seen } => Some(seen.iter().map(|seen| u128::from(seen.bytes)).max().unwrap_or(0)),
+            Size::Capped { .. } | Size::Bounded { .. } => self.at(point),
             Size::Fitted(regression) => regression.upper(point),
         }
     }
@@ -80,10 +105,26 @@ impl Size {
                 let words = |form: &Form| form.words(form.coefficient.into(), names);
                 times(format!("⌊{budget}/({})⌋·{}", words(counted), words(line)))
             }
+            Size::Capped { form, cap } => {
+                times(format!("at most {cap} of {}", form.words(form.coefficient.into(), names)))
+            }
+            Size::Nearby { seen } => {
+                let most = seen.iter().map(|seen| seen.bytes).max().unwrap_or(0);
+                times(format!("up to {most} that some shapes need"))
+            }
             Size::Bounded { bytes } => times(format!("at most {bytes}")),
             Size::Fitted(regression) => times(regression.words(names)),
         }
     }
+}
+
+/// What the run of the nearest shape held: nearest by the ratios of the lengths.
+fn nearest(seen: &[Seen], point: &Point) -> u64 {
+    let distance = |seen: &Seen| {
+        let apart = |(&a, &b): (&u64, &u64)| (a.max(1) as f64 / b.max(1) as f64).ln().powi(2);
+        seen.shape.iter().zip(point).map(apart).sum::<f64>()
+    };
+    seen.iter().min_by(|a, b| distance(a).total_cmp(&distance(b))).map_or(0, |seen| seen.bytes)
 }
 
 fn lines(line: &Form, counted: &Form, budget: u64, point: &Point) -> Option<u128> {

@@ -151,7 +151,7 @@ impl<'a> Machine<'a> {
                 break;
             }
             let next = self.item(&over, i);
-            self.assign(target, next, &mut inner, 0)?;
+            self.assign(target, next, &mut inner)?;
             let mut taken = true;
             for test in when {
                 taken &= self.value(test, &mut inner)?.truth() != Some(false);
@@ -176,7 +176,6 @@ impl<'a> Machine<'a> {
         target: &'a Expression,
         value: Value,
         frame: &mut Frame,
-        line: u32,
     ) -> Result<(), Error> {
         match target {
             Expression::Name(name) => drop(frame.insert(name.clone(), value)),
@@ -191,11 +190,11 @@ impl<'a> Machine<'a> {
                     if let (true, Expression::Spread(inner)) = (spread == Some(i), target) {
                         let rest = (at..at + extra).map(|i| self.item(&value, i as u64)).collect();
                         at += extra;
-                        self.assign(inner, Value::list(rest), frame, line)?;
+                        self.assign(inner, Value::list(rest), frame)?;
                     } else {
                         let item = self.item(&value, at as u64);
                         at += 1;
-                        self.assign(target, item, frame, line)?;
+                        self.assign(target, item, frame)?;
                     }
                 }
             }
@@ -236,7 +235,7 @@ impl<'a> Machine<'a> {
             return Ok(());
         }
         let result = self.operate(operator, vec![old, value], line);
-        self.assign(target, result, frame, line)
+        self.assign(target, result, frame)
     }
 }
 

@@ -144,9 +144,9 @@ impl Machine<'_> {
                 "dtype" => Value::Dtype(array.dtype),
                 "values" | "data" | "flat" | "base" => Value::Array(Array { class: None, ..array.clone() }),
                 "T" | "mT" => turned(array, None),
-                "real" | "imag" => {
-                    self.builtin(&format!("numpy.{name}"), &[of.clone()], &Named::new(), 0).unwrap_or(of)
-                }
+                "real" | "imag" => self
+                    .builtin(&format!("numpy.{name}"), std::slice::from_ref(&of), &Named::new(), 0)
+                    .unwrap_or(of),
                 _ => Value::Method(Box::new(of), name.into()),
             },
             (Value::Dtype(dtype), "itemsize") => Value::integer(dtype.size),

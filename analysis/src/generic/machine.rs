@@ -182,10 +182,10 @@ impl<'a> Machine<'a> {
                 }
                 let last = targets.len().saturating_sub(1);
                 for target in targets.iter().take(last) {
-                    self.assign(target, value.clone(), frame, line.line)?;
+                    self.assign(target, value.clone(), frame)?;
                 }
                 if let Some(target) = targets.last() {
-                    self.assign(target, value, frame, line.line)?; // moved: nobody else holds it
+                    self.assign(target, value, frame)?; // moved: nobody else holds it
                 }
             }
             Statement::Update { target, operator, value } => {
@@ -250,7 +250,7 @@ impl<'a> Machine<'a> {
                 held = lengths(frame);
             }
             let item = self.item(&over, if last { count - 1 } else { i });
-            self.assign(target, item, frame, line)?;
+            self.assign(target, item, frame)?;
             match self.run(body, frame)? {
                 Flow::Next | Flow::Continue => {}
                 Flow::Break => return Ok(Flow::Next),

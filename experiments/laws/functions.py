@@ -241,13 +241,15 @@ RULES = {
         "scipy.signal.windows.tukey": ["100"],
         "scipy.signal.windows.gaussian": ["100, 5"],
     },
-    "flat": {
+    "unique": {
         "numpy.unique": [
             "x",
             "np.round(x, 1)",
             "x.ravel(), return_counts=True",
             "x.ravel(), return_inverse=True, return_counts=True",
         ],
+    },
+    "flat": {
         "numpy.flatnonzero": ["x"],
         "numpy.extract": ["mask, x"],
         "numpy.append": ["x, y"],
@@ -300,7 +302,7 @@ RULES = {
         "numpy.column_stack": ["(x.ravel(), y.ravel())"],
     },
     "product": {
-        "numpy.matmul": ["x, x.swapaxes(1, 2)", "x, x[0].T", "table, table.T[:, :20]"],
+        "numpy.matmul": ["colours, matrix.T", "x, x.swapaxes(1, 2)", "x, x[0].T", "table, table.T[:, :20]"],
         "numpy.dot": ["x, x[0].T"],
         "numpy.vdot": ["x.ravel(), y.ravel()"],
         "numpy.inner": ["table, table[:20]"],
@@ -386,7 +388,7 @@ RULES = {
         _ND + "mean": ["x, codes3, range(50)"],
         _ND + "sum_labels": ["x, codes3, range(50)"],
         _ND + "maximum": ["x, codes3, range(50)"],
-        _ND + "center_of_mass": ["x, codes3, range(50)"],
+        _ND + "center_of_mass": ["x, codes3, range(50)", "x, codes3.astype('i4'), range(50)"],
     },
     "like_second": {
         "numpy.searchsorted": ["edges, x"],

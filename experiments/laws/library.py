@@ -116,6 +116,12 @@ class Arrays(dict):
     def make_triples(self, x):
         return x.reshape(-1)[: x.size // 3 * 3].reshape(-1, 3)
 
+    def make_colours(self, x):
+        return x.reshape(-1)[: x.size // 300 * 300].reshape(100, -1, 3)
+
+    def make_matrix(self, x):
+        return np.ones((3, 3), x.dtype.newbyteorder("="))
+
     def make_mask(self, x):
         return x.real > np.median(x.real)
 

@@ -8,7 +8,8 @@ use super::machine::Machine;
 use super::shape::{array_of, broadcast};
 use super::value::{Array, Layout, Place, Value};
 
-/// NumPy reuses a temporary operand for the result from this size on.
+/// NumPy reuses a temporary operand for the result from this size on, if the other is an array too (measured: 2.4
+/// does not beside a number).
 const ELISION_BYTES: u64 = 256 * 1024;
 /// Elements that a ufunc converts at a time.
 const BUFFER_ELEMENTS: u64 = 8192;
@@ -88,7 +89,9 @@ impl Machine<'_> {
         let candidates: Vec<bool> = arrays.iter().map(|array| array.as_ref().is_some_and(fits)).collect();
         drop(arrays);
         self.convert(&conversions, super::value::product(&shape), &place);
-        if bytes >= ELISION_BYTES && class.is_none() {
+        let plain = candidates.len() == values.len()
+            && !values.iter().any(|value| matches!(value, Value::Number { .. }));
+        if bytes >= ELISION_BYTES && class.is_none() && plain {
             for (value, fits) in values.iter_mut().zip(candidates) {
                 let Value::Array(array) = value else { continue };
                 if fits && array.is_temporary() && array.layout != Layout::Strided {

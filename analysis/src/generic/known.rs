@@ -221,6 +221,14 @@ impl Machine<'_> {
         let Some(largest) =
             arrays.iter().max_by_key(|array| array.bytes()).filter(|array| array.elements() > 64)
         else {
+            // Random numbers, say: as many as a shape that is given.
+            let shape = all.iter().rev().filter(|value| matches!(value, Value::Sequence(_)));
+            let shape = shape.filter_map(|value| value.items()?.iter().map(Value::length).collect()).next();
+            if let Some(shape) = shape.filter(|shape: &Vec<u64>| super::value::product(shape) > 64) {
+                let place = self.place(name, line);
+                self.note(name, line);
+                return Value::Array(self.fresh(shape, Dtype::DOUBLE, &place));
+            }
             return Value::Unknown(all.iter().flat_map(Value::blocks).collect());
         };
         self.note(name, line);

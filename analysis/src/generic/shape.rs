@@ -25,6 +25,8 @@ pub enum Rule {
     Filled,
     /// One axis: all elements.
     Flat,
+    /// One axis: all elements; and as many indices, inverses and counts as are asked for.
+    Unique,
     /// One axis: all elements, or that many of each axis asked for.
     FlatOrLike,
     /// One number.
@@ -213,6 +215,14 @@ impl Rule {
             Rule::Reduce => one(Some(reduced(bound, &first()?))),
             Rule::Filled => one(Some(bound.lengths(bound.get(&["shape", "N", "n", "M"])?))),
             Rule::Flat => one(Some(vec![product(&first()?)])),
+            Rule::Unique => {
+                let asked = ["return_index", "return_inverse", "return_counts"];
+                let asked =
+                    asked.iter().filter(|name| bound.get(&[**name]).and_then(Value::truth) == Some(true));
+                let flat = vec![product(&first()?)];
+                let more = asked.count();
+                if more == 0 { one(Some(flat)) } else { Some(Shapes::Several(vec![flat; more + 1])) }
+            }
             Rule::FlatOrLike if bound.axes(rank).is_some() => one(first()),
             Rule::FlatOrLike => one(Some(vec![product(&first()?)])),
             Rule::Number => Some(Shapes::Number),

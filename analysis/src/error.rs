@@ -46,6 +46,9 @@ pub enum Error {
     /// Nothing to fit on.
     #[error("{0}")]
     NoRuns(String),
+    /// A described program, or a library of functions, that is none.
+    #[error("cannot use the source description: {0}")]
+    Source(String),
     /// A shape of the wrong number of dimensions, with an empty one, or too large to mean anything.
     #[error("{0}")]
     Shape(String),

@@ -4,7 +4,7 @@
 //! Traces become runs ([`profile`]), runs become laws ([`mod@fit`], [`law`]), laws are kept in a
 //! [`model`] and asked for bytes ([`mod@predict`]), chunk sizes ([`plan`]) and whole pipelines
 //! ([`graph`]); [`sweep`] chooses the shapes worth running; [`online`] goes on learning while programs
-//! run.
+//! run. What was never run has a first bound from its text ([`generic`]).
 
 pub mod accesses;
 pub mod ask;
@@ -16,6 +16,7 @@ pub mod error;
 pub mod file;
 pub mod fit;
 pub mod flame;
+pub mod generic;
 pub mod graph;
 pub mod law;
 pub mod merge;

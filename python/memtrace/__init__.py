@@ -4,7 +4,8 @@
 program runs under `memtrace -- ...`. `record` runs a function or a piece of source so,
 `load` opens what was recorded, `fit` makes a model of it (`fit_table` of figures from
 elsewhere), and a `Model` predicts bytes and recommends chunks; `plan` does so for whole
-pipelines. `%load_ext memtrace` brings the cell magic `%%memtrace`.
+pipelines, and `bound` for functions that were never run. `%load_ext memtrace` brings the
+cell magic `%%memtrace`.
 """
 
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from ._span import operator, span
 
 if TYPE_CHECKING:
+    from ._bound import bound
     from ._load import load
     from ._native import ChunkChooser, Follower, Model, Table, Trace, fit, fit_table
     from ._plan import plan
@@ -24,6 +26,7 @@ __all__ = [
     "ProgramFailed",
     "Table",
     "Trace",
+    "bound",
     "fit",
     "fit_table",
     "load",
@@ -34,7 +37,13 @@ __all__ = [
 ]
 
 # Loaded at first use: programs that only mark operators need no more than that.
-_LATER = {"ProgramFailed": "_record", "load": "_load", "plan": "_plan", "record": "_record"}
+_LATER = {
+    "ProgramFailed": "_record",
+    "bound": "_bound",
+    "load": "_load",
+    "plan": "_plan",
+    "record": "_record",
+}
 _NATIVE = ("ChunkChooser", "Follower", "Model", "Table", "Trace", "fit", "fit_table")
 
 

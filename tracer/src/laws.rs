@@ -145,7 +145,7 @@ fn parse_lengths(text: &str) -> Result<Lengths, String> {
     lengths.map(Lengths).map_err(|_| format!("{text:?} is not a list of numbers; write 2,2,2"))
 }
 
-fn parse_parameter(text: &str) -> Result<(String, Value), String> {
+pub fn parse_parameter(text: &str) -> Result<(String, Value), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
     // A number, true or false; anything else is text.
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));

@@ -2,11 +2,14 @@
 //! memtrace-trace) and models (in [`mod@file`]); evaluating a law never panics, whatever the shape.
 //!
 //! Traces become runs ([`profile`]), runs become laws ([`mod@fit`], [`law`]), laws are kept in a
-//! [`model`] and asked for bytes ([`mod@predict`]), chunk sizes ([`plan`]) and whole pipelines ([`graph`]); [`sweep`] chooses the
-//! shapes worth running.
+//! [`model`] and asked for bytes ([`mod@predict`]), chunk sizes ([`plan`]) and whole pipelines
+//! ([`graph`]); [`sweep`] chooses the shapes worth running; [`online`] goes on learning while programs
+//! run.
 
 pub mod accesses;
+pub mod ask;
 mod choosing;
+pub mod digest;
 pub mod during;
 pub mod error;
 pub mod file;
@@ -14,12 +17,15 @@ pub mod fit;
 pub mod flame;
 pub mod graph;
 pub mod law;
+pub mod merge;
 pub mod model;
+pub mod online;
 pub mod operators;
 mod parallel;
 pub mod plan;
 pub mod predict;
 pub mod profile;
+pub mod provenance;
 pub mod recompute;
 pub mod report;
 pub mod resident;
@@ -29,6 +35,7 @@ pub mod variables;
 pub mod varying;
 pub mod verify;
 
+pub use ask::Ask;
 pub use error::Error;
 pub use fit::fit;
 pub use model::{Law, Model, TaskBytes};

@@ -6,6 +6,9 @@ use crate::error::Error;
 use crate::law::{Form, Point, Sequence, Size, volume};
 use crate::model::{ArrayLaw, Baseline, Body, Key, Law, Once, Proof, TrainingRun, Variable};
 
+/// Probabilities whose quantiles a law that has learned tells.
+const TOLD: [f64; 5] = [0.05, 0.5, 0.95, 0.99, 0.999];
+
 /// What `predict --json` prints (DESIGN §7). Sizes are bytes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
@@ -38,8 +41,21 @@ pub struct Prediction {
     pub once_bytes: u64,
     /// What the recorded processes held before the operator ran.
     pub baseline: Option<Baseline>,
+    /// What observations since the fit say; null without any, and for an exact law.
+    pub learned: Option<Expectation>,
     /// Where it comes from.
     pub model: Explanation,
+}
+
+/// What a law says by its posterior.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Expectation {
+    /// How many observations there were.
+    pub observations: u64,
+    /// (probability, bytes that the working peak stays at or below with that probability).
+    pub quantiles: Vec<(f64, u64)>,
+    /// What the law says without them.
+    pub fitted_bytes: u64,
 }
 
 /// The part of a prediction that explains it.
@@ -108,8 +124,21 @@ pub fn predict(law: &Law, shape: &Point) -> Result<Prediction, Error> {
         seconds: bytes.seconds,
         once_bytes: law.once.bytes,
         baseline: law.baseline.clone(),
+        learned: expectation(law, shape)?,
         model: explanation(law, shape),
     })
+}
+
+fn expectation(law: &Law, shape: &Point) -> Result<Option<Expectation>, Error> {
+    let learned = law.learned.as_ref().filter(|_| !matches!(law.proof, Proof::Exact { .. }));
+    let fitted_bytes = law.plain_bytes(shape)?.working;
+    let quantiles = |(_, quantiles): (f64, Vec<f64>)| {
+        TOLD.into_iter().zip(quantiles).map(|(p, bytes)| (p, bytes.ceil() as u64)).collect()
+    };
+    Ok(learned.and_then(|learned| {
+        let at = learned.bytes_at(law, shape, fitted_bytes as f64, &TOLD)?;
+        Some(Expectation { observations: learned.bytes.count, quantiles: quantiles(at), fitted_bytes })
+    }))
 }
 
 /// How much longer than in the runs one axis may be in proportion to another.
@@ -120,7 +149,7 @@ const ELONGATION: f64 = 2.0;
 /// arrays need not hold for thin or tiny ones, where libraries take other ways (NumPy below
 /// 256 KiB; axes of length 1), nor for ones far longer in one direction, nor, where a library
 /// chooses its course by the lengths, beyond those that were verified.
-fn confidence(law: &Law, shape: &Point) -> Proof {
+pub(crate) fn confidence(law: &Law, shape: &Point) -> Proof {
     let never_varied = |(variable, &n): (&Variable, &u64)| variable.min == variable.max && n != variable.min;
     let volumes = || law.trained_on.iter().map(|run| volume(&run.shape));
     let beyond = volumes().max().is_none_or(|largest| volume(shape) > largest);

@@ -13,11 +13,13 @@ from ._span import operator, span
 
 if TYPE_CHECKING:
     from ._load import load
-    from ._native import Model, Table, Trace, fit
+    from ._native import ChunkChooser, Follower, Model, Table, Trace, fit
     from ._plan import plan
     from ._record import ProgramFailed, record
 
 __all__ = [
+    "ChunkChooser",
+    "Follower",
     "Model",
     "ProgramFailed",
     "Table",
@@ -32,7 +34,7 @@ __all__ = [
 
 # Loaded at first use: programs that only mark operators need no more than that.
 _LATER = {"ProgramFailed": "_record", "load": "_load", "plan": "_plan", "record": "_record"}
-_NATIVE = ("Model", "Table", "Trace", "fit")
+_NATIVE = ("ChunkChooser", "Follower", "Model", "Table", "Trace", "fit")
 
 
 def __getattr__(name):

@@ -5,6 +5,7 @@
 
 mod convert;
 mod model;
+mod online;
 mod operators;
 mod table;
 mod trace;
@@ -16,6 +17,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::model::{Model, fit};
+    #[pymodule_export]
+    use super::online::{ChunkChooser, Follower};
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]

@@ -148,7 +148,7 @@ fn graphs_that_make_no_sense_are_refused_in_words() {
     }
     let model = model();
     for steps in [
-        r#"{"name": "a", "operator": "light", "inputs": ["v[1]"]}"#,
+        r#"{"name": "z", "operator": "light", "inputs": ["v"]}, {"name": "a", "operator": "light", "inputs": ["z[1]"]}"#,
         r#"{"name": "a", "slice": [1, 1, 1, 1], "inputs": ["v"]}"#,
         r#"{"name": "a", "join": [3], "inputs": ["v"]}"#,
         r#"{"name": "a", "operator": "light", "inputs": ["v", "v"]}"#,

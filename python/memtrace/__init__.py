@@ -2,7 +2,8 @@
 
 `operator` and `span` mark the operators of a program; they cost nothing unless the
 program runs under `memtrace -- ...`. `record` runs a function or a piece of source so,
-`load` opens what was recorded, `fit` makes a model of it (`fit_table` of figures from elsewhere), and a `Model` predicts bytes
+`load` opens what was recorded, `fit` makes a model of it,
+`fit_table` one of figures from elsewhere, and a `Model` predicts bytes
 and recommends chunks. `%load_ext memtrace` brings the cell magic `%%memtrace`.
 """
 

@@ -92,7 +92,7 @@ pub enum Body {
 }
 
 /// What an upper bound rests on (DESIGN §8).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Proof {
     /// A run it was not fitted on, far outside the training range, agreed within 0.1 %.
@@ -115,6 +115,7 @@ pub enum Proof {
         runs: usize,
     },
     /// Nothing but the training runs.
+    #[default]
     Unverified,
 }
 
@@ -125,6 +126,12 @@ impl Proof {
             runs if runs >= MIN_CALIBRATION => Proof::Calibrated { runs },
             _ => Proof::Unverified,
         }
+    }
+}
+
+impl Default for Body {
+    fn default() -> Body {
+        Body::Symbolic(Sequence::default())
     }
 }
 
@@ -188,7 +195,7 @@ pub struct Seconds {
 }
 
 /// A law: shape → bytes, with its bound, its evidence and its range.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Law {
     /// What it is about.
     pub key: Key,
@@ -375,6 +382,12 @@ impl Key {
     pub fn is_of(&self, name: &str) -> bool {
         let known = self.operator.as_str();
         known == name || known.rsplit([':', '.']).next() == Some(name)
+    }
+}
+
+impl Default for Model {
+    fn default() -> Model {
+        Model { schema_version: SCHEMA_VERSION, laws: Vec::new(), sources: Vec::new(), notes: Vec::new() }
     }
 }
 

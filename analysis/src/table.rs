@@ -57,23 +57,13 @@ pub fn fit_table(
             item_bytes,
             shape: (0..dims).map(axis).collect(),
         }],
-        outputs: Vec::new(),
         proof: Proof::of_regression(&found),
         body: Body::Regression(found),
-        residual: Size::Bounded { bytes: 0 },
         trained_on: shapes.iter().zip(bytes).map(run).collect(),
-        same_shape_spread: 0.0,
-        data_dependent: None,
-        worst: None,
-        once: Default::default(),
-        baseline: None,
-        resident: None,
-        seconds: Default::default(),
-        learned: None,
-        choices: Vec::new(),
         notes: vec!["fitted to figures measured elsewhere".to_owned()],
+        ..Law::default()
     };
-    Ok(Model { schema_version: SCHEMA_VERSION, laws: vec![law], sources: Vec::new(), notes: Vec::new() })
+    Ok(Model { laws: vec![law], ..Model::default() })
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ pub struct Tried {
 #[serde(untagged)]
 pub enum Answer {
     /// These chunks fit.
-    Plan(ChunkPlan),
+    Plan(Box<ChunkPlan>),
     /// None do.
     Refusal(Refusal),
 }
@@ -142,7 +142,7 @@ pub fn recommend(model: &Model, graph: &Graph, limits: &Limits) -> Result<Answer
         return search.refusal(limits.workers.most()).map(Answer::Refusal);
     }
     let chosen = worthwhile(&found);
-    Ok(Answer::Plan(search.describe(&found, chosen)))
+    Ok(Answer::Plan(Box::new(search.describe(&found, chosen))))
 }
 
 impl Workers {

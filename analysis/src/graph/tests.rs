@@ -31,10 +31,9 @@ fn law(operator: &str, temporary: u64) -> Law {
     Law {
         key: Key {
             operator: format!("operators:{operator}"),
-            params: BTreeMap::new(),
             dtype: "<f4".into(),
             layout: "C".into(),
-            versions: BTreeMap::new(),
+            ..Key::default()
         },
         variables: ["n0", "n1", "n2"].map(variable).to_vec(),
         inputs: vec![array()],
@@ -45,21 +44,14 @@ fn law(operator: &str, temporary: u64) -> Law {
             steps: vec![1, 2, -1],
             ..Sequence::default()
         }),
-        residual: Size::Bounded { bytes: 0 },
-        proof: Proof::Unverified,
-        trained_on: vec![],
-        same_shape_spread: 0.0,
-        once: crate::model::Once::default(),
-        baseline: None,
         seconds: Seconds { overhead: 0.0, per_element: 1e-8 },
-        notes: vec![],
-        choices: Default::default(),
+        ..Law::default()
     }
 }
 
 fn model() -> Model {
     let laws = vec![law("light", 4), law("heavy", 40)];
-    Model { schema_version: SCHEMA_VERSION, laws, notes: vec![] }
+    Model { laws, ..Model::default() }
 }
 
 fn pipeline(source: &str, steps: &str) -> Graph {

@@ -19,28 +19,19 @@ fn law(body: Body, proof: Proof) -> Law {
     let variable = |name: &str| Variable { name: name.into(), min: 100, max: 200 };
     let key = Key {
         operator: "module:filter".into(),
-        params: BTreeMap::new(),
         dtype: "<f4".into(),
         layout: "C".into(),
-        versions: BTreeMap::new(),
+        ..Key::default()
     };
     let run = TrainingRun { shape: vec![200, 200], working_peak_bytes: 480_000, seconds: 0.01 };
     Law {
         key,
         variables: vec![variable("n0"), variable("n1")],
-        inputs: Vec::new(),
-        outputs: Vec::new(),
         body,
-        residual: Size::Bounded { bytes: 0 },
         proof,
         trained_on: vec![run],
-        same_shape_spread: 0.0,
-        once: Once::default(),
-        baseline: None,
         seconds: Seconds { overhead: 0.0, per_element: 1e-7 },
-        learned: None,
-        choices: Vec::new(),
-        notes: Vec::new(),
+        ..Law::default()
     }
 }
 
@@ -59,7 +50,7 @@ fn exact() -> Proof {
 }
 
 fn regression() -> Body {
-    let term = |coefficient, powers| Monomial { coefficient, powers };
+    let term = |coefficient, powers| Monomial { coefficient, powers, up_to: None };
     Body::Regression(Regression {
         terms: vec![term(1e4, vec![0, 0]), term(10.0, vec![1, 1])],
         error: 0.05,
@@ -93,7 +84,7 @@ proptest! {
         bytes in any::<u64>(),
         seconds in any::<f64>(),
     ) {
-        let mut model = Model { schema_version: SCHEMA_VERSION, laws: vec![law(regression(), exact())], notes: vec![] };
+        let mut model = Model { laws: vec![law(regression(), exact())], ..Model::default() };
         let _ = model.laws[0].observe(&shape, bytes, Some(seconds));
         let _ = model.laws[0].observe(&[120, 130], bytes, Some(seconds));
         let text = serde_json::to_string(&model).unwrap();

@@ -99,7 +99,11 @@ def record(names, features):
                        "--aggregate", "--auto-operators", "none", "--", sys.executable, "-m", "experiments.laws.generic",
                        "--work", str(int(features)), *some]  # fmt: skip
             done = subprocess.run(
-                command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                command,
+                cwd=ROOT,
+                env=environment(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
             )
             report = memtrace.load(trace).report()
         peaks = {

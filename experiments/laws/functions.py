@@ -302,7 +302,12 @@ RULES = {
         "numpy.column_stack": ["(x.ravel(), y.ravel())"],
     },
     "product": {
-        "numpy.matmul": ["colours, matrix.T", "x, x.swapaxes(1, 2)", "x, x[0].T", "table, table.T[:, :20]"],
+        "numpy.matmul": [
+            "colours, matrix.T",
+            "x, x.swapaxes(1, 2)",
+            "x, x[0].T",
+            "table, table.T[:, :20]",
+        ],
         "numpy.dot": ["x, x[0].T"],
         "numpy.vdot": ["x.ravel(), y.ravel()"],
         "numpy.inner": ["table, table[:20]"],
@@ -361,7 +366,7 @@ RULES = {
         "numpy.nanpercentile": ["x, 50", "x, 50, axis=-1"],
     },
     "zoom": {_ND + "zoom": ["x, 0.5", "x, 0.5, order=1", "x, (1, 1, 2), order=1"]},
-    "coordinates": {_ND + "map_coordinates": ["x, grid, order=1"]},
+    "coordinates": {_ND + "map_coordinates": ["x, grid, order=1", "x, list(grid), order=1"]},
     "resample": {_SIGNAL + "resample": ["x, 30", "x, 100, axis=-1"]},
     "indices": {"numpy.indices": ["x.shape"]},
     "meshgrid": {

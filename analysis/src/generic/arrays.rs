@@ -92,7 +92,9 @@ impl Machine<'_> {
         let plain = candidates.len() == values.len()
             && !values.iter().any(|value| matches!(value, Value::Number { .. }));
         if bytes >= ELISION_BYTES && class.is_none() && plain {
-            for (value, fits) in values.iter_mut().zip(candidates) {
+            // The right one only where the order does not matter.
+            let taken = if matches!(operator, "+" | "*" | "&" | "|" | "^") { 2 } else { 1 };
+            for (value, fits) in values.iter_mut().zip(candidates).take(taken) {
                 let Value::Array(array) = value else { continue };
                 if fits && array.is_temporary() && array.layout != Layout::Strided {
                     return std::mem::replace(value, Value::Nothing);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::error::Error;
 use crate::law::{Form, Size, regression};
-use crate::model::{ArrayLaw, Body, Key, Law, Model, Proof, SCHEMA_VERSION, TrainingRun, Variable};
+use crate::model::{ArrayLaw, Body, Key, Law, Model, Proof, TrainingRun, Variable};
 use crate::verify::MIN_SHAPES;
 
 /// Fits a law to `bytes` measured at `shapes` of one array whose elements have `item_bytes` bytes and the NumPy dtype

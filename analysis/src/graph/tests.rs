@@ -7,7 +7,7 @@ use super::walk::{Task, walk};
 use super::*;
 use crate::Model;
 use crate::law::{Factor, Form, Rule, Sequence, Size};
-use crate::model::{ArrayLaw, Body, Key, Law, Proof, SCHEMA_VERSION, Seconds, Variable};
+use crate::model::{ArrayLaw, Body, Key, Law, Seconds, Variable};
 
 fn cells(coefficient: u64) -> Size {
     let factor = |variable| Factor { variable, rule: Rule::Length, offset: 0, power: 1 };

@@ -1,10 +1,8 @@
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 
 use super::*;
 use crate::law::{Factor, Form, Regression, Rule, Sequence, Size, regression::Monomial};
-use crate::model::{Body, Key, Law, Model, Once, Proof, SCHEMA_VERSION, Seconds, TrainingRun, Variable};
+use crate::model::{Body, Key, Law, Model, Proof, Seconds, TrainingRun, Variable};
 
 /// `coefficient · n0 · n1`
 fn size(coefficient: u64) -> Size {
@@ -17,12 +15,8 @@ fn size(coefficient: u64) -> Size {
 
 fn law(body: Body, proof: Proof) -> Law {
     let variable = |name: &str| Variable { name: name.into(), min: 100, max: 200 };
-    let key = Key {
-        operator: "module:filter".into(),
-        dtype: "<f4".into(),
-        layout: "C".into(),
-        ..Key::default()
-    };
+    let key =
+        Key { operator: "module:filter".into(), dtype: "<f4".into(), layout: "C".into(), ..Key::default() };
     let run = TrainingRun { shape: vec![200, 200], working_peak_bytes: 480_000, seconds: 0.01 };
     Law {
         key,

@@ -268,7 +268,7 @@ def envelope(rows, most_constant):
     from scipy.optimize import linprog
 
     outputs = [sum(int(np.prod(shape)) for shape, _ in row["outputs"]) for row in rows]
-    terms = np.array([[row["input"], out, 1.0] for row, out in zip(rows, outputs)])
+    terms = np.array([[row["input"], out, 1.0] for row, out in zip(rows, outputs, strict=False)])
     peaks = np.array([max(row["peak"], 1.0) for row in rows])
     below = np.hstack([-terms, np.zeros((len(rows), 1))])  # −prediction ≤ −peak
     above = np.hstack([terms, -peaks[:, None]])  # prediction ≤ t·peak
@@ -327,7 +327,7 @@ def fit(rows):
                 most = figures[2]
             outputs = [dtype for _, dtype in measured[-1]["outputs"]] or ["<f8"]
             costs[key] = dict(
-                zip(("per_input", "per_output", "constant"), (round(v, 6) for v in figures)),
+                zip(("per_input", "per_output", "constant"), (round(v, 6) for v in figures), strict=False),
                 outputs=outputs,
             )
             factors += [

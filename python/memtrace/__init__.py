@@ -3,7 +3,8 @@
 `operator` and `span` mark the operators of a program; they cost nothing unless the
 program runs under `memtrace -- ...`. `record` runs a function or a piece of source so,
 `load` opens what was recorded, `fit` makes a model of it, and a `Model` predicts bytes
-and recommends chunks; `bound` says what a function needs that was never run. `%load_ext memtrace` brings the cell magic `%%memtrace`.
+and recommends chunks; `bound` says what a function needs that was never run.
+`%load_ext memtrace` brings the cell magic `%%memtrace`.
 """
 
 from typing import TYPE_CHECKING

@@ -17,12 +17,12 @@ def bound(
 ) -> Dict[str, Any]:
     """What a call of a function needs, from its source alone, as a dict.
 
-    Nothing is run: the laws of the library functions that it calls are composed along its text, with
-    what it holds meanwhile. The keys are those of `memtrace bound --json`; `upper_bytes` is the bound
-    of the working peak (its inputs not among it), `model["unknown"]` what could not be known.
+    Nothing is run: the laws of the library functions that it calls are composed along its text,
+    with what it holds meanwhile. The keys are those of `memtrace bound --json`; `upper_bytes` is the
+    bound of the working peak (its inputs not among it), `model["unknown"]` what could not be known.
 
-    function: a Python function, or `"MODULE:FUNCTION"`. shape: of its array, or a list of shapes, one
-        for each. dtype: element type, as NumPy writes it, or one for each array.
+    function: a Python function, or `"MODULE:FUNCTION"`. shape: of its array, or a list of shapes,
+        one for each. dtype: element type, as NumPy writes it, or one for each array.
     layout: how inputs lie in memory: "C", "F" or "strided".
     library: a file with laws of library functions (default: what memtrace was built with).
     params: values of its other parameters.

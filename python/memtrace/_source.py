@@ -1,9 +1,9 @@
 """Describes the source of a Python function as JSON that any language's extractor could write.
 
-The function is not run; its module is imported. Functions that it calls are described too, unless they
-belong to a library whose functions are known by their laws (`LIBRARIES`) or to Python itself. What the
-JSON means: docs/generic.md. Needs nothing but Python 3.8: `memtrace bound` hands this file to whichever
-interpreter has the operator.
+The function is not run; its module is imported. Functions that it calls are described too, unless
+they belong to a library whose functions are known by their laws (`LIBRARIES`) or to Python itself.
+What the JSON means: docs/generic.md. Needs nothing but Python 3.8: `memtrace bound` hands this file
+to whichever interpreter has the operator.
 """
 
 import ast

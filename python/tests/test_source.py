@@ -1,4 +1,4 @@
-"""Descriptions of Python functions for bounds from source, and what `memtrace.bound` makes of them."""
+"""Descriptions of Python functions, and the bounds that `memtrace.bound` makes of them."""
 
 import ast
 import json

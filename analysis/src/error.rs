@@ -40,6 +40,9 @@ pub enum Error {
     /// No law for what was asked.
     #[error("{0}")]
     NoLaw(String),
+    /// A law for other libraries than those that will run.
+    #[error("{0}; record it with these, or ask for any version (--any-version, in Python any_version=True)")]
+    OtherVersions(String),
     /// Nothing to fit on.
     #[error("{0}")]
     NoRuns(String),

@@ -1,18 +1,20 @@
 //! Fits a model to traces: groups runs by what changes a law, fits each group, proves what it can.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use memtrace_trace::Trace;
 use memtrace_trace::rows::ArrayInfo;
 use serde_json::Value;
 
+use crate::contents::{self, Worst};
 use crate::error::Error;
 use crate::law::align::{self, Alignment, View};
 use crate::law::bounded;
+use crate::law::resident::{self, Look};
 use crate::law::search::Search;
 use crate::law::{Seen, Sequence, Size, regression, volume};
 use crate::model::{Body, Key, Law, Model, Once, Proof, SCHEMA_VERSION, Seconds, TrainingRun};
-use crate::profile::{self, Event, Profile, Program, Run};
+use crate::profile::{self, Event, Profile, Program, Run, THREADS};
 use crate::sites::Place;
 use crate::variables::{self, Variables};
 use crate::verify;
@@ -46,6 +48,7 @@ pub fn fit_profiles(profiles: &[Profile]) -> Result<Model, Error> {
             Ok(mut law) => {
                 law.once = once(profiles, &law.key.operator);
                 law.baseline = baseline(profiles, &law.key.operator);
+                law.resident = resident::fit(&law, &looks(profiles, &group, &law));
                 laws.push(law);
             }
             Err(reason) => notes.push(reason),
@@ -55,7 +58,8 @@ pub fn fit_profiles(profiles: &[Profile]) -> Result<Model, Error> {
         let why = if notes.is_empty() { "they hold no finished span".to_owned() } else { notes.join("; ") };
         return Err(Error::NoRuns(format!("no law can be fitted to these traces: {why}")));
     }
-    Ok(Model { schema_version: SCHEMA_VERSION, laws, notes })
+    let sources = profiles.iter().filter_map(|profile| profile.source.clone()).collect();
+    Ok(Model { schema_version: SCHEMA_VERSION, laws, notes, sources })
 }
 
 /// Where sites are, by id.
@@ -117,6 +121,7 @@ fn key(run: &Run) -> Key {
         }
         _ => BTreeMap::new(),
     };
+    let threads = params.remove(THREADS).and_then(|threads| threads.as_u64());
     let operator = run.span.operator.clone();
     Key {
         operator,
@@ -124,7 +129,15 @@ fn key(run: &Run) -> Key {
         dtype: joined(|array| &array.dtype),
         layout: joined(|array| &array.layout),
         versions,
+        device: devices(&run.span.inputs),
+        threads,
     }
+}
+
+/// Devices of the arrays; nothing where all are in the host's memory.
+fn devices(arrays: &[ArrayInfo]) -> String {
+    let named: Vec<&str> = arrays.iter().map(|array| array.device.as_str()).collect();
+    if named.iter().all(|device| device.is_empty()) { String::new() } else { named.join(",") }
 }
 
 fn shapes(runs: &[&Run]) -> usize {
@@ -168,6 +181,13 @@ fn law(group: &Group, places: &Places) -> Result<Law, String> {
         }
     }
     law.notes.extend(notes);
+    law.data_dependent = contents::matter(&runs, &variables.points);
+    if law.data_dependent == Some(true) {
+        let (worst, _) = draft.fit(&contents::largest(&runs, &variables.points));
+        law.worst = Some(Worst { body: worst.body, residual: worst.residual });
+        let note = "its memory depends on what is in the arrays: at most is what the worst contents need that were run";
+        law.notes.push(note.into());
+    }
     Ok(law)
 }
 
@@ -203,7 +223,7 @@ impl Draft<'_> {
                 );
                 let peaks: Vec<f64> = runs.iter().map(|run| run.span.working_peak_bytes as f64).collect();
                 let regression = regression::fit(&points, &peaks);
-                let proof = Proof::Calibrated { runs: regression.runs };
+                let proof = Proof::of_regression(&regression);
                 (Body::Regression(regression), Size::Bounded { bytes: 0 }, proof)
             }
         };
@@ -227,9 +247,13 @@ impl Draft<'_> {
             proof,
             trained_on: training_runs(&runs, &points),
             same_shape_spread: spread,
+            data_dependent: None,
+            worst: None,
             once: Once::default(),
             baseline: None,
+            resident: None,
             seconds: seconds(self.runs, &self.variables.points),
+            learned: None,
             choices: choices(&programs, self.places),
             notes,
         };
@@ -385,4 +409,22 @@ fn baseline(profiles: &[Profile], operator: &str) -> Option<crate::model::Baseli
             .max_by_key(|b| b.resident_bytes)
     };
     profiles.iter().filter_map(of_profile).max_by_key(|baseline| baseline.resident_bytes)
+}
+
+/// Resident peaks of a group's runs, first calls included: a process has once bytes too.
+fn looks(profiles: &[Profile], group: &Group, law: &Law) -> Vec<Look> {
+    let of_group: HashSet<*const Run> = group.runs.iter().map(|&run| std::ptr::from_ref(run)).collect();
+    let look = |profile: &Profile, run: &Run| {
+        Some(Look {
+            shape: variables::point(&law.variables, &run.span.inputs)?,
+            resident: run.span.resident_peak_bytes?,
+            untouched: run.span.at_resident_peak.map(|then| then.untouched),
+            settings: profile.allocators.get(&run.span.process).cloned().unwrap_or_default(),
+        })
+    };
+    let of_profile = |profile: &Profile| {
+        let runs = profile.runs.iter().filter(|&run| of_group.contains(&std::ptr::from_ref(run)));
+        runs.filter_map(|run| look(profile, run)).collect::<Vec<_>>()
+    };
+    profiles.iter().flat_map(of_profile).collect()
 }

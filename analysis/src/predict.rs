@@ -3,8 +3,11 @@
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::law::{Form, Point, Sequence, Size, volume};
-use crate::model::{ArrayLaw, Baseline, Body, Key, Law, Once, Proof, TrainingRun, Variable};
+use crate::law::{Form, Point, Resident, Sequence, Size, volume};
+use crate::model::{ArrayLaw, Baseline, Body, Key, Law, MIN_CALIBRATION, Once, Proof, TrainingRun, Variable};
+
+/// Probabilities whose quantiles a law that has learned tells.
+const TOLD: [f64; 5] = [0.05, 0.5, 0.95, 0.99, 0.999];
 
 /// What `predict --json` prints (DESIGN §7). Sizes are bytes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,16 +33,37 @@ pub struct Prediction {
     pub output_dtype: Option<String>,
     /// All outputs.
     pub output_bytes: u64,
+    /// Whether runs of one shape differed with what was in the arrays; `None` if no shape was run twice. If so,
+    /// `peak_bytes` is a typical need and `upper_bytes` that of the worst contents that were run.
+    pub data_dependent: Option<bool>,
     /// True if a length is outside the range of the training runs.
     pub extrapolated: bool,
     /// Seconds of one call on the machine that was recorded.
     pub seconds: f64,
     /// Held once per process, beside the peak.
     pub once_bytes: u64,
+    /// Resident peak of a process that runs it, inputs, baseline and once bytes included; `None` where no
+    /// resident peaks were recorded.
+    pub resident_bytes: Option<u64>,
+    /// The same at its upper bound.
+    pub resident_upper_bytes: Option<u64>,
     /// What the recorded processes held before the operator ran.
     pub baseline: Option<Baseline>,
+    /// What observations since the fit say; null without any, and for an exact law.
+    pub learned: Option<Expectation>,
     /// Where it comes from.
     pub model: Explanation,
+}
+
+/// What a law says by its posterior.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Expectation {
+    /// How many observations there were.
+    pub observations: u64,
+    /// (probability, bytes that the working peak stays at or below with that probability).
+    pub quantiles: Vec<(f64, u64)>,
+    /// What the law says without them.
+    pub fitted_bytes: u64,
 }
 
 /// The part of a prediction that explains it.
@@ -69,6 +93,8 @@ pub struct Explanation {
     pub undetermined: usize,
     /// The once blocks.
     pub once: Once,
+    /// How live bytes become resident ones.
+    pub resident: Option<Resident>,
     /// The runs it was fitted on.
     pub trained_on: Vec<TrainingRun>,
     /// What a reader should know.
@@ -104,23 +130,39 @@ pub fn predict(law: &Law, shape: &Point) -> Result<Prediction, Error> {
         output_shape: first_output.unwrap_or_default(),
         output_dtype: law.outputs.first().map(|output| output.dtype.clone()),
         output_bytes: bytes.output,
+        data_dependent: law.data_dependent,
         extrapolated: law.variables.iter().zip(shape).any(outside),
         seconds: bytes.seconds,
         once_bytes: law.once.bytes,
+        resident_bytes: law.resident.as_ref().and_then(|resident| resident.at(law, shape)),
+        resident_upper_bytes: law.resident.as_ref().and_then(|resident| resident.upper(law, shape)),
         baseline: law.baseline.clone(),
+        learned: expectation(law, shape)?,
         model: explanation(law, shape),
     })
+}
+
+fn expectation(law: &Law, shape: &Point) -> Result<Option<Expectation>, Error> {
+    let learned = law.learned.as_ref().filter(|_| !matches!(law.proof, Proof::Exact { .. }));
+    let fitted_bytes = law.plain_bytes(shape)?.working;
+    let quantiles = |(_, quantiles): (f64, Vec<f64>)| {
+        TOLD.into_iter().zip(quantiles).map(|(p, bytes)| (p, bytes.ceil() as u64)).collect()
+    };
+    Ok(learned.and_then(|learned| {
+        let at = learned.bytes_at(law, shape, fitted_bytes as f64, &TOLD)?;
+        Some(Expectation { observations: learned.bytes.count, quantiles: quantiles(at), fitted_bytes })
+    }))
 }
 
 /// How much longer than in the runs one axis may be in proportion to another.
 const ELONGATION: f64 = 2.0;
 
 /// The proof as far as it reaches: a regression says nothing beyond the volumes it was fitted on,
-/// and no law anything about a length that never varied in its runs. What was proven for large
+/// no law anything about a length that never varied in its runs. What was proven for large
 /// arrays need not hold for thin or tiny ones, where libraries take other ways (NumPy below
 /// 256 KiB; axes of length 1), nor for ones far longer in one direction, nor, where a library
-/// chooses its course by the lengths, beyond those that were verified.
-fn confidence(law: &Law, shape: &Point) -> Proof {
+/// chooses its course by the lengths, beyond those that were verified; and a run proves nothing about other data.
+pub(crate) fn confidence(law: &Law, shape: &Point) -> Proof {
     let never_varied = |(variable, &n): (&Variable, &u64)| variable.min == variable.max && n != variable.min;
     let volumes = || law.trained_on.iter().map(|run| volume(&run.shape));
     let beyond = volumes().max().is_none_or(|largest| volume(shape) > largest);
@@ -133,7 +175,14 @@ fn confidence(law: &Law, shape: &Point) -> Proof {
         || (tiny && !regression)
         || is_elongated(law, shape)
         || (!law.choices.is_empty() && !was_verified(law, shape));
-    if unproven { Proof::Unverified } else { law.proof.clone() }
+    if unproven {
+        return Proof::Unverified;
+    }
+    if law.data_dependent == Some(true) {
+        let runs = law.trained_on.len();
+        return if beyond || runs < MIN_CALIBRATION { Proof::Unverified } else { Proof::Calibrated { runs } };
+    }
+    law.proof.clone()
 }
 
 fn is_elongated(law: &Law, shape: &Point) -> bool {
@@ -179,6 +228,7 @@ fn explanation(law: &Law, shape: &Point) -> Explanation {
         residual_bytes: residual,
         undetermined,
         once: law.once.clone(),
+        resident: law.resident.clone(),
         trained_on: law.trained_on.clone(),
         notes: law.notes.clone(),
     }

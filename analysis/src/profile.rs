@@ -7,7 +7,11 @@ use memtrace_trace::{AllocationFilter, Trace};
 
 use crate::error::Error;
 use crate::model::{Baseline, Once, OnceBlock};
+use crate::provenance::Source;
 use crate::sites::{self, Place};
+
+/// Name under which [`read`] adds to a span's parameters how many threads its libraries were told to use.
+pub const THREADS: &str = "memtrace.threads";
 
 /// Blocks below this many bytes are never part of a law's sequence (the lowest threshold of
 /// DESIGN §8), so they are not even read.
@@ -24,10 +28,14 @@ pub struct Profile {
     pub runs: Vec<Run>,
     /// What each process held before its first span.
     pub baselines: HashMap<u32, Baseline>,
+    /// What each process's environment told the allocator, where that was recorded.
+    pub allocators: HashMap<u32, String>,
     /// Where the call stacks of blocks are, by site.
     pub places: HashMap<u64, Place>,
     /// What was left out, and why.
     pub notes: Vec<String>,
+    /// The trace.
+    pub source: Option<Source>,
 }
 
 /// One execution of an operator.
@@ -95,13 +103,14 @@ pub fn read(trace: &Trace) -> Result<Profile, Error> {
         );
         return Err(Error::NoRuns(format!("{directory} {why}")));
     }
-    let lossy: HashMap<u32, u64> = trace
-        .processes()
-        .map_err(context)?
-        .into_iter()
+    let processes = trace.processes().map_err(context)?;
+    let lossy: HashMap<u32, u64> = processes
+        .iter()
         .filter(|process| process.lost_events > 0)
         .map(|process| (process.process, process.lost_events))
         .collect();
+    let told = processes.into_iter().filter_map(|row| Some((row.process, row.allocator_settings?)));
+    let allocators = told.collect();
     let mut notes: Vec<String> = lossy
         .values()
         .map(|lost| format!("a process that lost {lost} events was left out: record it again"))
@@ -120,13 +129,18 @@ pub fn read(trace: &Trace) -> Result<Profile, Error> {
         notes
             .push(format!("{} spans whose blocks --max-trace-size deleted were left out", all - spans.len()));
     }
+    let source = Source::of(trace, spans.iter());
+    if let Some(threads) = trace.meta().recorded.get("threads").and_then(|text| text.parse::<u64>().ok()) {
+        spans.iter_mut().for_each(|span| drop(span.params.insert(THREADS.into(), threads.into())));
+    }
     let mut rows = blocks_by_span(trace, &spans, &parents).map_err(context)?;
     let baselines = baselines(trace, &spans).map_err(context)?;
     let runs = spans.into_iter().map(|span| {
         let program = program(rows.remove(&span.span).unwrap_or_default(), span.end_ns.unwrap_or(i64::MAX));
         Run { span, program }
     });
-    Ok(Profile { runs: runs.collect(), baselines, places: sites::all_places(trace)?, notes })
+    let (places, source) = (sites::all_places(trace)?, Some(source));
+    Ok(Profile { runs: runs.collect(), baselines, allocators, places, notes, source })
 }
 
 /// The blocks of each span, those of the spans inside it included.

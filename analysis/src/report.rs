@@ -284,6 +284,7 @@ fn process(process: &ProcessRow) -> Value {
         }),
         "page_faults": process.page_faults,
         "page_table_bytes": process.page_table_bytes,
+        "allocator_settings": process.allocator_settings,
         "probe_bytes": process.probe_bytes,
         "allocations": process.allocations,
         "requested_bytes": process.requested_bytes,

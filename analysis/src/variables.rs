@@ -55,6 +55,22 @@ pub fn of(runs: &[&Run]) -> Option<Variables> {
     Some(Variables { variables, points, inputs })
 }
 
+/// The values of a law's variables in one call, from its array inputs; `None` if those are others.
+pub fn point(variables: &[Variable], inputs: &[ArrayInfo]) -> Option<Vec<u64>> {
+    let lead = inputs.iter().position(|array| !array.shape.is_empty())?;
+    let length = |variable: &Variable| {
+        let (input, axis) = match variable.name.strip_prefix('n') {
+            Some(axis) => (lead, axis),
+            None => {
+                let (input, axis) = variable.name.strip_prefix('m')?.split_once('_')?;
+                (input.parse().ok()?, axis)
+            }
+        };
+        inputs.get(input)?.shape.get(axis.parse::<usize>().ok()?).copied()
+    };
+    variables.iter().map(length).collect()
+}
+
 /// The arrays that `of` names in every run, their axes as functions of the points; `None` if the
 /// runs do not agree in their number or ranks.
 pub fn arrays(

@@ -35,10 +35,15 @@ pub fn varying<'a>(spans: impl IntoIterator<Item = &'a SpanRow>) -> Vec<Varying<
         group.least = group.least.min(peak);
         group.most = group.most.max(peak);
     }
-    let differs = |group: &Varying| group.most - group.least > NOISE_BYTES.max(group.most / NOISE_SHARE);
-    let mut found: Vec<Varying> = groups.into_values().filter(differs).collect();
+    let mut found: Vec<Varying> =
+        groups.into_values().filter(|group| differ(group.least, group.most)).collect();
     found.sort_by_key(|group| (std::cmp::Reverse(group.most - group.least), group.span.span));
     found
+}
+
+/// True if two peaks of one shape differ by more than noise.
+pub fn differ(least: u64, most: u64) -> bool {
+    most - least > NOISE_BYTES.max(most / NOISE_SHARE)
 }
 
 /// What the peak of an operator may depend on without depending on data.

@@ -47,7 +47,7 @@ pub fn prove(law: &Law, run: &Run, point: &[u64]) -> Option<Proof> {
         Body::Symbolic(sequence) => sequence,
         Body::Regression(regression) => {
             let within = error.abs() <= 2.0 * regression.error + EXACT;
-            return within.then_some(Proof::Calibrated { runs: regression.runs });
+            return within.then(|| Proof::of_regression(regression));
         }
     };
     // A fitted size that is nothing beside the peak spoils no proof.

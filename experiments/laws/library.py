@@ -327,7 +327,11 @@ def fit(rows):
                 most = figures[2]
             outputs = [dtype for _, dtype in measured[-1]["outputs"]] or ["<f8"]
             costs[key] = dict(
-                zip(("per_input", "per_output", "constant"), (round(v, 6) for v in figures), strict=False),
+                zip(
+                    ("per_input", "per_output", "constant"),
+                    (round(v, 6) for v in figures),
+                    strict=False,
+                ),
                 outputs=outputs,
             )
             factors += [

@@ -1,6 +1,8 @@
 """Calls one operator at a row of shapes, in one process.
 
-    python -m experiments.operators.run median float32 53x61x97 113x59x64
+    python -m experiments.operators.run median float32 53x61x97 113x59x64:sorted 113x59x64:mixed:7
+
+After a shape may stand what is in it (see `volume`), and a seed.
 
 Every result is dropped before the next call. The first call, at a small shape, fills caches
 (OpenBLAS's buffers, lazy imports), so that the others find the process in its steady state.
@@ -31,6 +33,10 @@ def volume(shape, dtype="float32", contents="noise", seed=0):
         block.sort()
     elif contents == "sparse":
         block[rng.uniform(size=block.size) > 0.02] = 0
+    elif contents == "positive":
+        block = np.abs(block)
+    elif contents == "mixed":
+        block = (block * rng.uniform(0.1, 2) + scale * rng.uniform(-1, 1)).astype(dtype)
     elif contents == "nan" and result.dtype.kind == "f":
         block[rng.uniform(size=block.size) > 0.9] = np.nan
     for start in range(0, flat.size, BLOCK):
@@ -49,9 +55,9 @@ def main():
     name, dtype, *shapes = sys.argv[1:]
     function(name)(volume(WARM_UP, dtype))
     for text in shapes:
-        shape, _, contents = text.partition(":")
+        shape, contents, seed, *_ = [*text.split(":"), "", ""]
         lengths = tuple(int(n) for n in shape.split("x"))
-        array = volume(lengths, dtype, contents or "noise", seed=sum(lengths))
+        array = volume(lengths, dtype, contents or "noise", seed=int(seed or sum(lengths)))
         try:
             function(name)(array)
         except (ValueError, np.linalg.LinAlgError, MemoryError) as error:

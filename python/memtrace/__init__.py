@@ -2,9 +2,10 @@
 
 `operator` and `span` mark the operators of a program; they cost nothing unless the
 program runs under `memtrace -- ...`. `record` runs a function or a piece of source so,
-`load` opens what was recorded, `fit` makes a model of it, and a `Model` predicts bytes
-and recommends chunks; `bound` says what a function needs that was never run.
-`%load_ext memtrace` brings the cell magic `%%memtrace`.
+`load` opens what was recorded, `fit` makes a model of it (`fit_table` of figures from
+elsewhere), and a `Model` predicts bytes and recommends chunks; `plan` does so for whole
+pipelines, and `bound` for functions that were never run. `%load_ext memtrace` brings the
+cell magic `%%memtrace`.
 """
 
 from typing import TYPE_CHECKING
@@ -14,18 +15,23 @@ from ._span import operator, span
 if TYPE_CHECKING:
     from ._bound import bound
     from ._load import load
-    from ._native import Model, Table, Trace, fit
+    from ._native import ChunkChooser, Follower, Model, Table, Trace, fit, fit_table
+    from ._plan import plan
     from ._record import ProgramFailed, record
 
 __all__ = [
+    "ChunkChooser",
+    "Follower",
     "Model",
     "ProgramFailed",
     "Table",
     "Trace",
     "bound",
     "fit",
+    "fit_table",
     "load",
     "operator",
+    "plan",
     "record",
     "span",
 ]
@@ -35,9 +41,10 @@ _LATER = {
     "ProgramFailed": "_record",
     "bound": "_bound",
     "load": "_load",
+    "plan": "_plan",
     "record": "_record",
 }
-_NATIVE = ("Model", "Table", "Trace", "fit")
+_NATIVE = ("ChunkChooser", "Follower", "Model", "Table", "Trace", "fit", "fit_table")
 
 
 def __getattr__(name):

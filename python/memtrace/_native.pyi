@@ -51,14 +51,37 @@ class Model:
     @staticmethod
     def load(path: _Path) -> Model: ...
     def save(self, path: _Path) -> None: ...
+    def merge(self, other: Model) -> Model: ...
     def operators(self) -> list[str]: ...
+    @property
+    def notes(self) -> list[str]: ...
+    @property
+    def sources(self) -> list[dict[str, Any]]: ...
     def predict(
         self,
         operator: str,
         shape: Sequence[int],
         dtype: str | None = None,
+        *,
+        any_version: bool = False,
         **params: _Scalar,
     ) -> dict[str, Any]: ...
+    def observe(
+        self,
+        operator: str,
+        span: dict[str, Any] | Sequence[int],
+        bytes: int | None = None,
+        seconds: float | None = None,
+        dtype: str | None = None,
+        **params: _Scalar,
+    ) -> dict[str, Any]: ...
+    def follow(
+        self,
+        operator: str,
+        shape: Sequence[int],
+        dtype: str | None = None,
+        **params: _Scalar,
+    ) -> Follower: ...
     def recommend(
         self,
         operator: str,
@@ -71,7 +94,48 @@ class Model:
         dtype: str | None = None,
         budget_fraction: float | None = None,
         baseline_bytes: int | None = None,
+        any_version: bool = False,
         **params: _Scalar,
+    ) -> dict[str, Any]: ...
+    def plan_graph(
+        self,
+        graph: str,
+        *,
+        memory_limit: int | None = None,
+        workers: int | str | None = None,
+        threads: int = 1,
+        executor: str | None = None,
+        baseline_bytes: int | None = None,
+        budget_fraction: float | None = None,
     ) -> dict[str, Any]: ...
 
 def fit(traces: _Path | Trace | Sequence[_Path | Trace]) -> Model: ...
+def fit_table(
+    shapes: Sequence[Sequence[int]],
+    bytes: Sequence[int],
+    dtype: str = "<f4",
+    operator: str = "operator",
+) -> Model: ...
+
+class Follower:
+    def allocated(self, bytes: int) -> None: ...
+    def released(self, bytes: int) -> None: ...
+    def forecast(self) -> dict[str, Any]: ...
+
+class ChunkChooser:
+    def __new__(
+        cls,
+        shape: Sequence[int],
+        budget: int,
+        workers: int = 1,
+        threads_per_worker: int = 1,
+        halo: Sequence[int] | None = None,
+        whole_axes: Sequence[int] = ...,
+        chunks: Sequence[Sequence[int]] | None = None,
+        seed: int = 0,
+    ) -> ChunkChooser: ...
+    def choose(self) -> tuple[int, ...]: ...
+    def best(self) -> tuple[int, ...]: ...
+    def observe(self, chunk: Sequence[int], bytes: int, seconds: float) -> None: ...
+    def failed(self, chunk: Sequence[int]) -> None: ...
+    def belief(self, chunk: Sequence[int]) -> dict[str, Any]: ...

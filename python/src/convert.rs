@@ -7,12 +7,19 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// A value as dicts, lists, numbers and strings.
 pub(crate) fn to_python<'py>(py: Python<'py>, value: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
     let text = serde_json::to_string(value).map_err(refused)?;
     py.import("json")?.call_method1("loads", (text,))
+}
+
+/// A value from dicts, lists, numbers and strings.
+pub(crate) fn from_python<T: DeserializeOwned>(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<T> {
+    let text: String = py.import("json")?.call_method1("dumps", (value,))?.extract()?;
+    serde_json::from_str(&text).map_err(refused)
 }
 
 /// An error of the Rust crates as a `ValueError`: their messages are sentences already.

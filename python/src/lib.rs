@@ -6,6 +6,7 @@
 mod convert;
 mod generic;
 mod model;
+mod online;
 mod operators;
 mod table;
 mod trace;
@@ -18,7 +19,9 @@ mod _native {
     #[pymodule_export]
     use super::generic::bound_source;
     #[pymodule_export]
-    use super::model::{Model, fit};
+    use super::model::{Model, fit, fit_table};
+    #[pymodule_export]
+    use super::online::{ChunkChooser, Follower};
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]

@@ -1,13 +1,19 @@
 //! Fitted laws.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
+use memtrace_analysis::Ask;
+use memtrace_analysis::graph::{self, Executor, Graph, Limits, Workers};
+use memtrace_analysis::online::{Observation, Tracker};
 use memtrace_analysis::plan::{self, Answer, PAUSE, Request, SPILL};
-use pyo3::exceptions::PyMemoryError;
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::convert::{parameters, refused, to_python};
+use crate::convert::{from_python, parameters, refused, to_python};
+use crate::online::Follower;
 use crate::trace::Trace;
 
 /// A trace, or where it is.
@@ -39,29 +45,79 @@ pub(crate) fn fit(py: Python<'_>, traces: Sources<'_>) -> PyResult<Model> {
         Source::Path(path) => memtrace_trace::Trace::open(path).map_err(refused),
     });
     let traces = opened.collect::<PyResult<Vec<_>>>()?;
-    py.detach(|| memtrace_analysis::fit(&traces)).map(Model).map_err(refused)
+    py.detach(|| memtrace_analysis::fit(&traces)).map(Model::new).map_err(refused)
+}
+
+/// Fits a law to figures that were measured elsewhere.
+///
+/// shapes: of the array the operator works on, one for each figure. bytes: the figures: working peaks or resident
+/// sizes; `peak_bytes` of a prediction is then of the same kind. dtype: of the array, as NumPy writes it.
+/// operator: what to call it. ValueError: fewer than three shapes, of several numbers of axes, or an unknown dtype.
+#[pyfunction]
+#[pyo3(signature = (shapes, bytes, dtype="<f4", operator="operator"))]
+pub(crate) fn fit_table(
+    py: Python<'_>,
+    shapes: Vec<Vec<u64>>,
+    bytes: Vec<u64>,
+    dtype: &str,
+    operator: &str,
+) -> PyResult<Model> {
+    let digits = dtype.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let item_bytes = digits.parse().map_err(|_| {
+        PyValueError::new_err(format!(
+            "{dtype:?} is not a dtype of a known size; write it as NumPy does: <f4"
+        ))
+    })?;
+    let fitted = py.detach(|| memtrace_analysis::fit_table(operator, dtype, item_bytes, &shapes, &bytes));
+    fitted.map(Model::new).map_err(refused)
 }
 
 /// Laws of operators: `memtrace.fit(traces)`, or `Model.load("model.json")`.
 #[pyclass(frozen, module = "memtrace")]
-pub(crate) struct Model(memtrace_analysis::Model);
+pub(crate) struct Model(RwLock<memtrace_analysis::Model>);
+
+/// What `Model.observe` is told: a span as a dict, or the shape of its input.
+#[derive(FromPyObject)]
+enum Span<'py> {
+    Dict(Bound<'py, PyDict>),
+    Shape(Vec<u64>),
+}
 
 #[pymethods]
 impl Model {
     /// Reads a model file. A file that is none, or a newer program's, is a ValueError.
     #[staticmethod]
     fn load(path: PathBuf) -> PyResult<Model> {
-        memtrace_analysis::Model::load(path).map(Model).map_err(refused)
+        memtrace_analysis::Model::load(path).map(Model::new).map_err(refused)
     }
 
     /// Writes the model to a file, whole or not at all. ValueError: it cannot be written.
     fn save(&self, path: PathBuf) -> PyResult<()> {
-        self.0.save(path).map_err(refused)
+        self.read().save(path).map_err(refused)
+    }
+
+    /// This model and another as one. Laws of one operator, parameters, dtype, layout and versions become one: the better
+    /// proved one, and what the runs of both say together. `memtrace merge` is the same.
+    fn merge(&self, other: &Model) -> Model {
+        Model::new(self.read().merge(&other.read()))
+    }
+
+    /// What was left out of the fit or done by a merge, and why, in sentences.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.read().notes.clone()
+    }
+
+    /// The traces it was fitted to, as dicts: path, sha256, command, host, kernel, cpus, memtrace, recorded_unix_s,
+    /// recorded, operators, versions.
+    #[getter]
+    fn sources<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.read().sources)
     }
 
     /// Names of the operators that have laws.
-    fn operators(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.0.laws.iter().map(|law| law.key.operator.as_str()).collect();
+    fn operators(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.read().laws.iter().map(|law| law.key.operator.clone()).collect();
         names.dedup();
         names
     }
@@ -70,21 +126,75 @@ impl Model {
     ///
     /// operator: its name as recorded, or the last part of it. shape: lengths of the input's axes, in elements.
     /// dtype: as NumPy writes it ("f4"), needed if there are laws for several. Parameters of the operator are
-    /// given by name. Among the keys: peak_bytes and upper_bytes (of the working peak, the input not
+    /// given by name, as are `layout`, `device`, `threads` and versions of libraries (scipy="1.17"). A law that was
+    /// recorded with another release of a library than this process has is refused, unless any_version is true.
+    /// Among the keys: peak_bytes and upper_bytes (of the working peak, the input not
     /// among them), input_bytes, output_bytes, once_bytes (per process), extrapolated. ValueError: no
     /// such law, or several, or a shape of another number of axes.
-    #[pyo3(signature = (operator, shape, dtype=None, **params))]
+    #[pyo3(signature = (operator, shape, dtype=None, *, any_version=false, **params))]
     fn predict<'py>(
         &self,
         py: Python<'py>,
         operator: &str,
         shape: Vec<u64>,
         dtype: Option<&str>,
+        any_version: bool,
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let law = self.0.select(operator, dtype, &parameters(params)?).map_err(refused)?;
+        let model = self.read();
+        let law = law(&model, py, operator, dtype, any_version, params)?;
         let prediction = memtrace_analysis::predict(law, &shape).map_err(refused)?;
         to_python(py, &prediction)
+    }
+
+    /// Takes in what a call of `operator` needed; later predictions go by it, and `save` keeps it. An exact law stays as
+    /// it is unless it is contradicted by more than 0.1 %: then it is no longer called exact.
+    ///
+    /// span: one of the spans of `Trace.report()`, or the shape of the input; then bytes is the working peak (the input
+    /// not among it) and seconds the time, if that is known. Returns a dict: predicted_bytes (before),
+    /// working_peak_bytes, expected_bytes (now), proof, note (why a span was left out, or what it changed).
+    /// ValueError: no law for a span like this.
+    #[pyo3(signature = (operator, span, bytes=None, seconds=None, dtype=None, **params))]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+    fn observe<'py>(
+        &self,
+        py: Python<'py>,
+        operator: &str,
+        span: Span<'py>,
+        bytes: Option<u64>,
+        seconds: Option<f64>,
+        dtype: Option<&str>,
+        params: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut model = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let observed = match span {
+            Span::Dict(span) => {
+                let span: Observation = from_python(py, &span)?;
+                model.observe(operator, &span)
+            }
+            Span::Shape(shape) => {
+                let bytes =
+                    bytes.ok_or_else(|| PyTypeError::new_err("a shape is observed with its bytes"))?;
+                let law = model.select_mut(operator, dtype, &parameters(params)?).map_err(refused)?;
+                law.observe(&shape, bytes, seconds)
+            }
+        };
+        to_python(py, &observed.map_err(refused)?)
+    }
+
+    /// Follows a call of `operator` while it runs: a `Follower` that is told of blocks as they come and forecasts the
+    /// peak. Arguments as for `predict`.
+    #[pyo3(signature = (operator, shape, dtype=None, **params))]
+    fn follow(
+        &self,
+        operator: &str,
+        shape: Vec<u64>,
+        dtype: Option<&str>,
+        params: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Follower> {
+        let model = self.read();
+        let law = model.select(operator, dtype, &parameters(params)?).map_err(refused)?;
+        Tracker::new(law, &shape).map(Follower::new).map_err(refused)
     }
 
     /// Chunks of an array of `shape` that let `workers` of `memory_limit` bytes each run `operator`, as a dict: what
@@ -98,7 +208,7 @@ impl Model {
     /// nothing fits; it names the smallest limit that would. ValueError: as for `predict`.
     #[pyo3(signature = (operator, shape, memory_limit, workers, threads_per_worker=1, halo=None,
                         whole_axes=Vec::new(), dtype=None, budget_fraction=None, baseline_bytes=None,
-                        **params))]
+                        any_version=false, **params))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn recommend<'py>(
         &self,
@@ -113,9 +223,11 @@ impl Model {
         dtype: Option<&str>,
         budget_fraction: Option<f64>,
         baseline_bytes: Option<u64>,
+        any_version: bool,
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let law = self.0.select(operator, dtype, &parameters(params)?).map_err(refused)?;
+        let model = self.read();
+        let law = law(&model, py, operator, dtype, any_version, params)?;
         let held = law.baseline.as_ref().and_then(|held| held.resident_bytes);
         let request = Request {
             operator: law.key.operator.clone(),
@@ -136,4 +248,106 @@ impl Model {
             Answer::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),
         }
     }
+
+    /// What `memtrace.plan` asks for, which has more kinds of graphs: `graph` is the JSON text of one.
+    #[pyo3(signature = (graph, *, memory_limit=None, workers=None, threads=1, executor=None, baseline_bytes=None,
+                        budget_fraction=None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+    fn plan_graph<'py>(
+        &self,
+        py: Python<'py>,
+        graph: &str,
+        memory_limit: Option<u64>,
+        workers: Option<Count>,
+        threads: u64,
+        executor: Option<&str>,
+        baseline_bytes: Option<u64>,
+        budget_fraction: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let model = self.read();
+        let graph = Graph::parse(graph).map_err(refused)?;
+        let executor = executor.map(|name| named_executor(name, threads)).transpose()?.or(graph.executor());
+        let spill = || plan::budget_fraction(Some(SPILL), Some(PAUSE));
+        if let (Some(limit), None) = (memory_limit, executor) {
+            let recorded = model.laws.iter().filter_map(|law| law.baseline.as_ref()?.resident_bytes).max();
+            let limits = Limits {
+                memory_limit_bytes: limit,
+                budget_fraction: budget_fraction.unwrap_or_else(spill),
+                workers: workers.map_or(Ok(Workers::Number(1)), Count::workers)?,
+                threads_per_worker: threads,
+                baseline_bytes: baseline_bytes.or(recorded).unwrap_or(0),
+            };
+            return match py.detach(|| graph::recommend(&model, &graph, &limits)).map_err(refused)? {
+                graph::Answer::Plan(plan) => to_python(py, &plan),
+                graph::Answer::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),
+            };
+        }
+        if workers.is_some() {
+            return Err(refused("workers are for whole arrays that are to be cut; this graph runs as it is"));
+        }
+        let executor = executor.unwrap_or(Executor::Sequential);
+        let forecast = py.detach(|| graph::foretell(&model, &graph, executor)).map_err(refused)?;
+        if let Some(limit) = memory_limit {
+            let baseline = baseline_bytes.or(forecast.baseline_bytes).unwrap_or(0);
+            graph::check(&forecast, limit, budget_fraction.unwrap_or(1.0), baseline)
+                .map_err(|refusal| PyMemoryError::new_err(refusal.why))?;
+        }
+        to_python(py, &forecast)
+    }
+}
+
+/// A number, or `"auto"`.
+#[derive(FromPyObject)]
+enum Count {
+    Number(u64),
+    Word(String),
+}
+
+impl Count {
+    fn workers(self) -> PyResult<Workers> {
+        match self {
+            Count::Number(number) => Ok(Workers::Number(number)),
+            Count::Word(word) if word == "auto" => Ok(Workers::Auto),
+            Count::Word(word) => {
+                Err(refused(format!("{word:?} is no number of workers; give one, or \"auto\"")))
+            }
+        }
+    }
+}
+
+fn named_executor(name: &str, threads: u64) -> PyResult<Executor> {
+    match name {
+        "sequential" => Ok(Executor::Sequential),
+        "threaded" => Ok(Executor::Threaded { threads }),
+        "distributed" => Ok(Executor::Distributed { threads }),
+        _ => Err(refused(format!("{name:?} is no executor; give sequential, threaded or distributed"))),
+    }
+}
+
+impl Model {
+    fn new(model: memtrace_analysis::Model) -> Model {
+        Model(RwLock::new(model))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, memtrace_analysis::Model> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The law that answers in this process: for its releases of libraries.
+fn law<'a>(
+    model: &'a memtrace_analysis::Model,
+    py: Python<'_>,
+    operator: &str,
+    dtype: Option<&str>,
+    any_version: bool,
+    params: Option<&Bound<'_, PyDict>>,
+) -> PyResult<&'a memtrace_analysis::Law> {
+    let libraries: BTreeSet<&String> =
+        model.of_operator(operator).flat_map(|law| law.key.versions.keys()).collect();
+    let libraries = match libraries.is_empty() {
+        true => BTreeMap::new(),
+        false => py.import("memtrace._versions")?.call_method1("running", (libraries,))?.extract()?,
+    };
+    model.find(&Ask { operator, dtype, params: parameters(params)?, libraries, any_version }).map_err(refused)
 }

@@ -76,6 +76,14 @@ impl<'a> Columns<'a> {
         texts.ok_or_else(|| self.wrong_type(column, array, &arrow_schema::DataType::Utf8))
     }
 
+    /// A column of text that traces of older versions of memtrace do not have: nulls there.
+    fn added_text(&self, column: &'static str) -> Result<StringArray> {
+        if self.batch.column_by_name(column).is_none() {
+            return Ok(StringArray::new_null(self.rows()));
+        }
+        self.nullable_text(column).cloned()
+    }
+
     fn text(&self, column: &'static str) -> Result<&'a StringArray> {
         let texts = self.nullable_text(column)?;
         self.no_nulls(column, texts)?;
@@ -158,6 +166,7 @@ pub(crate) fn processes(columns: &Columns) -> Result<Vec<ProcessRow>> {
     let resident_data_bytes = columns.added::<UInt64Type>("resident_data_bytes")?;
     let page_faults = columns.added::<UInt64Type>("page_faults")?;
     let page_table_bytes = columns.added::<UInt64Type>("page_table_bytes")?;
+    let allocator_settings = columns.added_text("allocator_settings")?;
     let row = |i: usize| ProcessRow {
         process: process[i],
         pid: pid[i],
@@ -197,6 +206,7 @@ pub(crate) fn processes(columns: &Columns) -> Result<Vec<ProcessRow>> {
         resident_data_bytes: value(&resident_data_bytes, i),
         page_faults: value(&page_faults, i),
         page_table_bytes: value(&page_table_bytes, i),
+        allocator_settings: allocator_settings.is_valid(i).then(|| allocator_settings.value(i).to_owned()),
     };
     Ok((0..columns.rows()).map(row).collect())
 }

@@ -80,6 +80,7 @@ pub(crate) fn processes(rows: &[ProcessRow]) -> Encoded {
         nullable::<UInt64Type>(rows.iter().map(|r| r.resident_data_bytes)),
         nullable::<UInt64Type>(rows.iter().map(|r| r.page_faults)),
         nullable::<UInt64Type>(rows.iter().map(|r| r.page_table_bytes)),
+        nullable_text(rows.iter().map(|r| r.allocator_settings.as_deref())),
     ];
     RecordBatch::try_new(Table::Processes.schema(), columns)
 }

@@ -199,6 +199,9 @@ pub struct ArrayInfo {
     /// Name of the input whose memory it shares.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub of: String,
+    /// Where its elements are, if not in the host's memory: `cuda`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub device: String,
 }
 
 impl ArrayInfo {
@@ -295,6 +298,9 @@ pub struct ProcessRow {
     /// Largest size of its page tables that was seen (VmPTE); not part of the resident size. `None` if it was never
     /// looked at.
     pub page_table_bytes: Option<u64>,
+    /// What its environment told the C library's allocator when it was started, `MALLOC_TRIM_THRESHOLD_=65536`
+    /// (mallopt(3), glibc's tunables), separated by spaces; empty if nothing, `None` if it was not known.
+    pub allocator_settings: Option<String>,
 }
 
 /// `threads`.

@@ -145,6 +145,7 @@ fn processes() -> Vec<Field> {
         nullable("resident_data_bytes", DataType::UInt64),
         nullable("page_faults", DataType::UInt64),
         nullable("page_table_bytes", DataType::UInt64),
+        nullable("allocator_settings", DataType::Utf8),
     ]
 }
 

@@ -11,13 +11,13 @@ use memtrace_trace::Trace;
 use memtrace_trace::rows::ArrayInfo;
 
 use crate::units::{Bytes, parse_shape, parse_size};
-use crate::{bound, doctor, flamegraph, laws, recomputed, record, summary, sweep, symbols, top};
+use crate::{bound, doctor, flamegraph, laws, plan, recomputed, record, summary, sweep, symbols, top};
 
 /// Records every allocation of a program and turns small runs into a law: operator + input shape -> peak bytes.
 #[derive(Parser)]
 #[command(name = "memtrace", version, args_conflicts_with_subcommands = true)]
 #[command(
-    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <attach|top|report|flamegraph|recover|doctor|sweep|fit|predict|bound|recommend> ..."
+    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <attach|top|report|flamegraph|recover|doctor|sweep|fit|merge|predict|bound|recommend|plan> ..."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -61,12 +61,16 @@ enum Action {
     Sweep(sweep::Sweep),
     /// Fit a model to traces
     Fit(laws::Fit),
+    /// Make one model of several
+    Merge(laws::Merge),
     /// Predict the bytes of an operator at a shape
     Predict(laws::Predict),
     /// Bound what a function needs that was never run, from its source
     Bound(bound::Bound),
     /// Choose chunks that fit a memory limit
     Recommend(laws::Recommend),
+    /// Foretell what a pipeline of operators holds, or cut it into chunks that fit
+    Plan(plan::Plan),
 }
 
 /// Python modules with automatic spans unless others are named.
@@ -126,6 +130,8 @@ pub struct Record {
     /// Sample memory accesses, to see which blocks are used: by the processor where it can, or first touches by page faults
     #[arg(long, value_name = "WHICH", value_enum, default_value = "off")]
     pub accesses: record::Accesses,
+    #[command(flatten)]
+    pub foretell: record::Foretell,
     /// Print no summary
     #[arg(short, long)]
     pub quiet: bool,
@@ -233,9 +239,11 @@ pub fn main() -> ExitCode {
         Some(Action::Doctor) => print(&doctor::text()).map(|()| ExitCode::SUCCESS),
         Some(Action::Sweep(arguments)) => sweep::run(&arguments),
         Some(Action::Fit(arguments)) => laws::fit(&arguments),
+        Some(Action::Merge(arguments)) => laws::merge(&arguments),
         Some(Action::Bound(arguments)) => bound::bound(&arguments),
         Some(Action::Predict(arguments)) => laws::predict(&arguments),
         Some(Action::Recommend(arguments)) => laws::recommend(&arguments),
+        Some(Action::Plan(arguments)) => plan::run(&arguments),
     };
     result.unwrap_or_else(|error| {
         say(&format!("{error:#}"));
@@ -267,7 +275,14 @@ fn run_record(arguments: &Record) -> ExitCode {
         return ExitCode::from(2);
     }
     let output = arguments.output.clone().unwrap_or_else(|| default_output(&arguments.command[0]));
-    match record::run(&options(arguments, output.clone())) {
+    let options = match options(arguments, output.clone()) {
+        Ok(options) => options,
+        Err(error) => {
+            say(&error.to_string());
+            return ExitCode::from(2);
+        }
+    };
+    match record::run(&options) {
         Ok(outcome) => {
             if !arguments.quiet
                 && let Err(error) = summarise(&output)
@@ -304,11 +319,14 @@ fn run_attach(arguments: &Attach) -> ExitCode {
 }
 
 /// What the arguments ask to record into `output`.
-pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
+///
+/// # Errors
+/// The model cannot be read.
+fn options(arguments: &Record, output: PathBuf) -> Result<record::Options, memtrace_analysis::Error> {
     let span = arguments.span.clone().zip(arguments.shape.clone()).map(|(name, Shape(shape))| {
         (name, ArrayInfo { shape, dtype: arguments.dtype.clone(), layout: "C".into(), ..Default::default() })
     });
-    record::Options {
+    Ok(record::Options {
         output,
         command: arguments.command.clone(),
         operators: arguments.operators.clone(),
@@ -326,7 +344,8 @@ pub fn options(arguments: &Record, output: PathBuf) -> record::Options {
         stacks: arguments.stacks,
         kernel: arguments.kernel,
         accesses: arguments.accesses,
-    }
+        foresight: arguments.foretell.read(arguments.quiet)?,
+    })
 }
 
 fn default_output(command: &OsString) -> PathBuf {

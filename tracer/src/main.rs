@@ -9,6 +9,7 @@ mod cli;
 mod doctor;
 mod flamegraph;
 mod laws;
+mod plan;
 mod recomputed;
 mod record;
 mod summary;

@@ -4,14 +4,17 @@ pub mod align;
 pub mod bounded;
 pub mod fold;
 pub mod form;
+pub mod heap;
 pub mod live;
 pub mod regression;
+pub mod resident;
 pub mod search;
 pub mod size;
 
 pub use form::{Factor, Form, Rule};
 pub use live::{Peak, Sequence};
 pub use regression::Regression;
+pub use resident::Resident;
 pub use size::{Seen, Size};
 
 /// One value per variable of a law, in the law's order.

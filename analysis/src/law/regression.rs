@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Point, volume};
+use super::{Point, heap, volume};
 
 /// Most terms a regression may have: more would follow the noise of a handful of runs.
 const MAX_TERMS: usize = 3;
@@ -25,6 +25,23 @@ pub struct Monomial {
     pub coefficient: f64,
     /// One power per variable.
     pub powers: Vec<u8>,
+    /// Counts only where the product of all variables is at most this: what an allocator keeps of an array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_to: Option<u64>,
+}
+
+impl Monomial {
+    fn new(powers: Vec<u8>) -> Monomial {
+        Monomial { coefficient: 0.0, powers, up_to: None }
+    }
+
+    /// Without its coefficient.
+    fn unit(&self, point: &Point) -> f64 {
+        if self.up_to.is_some_and(|limit| volume(point) > u128::from(limit)) {
+            return 0.0;
+        }
+        self.powers.iter().zip(point).map(|(&power, &n)| (n as f64).powi(i32::from(power))).product()
+    }
 }
 
 impl Regression {
@@ -40,7 +57,7 @@ impl Regression {
 
     /// Estimate at a point.
     pub fn value(&self, point: &Point) -> f64 {
-        self.terms.iter().map(|term| term.coefficient * product(&term.powers, point)).sum()
+        self.terms.iter().map(|term| term.coefficient * term.unit(point)).sum()
     }
 
     /// The sum in words.
@@ -54,6 +71,9 @@ impl Regression {
                     power => text.push_str(&format!("·{name}^{power}")),
                 }
             }
+            if let Some(limit) = term.up_to {
+                text.push_str(&format!(" (up to {limit} elements)"));
+            }
             text
         };
         let terms: Vec<String> = self.terms.iter().map(term).collect();
@@ -66,10 +86,6 @@ fn whole(value: f64) -> Option<u128> {
     (value >= 0.0 && value < 2f64.powi(100)).then(|| value.ceil() as u128)
 }
 
-fn product(powers: &[u8], point: &Point) -> f64 {
-    powers.iter().zip(point).map(|(&power, &n)| (n as f64).powi(i32::from(power))).product()
-}
-
 /// Fits `values` (bytes, at least one of them positive) over `points`.
 ///
 /// Sets of up to three monomials are tried, from plain to exotic, and compared by their mean
@@ -77,10 +93,21 @@ fn product(powers: &[u8], point: &Point) -> f64 {
 /// plain set must lower it by a tenth, any other must halve it: among noisy runs some exotic set
 /// always looks a little better, and extrapolates worse. Errors are relative, so small shapes count as large ones do.
 pub fn fit(points: &[Vec<u64>], values: &[f64]) -> Regression {
+    fit_kept(points, values, None)
+}
+
+/// The same for values that may be resident sizes of a process that works on arrays of `item_bytes` per element:
+/// released arrays of up to 32 MiB stay in glibc's heap (see [`super::heap`]), so one more plain set has the volume twice, the
+/// second time up to that size.
+pub fn fit_kept(points: &[Vec<u64>], values: &[f64], item_bytes: Option<u64>) -> Regression {
     let dims = points.first().map_or(0, Vec::len);
-    let pool = monomials(dims);
+    let mut pool = monomials(dims);
     // The pool begins with 1 and the volume: proportional and affine laws come before all others.
-    let plain = [vec![1], vec![0], vec![0, 1]].map(|set| (set, 0.9));
+    let mut plain = vec![(vec![1], 0.9), (vec![0], 0.9), (vec![0, 1], 0.9)];
+    if let Some(limit) = item_bytes.and_then(|bytes| heap::MAX_DYNAMIC.checked_div(bytes)) {
+        plain.push((vec![0, 1, pool.len()], 0.9));
+        pool.push(Monomial { up_to: Some(limit), ..Monomial::new(vec![1; dims]) });
+    }
     let others = (1..=MAX_TERMS).flat_map(|count| subsets(pool.len(), count)).map(|set| (set, 0.5));
     let mut best: Option<(f64, f64, Vec<usize>)> = None;
     for (set, improvement) in plain.into_iter().chain(others) {
@@ -91,11 +118,11 @@ pub fn fit(points: &[Vec<u64>], values: &[f64]) -> Regression {
         }
     }
     let (error, set) = best.map_or((1.0, vec![0]), |(_, worst, set)| (worst, set));
-    let columns: Vec<&Vec<u8>> = set.iter().map(|&index| &pool[index]).collect();
+    let columns: Vec<&Monomial> = set.iter().map(|&index| &pool[index]).collect();
     let coefficients = solve(&columns, points, values, &|_| true);
     let terms = columns.into_iter().zip(coefficients).filter(|(_, coefficient)| *coefficient > 0.0);
     Regression {
-        terms: terms.map(|(powers, coefficient)| Monomial { coefficient, powers: powers.clone() }).collect(),
+        terms: terms.map(|(term, coefficient)| Monomial { coefficient, ..term.clone() }).collect(),
         error: if error.is_finite() { error } else { 1.0 },
         runs: points.len(),
     }
@@ -104,12 +131,13 @@ pub fn fit(points: &[Vec<u64>], values: &[f64]) -> Regression {
 /// Non-negative `(a, b)` of `a + b · volume`.
 pub fn affine(volumes: &[u64], values: &[f64]) -> (f64, f64) {
     let points: Vec<Vec<u64>> = volumes.iter().map(|&volume| vec![volume]).collect();
-    let coefficients = solve(&[&vec![0], &vec![1]], &points, values, &|_| true);
+    let terms = [Monomial::new(vec![0]), Monomial::new(vec![1])];
+    let coefficients = solve(&[&terms[0], &terms[1]], &points, values, &|_| true);
     (coefficients[0], coefficients[1])
 }
 
 /// 1, the volume, single lengths, their squares and products of two: the shapes memory takes.
-fn monomials(dims: usize) -> Vec<Vec<u8>> {
+fn monomials(dims: usize) -> Vec<Monomial> {
     let unit = |variables: &[usize]| {
         let mut powers = vec![0u8; dims];
         variables.iter().for_each(|&variable| powers[variable] += 1);
@@ -128,7 +156,7 @@ fn monomials(dims: usize) -> Vec<Vec<u8>> {
             distinct.push(powers);
         }
     }
-    distinct
+    distinct.into_iter().map(Monomial::new).collect()
 }
 
 fn subsets(of: usize, count: usize) -> Vec<Vec<usize>> {
@@ -144,8 +172,8 @@ fn subsets(of: usize, count: usize) -> Vec<Vec<usize>> {
 }
 
 /// Mean and worst relative error over the volumes, each predicted without its own runs.
-fn left_out_errors(pool: &[Vec<u8>], set: &[usize], points: &[Vec<u64>], values: &[f64]) -> (f64, f64) {
-    let columns: Vec<&Vec<u8>> = set.iter().map(|&index| &pool[index]).collect();
+fn left_out_errors(pool: &[Monomial], set: &[usize], points: &[Vec<u64>], values: &[f64]) -> (f64, f64) {
+    let columns: Vec<&Monomial> = set.iter().map(|&index| &pool[index]).collect();
     let volumes: Vec<u128> = points.iter().map(|point| volume(point)).collect();
     let distinct: std::collections::BTreeSet<u128> = volumes.iter().copied().collect();
     if distinct.len() <= set.len() {
@@ -156,7 +184,7 @@ fn left_out_errors(pool: &[Vec<u8>], set: &[usize], points: &[Vec<u64>], values:
         let coefficients = solve(&columns, points, values, &|run| volumes[run] != left_out);
         for run in (0..points.len()).filter(|&run| volumes[run] == left_out) {
             let terms = columns.iter().zip(&coefficients);
-            let predicted: f64 = terms.map(|(powers, c)| c * product(powers, &points[run])).sum();
+            let predicted: f64 = terms.map(|(term, c)| c * term.unit(&points[run])).sum();
             let error = (predicted - values[run]).abs() / values[run].max(1.0);
             sum += error;
             worst = worst.max(error);
@@ -170,7 +198,7 @@ fn left_out_errors(pool: &[Vec<u8>], set: &[usize], points: &[Vec<u64>], values:
 /// The optimum of NNLS is the plain least-squares solution on some subset of the columns; with
 /// at most three columns all seven are tried.
 fn solve(
-    columns: &[&Vec<u8>],
+    columns: &[&Monomial],
     points: &[Vec<u64>],
     values: &[f64],
     used: &dyn Fn(usize) -> bool,
@@ -179,7 +207,7 @@ fn solve(
         .filter(|&run| used(run))
         .map(|run| {
             let weight = 1.0 / values[run].max(1.0);
-            let weighted = columns.iter().map(|powers| product(powers, &points[run]) * weight);
+            let weighted = columns.iter().map(|term| term.unit(&points[run]) * weight);
             weighted.chain([values[run] * weight]).collect()
         })
         .collect();
@@ -279,8 +307,11 @@ mod tests {
         let regression = fit(&[vec![7]], &[700.0]);
         assert_eq!(regression.at(&[7]), Some(700), "{regression:?}");
         assert_eq!(fit(&[], &[]).terms, vec![]);
-        let steep =
-            Regression { terms: vec![Monomial { coefficient: 1e300, powers: vec![2] }], error: 0.0, runs: 1 };
+        let steep = Regression {
+            terms: vec![Monomial { coefficient: 1e300, ..Monomial::new(vec![2]) }],
+            error: 0.0,
+            runs: 1,
+        };
         assert_eq!(steep.at(&[u64::MAX]), None);
     }
 }

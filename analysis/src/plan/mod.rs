@@ -7,11 +7,11 @@
 //! operator's result is taken to be reduced or stored by the task that made it: sources and
 //! halos are what a worker holds.
 
-mod dask;
-mod frontier;
-mod grid;
+pub(crate) mod dask;
+pub(crate) mod frontier;
+pub(crate) mod grid;
 mod render;
-mod search;
+pub(crate) mod search;
 mod why;
 
 #[cfg(test)]
@@ -140,6 +140,42 @@ pub fn recommend(
     let search = search::Search::new(request, law)?;
     let answer = search.plan().map(Answer::Plan).or_else(|| search.refusal().map(Answer::Refusal));
     answer.ok_or_else(|| PlanError::Request("no chunk of this array can be predicted".into()))
+}
+
+/// A way to cut an array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    /// The largest chunk.
+    pub chunk: Vec<u64>,
+    /// The largest chunk with its halo: what a task is given.
+    pub block: Vec<u64>,
+    /// Number of chunks.
+    pub tasks: u64,
+}
+
+/// The feasible chunk shapes of a request: those that [`recommend`] tries, or those of `chunks`.
+///
+/// # Errors
+/// A request that contradicts itself, or a chunk that is none of its array.
+pub fn chunk_shapes(request: &Request, chunks: Option<Vec<Vec<u64>>>) -> Result<Vec<Cut>, PlanError> {
+    request.check()?;
+    let (shape, halo) = (&request.shape, &request.halo);
+    let cuts = |chunk: &Vec<u64>| {
+        chunk.len() == shape.len() && chunk.iter().zip(shape).all(|(&c, &n)| (1..=n).contains(&c))
+    };
+    let grids = match chunks {
+        None => grid::candidates(shape, halo, &request.whole_axes),
+        Some(chunks) if chunks.iter().all(cuts) => {
+            let grid = |chunk| grid::Grid { shape: shape.clone(), chunk, halo: halo.clone() };
+            chunks.into_iter().map(grid).collect()
+        }
+        Some(_) => {
+            let why = "a chunk has one length per axis of the array, from 1 to the axis's own";
+            return Err(PlanError::Request(why.into()));
+        }
+    };
+    let cut = |grid: grid::Grid| Cut { block: grid.block(), tasks: grid.chunks(), chunk: grid.chunk };
+    Ok(grids.into_iter().map(cut).collect())
 }
 
 impl Request {

@@ -28,6 +28,8 @@ pub struct Arrival {
     pub image: u64,
     /// Command line.
     pub command: String,
+    /// What its environment tells the C library's allocator.
+    pub allocator_settings: String,
     /// Text of /proc/PID/maps.
     pub maps: String,
     /// Its memory control group; it may be dead before it is looked at again.
@@ -139,6 +141,7 @@ fn greet(mut stream: &UnixStream, token: &[u8; 16]) -> Option<Guest> {
         host_pid: if peer.pid > 0 { peer.pid as u32 } else { hello.pid },
         image: hello.image,
         command: command_line(&read("cmdline")),
+        allocator_settings: allocator_settings(&read("environ")),
         maps: String::from_utf8_lossy(&read("maps")).into_owned(),
         cgroup: Cgroup::of(peer.pid as u32),
     }))
@@ -149,6 +152,23 @@ pub fn command_line(raw: &[u8]) -> String {
     let arguments: Vec<_> =
         raw.split(|byte| *byte == 0).filter(|part| !part.is_empty()).map(String::from_utf8_lossy).collect();
     arguments.join(" ").chars().take(4096).collect()
+}
+
+/// What an environment tells glibc's allocator (mallopt(3)), separated by spaces, bounded. Of the tunables, those
+/// of malloc: names of other parts of the C library are nobody's business here.
+fn allocator_settings(environment: &[u8]) -> String {
+    let variables = environment.split(|byte| *byte == 0).filter_map(|part| std::str::from_utf8(part).ok());
+    let told = variables.filter_map(|variable| {
+        if let Some(tunables) = variable.strip_prefix("GLIBC_TUNABLES=") {
+            let of_malloc: Vec<&str> =
+                tunables.split(':').filter(|tunable| tunable.starts_with("glibc.malloc.")).collect();
+            return (!of_malloc.is_empty()).then(|| format!("GLIBC_TUNABLES={}", of_malloc.join(":")));
+        }
+        variable.starts_with("MALLOC_").then(|| variable.to_owned())
+    });
+    let mut told: Vec<String> = told.map(|setting| setting.replace(char::is_whitespace, "")).collect();
+    told.sort();
+    told.join(" ").chars().take(1024).collect()
 }
 
 fn credentials(stream: &UnixStream) -> Option<libc::ucred> {

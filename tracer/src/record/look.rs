@@ -34,6 +34,7 @@ impl Session {
         // faults, only pages that came without one are still to be found.
         let rest = if self.fold.kernel.is_some() { 100 } else { 20 };
         self.measure_after = Instant::now() + self.last_sample.elapsed() * rest;
+        self.warn_of_excess();
         self.publish();
     }
 

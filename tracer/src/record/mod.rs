@@ -8,6 +8,7 @@ mod close;
 mod curve;
 mod drain;
 mod fold;
+mod foresee;
 mod futex;
 mod garbage;
 mod handshake;
@@ -35,9 +36,11 @@ mod uprobe;
 
 pub use attach::{Attach, attach};
 pub use fold::Keep;
+pub use foresee::Foretell;
 pub use garbage::Collecting;
 pub use kernel::Source;
-pub use launch::find_probe;
+pub use launch::{find_probe, interrupted};
+pub use limits::free_memory;
 pub use samples::{Accesses, can_count_faults, can_sample_accesses};
 /// True if stamps may be read from the processor's own counter.
 pub fn tsc_is_invariant() -> bool {

@@ -16,6 +16,7 @@ use memtrace_wire::sampling::Sampling;
 use super::clock::Clock;
 use super::drain::Drain;
 use super::fold::{Fold, Folded, Images, Keep, WholeSpan};
+use super::foresee::{Foresight, Limit};
 use super::futex;
 use super::garbage::{self, Collecting};
 use super::handshake::Doorman;
@@ -55,6 +56,8 @@ pub struct Options {
     pub kernel: Source,
     /// Which memory accesses are sampled.
     pub accesses: Accesses,
+    /// What is foretold of operators while they run.
+    pub foresight: Option<Foresight>,
 }
 
 impl Options {
@@ -76,6 +79,7 @@ impl Options {
             stacks: Stacks::None,
             kernel: Source::Ebpf,
             accesses: Accesses::Off,
+            foresight: None,
         }
     }
 }
@@ -213,6 +217,9 @@ fn first_meta(options: &Options, clock: &Clock) -> Meta {
         ("gc", gc.into()),
         ("children", "yes".into()),
     ];
+    if let Some(threads) = threads_asked_for() {
+        recorded.push(("threads", threads.to_string()));
+    }
     if options.stacks == Stacks::Auto {
         recorded.push((weights::EXACT_FROM, Sampling::AUTO.exact_from.to_string()));
         recorded.push((weights::SAMPLED_MEAN, Sampling::AUTO.mean_bytes.to_string()));
@@ -236,6 +243,13 @@ fn first_meta(options: &Options, clock: &Clock) -> Meta {
     }
 }
 
+/// How many threads numerical libraries are told to use by the environment: OpenMP's variable, which OpenBLAS and MKL
+/// read too, or their own.
+fn threads_asked_for() -> Option<u32> {
+    let names = ["OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"];
+    names.iter().find_map(|name| std::env::var(name).ok()?.trim().parse().ok())
+}
+
 /// A recording under way.
 pub(super) struct Session {
     pub(super) meta: Meta,
@@ -248,6 +262,8 @@ pub(super) struct Session {
     pub(super) directory: PathBuf,
     /// Those who watch, and what they want to know.
     pub(super) live: Live,
+    /// What processes may hold.
+    pub(super) limit: Limit,
     /// Some mapping was too large to look into.
     pub(super) passed_over: bool,
     /// memtrace's own largest resident size when the command was started.
@@ -292,6 +308,7 @@ impl Session {
             operators: options.operators.clone(),
             directory: options.output.canonicalize().unwrap_or_else(|_| options.output.clone()),
             live: Live::default(),
+            limit: options.foresight.as_ref().map(Limit::new).unwrap_or_default(),
             passed_over: false,
             still_running: 0,
             snapshot_after: Instant::now(),
@@ -305,6 +322,9 @@ impl Session {
         };
         if options.gc.is_some() {
             session.fold.watch_garbage();
+        }
+        if let Some(foresight) = &options.foresight {
+            session.fold.spans.follow(foresight.model.clone());
         }
         session.fold.folded = Folded::new(options.keep);
         session.fold.sites.weights = SiteWeights::of(&session.meta);

@@ -1,5 +1,6 @@
 //! Spans: who is inside which operator, and the peaks of each, folded as events pass by.
 
+mod followed;
 mod garbage;
 mod live;
 mod outputs;
@@ -8,6 +9,7 @@ mod span;
 mod text;
 mod threads;
 
+use memtrace_analysis::Model;
 use memtrace_trace::rows::{ArrayInfo, Kind, SpanRow};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -68,6 +70,8 @@ pub struct Spans {
     /// Texts that were not what the header or the recorder writes.
     pub malformed: u64,
     waiting: Option<Waiting>,
+    /// Laws that spans are followed against.
+    model: Option<Model>,
     /// Spans without an end, by process.
     open: FxHashMap<u32, Vec<u32>>,
 }
@@ -90,6 +94,7 @@ impl Spans {
         let row = SpanRow { parent, process, thread, operator, inputs, ..SpanRow::default() };
         let span = self.open(row, stamp, contextual);
         self.spans[span as usize].params = params;
+        self.follow_new(span);
         self.by_id.insert((process, id), span);
         self.place(thread).innermost = Some(span);
         span
@@ -106,7 +111,10 @@ impl Spans {
     ) -> u32 {
         text::complete(&mut input);
         let (operator, inputs) = (name.to_string(), vec![input]);
-        self.open(SpanRow { process, thread, operator, inputs, ..SpanRow::default() }, stamp, false)
+        let row = SpanRow { process, thread, operator, inputs, ..SpanRow::default() };
+        let span = self.open(row, stamp, false);
+        self.follow_new(span);
+        span
     }
 
     fn open(&mut self, row: SpanRow, stamp: u64, contextual: bool) -> u32 {

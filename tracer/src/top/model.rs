@@ -211,6 +211,12 @@ pub struct Span {
     pub input_bytes: u64,
     /// The first of its inputs.
     pub input: Option<ArrayInfo>,
+    /// Its working peak when it will have ended, by the law of its operator (`--model`) and what it did so far.
+    pub foretold_peak_bytes: Option<u64>,
+    /// Part of the law's steps that are done, 0 to 1.
+    pub progress: Option<f64>,
+    /// Its process will hold more than it may (`--memory-limit`).
+    pub exceeds: bool,
 }
 
 /// The calls of an operator.

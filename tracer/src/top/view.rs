@@ -195,14 +195,30 @@ fn spans(figures: &Figures) -> List {
             Bytes(span.working_bytes).to_string(),
             Bytes(span.working_peak_bytes).to_string(),
             Bytes(span.input_bytes).to_string(),
-            format!("{}{}", span.operator, input.unwrap_or_default()),
+            span.foretold_peak_bytes.map_or(String::new(), |bytes| Bytes(bytes).to_string()),
+            span.progress.map_or(String::new(), |part| format!("{:.0} %", part * 100.0)),
+            format!("{}{}{}", warning(span), span.operator, input.unwrap_or_default()),
         ]
     };
     List {
         title: format!("operators in flight: {}", figures.spans_running),
-        columns: vec![("pid", 8), ("for", 9), ("working", 9), ("peak", 9), ("input", 9), ("operator", 0)],
+        columns: vec![
+            ("pid", 8),
+            ("for", 9),
+            ("working", 9),
+            ("peak", 9),
+            ("input", 9),
+            ("foretold", 9),
+            ("steps", 6),
+            ("operator", 0),
+        ],
         rows: figures.spans.iter().map(row).collect(),
     }
+}
+
+/// Before the operator's name, where nobody overlooks it.
+fn warning(span: &super::Span) -> &'static str {
+    if span.exceeds { "WILL EXCEED ITS BUDGET: " } else { "" }
 }
 
 fn operators(figures: &Figures) -> List {
@@ -292,6 +308,9 @@ mod tests {
                 operator: "gst3d".into(),
                 seconds: 2.0,
                 working_bytes: 192_000_000,
+                foretold_peak_bytes: Some(1_830_000_000),
+                progress: Some(0.61),
+                exceeds: true,
                 ..Span::default()
             }],
             spans_running: 1,
@@ -330,7 +349,7 @@ mod tests {
             "[████████████            ]    750 MB of   1.50 GB  control group /sys/fs/cgroup/job",
             "4711",
             "2.00 s    192 MB",
-            "gst3d",
+            "1.83 GB   61 % WILL EXCEED ITS BUDGET: gst3d",
             "90.0 MB",
             "-1.00 kB work run.py:3",
             "grown in the last 10.00 s",

@@ -18,6 +18,7 @@ type Image = (u32, u64);
 
 struct Met {
     command: String,
+    allocator_settings: String,
     host_pid: u32,
 }
 
@@ -63,7 +64,8 @@ impl Fold {
             self.launched.arrived(arrival.pid);
             self.cgroups.watch(arrival.cgroup);
             self.images.latest.insert(arrival.pid, arrival.image);
-            self.images.met.insert(image, Met { command: arrival.command, host_pid: arrival.host_pid });
+            let Arrival { command, allocator_settings, host_pid, .. } = arrival;
+            self.images.met.insert(image, Met { command, allocator_settings, host_pid });
         }
     }
 
@@ -78,8 +80,12 @@ impl Fold {
         let index = self.processes.len() as u32;
         let mut process = match self.images.met.get(&image) {
             Some(met) => {
-                let row =
-                    ProcessRow { pid: met.host_pid, command: met.command.clone(), ..Default::default() };
+                let row = ProcessRow {
+                    pid: met.host_pid,
+                    command: met.command.clone(),
+                    allocator_settings: Some(met.allocator_settings.clone()),
+                    ..Default::default()
+                };
                 Process::new(row, writer.claimed)
             }
             None => self.forked(writer),
@@ -129,7 +135,8 @@ impl Fold {
         let parent = images.find(|((_, image), _)| writer.forked && *image == writer.parent_image);
         let parent = parent.map(|(_, index)| &self.processes[*index as usize]);
         let command = parent.map(|parent| parent.row.command.clone()).unwrap_or_default();
-        let row = ProcessRow { pid: writer.pid, command, ..Default::default() };
+        let allocator_settings = parent.and_then(|parent| parent.row.allocator_settings.clone());
+        let row = ProcessRow { pid: writer.pid, command, allocator_settings, ..Default::default() };
         let mut process = Process::new(row, writer.claimed);
         process.namespaced = parent.is_some_and(|parent| parent.namespaced);
         process

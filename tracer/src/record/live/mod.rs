@@ -80,7 +80,7 @@ impl Session {
         let (sites, stacks) = self.live.growth.sites(&fold.sites, now);
         stacks.into_iter().for_each(|stack| self.live.audience.add_stack(stack));
         let (operators, operators_seen) = self.live.progress.operators();
-        let (spans, spans_running) = self.live.progress.spans(fold);
+        let (spans, spans_running) = self.live.progress.spans(fold, &self.limit);
         let running = || fold.processes.iter().filter(|process| is_running(process));
         let mut processes: Vec<Process> = running().map(|process| self.process(process, now)).collect();
         let sum = |field: fn(&process::Process) -> u64| fold.processes.iter().map(field).sum::<u64>();

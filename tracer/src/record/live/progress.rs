@@ -4,6 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::record::fold::Fold;
+use crate::record::foresee::Limit;
 use crate::record::spans::Glance;
 use crate::top::{LISTED_MAX, Operator, Span};
 
@@ -70,7 +71,7 @@ impl Progress {
     }
 
     /// Spans that are open, those that hold most first, and how many there are.
-    pub fn spans(&self, fold: &Fold) -> (Vec<Span>, u64) {
+    pub fn spans(&self, fold: &Fold, limit: &Limit) -> (Vec<Span>, u64) {
         let open = self.open.iter().filter_map(|span| fold.spans.glance(*span));
         let runs = |span: &Glance| fold.processes[span.row.process as usize].parted.is_none();
         let mut open: Vec<Glance> = open.filter(runs).collect();
@@ -88,6 +89,9 @@ impl Progress {
             working_peak_bytes: span.row.working_peak_bytes,
             input_bytes: span.row.input_bytes,
             input: span.row.inputs.first().cloned(),
+            foretold_peak_bytes: span.forecast.map(|forecast| forecast.peak_bytes),
+            progress: span.forecast.and_then(|forecast| forecast.progress),
+            exceeds: limit.excess(fold, span).is_some(),
         });
         (listed.collect(), open.len() as u64)
     }

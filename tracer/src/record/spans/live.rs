@@ -1,5 +1,6 @@
 //! What those who watch a recording see of a span while it runs.
 
+use memtrace_analysis::online::Forecast;
 use memtrace_trace::rows::SpanRow;
 
 use super::Spans;
@@ -14,6 +15,8 @@ pub struct Glance<'a> {
     pub end: Option<u64>,
     /// Bytes allocated in it and not yet released.
     pub working_bytes: u64,
+    /// What the law of its operator makes of that, if it is followed.
+    pub forecast: Option<Forecast>,
 }
 
 impl Spans {
@@ -21,6 +24,7 @@ impl Spans {
     pub fn glance(&self, span: u32) -> Option<Glance<'_>> {
         let span = self.spans.get(span as usize)?;
         let working_bytes = span.live.max(0) as u64;
-        Some(Glance { row: &span.row, start: span.start, end: span.end, working_bytes })
+        let forecast = span.tracker.as_ref().map(|tracker| tracker.forecast());
+        Some(Glance { row: &span.row, start: span.start, end: span.end, working_bytes, forecast })
     }
 }

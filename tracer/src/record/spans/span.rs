@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use memtrace_analysis::online::Tracker;
 use memtrace_trace::rows::{Kind, SpanRow};
 
 use super::{Acquired, BlockKey, Memory};
@@ -47,6 +48,8 @@ pub(super) struct Span {
     compact_at: usize,
     /// Of `live`, where garbage is looked for.
     pub curve: Option<Curve>,
+    /// Compares it with the law of its operator.
+    pub tracker: Option<Box<Tracker>>,
     /// It said which context it began in: it ends by itself, whatever ends around it.
     pub contextual: bool,
 }
@@ -69,6 +72,7 @@ impl Span {
             leftovers: Vec::new(),
             compact_at: 1024,
             curve,
+            tracker: None,
             contextual,
         }
     }
@@ -86,6 +90,9 @@ impl Span {
         if block.counts {
             self.small += if large { 0 } else { block.bytes as i64 };
             self.add(block.bytes, block.key.1);
+            if let Some(tracker) = &mut self.tracker {
+                tracker.allocated(block.bytes);
+            }
         }
         if large {
             self.compact(alive);
@@ -118,6 +125,9 @@ impl Span {
         self.small -= if bytes < LEFTOVER_MIN { bytes as i64 } else { 0 };
         self.row.temporaries += 1;
         self.row.temporary_bytes += bytes;
+        if let Some(tracker) = &mut self.tracker {
+            tracker.released(bytes);
+        }
     }
 
     pub(super) fn close(&mut self, stamp: u64, memory: &impl Memory) {
@@ -125,6 +135,7 @@ impl Span {
             return;
         }
         self.end = Some(stamp);
+        self.tracker = None;
         self.curve.iter_mut().for_each(Curve::rest);
         self.compact_now(&|key| memory.is_alive(key));
         self.leftovers.shrink_to_fit();

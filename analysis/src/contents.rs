@@ -1,0 +1,67 @@
+//! Operators whose memory depends on what is in their arrays, and the most they were seen to need.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::law::{Point, Size};
+use crate::model::Body;
+use crate::profile::Run;
+use crate::varying;
+use crate::verify::MIN_SHAPES;
+
+/// A law of the largest run of each shape: what the worst contents that were run need.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Worst {
+    /// How the working peak follows from the shape.
+    pub body: Body,
+    /// Blocks below the sequence's threshold.
+    pub residual: Size,
+}
+
+impl Worst {
+    /// Its upper bound, bytes; `None` where it does not fit.
+    pub fn upper(&self, shape: &Point) -> Option<u128> {
+        match &self.body {
+            Body::Symbolic(sequence) => sequence.upper_bytes(shape)?.checked_add(self.residual.upper(shape)?),
+            Body::Regression(regression) => regression.upper(shape),
+        }
+    }
+}
+
+/// Whether runs of one shape differ in their peak or in the shape of a result; `None` if no shape was run twice.
+/// What it says holds for the contents that were run.
+pub fn matter(runs: &[&Run], points: &[Vec<u64>]) -> Option<bool> {
+    let mut known = None;
+    for runs in by_shape(runs, points).into_values().filter(|runs| runs.len() > 1) {
+        let peaks = || runs.iter().map(|(_, run)| run.span.working_peak_bytes);
+        let (least, most) = (peaks().min().unwrap_or(0), peaks().max().unwrap_or(0));
+        let shapes = |run: &Run| run.span.outputs.iter().map(|out| out.shape.clone()).collect::<Vec<_>>();
+        let results = runs.iter().any(|(_, run)| shapes(run) != shapes(runs[0].1));
+        if varying::differ(least, most) || results {
+            return Some(true);
+        }
+        known = Some(false);
+    }
+    known
+}
+
+/// The largest run of each shape; shapes that were run once are left out if there are enough others, since nothing
+/// tells how bad their contents were.
+pub fn largest(runs: &[&Run], points: &[Vec<u64>]) -> Vec<usize> {
+    let shapes = by_shape(runs, points);
+    let often = shapes.values().filter(|runs| runs.len() > 1).count();
+    let wanted = shapes.values().filter(|runs| often < MIN_SHAPES || runs.len() > 1);
+    let worst = |runs: &Vec<(usize, &Run)>| {
+        runs.iter().max_by_key(|(_, run)| run.span.working_peak_bytes).map(|(index, _)| *index)
+    };
+    wanted.filter_map(worst).collect()
+}
+
+fn by_shape<'a>(runs: &[&'a Run], points: &'a [Vec<u64>]) -> BTreeMap<&'a Vec<u64>, Vec<(usize, &'a Run)>> {
+    let mut shapes: BTreeMap<&Vec<u64>, Vec<(usize, &Run)>> = BTreeMap::new();
+    for (index, (run, point)) in runs.iter().zip(points).enumerate() {
+        shapes.entry(point).or_default().push((index, run));
+    }
+    shapes
+}

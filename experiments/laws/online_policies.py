@@ -1,0 +1,231 @@
+"""Who chooses chunks in the online-learning study: memtrace's chooser and what it is compared with.
+
+A policy chooses a chunk and what is allocated for its task (bytes), and is told what came of it.
+The predictors follow the papers' descriptions; they are written for this study only.
+
+- Witt: linear regression on the input's bytes plus the largest under-prediction so far; a failed
+  attempt doubles the allocation (Witt et al., "Feedback-based resource allocation for batch
+  scheduling of scientific workflows", HPCS 2019).
+- Sizey: linear regression, nearest neighbours, a forest and a small network; the predictions are
+  weighted by their accuracy and efficiency on what was seen, and an offset that would have
+  wasted least is added (Bader et al., "Sizey: memory-efficient execution of scientific workflow
+  tasks", CLUSTER 2024).
+- Q-learning: a table of values by chunk, epsilon-greedy; minus the seconds as reward and a
+  penalty for going over the budget (Watkins 1989).
+- Offline: a law fitted before (the file's `law_bytes`), seconds from five small runs.
+
+Witt and Sizey predict bytes for a given input; the chunk is the one they hold to be fastest of
+those they hold to fit, as memtrace's planner would choose with their figures. Before they know
+anything they start as Dask's `auto` does, from the largest chunk up to 128 MiB, and halve it
+after a failure.
+"""
+
+import memtrace
+import numpy as np
+
+AUTO_BYTES = 128 << 20
+
+
+class Chooser:
+    """memtrace.ChunkChooser, from no model."""
+
+    name = "memtrace chooser"
+
+    def __init__(self, world, seed):
+        self.world = world
+        self.chooser = memtrace.ChunkChooser(
+            world.shape,
+            world.budget,
+            workers=world.workers,
+            halo=world.halo,
+            whole_axes=world.whole,
+            chunks=world.chunks,
+            seed=seed,
+        )
+
+    def choose(self):
+        chunk = self.chooser.choose()
+        upper = self.chooser.belief(chunk)["upper_bytes"]
+        return self.world.chunks.index(chunk), upper or self.world.budget
+
+    def observe(self, at, allocated, needed, seconds):
+        self.chooser.observe(self.world.chunks[at], int(needed), seconds)
+
+    def best(self):
+        return self.world.chunks.index(self.chooser.best())
+
+
+class Predictor:
+    """Chooses by predictions of bytes and seconds; subclasses make them."""
+
+    def __init__(self, world, seed):
+        self.world, self.rng = world, np.random.default_rng(seed)
+        self.inputs = world.inputs.astype(float)
+        self.at, self.needed, self.seconds = [], [], []
+        self.refused = np.zeros(len(world.chunks), bool)
+        self.factor = 1.0
+
+    def choose(self):
+        at = self.best()
+        bytes_ = self.allocation()[at] if len(self.at) > 1 else self.world.budget
+        return at, float(np.clip(bytes_ * self.factor, self.inputs[at], self.world.budget))
+
+    def best(self):
+        open_ = ~self.refused
+        if len(set(self.at)) < 2:
+            fits = open_ & (self.inputs <= AUTO_BYTES)
+            return int(np.flatnonzero(fits)[np.argmax(self.inputs[fits])])
+        fits = open_ & (self.allocation() <= self.world.budget)
+        if not fits.any():
+            fits = self.inputs == self.inputs[open_ | (self.inputs == self.inputs.min())].min()
+        job = self.world.rounds * self.job_seconds()
+        return int(np.flatnonzero(fits)[np.argmin(job[fits])])
+
+    def job_seconds(self):
+        line = np.polyfit(self.inputs[self.at], self.seconds, 1)
+        return np.maximum(np.polyval(line, self.inputs), min(self.seconds))
+
+    def observe(self, at, allocated, needed, seconds):
+        failed = needed > allocated
+        self.factor = 2 * self.factor if failed else 1.0
+        if needed > self.world.budget:
+            self.factor = 1.0
+            self.refused |= self.inputs > self.inputs[at] / 2
+        self.at.append(at)
+        self.needed.append(min(needed, allocated) if failed else needed)
+        self.seconds.append(seconds)
+
+
+class Witt(Predictor):
+    name = "Witt (linear, largest error)"
+
+    def allocation(self):
+        x, y = self.inputs[self.at], np.array(self.needed)
+        line = np.polyfit(x, y, 1)
+        return np.polyval(line, self.inputs) + max((y - np.polyval(line, x)).max(), 0)
+
+
+class Sizey(Predictor):
+    name = "Sizey (four models, gated)"
+
+    def allocation(self):
+        x, y = self.inputs[self.at], np.array(self.needed)
+        models = [m(x, y, self.rng) for m in (linear, neighbours, forest, network)]
+        seen = np.array([model(x) for model in models])
+        # Accuracy: 1 - relative error; efficiency: what is used of an allocation that suffices.
+        accuracy = 1 - np.minimum(np.abs(seen - y) / y, 1).mean(1)
+        efficiency = np.where(seen >= y, y / np.maximum(seen, 1), 0).mean(1)
+        weights = np.exp(4 * (0.5 * accuracy + 0.5 * efficiency))
+        weights /= weights.sum()
+        under = np.maximum(y - weights @ seen, 0)
+        offsets = [0, under.std(), np.median(under), under.max()]
+
+        def waste(offset):
+            given = weights @ seen + offset
+            return np.where(given >= y, given - y, given + y).sum()
+
+        predicted = weights @ np.array([model(self.inputs) for model in models])
+        return predicted + min(offsets, key=waste)
+
+
+def linear(x, y, rng):
+    line = np.polyfit(x, y, 1)
+    return lambda new: np.maximum(np.polyval(line, new), 0)
+
+
+def neighbours(x, y, rng, count=3):
+    return lambda new: np.array([y[np.argsort(np.abs(x - value))[:count]].mean() for value in new])
+
+
+def forest(x, y, rng, trees=10):
+    """Regression trees of one split each level, three levels, on resampled observations."""
+
+    def grow(x, y, depth):
+        cuts = np.unique(x)[1:]
+        if depth == 0 or not len(cuts):
+            return lambda new: np.full(len(new), y.mean())
+        spread = [y[x < c].var() * (x < c).sum() + y[x >= c].var() * (x >= c).sum() for c in cuts]
+        cut = cuts[int(np.argmin(spread))]
+        low, high = (grow(x[part], y[part], depth - 1) for part in (x < cut, x >= cut))
+        return lambda new: np.where(new < cut, low(new), high(new))
+
+    samples = [rng.integers(0, len(x), len(x)) for _ in range(trees)]
+    grown = [grow(x[s], y[s], 3) for s in samples]
+    return lambda new: np.mean([tree(new) for tree in grown], 0)
+
+
+def network(x, y, rng, hidden=8, steps=150):
+    """One hidden layer of rectifiers, Adam."""
+    scale_x, scale_y = x.max(), y.max()
+    a, b = x / scale_x, y / scale_y
+    weights = [rng.normal(0, 1, hidden), np.zeros(hidden), rng.normal(0, 0.3, hidden), np.zeros(1)]
+    first, second = [np.zeros_like(w) for w in weights], [np.zeros_like(w) for w in weights]
+    for step in range(1, steps + 1):
+        layer = np.maximum(a[:, None] * weights[0] + weights[1], 0)
+        error = (layer @ weights[2] + weights[3] - b)[:, None] / len(a)
+        back = error * weights[2] * (layer > 0)
+        slopes = [(back * a[:, None]).sum(0), back.sum(0), (error * layer).sum(0), error.sum(0)]
+        for i, slope in enumerate(slopes):
+            first[i] = 0.9 * first[i] + 0.1 * slope
+            second[i] = 0.999 * second[i] + 0.001 * slope**2
+            rate = 0.03 / (1 - 0.9**step)
+            weights[i] = weights[i] - rate * first[i] / (
+                np.sqrt(second[i] / (1 - 0.999**step)) + 1e-9
+            )
+    v, c, w, d = weights
+    return lambda new: scale_y * (np.maximum(new[:, None] / scale_x * v + c, 0) @ w + d)
+
+
+class QLearning:
+    name = "Q-learning"
+    rate, greed, penalty = 0.5, 0.2, 10.0
+
+    def __init__(self, world, seed):
+        self.world, self.rng = world, np.random.default_rng(seed)
+        self.values = np.zeros(len(world.chunks))
+        self.tried = np.zeros(len(world.chunks), bool)
+        self.scale = None
+
+    def choose(self):
+        if self.rng.uniform() < self.greed or not self.tried.any():
+            return int(self.rng.integers(len(self.values))), self.world.budget
+        return self.best(), self.world.budget
+
+    def best(self):
+        return int(np.argmax(np.where(self.tried, self.values, -np.inf)))
+
+    def observe(self, at, allocated, needed, seconds):
+        job = self.world.rounds[at] * seconds
+        self.scale = self.scale or job
+        reward = -self.penalty if needed > self.world.budget else -job / self.scale
+        first = not self.tried[at]
+        self.values[at] += (1.0 if first else self.rate) * (reward - self.values[at])
+        self.tried[at] = True
+
+
+class Offline:
+    """The sweep's five small runs come first; then the law decides once and for all."""
+
+    name = "offline law, then fixed"
+
+    def __init__(self, world, seed):
+        self.world = world
+        self.plan = [int(at) for at in np.argsort(world.inputs, kind="stable")[:5]]
+        self.seen = []
+
+    def choose(self):
+        at = self.plan[len(self.seen)] if len(self.seen) < len(self.plan) else self.best()
+        return at, float(max(self.world.law[at], self.world.inputs[at]))
+
+    def best(self):
+        x, y = np.array(self.seen).T
+        line = np.polyfit(self.world.inputs[x.astype(int)], y, 1)
+        seconds = np.maximum(np.polyval(line, self.world.inputs), y.min())
+        fits = self.world.law <= self.world.budget
+        return int(np.flatnonzero(fits)[np.argmin((self.world.rounds * seconds)[fits])])
+
+    def observe(self, at, allocated, needed, seconds):
+        self.seen.append((at, seconds))
+
+
+POLICIES = (Chooser, Offline, Sizey, Witt, QLearning)

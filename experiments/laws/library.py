@@ -268,11 +268,7 @@ def envelope(rows, most_constant):
     from scipy.optimize import linprog
 
     outputs = [sum(int(np.prod(shape)) for shape, _ in row["outputs"]) for row in rows]
-<<<<<<< HEAD
-    terms = np.array([[row["input"], out, 1.0] for row, out in zip(rows, outputs, strict=True)])
-=======
     terms = np.array([[row["input"], out, 1.0] for row, out in zip(rows, outputs, strict=False)])
->>>>>>> generic
     peaks = np.array([max(row["peak"], 1.0) for row in rows])
     below = np.hstack([-terms, np.zeros((len(rows), 1))])  # −prediction ≤ −peak
     above = np.hstack([terms, -peaks[:, None]])  # prediction ≤ t·peak
@@ -334,11 +330,7 @@ def fit(rows):
                 zip(
                     ("per_input", "per_output", "constant"),
                     (round(v, 6) for v in figures),
-<<<<<<< HEAD
-                    strict=True,
-=======
                     strict=False,
->>>>>>> generic
                 ),
                 outputs=outputs,
             )

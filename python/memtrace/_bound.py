@@ -19,12 +19,8 @@ def bound(
 
     Nothing is run: the laws of the library functions that it calls are composed along its text,
     with what it holds meanwhile. The keys are those of `memtrace bound --json`; `upper_bytes` is
-<<<<<<< HEAD
-    the bound of the working peak (its inputs not among it), `model["unknown"]` what could not be known.
-=======
     the bound of the working peak (its inputs not among it), `model["unknown"]` what could not be
     known.
->>>>>>> generic
 
     function: a Python function, or `"MODULE:FUNCTION"`. shape: of its array, or a list of shapes,
         one for each. dtype: element type, as NumPy writes it, or one for each array.

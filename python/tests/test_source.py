@@ -1,9 +1,4 @@
-<<<<<<< HEAD
-"""Descriptions of Python functions for bounds from source, and what `memtrace.bound` makes of
-them."""
-=======
 """Descriptions of Python functions, and the bounds that `memtrace.bound` makes of them."""
->>>>>>> generic
 
 import ast
 import json

@@ -107,7 +107,8 @@ fn data_dependent_counts_fall_back_to_a_regression_that_says_so() {
     let law = law_of(&small_shapes(), tiles);
     assert!(matches!(law.body, Body::Regression(_)));
     let inside = predict(&law, &[50, 50, 50]).unwrap();
-    assert_eq!(inside.confidence, "calibrated 4");
+    // Nineteen runs would calibrate a bound.
+    assert_eq!(inside.confidence, "unverified");
     assert!(inside.upper_bytes > inside.peak_bytes);
     assert_eq!(predict(&law, &[200, 200, 200]).unwrap().confidence, "unverified");
 }

@@ -109,7 +109,7 @@ fn forms_that_one_model_rules_out_are_out() {
     let bytes = |model: &Model| model.laws[0].bytes(&[90, 100, 200]).unwrap();
     assert!(bytes(&vague).working_upper > bytes(&clear).working_upper);
     let merged = vague.merge(&clear);
-    assert_eq!(bytes(&merged).working_upper, bytes(&clear).working_upper);
+    assert!(bytes(&merged).working_upper <= bytes(&clear).working_upper);
     assert_eq!(bytes(&merged).working, 4 * 90 * 100 * 200 + 700);
 }
 

@@ -245,23 +245,43 @@ impl Value {
 
     /// All memory it keeps alive.
     pub fn blocks(&self) -> Vec<Rc<Block>> {
-        match self {
-            Value::Array(array) => array.blocks.clone(),
-            Value::Unknown(blocks) => blocks.clone(),
-            Value::Sequence(items) => items.borrow().iter().flat_map(Value::blocks).collect(),
-            Value::Mapping(items) => items.borrow().iter().flat_map(|(_, item)| item.blocks()).collect(),
-            Value::Method(of, _) => of.blocks(),
-            _ => Vec::new(),
-        }
+        let mut blocks = Vec::new();
+        self.visit(&mut Vec::new(), &mut |value| match value {
+            Value::Array(array) => blocks.extend(array.blocks.iter().cloned()),
+            Value::Unknown(held) => blocks.extend(held.iter().cloned()),
+            _ => {}
+        });
+        blocks
     }
 
     /// The arrays in it, in order.
     pub fn arrays(&self) -> Vec<Array> {
+        let mut arrays = Vec::new();
+        self.visit(&mut Vec::new(), &mut |value| {
+            if let Value::Array(array) = value {
+                arrays.push(array.clone());
+            }
+        });
+        arrays
+    }
+
+    /// Everything in it that is no container, in order; a container that holds itself counts once.
+    fn visit(&self, seen: &mut Vec<*const ()>, each: &mut dyn FnMut(&Value)) {
+        let mut entered = |container: *const ()| {
+            let new = !seen.contains(&container);
+            seen.push(container);
+            new
+        };
         match self {
-            Value::Array(array) => vec![array.clone()],
-            Value::Sequence(items) => items.borrow().iter().flat_map(Value::arrays).collect(),
-            Value::Mapping(items) => items.borrow().iter().flat_map(|(_, item)| item.arrays()).collect(),
-            _ => Vec::new(),
+            Value::Sequence(items) if entered(Rc::as_ptr(items).cast()) => {
+                items.borrow().iter().for_each(|item| item.visit(seen, each));
+            }
+            Value::Mapping(items) if entered(Rc::as_ptr(items).cast()) => {
+                items.borrow().iter().for_each(|(_, item)| item.visit(seen, each));
+            }
+            Value::Sequence(_) | Value::Mapping(_) => {}
+            Value::Method(of, _) => of.visit(seen, each),
+            other => each(other),
         }
     }
 
@@ -295,6 +315,7 @@ impl Value {
             (Value::Number { .. } | Value::Flag(_), Value::Number { .. } | Value::Flag(_)) => {
                 Some(self.number()? == other.number()?)
             }
+            (Value::Sequence(a), Value::Sequence(b)) if Rc::ptr_eq(a, b) => Some(true),
             (Value::Sequence(_) | Value::Range { .. }, Value::Sequence(_) | Value::Range { .. }) => {
                 let (a, b) = (self.items()?, other.items()?);
                 if a.len() != b.len() {

@@ -276,7 +276,8 @@ mod tests {
             prop_assert_eq!(heap.mapped, 0);
             prop_assert!(heap.peak() >= sizes.iter().copied().max().unwrap_or(0));
             if !keep {
-                prop_assert!(heap.touched <= 2 * PAGE, "{:?}", heap.touched);
+                // The rounded top and a chunk's header stay.
+                prop_assert!(heap.touched <= 3 * PAGE, "{:?}", heap.touched);
             }
         }
     }

@@ -32,6 +32,12 @@ impl Forecast {
         bound.unwrap_or_else(|| self.grown(shape, FASTEST))
     }
 
+    /// What the runs needed beyond what `needs` says of their shapes, at most.
+    pub(super) fn beyond(&self, needs: impl Fn(&[u64]) -> Option<f64>) -> f64 {
+        let beyond = |(shape, peak): &(Vec<u64>, u64)| Some(*peak as f64 - needs(shape)?);
+        self.runs.iter().filter_map(beyond).fold(0.0, f64::max)
+    }
+
     /// The likely need, for looking ahead.
     pub(super) fn estimate(&self, shape: &[u64]) -> f64 {
         self.fitted.as_ref().map_or_else(|| self.grown(shape, 1), |fitted| fitted.value(shape))

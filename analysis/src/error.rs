@@ -40,9 +40,15 @@ pub enum Error {
     /// No law for what was asked.
     #[error("{0}")]
     NoLaw(String),
+    /// A law for other libraries than those that will run.
+    #[error("{0}; record it with these, or ask for any version (--any-version, in Python any_version=True)")]
+    OtherVersions(String),
     /// Nothing to fit on.
     #[error("{0}")]
     NoRuns(String),
+    /// A described program, or a library of functions, that is none.
+    #[error("cannot use the source description: {0}")]
+    Source(String),
     /// A shape of the wrong number of dimensions, with an empty one, or too large to mean anything.
     #[error("{0}")]
     Shape(String),

@@ -4,12 +4,17 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
 
+use sha2::{Digest, Sha256};
+
+use crate::digest::hex;
 use crate::error::Error;
 use crate::law::{Form, Regression, Rule, Size};
-use crate::model::{ArrayLaw, Body, Law, Model, SCHEMA_VERSION};
+use crate::model::{ArrayLaw, Body, Law, Model, Proof, SCHEMA_VERSION};
 
 /// Larger files are refused: a law is kilobytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
+/// What a model says whose file is not as it was written.
+pub const CHANGED: &str = "the model file was changed after memtrace wrote it: its laws count as unverified";
 /// Most variables (array axes) a law may have.
 const MAX_VARIABLES: usize = 64;
 /// Largest offset a form may have either way.
@@ -52,11 +57,42 @@ impl Model {
         if found > u64::from(SCHEMA_VERSION) {
             return Err(Error::Newer { found, supported: SCHEMA_VERSION });
         }
-        let model: Model = serde_json::from_value(value).map_err(|error| malformed(error.to_string()))?;
+        let digest = value.get("sha256").and_then(serde_json::Value::as_str).map(str::to_owned);
+        let mut model: Model = serde_json::from_value(value).map_err(|error| malformed(error.to_string()))?;
+        model.schema_version = SCHEMA_VERSION;
         for law in &model.laws {
             check(law).map_err(|reason| malformed(format!("the law for {}: {reason}", law.key.operator)))?;
         }
+        // Files of version 1 had no digest.
+        if found >= 2 && digest.is_none_or(|digest| sha256(&blanked(text, &digest)) != digest) {
+            model.distrust();
+        }
         Ok(model)
+    }
+
+    /// The file is not as memtrace wrote it: what it was proved by is no proof of it.
+    fn distrust(&mut self) {
+        self.laws.iter_mut().for_each(|law| law.proof = Proof::Unverified);
+        if !self.notes.iter().any(|note| note == CHANGED) {
+            self.notes.push(CHANGED.to_owned());
+        }
+    }
+
+    /// The model as JSON text, with its digest: that of the text with 64 zeros in the digest's place.
+    ///
+    /// # Errors
+    /// A number that JSON has no word for.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        #[derive(serde::Serialize)]
+        struct Signed<'a> {
+            sha256: &'a str,
+            #[serde(flatten)]
+            model: &'a Model,
+        }
+        let blank = "0".repeat(64);
+        let text = serde_json::to_string_pretty(&Signed { sha256: &blank, model: self })? + "\n";
+        let digest = sha256(&text);
+        Ok(text.replacen(&blank, &digest, 1))
     }
 
     /// Writes a model file; one that is there is replaced only once the new one is complete.
@@ -68,12 +104,11 @@ impl Model {
         let io = |source| Error::Io { action: "write", path: path.to_owned(), source };
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(format!(".{}.tmp", std::process::id()));
-        let text = serde_json::to_string_pretty(self).map_err(|error| io(error.into()))?;
+        let text = self.to_json().map_err(|error| io(error.into()))?;
         // A file of that name is not followed if it is a link: create_new refuses it.
         let written =
             fs::File::options().write(true).create_new(true).open(&temporary).and_then(|mut file| {
                 file.write_all(text.as_bytes())?;
-                file.write_all(b"\n")?;
                 file.sync_all()
             });
         let renamed = written.and_then(|()| fs::rename(&temporary, path));
@@ -83,6 +118,15 @@ impl Model {
             io(source)
         })
     }
+}
+
+/// The text with zeros in its digest's place, which is the first occurrence.
+fn blanked(text: &str, digest: &str) -> String {
+    text.replacen(digest, &"0".repeat(digest.len()), 1)
+}
+
+fn sha256(text: &str) -> String {
+    hex(&Sha256::digest(text.as_bytes()))
 }
 
 fn malformed(path: &Path, reason: String) -> Error {

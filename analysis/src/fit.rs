@@ -14,7 +14,7 @@ use crate::law::resident::{self, Look};
 use crate::law::search::Search;
 use crate::law::{Seen, Sequence, Size, regression, volume};
 use crate::model::{Body, Key, Law, Model, Once, Proof, SCHEMA_VERSION, Seconds, TrainingRun};
-use crate::profile::{self, Event, Profile, Program, Run};
+use crate::profile::{self, Event, Profile, Program, Run, THREADS};
 use crate::sites::Place;
 use crate::variables::{self, Variables};
 use crate::verify;
@@ -58,7 +58,8 @@ pub fn fit_profiles(profiles: &[Profile]) -> Result<Model, Error> {
         let why = if notes.is_empty() { "they hold no finished span".to_owned() } else { notes.join("; ") };
         return Err(Error::NoRuns(format!("no law can be fitted to these traces: {why}")));
     }
-    Ok(Model { schema_version: SCHEMA_VERSION, laws, notes })
+    let sources = profiles.iter().filter_map(|profile| profile.source.clone()).collect();
+    Ok(Model { schema_version: SCHEMA_VERSION, laws, notes, sources })
 }
 
 /// Where sites are, by id.
@@ -120,6 +121,7 @@ fn key(run: &Run) -> Key {
         }
         _ => BTreeMap::new(),
     };
+    let threads = params.remove(THREADS).and_then(|threads| threads.as_u64());
     let operator = run.span.operator.clone();
     Key {
         operator,
@@ -127,7 +129,15 @@ fn key(run: &Run) -> Key {
         dtype: joined(|array| &array.dtype),
         layout: joined(|array| &array.layout),
         versions,
+        device: devices(&run.span.inputs),
+        threads,
     }
+}
+
+/// Devices of the arrays; nothing where all are in the host's memory.
+fn devices(arrays: &[ArrayInfo]) -> String {
+    let named: Vec<&str> = arrays.iter().map(|array| array.device.as_str()).collect();
+    if named.iter().all(|device| device.is_empty()) { String::new() } else { named.join(",") }
 }
 
 fn shapes(runs: &[&Run]) -> usize {

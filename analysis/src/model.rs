@@ -9,9 +9,10 @@ use crate::contents::Worst;
 use crate::error::Error;
 use crate::law::{Form, Point, Regression, Resident, Sequence, Size};
 use crate::online::Learned;
+use crate::provenance::Source;
 
 /// Version of the JSON this program writes; later ones are refused.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Fewest runs whose errors a bound can be calibrated on.
 pub const MIN_CALIBRATION: usize = 19;
@@ -26,10 +27,13 @@ pub struct Model {
     /// What was left out of the fit, and why, in sentences.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// The traces it was fitted to.
+    #[serde(default)]
+    pub sources: Vec<Source>,
 }
 
 /// What a law is about: a different value of any of these may have another law (DESIGN §8).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Key {
     /// `module:function`, or what the program called it.
     pub operator: String,
@@ -44,6 +48,12 @@ pub struct Key {
     /// Versions of the libraries that ran it.
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
+    /// Devices of the array inputs in order, where they are not the host's memory: `cuda`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub device: String,
+    /// Threads that numerical libraries were told to use, where they were told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u64>,
 }
 
 /// One dimension the law is a function of.
@@ -82,7 +92,7 @@ pub enum Body {
 }
 
 /// What an upper bound rests on (DESIGN §8).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Proof {
     /// A run it was not fitted on, far outside the training range, agreed within 0.1 %.
@@ -105,6 +115,7 @@ pub enum Proof {
         runs: usize,
     },
     /// Nothing but the training runs.
+    #[default]
     Unverified,
 }
 
@@ -115,6 +126,12 @@ impl Proof {
             runs if runs >= MIN_CALIBRATION => Proof::Calibrated { runs },
             _ => Proof::Unverified,
         }
+    }
+}
+
+impl Default for Body {
+    fn default() -> Body {
+        Body::Symbolic(Sequence::default())
     }
 }
 
@@ -178,7 +195,7 @@ pub struct Seconds {
 }
 
 /// A law: shape → bytes, with its bound, its evidence and its range.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Law {
     /// What it is about.
     pub key: Key,
@@ -360,62 +377,17 @@ pub(crate) fn joined(shape: &Point) -> String {
     shape.iter().map(u64::to_string).collect::<Vec<_>>().join("×")
 }
 
-impl Model {
-    /// The law for an operator; `dtype` and `params` narrow the choice where there are several.
-    ///
-    /// A dtype without byte order (`f4`) means the native one; `layout` and the names of
-    /// libraries may be given as parameters too.
-    ///
-    /// # Errors
-    /// No such law, or more than one left: the message lists what there is.
-    pub fn select(
-        &self,
-        operator: &str,
-        dtype: Option<&str>,
-        params: &BTreeMap<String, Value>,
-    ) -> Result<&Law, Error> {
-        let of_operator: Vec<&Law> = self.laws.iter().filter(|law| law.key.is_of(operator)).collect();
-        if of_operator.is_empty() {
-            let known: Vec<&str> = self.laws.iter().map(|law| law.key.operator.as_str()).collect();
-            return Err(Error::NoLaw(format!(
-                "the model has no law for {operator}; it has {}",
-                known.join(", ")
-            )));
-        }
-        let fits = |law: &&&Law| {
-            dtype.is_none_or(|wanted| same_dtype(&law.key.dtype, wanted))
-                && params
-                    .iter()
-                    .all(|(name, value)| law.key.value(name).is_some_and(|known| same_value(&known, value)))
-        };
-        let fitting: Vec<&Law> = of_operator.iter().filter(fits).copied().collect();
-        let list = |laws: &[&Law]| laws.iter().map(|law| law.key.to_string()).collect::<Vec<_>>().join("; ");
-        match fitting.as_slice() {
-            [law] => Ok(law),
-            [] => Err(Error::NoLaw(format!(
-                "the model has no law for {operator} with these parameters; it has {}",
-                list(&of_operator)
-            ))),
-            several => Err(Error::NoLaw(format!(
-                "the model has several laws for {operator}: choose one by --dtype, or by --param with a parameter, layout or version: {}",
-                list(several)
-            ))),
-        }
-    }
-}
-
 impl Key {
     /// True if `name` is the operator's, or the last part of it.
     pub fn is_of(&self, name: &str) -> bool {
         let known = self.operator.as_str();
         known == name || known.rsplit([':', '.']).next() == Some(name)
     }
+}
 
-    /// A parameter, the layout, or a library's version by name.
-    fn value(&self, name: &str) -> Option<Value> {
-        let text = |text: &String| Value::from(text.as_str());
-        let layout = (name == "layout").then(|| text(&self.layout));
-        self.params.get(name).cloned().or(layout).or_else(|| self.versions.get(name).map(text))
+impl Default for Model {
+    fn default() -> Model {
+        Model { schema_version: SCHEMA_VERSION, laws: Vec::new(), sources: Vec::new(), notes: Vec::new() }
     }
 }
 
@@ -424,24 +396,9 @@ impl std::fmt::Display for Key {
         write!(f, "{} {} {}", self.operator, self.dtype, self.layout)?;
         let params = self.params.iter().map(|(name, value)| format!(" {name}={value}"));
         let versions = self.versions.iter().map(|(name, version)| format!(" {name} {version}"));
-        params.chain(versions).try_for_each(|part| f.write_str(&part))
-    }
-}
-
-/// `f4` means the native byte order, as NumPy reads it, and one dtype means all inputs have it.
-fn same_dtype(known: &str, wanted: &str) -> bool {
-    let native = if cfg!(target_endian = "little") { "<" } else { ">" };
-    let same = |known: &str| {
-        known == wanted || [native, "|"].iter().any(|order| known == format!("{order}{wanted}"))
-    };
-    known == wanted || known.split(',').all(same)
-}
-
-/// 3 and 3.0 are one value, as is a number given as text on a command line.
-fn same_value(known: &Value, wanted: &Value) -> bool {
-    let number = |value: &Value| value.as_f64().or_else(|| value.as_str()?.parse().ok());
-    match (number(known), number(wanted)) {
-        (Some(a), Some(b)) => a == b,
-        _ => known == wanted || known.to_string().trim_matches('"') == wanted.to_string().trim_matches('"'),
+        let device = Some(&self.device).filter(|device| !device.is_empty());
+        let device = device.map(|device| format!(" on {device}"));
+        let threads = self.threads.map(|threads| format!(" threads {threads}"));
+        params.chain(versions).chain(device).chain(threads).try_for_each(|part| f.write_str(&part))
     }
 }

@@ -7,7 +7,11 @@ use memtrace_trace::{AllocationFilter, Trace};
 
 use crate::error::Error;
 use crate::model::{Baseline, Once, OnceBlock};
+use crate::provenance::Source;
 use crate::sites::{self, Place};
+
+/// Name under which [`read`] adds to a span's parameters how many threads its libraries were told to use.
+pub const THREADS: &str = "memtrace.threads";
 
 /// Blocks below this many bytes are never part of a law's sequence (the lowest threshold of
 /// DESIGN §8), so they are not even read.
@@ -30,6 +34,8 @@ pub struct Profile {
     pub places: HashMap<u64, Place>,
     /// What was left out, and why.
     pub notes: Vec<String>,
+    /// The trace.
+    pub source: Option<Source>,
 }
 
 /// One execution of an operator.
@@ -123,13 +129,18 @@ pub fn read(trace: &Trace) -> Result<Profile, Error> {
         notes
             .push(format!("{} spans whose blocks --max-trace-size deleted were left out", all - spans.len()));
     }
+    let source = Source::of(trace, spans.iter());
+    if let Some(threads) = trace.meta().recorded.get("threads").and_then(|text| text.parse::<u64>().ok()) {
+        spans.iter_mut().for_each(|span| drop(span.params.insert(THREADS.into(), threads.into())));
+    }
     let mut rows = blocks_by_span(trace, &spans, &parents).map_err(context)?;
     let baselines = baselines(trace, &spans).map_err(context)?;
     let runs = spans.into_iter().map(|span| {
         let program = program(rows.remove(&span.span).unwrap_or_default(), span.end_ns.unwrap_or(i64::MAX));
         Run { span, program }
     });
-    Ok(Profile { runs: runs.collect(), baselines, allocators, places: sites::all_places(trace)?, notes })
+    let (places, source) = (sites::all_places(trace)?, Some(source));
+    Ok(Profile { runs: runs.collect(), baselines, allocators, places, notes, source })
 }
 
 /// The blocks of each span, those of the spans inside it included.

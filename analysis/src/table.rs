@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::error::Error;
 use crate::law::{Form, Size, regression};
-use crate::model::{ArrayLaw, Body, Key, Law, Model, Proof, SCHEMA_VERSION, TrainingRun, Variable};
+use crate::model::{ArrayLaw, Body, Key, Law, Model, Proof, TrainingRun, Variable};
 use crate::verify::MIN_SHAPES;
 
 /// Fits a law to `bytes` measured at `shapes` of one array whose elements have `item_bytes` bytes and the NumPy dtype
@@ -46,10 +46,9 @@ pub fn fit_table(
     let law = Law {
         key: Key {
             operator: operator.to_owned(),
-            params: Default::default(),
             dtype: dtype.to_owned(),
             layout: "C".to_owned(),
-            versions: Default::default(),
+            ..Key::default()
         },
         variables: (0..dims).filter_map(variable).collect(),
         inputs: vec![ArrayLaw {
@@ -58,23 +57,13 @@ pub fn fit_table(
             item_bytes,
             shape: (0..dims).map(axis).collect(),
         }],
-        outputs: Vec::new(),
         proof: Proof::of_regression(&found),
         body: Body::Regression(found),
-        residual: Size::Bounded { bytes: 0 },
         trained_on: shapes.iter().zip(bytes).map(run).collect(),
-        same_shape_spread: 0.0,
-        data_dependent: None,
-        worst: None,
-        once: Default::default(),
-        baseline: None,
-        resident: None,
-        seconds: Default::default(),
-        learned: None,
-        choices: Vec::new(),
         notes: vec!["fitted to figures measured elsewhere".to_owned()],
+        ..Law::default()
     };
-    Ok(Model { schema_version: SCHEMA_VERSION, laws: vec![law], notes: Vec::new() })
+    Ok(Model { laws: vec![law], ..Model::default() })
 }
 
 #[cfg(test)]

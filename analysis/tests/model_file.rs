@@ -6,18 +6,28 @@ use common::{profile, run, small_shapes};
 use std::sync::LazyLock;
 
 use memtrace_analysis::fit::fit_profiles;
+use memtrace_analysis::model::Proof;
 use memtrace_analysis::{Error, Model, predict};
 use proptest::prelude::*;
 
 static GOOD: LazyLock<String> = LazyLock::new(|| serde_json::to_string(&model()).unwrap());
 
 fn model() -> Model {
+    of(&small_shapes())
+}
+
+/// With a verification run.
+fn proved() -> Model {
+    of(&[small_shapes(), vec![vec![121, 117, 119]]].concat())
+}
+
+fn of(shapes: &[Vec<u64>]) -> Model {
     let script = |shape: &[u64]| {
         let volume: u64 = shape.iter().product();
         let line = 8 * (shape[2] + 24);
         vec![(0, 4 * volume), (1, 8 * (shape[0] - 2) * shape[1]), (2, 256_000 / line * line), (1, 0), (2, 0)]
     };
-    fit_profiles(&profile(small_shapes().iter().map(|shape| run("op", shape, &script(shape), 900)).collect()))
+    fit_profiles(&profile(shapes.iter().map(|shape| run("op", shape, &script(shape), 900)).collect()))
         .unwrap()
 }
 
@@ -29,6 +39,36 @@ fn what_is_saved_is_loaded() {
     model().save(&path).unwrap();
     assert_eq!(Model::load(&path).unwrap(), model());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "a temporary file was left");
+}
+
+/// A file that somebody edited is read, but what it was proved by is no proof of what it says now.
+#[test]
+fn a_file_that_was_changed_is_noticed() {
+    let written = proved().to_json().unwrap();
+    assert!(matches!(Model::parse(&written).unwrap().laws[0].proof, Proof::Exact { .. }));
+    for (from, to) in
+        [("\"coefficient\": 4,", "\"coefficient\": 3,"), ("\n", "\n "), ("\"sha256\"", "\"was\"")]
+    {
+        let edited = written.replacen(from, to, 1);
+        assert_ne!(edited, written, "{from}");
+        let model = Model::parse(&edited).unwrap();
+        assert_eq!((&model.laws[0].proof, model.notes.len()), (&Proof::Unverified, 1), "{from}");
+        assert!(model.notes[0].contains("changed"));
+        // It stays so when it is saved again.
+        let again = Model::parse(&model.to_json().unwrap()).unwrap();
+        assert_eq!(again, model);
+    }
+}
+
+/// What version 1 wrote: no digest, no sources, no devices.
+#[test]
+fn files_of_version_1_are_read() {
+    let mut old = serde_json::to_value(proved()).unwrap();
+    old["schema_version"] = 1.into();
+    old.as_object_mut().unwrap().remove("sources");
+    let model = Model::parse(&old.to_string()).unwrap();
+    assert_eq!(model, proved());
+    assert!(model.to_json().unwrap().contains("\"schema_version\": 2"));
 }
 
 #[test]

@@ -21,7 +21,7 @@ MODERATE = [(1, 600, 701), (600, 2, 701), (601, 700, 3), (128, 64, 256), (131, 1
 #: Ratios of the large shapes' lengths, and where they begin.
 RATIOS, SIDE = (1.0, 0.83, 1.21), 230
 LARGEST = 16 << 30
-SECONDS = 60.0
+SECONDS = 25.0
 #: Where an error counts: half a percent, or 256 KiB.
 RELATIVE, ABSOLUTE = 0.005, 256 << 10
 INTEGERS = (
@@ -166,7 +166,7 @@ HOW = (
     + "×".join(map(str, VERIFICATION))
     + ". One process per trace, after a small warm-up call. Tests: thin shapes, powers of two, "
     "primes, for every dtype; for float32 three large ones besides, the largest being what 16 GiB "
-    "hold or one minute allows. A shape that an operator refuses is not tested. An error counts "
+    "hold or 25 seconds a call allow. A shape that an operator refuses is not tested. An error counts "
     "if it is above half a percent and above 256 KiB; an output is right if shape and dtype are."
 )
 

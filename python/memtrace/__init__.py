@@ -2,9 +2,10 @@
 
 `operator` and `span` mark the operators of a program; they cost nothing unless the
 program runs under `memtrace -- ...`. `record` runs a function or a piece of source so,
-`load` opens what was recorded, `fit` makes a model of it,
-`fit_table` one of figures from elsewhere, and a `Model` predicts bytes
-and recommends chunks. `%load_ext memtrace` brings the cell magic `%%memtrace`.
+`load` opens what was recorded, `fit` makes a model of it (`fit_table` of figures from
+elsewhere), and a `Model` predicts bytes and recommends chunks; `plan` does so for whole
+pipelines, and `bound` for functions that were never run. `%load_ext memtrace` brings the
+cell magic `%%memtrace`.
 """
 
 from typing import TYPE_CHECKING
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING
 from ._span import operator, span
 
 if TYPE_CHECKING:
+    from ._bound import bound
     from ._load import load
     from ._native import ChunkChooser, Follower, Model, Table, Trace, fit, fit_table
+    from ._plan import plan
     from ._record import ProgramFailed, record
 
 __all__ = [
@@ -23,16 +26,24 @@ __all__ = [
     "ProgramFailed",
     "Table",
     "Trace",
+    "bound",
     "fit",
     "fit_table",
     "load",
     "operator",
+    "plan",
     "record",
     "span",
 ]
 
 # Loaded at first use: programs that only mark operators need no more than that.
-_LATER = {"ProgramFailed": "_record", "load": "_load", "record": "_record"}
+_LATER = {
+    "ProgramFailed": "_record",
+    "bound": "_bound",
+    "load": "_load",
+    "plan": "_plan",
+    "record": "_record",
+}
 _NATIVE = ("ChunkChooser", "Follower", "Model", "Table", "Trace", "fit", "fit_table")
 
 

@@ -51,12 +51,19 @@ class Model:
     @staticmethod
     def load(path: _Path) -> Model: ...
     def save(self, path: _Path) -> None: ...
+    def merge(self, other: Model) -> Model: ...
     def operators(self) -> list[str]: ...
+    @property
+    def notes(self) -> list[str]: ...
+    @property
+    def sources(self) -> list[dict[str, Any]]: ...
     def predict(
         self,
         operator: str,
         shape: Sequence[int],
         dtype: str | None = None,
+        *,
+        any_version: bool = False,
         **params: _Scalar,
     ) -> dict[str, Any]: ...
     def observe(
@@ -87,7 +94,19 @@ class Model:
         dtype: str | None = None,
         budget_fraction: float | None = None,
         baseline_bytes: int | None = None,
+        any_version: bool = False,
         **params: _Scalar,
+    ) -> dict[str, Any]: ...
+    def plan_graph(
+        self,
+        graph: str,
+        *,
+        memory_limit: int | None = None,
+        workers: int | str | None = None,
+        threads: int = 1,
+        executor: str | None = None,
+        baseline_bytes: int | None = None,
+        budget_fraction: float | None = None,
     ) -> dict[str, Any]: ...
 
 def fit(traces: _Path | Trace | Sequence[_Path | Trace]) -> Model: ...

@@ -38,6 +38,8 @@ def describe(name, value):
                 found = _array(
                     name, shape, interface["typestr"], strides, item, value.nbytes, place
                 )
+                if "cuda" in protocol:
+                    found["device"] = "cuda"
                 return dict(found, object=id(value))
     except Exception as error:
         pass_on(error)
@@ -55,7 +57,9 @@ def _tensor(name, tensor):
         text = "|b1"
     size = tensor.numel() * item
     strides = [stride * item for stride in tensor.stride()]
-    return _array(name, tensor.shape, text, strides, item, size, tensor.data_ptr())
+    found = _array(name, tensor.shape, text, strides, item, size, tensor.data_ptr())
+    place = str(getattr(tensor, "device", "cpu")).partition(":")[0]
+    return found if place == "cpu" else dict(found, device=place)
 
 
 def _array(name, shape, dtype, strides, item, size, address):

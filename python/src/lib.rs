@@ -4,6 +4,7 @@
 //! command line's JSON has; tables are Arrow streams; every error is a Python exception of one sentence.
 
 mod convert;
+mod generic;
 mod model;
 mod online;
 mod operators;
@@ -15,6 +16,8 @@ use pyo3::prelude::*;
 /// The native half of the package `memtrace`.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::generic::bound_source;
     #[pymodule_export]
     use super::model::{Model, fit, fit_table};
     #[pymodule_export]

@@ -1,8 +1,11 @@
 //! Fitted laws.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
+use memtrace_analysis::Ask;
+use memtrace_analysis::graph::{self, Executor, Graph, Limits, Workers};
 use memtrace_analysis::online::{Observation, Tracker};
 use memtrace_analysis::plan::{self, Answer, PAUSE, Request, SPILL};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
@@ -93,6 +96,25 @@ impl Model {
         self.read().save(path).map_err(refused)
     }
 
+    /// This model and another as one. Laws of one operator, parameters, dtype, layout and versions become one: the better
+    /// proved one, and what the runs of both say together. `memtrace merge` is the same.
+    fn merge(&self, other: &Model) -> Model {
+        Model::new(self.read().merge(&other.read()))
+    }
+
+    /// What was left out of the fit or done by a merge, and why, in sentences.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.read().notes.clone()
+    }
+
+    /// The traces it was fitted to, as dicts: path, sha256, command, host, kernel, cpus, memtrace, recorded_unix_s,
+    /// recorded, operators, versions.
+    #[getter]
+    fn sources<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.read().sources)
+    }
+
     /// Names of the operators that have laws.
     fn operators(&self) -> Vec<String> {
         let mut names: Vec<String> = self.read().laws.iter().map(|law| law.key.operator.clone()).collect();
@@ -104,20 +126,23 @@ impl Model {
     ///
     /// operator: its name as recorded, or the last part of it. shape: lengths of the input's axes, in elements.
     /// dtype: as NumPy writes it ("f4"), needed if there are laws for several. Parameters of the operator are
-    /// given by name. Among the keys: peak_bytes and upper_bytes (of the working peak, the input not
+    /// given by name, as are `layout`, `device`, `threads` and versions of libraries (scipy="1.17"). A law that was
+    /// recorded with another release of a library than this process has is refused, unless any_version is true.
+    /// Among the keys: peak_bytes and upper_bytes (of the working peak, the input not
     /// among them), input_bytes, output_bytes, once_bytes (per process), extrapolated. ValueError: no
     /// such law, or several, or a shape of another number of axes.
-    #[pyo3(signature = (operator, shape, dtype=None, **params))]
+    #[pyo3(signature = (operator, shape, dtype=None, *, any_version=false, **params))]
     fn predict<'py>(
         &self,
         py: Python<'py>,
         operator: &str,
         shape: Vec<u64>,
         dtype: Option<&str>,
+        any_version: bool,
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let model = self.read();
-        let law = model.select(operator, dtype, &parameters(params)?).map_err(refused)?;
+        let law = law(&model, py, operator, dtype, any_version, params)?;
         let prediction = memtrace_analysis::predict(law, &shape).map_err(refused)?;
         to_python(py, &prediction)
     }
@@ -183,7 +208,7 @@ impl Model {
     /// nothing fits; it names the smallest limit that would. ValueError: as for `predict`.
     #[pyo3(signature = (operator, shape, memory_limit, workers, threads_per_worker=1, halo=None,
                         whole_axes=Vec::new(), dtype=None, budget_fraction=None, baseline_bytes=None,
-                        **params))]
+                        any_version=false, **params))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn recommend<'py>(
         &self,
@@ -198,10 +223,11 @@ impl Model {
         dtype: Option<&str>,
         budget_fraction: Option<f64>,
         baseline_bytes: Option<u64>,
+        any_version: bool,
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let model = self.read();
-        let law = model.select(operator, dtype, &parameters(params)?).map_err(refused)?;
+        let law = law(&model, py, operator, dtype, any_version, params)?;
         let held = law.baseline.as_ref().and_then(|held| held.resident_bytes);
         let request = Request {
             operator: law.key.operator.clone(),
@@ -222,6 +248,80 @@ impl Model {
             Answer::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),
         }
     }
+
+    /// What `memtrace.plan` asks for, which has more kinds of graphs: `graph` is the JSON text of one.
+    #[pyo3(signature = (graph, *, memory_limit=None, workers=None, threads=1, executor=None, baseline_bytes=None,
+                        budget_fraction=None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+    fn plan_graph<'py>(
+        &self,
+        py: Python<'py>,
+        graph: &str,
+        memory_limit: Option<u64>,
+        workers: Option<Count>,
+        threads: u64,
+        executor: Option<&str>,
+        baseline_bytes: Option<u64>,
+        budget_fraction: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let model = self.read();
+        let graph = Graph::parse(graph).map_err(refused)?;
+        let executor = executor.map(|name| named_executor(name, threads)).transpose()?.or(graph.executor());
+        let spill = || plan::budget_fraction(Some(SPILL), Some(PAUSE));
+        if let (Some(limit), None) = (memory_limit, executor) {
+            let recorded = model.laws.iter().filter_map(|law| law.baseline.as_ref()?.resident_bytes).max();
+            let limits = Limits {
+                memory_limit_bytes: limit,
+                budget_fraction: budget_fraction.unwrap_or_else(spill),
+                workers: workers.map_or(Ok(Workers::Number(1)), Count::workers)?,
+                threads_per_worker: threads,
+                baseline_bytes: baseline_bytes.or(recorded).unwrap_or(0),
+            };
+            return match py.detach(|| graph::recommend(&model, &graph, &limits)).map_err(refused)? {
+                graph::Answer::Plan(plan) => to_python(py, &plan),
+                graph::Answer::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),
+            };
+        }
+        if workers.is_some() {
+            return Err(refused("workers are for whole arrays that are to be cut; this graph runs as it is"));
+        }
+        let executor = executor.unwrap_or(Executor::Sequential);
+        let forecast = py.detach(|| graph::foretell(&model, &graph, executor)).map_err(refused)?;
+        if let Some(limit) = memory_limit {
+            let baseline = baseline_bytes.or(forecast.baseline_bytes).unwrap_or(0);
+            graph::check(&forecast, limit, budget_fraction.unwrap_or(1.0), baseline)
+                .map_err(|refusal| PyMemoryError::new_err(refusal.why))?;
+        }
+        to_python(py, &forecast)
+    }
+}
+
+/// A number, or `"auto"`.
+#[derive(FromPyObject)]
+enum Count {
+    Number(u64),
+    Word(String),
+}
+
+impl Count {
+    fn workers(self) -> PyResult<Workers> {
+        match self {
+            Count::Number(number) => Ok(Workers::Number(number)),
+            Count::Word(word) if word == "auto" => Ok(Workers::Auto),
+            Count::Word(word) => {
+                Err(refused(format!("{word:?} is no number of workers; give one, or \"auto\"")))
+            }
+        }
+    }
+}
+
+fn named_executor(name: &str, threads: u64) -> PyResult<Executor> {
+    match name {
+        "sequential" => Ok(Executor::Sequential),
+        "threaded" => Ok(Executor::Threaded { threads }),
+        "distributed" => Ok(Executor::Distributed { threads }),
+        _ => Err(refused(format!("{name:?} is no executor; give sequential, threaded or distributed"))),
+    }
 }
 
 impl Model {
@@ -232,4 +332,22 @@ impl Model {
     fn read(&self) -> RwLockReadGuard<'_, memtrace_analysis::Model> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The law that answers in this process: for its releases of libraries.
+fn law<'a>(
+    model: &'a memtrace_analysis::Model,
+    py: Python<'_>,
+    operator: &str,
+    dtype: Option<&str>,
+    any_version: bool,
+    params: Option<&Bound<'_, PyDict>>,
+) -> PyResult<&'a memtrace_analysis::Law> {
+    let libraries: BTreeSet<&String> =
+        model.of_operator(operator).flat_map(|law| law.key.versions.keys()).collect();
+    let libraries = match libraries.is_empty() {
+        true => BTreeMap::new(),
+        false => py.import("memtrace._versions")?.call_method1("running", (libraries,))?.extract()?,
+    };
+    model.find(&Ask { operator, dtype, params: parameters(params)?, libraries, any_version }).map_err(refused)
 }

@@ -119,7 +119,7 @@ def test_models_from_anywhere_are_sentences_not_crashes(tmp_path, python, exampl
     bad = {
         "empty": "",
         "other": "[1, 2]",
-        "newer": text.replace('"schema_version": 1', '"schema_version": 99', 1),
+        "newer": text.replace('"schema_version": 2', '"schema_version": 99', 1),
         "cut": text[: len(text) // 2],
     }
     for name, content in bad.items():

@@ -199,6 +199,9 @@ pub struct ArrayInfo {
     /// Name of the input whose memory it shares.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub of: String,
+    /// Where its elements are, if not in the host's memory: `cuda`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub device: String,
 }
 
 impl ArrayInfo {

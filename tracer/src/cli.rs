@@ -11,13 +11,13 @@ use memtrace_trace::Trace;
 use memtrace_trace::rows::ArrayInfo;
 
 use crate::units::{Bytes, parse_shape, parse_size};
-use crate::{doctor, flamegraph, laws, recomputed, record, summary, sweep, symbols, top};
+use crate::{bound, doctor, flamegraph, laws, plan, recomputed, record, summary, sweep, symbols, top};
 
 /// Records every allocation of a program and turns small runs into a law: operator + input shape -> peak bytes.
 #[derive(Parser)]
 #[command(name = "memtrace", version, args_conflicts_with_subcommands = true)]
 #[command(
-    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <attach|top|report|flamegraph|recover|doctor|sweep|fit|predict|recommend> ..."
+    override_usage = "memtrace [record] [OPTIONS] -- COMMAND [ARG]...\n       memtrace <attach|top|report|flamegraph|recover|doctor|sweep|fit|merge|predict|bound|recommend|plan> ..."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -61,10 +61,16 @@ enum Action {
     Sweep(sweep::Sweep),
     /// Fit a model to traces
     Fit(laws::Fit),
+    /// Make one model of several
+    Merge(laws::Merge),
     /// Predict the bytes of an operator at a shape
     Predict(laws::Predict),
+    /// Bound what a function needs that was never run, from its source
+    Bound(bound::Bound),
     /// Choose chunks that fit a memory limit
     Recommend(laws::Recommend),
+    /// Foretell what a pipeline of operators holds, or cut it into chunks that fit
+    Plan(plan::Plan),
 }
 
 /// Python modules with automatic spans unless others are named.
@@ -233,8 +239,11 @@ pub fn main() -> ExitCode {
         Some(Action::Doctor) => print(&doctor::text()).map(|()| ExitCode::SUCCESS),
         Some(Action::Sweep(arguments)) => sweep::run(&arguments),
         Some(Action::Fit(arguments)) => laws::fit(&arguments),
+        Some(Action::Merge(arguments)) => laws::merge(&arguments),
+        Some(Action::Bound(arguments)) => bound::bound(&arguments),
         Some(Action::Predict(arguments)) => laws::predict(&arguments),
         Some(Action::Recommend(arguments)) => laws::recommend(&arguments),
+        Some(Action::Plan(arguments)) => plan::run(&arguments),
     };
     result.unwrap_or_else(|error| {
         say(&format!("{error:#}"));

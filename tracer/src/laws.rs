@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use memtrace_analysis::file::CHANGED;
 use memtrace_analysis::plan::{self, Answer, PAUSE, Plan, PlanError, Request, SPILL, Target};
-use memtrace_analysis::{Law, Model, Prediction, predict as predict_law};
+use memtrace_analysis::{Ask, Law, Model, Prediction, predict as predict_law};
 use memtrace_trace::Trace;
 use serde_json::Value;
 
@@ -17,9 +18,9 @@ use crate::units::{Bytes, parse_shape, parse_size};
 
 /// What a Dask worker holds beyond the recorded process: `distributed`, its loop and logs. 28 MB measured
 /// (docs/results/chunks.md); more with a dashboard.
-const DASK_WORKER_BYTES: u64 = 50_000_000;
+pub const DASK_WORKER_BYTES: u64 = 50_000_000;
 /// Resident size of Python with NumPy and SciPy, where the recording was too short to sample it.
-const PYTHON_BYTES: u64 = 100_000_000;
+pub const PYTHON_BYTES: u64 = 100_000_000;
 
 /// Arguments of `fit`.
 #[derive(Args)]
@@ -56,16 +57,38 @@ struct WhichLaw {
     /// Element type, if the model has laws for several
     #[arg(long)]
     dtype: Option<String>,
-    /// A parameter's value, if the model has laws for several
+    /// A parameter's value, if the model has laws for several; also layout, device, threads, or a library's version
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = parse_parameter)]
     params: Vec<(String, Value)>,
+    /// Answer even if the law is for other versions of libraries than --param asks for
+    #[arg(long)]
+    any_version: bool,
 }
 
 impl WhichLaw {
     fn select<'a>(&self, model: &'a Model) -> Result<&'a Law> {
-        let params: BTreeMap<String, Value> = self.params.iter().cloned().collect();
-        Ok(model.select(&self.operator, self.dtype.as_deref(), &params)?)
+        if model.notes.iter().any(|note| note == CHANGED) {
+            crate::cli::say(CHANGED);
+        }
+        Ok(model.find(&Ask {
+            operator: &self.operator,
+            dtype: self.dtype.as_deref(),
+            params: self.params.iter().cloned().collect(),
+            libraries: BTreeMap::new(),
+            any_version: self.any_version,
+        })?)
     }
+}
+
+/// Arguments of `merge`.
+#[derive(Args)]
+pub struct Merge {
+    /// Models that `fit` or `sweep` wrote
+    #[arg(required = true, num_args = 2.., value_name = "MODEL.json")]
+    models: Vec<PathBuf>,
+    /// Where to write the merged model
+    #[arg(short, long, value_name = "MODEL.json")]
+    output: PathBuf,
 }
 
 /// Arguments of `recommend`.
@@ -122,7 +145,7 @@ fn parse_lengths(text: &str) -> Result<Lengths, String> {
     lengths.map(Lengths).map_err(|_| format!("{text:?} is not a list of numbers; write 2,2,2"))
 }
 
-fn parse_parameter(text: &str) -> Result<(String, Value), String> {
+pub fn parse_parameter(text: &str) -> Result<(String, Value), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
     // A number, true or false; anything else is text.
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
@@ -132,13 +155,12 @@ fn parse_parameter(text: &str) -> Result<(String, Value), String> {
 /// `memtrace fit`
 pub fn fit(arguments: &Fit) -> Result<ExitCode> {
     let traces = arguments.traces.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
-    fit_and_save(&traces, &arguments.output)?;
+    save_and_describe(&memtrace_analysis::fit(&traces)?, &arguments.output)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fits a model, saves it, prints its laws.
-pub fn fit_and_save(traces: &[Trace], output: &PathBuf) -> Result<Model> {
-    let model = memtrace_analysis::fit(traces)?;
+/// Saves a model and prints its laws.
+pub fn save_and_describe(model: &Model, output: &Path) -> Result<()> {
     model.save(output)?;
     let mut text = String::new();
     for law in &model.laws {
@@ -148,8 +170,7 @@ pub fn fit_and_save(traces: &[Trace], output: &PathBuf) -> Result<Model> {
         writeln!(text, "note: {note}")?;
     }
     writeln!(text, "model: {}", output.display())?;
-    print(&text)?;
-    Ok(model)
+    print(&text)
 }
 
 fn describe(text: &mut String, law: &Law) -> Result<()> {
@@ -189,6 +210,14 @@ fn write_terms(text: &mut String, prediction: &Prediction) -> Result<()> {
     writeln!(text, "  working peak = {}{more}{set_at}", words.join(" + "))?;
     writeln!(text, "  input        = {}", prediction.model.inputs.join(" + "))?;
     Ok(())
+}
+
+/// `memtrace merge`
+pub fn merge(arguments: &Merge) -> Result<ExitCode> {
+    let models = arguments.models.iter().map(Model::load).collect::<Result<Vec<_>, _>>()?;
+    let merged = models.into_iter().reduce(|merged, model| merged.merge(&model));
+    save_and_describe(&merged.context("there is nothing to merge")?, &arguments.output)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn write_resident(text: &mut String, prediction: &Prediction) -> Result<()> {

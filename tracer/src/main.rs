@@ -4,10 +4,12 @@
 //! This crate is the command line: it launches and collects (`record`), shows (`report`) and hands traces
 //! to `memtrace-analysis` (`laws`). What it prints about itself goes to stderr.
 
+mod bound;
 mod cli;
 mod doctor;
 mod flamegraph;
 mod laws;
+mod plan;
 mod recomputed;
 mod record;
 mod summary;

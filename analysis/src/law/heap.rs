@@ -173,10 +173,10 @@ impl Heap {
             return Some(start);
         }
         let enough = (self.end - self.top) >= length.checked_add(MIN_CHUNK)?;
-        enough.then(|| self.from_top(length))
+        enough.then(|| self.cut_from_top(length))
     }
 
-    fn from_top(&mut self, length: u64) -> u64 {
+    fn cut_from_top(&mut self, length: u64) -> u64 {
         let start = self.top;
         self.top += length;
         self.touched = self.touched.max(self.top);
@@ -189,7 +189,7 @@ impl Heap {
             .saturating_sub(self.end - self.top)
             .next_multiple_of(PAGE);
         self.end += missing;
-        self.from_top(length)
+        self.cut_from_top(length)
     }
 
     fn give_back(&mut self, mut start: u64, mut length: u64) {

@@ -55,6 +55,14 @@ impl Sequence {
         Some(self.largest(&bytes)?.1)
     }
 
+    /// Bytes of the blocks that outlive it: results, and what is let go right after the end.
+    pub fn left_bytes(&self, point: &Point) -> Option<u128> {
+        let left = self.live_after(self.steps.len());
+        left.into_iter().try_fold(0u128, |sum, (index, count)| {
+            sum.checked_add(self.sizes.get(index)?.at(point)?.checked_mul(count.into())?)
+        })
+    }
+
     /// Index of the size a step is about, and whether it allocates.
     pub fn step(&self, step: i64) -> Option<(usize, bool)> {
         let index = usize::try_from(step.unsigned_abs()).ok()?.checked_sub(1)?;

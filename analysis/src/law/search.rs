@@ -77,7 +77,7 @@ impl Search {
         }
         let with_constant = CONSTANTS.iter().filter_map(|&constant| {
             let less: Option<Vec<u64>> =
-                values.iter().map(|value| value.checked_sub_signed(constant)).collect();
+                values.iter().map(|value| value.checked_add_signed(-constant)).collect();
             Some(self.products(&less?, constant, chance)).filter(|found| !found.is_empty())
         });
         with_constant.min_by_key(|found| simplicity(&found[0])).unwrap_or_default()

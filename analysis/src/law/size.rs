@@ -49,6 +49,12 @@ pub enum Size {
     Fitted(Regression),
 }
 
+impl Default for Size {
+    fn default() -> Size {
+        Size::Bounded { bytes: 0 }
+    }
+}
+
 /// What one run held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {

@@ -1,10 +1,8 @@
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 
 use super::*;
 use crate::law::{Factor, Form, Regression, Rule, Sequence, Size, regression::Monomial};
-use crate::model::{Body, Key, Law, Model, Once, Proof, SCHEMA_VERSION, Seconds, TrainingRun, Variable};
+use crate::model::{Body, Key, Law, Model, Proof, Seconds, TrainingRun, Variable};
 
 /// `coefficient · n0 · n1`
 fn size(coefficient: u64) -> Size {
@@ -17,30 +15,17 @@ fn size(coefficient: u64) -> Size {
 
 fn law(body: Body, proof: Proof) -> Law {
     let variable = |name: &str| Variable { name: name.into(), min: 100, max: 200 };
-    let key = Key {
-        operator: "module:filter".into(),
-        params: BTreeMap::new(),
-        dtype: "<f4".into(),
-        layout: "C".into(),
-        versions: BTreeMap::new(),
-    };
+    let key =
+        Key { operator: "module:filter".into(), dtype: "<f4".into(), layout: "C".into(), ..Key::default() };
     let run = TrainingRun { shape: vec![200, 200], working_peak_bytes: 480_000, seconds: 0.01 };
     Law {
         key,
         variables: vec![variable("n0"), variable("n1")],
-        inputs: Vec::new(),
-        outputs: Vec::new(),
         body,
-        residual: Size::Bounded { bytes: 0 },
         proof,
         trained_on: vec![run],
-        same_shape_spread: 0.0,
-        once: Once::default(),
-        baseline: None,
         seconds: Seconds { overhead: 0.0, per_element: 1e-7 },
-        learned: None,
-        choices: Vec::new(),
-        notes: Vec::new(),
+        ..Law::default()
     }
 }
 
@@ -59,7 +44,7 @@ fn exact() -> Proof {
 }
 
 fn regression() -> Body {
-    let term = |coefficient, powers| Monomial { coefficient, powers };
+    let term = |coefficient, powers| Monomial { coefficient, powers, up_to: None };
     Body::Regression(Regression {
         terms: vec![term(1e4, vec![0, 0]), term(10.0, vec![1, 1])],
         error: 0.05,
@@ -93,7 +78,7 @@ proptest! {
         bytes in any::<u64>(),
         seconds in any::<f64>(),
     ) {
-        let mut model = Model { schema_version: SCHEMA_VERSION, laws: vec![law(regression(), exact())], notes: vec![] };
+        let mut model = Model { laws: vec![law(regression(), exact())], ..Model::default() };
         let _ = model.laws[0].observe(&shape, bytes, Some(seconds));
         let _ = model.laws[0].observe(&[120, 130], bytes, Some(seconds));
         let text = serde_json::to_string(&model).unwrap();

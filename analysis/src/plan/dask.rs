@@ -16,11 +16,11 @@ pub const PAUSE: f64 = 0.80;
 
 /// Process memory that tasks leave behind (graph, logs, scheduler messages, Python objects):
 /// 2–4 MB measured for graphs of up to 1,000 tasks, doubled.
-const FRAMEWORK_BYTES: u64 = 8_000_000;
+pub(crate) const FRAMEWORK_BYTES: u64 = 8_000_000;
 
 /// Workers that hold as much as one alone would: of what one worker held, the most that any of
 /// 2, 4 and 8 workers held was 1.0, 0.72 and 0.37.
-const EQUAL_HOLDERS: u64 = 3;
+pub(crate) const EQUAL_HOLDERS: u64 = 3;
 
 /// Tasks of a graph go through one scheduler: 1.1–1.6 ms each measured for slices of 4 MB chunks,
 /// which move between workers more than once.
@@ -93,7 +93,7 @@ fn bytes(request: &Request, shape: &[u64]) -> u64 {
 
 /// Seconds for a grid when a cell costs `cell_seconds`: the busiest thread's blocks with their
 /// halos, the scheduler's work on every task, and the bytes that are read, joined and moved.
-pub(super) fn seconds(request: &Request, grid: &Grid, cell_seconds: f64) -> f64 {
+pub(crate) fn seconds(request: &Request, grid: &Grid, cell_seconds: f64) -> f64 {
     let slots = request.workers.saturating_mul(request.threads_per_worker);
     let (busiest, total) = grid.work(slots);
     let moved = total * request.item_bytes as f64 / slots as f64;

@@ -25,11 +25,11 @@ fn fan_in(ndim: usize) -> u64 {
 }
 
 /// Larger graphs are not walked: their frontier is bounded instead.
-const MOST_WALKED: u64 = 1_000;
+pub(crate) const MOST_WALKED: u64 = 1_000;
 
 /// The most source chunks held at once when the graph's tasks run in order. 0 where no block
 /// needs a neighbour: Dask fuses reading and computing then, and nothing waits.
-pub(super) fn held_chunks(grid: &Grid) -> u64 {
+pub(crate) fn held_chunks(grid: &Grid) -> u64 {
     if overlapping_chunks(grid) == 1 {
         return u64::from(grid.halo.iter().any(|&halo| halo > 0));
     }
@@ -71,53 +71,49 @@ pub(super) fn least_held_chunks(grid: &Grid) -> u64 {
 
 const UNUSED: u64 = u64::MAX;
 
-/// One pass over the reduction tree.
-struct Walk {
+/// The order in which the walk computes blocks, each as its place along every axis. Grids of more than
+/// [`MOST_WALKED`] blocks are not walked; theirs is a long way round.
+pub(crate) fn block_order(grid: &Grid) -> Vec<Vec<u64>> {
+    let mut order = Vec::new();
+    Tree::new(grid).leaves(&mut |blocks| order.extend_from_slice(blocks));
+    order
+}
+
+/// The tree of reductions that the walk goes down.
+#[derive(Clone)]
+struct Tree {
     counts: Vec<u64>,
     /// How far a block reaches along each axis: 1 where it needs its neighbours.
     reach: Vec<u64>,
     fan_in: u64,
-    /// Per source chunk: operator tasks that still need it, [`UNUSED`] before it is loaded.
-    uses_left: Vec<u64>,
-    held: u64,
-    most_held: u64,
 }
 
-impl Walk {
+impl Tree {
     fn new(grid: &Grid) -> Self {
         let counts: Vec<u64> = (0..grid.shape.len()).map(|axis| grid.count(axis)).collect();
-        let chunks = counts.iter().product::<u64>() as usize;
-        Walk {
-            reach: (0..counts.len()).map(|axis| u64::from(grid.overlaps(axis))).collect(),
-            fan_in: fan_in(counts.len()),
-            uses_left: vec![UNUSED; chunks],
-            counts,
-            held: 0,
-            most_held: 0,
-        }
+        let reach = (0..counts.len()).map(|axis| u64::from(grid.overlaps(axis))).collect();
+        Tree { reach, fan_in: fan_in(counts.len()), counts }
     }
 
-    fn run(mut self) -> u64 {
+    /// Visits the blocks, those that one reduction joins at a time.
+    fn leaves(&self, visit: &mut dyn FnMut(&[Vec<u64>])) {
         let mut span = self.fan_in;
         while self.counts.iter().any(|&count| span < count) {
             span *= self.fan_in;
         }
-        let root = vec![0; self.counts.len()];
-        self.reduce(&root, span);
-        self.most_held
+        self.reduce(&vec![0; self.counts.len()], span, visit);
     }
 
     /// Visits the node of the reduction tree that starts at block `first` and is `span` blocks
     /// wide along every axis.
-    fn reduce(&mut self, first: &[u64], span: u64) {
+    fn reduce(&self, first: &[u64], span: u64, visit: &mut dyn FnMut(&[Vec<u64>])) {
         let step = span / self.fan_in;
         let mut children = self.children(first, span, step);
         children.sort_by_cached_key(|child| Reverse(self.inputs(child, step)));
         if step > 1 {
-            children.iter().for_each(|child| self.reduce(child, step));
+            children.iter().for_each(|child| self.reduce(child, step, visit));
         } else {
-            children.iter().for_each(|block| self.neighbours(block, Self::load));
-            children.iter().for_each(|block| self.neighbours(block, Self::compute));
+            visit(&children);
         }
     }
 
@@ -135,6 +131,36 @@ impl Walk {
                 end - first[axis].saturating_sub(self.reach[axis])
             })
             .product()
+    }
+
+    fn around(&self, axis: usize, at: u64) -> Range<u64> {
+        at.saturating_sub(self.reach[axis])..(at + self.reach[axis] + 1).min(self.counts[axis])
+    }
+}
+
+/// One pass over the tree.
+struct Walk {
+    tree: Tree,
+    /// Per source chunk: operator tasks that still need it, [`UNUSED`] before it is loaded.
+    uses_left: Vec<u64>,
+    held: u64,
+    most_held: u64,
+}
+
+impl Walk {
+    fn new(grid: &Grid) -> Self {
+        let tree = Tree::new(grid);
+        let chunks = tree.counts.iter().product::<u64>() as usize;
+        Walk { tree, uses_left: vec![UNUSED; chunks], held: 0, most_held: 0 }
+    }
+
+    fn run(mut self) -> u64 {
+        let tree = self.tree.clone();
+        tree.leaves(&mut |blocks| {
+            blocks.iter().for_each(|block| self.neighbours(block, Self::load));
+            blocks.iter().for_each(|block| self.neighbours(block, Self::compute));
+        });
+        self.most_held
     }
 
     fn load(&mut self, source: usize) {
@@ -157,25 +183,21 @@ impl Walk {
 
     /// The same for the axes that are left, `index` being that of the axes before.
     fn along(&mut self, block: &[u64], index: usize, step: fn(&mut Self, usize)) {
-        let axis = self.counts.len() - block.len();
+        let axis = self.tree.counts.len() - block.len();
         let Some((&at, rest)) = block.split_first() else { return step(self, index) };
-        for at in self.around(axis, at) {
-            self.along(rest, index * self.counts[axis] as usize + at as usize, step);
+        for at in self.tree.around(axis, at) {
+            self.along(rest, index * self.tree.counts[axis] as usize + at as usize, step);
         }
-    }
-
-    fn around(&self, axis: usize, at: u64) -> Range<u64> {
-        at.saturating_sub(self.reach[axis])..(at + self.reach[axis] + 1).min(self.counts[axis])
     }
 
     /// Operator tasks that need a source chunk: being a neighbour is mutual.
     fn consumers(&self, source: usize) -> u64 {
         let mut rest = source as u64;
         let mut consumers = 1;
-        for axis in (0..self.counts.len()).rev() {
-            let at = rest % self.counts[axis];
-            rest /= self.counts[axis];
-            let around = self.around(axis, at);
+        for axis in (0..self.tree.counts.len()).rev() {
+            let at = rest % self.tree.counts[axis];
+            rest /= self.tree.counts[axis];
+            let around = self.tree.around(axis, at);
             consumers *= around.end - around.start;
         }
         consumers

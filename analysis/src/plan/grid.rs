@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 /// More chunks than this are not tried: a `map_overlap` graph has up to 27 tasks per chunk, and
 /// Dask's scheduler would be busy for many minutes before the first result.
-pub(super) const MOST_CHUNKS: u64 = 10_000;
+pub(crate) const MOST_CHUNKS: u64 = 10_000;
 
 /// Splits per axis that are all tried; beyond them only twice as many each time.
 const DENSE_SPLITS: u64 = 16;
@@ -13,32 +13,32 @@ const DENSE_SPLITS: u64 = 16;
 /// An array cut into equal chunks with one smaller last chunk per axis (what zarr, xarray and
 /// Cubed can store), and its halo.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Grid {
-    pub(super) shape: Vec<u64>,
-    pub(super) chunk: Vec<u64>,
-    pub(super) halo: Vec<u64>,
+pub(crate) struct Grid {
+    pub(crate) shape: Vec<u64>,
+    pub(crate) chunk: Vec<u64>,
+    pub(crate) halo: Vec<u64>,
 }
 
 impl Grid {
     /// Number of chunks along an axis.
-    pub(super) fn count(&self, axis: usize) -> u64 {
+    pub(crate) fn count(&self, axis: usize) -> u64 {
         self.shape[axis].div_ceil(self.chunk[axis])
     }
 
     /// Number of chunks; saturates, so that absurd grids are merely too many.
-    pub(super) fn chunks(&self) -> u64 {
+    pub(crate) fn chunks(&self) -> u64 {
         (0..self.shape.len()).fold(1u64, |product, axis| product.saturating_mul(self.count(axis)))
     }
 
     /// Sizes of the chunks along an axis.
-    pub(super) fn sizes(&self, axis: usize) -> Vec<u64> {
+    pub(crate) fn sizes(&self, axis: usize) -> Vec<u64> {
         let (length, chunk) = (self.shape[axis], self.chunk[axis]);
         (0..self.count(axis)).map(|i| chunk.min(length - i * chunk)).collect()
     }
 
     /// The largest chunk with its halo: the shape the operator sees. At the array's faces there
     /// is no halo, so with two chunks along an axis a block has it on one side only.
-    pub(super) fn block(&self) -> Vec<u64> {
+    pub(crate) fn block(&self) -> Vec<u64> {
         (0..self.shape.len()).map(|axis| self.extents(axis).iter().map(|e| e.0).max().unwrap_or(1)).collect()
     }
 
@@ -76,7 +76,7 @@ impl Grid {
 
     /// Cells that the busiest of `slots` computes when every free slot takes the largest block
     /// that is left, and cells that all of them compute. Both count halos.
-    pub(super) fn work(&self, slots: u64) -> (f64, f64) {
+    pub(crate) fn work(&self, slots: u64) -> (f64, f64) {
         let blocks = self.blocks();
         let total: f64 = blocks.iter().map(|&(cells, n)| cells * n as f64).sum();
         if self.chunks() > slots.saturating_mul(64) {
@@ -96,7 +96,7 @@ impl Grid {
     }
 
     /// Axes along which a block needs its neighbours.
-    pub(super) fn overlaps(&self, axis: usize) -> bool {
+    pub(crate) fn overlaps(&self, axis: usize) -> bool {
         self.halo[axis] > 0 && self.count(axis) > 1
     }
 }
@@ -120,7 +120,7 @@ impl PartialOrd for Load {
 }
 
 /// Every grid worth a look: ⌈n/k⌉ along each axis, no chunk below the halo, whole axes whole.
-pub(super) fn candidates(shape: &[u64], halo: &[u64], whole_axes: &[usize]) -> Vec<Grid> {
+pub(crate) fn candidates(shape: &[u64], halo: &[u64], whole_axes: &[usize]) -> Vec<Grid> {
     let mut grids = vec![Grid { shape: shape.to_vec(), chunk: Vec::new(), halo: halo.to_vec() }];
     for (axis, &length) in shape.iter().enumerate() {
         let sizes = if whole_axes.contains(&axis) { vec![length] } else { axis_chunks(length, halo[axis]) };

@@ -7,11 +7,11 @@
 //! operator's result is taken to be reduced or stored by the task that made it: sources and
 //! halos are what a worker holds.
 
-mod dask;
-mod frontier;
-mod grid;
+pub(crate) mod dask;
+pub(crate) mod frontier;
+pub(crate) mod grid;
 mod render;
-mod search;
+pub(crate) mod search;
 mod why;
 
 #[cfg(test)]

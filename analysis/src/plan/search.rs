@@ -9,10 +9,10 @@ pub(super) type Law<'a> = &'a dyn Fn(&[u64]) -> Result<TaskBytes, crate::Error>;
 
 /// Grids whose times differ by less than this are equally fast as far as anybody can tell; the
 /// one that needs the least memory is taken.
-const SAME_TIME: f64 = 1.03;
+pub(crate) const SAME_TIME: f64 = 1.03;
 
 /// Seconds per cell at the least: a law without timings must not make idle workers free.
-const LEAST_CELL_SECONDS: f64 = 5e-9;
+pub(crate) const LEAST_CELL_SECONDS: f64 = 5e-9;
 
 /// A grid with its time.
 pub(super) struct Timed {

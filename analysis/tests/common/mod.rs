@@ -58,11 +58,13 @@ pub(crate) fn run(operator: &str, shape: &[u64], script: &Script, small: u64) ->
 }
 
 /// One profile of runs.
+#[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn profile(runs: Vec<Run>) -> Vec<Profile> {
     vec![Profile { runs, ..Profile::default() }]
 }
 
-/// Shapes as a sweep up to 60³ plans them.
+/// Four small shapes.
+#[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn small_shapes() -> Vec<Vec<u64>> {
     vec![vec![38, 41, 43], vec![45, 46, 47], vec![49, 53, 52], vec![58, 59, 55]]
 }

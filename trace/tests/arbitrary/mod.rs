@@ -177,7 +177,7 @@ pub(crate) fn access() -> impl Strategy<Value = AccessRow> {
 
 fn array() -> impl Strategy<Value = ArrayInfo> {
     let form = (text(), prop::collection::vec(any::<u64>(), 0..5), text(), text());
-    let shared = (text(), text());
+    let shared = (text(), text(), text());
     (form, any::<[u64; 4]>(), shared).prop_map(|(form, [bytes, address, start, extent], shared)| ArrayInfo {
         name: form.0,
         shape: form.1,
@@ -189,6 +189,7 @@ fn array() -> impl Strategy<Value = ArrayInfo> {
         extent,
         relation: shared.0,
         of: shared.1,
+        device: shared.2,
     })
 }
 

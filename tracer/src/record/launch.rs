@@ -218,7 +218,18 @@ const PASSED_ON: [libc::c_int; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1,
 /// Which of them came before the child's pid was known: the child may be running already.
 static EARLY: [AtomicBool; PASSED_ON.len()] = [const { AtomicBool::new(false) }; PASSED_ON.len()];
 
+/// The last signal that asked the command, and so memtrace, to end; 0 if none did.
+static ASKED_TO_END: AtomicI32 = AtomicI32::new(0);
+
+/// The signal by which somebody asked for an end, if one did since memtrace was started.
+pub fn interrupted() -> Option<i32> {
+    Some(ASKED_TO_END.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
+}
+
 extern "C" fn on_signal(signal: libc::c_int) {
+    if [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP].contains(&signal) {
+        ASKED_TO_END.store(signal, Ordering::SeqCst);
+    }
     if let Some(index) = PASSED_ON.iter().position(|passed_on| *passed_on == signal) {
         let child = CHILD.load(Ordering::SeqCst);
         if child == UNKNOWN {

@@ -54,6 +54,33 @@ pub fn of_machine() -> Option<Limit> {
     parse_meminfo(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }
 
+/// Bytes that a program started now could still have: what the machine, this process's control groups and its limit on
+/// address space leave. `None` if nobody says.
+pub fn free_memory() -> Option<u64> {
+    let pid = std::process::id();
+    let mut groups = Cgroups::default();
+    groups.watch(oom::Cgroup::of(pid));
+    let of_groups = groups.groups().filter_map(free_in).min();
+    let others = of_address_space(pid).into_iter().chain(of_machine()).map(|limit| limit.room());
+    others.chain(of_groups).min()
+}
+
+/// What a group and those it lies in leave; cached files that nobody uses are given back when memory is asked for
+/// (memory.stat: inactive_file).
+fn free_in(group: &Path) -> Option<u64> {
+    let cached = |group: &Path| {
+        let text = std::fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+        let field =
+            |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+        field("total_inactive_file ").or_else(|| field("inactive_file ")).unwrap_or(0)
+    };
+    let with_usage = group.ancestors().map_while(|group| Some((group, used(group)?)));
+    let free = with_usage.filter_map(|(group, used)| {
+        Some(oom::limit(group)?.saturating_sub(used.saturating_sub(cached(group))))
+    });
+    free.min()
+}
+
 fn parse_meminfo(text: &str) -> Option<Limit> {
     let field = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -83,6 +110,10 @@ mod tests {
         assert_eq!(found, Some((job.display().to_string(), 1000, 900)));
         write(&job, "max\n", "900\n");
         assert_eq!(tightest(&step).map(|limit| limit.room()), Some(700));
+        write(&step, "1000\n", "900\n");
+        assert_eq!(free_in(&step), Some(100));
+        std::fs::write(step.join("memory.stat"), "anon 300\ninactive_file 600\nactive_file 1\n").unwrap();
+        assert_eq!(free_in(&step), Some(700));
         write(&step, "max\n", "100\n");
         assert_eq!(tightest(&step), None);
     }

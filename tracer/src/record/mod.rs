@@ -39,7 +39,8 @@ pub use fold::Keep;
 pub use foresee::Foretell;
 pub use garbage::Collecting;
 pub use kernel::Source;
-pub use launch::find_probe;
+pub use launch::{find_probe, interrupted};
+pub use limits::free_memory;
 pub use samples::{Accesses, can_count_faults, can_sample_accesses};
 /// True if stamps may be read from the processor's own counter.
 pub fn tsc_is_invariant() -> bool {

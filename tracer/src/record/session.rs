@@ -217,6 +217,9 @@ fn first_meta(options: &Options, clock: &Clock) -> Meta {
         ("gc", gc.into()),
         ("children", "yes".into()),
     ];
+    if let Some(threads) = threads_asked_for() {
+        recorded.push(("threads", threads.to_string()));
+    }
     if options.stacks == Stacks::Auto {
         recorded.push((weights::EXACT_FROM, Sampling::AUTO.exact_from.to_string()));
         recorded.push((weights::SAMPLED_MEAN, Sampling::AUTO.mean_bytes.to_string()));
@@ -238,6 +241,13 @@ fn first_meta(options: &Options, clock: &Clock) -> Meta {
         recorded: recorded.into_iter().map(|(what, how)| (what.to_string(), how)).collect(),
         ..Default::default()
     }
+}
+
+/// How many threads numerical libraries are told to use by the environment: OpenMP's variable, which OpenBLAS and MKL
+/// read too, or their own.
+fn threads_asked_for() -> Option<u32> {
+    let names = ["OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"];
+    names.iter().find_map(|name| std::env::var(name).ok()?.trim().parse().ok())
 }
 
 /// A recording under way.

@@ -1,0 +1,259 @@
+//! Calls: of the program's own functions, of the language's, of libraries, and of what nobody knows.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::dtype::Dtype;
+use super::machine::{Frame, Machine};
+use super::scalar;
+use super::shape::array_of;
+use super::source::{Function, Takes};
+use super::value::{Array, Layout, Value};
+use crate::error::Error;
+
+/// Arguments by name.
+pub(super) type Named = BTreeMap<String, Value>;
+
+impl<'a> Machine<'a> {
+    /// Calls a value.
+    pub(super) fn call(
+        &mut self,
+        function: Value,
+        args: Vec<Value>,
+        named: Named,
+        line: u32,
+    ) -> Result<Value, Error> {
+        match function {
+            Value::Function(name, seen) => match self.source.functions.get(&*name) {
+                Some(described) => {
+                    let mut frame = seen.map(|seen| (*seen).clone()).unwrap_or_default();
+                    self.bind(described, args, named, &mut frame)?;
+                    self.enter(&name, described, frame)
+                }
+                None => self.outside(&name, args, named, line),
+            },
+            Value::Method(of, name) => self.method(*of, &name, args, named, line),
+            Value::Dtype(dtype) => Ok(match args.first().and_then(array_of) {
+                Some(array) if array.shape.is_empty() => Value::Array(Array { dtype, ..array }),
+                Some(array) => {
+                    let place = self.place("array of a type", line);
+                    Value::Array(self.fresh(array.shape, dtype, &place))
+                }
+                None => Value::Array(Array {
+                    shape: Vec::new(),
+                    dtype,
+                    layout: Layout::C,
+                    blocks: Vec::new(),
+                    class: None,
+                }),
+            }),
+            Value::Array(array) if array.class.is_some() => Ok(Value::Array(array)),
+            other => Ok(self.unknown_call("an unknown function", other, args, named, line)),
+        }
+    }
+
+    fn bind(
+        &mut self,
+        function: &'a Function,
+        args: Vec<Value>,
+        mut named: Named,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        let mut args = args.into_iter();
+        for parameter in &function.parameters {
+            let value = match parameter.takes {
+                Takes::Rest => Some(Value::list(args.by_ref().collect())),
+                Takes::Names => {
+                    let rest = std::mem::take(&mut named);
+                    let pairs: Vec<(Value, Value)> = rest
+                        .into_iter()
+                        .map(|(name, value)| (Value::Text(name.as_str().into()), value))
+                        .collect();
+                    Some(Value::Mapping(Rc::new(pairs.into())))
+                }
+                Takes::One => args.next().or_else(|| named.remove(&parameter.name)),
+                Takes::Named => named.remove(&parameter.name),
+            };
+            let value = match (value, &parameter.default) {
+                (Some(value), _) => value,
+                (None, Some(default)) => self.value(default, &mut Frame::new())?,
+                (None, None) => Value::Unknown(Vec::new()),
+            };
+            frame.insert(parameter.name.clone(), value);
+        }
+        Ok(())
+    }
+
+    /// A function of the language or of a library that takes functions: they are called here.
+    fn outside(
+        &mut self,
+        name: &str,
+        mut args: Vec<Value>,
+        mut named: Named,
+        line: u32,
+    ) -> Result<Value, Error> {
+        match name {
+            "builtins.map" if args.len() == 2 => {
+                let over = args.pop().unwrap_or(Value::Nothing);
+                let function = args.pop().unwrap_or(Value::Nothing);
+                let (count, _) = self.repetitions(&over);
+                let mut items = Vec::new();
+                for i in 0..count.min(256) {
+                    items.push(self.call(function.clone(), vec![self.item(&over, i)], Named::new(), line)?);
+                }
+                Ok(Value::list(items))
+            }
+            // The rest of its arguments come later.
+            "functools.partial" if !args.is_empty() => {
+                let function = args.remove(0);
+                let known = named.into_iter().map(|(key, value)| (Value::Text(key.as_str().into()), value));
+                let known = Value::Mapping(Rc::new(known.collect::<Vec<_>>().into()));
+                let held = Value::list(vec![function, Value::list(args), known]);
+                Ok(Value::Method(Box::new(held), "partial call".into()))
+            }
+            _ if matches!(args.first(), Some(Value::Function(called, _)) if self.source.functions.contains_key(&**called)) =>
+            {
+                // scipy.ndimage.generic_filter(…, function), apply_along_axis(function, …): what it does to a part.
+                args.remove(0);
+                named.remove("function");
+                Ok(self.unknown_call(name, Value::Nothing, args, named, line))
+            }
+            _ => Ok(self.library_call(name, args, named, line)),
+        }
+    }
+
+    fn method(
+        &mut self,
+        of: Value,
+        name: &str,
+        args: Vec<Value>,
+        named: Named,
+        line: u32,
+    ) -> Result<Value, Error> {
+        match &of {
+            Value::Array(array) => {
+                let full = match &array.class {
+                    Some(class) => format!("{class}.{name}"),
+                    None => format!("numpy.{name}"),
+                };
+                let mut all = vec![of];
+                all.extend(args);
+                Ok(match (name, all.first()) {
+                    // In place, and nothing comes out.
+                    ("fill" | "sort" | "setflags" | "resize" | "partition", Some(Value::Array(array)))
+                        if array.class.is_none() =>
+                    {
+                        Value::Nothing
+                    }
+                    _ => self.library_call(&full, all, named, line),
+                })
+            }
+            Value::Sequence(_) if name == "partial call" => {
+                let Some(parts) = of.items() else { return Ok(Value::Nothing) };
+                let [function, first, more] = parts.as_slice() else { return Ok(Value::Nothing) };
+                let args = [first.items().unwrap_or_default(), args].concat();
+                let mut all = Named::new();
+                if let Value::Mapping(pairs) = more {
+                    for (key, value) in pairs.borrow().iter() {
+                        if let Value::Text(key) = key {
+                            all.insert(key.to_string(), value.clone());
+                        }
+                    }
+                }
+                all.extend(named);
+                self.call(function.clone(), args, all, line)
+            }
+            Value::Sequence(items) => Ok(of_list(items, name, args)),
+            Value::Mapping(items) => Ok(of_mapping(items, name, args)),
+            Value::Text(text) => Ok(match name {
+                "lower" => Value::Text(text.to_lowercase().into()),
+                "upper" => Value::Text(text.to_uppercase().into()),
+                "startswith" | "endswith" => Value::Flag(args.first().and_then(|part| match part {
+                    Value::Text(part) if name == "startswith" => Some(text.starts_with(&**part)),
+                    Value::Text(part) => Some(text.ends_with(&**part)),
+                    _ => None,
+                })),
+                _ => Value::Unknown(Vec::new()),
+            }),
+            Value::Dtype(dtype) => Ok(if name == "newbyteorder" {
+                Value::Dtype(dtype.native())
+            } else {
+                Value::Unknown(Vec::new())
+            }),
+            Value::Number { .. } => {
+                Ok(scalar::function(name, std::slice::from_ref(&of)).unwrap_or(Value::Unknown(Vec::new())))
+            }
+            _ => Ok(self.unknown_call(name, of.clone(), args, named, line)),
+        }
+    }
+
+    /// Calls a function by its full name.
+    pub(super) fn library_call(&mut self, name: &str, args: Vec<Value>, named: Named, line: u32) -> Value {
+        if let Some(value) = self.builtin(name, &args, &named, line) {
+            return value;
+        }
+        if args.iter().chain(named.values()).all(|value| value.arrays().is_empty())
+            && let Some(value) = scalar::function(name.rsplit('.').next().unwrap_or(name), &args)
+        {
+            return value;
+        }
+        let library = self.library;
+        match library.functions.get(name) {
+            Some(known) => self.known_call(name, known, args, named, line),
+            None => self.unknown_call(name, Value::Nothing, args, named, line),
+        }
+    }
+}
+
+/// A type, or its name.
+pub(super) fn as_dtype(value: &Value) -> Option<Dtype> {
+    match value {
+        Value::Dtype(dtype) => Some(*dtype),
+        Value::Text(text) => Dtype::parse(text),
+        Value::Function(name, _) => Dtype::parse(name.rsplit('.').next()?),
+        _ => None,
+    }
+}
+
+fn of_list(items: &Rc<std::cell::RefCell<Vec<Value>>>, name: &str, mut args: Vec<Value>) -> Value {
+    match (name, args.len()) {
+        ("append" | "add" | "appendleft", 1) => items.borrow_mut().extend(args.pop()),
+        ("extend" | "update", 1) => {
+            let more = args.pop().and_then(|more| more.items()).unwrap_or_default();
+            items.borrow_mut().extend(more);
+        }
+        ("insert", 2) => items.borrow_mut().insert(0, args.remove(1)),
+        ("pop" | "popleft", _) => {
+            let mut items = items.borrow_mut();
+            let first = name == "popleft" || args.first().and_then(Value::whole) == Some(0);
+            let gone = if first && !items.is_empty() { Some(items.remove(0)) } else { items.pop() };
+            return gone.unwrap_or(Value::Unknown(Vec::new()));
+        }
+        ("clear", _) => items.borrow_mut().clear(),
+        ("copy", _) => return Value::list(items.borrow().clone()),
+        ("index" | "count", _) => return Value::Number { value: None, float: false },
+        ("difference", 1) => {
+            return scalar::operate("-", &[Value::Sequence(Rc::clone(items)), args.remove(0)]);
+        }
+        _ => {}
+    }
+    Value::Nothing
+}
+
+fn of_mapping(items: &Rc<std::cell::RefCell<Vec<(Value, Value)>>>, name: &str, args: Vec<Value>) -> Value {
+    let pairs = items.borrow();
+    match name {
+        "keys" => Value::list(pairs.iter().map(|(key, _)| key.clone()).collect()),
+        "values" => Value::list(pairs.iter().map(|(_, value)| value.clone()).collect()),
+        "items" => Value::list(
+            pairs.iter().map(|(key, value)| Value::list(vec![key.clone(), value.clone()])).collect(),
+        ),
+        "copy" => Value::Mapping(Rc::new(pairs.clone().into())),
+        "get" | "pop" | "setdefault" => {
+            let same = |key: &Value| args.first().and_then(|wanted| key.same(wanted));
+            let found = pairs.iter().find(|(key, _)| same(key) == Some(true)).map(|(_, value)| value.clone());
+            found.or_else(|| args.get(1).cloned()).unwrap_or(Value::Nothing)
+        }
+        _ => Value::Nothing,
+    }
+}

@@ -1,0 +1,218 @@
+//! Functions of the language, and attributes of values.
+
+use super::builtin::turned;
+use super::call::Named;
+use super::machine::Machine;
+use super::value::{Array, Value};
+
+impl Machine<'_> {
+    pub(super) fn of_language(&mut self, name: &str, args: &[Value], named: &Named) -> Value {
+        let numbers = || args.iter().map(Value::number).collect::<Option<Vec<f64>>>();
+        match (name, args) {
+            ("range", _) => {
+                let (start, stop, step) = match numbers().as_deref() {
+                    Some([stop]) => (0.0, *stop, 1.0),
+                    Some([start, stop]) => (*start, *stop, 1.0),
+                    Some([start, stop, step]) => (*start, *stop, *step),
+                    _ => return Value::Unknown(Vec::new()),
+                };
+                let count = ((stop - start) / step).ceil().max(0.0);
+                Value::Range { start, step, count: if count.is_finite() { count as u64 } else { 0 } }
+            }
+            ("list" | "tuple" | "set" | "sorted" | "iter" | "frozenset", []) => Value::list(Vec::new()),
+            ("list" | "tuple" | "set" | "sorted" | "reversed" | "iter" | "frozenset", [one, ..]) => {
+                match one.items() {
+                    Some(items) if name == "reversed" => Value::list(items.into_iter().rev().collect()),
+                    Some(items) => Value::list(items),
+                    None => self.listed(one),
+                }
+            }
+            ("enumerate", [one, ..]) => match self.listed(one).items() {
+                Some(items) => {
+                    let pair = |(i, item): (usize, Value)| Value::list(vec![Value::integer(i as u64), item]);
+                    Value::list(items.into_iter().enumerate().map(pair).collect())
+                }
+                None => Value::Unknown(one.blocks()),
+            },
+            ("zip", several) => {
+                let lists: Vec<Vec<Value>> =
+                    several.iter().filter_map(|one| self.listed(one).items()).collect();
+                if lists.len() < several.len() {
+                    return Value::Unknown(several.iter().flat_map(Value::blocks).collect());
+                }
+                let count = lists.iter().map(Vec::len).min().unwrap_or(0);
+                let row = |i: usize| Value::list(lists.iter().map(|list| list[i].clone()).collect());
+                Value::list((0..count).map(row).collect())
+            }
+            ("dict", _) => {
+                let pairs =
+                    named.iter().map(|(name, value)| (Value::Text(name.as_str().into()), value.clone()));
+                Value::Mapping(std::rc::Rc::new(pairs.collect::<Vec<_>>().into()))
+            }
+            ("isinstance", [value, kind]) => Value::Flag(is_instance(value, kind)),
+            ("callable", [value]) => {
+                Value::Flag(Some(matches!(value, Value::Function(..) | Value::Method(..))))
+            }
+            ("hasattr", [Value::Array(array), Value::Text(_)]) if array.class.is_none() => Value::Flag(None),
+            ("getattr", [value, Value::Text(name), ..]) => self.attribute(value.clone(), name),
+            ("slice", parts) => {
+                let edge = |at: usize| parts.get(at).filter(|part| !matches!(part, Value::Nothing));
+                let number = |part: &Value| part.number().unwrap_or(f64::NAN);
+                match parts.len() {
+                    1 => Value::Slice([None, edge(0).map(number), None]),
+                    _ => Value::Slice([edge(0).map(number), edge(1).map(number), edge(2).map(number)]),
+                }
+            }
+            ("any" | "all", [one]) => Value::Flag(one.items().and_then(|items| {
+                let truths: Vec<Option<bool>> = items.iter().map(Value::truth).collect();
+                let deciding = name == "any";
+                if truths.contains(&Some(deciding)) {
+                    return Some(deciding);
+                }
+                truths.iter().all(Option::is_some).then_some(!deciding)
+            })),
+            ("bool", [one]) => Value::Flag(one.truth()),
+            ("print", _) => Value::Nothing,
+            ("divmod", [a, b]) => Value::list(vec![
+                super::scalar::operate("//", &[a.clone(), b.clone()]),
+                super::scalar::operate("%", &[a.clone(), b.clone()]),
+            ]),
+            ("sum", [one, ..]) if !one.arrays().is_empty() => {
+                let items = one.items().unwrap_or_default();
+                let sum = items.into_iter().reduce(|sum, item| self.operate("+", vec![sum, item], 0));
+                sum.unwrap_or(Value::Nothing)
+            }
+            ("abs", [Value::Array(_)]) => self.library_call("numpy.absolute", args.to_vec(), Named::new(), 0),
+            ("max" | "min" | "int" | "float" | "round", [Value::Array(_), ..]) => {
+                Value::Number { value: None, float: name != "int" }
+            }
+            _ => super::scalar::function(name, args)
+                .unwrap_or_else(|| Value::Unknown(args.iter().flat_map(Value::blocks).collect())),
+        }
+    }
+
+    /// Sequences made of sequences.
+    pub(super) fn combined(&self, name: &str, args: &[Value], named: &Named) -> Option<Value> {
+        let lists: Vec<Vec<Value>> = args.iter().filter_map(|one| self.listed(one).items()).collect();
+        let second = args.get(1).or_else(|| named.get("repeat").or_else(|| named.get("r")));
+        let times = second.and_then(Value::length).unwrap_or(1).min(8) as usize;
+        let rows: Vec<Vec<usize>> = match name {
+            "chain" => return Some(Value::list(lists.concat())),
+            "product" => {
+                let repeat = named.get("repeat").and_then(Value::length).unwrap_or(1).min(8) as usize;
+                let lists: Vec<Vec<Value>> =
+                    lists.iter().cloned().cycle().take(lists.len() * repeat).collect();
+                let rows = choices(lists.iter().map(Vec::len).collect());
+                let row = |row: Vec<usize>| {
+                    Value::list(row.iter().zip(&lists).map(|(&i, list)| list[i].clone()).collect())
+                };
+                return Some(Value::list(rows.into_iter().map(row).collect()));
+            }
+            "combinations" | "combinations_with_replacement" | "permutations" => {
+                choices(vec![lists.first()?.len(); times])
+            }
+            _ => return None,
+        };
+        let taken = |row: &Vec<usize>| match name {
+            "combinations" => row.is_sorted_by(|a, b| a < b),
+            "combinations_with_replacement" => row.is_sorted(),
+            _ => (1..row.len()).all(|i| !row[..i].contains(&row[i])),
+        };
+        let first = lists.first()?;
+        let row = |row: &Vec<usize>| Value::list(row.iter().map(|&i| first[i].clone()).collect());
+        Some(Value::list(rows.iter().filter(|row| taken(row)).map(row).collect()))
+    }
+
+    /// As a list, if it is short enough to be gone through.
+    pub(super) fn listed(&self, value: &Value) -> Value {
+        let (count, known) = self.repetitions(value);
+        if !known || count > 4096 {
+            return Value::Unknown(value.blocks());
+        }
+        Value::list((0..count).map(|i| self.item(value, i)).collect())
+    }
+
+    /// `of.name`
+    pub(super) fn attribute(&mut self, of: Value, name: &str) -> Value {
+        match (&of, name) {
+            (Value::Array(array), _) => match name {
+                "shape" => Value::lengths(&array.shape),
+                "ndim" => Value::integer(array.shape.len() as u64),
+                "size" => Value::integer(array.elements()),
+                "nbytes" => Value::integer(array.bytes()),
+                "itemsize" => Value::integer(array.dtype.size),
+                "dtype" => Value::Dtype(array.dtype),
+                "values" | "data" | "flat" | "base" => Value::Array(Array { class: None, ..array.clone() }),
+                "T" | "mT" => turned(array, None),
+                "real" | "imag" => self
+                    .builtin(&format!("numpy.{name}"), std::slice::from_ref(&of), &Named::new(), 0)
+                    .unwrap_or(of),
+                _ => Value::Method(Box::new(of), name.into()),
+            },
+            (Value::Dtype(dtype), "itemsize") => Value::integer(dtype.size),
+            (Value::Dtype(dtype), "kind" | "char") => {
+                let char = match (name, dtype.kind, dtype.size) {
+                    ("kind", kind, _) => kind,
+                    (_, 'f', 2) => 'e',
+                    (_, 'f', 4) => 'f',
+                    (_, 'f', _) => 'd',
+                    (_, 'c', 8) => 'F',
+                    (_, 'c', _) => 'D',
+                    (_, 'b', _) => '?',
+                    (_, 'u', 1) => 'B',
+                    (_, 'i', 1) => 'b',
+                    (_, 'u', 2) => 'H',
+                    (_, 'i', 2) => 'h',
+                    (_, 'i', 4) => 'i',
+                    _ => 'l',
+                };
+                Value::Text(char.to_string().as_str().into())
+            }
+            (Value::Dtype(_), "type" | "name" | "base") => of,
+            (Value::Function(function, _), _) => {
+                Value::Function(format!("{function}.{name}").as_str().into(), None)
+            }
+            (Value::Unknown(_), "shape") => of,
+            _ => Value::Method(Box::new(of), name.into()),
+        }
+    }
+}
+
+/// All ways to choose one of each, 4,096 at most.
+pub(super) fn choices(counts: Vec<usize>) -> Vec<Vec<usize>> {
+    let mut rows: Vec<Vec<usize>> = vec![Vec::new()];
+    for count in counts {
+        let longer = rows.iter().flat_map(|row| (0..count).map(move |i| [row.as_slice(), &[i]].concat()));
+        rows = longer.take(4096).collect();
+    }
+    rows
+}
+
+fn is_instance(value: &Value, kind: &Value) -> Option<bool> {
+    if let Some(kinds) = kind.items() {
+        let each: Vec<Option<bool>> = kinds.iter().map(|kind| is_instance(value, kind)).collect();
+        return if each.contains(&Some(true)) {
+            Some(true)
+        } else {
+            each.iter().all(Option::is_some).then_some(false)
+        };
+    }
+    let name = match kind {
+        Value::Function(name, _) => name.rsplit('.').next()?.to_owned(),
+        _ => return None,
+    };
+    Some(match (value, name.as_str()) {
+        (Value::Unknown(_), _) => return None,
+        (Value::Array(array), "ndarray") => array.class.is_none(),
+        (Value::Array(array), other) => {
+            return array.class.as_deref().map(|class| class.ends_with(other)).or(Some(false));
+        }
+        (Value::Number { float, .. }, "float" | "Real" | "Number") => *float || name != "float",
+        (Value::Number { float, .. }, "int" | "Integral" | "integer") => !*float,
+        (Value::Text(_), "str") => true,
+        (Value::Flag(_), "bool") => true,
+        (Value::Sequence(_), "list" | "tuple" | "Sequence" | "Iterable" | "set") => true,
+        (Value::Mapping(_), "dict") => true,
+        _ => false,
+    })
+}

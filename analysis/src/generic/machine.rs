@@ -1,0 +1,378 @@
+//! Walks a described program at given shapes: every value has a shape, no element is computed.
+//!
+//! Constraints: never panics, whatever the description says; a path ends after [`MAX_STEPS`]. A condition nobody
+//! knows is taken one way per path, the same at each visit; [`super::bound`] tries the ways.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use super::library::Library;
+use super::source::{Expression, Function, Leave, Line, Source, Statement};
+use super::value::{Array, Meter, Place, Value};
+use crate::error::Error;
+
+/// Most expressions evaluated on one path.
+const MAX_STEPS: u64 = 150_000;
+/// Calls inside of calls.
+const MAX_DEPTH: usize = 40;
+/// Repetitions of a loop that are walked; the others are like the last of them.
+const WALKED: u64 = 64;
+/// Repetitions of a loop whose number nobody knows.
+pub const ASSUMED: u64 = 10;
+/// Most items that a list is filled up with after a loop was cut short.
+const MAX_ITEMS: u64 = 1 << 16;
+
+/// A condition that the text alone does not decide: function and line.
+pub type Site = (Rc<str>, u32);
+/// Variables of a function that runs.
+pub type Frame = BTreeMap<String, Value>;
+
+/// Control statements met on a path.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Control {
+    /// Conditions that the shapes and parameters decide.
+    pub decided: usize,
+    /// Conditions on data.
+    pub undecided: usize,
+    /// Loops of a known number of repetitions.
+    pub loops: usize,
+    /// Loops that end when the data says so.
+    pub open_loops: usize,
+    /// Ways out of the middle of a loop.
+    pub exits: usize,
+}
+
+/// What comes after a statement.
+pub(super) enum Flow {
+    Next,
+    Break,
+    Continue,
+    Return(Value),
+    Raise,
+}
+
+/// The walk along one path.
+pub struct Machine<'a> {
+    pub(super) source: &'a Source,
+    pub(super) library: &'a Library,
+    pub(super) meter: Rc<Meter>,
+    /// Longest axis of the inputs: the length of what has an unknown one.
+    pub(super) longest: u64,
+    /// What nobody knew, in sentences.
+    pub unknown: BTreeSet<String>,
+    /// Undecided conditions in the order they were met, and which way they were taken.
+    pub met: Vec<(Site, bool)>,
+    decisions: BTreeMap<Site, bool>,
+    control: BTreeMap<Site, fn(&mut Control)>,
+    stack: Vec<Rc<str>>,
+    steps: u64,
+    raised: bool,
+}
+
+impl<'a> Machine<'a> {
+    /// A walk that takes undecided conditions as `decisions` say, else as true.
+    pub fn new(
+        source: &'a Source,
+        library: &'a Library,
+        meter: Rc<Meter>,
+        longest: u64,
+        decisions: &[(Site, bool)],
+    ) -> Machine<'a> {
+        Machine {
+            source,
+            library,
+            meter,
+            longest,
+            unknown: BTreeSet::new(),
+            met: Vec::new(),
+            decisions: decisions.iter().cloned().collect(),
+            control: BTreeMap::new(),
+            stack: Vec::new(),
+            steps: 0,
+            raised: false,
+        }
+    }
+
+    /// Control statements met.
+    pub fn control(&self) -> Control {
+        let mut control = Control::default();
+        self.control.values().for_each(|count| count(&mut control));
+        control
+    }
+
+    pub(super) fn place(&self, what: &str, line: u32) -> Place {
+        let function = self.stack.last().and_then(|name| self.source.functions.get(&**name));
+        let file = function.map_or("", |function| function.file.as_str());
+        let file = file.rsplit('/').next().unwrap_or_default();
+        let at = if line == 0 { file.to_owned() } else { format!("{file}:{line}") };
+        Place { what: what.into(), at: at.into() }
+    }
+
+    pub(super) fn note(&mut self, what: &str, line: u32) {
+        let place = self.place(what, line);
+        self.unknown.insert(format!("{} ({})", place.what, place.at));
+    }
+
+    pub(super) fn step(&mut self) -> Result<(), Error> {
+        self.steps += 1;
+        if self.steps > MAX_STEPS && !self.raised {
+            self.note("what comes after very many steps", 0);
+            self.raise();
+        }
+        Ok(())
+    }
+
+    fn site(&self, line: u32) -> Site {
+        (self.stack.last().cloned().unwrap_or_default(), line)
+    }
+
+    /// Which way a condition goes; undecided ones as this path has it.
+    pub(super) fn decide(&mut self, test: &Value, line: u32) -> bool {
+        let site = self.site(line);
+        if let Some(truth) = test.truth() {
+            self.control.entry(site).or_insert(|control| control.decided += 1);
+            return truth;
+        }
+        self.control.insert(site.clone(), |control| control.undecided += 1);
+        if let Some((_, way)) = self.met.iter().find(|(met, _)| *met == site) {
+            return *way;
+        }
+        let way = self.decisions.get(&site).copied().unwrap_or(true);
+        self.met.push((site, way));
+        way
+    }
+
+    /// Calls a function of the source: its variables go when it returns.
+    pub(super) fn enter(
+        &mut self,
+        name: &Rc<str>,
+        function: &'a Function,
+        mut frame: Frame,
+    ) -> Result<Value, Error> {
+        if self.stack.len() >= MAX_DEPTH {
+            self.note(&format!("{name}, which calls itself"), 0);
+            return Ok(Value::Unknown(frame.values().flat_map(Value::blocks).collect()));
+        }
+        self.stack.push(Rc::clone(name));
+        let flow = self.run(&function.body, &mut frame);
+        self.stack.pop();
+        Ok(match flow? {
+            Flow::Return(value) => value,
+            _ => Value::Nothing,
+        })
+    }
+
+    pub(super) fn run(&mut self, lines: &'a [Line], frame: &mut Frame) -> Result<Flow, Error> {
+        for line in lines {
+            match self.statement(line, frame)? {
+                Flow::Next => {}
+                other => return Ok(other),
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    fn statement(&mut self, line: &'a Line, frame: &mut Frame) -> Result<Flow, Error> {
+        self.step()?;
+        match &line.statement {
+            Statement::Assign { targets, value } => {
+                let value = self.value(value, frame)?;
+                if self.raised() {
+                    return Ok(Flow::Raise);
+                }
+                let last = targets.len().saturating_sub(1);
+                for target in targets.iter().take(last) {
+                    self.assign(target, value.clone(), frame)?;
+                }
+                if let Some(target) = targets.last() {
+                    self.assign(target, value, frame)?; // moved: nobody else holds it
+                }
+            }
+            Statement::Update { target, operator, value } => {
+                self.update(target, operator, value, frame, line.line)?;
+            }
+            Statement::Evaluate(expression) => drop(self.value(expression, frame)?),
+            Statement::Return(None) => return Ok(Flow::Return(Value::Nothing)),
+            Statement::Return(Some(expression)) => {
+                let value = self.value(expression, frame)?;
+                return Ok(if self.raised() { Flow::Raise } else { Flow::Return(value) });
+            }
+            Statement::If { test, then, otherwise } => {
+                let test = self.value(test, frame)?;
+                let arm = if self.decide(&test, line.line) { then } else { otherwise };
+                drop(test);
+                return self.run(arm, frame);
+            }
+            Statement::For { target, over, body } => {
+                return self.repeat(line.line, target, over, body, frame);
+            }
+            Statement::While { test, body } => return self.repeat_while(line.line, test, body, frame),
+            Statement::Leave(Leave::Raise) => {
+                self.raise();
+            }
+            Statement::Leave(leave) => {
+                let site = self.site(line.line);
+                self.control.insert(site, |control| control.exits += 1);
+                return Ok(if *leave == Leave::Break { Flow::Break } else { Flow::Continue });
+            }
+            Statement::Release(names) => {
+                for name in names {
+                    frame.remove(name);
+                }
+            }
+        }
+        Ok(if self.raised() { Flow::Raise } else { Flow::Next })
+    }
+
+    fn repeat(
+        &mut self,
+        line: u32,
+        target: &'a Expression,
+        over: &'a Expression,
+        body: &'a [Line],
+        frame: &mut Frame,
+    ) -> Result<Flow, Error> {
+        let over = self.value(over, frame)?;
+        let site = self.site(line);
+        let (count, known) = self.repetitions(&over);
+        let counted: fn(&mut Control) =
+            if known { |control| control.loops += 1 } else { |control| control.open_loops += 1 };
+        self.control.insert(site, counted);
+        if !known {
+            self.note("number of repetitions", line);
+        }
+        let walked = count.min(WALKED);
+        let mut held = lengths(frame);
+        for i in 0..walked {
+            // The last one too: what shrinks or grows with the index is seen at both ends.
+            let last = i + 1 == walked && count > walked;
+            if i + 2 == walked && count > walked {
+                held = lengths(frame);
+            }
+            let item = self.item(&over, if last { count - 1 } else { i });
+            self.assign(target, item, frame)?;
+            match self.run(body, frame)? {
+                Flow::Next | Flow::Continue => {}
+                Flow::Break => return Ok(Flow::Next),
+                other => return Ok(other),
+            }
+        }
+        if count > walked {
+            self.fill_up(&held, count - walked, frame, line);
+        }
+        Ok(Flow::Next)
+    }
+
+    fn repeat_while(
+        &mut self,
+        line: u32,
+        test: &'a Expression,
+        body: &'a [Line],
+        frame: &mut Frame,
+    ) -> Result<Flow, Error> {
+        let site = self.site(line);
+        self.control.insert(site, |control| control.open_loops += 1);
+        for repetition in 0.. {
+            let truth = self.value(test, frame)?.truth();
+            if truth.is_none() && repetition == 0 {
+                self.note("number of repetitions", line);
+            }
+            if truth == Some(false) || (truth.is_none() && repetition >= ASSUMED) || repetition > 100_000 {
+                break;
+            }
+            match self.run(body, frame)? {
+                Flow::Next | Flow::Continue if truth == Some(true) && repetition > WALKED * 4 => {
+                    // `while True`: only data ends it.
+                    self.note("number of repetitions", line);
+                    break;
+                }
+                Flow::Next | Flow::Continue => {}
+                Flow::Break => break,
+                other => return Ok(other),
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    /// How often a loop over a value runs, and whether that is known.
+    pub(super) fn repetitions(&self, over: &Value) -> (u64, bool) {
+        match over {
+            Value::Range { count, .. } => (*count, true),
+            Value::Sequence(items) => (items.borrow().len() as u64, true),
+            Value::Mapping(items) => (items.borrow().len() as u64, true),
+            Value::Text(text) => (text.chars().count() as u64, true),
+            Value::Array(array) if array.class.is_none() => (array.shape.first().copied().unwrap_or(0), true),
+            Value::Array(array) => (array.shape.last().copied().unwrap_or(0), false),
+            Value::Nothing => (0, true),
+            _ => (ASSUMED, false),
+        }
+    }
+
+    /// The i-th item of what a loop goes over.
+    pub(super) fn item(&self, over: &Value, i: u64) -> Value {
+        let at = usize::try_from(i).unwrap_or(usize::MAX);
+        match over {
+            Value::Range { start, step, .. } => {
+                Value::Number { value: Some(start + step * i as f64), float: false }
+            }
+            Value::Sequence(items) => items.borrow().get(at).cloned().unwrap_or(Value::Unknown(Vec::new())),
+            Value::Mapping(items) => {
+                items.borrow().get(at).map_or(Value::Unknown(Vec::new()), |(key, _)| key.clone())
+            }
+            Value::Array(array) if !array.shape.is_empty() => {
+                Value::Array(array.view(array.shape[1..].to_vec(), array.layout))
+            }
+            other => Value::Unknown(other.blocks()),
+        }
+    }
+
+    /// What lists gained in the last repetition walked, they gain in each that was not.
+    fn fill_up(&mut self, held: &BTreeMap<String, usize>, more: u64, frame: &Frame, line: u32) {
+        for (name, value) in frame {
+            let (Value::Sequence(items), Some(&before)) = (value, held.get(name)) else { continue };
+            let gained = items.borrow().len().saturating_sub(before) / 2;
+            if gained == 0 {
+                continue;
+            }
+            let Some(last) = items.borrow().last().cloned() else { continue };
+            for _ in 0..(more * gained as u64).min(MAX_ITEMS) {
+                let copy = self.another(&last, line);
+                items.borrow_mut().push(copy);
+            }
+        }
+    }
+
+    /// A value like this one with memory of its own.
+    pub(super) fn another(&mut self, value: &Value, line: u32) -> Value {
+        match value {
+            Value::Array(array) => {
+                let bytes = array.blocks.iter().map(|block| block.bytes).sum();
+                let place = self.place("one of many repetitions", line);
+                let blocks = if bytes == 0 { Vec::new() } else { vec![self.meter.hold(bytes, &place)] };
+                Value::Array(Array { blocks, ..array.clone() })
+            }
+            Value::Sequence(items) => {
+                let items = items.borrow().clone();
+                Value::list(items.iter().map(|item| self.another(item, line)).collect())
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// This path is at its end.
+    pub(super) fn raise(&mut self) {
+        self.raised = true;
+    }
+
+    pub(super) fn raised(&self) -> bool {
+        self.raised
+    }
+}
+
+fn lengths(frame: &Frame) -> BTreeMap<String, usize> {
+    let length = |(name, value): (&String, &Value)| match value {
+        Value::Sequence(items) => Some((name.clone(), items.borrow().len())),
+        _ => None,
+    };
+    frame.iter().filter_map(length).collect()
+}

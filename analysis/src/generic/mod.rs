@@ -1,0 +1,281 @@
+//! Bounds for an operator that was never run: the laws of the library functions it calls, composed along its text.
+//!
+//! Constraints: prints nothing, runs nothing, never panics. A [`Source`] says what the text does, a [`Library`] what
+//! its calls need, and [`bound`] walks the one with the other at given shapes (docs/generic.md).
+
+mod arrays;
+mod builtin;
+mod call;
+mod dtype;
+mod express;
+mod index;
+mod known;
+mod language;
+mod lengths;
+mod library;
+mod machine;
+mod scalar;
+mod shape;
+mod source;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use crate::error::Error;
+use crate::predict::Term;
+pub use dtype::Dtype;
+pub use library::Library;
+pub use machine::Control;
+use machine::{Frame, Machine, Site};
+pub use source::Source;
+use value::{Array, Layout, Meter, Place, Value};
+
+/// Most paths through undecided conditions that are walked.
+const MAX_PATHS: usize = 64;
+
+/// What an operator is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ask {
+    /// Shape of each array input; the last stands for those that are missing.
+    pub shapes: Vec<Vec<u64>>,
+    /// Element type of each, likewise.
+    pub dtypes: Vec<Dtype>,
+    /// `C`, `F` or `strided`, of all of them.
+    pub layout: String,
+    /// Other parameters by name.
+    pub params: BTreeMap<String, Json>,
+}
+
+/// A bound, with the keys of [`crate::Prediction`]. Sizes are bytes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Bounded {
+    /// The operator.
+    pub operator: String,
+    /// Shape of its first array.
+    pub shape: Vec<u64>,
+    /// Working peak as composed, inputs not included: the largest over the paths.
+    pub peak_bytes: u64,
+    /// The bound: that, times how far composed peaks were off elsewhere.
+    pub upper_bytes: u64,
+    /// `unverified`: nothing was run.
+    pub confidence: &'static str,
+    /// Array inputs.
+    pub input_bytes: u64,
+    /// `peak_bytes + input_bytes`.
+    pub total_bytes: u64,
+    /// Shape of the first array that comes out.
+    pub output_shape: Vec<u64>,
+    /// Its element type; empty if no array comes out.
+    pub output_dtype: String,
+    /// All arrays that come out.
+    pub output_bytes: u64,
+    /// It was never run, so at any shape.
+    pub extrapolated: bool,
+    /// Where it comes from.
+    pub model: Explained,
+}
+
+/// The part of a bound that explains it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explained {
+    /// `generic`
+    pub kind: &'static str,
+    /// `unverified`
+    pub proof: &'static str,
+    /// What is live at the peak: function and line that made it, largest first.
+    pub terms: Vec<Term>,
+    /// What was not known, in words: the bound is less sure for each.
+    pub unknown: Vec<String>,
+    /// Control statements met on the path that sets the peak.
+    pub control: Control,
+    /// Paths that were walked.
+    pub paths: usize,
+    /// `upper_bytes / peak_bytes`.
+    pub factor: f64,
+    /// Operators the factor was learned from.
+    pub learned_from: usize,
+    /// Library versions the laws were measured with.
+    pub versions: BTreeMap<String, String>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+struct Path {
+    peak: u64,
+    met: Vec<(Site, bool)>,
+    unknown: Vec<String>,
+    control: Control,
+    seen: Vec<(u64, Place)>,
+    outputs: Vec<Array>,
+    inputs: u64,
+    shape: Vec<u64>,
+    raised: bool,
+}
+
+/// A first bound of the working peak of an operator at given shapes, without running it.
+///
+/// # Errors
+/// [`Error::Shape`]: no shape, or an empty one. [`Error::Source`]: too long to be walked through.
+pub fn bound(source: &Source, library: &Library, ask: &Ask) -> Result<Bounded, Error> {
+    if ask.shapes.is_empty() || ask.shapes.iter().flatten().any(|&length| length == 0) {
+        return Err(Error::Shape("give a shape with lengths of at least 1".to_owned()));
+    }
+    let mut open: Vec<Vec<(Site, bool)>> = vec![Vec::new()];
+    let mut largest: Option<(Path, Vec<(Site, bool)>)> = None;
+    let mut walked = 0;
+    while let Some(decisions) = open.pop() {
+        if walked == MAX_PATHS {
+            break;
+        }
+        walked += 1;
+        let path = walk(source, library, ask, &decisions, None)?;
+        // Each condition that was new on this path is taken the other way on one of its own.
+        for at in decisions.len()..path.met.len() {
+            let mut other = path.met[..=at].to_vec();
+            other[at].1 = !other[at].1;
+            open.insert(0, other);
+        }
+        let better =
+            largest.as_ref().is_none_or(|(known, _)| (path.peak, !path.raised) > (known.peak, !known.raised));
+        if better {
+            largest = Some((path, decisions));
+        }
+    }
+    let more = !open.is_empty();
+    let (path, decisions) = largest.ok_or_else(|| Error::Source("it has no path".to_owned()))?;
+    let seen = walk(source, library, ask, &decisions, Some(path.peak))?.seen;
+    Ok(bounded(source, library, path, &seen, walked, more))
+}
+
+fn walk(
+    source: &Source,
+    library: &Library,
+    ask: &Ask,
+    decisions: &[(Site, bool)],
+    watch: Option<u64>,
+) -> Result<Path, Error> {
+    let meter = Meter::watching(watch);
+    let longest = ask.shapes.iter().flatten().copied().max().unwrap_or(1);
+    let mut machine = Machine::new(source, library, Rc::clone(&meter), longest, decisions);
+    let name: Rc<str> = source.entry.as_str().into();
+    let missing = || Error::Source(format!("its entry {name} is not among its functions"));
+    let function = source.functions.get(&*name).ok_or_else(missing)?;
+    let mut frame = Frame::new();
+    let mut inputs: Vec<Array> = Vec::new();
+    let taken = |parameter: &&source::Parameter| {
+        parameter.default.is_none() && matches!(parameter.takes, source::Takes::One | source::Takes::Named)
+    };
+    let required = function.parameters.iter().filter(taken).count();
+    for parameter in &function.parameters {
+        let asked = ask.params.get(&parameter.name).map(express::constant);
+        if asked.is_none() && (required == 0 && inputs.is_empty()) {
+            // Every parameter has a default: the first is taken to be the array.
+            let array = input(ask, 0);
+            inputs.push(array.clone());
+            frame.insert(parameter.name.clone(), Value::Array(array));
+            continue;
+        }
+        let value = match (asked, &parameter.default) {
+            (Some(value), _) => value,
+            (None, Some(default)) => machine.value(default, &mut Frame::new())?,
+            (None, None) if parameter.takes == source::Takes::Rest => Value::list(Vec::new()),
+            (None, None) if parameter.takes == source::Takes::Names => {
+                Value::Mapping(Rc::new(Vec::new().into()))
+            }
+            (None, None) => {
+                let array = input(ask, inputs.len());
+                inputs.push(array.clone());
+                Value::Array(array)
+            }
+        };
+        frame.insert(parameter.name.clone(), value);
+    }
+    let result = machine.enter(&name, function, frame)?;
+    Ok(Path {
+        peak: meter.peak(),
+        met: std::mem::take(&mut machine.met),
+        unknown: machine.unknown.iter().cloned().collect(),
+        control: machine.control(),
+        seen: meter.seen(),
+        outputs: result.arrays(),
+        inputs: inputs.iter().map(Array::bytes).sum(),
+        shape: inputs.first().map(|array| array.shape.clone()).unwrap_or_default(),
+        raised: machine.raised(),
+    })
+}
+
+fn input(ask: &Ask, at: usize) -> Array {
+    let shape = ask.shapes.get(at).or(ask.shapes.last()).cloned().unwrap_or_default();
+    let dtype = ask.dtypes.get(at).or(ask.dtypes.last()).copied().unwrap_or(Dtype::new('f', 4));
+    let layout = match ask.layout.as_str() {
+        "F" => Layout::F,
+        "strided" => Layout::Strided,
+        _ => Layout::C,
+    };
+    Array { shape, dtype, layout, blocks: Vec::new(), class: None }
+}
+
+fn bounded(
+    source: &Source,
+    library: &Library,
+    path: Path,
+    seen: &[(u64, Place)],
+    paths: usize,
+    more: bool,
+) -> Bounded {
+    let mut sums: BTreeMap<&Place, u64> = BTreeMap::new();
+    for (bytes, place) in seen {
+        *sums.entry(place).or_default() += bytes;
+    }
+    let mut terms: Vec<Term> = sums
+        .into_iter()
+        .map(|(place, bytes)| Term { words: format!("{}, {}", place.what, place.at), bytes })
+        .collect();
+    terms.sort_by_key(|term| std::cmp::Reverse(term.bytes));
+    let residual = &library.residual;
+    let factor = if path.unknown.is_empty() { residual.known } else { residual.unknown }.max(1.0);
+    let mut notes = Vec::new();
+    if more {
+        notes.push(format!("only {paths} paths through its conditions were walked"));
+    }
+    let differs = |(name, version): (&String, &String)| {
+        library.versions.get(name).is_some_and(|known| known != version)
+    };
+    for (name, version) in source.versions.iter().filter(|pair| differs(*pair)) {
+        let measured = library.versions.get(name).map_or("", String::as_str);
+        notes.push(format!("the laws were measured with {name} {measured}, this is {version}"));
+    }
+    let upper = (path.peak as f64 * factor).ceil();
+    let first = path.outputs.first();
+    Bounded {
+        operator: source.entry.clone(),
+        shape: path.shape,
+        peak_bytes: path.peak,
+        upper_bytes: if upper < u64::MAX as f64 { upper as u64 } else { u64::MAX },
+        confidence: "unverified",
+        input_bytes: path.inputs,
+        total_bytes: path.peak.saturating_add(path.inputs),
+        output_shape: first.map(|array| array.shape.clone()).unwrap_or_default(),
+        output_dtype: first.map(|array| array.dtype.to_string()).unwrap_or_default(),
+        output_bytes: path.outputs.iter().map(Array::bytes).fold(0, u64::saturating_add),
+        extrapolated: true,
+        model: Explained {
+            kind: "generic",
+            proof: "unverified",
+            terms,
+            unknown: path.unknown,
+            control: path.control,
+            paths,
+            factor,
+            learned_from: residual.operators,
+            versions: library.versions.clone(),
+            notes,
+        },
+    }
+}

@@ -1,0 +1,239 @@
+//! Small programs with known peaks.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn library() -> Library {
+    let cost = |per_input: f64, per_output: f64, output: &str| json!({"outputs": [output], "per_input": per_input, "per_output": per_output, "constant": 0.0});
+    let functions = json!({
+        "numpy.sqrt": {"rule": "broadcast", "parameters": ["x1", "out"], "costs": {"<f4": cost(0.0, 4.0, "<f4")}},
+        "numpy.zeros": {"rule": "filled", "parameters": ["shape", "dtype"], "costs": {"<f8": cost(0.0, 8.0, "<f8")}},
+        "numpy.mean": {"rule": "reduce", "parameters": ["a", "axis"], "costs": {"<f4": cost(0.0, 4.0, "<f4")}},
+        "scipy.ndimage.filter": {"rule": "like", "parameters": ["input", "output"],
+                                 "costs": {"<f4": cost(2.0, 4.0, "<f4")}},
+    });
+    let text = json!({"library_version": 1, "versions": {}, "functions": functions,
+        "unknown": {"factor": 5.0, "quantile": 0.9}, "residual": {"known": 1.1, "unknown": 2.0, "operators": 3}});
+    Library::parse(&text.to_string()).unwrap()
+}
+
+fn source(body: serde_json::Value) -> Source {
+    let entry = json!({"file": "a.py", "parameters": [{"name": "x"}], "body": body});
+    let helper = json!({"file": "a.py", "parameters": [{"name": "x"}],
+        "body": [{"line": 20, "return": call("numpy.sqrt", json!([name("x")]))}]});
+    let text = json!({"source_version": 1, "language": "python", "entry": "a:f",
+        "functions": {"a:f": entry, "a:helper": helper}});
+    Source::parse(&text.to_string()).unwrap()
+}
+
+fn name(name: &str) -> serde_json::Value {
+    json!({ "name": name })
+}
+
+fn call(function: &str, args: serde_json::Value) -> serde_json::Value {
+    json!({"call": {"function": {"function": function}, "args": args, "line": 7}})
+}
+
+fn operate(operator: &str, args: serde_json::Value) -> serde_json::Value {
+    json!({"operate": {"operator": operator, "args": args, "line": 8}})
+}
+
+fn set(target: &str, value: serde_json::Value) -> serde_json::Value {
+    json!({"line": 3, "assign": {"targets": [name(target)], "value": value}})
+}
+
+fn asked(body: serde_json::Value, shape: &[u64]) -> Bounded {
+    let ask = Ask {
+        shapes: vec![shape.to_vec()],
+        dtypes: vec![Dtype::parse("f4").unwrap()],
+        layout: "C".to_owned(),
+        params: BTreeMap::new(),
+    };
+    bound(&source(body), &library(), &ask).unwrap()
+}
+
+const SHAPE: [u64; 3] = [100, 100, 100];
+const BYTES: u64 = 4_000_000;
+
+#[test]
+fn names_hold_what_they_are_given_until_they_get_something_else() {
+    let sqrt = || call("numpy.sqrt", json!([name("x")]));
+    // Two names, two blocks; the same name again: the new one is made before the old one goes.
+    let two = asked(json!([set("a", sqrt()), set("b", sqrt()), {"return": name("b")}]), &SHAPE);
+    assert_eq!(two.peak_bytes, 2 * BYTES);
+    let again = asked(json!([set("a", sqrt()), set("a", sqrt()), set("a", sqrt())]), &SHAPE);
+    assert_eq!(again.peak_bytes, 2 * BYTES);
+    let released = asked(json!([set("a", sqrt()), {"release": ["a"]}, set("b", sqrt())]), &SHAPE);
+    assert_eq!(released.peak_bytes, BYTES);
+    assert_eq!(two.output_shape, SHAPE);
+    assert_eq!(two.output_dtype, "<f4");
+    assert_eq!(two.model.terms[0].words, "numpy.sqrt, a.py:7");
+    assert_eq!(
+        (two.upper_bytes, two.confidence),
+        ((two.peak_bytes as f64 * 1.1).ceil() as u64, "unverified")
+    );
+}
+
+#[test]
+fn views_keep_what_they_look_at() {
+    let part =
+        json!({"item": {"of": call("numpy.sqrt", json!([name("x")])), "index": [{"value": 0}], "line": 4}});
+    let body = json!([set("a", part), set("b", call("numpy.sqrt", json!([name("x")])))]);
+    assert_eq!(asked(body, &SHAPE).peak_bytes, 2 * BYTES);
+}
+
+#[test]
+fn temporaries_are_reused_when_they_are_large() {
+    // √x + x·x: the sum is written over one of its operands.
+    let squares = operate("*", json!([name("x"), name("x")]));
+    let sum = operate("+", json!([call("numpy.sqrt", json!([name("x")])), squares]));
+    let body = json!([{"return": sum}]);
+    assert_eq!(asked(body.clone(), &SHAPE).peak_bytes, 2 * BYTES);
+    assert_eq!(asked(body, &[10, 10, 10]).peak_bytes, 3 * 4000);
+}
+
+#[test]
+fn locals_of_a_called_function_go_when_it_returns() {
+    let body = json!([
+        set("a", call("a:helper", json!([name("x")]))),
+        set("b", call("a:helper", json!([name("x")])))
+    ]);
+    let both = asked(body, &SHAPE);
+    assert_eq!(both.peak_bytes, 2 * BYTES);
+}
+
+#[test]
+fn what_a_library_needs_for_a_moment_counts() {
+    let filtered = asked(json!([{"return": call("scipy.ndimage.filter", json!([name("x")]))}]), &SHAPE);
+    assert_eq!(filtered.peak_bytes, 6_000_000);
+    assert_eq!(filtered.output_bytes, BYTES);
+}
+
+#[test]
+fn loops_count_once_unless_they_keep() {
+    let over = |count: u64| call("builtins.range", json!([{ "value": count }]));
+    let plain = json!({"line": 5, "for": {"target": name("i"), "over": over(500), "body": [
+        set("a", call("numpy.sqrt", json!([name("x")])))]}});
+    assert_eq!(asked(json!([plain]), &SHAPE).peak_bytes, 2 * BYTES);
+    let append = json!({"call": {"function": {"attribute": {"of": name("all"), "name": "append"}},
+        "args": [call("numpy.sqrt", json!([name("x")]))], "line": 6}});
+    let keeps =
+        json!({"line": 5, "for": {"target": name("i"), "over": over(500), "body": [{"evaluate": append}]}});
+    let kept = asked(json!([set("all", json!({"sequence": []})), keeps]), &SHAPE);
+    assert_eq!(kept.peak_bytes, 500 * BYTES);
+    let each = json!({"each": {"item": call("numpy.sqrt", json!([name("x")])), "target": name("i"), "over": over(700)}});
+    assert_eq!(asked(json!([set("all", each)]), &SHAPE).peak_bytes, 700 * BYTES);
+}
+
+#[test]
+fn undecided_conditions_are_taken_both_ways() {
+    let test = operate(">", json!([call("numpy.mean", json!([name("x")])), {"value": 0.0}]));
+    let sqrt = || call("numpy.sqrt", json!([name("x")]));
+    let body = json!([
+        {"line": 4, "if": {"test": test, "then": [set("a", sqrt())],
+                           "otherwise": [set("a", sqrt()), set("b", sqrt()), set("c", sqrt())]}},
+        {"return": name("a")}
+    ]);
+    let answer = asked(body, &SHAPE);
+    assert_eq!((answer.model.paths, answer.model.control.undecided), (2, 1));
+    assert!(answer.peak_bytes >= 3 * BYTES && answer.peak_bytes < 3 * BYTES + 100);
+}
+
+#[test]
+fn what_shapes_decide_is_decided() {
+    let ndim = json!({"attribute": {"of": name("x"), "name": "ndim"}});
+    let test = operate("!=", json!([ndim, {"value": 3}]));
+    let body = json!([{"line": 4, "if": {"test": test, "then": [{"leave": "raise"}]}},
+                      {"return": call("numpy.sqrt", json!([name("x")]))}]);
+    let answer = asked(body, &SHAPE);
+    assert_eq!((answer.model.paths, answer.peak_bytes), (1, BYTES));
+}
+
+#[test]
+fn unknown_calls_are_said() {
+    let answer = asked(json!([{"return": call("elsewhere.magic", json!([name("x")]))}]), &SHAPE);
+    assert_eq!(answer.peak_bytes, 5 * BYTES);
+    assert_eq!(answer.model.unknown, ["elsewhere.magic (a.py:7)"]);
+    assert_eq!(answer.upper_bytes, 10 * BYTES);
+}
+
+#[test]
+fn what_is_no_description_is_refused() {
+    assert!(Source::parse("{}").is_err());
+    assert!(Source::parse(r#"{"source_version": 99}"#).unwrap_err().to_string().contains("update memtrace"));
+    let missing = r#"{"source_version": 1, "language": "python", "entry": "f", "functions": {}}"#;
+    assert!(Source::parse(missing).is_err());
+}
+
+#[test]
+fn the_shipped_library_can_be_read() {
+    let text = include_str!("library.json");
+    assert!(Library::parse(text).unwrap().functions.len() > 200);
+}
+
+fn expression() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        prop_oneof!["x", "a", "b"].prop_map(|variable: String| name(&variable)),
+        any::<i64>().prop_map(|value| json!({ "value": value })),
+        (-4i64..4).prop_map(|value| json!({ "value": value })),
+        Just(json!({"value": null})),
+        Just(json!("rest")),
+    ];
+    leaf.prop_recursive(4, 24, 3, |inner| {
+        let function = prop_oneof![
+            Just("numpy.sqrt"),
+            Just("numpy.zeros"),
+            Just("numpy.mean"),
+            Just("numpy.reshape"),
+            Just("numpy.moveaxis"),
+            Just("builtins.range"),
+            Just("builtins.zip"),
+            Just("a:helper"),
+            Just("a:f"),
+            Just("numpy.sliding_window_view"),
+            Just("numpy.split"),
+            Just("numpy.astype"),
+            Just("who.knows")
+        ];
+        prop_oneof![
+            (function, prop::collection::vec(inner.clone(), 0..3)).prop_map(|(f, args)| call(f, json!(args))),
+            (
+                prop_oneof!["[+*/<%]", Just("//".to_owned()), Just("**".to_owned())],
+                inner.clone(),
+                inner.clone()
+            )
+                .prop_map(|(operator, a, b)| operate(&operator, json!([a, b]))),
+            (inner.clone(), prop::collection::vec(inner.clone(), 0..4))
+                .prop_map(|(of, index)| json!({"item": {"of": of, "index": index}})),
+            prop::collection::vec(inner.clone(), 0..3).prop_map(|items| json!({ "sequence": items })),
+            (inner.clone(), inner.clone()).prop_map(|(start, stop)| json!({"slice": [start, stop, null]})),
+            (inner.clone(), inner)
+                .prop_map(|(item, over)| json!({"each": {"item": item, "target": name("b"), "over": over}})),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn any_program_has_a_bound_or_an_error(
+        values in prop::collection::vec(expression(), 1..6),
+        shape in prop::collection::vec(1u64..50, 0..4),
+    ) {
+        let body: Vec<serde_json::Value> =
+            values.into_iter().map(|value| set("a", value)).chain([json!({"return": name("a")})]).collect();
+        let ask = Ask {
+            shapes: vec![shape],
+            dtypes: vec![Dtype::DOUBLE],
+            layout: "strided".to_owned(),
+            params: BTreeMap::new(),
+        };
+        if let Ok(answer) = bound(&source(json!(body)), &library(), &ask) {
+            prop_assert!(answer.upper_bytes >= answer.peak_bytes);
+        }
+    }
+}

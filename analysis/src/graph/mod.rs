@@ -1,0 +1,184 @@
+//! Plans for whole pipelines: laws composed over a graph of operators.
+//!
+//! Constraints: pure; reads and prints nothing; a graph may come from a stranger, so nothing in it makes this
+//! panic, and what it names is checked before it is used.
+//!
+//! A graph ([`Graph`]) is read from JSON ([`document`]). Each step's law says what it allocates and what comes out
+//! of it ([`measure`]), which the next step takes in. [`walk`] runs the steps as an executor does and keeps the live
+//! sum; [`foretell`] tells where it is largest. Under a memory limit [`recommend`] cuts the arrays into chunks
+//! ([`chunks`]) and takes the fastest cut that fits ([`search`], [`choose`]).
+
+mod array;
+mod check;
+mod choose;
+mod chunks;
+mod document;
+mod foretell;
+mod measure;
+mod search;
+mod view;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+pub use array::Array;
+pub use check::{Fit, Refusal, check};
+pub use choose::{Answer, ChunkPlan, Limits, OperatorChunks, Tried, Workers, recommend};
+pub use foretell::{Forecast, Held, Moment, SetBy, StepForecast, foretell};
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use array::Output;
+use view::Cut;
+
+/// Version of the graph format that this program reads; later ones are refused.
+pub const GRAPH_VERSION: u64 = 1;
+
+/// Arrays, and the steps that make others of them, each step after those it needs.
+#[derive(Debug, Clone)]
+pub struct Graph {
+    nodes: Vec<Node>,
+    /// Nodes whose values are kept until the end.
+    results: Vec<usize>,
+    /// How it is said to run; `None`: it has not been cut into tasks yet.
+    executor: Option<Executor>,
+}
+
+/// Who runs the steps, and how many at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Executor {
+    /// One after another, as listed: a plain program.
+    Sequential,
+    /// Dask's schedulers for one machine: a free thread takes what was made ready last.
+    Threaded {
+        /// Threads of the pool.
+        threads: u64,
+    },
+    /// A worker of `distributed`: a free thread takes the ready task that is listed first.
+    Distributed {
+        /// Threads of the worker.
+        threads: u64,
+    },
+}
+
+impl Executor {
+    /// Steps that run at once.
+    pub fn threads(self) -> u64 {
+        match self {
+            Executor::Sequential => 1,
+            Executor::Threaded { threads } | Executor::Distributed { threads } => threads.max(1),
+        }
+    }
+}
+
+/// A source or a step.
+#[derive(Debug, Clone)]
+struct Node {
+    name: String,
+    work: Work,
+    inputs: Vec<Input>,
+    /// The array that comes out, as far as no law says it.
+    output: Output,
+    /// Extra cells per face and axis of the first input that a chunk needs from its neighbours.
+    halo: Vec<u64>,
+    /// Axes of the first input that must stay in one chunk.
+    whole_axes: Vec<usize>,
+}
+
+/// One of the arrays that a node makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Input {
+    node: usize,
+    output: usize,
+}
+
+/// What a node does.
+#[derive(Debug, Clone)]
+enum Work {
+    /// Brings in an array from outside.
+    Source(SourceHeld),
+    /// Inside a fused step: what goes into it, by its position.
+    Argument(usize),
+    /// Calls an operator that the model has a law for.
+    Law { operator: String, dtype: Option<String>, params: BTreeMap<String, Value> },
+    /// Calls one whose bytes the graph gives.
+    Given { operator: String, fixed: u64, per_element: f64, seconds_per_element: f64 },
+    /// Looks at a part of its first input, which stays whole as long as the part is used.
+    View(Vec<Cut>),
+    /// Copies a grid of blocks, so many along each axis, into one array.
+    Join(Vec<u64>),
+    /// Several steps as one task: its inputs are held until the last of them is done.
+    Fused(Box<Graph>),
+}
+
+/// How long an array from outside counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SourceHeld {
+    /// From its first use to its last: the pipeline loads it.
+    #[default]
+    UntilUsed,
+    /// Always: whoever runs the pipeline holds it.
+    Throughout,
+    /// Never: it is in a file, or somebody else's.
+    NotCounted,
+}
+
+impl Node {
+    /// What a reader calls it: the operator, or the kind of step.
+    fn operator(&self) -> String {
+        match &self.work {
+            Work::Source(_) | Work::Argument(_) => "source".into(),
+            Work::Law { operator, .. } | Work::Given { operator, .. } => operator.clone(),
+            Work::View(_) => "slice".into(),
+            Work::Join(_) => "join".into(),
+            Work::Fused(inside) => {
+                let names: Vec<String> = inside.steps().map(Node::operator).collect();
+                names.join(" + ")
+            }
+        }
+    }
+}
+
+impl Graph {
+    /// Reads a graph from JSON text (docs/planning.md has the format).
+    ///
+    /// # Errors
+    /// [`Error::Graph`]: it is none, of a later version, or names what it does not have.
+    pub fn parse(text: &str) -> Result<Graph, Error> {
+        document::parse(text)
+    }
+
+    /// How the graph says that it runs, if it does: then its steps are tasks that somebody else has cut.
+    pub fn executor(&self) -> Option<Executor> {
+        self.executor
+    }
+
+    fn steps(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| !matches!(node.work, Work::Source(_) | Work::Argument(_)))
+    }
+}
+
+/// Why a graph cannot be planned.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// What the graph says cannot be used.
+    #[error("the graph cannot be planned: {0}")]
+    Graph(String),
+    /// A step's law is missing, or has no value there.
+    #[error("step {step}: {source}")]
+    Law {
+        /// The step.
+        step: String,
+        /// Why.
+        source: crate::Error,
+    },
+    /// What was asked for makes no sense.
+    #[error("{0}")]
+    Request(String),
+}

@@ -1,0 +1,334 @@
+//! Grids for a pipeline from the fastest to the slowest until one fits.
+
+use super::check::{Refusal, megabytes};
+use super::choose::{ChunkPlan, Limits, OperatorChunks, Tried, Workers};
+use super::chunks::Whole;
+use super::measure::Laws;
+use super::walk::walk;
+use super::{Array, Error, Executor, Work};
+use crate::TaskBytes;
+use crate::model::joined;
+use crate::plan::dask::{EQUAL_HOLDERS, FRAMEWORK_BYTES, seconds};
+use crate::plan::frontier::MOST_WALKED;
+use crate::plan::grid::{Grid, candidates};
+use crate::plan::search::{LEAST_CELL_SECONDS, SAME_TIME};
+use crate::plan::{self, Request};
+
+/// A grid with its time and memory for some number of workers.
+pub(super) struct Found {
+    grid: usize,
+    pub(super) seconds: f64,
+    memory: Memory,
+}
+
+/// One worker at its peak.
+#[derive(Clone, Copy)]
+struct Memory {
+    worker: u64,
+    held: u64,
+    /// The step whose task began then.
+    step: usize,
+}
+
+/// What a worker alone would hold, walking a grid's tasks.
+struct Walked {
+    tasks: u64,
+    /// Moments that no other exceeds in what runs and in what is held.
+    moments: Vec<Memory>,
+    /// The largest finished chunk: it may be on its way from another worker.
+    largest: u64,
+}
+
+pub(super) struct Search<'a> {
+    laws: &'a Laws<'a>,
+    whole: &'a Whole<'a>,
+    limits: &'a Limits,
+    grids: Vec<Grid>,
+    walked: Vec<Option<Walked>>,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(laws: &'a Laws<'a>, whole: &'a Whole<'a>, limits: &'a Limits) -> Self {
+        let mut grids = candidates(whole.shape(), &whole.most_halo(), &whole.whole_axes());
+        grids.retain(|grid| grid.chunks() <= MOST_WALKED);
+        let walked = grids.iter().map(|_| None).collect();
+        Search { laws, whole, limits, grids, walked }
+    }
+
+    fn budget(&self) -> u64 {
+        (self.limits.memory_limit_bytes as f64 * self.limits.budget_fraction) as u64
+    }
+
+    fn fixed(&self) -> u64 {
+        let Limits { baseline_bytes, .. } = *self.limits;
+        baseline_bytes.saturating_add(self.laws.once_bytes()).saturating_add(FRAMEWORK_BYTES)
+    }
+
+    /// The fastest grid under the budget; of those as fast as anybody can tell, the one that needs least.
+    pub(super) fn fastest(&mut self, workers: u64) -> Option<Found> {
+        let mut ranked: Vec<(f64, usize)> =
+            (0..self.grids.len()).map(|at| (self.seconds(at, workers), at)).collect();
+        ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let budget = self.budget();
+        let mut best: Option<Found> = None;
+        for (seconds, at) in ranked {
+            if best.as_ref().is_some_and(|best| seconds > best.seconds * SAME_TIME) {
+                break;
+            }
+            if self.floor(at) > budget {
+                continue;
+            }
+            let Ok(memory) = self.memory(at, workers) else { continue };
+            let better = best.as_ref().is_none_or(|best| memory.worker < best.memory.worker);
+            if memory.worker <= budget && better {
+                // The time to beat stays that of the first one found.
+                let seconds = best.as_ref().map_or(seconds, |best| best.seconds);
+                best = Some(Found { grid: at, seconds, memory });
+            }
+        }
+        best.map(|best| Found { seconds: self.seconds(best.grid, workers), ..best })
+    }
+
+    /// The smallest budget that some grid fits.
+    pub(super) fn refusal(&mut self, workers: u64) -> Result<Refusal, Error> {
+        let mut floors: Vec<(u64, usize)> = (0..self.grids.len()).map(|at| (self.floor(at), at)).collect();
+        floors.sort_unstable();
+        let mut least: Option<(Memory, usize)> = None;
+        for (floor, at) in floors {
+            // Floors ascend: from here on nothing can be better.
+            if least.is_some_and(|(least, _)| floor >= least.worker) {
+                break;
+            }
+            let Ok(memory) = self.memory(at, workers) else { continue };
+            if least.is_none_or(|(least, _)| memory.worker < least.worker) {
+                least = Some((memory, at));
+            }
+        }
+        let nothing = || Error::Request("no chunk of this pipeline can be predicted".into());
+        let (memory, at) = least.ok_or_else(nothing)?;
+        let limit = (memory.worker as f64 / self.limits.budget_fraction).ceil() as u64;
+        Ok(Refusal {
+            budget_bytes: self.budget(),
+            smallest_budget_bytes: memory.worker,
+            smallest_memory_limit_bytes: limit,
+            why: format!(
+                "No chunking of {} into at most {MOST_WALKED} chunks fits a budget of {}: chunks of {} need the \
+                 least, {}, of which {} are finished chunks held while {} runs; raise the memory limit to {} or \
+                 give each worker fewer threads.",
+                joined(self.whole.shape()),
+                megabytes(self.budget()),
+                joined(&self.grids[at].chunk),
+                megabytes(memory.worker),
+                megabytes(memory.held),
+                self.whole.graph.nodes[memory.step].operator(),
+                megabytes(limit),
+            ),
+        })
+    }
+
+    /// From submission to result: the sum over the steps, those that are fused paying for no tasks of their own.
+    fn seconds(&self, at: usize, workers: u64) -> f64 {
+        let grid = &self.grids[at];
+        let slots = workers.saturating_mul(self.limits.threads_per_worker);
+        let step = |node: usize| {
+            let Some((request, own)) = self.alone(node, grid, workers) else { return 0.0 };
+            let elements = request.shape.iter().map(|&n| n as f64).product::<f64>();
+            let cell = (self.whole.tasks[node].seconds / elements).max(LEAST_CELL_SECONDS);
+            let reads = self.whole.graph.nodes[node].inputs.iter().any(|input| input.node == self.whole.base);
+            if reads || self.whole.overlaps(node, grid) {
+                seconds(&request, &own, cell)
+            } else {
+                own.work(slots).0 * cell
+            }
+        };
+        (0..self.whole.graph.nodes.len()).map(step).sum()
+    }
+
+    /// A step by itself: its first input, cut as the grid cuts it. `None`: it takes in no array with axes.
+    fn alone(&self, node: usize, grid: &Grid, workers: u64) -> Option<(Request, Grid)> {
+        let step = &self.whole.graph.nodes[node];
+        let array = self.whole.input(node, 0)?;
+        if array.shape.is_empty() || array.shape.contains(&0) {
+            return None;
+        }
+        let (chunk, halo) = self.whole.cut_of_input(node, grid)?;
+        let own = Grid { shape: array.shape.clone(), chunk, halo: halo.clone() };
+        let request = Request {
+            operator: step.operator(),
+            shape: array.shape.clone(),
+            item_bytes: array.item_bytes(),
+            halo,
+            whole_axes: step.whole_axes.clone(),
+            workers,
+            threads_per_worker: self.limits.threads_per_worker,
+            memory_limit_bytes: self.limits.memory_limit_bytes,
+            budget_fraction: self.limits.budget_fraction,
+            baseline_bytes: self.limits.baseline_bytes,
+            once_bytes: self.laws.once_bytes(),
+        };
+        Some((request, own))
+    }
+
+    /// What a worker needs at least with a grid: the largest task of a single step. Where a law has no value, no
+    /// memory would do.
+    fn floor(&self, at: usize) -> u64 {
+        let step = |node: usize| match self.whole.graph.nodes[node].work {
+            Work::Source(_) => 0,
+            _ => self.task_bytes(node, &self.grids[at]).unwrap_or(u64::MAX),
+        };
+        let most = (0..self.whole.graph.nodes.len()).map(step).max().unwrap_or(0);
+        most.saturating_add(self.fixed())
+    }
+
+    /// The largest block that a step is called with, and all that the call allocates.
+    fn task_bytes(&self, node: usize, grid: &Grid) -> Result<u64, Error> {
+        let blocks = self.whole.largest_blocks(node, grid);
+        let taken = blocks.iter().map(Array::bytes).fold(0, u64::saturating_add);
+        Ok(self.whole.measure(node, blocks)?.task.upper.saturating_add(taken))
+    }
+
+    /// One worker at its peak. What is held is as much as one alone would hold, up to some number of workers; while a
+    /// chunk moves between workers both have it ([`crate::plan`]).
+    fn memory(&mut self, at: usize, workers: u64) -> Result<Memory, Error> {
+        if self.walked[at].is_none() {
+            self.walked[at] = Some(self.walk(at)?);
+        }
+        let Some(walked) = &self.walked[at] else {
+            return Err(Error::Request("the grid was not walked".into()));
+        };
+        let moving = if workers > 1 && walked.tasks > 1 {
+            walked.largest.saturating_mul(self.limits.threads_per_worker)
+        } else {
+            0
+        };
+        let share = |held: u64| {
+            (u128::from(held) * u128::from(EQUAL_HOLDERS) / u128::from(workers.max(EQUAL_HOLDERS))) as u64
+        };
+        let weigh = |moment: &Memory| {
+            let held = share(moment.held).saturating_add(moving);
+            Memory {
+                worker: moment.worker.saturating_add(held).saturating_add(self.fixed()),
+                held,
+                ..*moment
+            }
+        };
+        let most = walked.moments.iter().map(weigh).max_by_key(|memory| memory.worker);
+        most.ok_or_else(|| Error::Request("the graph has no steps".into()))
+    }
+
+    /// Runs the tasks of a grid on one worker; [`Memory::worker`] is what runs, without what is held.
+    fn walk(&self, at: usize) -> Result<Walked, Error> {
+        let tasks = self.whole.tasks(&self.grids[at])?;
+        let executor = Executor::Distributed { threads: self.limits.threads_per_worker };
+        let run = walk(&tasks.tasks, executor, None);
+        let moment = |start: &super::walk::Start| Memory {
+            worker: start.running_upper,
+            held: start.held,
+            step: tasks.steps[start.task],
+        };
+        let mut all: Vec<Memory> = run.starts.iter().map(moment).collect();
+        all.sort_by_key(|moment| std::cmp::Reverse((moment.worker, moment.held)));
+        let mut moments: Vec<Memory> = Vec::new();
+        for moment in all {
+            if moments.last().is_none_or(|last| moment.held > last.held) {
+                moments.push(moment);
+            }
+        }
+        let largest = tasks.tasks.iter().map(|task| task.left).max().unwrap_or(0);
+        Ok(Walked { tasks: tasks.tasks.len() as u64, moments, largest })
+    }
+
+    pub(super) fn describe(&self, found: &[(u64, Found)], chosen: usize) -> ChunkPlan {
+        let (workers, best) = &found[chosen];
+        let grid = &self.grids[best.grid];
+        let graph = self.whole.graph;
+        let tried = |(workers, found): &(u64, Found)| Tried {
+            workers: *workers,
+            chunk_shape: self.grids[found.grid].chunk.clone(),
+            predicted_seconds: found.seconds,
+            predicted_worker_bytes: found.memory.worker,
+        };
+        let set_by = graph.nodes[best.memory.step].operator();
+        let why = format!(
+            "{} chunks of {} are foretold to need {} of the {} a worker may use, {} of it finished chunks that are \
+             held while {set_by} runs{}",
+            grid.chunks(),
+            joined(&grid.chunk),
+            megabytes(best.memory.worker),
+            megabytes(self.budget()),
+            megabytes(best.memory.held),
+            self.why_so_many(found, chosen),
+        );
+        ChunkPlan {
+            source: graph.nodes[self.whole.base].name.clone(),
+            chunks: (0..grid.shape.len()).map(|axis| grid.sizes(axis)).collect(),
+            chunk_shape: grid.chunk.clone(),
+            tasks: self.walked[best.grid].as_ref().map_or(0, |walked| walked.tasks),
+            operators: (0..graph.nodes.len())
+                .filter_map(|node| self.operator(node, grid, *workers))
+                .collect(),
+            set_by,
+            predicted_frontier_bytes: best.memory.held,
+            predicted_worker_bytes: best.memory.worker,
+            budget_bytes: self.budget(),
+            memory_limit_bytes: self.limits.memory_limit_bytes,
+            workers: *workers,
+            threads_per_worker: self.limits.threads_per_worker,
+            predicted_seconds: best.seconds,
+            confidence: self.laws.confidence(),
+            why,
+            tried: found.iter().map(tried).collect(),
+        }
+    }
+
+    /// The reason for a number of workers that was not asked for, and an end to the sentence.
+    fn why_so_many(&self, found: &[(u64, Found)], chosen: usize) -> String {
+        let (workers, best) = &found[chosen];
+        if self.limits.workers != Workers::Auto {
+            return ".".into();
+        }
+        let fewest = found.first().map_or(*workers, |(fewest, _)| *fewest);
+        let enough = match fewest {
+            1 => "one worker is enough for the memory".into(),
+            fewest => format!("with fewer than {fewest} workers no chunks fit"),
+        };
+        let beyond = match found.get(chosen + 1) {
+            Some((more, then)) => format!(
+                "{more} would take {:.0} % of the time that {workers} take",
+                100.0 * then.seconds / best.seconds
+            ),
+            None => "more of them would not be faster".into(),
+        };
+        format!("; {enough}, and {beyond}.")
+    }
+
+    fn operator(&self, node: usize, grid: &Grid, workers: u64) -> Option<OperatorChunks> {
+        let step = &self.whole.graph.nodes[node];
+        let (request, _) = self.alone(node, grid, workers)?;
+        let dtype = &self.whole.input(node, 0)?.dtype;
+        let law = |shape: &[u64]| {
+            let block = Array { shape: shape.to_vec(), dtype: dtype.clone() };
+            let input = block.bytes();
+            let needs = self.whole.measure(node, vec![block]);
+            let task = needs.map_err(|error| crate::Error::Shape(error.to_string()))?.task;
+            Ok(TaskBytes {
+                working: task.working,
+                working_upper: task.upper,
+                input,
+                output: task.left,
+                seconds: task.seconds,
+            })
+        };
+        let alone = match plan::recommend(&request, &law) {
+            Ok(plan::Answer::Plan(plan)) if step.inputs.len() == 1 => Some(plan.chunk_shape),
+            _ => None,
+        };
+        Some(OperatorChunks {
+            step: step.name.clone(),
+            operator: step.operator(),
+            block_shape: self.whole.largest_blocks(node, grid).swap_remove(0).shape,
+            task_bytes: self.task_bytes(node, grid).ok()?,
+            alone,
+        })
+    }
+}

@@ -1,0 +1,194 @@
+"""Pipelines, planned from laws of small runs and recorded themselves."""
+
+import json
+import sys
+import types
+
+import memtrace as package
+import pytest
+from conftest import memtrace
+
+dask_array = pytest.importorskip("dask.array")
+np = pytest.importorskip("numpy")
+
+PROGRAM = """
+import sys
+import numpy as np
+
+def scale(x):
+    return x * np.float32(2)
+
+def spread(x):
+    return (x[:, None, :] + x[None, :1, :] * np.float32(3)).sum(axis=1)
+
+def mix(a, b):
+    return np.sqrt(a * a + b * b)
+
+def pipeline(x):
+    a = scale(x)
+    b = spread(a)
+    c = scale(b)
+    d = mix(a, c)
+    del a, c
+    e = scale(d)
+    del d
+    return mix(b, e)
+
+for shape in {shapes}:
+    data = np.ones(shape, np.float32)
+    for _ in range(2):
+        pipeline(data)
+"""
+OPERATORS = ("scale", "spread", "mix", "pipeline")
+STEPS = (
+    ("a", "scale", "x"),
+    ("b", "spread", "a"),
+    ("c", "scale", "b"),
+    ("d", "mix", "a", "c"),
+    ("e", "scale", "d"),
+    ("f", "mix", "b", "e"),
+)
+
+
+def graph(shape, **members):
+    steps = [
+        {"name": name, "operator": operator, "inputs": inputs} for name, operator, *inputs in STEPS
+    ]
+    source = {"shape": list(shape), "dtype": "<f4", "held": "not_counted"}
+    return {"version": 1, "sources": {"x": source}, "steps": steps, **members}
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    """Small runs, and a larger one that the laws are not asked about."""
+    path = tmp_path_factory.mktemp("plan") / "trace"
+    script = PROGRAM.format(shapes=[(401, 307), (523, 449), (811, 331), (1501, 1201)])
+    named = [f"--operator=__main__:{operator}" for operator in OPERATORS]
+    done = memtrace("-q", "-o", path, *named, "--", sys.executable, "-c", script)
+    assert done.returncode == 0, done.stderr.decode()
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(trace):
+    return package.fit(trace)
+
+
+def measured(trace, shape):
+    operators = json.loads(memtrace("report", "--json", trace).stdout)["operators"]
+    [pipeline] = [each for each in operators if each["name"] == "__main__:pipeline"]
+    spans = [span for span in pipeline["spans"] if span["inputs"][0]["shape"] == list(shape)]
+    return min(span["working_peak_bytes"] for span in spans)
+
+
+@pytest.mark.parametrize("shape", [(523, 449), (1501, 1201)])
+def test_the_planned_peak_of_a_pipeline_is_the_recorded_one(trace, model, shape):
+    plan = package.plan(model, graph(shape))
+    assert plan["peak_bytes"] == pytest.approx(measured(trace, shape), rel=0.03)
+    assert plan["set_by"]["operator"] in OPERATORS
+    assert [each["operator"] for each in plan["operators"]] == ["scale", "spread", "mix"]
+
+
+def test_the_command_line_says_what_python_says(model, tmp_path):
+    model.save(tmp_path / "model.json")
+    (tmp_path / "graph.json").write_text(json.dumps(graph((1000, 800))))
+    files = (tmp_path / "model.json", tmp_path / "graph.json")
+    plan = json.loads(memtrace("plan", *files, "--json").stdout)
+    loaded = package.Model.load(tmp_path / "model.json")
+    assert plan == package.plan(loaded, tmp_path / "graph.json")
+    text = memtrace("plan", *files).stdout.decode()
+    assert f"set by {plan['set_by']['operator']}" in text
+
+    refused = memtrace(
+        "plan", *files, "--executor", "sequential", "--memory-limit", "10MB", "--json"
+    )
+    assert refused.returncode == 3
+    smallest = json.loads(refused.stdout)["refusal"]["smallest_memory_limit_bytes"]
+    options = ("--executor", "sequential", "--memory-limit")
+    assert memtrace("plan", *files, *options, smallest).returncode == 0
+    assert memtrace("plan", *files, *options, smallest - 1000).returncode == 3
+
+    cut = memtrace("plan", *files, "--memory-limit", "1GB", "--workers", "auto", "--json")
+    assert cut.returncode == 0, cut.stderr.decode()
+    plan = json.loads(cut.stdout)
+    assert plan["predicted_worker_bytes"] <= plan["budget_bytes"]
+    assert sum(plan["chunks"][0]) == 1000 and "worker" in plan["why"]
+    assert memtrace("plan", *files, "--workers", "2").returncode == 2
+
+
+def test_an_operator_without_a_law_is_named(model, tmp_path):
+    unknown = {"name": "g", "operator": "unheard", "inputs": ["f"]}
+    wanted = graph((100, 100))
+    with pytest.raises(ValueError, match=r"step g.*unheard"):
+        package.plan(model, {**wanted, "steps": [*wanted["steps"], unknown]})
+    given = {**unknown, "bytes": {"per_element": 400}}
+    plan = package.plan(model, {**wanted, "steps": [*wanted["steps"], given]})
+    assert plan["set_by"]["operator"] == "unheard"
+
+
+def scale(x):
+    return x * np.float32(2)
+
+
+def mix(a, b):
+    return np.sqrt(a * a + b * b)
+
+
+def chunked(shape=(1200, 1000), chunks=(300, 1000)):
+    meta = np.empty((0, 0), "f4")
+    data = dask_array.from_array(np.broadcast_to(np.float32(1), shape), chunks=chunks, name=False)
+    scaled = data.map_blocks(scale, meta=meta)
+    near = dask_array.map_overlap(scale, scaled, depth={0: 5}, boundary="none", meta=meta)
+    return dask_array.map_blocks(mix, scaled, near, meta=meta)
+
+
+def test_a_dask_collection_holds_its_chunks_and_the_joined_result(model):
+    picture = chunked()
+    plan = package.plan(model, picture)
+    # The volume, all chunks of the result, and the array they are joined into.
+    assert plan["peak_bytes"] >= 3 * picture.nbytes
+    assert plan["executor"] == {"threaded": {"threads": 1}}
+    two = package.plan(model, picture, threads=2)
+    assert two["peak_bytes"] >= plan["peak_bytes"]
+    with pytest.raises(MemoryError, match="raise the memory limit"):
+        package.plan(model, picture, memory_limit="5 MB")
+    with pytest.raises(ValueError, match="mean_chunk"):
+        package.plan(model, picture.mean())
+    assert package.plan(model, picture.mean(), given={"mean_chunk": 1})["peak_bytes"] > 0
+
+
+def test_xarray_objects_are_planned_by_their_chunks(model):
+    xarray = pytest.importorskip("xarray")
+    picture = xarray.DataArray(chunked(), dims=("x", "y"))
+    assert package.plan(model, picture)["peak_bytes"] > 0
+    with pytest.raises(ValueError, match="chunks"):
+        package.plan(model, xarray.DataArray(np.ones((3, 3))))
+
+
+class Dataset:
+    """As far as a planner looks into DASF's."""
+
+    def __init__(self, shape):
+        self.shape, self.dtype = shape, np.dtype("f4")
+
+    def load(self):
+        raise AssertionError("a plan loads nothing")
+
+
+class Scale:
+    def transform(self, X):
+        raise AssertionError("a plan runs nothing")
+
+
+def test_a_pipeline_of_dasf_is_planned_without_dasf(model):
+    data, scale, mixed = Dataset((1000, 800)), Scale(), types.SimpleNamespace()
+    table = {
+        "3": {"fn": mix, "name": "mix", "parameters": {"a": "2", "b": "2"}, "ret": None},
+        "1": {"fn": data.load, "name": "Dataset", "parameters": None, "ret": None},
+        "2": {"fn": scale.transform, "name": "scale", "parameters": {"X": data}, "ret": None},
+    }
+    mixed._dag_table = table
+    plan = package.plan(model, mixed)
+    assert [each["operator"] for each in plan["operators"]] == ["scale", "mix"]
+    chunks = package.plan(model, mixed, memory_limit="1GB", workers=2, baseline_bytes=100_000_000)
+    assert sum(chunks["chunks"][0]) == 1000

@@ -175,8 +175,8 @@ set.
 
 {best}
 
-The rule that an array is kept up to 32 MiB, which `fit_table` may take as a term, is glibc's; that it
-matters here was seen in this table, so GST3D's figure is no independent test of it. Without it
+The rule that an array is kept up to 32 MiB, which `fit_table` may take as a term, is glibc's; that
+it matters here was seen in this table, so GST3D's figure is no independent test of it. Without it
 the same regression is the affine law that was published, 0.49 % off.
 
 ## GST3D, from its exact law

@@ -18,7 +18,6 @@ PAGE = recording.RESULTS / "laws-resident.md"
 TRAINING = ((41, 43, 47), (59, 61, 53), (71, 73, 79), (97, 89, 101))
 #: name -> bytes per voxel at the peak: how large a shape is tested.
 OPERATORS = {
-    "gst3d": 244,
     "envelope": 20,
     "gaussian": 8,
     "semblance": 12,
@@ -34,6 +33,7 @@ OPERATORS = {
     "boolean_expression": 8,
     "standard_deviation": 12,
     "rfft_bandpass": 16,
+    "gst3d": 244,
 }
 SIZES = (300e6, 800e6)
 LARGEST = {"envelope": 2.5e9, "cumsum_where": 2.5e9}

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::heap::{Heap, Settings};
+use super::heap::{Heap, MAX_DYNAMIC, Settings};
 use super::{Point, Size};
 use crate::model::{ArrayLaw, Body, Law};
 
@@ -92,11 +92,13 @@ impl Resident {
         self.held(law, shape, false)?.checked_add(self.base_bytes)
     }
 
-    /// Every block at its upper bound and touched, the largest base.
+    /// Every block at its upper bound and touched, the largest base, and where thresholds grow by themselves
+    /// the most that the rest of the program may have left in the heap without its being trimmed.
     pub fn upper(&self, law: &Law, shape: &Point) -> Option<u64> {
         let whole = Resident { touched: 1.0, ..self.clone() };
         let held = whole.held(law, shape, true)?;
-        Some(held.checked_add(self.base_upper_bytes)?.max(self.at(law, shape)?))
+        let left = if Settings::parse(&self.settings).dynamic { 2 * MAX_DYNAMIC } else { 0 };
+        Some(held.checked_add(self.base_upper_bytes)?.checked_add(left)?.max(self.at(law, shape)?))
     }
 
     /// Resident bytes of the inputs and of what the operator allocates.

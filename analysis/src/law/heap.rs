@@ -276,8 +276,8 @@ mod tests {
             prop_assert_eq!(heap.mapped, 0);
             prop_assert!(heap.peak() >= sizes.iter().copied().max().unwrap_or(0));
             if !keep {
-                // The rounded top and a chunk's header stay.
-                prop_assert!(heap.touched <= 3 * PAGE, "{:?}", heap.touched);
+                // glibc trims when it has freed a chunk of 64 KiB or more (FASTBIN_CONSOLIDATION_THRESHOLD).
+                prop_assert!(heap.touched <= 65536 + 2 * PAGE, "{:?}", heap.touched);
             }
         }
     }

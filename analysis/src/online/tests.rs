@@ -81,8 +81,7 @@ proptest! {
         let mut model = Model { laws: vec![law(regression(), exact())], ..Model::default() };
         let _ = model.laws[0].observe(&shape, bytes, Some(seconds));
         let _ = model.laws[0].observe(&[120, 130], bytes, Some(seconds));
-        let text = serde_json::to_string(&model).unwrap();
-        prop_assert_eq!(Model::parse(&text).unwrap(), model);
+        prop_assert_eq!(Model::parse(&model.to_json().unwrap()).unwrap(), model);
     }
 
     /// Whatever a program does: no panic, and never less than what it has held already.

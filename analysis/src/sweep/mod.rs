@@ -166,8 +166,10 @@ impl<'a> Planner<'a> {
 
     /// Upper bound of what a run at this shape needs, bytes.
     fn needs(&self, shape: &[u64]) -> f64 {
-        let by_law =
-            self.seen.iter().filter_map(|seen| Some(seen.needs(shape)? + self.forecast.beyond(|run| seen.needs(run))));
+        let by_law = self
+            .seen
+            .iter()
+            .filter_map(|seen| Some(seen.needs(shape)? + self.forecast.beyond(|run| seen.needs(run))));
         by_law.fold(self.forecast.upper(shape), f64::max)
     }
 

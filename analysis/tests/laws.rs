@@ -235,3 +235,60 @@ proptest! {
         }
     }
 }
+
+/// NumPy casts in pieces: a buffer of 8·n0·n1 bytes that stops growing at 64 KiB.
+#[test]
+fn a_buffer_that_stops_growing_is_capped_by_the_far_run() {
+    let casting = |shape: &[u64]| {
+        let plane: u64 = 8 * shape[0] * shape[1];
+        vec![(0, 4 * shape.iter().product::<u64>()), (1, plane.min(65_536)), (1, 0)]
+    };
+    let mut shapes = small_shapes();
+    assert!(shapes.iter().all(|shape| 8 * shape[0] * shape[1] < 65_536));
+    shapes.push(vec![121, 117, 119]);
+    let law = law_of(&shapes, casting);
+    assert!(matches!(law.proof, Proof::Exact { .. }), "{}", law.proof);
+    for shape in [[200, 300, 250], [60, 70, 110]] {
+        assert_eq!(predict(&law, &shape).unwrap().peak_bytes, true_peak(&shape, &casting(&shape)));
+    }
+}
+
+/// OpenBLAS takes 512 KiB for larger matrices only: no part of the sequence, yet counted.
+#[test]
+fn a_workspace_that_some_shapes_need_is_that_of_the_nearest() {
+    const WORKSPACE: u64 = 524_288;
+    let product = |shape: &[u64]| {
+        let mut script: Script = vec![(0, 8 * shape.iter().product::<u64>())];
+        if shape[0] > 45 {
+            script.extend([(1, WORKSPACE), (1, 0)]);
+        }
+        script
+    };
+    let of_shape = |shape: &Vec<u64>| {
+        let mut run = run("op", shape, &product(shape), 700);
+        run.program.blocks.iter_mut().skip(1).for_each(|block| block.site = Some(7));
+        run
+    };
+    let law = fit_profiles(&profile(small_shapes().iter().map(of_shape).collect())).unwrap().laws.remove(0);
+    assert!(matches!(law.body, Body::Symbolic(_)), "{:?}", law.notes);
+    for shape in [[300, 310, 290], [37, 40, 42]] {
+        let said = predict(&law, &shape).unwrap();
+        assert_eq!(said.peak_bytes, true_peak(&shape, &product(&shape)), "{shape:?}");
+        assert!(said.upper_bytes >= 8 * shape.iter().product::<u64>() + WORKSPACE);
+    }
+}
+
+#[test]
+fn a_proof_reaches_no_further_than_runs_show() {
+    let mut shapes = small_shapes();
+    shapes.push(vec![121, 117, 119]);
+    let mut law = law_of(&shapes, gst3d);
+    let says = |law: &Law, shape: [u64; 3]| predict(law, &shape).unwrap().confidence;
+    assert_eq!(says(&law, [300, 310, 290]), "exact");
+    assert_eq!(says(&law, [3, 700, 700]), "unverified", "thin");
+    assert_eq!(says(&law, [30, 31, 32]), "unverified", "smaller than any run");
+    assert_eq!(says(&law, [100, 100, 900]), "unverified", "far longer in one direction");
+    law.choices = vec!["oaconvolve chooses its blocks by the lengths".into()];
+    assert_eq!(says(&law, [110, 110, 110]), "exact");
+    assert_eq!(says(&law, [300, 310, 290]), "unverified", "beyond what was verified");
+}

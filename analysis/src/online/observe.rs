@@ -16,6 +16,8 @@ use crate::predict::confidence;
 const EXACT: f64 = 0.001;
 /// … or within the 4 KiB below which no block is part of a law.
 const EXACT_BYTES: f64 = 4096.0;
+/// Times beyond thirty years are no measurements; their squares would not be numbers.
+const LONGEST_SECONDS: f64 = 1e9;
 
 /// A finished span, as `report --json` gives it.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -155,7 +157,7 @@ impl Law {
             let plain = self.plain_bytes(shape)?.working as f64;
             learned.add_bytes(self, shape, plain, measured);
         }
-        if let Some(seconds) = seconds.filter(|seconds| seconds.is_finite() && *seconds >= 0.0) {
+        if let Some(seconds) = seconds.filter(|seconds| (0.0..=LONGEST_SECONDS).contains(seconds)) {
             learned.add_seconds(self, shape, seconds);
         }
         self.learned = Some(learned).filter(|learned| *learned != Learned::default());

@@ -35,7 +35,7 @@ fn resident_memory_is_the_blocks_and_what_the_process_held_beside_them() {
     assert!(told.resident_upper_bytes >= told.resident_bytes);
     let resident = model.laws[0].resident.as_ref().unwrap();
     assert_eq!((resident.settings.as_str(), resident.shapes), ("MALLOC_TRIM_THRESHOLD_=65536", 3));
-    let read = memtrace_analysis::Model::parse(&serde_json::to_string(&model).unwrap()).unwrap();
+    let read = memtrace_analysis::Model::parse(&model.to_json().unwrap()).unwrap();
     assert_eq!(read, model);
 }
 

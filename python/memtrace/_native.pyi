@@ -116,6 +116,14 @@ def fit_table(
     dtype: str = "<f4",
     operator: str = "operator",
 ) -> Model: ...
+def bound_source(
+    source: str,
+    shapes: Sequence[Sequence[int]],
+    dtypes: Sequence[str],
+    layout: str = "C",
+    params: dict[str, Any] | None = None,
+    library: str | None = None,
+) -> dict[str, Any]: ...
 
 class Follower:
     def allocated(self, bytes: int) -> None: ...

@@ -349,5 +349,6 @@ fn law<'a>(
         true => BTreeMap::new(),
         false => py.import("memtrace._versions")?.call_method1("running", (libraries,))?.extract()?,
     };
-    model.find(&Ask { operator, dtype, params: parameters(params)?, libraries, any_version }).map_err(refused)
+    let params = parameters(params)?;
+    model.find(&Ask { operator, dtype, params, libraries, any_version, ..Ask::default() }).map_err(refused)
 }

@@ -147,14 +147,16 @@ impl Trace {
         if filter.spans.is_some() && spans.is_none() {
             return Ok(());
         }
-        let least = (filter.min_bytes > 0).then(|| filter.min_bytes..=u64::MAX);
+        let bytes = (filter.min_bytes > 0).then(|| filter.min_bytes..=u64::MAX);
+        let process = filter.process.map(|process| process.into()..=process.into());
         let within = |(column, range): (_, Option<_>)| Some(Within { column, range: range? });
-        let rows: Vec<Within> = [("span", spans), ("bytes", least)].into_iter().filter_map(within).collect();
-        let process = within(("process", filter.process.map(|process| process.into()..=process.into())));
+        let ranges = [("span", spans), ("bytes", bytes), ("process", process)];
+        let ranges: Vec<Within> = ranges.into_iter().filter_map(within).collect();
         let wanted = |_, group: &RowGroupMetaData| {
-            let mut all = rows.iter().chain(&process);
-            all.all(|within| pruning::may_hold(group, within.column, within.range.clone()))
+            ranges.iter().all(|within| pruning::may_hold(group, within.column, within.range.clone()))
         };
+        // Few blocks belong to a span; each further test of rows costs more than it saves.
+        let rows = if filter.spans.is_some() { &ranges[..1] } else { &[] };
         let schema = Table::Allocations.schema();
         for path in self.files(Table::Allocations)? {
             table_reader::read_rows(
@@ -162,7 +164,7 @@ impl Trace {
                 Table::Allocations,
                 &schema::names(&schema),
                 wanted,
-                &rows,
+                rows,
                 |columns| blocks(columns, &filter, &mut each),
             )?;
         }

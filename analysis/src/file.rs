@@ -181,6 +181,10 @@ fn check_size(size: &Size, dims: usize) -> Result<(), String> {
         }
         Size::Lines { line, counted, .. } => check_form(line, dims).and_then(|()| check_form(counted, dims)),
         Size::Capped { form, .. } => check_form(form, dims),
+        Size::Remainder { form, block } => {
+            ensure(*block > 0, "a block of a remainder has no bytes")?;
+            check_form(form, dims)
+        }
         Size::Nearby { seen } => {
             let fits = seen.iter().all(|seen| seen.shape.len() == dims);
             ensure(fits, "a run that was seen has another number of dimensions")

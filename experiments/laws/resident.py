@@ -7,7 +7,6 @@ stands beside it.
 """
 
 import json
-import shutil
 
 import memtrace
 
@@ -78,7 +77,6 @@ def main(arguments):
                 told = model.predict(name, shape)
                 folder = record(name, kind, [shape])
                 peak, high, live, exact = measured(folder, name, shape)
-                shutil.rmtree(folder / "allocations", ignore_errors=True)
                 error = told["resident_bytes"] / peak - 1
                 counted = peak >= LEAST_PEAK and exact
                 if counted:

@@ -27,8 +27,7 @@ const NEGLIGIBLE_RESIDUAL: f64 = 0.001;
 /// # Errors
 /// A trace cannot be read, or no operator was run at enough shapes.
 pub fn fit(traces: &[Trace]) -> Result<Model, Error> {
-    let profiles = traces.iter().map(profile::read).collect::<Result<Vec<_>, _>>()?;
-    fit_profiles(&profiles)
+    fit_profiles(&profile::read_all(traces)?)
 }
 
 /// The same from profiles that were read before.

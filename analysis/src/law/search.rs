@@ -98,7 +98,7 @@ impl Search {
             return Vec::new();
         }
         let mut tries = Tries { left: MOST_TRIES, found: Vec::new() };
-        self.extend(0, values.to_vec(), &mut Vec::new(), &mut tries);
+        self.extend(0, values, &mut Vec::new(), &mut tries);
         let mut forms: Vec<Form> = tries
             .found
             .into_iter()
@@ -111,7 +111,7 @@ impl Search {
     }
 
     /// Divides by one factor (or none) of each variable in turn; what is left must be constant.
-    fn extend(&self, variable: usize, rest: Vec<u64>, factors: &mut Vec<Factor>, tries: &mut Tries) {
+    fn extend(&self, variable: usize, rest: &[u64], factors: &mut Vec<Factor>, tries: &mut Tries) {
         let Some(candidates) = self.candidates.get(variable) else {
             if rest.iter().all(|value| *value == rest[0]) {
                 tries.found.push((rest[0], factors.clone()));
@@ -123,13 +123,14 @@ impl Search {
             if tries.left == 0 {
                 return;
             }
-            let mut quotient = rest.clone();
+            let mut quotient: Option<Vec<u64>> = None;
             for power in 1..=2 {
-                let Some(divided) = divided(&quotient, &candidate.values) else { break };
-                quotient = divided;
+                let dividend = quotient.as_deref().unwrap_or(rest);
+                let Some(divided) = divided(dividend, &candidate.values) else { break };
                 factors.push(Factor { power, ..candidate.factor });
-                self.extend(variable + 1, quotient.clone(), factors, tries);
+                self.extend(variable + 1, &divided, factors, tries);
                 factors.pop();
+                quotient = Some(divided);
             }
         }
         self.extend(variable + 1, rest, factors, tries);
@@ -142,8 +143,12 @@ impl Search {
     }
 }
 
+/// Nearly every candidate fails at one of the first values: nothing is made before all are looked at.
 fn divided(values: &[u64], by: &[u64]) -> Option<Vec<u64>> {
-    values.iter().zip(by).map(|(&value, &by)| value.is_multiple_of(by).then(|| value / by)).collect()
+    let pairs = || values.iter().zip(by);
+    pairs()
+        .all(|(value, by)| value.is_multiple_of(*by))
+        .then(|| pairs().map(|(value, by)| value / by).collect())
 }
 
 /// Number of forms no more complex than this one. What several axes share (a filter's padding, a
@@ -182,12 +187,19 @@ fn simplicity(form: &Form) -> (bool, u64, u64, u64) {
 
 /// Every rule and offset of a variable, as long as it varies and stays at half the length or more.
 fn candidates(variable: usize, lengths: &[u64]) -> Vec<Candidate> {
-    let varies = lengths.iter().any(|length| *length != lengths[0]);
-    let shortest = lengths.iter().copied().min().filter(|_| varies).unwrap_or(0);
+    // Many runs share few lengths, and some rules take a while.
+    let mut distinct = lengths.to_vec();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let places: Vec<usize> =
+        lengths.iter().map(|length| distinct.partition_point(|it| it < length)).collect();
+    let candidate = |factor| candidate(factor, &distinct, &places);
+    let varies = distinct.len() > 1;
+    let shortest = distinct.first().copied().filter(|_| varies).unwrap_or(0);
     let lowest = -MAX_OFFSET.min(i64::try_from(shortest / 2).unwrap_or(MAX_OFFSET));
     let padded = |rule: Rule, reach: i64| {
         let offsets = lowest.max(-reach)..=reach;
-        offsets.filter_map(move |offset| candidate(Factor { variable, rule, offset, power: 1 }, lengths))
+        offsets.filter_map(move |offset| candidate(Factor { variable, rule, offset, power: 1 }))
     };
     if shortest == 0 {
         return Vec::new();
@@ -200,7 +212,7 @@ fn candidates(variable: usize, lengths: &[u64]) -> Vec<Candidate> {
         let factor = move |offset| Factor { variable, rule: Rule::Hops(hop), offset, power: 1 };
         offsets
             .filter(|offset| offset.abs() <= MAX_OFFSET)
-            .filter_map(move |offset| candidate(factor(offset), lengths))
+            .filter_map(move |offset| candidate(factor(offset)))
     });
     let near = [Rule::HalfPlusOne, Rule::PowerOfTwo].into_iter().flat_map(|rule| padded(rule, 2));
     let mut candidates: Vec<Candidate> = far.chain(hops).chain(near).collect();
@@ -208,13 +220,15 @@ fn candidates(variable: usize, lengths: &[u64]) -> Vec<Candidate> {
     candidates
 }
 
-fn candidate(factor: Factor, lengths: &[u64]) -> Option<Candidate> {
+/// A rule at each run's length, which is at one of the `places` of those that are distinct.
+fn candidate(factor: Factor, distinct: &[u64], places: &[usize]) -> Option<Candidate> {
     let value = |&length: &u64| {
         let padded = length.checked_add_signed(factor.offset).filter(|&padded| padded > 0)?;
         factor.rule.of(padded)
     };
-    let values: Vec<u64> = lengths.iter().map(value).collect::<Option<_>>()?;
-    values.iter().any(|value| *value != values[0]).then_some(Candidate { factor, values })
+    let values: Vec<u64> = distinct.iter().map(value).collect::<Option<_>>()?;
+    let differ = values.iter().any(|value| *value != values[0]);
+    differ.then(|| Candidate { factor, values: places.iter().map(|&place| values[place]).collect() })
 }
 
 #[cfg(test)]

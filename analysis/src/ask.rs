@@ -23,6 +23,8 @@ pub struct Ask<'a> {
     pub libraries: BTreeMap<String, String>,
     /// Any version will do.
     pub any_version: bool,
+    /// How many lengths the shape has that it is asked for.
+    pub dims: Option<usize>,
 }
 
 impl Model {
@@ -62,6 +64,12 @@ impl Model {
             laws = narrowed(operator, laws, ("dtype", dtype), &|key| {
                 (same_dtype(&key.dtype, dtype), Some(Value::from(key.dtype.as_str())))
             })?;
+        }
+        // An operator that takes sections and volumes has a law for each.
+        if let Some(dims) = ask.dims
+            && laws.iter().any(|law| law.variables.len() == dims)
+        {
+            laws.retain(|law| law.variables.len() == dims);
         }
         // What calls that failed needed is an answer only to those who ask for it.
         let of_failures = |law: &&Law| law.key.params.contains_key(FAILED);

@@ -135,9 +135,9 @@ fn a_product_of_matrices_has_three_dimensions() {
 
 #[test]
 fn calls_that_failed_answer_only_who_asks_for_them() {
-    let fine = |s: &Vec<u64>| run("op", s, &[(0, 4 * s.iter().product::<u64>())], 0);
+    let fine = |s: &Vec<u64>| run("op", s, &vec![(0, 4 * s.iter().product::<u64>())], 0);
     let failed = |s: &Vec<u64>| {
-        let mut run = run("op", s, &[(0, 9 * s.iter().product::<u64>())], 0);
+        let mut run = run("op", s, &vec![(0, 9 * s.iter().product::<u64>())], 0);
         run.span.params.insert("error".into(), "exception".into());
         run
     };

@@ -365,6 +365,6 @@ fn law<'a>(
     any_version: bool,
     params: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<&'a Law> {
-    let libraries = running(model, py, [operator])?;
-    model.find(&Ask { operator, dtype, params: parameters(params)?, libraries, any_version }).map_err(refused)
+    let (params, libraries) = (parameters(params)?, running(model, py, [operator])?);
+    model.find(&Ask { operator, dtype, params, libraries, any_version, ..Ask::default() }).map_err(refused)
 }

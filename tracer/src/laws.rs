@@ -71,6 +71,7 @@ impl WhichLaw {
             params: self.params.iter().cloned().collect(),
             libraries: BTreeMap::new(),
             any_version: self.any_version,
+            dims: Some(self.shape.0.len()),
         })?)
     }
 }

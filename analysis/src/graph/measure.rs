@@ -82,6 +82,7 @@ impl<'a> Laws<'a> {
             params: params.clone(),
             libraries: self.libraries.versions.clone(),
             any_version: self.libraries.any_version,
+            ..Ask::default()
         });
         law.map(Some).map_err(|source| Error::Law { step: node.name.clone(), source })
     }

@@ -13,6 +13,16 @@ const MAX_OTHERS: usize = 16;
 /// A form is believed if chance would have produced it at most once in this many tries.
 const CHANCE: f64 = 1000.0;
 
+/// Factors tried for one row of values. Highly composite sizes of four or more short axes would take
+/// minutes; of what is tried first (plain lengths, small offsets) such a row has forms enough.
+const MOST_TRIES: usize = 2_000_000;
+
+/// What a search has found, and how many factors it may still try.
+struct Tries {
+    left: usize,
+    found: Vec<(u64, Vec<Factor>)>,
+}
+
 /// A rule and offset of one variable with its value in every run.
 struct Candidate {
     factor: Factor,
@@ -87,9 +97,10 @@ impl Search {
         if values.contains(&0) || values.len() != self.runs {
             return Vec::new();
         }
-        let mut found = Vec::new();
-        self.extend(0, values.to_vec(), &mut Vec::new(), &mut found);
-        let mut forms: Vec<Form> = found
+        let mut tries = Tries { left: MOST_TRIES, found: Vec::new() };
+        self.extend(0, values.to_vec(), &mut Vec::new(), &mut tries);
+        let mut forms: Vec<Form> = tries
+            .found
             .into_iter()
             .map(|(coefficient, factors)| Form { coefficient, factors, constant })
             .filter(|form| self.is_believable(form, values, chance))
@@ -100,30 +111,28 @@ impl Search {
     }
 
     /// Divides by one factor (or none) of each variable in turn; what is left must be constant.
-    fn extend(
-        &self,
-        variable: usize,
-        rest: Vec<u64>,
-        factors: &mut Vec<Factor>,
-        found: &mut Vec<(u64, Vec<Factor>)>,
-    ) {
+    fn extend(&self, variable: usize, rest: Vec<u64>, factors: &mut Vec<Factor>, tries: &mut Tries) {
         let Some(candidates) = self.candidates.get(variable) else {
             if rest.iter().all(|value| *value == rest[0]) {
-                found.push((rest[0], factors.clone()));
+                tries.found.push((rest[0], factors.clone()));
             }
             return;
         };
         for candidate in candidates {
+            tries.left = tries.left.saturating_sub(1);
+            if tries.left == 0 {
+                return;
+            }
             let mut quotient = rest.clone();
             for power in 1..=2 {
                 let Some(divided) = divided(&quotient, &candidate.values) else { break };
                 quotient = divided;
                 factors.push(Factor { power, ..candidate.factor });
-                self.extend(variable + 1, quotient.clone(), factors, found);
+                self.extend(variable + 1, quotient.clone(), factors, tries);
                 factors.pop();
             }
         }
-        self.extend(variable + 1, rest, factors, found);
+        self.extend(variable + 1, rest, factors, tries);
     }
 
     fn is_believable(&self, form: &Form, values: &[u64], chance: f64) -> bool {
@@ -194,7 +203,9 @@ fn candidates(variable: usize, lengths: &[u64]) -> Vec<Candidate> {
             .filter_map(move |offset| candidate(factor(offset), lengths))
     });
     let near = [Rule::HalfPlusOne, Rule::PowerOfTwo].into_iter().flat_map(|rule| padded(rule, 2));
-    far.chain(hops).chain(near).collect()
+    let mut candidates: Vec<Candidate> = far.chain(hops).chain(near).collect();
+    candidates.sort_by_key(|candidate| factor_choices(&candidate.factor) as u64);
+    candidates
 }
 
 fn candidate(factor: Factor, lengths: &[u64]) -> Option<Candidate> {

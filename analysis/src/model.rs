@@ -367,13 +367,22 @@ impl ArrayLaw {
 
     /// Bytes of its elements at a point.
     pub fn bytes(&self, point: &Point) -> Option<u128> {
-        let mut axes = self.shape.iter().map(|axis| axis.at(point));
+        self.product(|axis| axis.at(point))
+    }
+
+    /// The same with every axis at its upper bound.
+    pub fn upper_bytes(&self, point: &Point) -> Option<u128> {
+        self.product(|axis| axis.upper(point))
+    }
+
+    fn product(&self, length: impl Fn(&Size) -> Option<u128>) -> Option<u128> {
+        let mut axes = self.shape.iter().map(length);
         axes.try_fold(u128::from(self.item_bytes), |product, axis| product.checked_mul(axis?))
     }
 }
 
 /// `200×200×100`
-pub(crate) fn joined(shape: &Point) -> String {
+pub fn joined(shape: &Point) -> String {
     shape.iter().map(u64::to_string).collect::<Vec<_>>().join("×")
 }
 

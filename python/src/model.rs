@@ -141,7 +141,7 @@ impl Model {
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let model = self.read();
-        let law = law(&model, py, operator, dtype, any_version, params)?;
+        let law = law(&model, py, operator, &shape, dtype, any_version, params)?;
         let prediction = memtrace_analysis::predict(law, &shape).map_err(refused)?;
         to_python(py, &prediction)
     }
@@ -176,7 +176,7 @@ impl Model {
             Span::Shape(shape) => {
                 let bytes =
                     bytes.ok_or_else(|| PyTypeError::new_err("a shape is observed with its bytes"))?;
-                let chosen: *const Law = law(&model, py, operator, dtype, any_version, params)?;
+                let chosen: *const Law = law(&model, py, operator, &shape, dtype, any_version, params)?;
                 let missing = || refused(format!("the model has no law for {operator}"));
                 let law = model.laws.iter_mut().find(|law| std::ptr::eq(*law, chosen)).ok_or_else(missing)?;
                 law.observe(&shape, bytes, seconds)
@@ -198,7 +198,7 @@ impl Model {
         params: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Follower> {
         let model = self.read();
-        let law = law(&model, py, operator, dtype, any_version, params)?;
+        let law = law(&model, py, operator, &shape, dtype, any_version, params)?;
         Tracker::new(law, &shape).map(Follower::new).map_err(refused)
     }
 
@@ -232,7 +232,7 @@ impl Model {
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let model = self.read();
-        let law = law(&model, py, operator, dtype, any_version, params)?;
+        let law = law(&model, py, operator, &shape, dtype, any_version, params)?;
         let worker = Process::dask_worker(law.baseline.as_ref().and_then(|held| held.resident_bytes));
         let request = Request {
             operator: law.key.operator.clone(),
@@ -361,10 +361,12 @@ fn law<'a>(
     model: &'a memtrace_analysis::Model,
     py: Python<'_>,
     operator: &str,
+    shape: &[u64],
     dtype: Option<&str>,
     any_version: bool,
     params: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<&'a Law> {
     let (params, libraries) = (parameters(params)?, running(model, py, [operator])?);
-    model.find(&Ask { operator, dtype, params, libraries, any_version, ..Ask::default() }).map_err(refused)
+    let dims = Some(shape.len());
+    model.find(&Ask { operator, dtype, params, libraries, any_version, dims }).map_err(refused)
 }

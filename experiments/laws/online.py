@@ -9,6 +9,7 @@ import csv
 import time
 from dataclasses import dataclass
 
+import memtrace
 import numpy as np
 
 from experiments.laws import online_policies, online_tasks, online_warnings
@@ -44,9 +45,11 @@ class World:
         """Seconds of the whole job, by chunk."""
         return self.rounds * self.seconds
 
+    def fits(self):
+        return np.array([max(needed) <= self.budget for needed in self.needed])
+
     def optimum(self):
-        fits = np.array([max(needed) <= self.budget for needed in self.needed])
-        return self.job()[fits].min()
+        return self.job()[self.fits()].min()
 
 
 def worlds(workers_of=WORKERS, budgets=BUDGETS):
@@ -104,7 +107,8 @@ def play(world, policy, seed, tasks=TASKS):
             used += needed * seconds
         regret.append(job[at] / optimum - 1)
         chooser.observe(at, given, needed, seconds)
-    ratio = job[chooser.best()] / optimum
+    best = chooser.best()
+    ratio = job[best] / optimum if world.fits()[best] else np.inf
     return ratio, float(np.mean(regret)), over, failed, wasted / max(used, 1e-12)
 
 
@@ -119,20 +123,20 @@ def compare(seeds):
 
 
 def observation_seconds():
-    """Seconds of one Model.observe of a span as report gives it: the median, the slowest of 100."""
-    import memtrace
-
+    """Processor seconds of one Model.observe of a span as report gives it: the median of the operator
+    that takes longest, and what 99 of 100 calls of any operator stay below."""
     trace = online_warnings.recorded("training")
     model = memtrace.fit(trace)
     operators = {each["name"]: each for each in trace.report()["operators"]}
-    times = []
-    for name in ("gst3d", "median", "histogram", "group_by"):
-        span = operators[online_warnings.qualified(name)]["spans"][0] | {"call": 1}
+    times = {}
+    for name in map(online_warnings.qualified, online_warnings.OPERATORS):
+        span = operators[name]["spans"][0] | {"call": 1}
         for _ in range(100):
-            start = time.perf_counter()
-            model.observe(online_warnings.qualified(name), span)
-            times.append(time.perf_counter() - start)
-    return float(np.median(times)), float(np.quantile(times, 0.99))
+            start = time.process_time()
+            model.observe(name, span)
+            times.setdefault(name, []).append(time.process_time() - start)
+    every = list(times.values())
+    return float(np.median(every, axis=1).max()), float(np.quantile(every, 0.99))
 
 
 def main(arguments):
@@ -170,10 +174,10 @@ def main(arguments):
         ),
         ("spans that stay within it: false alarms", "≤ 5 %", percent(false), false <= 0.05),
         (
-            "Model.observe, median (99 of 100)",
+            "Model.observe, processor time: the slowest operator's median (99 of 100 of all calls)",
             "≤ 1 ms",
             f"{observed[0] * 1e3:.2f} ({observed[1] * 1e3:.2f}) ms",
-            observed[0] <= 1e-3,
+            observed[1] <= 1e-3,
         ),
     ]
     text = report(targets, compared, ours, warnings, TASKS, seeds)

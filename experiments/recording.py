@@ -35,13 +35,18 @@ def qualified(name):
 
 
 def recorded(folder, name, dtype, shapes, **options):
-    """The trace of one process that calls an operator at `shapes` (after a small warm-up call)."""
+    """The trace of one process that calls an operator at `shapes` (after a small warm-up call).
+
+    A trace kept from before serves again if it is of the same command.
+    """
+    run = [sys.executable, "-m", "experiments.operators.run", name, dtype, *map(written, shapes)]
     if (folder / "meta.json").exists():
-        return folder
+        if json.loads((folder / "meta.json").read_text())["command"] == run:
+            return folder
+        shutil.rmtree(folder)
     unfinished = folder.with_name(folder.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.parent.mkdir(parents=True, exist_ok=True)
-    run = (sys.executable, "-m", "experiments.operators.run", name, dtype, *map(written, shapes))
     memtrace("--quiet", "-o", unfinished, "--operator", qualified(name), "--", *run, **options)
     unfinished.rename(folder)
     return folder

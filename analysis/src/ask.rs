@@ -7,6 +7,9 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::model::{Key, Law, Model};
 
+/// The parameter that recorders give a call which ended with an error.
+pub const FAILED: &str = "error";
+
 /// What is asked of a model.
 #[derive(Debug, Clone, Default)]
 pub struct Ask<'a> {
@@ -20,6 +23,8 @@ pub struct Ask<'a> {
     pub libraries: BTreeMap<String, String>,
     /// Any version will do.
     pub any_version: bool,
+    /// How many lengths the shape has that it is asked for.
+    pub dims: Option<usize>,
 }
 
 impl Model {
@@ -59,6 +64,17 @@ impl Model {
             laws = narrowed(operator, laws, ("dtype", dtype), &|key| {
                 (same_dtype(&key.dtype, dtype), Some(Value::from(key.dtype.as_str())))
             })?;
+        }
+        // An operator that takes sections and volumes has a law for each.
+        if let Some(dims) = ask.dims
+            && laws.iter().any(|law| law.variables.len() == dims)
+        {
+            laws.retain(|law| law.variables.len() == dims);
+        }
+        // What calls that failed needed is an answer only to those who ask for it.
+        let of_failures = |law: &&Law| law.key.params.contains_key(FAILED);
+        if !ask.params.contains_key(FAILED) && !laws.iter().all(of_failures) {
+            laws.retain(|law| !of_failures(&law));
         }
         for (name, wanted) in &ask.params {
             if laws.iter().any(|law| law.key.versions.contains_key(name)) {

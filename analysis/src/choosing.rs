@@ -17,7 +17,7 @@ const CHOOSING: [(&str, &str, &str); 7] = [
 ];
 
 /// `oaconvolve chooses …`, if a call stack goes through such a function.
-pub fn choice(stack: &[FrameRow]) -> Option<String> {
+pub fn choice(stack: &[&FrameRow]) -> Option<String> {
     stack.iter().find_map(|frame| {
         let (function, file) = (frame.function.as_deref()?, base_name(frame.file.as_deref()?));
         let known = CHOOSING.iter().find(|(name, of, _)| *name == function && *of == file)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::law::{Point, Size};
-use crate::model::Body;
+use crate::model::{Body, Law};
 use crate::profile::Run;
 use crate::varying;
 use crate::verify::MIN_SHAPES;
@@ -17,15 +17,40 @@ pub struct Worst {
     pub body: Body,
     /// Blocks below the sequence's threshold.
     pub residual: Size,
+    /// How many times its bytes the run that went furthest beyond it needed, if any did: contents
+    /// that were run at few shapes may have taken a course of their own.
+    #[serde(default = "one")]
+    pub factor: f64,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 impl Worst {
     /// Its upper bound, bytes; `None` where it does not fit.
     pub fn upper(&self, shape: &Point) -> Option<u128> {
+        let fitted = self.fitted(shape)?;
+        let bytes = (fitted as f64 * self.factor).ceil();
+        (bytes < u128::MAX as f64).then_some((bytes as u128).max(fitted))
+    }
+
+    fn fitted(&self, shape: &Point) -> Option<u128> {
         match &self.body {
             Body::Symbolic(sequence) => sequence.upper_bytes(shape)?.checked_add(self.residual.upper(shape)?),
             Body::Regression(regression) => regression.upper(shape),
         }
+    }
+
+    /// The worst of what a law says, raised until no run is above it.
+    pub fn covering(law: Law, runs: &[&Run], points: &[Vec<u64>]) -> Worst {
+        let worst = Worst { body: law.body, residual: law.residual, factor: 1.0 };
+        let beyond = |(run, point): (&&Run, &Vec<u64>)| {
+            let fitted = worst.fitted(point).unwrap_or(0).max(1);
+            run.span.working_peak_bytes as f64 / fitted as f64
+        };
+        let factor = runs.iter().zip(points).map(beyond).fold(1.0, f64::max);
+        Worst { factor, ..worst }
     }
 }
 

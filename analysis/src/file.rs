@@ -63,8 +63,7 @@ impl Model {
         for law in &model.laws {
             check(law).map_err(|reason| malformed(format!("the law for {}: {reason}", law.key.operator)))?;
         }
-        // Files of version 1 had no digest.
-        if found >= 2 && digest.is_none_or(|digest| sha256(&blanked(text, &digest)) != digest) {
+        if digest.is_none_or(|digest| sha256(&blanked(text, &digest)) != digest) {
             model.distrust();
         }
         Ok(model)
@@ -141,20 +140,11 @@ fn check(law: &Law) -> Result<(), String> {
         check_array(array, dims)?;
     }
     check_size(&law.residual, dims)?;
-    match &law.body {
-        Body::Regression(regression) => check_regression(regression, dims)?,
-        Body::Symbolic(sequence) => {
-            sequence.sizes.iter().try_for_each(|size| check_size(size, dims))?;
-            let known = |&step: &i64| sequence.step(step).is_some();
-            ensure(sequence.steps.iter().all(known), "a step names a size that is not there")?;
-            let placed = |&place: &u32| place as usize <= sequence.places.len();
-            ensure(sequence.placed.iter().all(placed), "a step names a place that is not there")?;
-            let mut live = vec![0i64; sequence.sizes.len()];
-            for (index, allocates) in sequence.steps.iter().filter_map(|&step| sequence.step(step)) {
-                live[index] += if allocates { 1 } else { -1 };
-                ensure(live[index] >= 0, "a step releases a block that is not live")?;
-            }
-        }
+    check_body(&law.body, dims)?;
+    if let Some(worst) = &law.worst {
+        check_body(&worst.body, dims)?;
+        check_size(&worst.residual, dims)?;
+        ensure(worst.factor.is_finite() && worst.factor >= 1.0, "a factor of the worst contents is below 1")?;
     }
     let times = [law.seconds.overhead, law.seconds.per_element, law.same_shape_spread];
     ensure(times.iter().all(|number| is_plain(*number)), "a number is negative or not finite")?;
@@ -166,6 +156,25 @@ fn check(law: &Law) -> Result<(), String> {
     ensure(learned, "what it learned is nothing that observations leave behind")?;
     let points = law.trained_on.iter().all(|run| run.shape.len() == dims);
     ensure(points, "a training run has another number of dimensions")
+}
+
+fn check_body(body: &Body, dims: usize) -> Result<(), String> {
+    match body {
+        Body::Regression(regression) => check_regression(regression, dims),
+        Body::Symbolic(sequence) => {
+            sequence.sizes.iter().try_for_each(|size| check_size(size, dims))?;
+            let known = |&step: &i64| sequence.step(step).is_some();
+            ensure(sequence.steps.iter().all(known), "a step names a size that is not there")?;
+            let placed = |&place: &u32| place as usize <= sequence.places.len();
+            ensure(sequence.placed.iter().all(placed), "a step names a place that is not there")?;
+            let mut live = vec![0i64; sequence.sizes.len()];
+            for (index, allocates) in sequence.steps.iter().filter_map(|&step| sequence.step(step)) {
+                live[index] += if allocates { 1 } else { -1 };
+                ensure(live[index] >= 0, "a step releases a block that is not live")?;
+            }
+            Ok(())
+        }
+    }
 }
 
 fn check_array(array: &ArrayLaw, dims: usize) -> Result<(), String> {
@@ -181,6 +190,10 @@ fn check_size(size: &Size, dims: usize) -> Result<(), String> {
         }
         Size::Lines { line, counted, .. } => check_form(line, dims).and_then(|()| check_form(counted, dims)),
         Size::Capped { form, .. } => check_form(form, dims),
+        Size::Remainder { form, block } => {
+            ensure(*block > 0, "a block of a remainder has no bytes")?;
+            check_form(form, dims)
+        }
         Size::Nearby { seen } => {
             let fits = seen.iter().all(|seen| seen.shape.len() == dims);
             ensure(fits, "a run that was seen has another number of dimensions")

@@ -27,8 +27,7 @@ const NEGLIGIBLE_RESIDUAL: f64 = 0.001;
 /// # Errors
 /// A trace cannot be read, or no operator was run at enough shapes.
 pub fn fit(traces: &[Trace]) -> Result<Model, Error> {
-    let profiles = traces.iter().map(profile::read).collect::<Result<Vec<_>, _>>()?;
-    fit_profiles(&profiles)
+    fit_profiles(&profile::read_all(traces)?)
 }
 
 /// The same from profiles that were read before.
@@ -168,11 +167,14 @@ fn law(group: &Group, places: &Places) -> Result<Law, String> {
     let (mut law, view) = draft.fit(&fitted);
     if let Some(&last) = held_out.last() {
         let point = &variables.points[last];
-        verify::settle(&mut law, runs[last], point, view.as_ref());
+        let confirmed = verify::settle(&mut law, runs[last], point, view.as_ref());
+        let shape = crate::model::joined(point);
         match verify::prove(&law, runs[last], point) {
-            Some(proof) => law.proof = proof,
+            Some(proof) if confirmed => law.proof = proof,
+            Some(_) => {
+                notes.push(format!("the run at {shape} needed as much as the law says, but in other blocks"))
+            }
             None => {
-                let shape = crate::model::joined(point);
                 let everything: Vec<usize> = fitted.iter().chain(&held_out).copied().collect();
                 (law, _) = draft.fit(&everything);
                 notes
@@ -180,11 +182,17 @@ fn law(group: &Group, places: &Places) -> Result<Law, String> {
             }
         }
     }
+    if law.proof != Proof::Unverified && !verify::foretells(&law, &runs, &variables.points) {
+        law.proof = Proof::Unverified;
+        notes.push("shapes that it was fitted on needed something else than it says".into());
+    }
     law.notes.extend(notes);
     law.data_dependent = contents::matter(&runs, &variables.points);
     if law.data_dependent == Some(true) {
+        // A run proves nothing about other data; many bound what others of their kind need.
+        law.proof = Proof::of_runs(runs.len());
         let (worst, _) = draft.fit(&contents::largest(&runs, &variables.points));
-        law.worst = Some(Worst { body: worst.body, residual: worst.residual });
+        law.worst = Some(Worst::covering(worst, &runs, &variables.points));
         let note = "its memory depends on what is in the arrays: at most is what the worst contents need that were run";
         law.notes.push(note.into());
     }
@@ -223,7 +231,7 @@ impl Draft<'_> {
                 );
                 let peaks: Vec<f64> = runs.iter().map(|run| run.span.working_peak_bytes as f64).collect();
                 let regression = regression::fit(&points, &peaks);
-                let proof = Proof::of_regression(&regression);
+                let proof = Proof::of_runs(regression.runs);
                 (Body::Regression(regression), Size::Bounded { bytes: 0 }, proof)
             }
         };

@@ -175,20 +175,16 @@ fn add(shares: &mut Shares, site: Option<u64>, width: u64) {
     }
 }
 
-fn named(trace: &Trace, what: String, unit: &'static str, shares: Shares) -> Result<Flame, Error> {
-    let frames = trace.frames().map_err(unreadable)?;
-    let sites = trace.sites().map_err(unreadable)?;
-    let leaves: FxHashMap<u64, u32> = sites.iter().map(|row| (row.site, row.frame)).collect();
+fn named(trace: &Trace, what: String, unit: &'static str, mut shares: Shares) -> Result<Flame, Error> {
+    shares.retain(|_, width| *width > 0);
+    let leaves = trace.leaves(&shares.keys().copied().flatten().collect()).map_err(unreadable)?;
+    let frames = trace.frames_of(leaves.values().copied()).map_err(unreadable)?;
     let mut stacks: Vec<(Vec<String>, u64)> = shares
         .into_iter()
-        .filter(|(_, width)| *width > 0)
         .map(|(site, width)| {
             let leaf = site.and_then(|site| leaves.get(&site));
-            let mut names: Vec<String> = leaf
-                .iter()
-                .flat_map(|leaf| sites::stack(&frames, **leaf))
-                .map(|frame| name(&frame))
-                .collect();
+            let stack = leaf.map(|leaf| sites::stack(|frame| frames.get(&frame), *leaf));
+            let mut names: Vec<String> = stack.into_iter().flatten().map(name).collect();
             names.reverse();
             (if names.is_empty() { vec![sites::without_stack(trace.meta()).into()] } else { names }, width)
         })

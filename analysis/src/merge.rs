@@ -1,5 +1,6 @@
 //! Two models made one: a law of each key, the better proved one, and what both know together.
 
+use crate::contents::Worst;
 use crate::law::{Sequence, Size, volume};
 use crate::model::{Body, Law, Model, Proof, SCHEMA_VERSION, TrainingRun};
 
@@ -49,6 +50,14 @@ impl Model {
 
 /// Makes `known` the law of both; says how.
 fn unite(known: &mut Law, other: &Law) -> String {
+    let first = known.clone();
+    let note = choose(known, other);
+    join_contents(known, &first);
+    join_contents(known, other);
+    note
+}
+
+fn choose(known: &mut Law, other: &Law) -> String {
     if pool(known, other) {
         return format!("{} runs of one law pooled, {}", known.trained_on.len(), known.proof);
     }
@@ -120,10 +129,29 @@ fn pool(known: &mut Law, other: &Law) -> bool {
     if held(other) > held(&pooled) {
         pooled.baseline.clone_from(&other.baseline);
     }
+    pooled.choices.extend(other.choices.iter().filter(|choice| !known.choices.contains(choice)).cloned());
+    pooled.resident = pooled.resident.or_else(|| other.resident.clone());
+    pooled.learned = pooled.learned.or_else(|| other.learned.clone());
     let noted = |note: &&String| !known.notes.contains(note);
     pooled.notes.extend(other.notes.iter().filter(noted).cloned());
     *known = pooled;
     true
+}
+
+/// What one of them knows of contents holds for both: memory that depends on data in one record does.
+fn join_contents(united: &mut Law, other: &Law) {
+    let largest = united.trained_on.last().map(|run| run.shape.clone()).unwrap_or_default();
+    let upper = |worst: &Option<Worst>| worst.as_ref().and_then(|worst| worst.upper(&largest));
+    if upper(&other.worst) > upper(&united.worst) {
+        united.worst.clone_from(&other.worst);
+    }
+    united.data_dependent = match (united.data_dependent, other.data_dependent) {
+        (Some(a), Some(b)) => Some(a || b),
+        (a, b) => a.or(b),
+    };
+    if united.data_dependent == Some(true) && united.proof != Proof::Unverified {
+        united.proof = Proof::of_runs(united.trained_on.len());
+    }
 }
 
 /// The size that both laws allow.

@@ -120,9 +120,9 @@ pub enum Proof {
 }
 
 impl Proof {
-    /// Of a regression: a bound of 95 % needs the errors of 19 runs (DESIGN §8).
-    pub fn of_regression(regression: &Regression) -> Proof {
-        match regression.runs {
+    /// Of a bound on what so many runs needed: one of 95 % takes 19 of them (DESIGN §8).
+    pub fn of_runs(runs: usize) -> Proof {
+        match runs {
             runs if runs >= MIN_CALIBRATION => Proof::Calibrated { runs },
             _ => Proof::Unverified,
         }
@@ -367,13 +367,22 @@ impl ArrayLaw {
 
     /// Bytes of its elements at a point.
     pub fn bytes(&self, point: &Point) -> Option<u128> {
-        let mut axes = self.shape.iter().map(|axis| axis.at(point));
+        self.product(|axis| axis.at(point))
+    }
+
+    /// The same with every axis at its upper bound.
+    pub fn upper_bytes(&self, point: &Point) -> Option<u128> {
+        self.product(|axis| axis.upper(point))
+    }
+
+    fn product(&self, length: impl Fn(&Size) -> Option<u128>) -> Option<u128> {
+        let mut axes = self.shape.iter().map(length);
         axes.try_fold(u128::from(self.item_bytes), |product, axis| product.checked_mul(axis?))
     }
 }
 
 /// `200×200×100`
-pub(crate) fn joined(shape: &Point) -> String {
+pub fn joined(shape: &Point) -> String {
     shape.iter().map(u64::to_string).collect::<Vec<_>>().join("×")
 }
 

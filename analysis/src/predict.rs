@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::law::{Form, Point, Resident, Sequence, Size, volume};
-use crate::model::{ArrayLaw, Baseline, Body, Key, Law, MIN_CALIBRATION, Once, Proof, TrainingRun, Variable};
+use crate::model::{ArrayLaw, Baseline, Body, Key, Law, Once, Proof, TrainingRun, Variable};
 
 /// Probabilities whose quantiles a law that has learned tells.
 const TOLD: [f64; 5] = [0.05, 0.5, 0.95, 0.99, 0.999];
@@ -178,11 +178,10 @@ pub(crate) fn confidence(law: &Law, shape: &Point) -> Proof {
     if unproven {
         return Proof::Unverified;
     }
-    if law.data_dependent == Some(true) {
-        let runs = law.trained_on.len();
-        return if beyond || runs < MIN_CALIBRATION { Proof::Unverified } else { Proof::Calibrated { runs } };
+    match law.proof {
+        Proof::Calibrated { .. } if beyond => Proof::Unverified,
+        _ => law.proof.clone(),
     }
-    law.proof.clone()
 }
 
 fn is_elongated(law: &Law, shape: &Point) -> bool {

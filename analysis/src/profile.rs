@@ -7,6 +7,7 @@ use memtrace_trace::{AllocationFilter, Trace};
 
 use crate::error::Error;
 use crate::model::{Baseline, Once, OnceBlock};
+use crate::parallel;
 use crate::provenance::Source;
 use crate::sites::{self, Place};
 
@@ -30,7 +31,7 @@ pub struct Profile {
     pub baselines: HashMap<u32, Baseline>,
     /// What each process's environment told the allocator, where that was recorded.
     pub allocators: HashMap<u32, String>,
-    /// Where the call stacks of blocks are, by site.
+    /// Where the call stacks of the runs' blocks are, by site.
     pub places: HashMap<u64, Place>,
     /// What was left out, and why.
     pub notes: Vec<String>,
@@ -91,6 +92,35 @@ impl Run {
 /// # Errors
 /// The trace cannot be read, or was recorded without the rows of blocks that a law is made of.
 pub fn read(trace: &Trace) -> Result<Profile, Error> {
+    read_all(std::slice::from_ref(trace)).map(|mut profiles| profiles.remove(0))
+}
+
+/// The same of several traces, in their order, some of them at a time. Traces of one program have the same call
+/// stacks: the place of a site is read from the first trace that needs it, and stands in that one's profile only.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_all(traces: &[Trace]) -> Result<Vec<Profile>, Error> {
+    let read = |found: &mut Vec<(usize, Profile)>, index: usize| {
+        found.push((index, without_places(&traces[index])?));
+        Ok(())
+    };
+    let threads = parallel::threads().min(traces.len()).max(1);
+    let found = parallel::in_parallel(traces.len(), threads, Vec::new, read)?;
+    let mut found: Vec<_> = found.into_iter().flatten().collect();
+    found.sort_unstable_by_key(|(index, _)| *index);
+    let mut profiles: Vec<Profile> = found.into_iter().map(|(_, profile)| profile).collect();
+    let mut known = HashSet::<u64>::new();
+    for (trace, profile) in traces.iter().zip(&mut profiles) {
+        let blocks = profile.runs.iter().flat_map(|run| &run.program.blocks);
+        let new = blocks.filter_map(|block| block.site).filter(|site| !known.contains(site)).collect();
+        profile.places = sites::places_of_law(trace, &new)?;
+        known.extend(profile.places.keys());
+    }
+    Ok(profiles)
+}
+
+fn without_places(trace: &Trace) -> Result<Profile, Error> {
     let context = |error: memtrace_trace::Error| Error::Trace(error.to_string());
     let (kept, directory) = (trace.meta().rows, trace.directory().display());
     if kept.aggregate {
@@ -103,7 +133,7 @@ pub fn read(trace: &Trace) -> Result<Profile, Error> {
         );
         return Err(Error::NoRuns(format!("{directory} {why}")));
     }
-    let processes = trace.processes().map_err(context)?;
+    let processes = trace.health().map_err(context)?;
     let lossy: HashMap<u32, u64> = processes
         .iter()
         .filter(|process| process.lost_events > 0)
@@ -139,8 +169,8 @@ pub fn read(trace: &Trace) -> Result<Profile, Error> {
         let program = program(rows.remove(&span.span).unwrap_or_default(), span.end_ns.unwrap_or(i64::MAX));
         Run { span, program }
     });
-    let (places, source) = (sites::all_places(trace)?, Some(source));
-    Ok(Profile { runs: runs.collect(), baselines, allocators, places, notes, source })
+    let (runs, places) = (runs.collect(), HashMap::new());
+    Ok(Profile { runs, baselines, allocators, places, notes, source: Some(source) })
 }
 
 /// The blocks of each span, those of the spans inside it included.
@@ -204,8 +234,9 @@ fn baselines(trace: &Trace, spans: &[SpanRow]) -> memtrace_trace::Result<HashMap
         let start = first.entry(span.process).or_insert(span.start_ns);
         *start = span.start_ns.min(*start);
     }
+    let Some(&latest) = first.values().max() else { return Ok(HashMap::new()) };
     let mut last: HashMap<u32, (i64, Baseline)> = HashMap::new();
-    for row in trace.timeline()? {
+    for row in trace.held_until(latest)? {
         let before = first.get(&row.process).is_some_and(|&start| row.time_ns <= start);
         let newer = last.get(&row.process).is_none_or(|(time, _)| *time <= row.time_ns);
         if before && newer {

@@ -56,13 +56,7 @@ pub fn untouched(trace: &Trace, most: usize) -> Result<Option<(Untouched, Vec<Si
 /// # Errors
 /// A table cannot be read.
 pub fn places(trace: &Trace, wanted: impl Iterator<Item = u64>) -> Result<HashMap<u64, String>, Error> {
-    let wanted: HashSet<u64> = wanted.collect();
-    if wanted.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let mut rows = trace.sites().map_err(unreadable)?;
-    rows.retain(|row| wanted.contains(&row.site));
-    Ok(with_stacks(trace, rows)?.iter().map(|site| (site.row.site, site.place())).collect())
+    of_stacks(trace, &wanted.collect(), place)
 }
 
 /// Where a site is, and what its call stack means for a law.
@@ -74,37 +68,44 @@ pub struct Place {
     pub choice: Option<String>,
 }
 
-/// The places of all sites of a trace, by id.
+/// The same with what the call stacks mean for a law.
 ///
 /// # Errors
 /// A table cannot be read.
-pub fn all_places(trace: &Trace) -> Result<HashMap<u64, Place>, Error> {
-    let rows = trace.sites().map_err(unreadable)?;
-    let place = |site: Site| {
-        (site.row.site, Place { text: site.place(), choice: crate::choosing::choice(&site.stack) })
-    };
-    Ok(with_stacks(trace, rows)?.into_iter().map(place).collect())
+pub fn places_of_law(trace: &Trace, wanted: &HashSet<u64>) -> Result<HashMap<u64, Place>, Error> {
+    of_stacks(trace, wanted, |stack| Place { text: place(stack), choice: crate::choosing::choice(stack) })
+}
+
+/// What `tell` makes of the call stacks of sites, by site.
+fn of_stacks<T>(
+    trace: &Trace,
+    sites: &HashSet<u64>,
+    tell: impl Fn(&[&FrameRow]) -> T,
+) -> Result<HashMap<u64, T>, Error> {
+    let leaves = trace.leaves(sites).map_err(unreadable)?;
+    let frames = trace.frames_of(leaves.values().copied()).map_err(unreadable)?;
+    let told = |(site, leaf)| (site, tell(&stack(|frame| frames.get(&frame), leaf)));
+    Ok(leaves.into_iter().map(told).collect())
 }
 
 fn with_stacks(trace: &Trace, rows: Vec<SiteRow>) -> Result<Vec<Site>, Error> {
-    if rows.is_empty() {
-        return Ok(Vec::new());
-    }
-    let frames = trace.frames().map_err(unreadable)?;
-    Ok(rows.into_iter().map(|row| Site { stack: stack(&frames, row.frame), row }).collect())
+    let frames = trace.frames_of(rows.iter().map(|row| row.frame)).map_err(unreadable)?;
+    let stack = |leaf| stack(|frame| frames.get(&frame), leaf).into_iter().cloned().collect();
+    Ok(rows.into_iter().map(|row| Site { stack: stack(row.frame), row }).collect())
 }
 
 fn unreadable(error: memtrace_trace::Error) -> Error {
     Error::Trace(error.to_string())
 }
 
-/// Follows parents, which come before their children: anything else is damaged and ends the stack.
-pub fn stack(frames: &[FrameRow], leaf: u32) -> Vec<FrameRow> {
+/// The frames of a call stack, innermost first, out of those that can be looked up by number. Parents come before their
+/// children: anything else is damaged and ends the stack.
+pub fn stack<'a>(frame: impl Fn(u32) -> Option<&'a FrameRow>, leaf: u32) -> Vec<&'a FrameRow> {
     let mut next = Some(leaf);
     let mut stack = Vec::new();
-    while let Some(frame) = next.and_then(|frame| frames.get(frame as usize)) {
-        next = frame.parent.filter(|parent| *parent < frame.frame && Some(frame.frame) == next);
-        stack.push(frame.clone());
+    while let Some(row) = next.and_then(&frame) {
+        next = row.parent.filter(|parent| *parent < row.frame && Some(row.frame) == next);
+        stack.push(row);
     }
     stack
 }
@@ -124,15 +125,19 @@ impl Site {
     /// Where it is in the user's own code, as far as that can be told, and what was called there:
     /// `gst3d run_gst3d.py:41 (gaussian_filter1d _filters.py:184)`.
     pub fn place(&self) -> String {
-        let own = self.stack.iter().find(|frame| is_own(frame));
-        let python = self.stack.iter().find(|frame| frame.kind == "python");
-        let named = self.stack.iter().find(|frame| frame.function.is_some());
-        let Some(own) = own.or(python).or(named) else { return "an unknown place".into() };
-        let inner = python.filter(|python| python.frame != own.frame).or(named);
-        match inner.filter(|inner| inner.frame != own.frame) {
-            Some(inner) => format!("{} ({})", short(own), short(inner)),
-            None => short(own),
-        }
+        place(&self.stack.iter().collect::<Vec<_>>())
+    }
+}
+
+fn place(stack: &[&FrameRow]) -> String {
+    let first = |wanted: fn(&FrameRow) -> bool| stack.iter().copied().find(|frame| wanted(frame));
+    let python = first(|frame| frame.kind == "python");
+    let named = first(|frame| frame.function.is_some());
+    let Some(own) = first(is_own).or(python).or(named) else { return "an unknown place".into() };
+    let inner = python.filter(|python| python.frame != own.frame).or(named);
+    match inner.filter(|inner| inner.frame != own.frame) {
+        Some(inner) => format!("{} ({})", short(own), short(inner)),
+        None => short(own),
     }
 }
 
@@ -234,7 +239,7 @@ mod tests {
     #[test]
     fn a_damaged_tree_ends_the_stack() {
         let circle = FrameRow { parent: Some(0), ..native(0, "f", "/m") };
-        assert_eq!(stack(&[circle], 0).len(), 1);
-        assert!(stack(&[], 7).is_empty());
+        assert_eq!(stack(|_| Some(&circle), 0).len(), 1);
+        assert!(stack(|_| None, 7).is_empty());
     }
 }

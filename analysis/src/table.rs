@@ -57,7 +57,7 @@ pub fn fit_table(
             item_bytes,
             shape: (0..dims).map(axis).collect(),
         }],
-        proof: Proof::of_regression(&found),
+        proof: Proof::of_runs(found.runs),
         body: Body::Regression(found),
         trained_on: shapes.iter().zip(bytes).map(run).collect(),
         notes: vec!["fitted to figures measured elsewhere".to_owned()],

@@ -57,18 +57,21 @@ pub fn of(runs: &[&Run]) -> Option<Variables> {
 
 /// The values of a law's variables in one call, from its array inputs; `None` if those are others.
 pub fn point(variables: &[Variable], inputs: &[ArrayInfo]) -> Option<Vec<u64>> {
-    let lead = inputs.iter().position(|array| !array.shape.is_empty())?;
-    let length = |variable: &Variable| {
-        let (input, axis) = match variable.name.strip_prefix('n') {
-            Some(axis) => (lead, axis),
-            None => {
-                let (input, axis) = variable.name.strip_prefix('m')?.split_once('_')?;
-                (input.parse().ok()?, axis)
-            }
-        };
-        inputs.get(input)?.shape.get(axis.parse::<usize>().ok()?).copied()
+    let shapes: Vec<&[u64]> = inputs.iter().map(|input| input.shape.as_slice()).collect();
+    variables.iter().map(|variable| value(&variable.name, &shapes)).collect()
+}
+
+/// The value of a variable where a call is given arrays of these shapes: `n1` is axis 1 of the first array with axes,
+/// `m2_0` axis 0 of input 2. `None` if there is no such axis.
+pub fn value(variable: &str, shapes: &[&[u64]]) -> Option<u64> {
+    let (input, axis) = match variable.strip_prefix('n') {
+        Some(axis) => (shapes.iter().position(|shape| !shape.is_empty())?, axis),
+        None => {
+            let (input, axis) = variable.strip_prefix('m')?.split_once('_')?;
+            (input.parse().ok()?, axis)
+        }
     };
-    variables.iter().map(length).collect()
+    shapes.get(input)?.get(axis.parse::<usize>().ok()?).copied()
 }
 
 /// The arrays that `of` names in every run, their axes as functions of the points; `None` if the

@@ -28,7 +28,8 @@ pub struct Varying<'a> {
 pub fn varying<'a>(spans: impl IntoIterator<Item = &'a SpanRow>) -> Vec<Varying<'a>> {
     let mut groups: HashMap<String, Varying> = HashMap::new();
     let steady = |span: &&SpanRow| span.call > 0 && span.end_ns.is_some() && !span.inputs.is_empty();
-    for span in spans.into_iter().filter(steady).filter(|span| !span.params.contains_key("error")) {
+    for span in spans.into_iter().filter(steady).filter(|span| !span.params.contains_key(crate::ask::FAILED))
+    {
         let peak = span.working_peak_bytes;
         let group = groups.entry(key(span)).or_insert(Varying { span, calls: 0, least: peak, most: peak });
         group.calls += 1;

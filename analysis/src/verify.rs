@@ -1,7 +1,9 @@
 //! Proof: what a run that a law was not fitted on says about it (DESIGN §8).
 
-use crate::law::align::View;
-use crate::law::{Size, volume};
+use std::collections::BTreeMap;
+
+use crate::law::align::{Sized, View};
+use crate::law::{Sequence, Size, volume};
 use crate::model::{Body, Law, Proof};
 use crate::profile::{Event, MIN_BYTES, Run};
 
@@ -13,6 +15,8 @@ const MIN_LENGTH_TENTHS: u128 = 18;
 const EXACT: f64 = 0.001;
 /// How far below the law a run may stay for the law to count as its worst case.
 const WORST_CASE: f64 = 0.05;
+/// Bytes that small blocks may differ by.
+const SLACK: f64 = 65_536.0;
 /// Largest size at which a buffer may stop growing (NumPy's have 8,192 elements, of 16 bytes at most).
 const MAX_CAP: u64 = 1 << 20;
 /// Fewest distinct shapes a law is fitted on.
@@ -30,11 +34,12 @@ pub fn split(points: &[Vec<u64>]) -> (Vec<usize>, Vec<usize>) {
     if others.len() >= MIN_SHAPES && far { (fitted, held_out) } else { everything() }
 }
 
-/// True if `shape` is far enough from `trained` to prove anything.
+/// True if `shape` is far enough from `trained` to prove anything. A length that is the same in both
+/// never varied (three colours, say), or there is another run that tells.
 pub fn is_far(shape: &[u64], trained: &[u64]) -> bool {
     let large = volume(shape) >= volume(trained).saturating_mul(MIN_VOLUME_RATIO);
     let long = |(&n, &trained): (&u64, &u64)| u128::from(n) * 10 >= u128::from(trained) * MIN_LENGTH_TENTHS;
-    large && shape.iter().zip(trained).all(long)
+    large && shape.iter().zip(trained).all(|lengths| lengths.0 == lengths.1 || long(lengths))
 }
 
 /// What `run` at `point` proves about a law; `None` if it contradicts the law.
@@ -47,7 +52,7 @@ pub fn prove(law: &Law, run: &Run, point: &[u64]) -> Option<Proof> {
         Body::Symbolic(sequence) => sequence,
         Body::Regression(regression) => {
             let within = error.abs() <= 2.0 * regression.error + EXACT;
-            return within.then(|| Proof::of_regression(regression));
+            return within.then(|| Proof::of_runs(regression.runs));
         }
     };
     // A fitted size that is nothing beside the peak spoils no proof.
@@ -57,8 +62,10 @@ pub fn prove(law: &Law, run: &Run, point: &[u64]) -> Option<Proof> {
     };
     let sizes = || sequence.sizes.iter().chain([&law.residual]).filter(counts);
     let within_worst_case = (-EXACT..=WORST_CASE).contains(&error);
-    if sizes().any(|size| matches!(size, Size::Fitted(_))) {
-        return within_worst_case.then_some(Proof::Calibrated { runs: law.trained_on.len() });
+    if sizes().any(|size| matches!(size, Size::Fitted(_)))
+        || fitted_at_peak(sequence, point) > EXACT * measured
+    {
+        return within_worst_case.then_some(Proof::of_runs(law.trained_on.len()));
     }
     if error.abs() <= EXACT && !sizes().any(Size::is_undetermined) {
         return Some(Proof::Exact { shape, error: error.abs() });
@@ -66,29 +73,92 @@ pub fn prove(law: &Law, run: &Run, point: &[u64]) -> Option<Proof> {
     within_worst_case.then_some(Proof::WorstCase { shape, error })
 }
 
+/// Bytes that regressions alone account for where a sequence holds most.
+fn fitted_at_peak(sequence: &Sequence, point: &[u64]) -> f64 {
+    let bytes = |(size, count): &(usize, u64)| match &sequence.sizes[*size] {
+        size @ Size::Fitted(_) => size.at(point).map_or(f64::INFINITY, |bytes| bytes as f64 * *count as f64),
+        _ => 0.0,
+    };
+    sequence.peak(point).map_or(f64::INFINITY, |peak| peak.live.iter().map(bytes).sum())
+}
+
+/// True if a law gives every shape that it was fitted on what some run there needed. One that leaves
+/// out a shape's course may not.
+pub fn foretells(law: &Law, runs: &[&Run], points: &[Vec<u64>]) -> bool {
+    let mut shapes: BTreeMap<&Vec<u64>, bool> = BTreeMap::new();
+    for (run, point) in runs.iter().zip(points) {
+        let measured = run.span.working_peak_bytes as f64;
+        let agrees = law.bytes(point).is_ok_and(|bytes| {
+            let above = bytes.working as f64 - measured;
+            (-EXACT * measured - SLACK..=WORST_CASE * measured + SLACK).contains(&above)
+        });
+        *shapes.entry(point).or_default() |= agrees;
+    }
+    shapes.into_values().all(|agrees| agrees)
+}
+
 /// Drops those alternatives of a law's sizes that a further run rules out, block by block, and
-/// notices buffers that have stopped growing; leaves blocks as they are where the run took another
-/// course.
-pub fn settle(law: &mut Law, run: &Run, point: &[u64], view: Option<&View>) {
+/// notices buffers that have stopped growing.
+///
+/// True if the run took the law's course and every block that matters beside the peak has the size
+/// that the law gives it: a peak that agrees while its blocks do not agrees by chance.
+pub fn settle(law: &mut Law, run: &Run, point: &[u64], view: Option<&View>) -> bool {
     for (output, seen) in law.outputs.iter_mut().zip(&run.span.outputs) {
         for (axis, &length) in output.shape.iter_mut().zip(&seen.shape) {
             settle_size(axis, length, point);
         }
     }
-    let (Body::Symbolic(sequence), Some(view)) = (&mut law.body, view) else { return };
+    let (Body::Symbolic(sequence), Some(view)) = (&mut law.body, view) else { return true };
+    let negligible = (EXACT * run.span.working_peak_bytes as f64) as u64;
     let sized = view.of(&run.program);
-    let first = usize::from(!view.aside.is_empty()); // a step of its own
-    let steps: Vec<(usize, bool)> =
-        sequence.steps.iter().skip(first).filter_map(|&step| sequence.step(step)).collect();
-    let events = &sized.course.events;
-    let alike = |(event, step): (&Event, &(usize, bool))| matches!(event, Event::Alloc(_)) == step.1;
-    if steps.len() != events.len() || !events.iter().zip(&steps).all(alike) {
-        return;
+    let steps = steps(sequence, view);
+    if !alike(&sized, &steps) {
+        return takes_course(sequence, run, point, view, negligible);
     }
-    for (event, (size, _)) in events.iter().zip(steps) {
+    let mut confirmed = true;
+    for (event, (size, _)) in sized.course.events.iter().zip(steps) {
         if let Event::Alloc(block) = event {
-            settle_size(&mut sequence.sizes[size], sized.bytes[*block], point);
+            let (size, bytes) = (&mut sequence.sizes[size], sized.bytes[*block]);
+            settle_size(size, bytes, point);
+            confirmed &= bytes <= negligible || allows(size, bytes, point);
         }
+    }
+    confirmed
+}
+
+/// Size and direction of each step; workspaces that a view leaves aside are a step of their own.
+fn steps(sequence: &Sequence, view: &View) -> Vec<(usize, bool)> {
+    let first = usize::from(!view.aside.is_empty());
+    sequence.steps.iter().skip(first).filter_map(|&step| sequence.step(step)).collect()
+}
+
+fn alike(sized: &Sized, steps: &[(usize, bool)]) -> bool {
+    let events = &sized.course.events;
+    let same = |(event, step): (&Event, &(usize, bool))| matches!(event, Event::Alloc(_)) == step.1;
+    steps.len() == events.len() && events.iter().zip(steps).all(same)
+}
+
+/// True if a run's blocks above so many bytes are those of a law, in its order. Small ones come with
+/// the length: tables of an FFT that are below the threshold at shorter axes.
+fn takes_course(sequence: &Sequence, run: &Run, point: &[u64], view: &View, above: u64) -> bool {
+    let threshold = view.threshold.max(above);
+    let sized = View { threshold, ..view.clone() }.of(&run.program);
+    let large = |(size, _): &(usize, bool)| sequence.sizes[*size].at(point) >= Some(u128::from(threshold));
+    let steps: Vec<(usize, bool)> = steps(sequence, view).into_iter().filter(large).collect();
+    let allowed = |(event, (size, _)): (&Event, &(usize, bool))| {
+        let (Event::Alloc(block) | Event::Free(block)) = event;
+        allows(&sequence.sizes[*size], sized.bytes[*block], point)
+    };
+    alike(&sized, &steps) && sized.course.events.iter().zip(&steps).all(allowed)
+}
+
+/// True if a block of a size may have so many bytes.
+fn allows(size: &Size, bytes: u64, point: &[u64]) -> bool {
+    let bytes = u128::from(bytes);
+    match size {
+        Size::Exact { .. } | Size::Capped { .. } | Size::Remainder { .. } => size.at(point) == Some(bytes),
+        Size::Lines { .. } | Size::Bounded { .. } => size.upper(point) >= Some(bytes),
+        Size::Nearby { .. } | Size::Fitted(_) => true, // judged by the sum
     }
 }
 

@@ -134,6 +134,25 @@ fn a_product_of_matrices_has_three_dimensions() {
 }
 
 #[test]
+fn calls_that_failed_answer_only_who_asks_for_them() {
+    let fine = |s: &Vec<u64>| run("op", s, &vec![(0, 4 * s.iter().product::<u64>())], 0);
+    let failed = |s: &Vec<u64>| {
+        let mut run = run("op", s, &vec![(0, 9 * s.iter().product::<u64>())], 0);
+        run.span.params.insert("error".into(), "exception".into());
+        run
+    };
+    let shapes = small_shapes();
+    let both = profile(shapes.iter().map(fine).chain(shapes.iter().map(failed)).collect());
+    let model = fit_profiles(&both).unwrap();
+    let bytes = |law: &memtrace_analysis::Law| law.bytes(&[10, 10, 10]).unwrap().working;
+    assert_eq!(bytes(model.select("op", None, &Default::default()).unwrap()), 4000);
+    let asked = [("error".to_owned(), "exception".into())].into();
+    assert_eq!(bytes(model.select("op", None, &asked).unwrap()), 9000);
+    let alone = fit_profiles(&profile(shapes.iter().map(failed).collect())).unwrap();
+    assert_eq!(bytes(alone.select("op", None, &Default::default()).unwrap()), 9000);
+}
+
+#[test]
 fn parameters_make_laws_apart_unless_they_follow_the_shape() {
     let with = |shape: &[u64], name: &str, value: u64, factor: u64| {
         let mut run = run("op", shape, &vec![(0, factor * shape.iter().product::<u64>())], 0);

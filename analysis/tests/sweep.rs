@@ -8,7 +8,7 @@ use memtrace_analysis::fit::fit_profiles;
 use memtrace_analysis::law::{Rule, volume};
 use memtrace_analysis::model::Proof;
 use memtrace_analysis::profile::Profile;
-use memtrace_analysis::sweep::{Attempt, Limits, Next, Range, Recorded, Stop, next};
+use memtrace_analysis::sweep::{Attempt, Limits, Next, Range, Recorded, Stop, next, next_contents};
 use memtrace_analysis::verify::is_far;
 use proptest::prelude::*;
 
@@ -191,6 +191,33 @@ fn what_was_run_before_is_all_it_needs_to_know() {
         let before = &swept.attempts[..done];
         let chosen = next(&range, limits(8, PLENTY), before, &laws(before));
         assert_eq!(chosen, Next::Run(swept.attempts[done].shape.clone()));
+    }
+}
+
+#[test]
+fn other_contents_are_run_at_a_shape_that_fits() {
+    let range = range(&[30, 30, 30], &[220, 220, 220]);
+    let swept = sweep(&range, limits(8, PLENTY), PLENTY, &stencil);
+    let trained = &swept.recorded()[..3];
+    let chosen = |budget| next_contents(&range, limits(8, budget), &swept.attempts, &swept.laws);
+    assert_eq!(chosen(PLENTY), Next::Run(trained[1].to_vec()));
+    let between = (peak(&stencil(trained[0]), trained[0]) + peak(&stencil(trained[1]), trained[1])) / 2;
+    assert_eq!(chosen(between), Next::Run(trained[0].to_vec()));
+    let Next::Stop(Stop::Budget { shape, needs_bytes, .. }) = chosen(BASELINE) else {
+        panic!("nothing fits")
+    };
+    assert!(shape == trained[0] && needs_bytes > BASELINE);
+}
+
+#[test]
+fn an_axis_is_odd_in_some_runs_and_even_in_others() {
+    for (lower, upper) in [(vec![9000], vec![9_999_999]), (vec![300, 310], vec![3000, 2900])] {
+        let swept = sweep(&range(&lower, &upper), limits(8, PLENTY), PLENTY, &stencil);
+        let shapes = swept.recorded();
+        for axis in 0..lower.len() {
+            let even = shapes[..3].iter().filter(|shape| shape[axis] % 2 == 0).count();
+            assert!((1..3).contains(&even), "{shapes:?}");
+        }
     }
 }
 

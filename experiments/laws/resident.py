@@ -1,21 +1,21 @@
 """Resident memory: predicted from small runs, measured by the kernel side.
 
-An operator runs at shapes of up to 100³, each in a process of its own, under two settings of the
-allocator, and its law is asked for the resident peak of a process that runs it at a large one. The
-measured figure is the exact resident peak of the spans; VmHWM, which has the probe's rings in it,
-stands beside it.
+An operator runs at the shapes of the study of operators (four of up to 100³ cells, and one for the
+verification), each in a process of its own, under two settings of the allocator, and its law is
+asked for the resident peak of a process that runs it at a large one. The measured figure is the
+exact resident peak of the spans; VmHWM, which has the probe's rings in it, stands beside it.
 """
 
 import json
-import shutil
 
 import memtrace
 
 from experiments import recording
+from experiments.laws import operators
 
 FOLDER = recording.KEPT / "resident"
 PAGE = recording.RESULTS / "laws-resident.md"
-TRAINING = ((41, 43, 47), (59, 61, 53), (71, 73, 79), (97, 89, 101))
+TRAINING = (*operators.TRAINING, operators.VERIFICATION)
 #: name -> bytes per voxel at the peak: how large a shape is tested.
 OPERATORS = {
     "envelope": 20,
@@ -78,7 +78,6 @@ def main(arguments):
                 told = model.predict(name, shape)
                 folder = record(name, kind, [shape])
                 peak, high, live, exact = measured(folder, name, shape)
-                shutil.rmtree(folder / "allocations", ignore_errors=True)
                 error = told["resident_bytes"] / peak - 1
                 counted = peak >= LEAST_PEAK and exact
                 if counted:

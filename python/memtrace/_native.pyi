@@ -73,6 +73,8 @@ class Model:
         bytes: int | None = None,
         seconds: float | None = None,
         dtype: str | None = None,
+        *,
+        any_version: bool = False,
         **params: _Scalar,
     ) -> dict[str, Any]: ...
     def follow(
@@ -80,6 +82,8 @@ class Model:
         operator: str,
         shape: Sequence[int],
         dtype: str | None = None,
+        *,
+        any_version: bool = False,
         **params: _Scalar,
     ) -> Follower: ...
     def recommend(
@@ -107,6 +111,7 @@ class Model:
         executor: str | None = None,
         baseline_bytes: int | None = None,
         budget_fraction: float | None = None,
+        any_version: bool = False,
     ) -> dict[str, Any]: ...
 
 def fit(traces: _Path | Trace | Sequence[_Path | Trace]) -> Model: ...

@@ -24,6 +24,7 @@ def plan(
     given: "Optional[Mapping[str, Any]]" = None,
     halo: "Optional[Mapping[str, Any]]" = None,
     arrays: Any = (),
+    any_version: bool = False,
 ) -> "dict[str, Any]":
     """What a pipeline is foretold to hold, as a dict: what `memtrace plan --json` prints.
 
@@ -34,6 +35,10 @@ def plan(
     executor: "sequential", "threaded" or "distributed". given: bytes of operators without laws,
     by name: the number per element, or what a graph's step says. halo: of a DASF pipeline's
     operators, by name. arrays: Dask arrays inside the graph whose chunks nothing else tells.
+    any_version: also use laws of operators that were recorded with another release of a library
+    than this process has. budget_fraction: the part of the limit that a process may use (default:
+    what Dask's settings leave its workers, all of it elsewhere). baseline_bytes: what it holds
+    before the first step (default: what the recorded one held, and 50 MB for a worker of Dask).
 
     ValueError: an operator has neither a law nor given bytes, or the graph makes no sense.
     MemoryError: nothing fits; it names the smallest limit that would.
@@ -48,6 +53,7 @@ def plan(
         executor=executor,
         baseline_bytes=baseline_bytes,
         budget_fraction=budget_fraction,
+        any_version=any_version,
     )
 
 

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use memtrace_analysis::Ask;
-use memtrace_analysis::graph::{self, Executor, Graph, Limits, Workers};
+use memtrace_analysis::graph::{self, Executor, Graph, Libraries, Limits, Workers};
 use memtrace_analysis::online::{Observation, Tracker};
-use memtrace_analysis::plan::{self, Answer, PAUSE, Request, SPILL};
+use memtrace_analysis::plan::{self, Answer, Process, Request, recorded_bytes};
+use memtrace_analysis::{Ask, Law};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -115,11 +115,10 @@ impl Model {
         to_python(py, &self.read().sources)
     }
 
-    /// Names of the operators that have laws.
+    /// Names of the operators that have laws, each once, in order.
     fn operators(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.read().laws.iter().map(|law| law.key.operator.clone()).collect();
-        names.dedup();
-        names
+        let names: BTreeSet<String> = self.read().laws.iter().map(|law| law.key.operator.clone()).collect();
+        names.into_iter().collect()
     }
 
     /// What a call of `operator` needs for an input of `shape`, as a dict: what `memtrace predict --json` prints.
@@ -153,8 +152,9 @@ impl Model {
     /// span: one of the spans of `Trace.report()`, or the shape of the input; then bytes is the working peak (the input
     /// not among it) and seconds the time, if that is known. Returns a dict: predicted_bytes (before),
     /// working_peak_bytes, expected_bytes (now), proof, note (why a span was left out, or what it changed).
-    /// ValueError: no law for a span like this.
-    #[pyo3(signature = (operator, span, bytes=None, seconds=None, dtype=None, **params))]
+    /// A shape was run by this process, so its law is found as `predict` finds it; a span says itself what it was run
+    /// with. ValueError: no law for a span like this.
+    #[pyo3(signature = (operator, span, bytes=None, seconds=None, dtype=None, *, any_version=false, **params))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn observe<'py>(
         &self,
@@ -164,6 +164,7 @@ impl Model {
         bytes: Option<u64>,
         seconds: Option<f64>,
         dtype: Option<&str>,
+        any_version: bool,
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut model = self.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -175,7 +176,9 @@ impl Model {
             Span::Shape(shape) => {
                 let bytes =
                     bytes.ok_or_else(|| PyTypeError::new_err("a shape is observed with its bytes"))?;
-                let law = model.select_mut(operator, dtype, &parameters(params)?).map_err(refused)?;
+                let chosen: *const Law = law(&model, py, operator, dtype, any_version, params)?;
+                let missing = || refused(format!("the model has no law for {operator}"));
+                let law = model.laws.iter_mut().find(|law| std::ptr::eq(*law, chosen)).ok_or_else(missing)?;
                 law.observe(&shape, bytes, seconds)
             }
         };
@@ -184,16 +187,18 @@ impl Model {
 
     /// Follows a call of `operator` while it runs: a `Follower` that is told of blocks as they come and forecasts the
     /// peak. Arguments as for `predict`.
-    #[pyo3(signature = (operator, shape, dtype=None, **params))]
+    #[pyo3(signature = (operator, shape, dtype=None, *, any_version=false, **params))]
     fn follow(
         &self,
+        py: Python<'_>,
         operator: &str,
         shape: Vec<u64>,
         dtype: Option<&str>,
+        any_version: bool,
         params: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Follower> {
         let model = self.read();
-        let law = model.select(operator, dtype, &parameters(params)?).map_err(refused)?;
+        let law = law(&model, py, operator, dtype, any_version, params)?;
         Tracker::new(law, &shape).map(Follower::new).map_err(refused)
     }
 
@@ -203,7 +208,7 @@ impl Model {
     /// shape: lengths of the axes, in elements. halo: extra cells per axis that a chunk needs on each side (default: none). whole_axes: axes to
     /// leave in one chunk. budget_fraction: the part of the limit a worker may use (default: the lower of
     /// Dask's spill and pause). baseline_bytes: what a worker holds before it starts (default: what the
-    /// recorded processes held). Among the keys: chunks (lengths along each axis), chunk_shape, tasks,
+    /// recorded processes held, 100 MB if nobody saw it, and 50 MB for Dask). Among the keys: chunks (lengths along each axis), chunk_shape, tasks,
     /// predicted_task_bytes, predicted_worker_bytes, budget_bytes, predicted_seconds, why. MemoryError:
     /// nothing fits; it names the smallest limit that would. ValueError: as for `predict`.
     #[pyo3(signature = (operator, shape, memory_limit, workers, threads_per_worker=1, halo=None,
@@ -228,7 +233,7 @@ impl Model {
     ) -> PyResult<Bound<'py, PyAny>> {
         let model = self.read();
         let law = law(&model, py, operator, dtype, any_version, params)?;
-        let held = law.baseline.as_ref().and_then(|held| held.resident_bytes);
+        let worker = Process::dask_worker(law.baseline.as_ref().and_then(|held| held.resident_bytes));
         let request = Request {
             operator: law.key.operator.clone(),
             halo: halo.unwrap_or_else(|| vec![0; shape.len()]),
@@ -238,9 +243,8 @@ impl Model {
             workers,
             threads_per_worker,
             memory_limit_bytes: memory_limit,
-            budget_fraction: budget_fraction
-                .unwrap_or_else(|| plan::budget_fraction(Some(SPILL), Some(PAUSE))),
-            baseline_bytes: baseline_bytes.or(held).unwrap_or(0),
+            budget_fraction: budget_fraction.unwrap_or(worker.budget_fraction),
+            baseline_bytes: baseline_bytes.unwrap_or(worker.baseline_bytes),
             once_bytes: law.once.bytes,
         };
         match plan::recommend(&request, &|shape| law.bytes(shape)).map_err(refused)? {
@@ -251,7 +255,7 @@ impl Model {
 
     /// What `memtrace.plan` asks for, which has more kinds of graphs: `graph` is the JSON text of one.
     #[pyo3(signature = (graph, *, memory_limit=None, workers=None, threads=1, executor=None, baseline_bytes=None,
-                        budget_fraction=None))]
+                        budget_fraction=None, any_version=false))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn plan_graph<'py>(
         &self,
@@ -263,21 +267,23 @@ impl Model {
         executor: Option<&str>,
         baseline_bytes: Option<u64>,
         budget_fraction: Option<f64>,
+        any_version: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let model = self.read();
         let graph = Graph::parse(graph).map_err(refused)?;
         let executor = executor.map(|name| named_executor(name, threads)).transpose()?.or(graph.executor());
-        let spill = || plan::budget_fraction(Some(SPILL), Some(PAUSE));
+        let libraries = Libraries { versions: running(&model, py, graph.operators())?, any_version };
         if let (Some(limit), None) = (memory_limit, executor) {
-            let recorded = model.laws.iter().filter_map(|law| law.baseline.as_ref()?.resident_bytes).max();
+            let worker = Process::dask_worker(recorded_bytes(&model));
             let limits = Limits {
                 memory_limit_bytes: limit,
-                budget_fraction: budget_fraction.unwrap_or_else(spill),
+                budget_fraction: budget_fraction.unwrap_or(worker.budget_fraction),
                 workers: workers.map_or(Ok(Workers::Number(1)), Count::workers)?,
                 threads_per_worker: threads,
-                baseline_bytes: baseline_bytes.or(recorded).unwrap_or(0),
+                baseline_bytes: baseline_bytes.unwrap_or(worker.baseline_bytes),
             };
-            return match py.detach(|| graph::recommend(&model, &graph, &limits)).map_err(refused)? {
+            let answer = py.detach(|| graph::recommend(&model, &libraries, &graph, &limits));
+            return match answer.map_err(refused)? {
                 graph::Answer::Plan(plan) => to_python(py, &plan),
                 graph::Answer::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),
             };
@@ -286,10 +292,12 @@ impl Model {
             return Err(refused("workers are for whole arrays that are to be cut; this graph runs as it is"));
         }
         let executor = executor.unwrap_or(Executor::Sequential);
-        let forecast = py.detach(|| graph::foretell(&model, &graph, executor)).map_err(refused)?;
+        let forecast =
+            py.detach(|| graph::foretell(&model, &libraries, &graph, executor)).map_err(refused)?;
         if let Some(limit) = memory_limit {
-            let baseline = baseline_bytes.or(forecast.baseline_bytes).unwrap_or(0);
-            graph::check(&forecast, limit, budget_fraction.unwrap_or(1.0), baseline)
+            let process = executor.process(forecast.baseline_bytes);
+            let baseline = baseline_bytes.unwrap_or(process.baseline_bytes);
+            graph::check(&forecast, limit, budget_fraction.unwrap_or(process.budget_fraction), baseline)
                 .map_err(|refusal| PyMemoryError::new_err(refusal.why))?;
         }
         to_python(py, &forecast)
@@ -334,6 +342,20 @@ impl Model {
     }
 }
 
+/// Versions of the libraries of this process that laws of these operators name.
+fn running<'a>(
+    model: &memtrace_analysis::Model,
+    py: Python<'_>,
+    operators: impl IntoIterator<Item = &'a str>,
+) -> PyResult<BTreeMap<String, String>> {
+    let laws = operators.into_iter().flat_map(|operator| model.of_operator(operator));
+    let named: BTreeSet<&String> = laws.flat_map(|law| law.key.versions.keys()).collect();
+    if named.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    py.import("memtrace._versions")?.call_method1("running", (named,))?.extract()
+}
+
 /// The law that answers in this process: for its releases of libraries.
 fn law<'a>(
     model: &'a memtrace_analysis::Model,
@@ -342,12 +364,7 @@ fn law<'a>(
     dtype: Option<&str>,
     any_version: bool,
     params: Option<&Bound<'_, PyDict>>,
-) -> PyResult<&'a memtrace_analysis::Law> {
-    let libraries: BTreeSet<&String> =
-        model.of_operator(operator).flat_map(|law| law.key.versions.keys()).collect();
-    let libraries = match libraries.is_empty() {
-        true => BTreeMap::new(),
-        false => py.import("memtrace._versions")?.call_method1("running", (libraries,))?.extract()?,
-    };
-    model.find(&Ask { operator, dtype, params: parameters(params)?, libraries, any_version }).map_err(refused)
+) -> PyResult<&'a Law> {
+    let (params, libraries) = (parameters(params)?, running(model, py, [operator])?);
+    model.find(&Ask { operator, dtype, params, libraries, any_version, ..Ask::default() }).map_err(refused)
 }

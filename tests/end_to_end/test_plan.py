@@ -116,6 +116,48 @@ def test_the_command_line_says_what_python_says(model, tmp_path):
     assert memtrace("plan", *files, "--workers", "2").returncode == 2
 
 
+@pytest.mark.parametrize("recorded", [150_000_000, None])
+@pytest.mark.parametrize("executor", ["sequential", "threaded", "distributed", None])
+def test_the_smallest_limit_is_one_for_all_who_ask(model, tmp_path, executor, recorded):
+    """Budget and baseline are the same on the command line and in Python, whoever names the executor."""
+    model.save(tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    for law in document["laws"]:
+        law["baseline"] = {"heap_bytes": 1, **({"resident_bytes": recorded} if recorded else {})}
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    loaded = package.Model.load(tmp_path / "model.json")
+    kind = executor if executor in (None, "sequential") else {executor: {"threads": 1}}
+    wanted = graph((1000, 800), **({"executor": kind} if kind else {}))
+    (tmp_path / "graph.json").write_text(json.dumps(wanted))
+    files = (tmp_path / "model.json", tmp_path / "graph.json")
+    refused = memtrace("plan", *files, "--memory-limit", "10MB", "--json")
+    assert refused.returncode == 3, refused.stderr
+    refusal = json.loads(refused.stdout)
+    refusal = refusal.get("refusal", refusal)
+    smallest = refusal["smallest_memory_limit_bytes"]
+    # A worker of Dask may use 70 % of its limit, and holds 50 MB of Dask's own.
+    worker = executor in ("distributed", None)
+    assert refusal["smallest_budget_bytes"] > (recorded or 100_000_000) + worker * 50_000_000
+    part = refusal["smallest_budget_bytes"] / smallest
+    assert part == pytest.approx(0.7 if worker else 1.0, rel=1e-3)
+    package.plan(loaded, wanted, memory_limit=smallest + 1000)
+    assert memtrace("plan", *files, "--memory-limit", smallest + 1000).returncode == 0
+    with pytest.raises(MemoryError, match="raise the memory limit"):
+        package.plan(loaded, wanted, memory_limit=smallest - 100_000)
+    assert memtrace("plan", *files, "--memory-limit", smallest - 100_000).returncode == 3
+
+
+def test_chunks_are_recommended_alike_on_the_command_line(model, tmp_path):
+    model.save(tmp_path / "model.json")
+    ask = ("--operator", "scale", "--shape", "4000,3000", "--memory-limit", "400MB")
+    done = memtrace(
+        "recommend", tmp_path / "model.json", *ask, "--workers", "2", "--format", "json"
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = package.Model.load(tmp_path / "model.json")
+    assert json.loads(done.stdout) == loaded.recommend("scale", (4000, 3000), 400_000_000, 2)
+
+
 def test_an_operator_without_a_law_is_named(model, tmp_path):
     unknown = {"name": "g", "operator": "unheard", "inputs": ["f"]}
     wanted = graph((100, 100))

@@ -24,6 +24,7 @@ shape = tuple(int(n) for n in sys.argv[1].split(","))
 contents, layout, order = (sys.argv[2:] + ["random", "C", "little"])[:3]
 if "TOO_LARGE" in os.environ and np.prod(shape) > int(os.environ["TOO_LARGE"]):
     os.kill(os.getpid(), 9)
+ballast = np.ones(40_000_000) if contents == "heavy" else None
 x = np.asarray(np.random.default_rng(0).standard_normal(shape), {"little": "<f4", "big": ">f4"}[order], order=layout)
 for _ in range(2):
     work(x)
@@ -97,6 +98,63 @@ def test_a_sweep_that_was_interrupted_goes_on(tmp_path, sweep):
     assert last.returncode == 0, last.stderr.decode()
     assert traces(tmp_path) == done
     assert (tmp_path / "m.json").exists()
+
+
+def test_a_sweep_that_goes_on_deletes_no_good_trace(tmp_path, sweep):
+    shapes = "20,20,20..60,60,60"
+    assert memtrace(*sweep("--runs", "3", shapes=shapes), cwd=tmp_path).returncode == 0
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "t").rglob("*")}
+
+    def unchanged():
+        return before == {path: path.stat().st_mtime_ns for path in (tmp_path / "t").rglob("*")}
+
+    # One operator more, which was not recorded.
+    done = memtrace(
+        *sweep("--runs", "3", "--operator", "__main__:more", shapes=shapes), cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert b"finished no call of __main__:more" in done.stderr
+    assert b"another directory with -o" in done.stderr
+    assert unchanged()
+    # Another command, even where its trace was never closed; and a trace that nobody can read.
+    [first, *_] = (tmp_path / "t").iterdir()
+    meta = json.loads((first / "meta.json").read_text())
+    other = {"complete": False, "command": ["other", *meta["command"]]}
+    for text, said in (
+        (json.dumps({**meta, **other}), b"the trace of another command"),
+        (json.dumps({**meta, "schema_version": 1000}), b"newer memtrace"),
+        ("not JSON", b"cannot be understood"),
+    ):
+        (first / "meta.json").write_text(text)
+        before[first / "meta.json"] = (first / "meta.json").stat().st_mtime_ns
+        done = memtrace(*sweep("--runs", "3", shapes=shapes), cwd=tmp_path)
+        assert done.returncode == 1
+        assert said in done.stderr, done.stderr
+        assert unchanged(), text
+
+
+def test_what_cannot_be_recorded_ends_as_a_recording_does(tmp_path, sweep):
+    command = sweep()[:-4]  # without the program
+    for program, status in (("no-such-program", 127), (tmp_path, 126)):
+        done = memtrace(*command, "--", program, "{shape}", cwd=tmp_path)
+        plain = memtrace("-o", "plain", "--", program, cwd=tmp_path)
+        assert done.returncode == plain.returncode == status, done.stderr
+        assert done.stderr == plain.stderr
+
+
+def test_other_contents_are_not_run_where_they_may_need_too_much(tmp_path, sweep):
+    arguments = ("{shape}", "{contents}")
+    options = ("--runs", "3", "--contents", "random,heavy,nan", "--memory-limit", "300MB")
+    swept = sweep(*options, arguments=arguments, shapes="20,20,20..60,60,60")
+    done = memtrace(*swept, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr.decode()
+    assert [name for name in traces(tmp_path) if "nan" in name] == []
+    [note] = [
+        note
+        for note in json.loads((tmp_path / "m.json").read_text())["notes"]
+        if "contents nan" in note
+    ]
+    assert "--memory-limit" in note
 
 
 def test_shapes_that_are_killed_are_too_large_and_no_more(tmp_path, sweep):
@@ -188,6 +246,7 @@ def test_a_law_of_other_releases_is_refused_in_python(tmp_path, sweep):
     model = memtrace_package.Model.load(path)
     assert model.predict("work", (50, 60, 70))["peak_bytes"] > 0
     assert len(model.merge(model).sources) == len(model.sources) == 3
+    assert model.merge(model).operators() == ["__main__:work"]
     import numpy
 
     other = path.read_text().replace(f'"numpy": "{numpy.__version__}"', '"numpy": "0.1.2"')
@@ -196,3 +255,16 @@ def test_a_law_of_other_releases_is_refused_in_python(tmp_path, sweep):
     with pytest.raises(ValueError, match=f"numpy 0.1.2, not {numpy.__version__}"):
         model.predict("work", (50, 60, 70))
     assert model.predict("work", (50, 60, 70), any_version=True)["peak_bytes"] > 0
+    # Whatever else is asked in this process.
+    source = {"shape": [50, 60, 70], "dtype": "<f4"}
+    step = {"name": "a", "operator": "work", "inputs": ["x"]}
+    graph = {"version": 1, "sources": {"x": source}, "steps": [step]}
+    for ask in (
+        lambda **more: memtrace_package.plan(model, graph, **more),
+        lambda **more: memtrace_package.plan(model, graph, memory_limit="1GB", **more),
+        lambda **more: model.follow("work", (50, 60, 70), **more),
+        lambda **more: model.observe("work", (50, 60, 70), bytes=2_600_000, **more),
+    ):
+        with pytest.raises(ValueError, match=f"numpy 0.1.2, not {numpy.__version__}"):
+            ask()
+        assert ask(any_version=True)

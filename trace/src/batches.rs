@@ -1,6 +1,5 @@
 //! Tables as Arrow record batches, for whoever works on columns.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use arrow_array::cast::AsArray;
@@ -11,8 +10,8 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
 use crate::error::{Error, Result};
 use crate::reader::Trace;
-use crate::schema::Table;
-use crate::table_reader;
+use crate::schema::{self, Table};
+use crate::table_reader::{self, Input};
 
 /// Rows handed over at once: some megabytes of `allocations`.
 const BATCH_ROWS: usize = 128 * 1024;
@@ -75,9 +74,9 @@ impl Batches {
     }
 
     fn start(&self, path: &Path) -> Result<ParquetRecordBatchReader> {
-        let file = File::open(path).map_err(Error::io("read", path))?;
-        let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
-        table_reader::guarded(path, || table_reader::open(file, &names, |_, _| true, BATCH_ROWS))
+        let input = Input::open(path)?;
+        let names = schema::names(&self.schema);
+        table_reader::guarded(path, || table_reader::open(input, &names, BATCH_ROWS))
     }
 
     /// The batch with this version's columns in their order.

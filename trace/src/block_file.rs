@@ -37,7 +37,7 @@ pub(crate) struct BlockFile {
 impl PartFile for BlockFile {
     type Batch = BlockColumns;
 
-    fn create(path: &Path, _: Table) -> Result<Self> {
+    fn create(path: &Path, _: Table, _: usize) -> Result<Self> {
         let file = Replacement::create(path)?;
         Self::begin(path, file).map_err(Error::write(path))
     }

@@ -34,7 +34,7 @@ impl BlockParts {
     /// Adds a page, or closes the open part if there is none. The part that was closed, if one was.
     fn write(&mut self, Job { page, until_ns }: &Job) -> Result<Option<ClosedPart>> {
         if let Some(columns) = page {
-            self.parts.write(columns)?;
+            self.parts.write(columns, usize::MAX)?;
             self.rows += columns.len();
             let bytes = self.parts.open().map_or(0, BlockFile::bytes);
             if self.rows < PART_ROWS && bytes < self.most {

@@ -77,7 +77,7 @@ impl<'a> Columns<'a> {
     }
 
     /// A column of text that traces of older versions of memtrace do not have: nulls there.
-    fn added_text(&self, column: &'static str) -> Result<StringArray> {
+    pub(crate) fn added_text(&self, column: &'static str) -> Result<StringArray> {
         if self.batch.column_by_name(column).is_none() {
             return Ok(StringArray::new_null(self.rows()));
         }
@@ -458,7 +458,8 @@ pub(crate) fn sites(columns: &Columns) -> Result<Vec<SiteRow>> {
     Ok((0..columns.rows()).map(row).collect())
 }
 
-pub(crate) fn frames(columns: &Columns) -> Result<Vec<FrameRow>> {
+/// The rows of `frames` that are `wanted`.
+pub(crate) fn frames(columns: &Columns, wanted: impl Fn(u32) -> bool) -> Result<Vec<FrameRow>> {
     let frame = columns.required::<UInt32Type>("frame")?;
     let parent = columns.nullable::<UInt32Type>("parent")?;
     let kind = columns.text("kind")?;
@@ -478,7 +479,7 @@ pub(crate) fn frames(columns: &Columns) -> Result<Vec<FrameRow>> {
         module: text(module, i),
         offset: value(offset, i),
     };
-    Ok((0..columns.rows()).map(row).collect())
+    Ok((0..columns.rows()).filter(|&i| wanted(frame[i])).map(row).collect())
 }
 
 pub(crate) fn folded(columns: &Columns) -> Result<Vec<FoldedRow>> {

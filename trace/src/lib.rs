@@ -13,6 +13,7 @@ mod budget;
 mod decode;
 mod encode;
 mod error;
+mod extracts;
 mod labels;
 mod lives;
 mod meta;
@@ -29,6 +30,7 @@ mod writer;
 
 pub use batches::Batches;
 pub use error::{Error, Result};
+pub use extracts::{Health, Held};
 pub use labels::UnknownLabel;
 pub use lives::{BlockGroup, Life};
 pub use meta::{Lost, Meta, OutOfMemory, Peak, Rows, SCHEMA_VERSION, Share, SiteShare, Totals};

@@ -19,13 +19,8 @@ pub(crate) trait PartFile: Sized {
     /// Some rows.
     type Batch;
 
-    /// Starts a file of `table` that will lie at `path`.
-    fn create(path: &Path, table: Table) -> Result<Self>;
-
-    /// The same of one that is to have no rows.
-    fn create_empty(path: &Path, table: Table) -> Result<Self> {
-        Self::create(path, table)
-    }
+    /// Starts a file of `table` that will lie at `path` and have so many rows; `usize::MAX` if that is not known.
+    fn create(path: &Path, table: Table, rows: usize) -> Result<Self>;
 
     /// Adds rows.
     fn write(&mut self, batch: &Self::Batch) -> Result<()>;
@@ -40,32 +35,13 @@ pub(crate) struct TableFile {
     writer: ArrowWriter<Replacement>,
 }
 
-impl PartFile for TableFile {
-    type Batch = RecordBatch;
-
-    fn create(path: &Path, table: Table) -> Result<Self> {
-        TableFile::create_for(path, table, usize::MAX)
-    }
-
-    fn create_empty(path: &Path, table: Table) -> Result<Self> {
-        TableFile::create_for(path, table, 0)
-    }
-
-    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.writer.write(batch).map_err(Error::write::<ParquetError>(&self.path))
-    }
-
-    fn close(self) -> Result<()> {
-        self.writer.into_inner().map_err(Error::write::<ParquetError>(&self.path))?.commit()
-    }
-}
-
 /// A compressor for each column takes longer to make than it saves on so few rows.
 const FEW_ROWS: usize = 100;
 
-impl TableFile {
-    /// Starts a file that is to have so many rows.
-    pub(crate) fn create_for(path: &Path, table: Table, rows: usize) -> Result<Self> {
+impl PartFile for TableFile {
+    type Batch = RecordBatch;
+
+    fn create(path: &Path, table: Table, rows: usize) -> Result<Self> {
         let file = Replacement::create(path)?;
         let compression = match rows {
             ..=FEW_ROWS => Compression::UNCOMPRESSED,
@@ -80,6 +56,14 @@ impl TableFile {
         let writer =
             ArrowWriter::try_new(file, table.schema(), Some(properties)).map_err(Error::write(path))?;
         Ok(TableFile { path: path.to_owned(), writer })
+    }
+
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.writer.write(batch).map_err(Error::write::<ParquetError>(&self.path))
+    }
+
+    fn close(self) -> Result<()> {
+        self.writer.into_inner().map_err(Error::write::<ParquetError>(&self.path))?.commit()
     }
 }
 
@@ -111,11 +95,12 @@ impl<F: PartFile> Parts<F> {
         Ok(Parts { table, directory, next, open: None })
     }
 
-    /// Adds a batch to the open part. After an error that part is gone, earlier ones stay.
-    pub(crate) fn write(&mut self, batch: &F::Batch) -> Result<()> {
+    /// Adds a batch to the open part, which is to have so many rows if it has yet to be started (`usize::MAX`: not known).
+    /// After an error that part is gone, earlier ones stay.
+    pub(crate) fn write(&mut self, batch: &F::Batch, rows: usize) -> Result<()> {
         let mut file = match self.open.take() {
             Some(file) => file,
-            None => self.start()?,
+            None => F::create(&self.path(self.next), self.table, rows)?,
         };
         file.write(batch)?;
         self.open = Some(file);
@@ -138,17 +123,13 @@ impl<F: PartFile> Parts<F> {
     /// Closes the last part; a table without rows gets an empty one, so that it can be queried.
     pub(crate) fn finish(&mut self) -> Result<()> {
         if self.open.is_none() && self.next == 0 {
-            self.open = Some(F::create_empty(&self.path(self.next), self.table)?);
+            self.open = Some(F::create(&self.path(self.next), self.table, 0)?);
         }
         self.close().map(drop)
     }
 
     fn path(&self, number: u32) -> PathBuf {
         self.directory.join(format!("part-{number:05}.parquet"))
-    }
-
-    fn start(&self) -> Result<F> {
-        F::create(&self.path(self.next), self.table)
     }
 }
 

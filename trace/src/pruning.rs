@@ -5,9 +5,13 @@ use std::ops::RangeInclusive;
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::statistics::Statistics;
 
-/// False only if the statistics of the unsigned column `name` exclude every value of `range`.
+/// False only if the statistics of the unsigned column `name` exclude every value of `range`: they say where its values
+/// lie, or that it has none.
 pub(crate) fn may_hold(group: &RowGroupMetaData, name: &str, range: RangeInclusive<u64>) -> bool {
     let Some(statistics) = statistics(group, name) else { return true };
+    if statistics.null_count_opt().is_some_and(|nulls| i64::try_from(nulls) == Ok(group.num_rows())) {
+        return false;
+    }
     // Parquet stores unsigned numbers as signed ones of the same bits.
     let (smallest, largest) = match statistics {
         Statistics::Int32(s) => {

@@ -15,8 +15,8 @@ use crate::rows::{
     AccessRow, AllocationRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, ProcessRow, SiteRow, SpanRow,
     ThreadRow, TimelineRow,
 };
-use crate::schema::Table;
-use crate::table_reader;
+use crate::schema::{self, Table};
+use crate::table_reader::{self, Within};
 
 /// A trace directory opened for reading.
 #[derive(Debug, Clone)]
@@ -111,7 +111,7 @@ impl Trace {
 
     /// All rows of `frames`; none in a trace from before there were any.
     pub fn frames(&self) -> Result<Vec<FrameRow>> {
-        self.rows(Table::Frames, decode::frames)
+        self.rows(Table::Frames, |columns| decode::frames(columns, |_| true))
     }
 
     /// All rows of `folded`; none in a trace from before there were any.
@@ -147,15 +147,26 @@ impl Trace {
         if filter.spans.is_some() && spans.is_none() {
             return Ok(());
         }
-        let wanted = |group: &RowGroupMetaData| {
-            pruning::may_hold(group, "bytes", filter.min_bytes..=u64::MAX)
-                && filter.process.is_none_or(|p| pruning::may_hold(group, "process", p.into()..=p.into()))
-                && spans.clone().is_none_or(|s| pruning::may_hold(group, "span", s))
+        let bytes = (filter.min_bytes > 0).then(|| filter.min_bytes..=u64::MAX);
+        let process = filter.process.map(|process| process.into()..=process.into());
+        let within = |(column, range): (_, Option<_>)| Some(Within { column, range: range? });
+        let ranges = [("span", spans), ("bytes", bytes), ("process", process)];
+        let ranges: Vec<Within> = ranges.into_iter().filter_map(within).collect();
+        let wanted = |_, group: &RowGroupMetaData| {
+            ranges.iter().all(|within| pruning::may_hold(group, within.column, within.range.clone()))
         };
+        // Few blocks belong to a span; each further test of rows costs more than it saves.
+        let rows = if filter.spans.is_some() { &ranges[..1] } else { &[] };
+        let schema = Table::Allocations.schema();
         for path in self.files(Table::Allocations)? {
-            table_reader::read(&path, Table::Allocations, wanted, |columns| {
-                blocks(columns, &filter, &mut each)
-            })?;
+            table_reader::read_rows(
+                &path,
+                Table::Allocations,
+                &schema::names(&schema),
+                wanted,
+                rows,
+                |columns| blocks(columns, &filter, &mut each),
+            )?;
         }
         Ok(())
     }
@@ -188,15 +199,26 @@ impl Trace {
         decode: impl Fn(&Columns) -> Result<Vec<R>>,
     ) -> Result<Vec<R>> {
         let schema = table.schema();
-        let names = schema.fields().iter().map(|field| field.name().as_str());
-        let names: Vec<&str> = names.filter(|name| !left_out.contains(name)).collect();
+        let mut names = schema::names(&schema);
+        names.retain(|name| !left_out.contains(name));
+        self.rows_of(table, &names, |_| true, decode)
+    }
+
+    /// Some columns of a table, of the row groups that are `wanted`.
+    pub(crate) fn rows_of<R>(
+        &self,
+        table: Table,
+        names: &[&str],
+        wanted: impl Fn(&RowGroupMetaData) -> bool,
+        decode: impl Fn(&Columns) -> Result<Vec<R>>,
+    ) -> Result<Vec<R>> {
         let mut rows = Vec::new();
         for path in self.files(table)? {
             let decoded = |columns: &Columns| {
                 rows.append(&mut decode(columns)?);
                 Ok(())
             };
-            table_reader::read_columns(&path, table, &names, |_, _| true, decoded)?;
+            table_reader::read_columns(&path, table, names, |_, group| wanted(group), decoded)?;
         }
         Ok(rows)
     }

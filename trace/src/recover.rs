@@ -37,7 +37,7 @@ pub fn recover(directory: impl AsRef<Path>) -> Result<Recovered> {
     let rows = still_live(&trace)?;
     if !rows.is_empty() {
         let mut parts = Parts::<BlockFile>::resume(directory, Table::Allocations)?;
-        parts.write(&BlockColumns::of(&rows))?;
+        parts.write(&BlockColumns::of(&rows), rows.len())?;
         parts.close()?;
     }
     let live_bytes = rows.iter().map(|row| row.bytes).sum();

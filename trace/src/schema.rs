@@ -92,6 +92,11 @@ impl Table {
     }
 }
 
+/// Names of all columns.
+pub(crate) fn names(schema: &SchemaRef) -> Vec<&str> {
+    schema.fields().iter().map(|field| field.name().as_str()).collect()
+}
+
 /// The type of `kind` and `role`: text for whoever reads it, one byte per row in memory.
 pub(crate) fn label_type() -> DataType {
     DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8))

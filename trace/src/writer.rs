@@ -149,7 +149,7 @@ impl TraceWriter {
     /// the recorder die ([`recover`](crate::recover)). Gone once the trace is closed.
     pub fn live(&mut self, rows: &[AllocationRow]) -> Result<()> {
         let path = parts::live_path(&self.directory);
-        let mut file = BlockFile::create(&path, Table::Allocations)?;
+        let mut file = BlockFile::create(&path, Table::Allocations, rows.len())?;
         for rows in rows.chunks(PAGE_ROWS) {
             file.write(&BlockColumns::of(rows))?;
         }
@@ -223,21 +223,22 @@ impl<R> Growing<R> {
     fn push(&mut self, row: R) -> Result<()> {
         self.count += 1;
         self.rows.push(row);
-        if self.rows.len() == WHOLE_TABLE_BATCH_ROWS { self.write() } else { Ok(()) }
+        if self.rows.len() == WHOLE_TABLE_BATCH_ROWS { self.write(usize::MAX) } else { Ok(()) }
     }
 
-    fn write(&mut self) -> Result<()> {
+    /// Writes the rows that wait; the part is to have so many if it begins with them.
+    fn write(&mut self, rows: usize) -> Result<()> {
         if self.rows.is_empty() {
             return Ok(());
         }
         let batch = (self.encode)(&self.rows).map_err(Error::write(&self.directory))?;
         self.rows.clear();
-        self.parts.write(&batch)
+        self.parts.write(&batch, rows)
     }
 
     /// Closes the open part: where it is, and how many rows it has.
     fn close(&mut self) -> Result<Option<(PathBuf, u64)>> {
-        self.write()?;
+        self.write(self.rows.len())?;
         let rows = std::mem::take(&mut self.count);
         Ok(self.parts.close()?.map(|path| (path, rows)))
     }
@@ -260,7 +261,7 @@ fn write_table(
     batches: impl Iterator<Item = Encoded>,
 ) -> Result<PathBuf> {
     let path = parts::whole_path(directory, table);
-    let mut file = TableFile::create_for(&path, table, rows)?;
+    let mut file = TableFile::create(&path, table, rows)?;
     for batch in batches {
         file.write(&batch.map_err(Error::write(&path))?)?;
     }
@@ -287,7 +288,7 @@ pub(crate) fn complete(directory: &Path, meta: &Meta) -> Result<()> {
                     Parts::<BlockFile>::resume(directory, table)?.finish()?
                 }
                 true => Parts::<TableFile>::resume(directory, table)?.finish()?,
-                false => TableFile::create_for(&parts::whole_path(directory, table), table, 0)?.close()?,
+                false => TableFile::create(&parts::whole_path(directory, table), table, 0)?.close()?,
             }
         }
     }

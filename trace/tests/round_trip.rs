@@ -163,11 +163,20 @@ proptest! {
             writer.allocation(row.clone()).unwrap();
         }
         writer.finish(&Meta::default()).unwrap();
-        let mut read = read_blocks(&Trace::open(directory.path()).unwrap(), AllocationFilter::default()).into_iter();
-        for block in blocks {
-            prop_assert_eq!(read.next(), Some(block));
+        let trace = Trace::open(directory.path()).unwrap();
+        let some = HashSet::from([0, 1, 5]);
+        let filter = AllocationFilter { min_bytes: distinct / 3, process: None, spans: Some(&some) };
+        let wanted = |row: &&AllocationRow| {
+            row.bytes >= filter.min_bytes && row.span.is_some_and(|span| some.contains(&span))
+        };
+        let wanted: Vec<_> = blocks.iter().filter(wanted).cloned().collect();
+        for (expected, filter) in [(wanted, filter), (blocks, AllocationFilter::default())] {
+            let mut read = read_blocks(&trace, filter).into_iter();
+            for block in expected {
+                prop_assert_eq!(read.next(), Some(block));
+            }
+            prop_assert_eq!(read.next(), None);
         }
-        prop_assert_eq!(read.next(), None);
     }
 }
 

@@ -8,9 +8,9 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use memtrace_analysis::report;
 use memtrace_trace::Trace;
-use memtrace_trace::rows::ArrayInfo;
 
-use crate::units::{Bytes, parse_shape, parse_size};
+use crate::arguments::Record;
+use crate::units::{Bytes, parse_shape};
 use crate::{bound, doctor, flamegraph, laws, plan, recomputed, record, summary, sweep, symbols, top};
 
 /// Records every allocation of a program and turns small runs into a law: operator + input shape -> peak bytes.
@@ -73,73 +73,6 @@ enum Action {
     Plan(plan::Plan),
 }
 
-/// Python modules with automatic spans unless others are named.
-const AUTOMATIC: [&str; 7] =
-    ["numpy.linalg", "scipy.ndimage", "scipy.fft", "scipy.signal", "skimage", "pandas", "xarray"];
-
-/// What to record and where.
-#[derive(Args, Clone)]
-pub struct Record {
-    /// Directory for the trace [default: memtrace.COMMAND.PID]
-    #[arg(short, long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-    /// Record calls of this Python function as spans, e.g. scipy.ndimage:gaussian_filter or __main__:gst3d
-    #[arg(long = "operator", value_name = "MODULE:FUNCTION", value_parser = parse_operator)]
-    pub operators: Vec<String>,
-    /// Record calls of these Python modules' functions with large arguments as spans [default: numpy.linalg,scipy.ndimage,
-    /// scipy.fft,scipy.signal,skimage,pandas,xarray, or with --operator no modules]; none: no spans that nobody named,
-    /// neither tasks of Dask nor modules of PyTorch
-    #[arg(long = "auto-operators", value_name = "MODULE,...|none", value_delimiter = ',', value_parser = parse_module)]
-    pub automatic: Vec<String>,
-    /// Record the whole command as one span with this name
-    #[arg(long, value_name = "NAME", requires = "shape")]
-    pub span: Option<String>,
-    /// Shape of that span's input
-    #[arg(long, value_name = "N,N,...", requires = "span", value_parser = parse_shape_argument)]
-    pub shape: Option<Shape>,
-    /// Its element type, as NumPy writes it
-    #[arg(long, default_value = "f4", requires = "span", value_parser = parse_dtype)]
-    pub dtype: String,
-    /// Record until the command has ended (and two seconds more for its children), or until all its children have
-    #[arg(long, value_enum, default_value = "main")]
-    pub wait: record::Wait,
-    /// Record every Python object: the interpreter is told to take its memory from malloc (PYTHONMALLOC=malloc)
-    #[arg(long)]
-    pub python_allocators: bool,
-    /// Tell garbage apart from memory in use (Python): the GC-independent peak
-    #[arg(long, value_name = "MODE", value_enum)]
-    pub gc: Option<record::Collecting>,
-    /// Write no row for heap blocks of fewer bytes, only sums by call stack; peaks and totals stay exact
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0", hide_default_value = true)]
-    pub min_size: u64,
-    /// Write no rows of blocks at all: peaks, call stacks, operators and the timeline only
-    #[arg(long, conflicts_with = "min_size")]
-    pub aggregate: bool,
-    /// Keep the address of every block, not only of large ones and of what is live at the end: half as much again on disk
-    #[arg(long)]
-    pub addresses: bool,
-    /// Keep the trace below this size: the oldest rows of blocks are deleted, and that is said
-    #[arg(long, value_name = "SIZE", value_parser = parse_trace_size)]
-    pub max_trace_size: Option<u64>,
-    /// Which blocks are recorded with their call stack: large ones and a sample of the others, all, or none
-    #[arg(long, value_name = "WHICH", value_enum, default_value = "auto")]
-    pub stacks: record::Stacks,
-    /// What sees resident memory, faults and kills: BPF programs, /proc, or whichever is allowed
-    #[arg(long, value_name = "SOURCE", value_enum, default_value = "auto")]
-    pub kernel: record::Source,
-    /// Sample memory accesses, to see which blocks are used: by the processor where it can, or first touches by page faults
-    #[arg(long, value_name = "WHICH", value_enum, default_value = "off")]
-    pub accesses: record::Accesses,
-    #[command(flatten)]
-    pub foretell: record::Foretell,
-    /// Print no summary
-    #[arg(short, long)]
-    pub quiet: bool,
-    /// The command to run
-    #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<OsString>,
-}
-
 /// Which process to attach to.
 #[derive(Args, Clone)]
 pub struct Attach {
@@ -173,56 +106,6 @@ pub fn parse_shape_argument(text: &str) -> Result<Shape, String> {
     parse_shape(text).map(Shape)
 }
 
-/// A size that leaves room for the tables that are never deleted.
-fn parse_trace_size(text: &str) -> Result<u64, String> {
-    const LEAST: u64 = 1 << 20;
-    let bytes = parse_size(text)?;
-    if bytes < LEAST { Err(format!("a trace needs at least {}", Bytes(LEAST))) } else { Ok(bytes) }
-}
-
-/// An element type as NumPy writes it, with its byte order.
-fn parse_dtype(text: &str) -> Result<String, String> {
-    let plain = text.trim_start_matches(['<', '>', '|', '=']);
-    let (kind, size) = plain.split_at_checked(1).unwrap_or_default();
-    let known = kind == "?" && size.is_empty() || "biufcmMSUV".contains(kind) && size.parse::<u16>().is_ok();
-    if kind.is_empty() || !known {
-        return Err(format!("{text:?} is not an element type; write it as NumPy does: f4, f8, i2, u1"));
-    }
-    let order = match text.chars().next() {
-        Some('>') => ">",
-        _ if matches!(plain, "b1" | "i1" | "u1" | "?") || "SV".contains(kind) => "|",
-        _ => "<",
-    };
-    Ok(format!("{order}{plain}"))
-}
-
-fn parse_operator(text: &str) -> Result<String, String> {
-    match text.split_once(':') {
-        Some((module, function)) if !module.is_empty() && !function.is_empty() => Ok(text.to_string()),
-        _ => Err("write MODULE:FUNCTION, e.g. scipy.ndimage:gaussian_filter or __main__:gst3d".into()),
-    }
-}
-
-fn parse_module(text: &str) -> Result<String, String> {
-    let plain = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_');
-    if text.split('.').all(plain) {
-        return Ok(text.to_string());
-    }
-    Err("write names of Python modules with commas between them, e.g. numpy.linalg,scipy.ndimage, or none"
-        .into())
-}
-
-/// Modules with automatic spans, those that were named or else the usual ones, which nobody needs who has named
-/// operators; nothing if one is `none`.
-fn automatic(modules: &[String], named: bool) -> Option<Vec<String>> {
-    match modules {
-        [] if named => Some(Vec::new()),
-        [] => Some(AUTOMATIC.map(String::from).to_vec()),
-        _ if modules.iter().any(|module| module == "none") => None,
-        _ => Some(modules.to_vec()),
-    }
-}
-
 /// Runs what the command line asks for.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -247,8 +130,17 @@ pub fn main() -> ExitCode {
     };
     result.unwrap_or_else(|error| {
         say(&format!("{error:#}"));
-        ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+        ExitCode::from(status(&error))
     })
+}
+
+/// Exit status for an error: the request makes no sense, a command could not be recorded, or anything else.
+fn status(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref::<record::Failure>() {
+        _ if error.is::<Usage>() => 2,
+        Some(failure) => failure.code as u8,
+        None => 1,
+    }
 }
 
 /// What was asked for makes no sense, whatever the files say: exit status 2.
@@ -275,7 +167,7 @@ fn run_record(arguments: &Record) -> ExitCode {
         return ExitCode::from(2);
     }
     let output = arguments.output.clone().unwrap_or_else(|| default_output(&arguments.command[0]));
-    let options = match options(arguments, output.clone()) {
+    let options = match arguments.options(output.clone()) {
         Ok(options) => options,
         Err(error) => {
             say(&error.to_string());
@@ -316,36 +208,6 @@ fn run_attach(arguments: &Attach) -> ExitCode {
             ExitCode::from(failure.code as u8)
         }
     }
-}
-
-/// What the arguments ask to record into `output`.
-///
-/// # Errors
-/// The model cannot be read.
-fn options(arguments: &Record, output: PathBuf) -> Result<record::Options, memtrace_analysis::Error> {
-    let span = arguments.span.clone().zip(arguments.shape.clone()).map(|(name, Shape(shape))| {
-        (name, ArrayInfo { shape, dtype: arguments.dtype.clone(), layout: "C".into(), ..Default::default() })
-    });
-    Ok(record::Options {
-        output,
-        command: arguments.command.clone(),
-        operators: arguments.operators.clone(),
-        automatic: automatic(&arguments.automatic, !arguments.operators.is_empty()),
-        wait: arguments.wait,
-        python_allocators: arguments.python_allocators,
-        span,
-        gc: arguments.gc,
-        keep: record::Keep {
-            min_bytes: arguments.min_size,
-            none: arguments.aggregate,
-            addresses: arguments.addresses,
-        },
-        max_bytes: arguments.max_trace_size,
-        stacks: arguments.stacks,
-        kernel: arguments.kernel,
-        accesses: arguments.accesses,
-        foresight: arguments.foretell.read(arguments.quiet)?,
-    })
 }
 
 fn default_output(command: &OsString) -> PathBuf {

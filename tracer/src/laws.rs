@@ -8,19 +8,14 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use memtrace_analysis::file::CHANGED;
-use memtrace_analysis::plan::{self, Answer, PAUSE, Plan, PlanError, Request, SPILL, Target};
+use memtrace_analysis::model::joined;
+use memtrace_analysis::plan::{self, Answer, Plan, PlanError, Process, Request, Target};
 use memtrace_analysis::{Ask, Law, Model, Prediction, predict as predict_law};
 use memtrace_trace::Trace;
 use serde_json::Value;
 
 use crate::cli::{Shape, Usage, parse_shape_argument, print};
 use crate::units::{Bytes, parse_shape, parse_size};
-
-/// What a Dask worker holds beyond the recorded process: `distributed`, its loop and logs. 28 MB measured
-/// (docs/results/chunks.md); more with a dashboard.
-pub const DASK_WORKER_BYTES: u64 = 50_000_000;
-/// Resident size of Python with NumPy and SciPy, where the recording was too short to sample it.
-pub const PYTHON_BYTES: u64 = 100_000_000;
 
 /// Arguments of `fit`.
 #[derive(Args)]
@@ -76,6 +71,7 @@ impl WhichLaw {
             params: self.params.iter().cloned().collect(),
             libraries: BTreeMap::new(),
             any_version: self.any_version,
+            dims: Some(self.shape.0.len()),
         })?)
     }
 }
@@ -180,11 +176,7 @@ fn describe(text: &mut String, law: &Law) -> Result<()> {
         let prediction = predict_law(law, &run.shape)?;
         write_terms(text, &prediction)?;
     }
-    let mut shapes: Vec<String> = law
-        .trained_on
-        .iter()
-        .map(|run| run.shape.iter().map(u64::to_string).collect::<Vec<_>>().join("×"))
-        .collect();
+    let mut shapes: Vec<String> = law.trained_on.iter().map(|run| joined(&run.shape)).collect();
     shapes.dedup();
     writeln!(text, "  trained on {}", shapes.join(", "))?;
     if law.once.bytes > 0 {
@@ -244,8 +236,7 @@ pub fn predict(arguments: &Predict) -> Result<ExitCode> {
     if arguments.json {
         text = serde_json::to_string_pretty(&prediction)? + "\n";
     } else {
-        let shape: Vec<String> = prediction.shape.iter().map(u64::to_string).collect();
-        writeln!(text, "{} at {}", prediction.operator, shape.join("×"))?;
+        writeln!(text, "{} at {}", prediction.operator, joined(&prediction.shape))?;
         writeln!(
             text,
             "  working peak  {:>9}   at most {} ({})",
@@ -303,7 +294,7 @@ fn request(arguments: &Recommend, law: &Law) -> Result<Request> {
     let shape = arguments.law.shape.0.clone();
     let input =
         law.inputs.first().context("the law's operator takes no array, so there is nothing to chunk")?;
-    let recorded = law.baseline.as_ref().and_then(|baseline| baseline.resident_bytes).unwrap_or(PYTHON_BYTES);
+    let worker = Process::dask_worker(law.baseline.as_ref().and_then(|baseline| baseline.resident_bytes));
     let halo = match arguments.halo.clone() {
         None => vec![0; shape.len()],
         Some(Lengths(one)) if one.len() == 1 => vec![one[0]; shape.len()],
@@ -319,16 +310,15 @@ fn request(arguments: &Recommend, law: &Law) -> Result<Request> {
         workers: arguments.workers,
         threads_per_worker: arguments.threads_per_worker,
         memory_limit_bytes: arguments.memory_limit,
-        budget_fraction: plan::budget_fraction(Some(SPILL), Some(PAUSE)),
-        baseline_bytes: arguments.baseline.unwrap_or(recorded + DASK_WORKER_BYTES),
+        budget_fraction: worker.budget_fraction,
+        baseline_bytes: arguments.baseline.unwrap_or(worker.baseline_bytes),
         once_bytes: law.once.bytes,
     })
 }
 
 fn sentences(plan: &Plan) -> Result<String> {
     let mut text = String::new();
-    let chunk: Vec<String> = plan.chunk_shape.iter().map(u64::to_string).collect();
-    writeln!(text, "chunks of {} ({} tasks)", chunk.join("×"), plan.tasks)?;
+    writeln!(text, "chunks of {} ({} tasks)", joined(&plan.chunk_shape), plan.tasks)?;
     writeln!(text, "  one task      {:>9}", Bytes(plan.predicted_task_bytes))?;
     writeln!(
         text,

@@ -4,6 +4,7 @@
 //! This crate is the command line: it launches and collects (`record`), shows (`report`) and hands traces
 //! to `memtrace-analysis` (`laws`). What it prints about itself goes to stderr.
 
+mod arguments;
 mod bound;
 mod cli;
 mod doctor;

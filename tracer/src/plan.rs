@@ -8,13 +8,13 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use memtrace_analysis::Model;
 use memtrace_analysis::graph::{
-    self, Answer, ChunkPlan, Executor, Fit, Forecast, Graph, Limits, Refusal, Workers,
+    self, Answer, ChunkPlan, Executor, Fit, Forecast, Graph, Libraries, Limits, Refusal, Workers,
 };
-use memtrace_analysis::plan::{PAUSE, SPILL, budget_fraction};
+use memtrace_analysis::model::joined;
+use memtrace_analysis::plan::{Process, recorded_bytes};
 use serde_json::{Value, json};
 
 use crate::cli::{Usage, print, say};
-use crate::laws::{DASK_WORKER_BYTES, PYTHON_BYTES};
 use crate::units::{Bytes, parse_size};
 
 /// Larger graphs are refused.
@@ -82,21 +82,23 @@ pub fn run(arguments: &Plan) -> Result<ExitCode> {
         )
         .into());
     }
-    let forecast = graph::foretell(&model, &graph, executor.unwrap_or(Executor::Sequential))?;
+    let executor = executor.unwrap_or(Executor::Sequential);
+    let forecast = graph::foretell(&model, &Libraries::default(), &graph, executor)?;
     let Some(limit) = arguments.memory_limit else {
         let text = if arguments.json { json(&forecast)? } else { sentences(&forecast)? };
         print(&text)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let baseline = arguments.baseline.or(forecast.baseline_bytes).unwrap_or(PYTHON_BYTES);
-    let fit = graph::check(&forecast, limit, arguments.budget(), baseline);
+    let process = executor.process(forecast.baseline_bytes);
+    let baseline = arguments.baseline.unwrap_or(process.baseline_bytes);
+    let fit = graph::check(&forecast, limit, process.budget_fraction, baseline);
     if let (Err(refusal), false) = (&fit, arguments.json) {
         return refused(refusal, false);
     }
     let text = match (&fit, arguments.json) {
         (Ok(fit), false) => sentences(&forecast)? + &fits(fit)?,
-        (Ok(fit), true) => joined(&forecast, "fit", json!(fit))?,
-        (Err(refusal), _) => joined(&forecast, "refusal", json!(refusal))?,
+        (Ok(fit), true) => with(&forecast, "fit", json!(fit))?,
+        (Err(refusal), _) => with(&forecast, "refusal", json!(refusal))?,
     };
     print(&text)?;
     Ok(ExitCode::from(if fit.is_ok() { 0 } else { 3 }))
@@ -113,26 +115,18 @@ impl Plan {
         });
         kind.or(graph.executor())
     }
-
-    /// A worker may use as much as Dask lets it; any other process all of its limit.
-    fn budget(&self) -> f64 {
-        match self.executor {
-            Some(Kind::Sequential | Kind::Threaded) => 1.0,
-            _ => budget_fraction(Some(SPILL), Some(PAUSE)),
-        }
-    }
 }
 
 fn chunks(arguments: &Plan, model: &Model, graph: &Graph, limit: u64) -> Result<ExitCode> {
-    let recorded = model.laws.iter().filter_map(|law| law.baseline.as_ref()?.resident_bytes).max();
+    let worker = Process::dask_worker(recorded_bytes(model));
     let limits = Limits {
         memory_limit_bytes: limit,
-        budget_fraction: arguments.budget(),
+        budget_fraction: worker.budget_fraction,
         workers: arguments.workers.unwrap_or(Workers::Number(1)),
         threads_per_worker: arguments.threads_per_worker,
-        baseline_bytes: arguments.baseline.unwrap_or(recorded.unwrap_or(PYTHON_BYTES) + DASK_WORKER_BYTES),
+        baseline_bytes: arguments.baseline.unwrap_or(worker.baseline_bytes),
     };
-    match graph::recommend(model, graph, &limits).map_err(usage)? {
+    match graph::recommend(model, &Libraries::default(), graph, &limits).map_err(usage)? {
         Answer::Refusal(refusal) => refused(&refusal, arguments.json),
         Answer::Plan(plan) => {
             let text = if arguments.json { json(&plan)? } else { chunk_sentences(&plan)? };
@@ -175,7 +169,7 @@ fn json(value: &impl serde::Serialize) -> Result<String> {
 }
 
 /// A forecast with one more member.
-fn joined(forecast: &Forecast, name: &str, member: Value) -> Result<String> {
+fn with(forecast: &Forecast, name: &str, member: Value) -> Result<String> {
     let mut value = json!(forecast);
     value[name] = member;
     json(&value)
@@ -236,8 +230,7 @@ fn fits(fit: &Fit) -> Result<String> {
 
 fn chunk_sentences(plan: &ChunkPlan) -> Result<String> {
     let mut text = String::new();
-    let shape = |shape: &[u64]| shape.iter().map(u64::to_string).collect::<Vec<_>>().join("×");
-    writeln!(text, "chunks of {} for {} ({} tasks)", shape(&plan.chunk_shape), plan.source, plan.tasks)?;
+    writeln!(text, "chunks of {} for {} ({} tasks)", joined(&plan.chunk_shape), plan.source, plan.tasks)?;
     writeln!(text, "  workers       {:>9}   of {} threads", plan.workers, plan.threads_per_worker)?;
     writeln!(
         text,
@@ -249,12 +242,12 @@ fn chunk_sentences(plan: &ChunkPlan) -> Result<String> {
     writeln!(text, "  time          {:>7.1} s", plan.predicted_seconds)?;
     for each in &plan.operators {
         let alone = each.alone.as_ref().filter(|alone| **alone != plan.chunk_shape);
-        let alone = alone.map_or(String::new(), |alone| format!("   (alone: chunks of {})", shape(alone)));
+        let alone = alone.map_or(String::new(), |alone| format!("   (alone: chunks of {})", joined(alone)));
         writeln!(
             text,
             "  {}: blocks of {}, {}{alone}",
             each.operator,
-            shape(&each.block_shape),
+            joined(&each.block_shape),
             Bytes(each.task_bytes)
         )?;
     }

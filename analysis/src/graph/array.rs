@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Error;
 
+/// NumPy's arrays have no more axes.
+const MOST_AXES: usize = 64;
+
 /// An array that a step takes in or gives out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,8 +21,12 @@ impl Array {
     /// The same with its dtype as NumPy writes it: `f4` means the native byte order.
     ///
     /// # Errors
-    /// [`Error::Graph`]: a dtype without a size.
+    /// [`Error::Graph`]: a dtype without a size, or more axes than arrays have.
     pub(super) fn checked(self) -> Result<Array, Error> {
+        if self.shape.len() > MOST_AXES {
+            let axes = self.shape.len();
+            return Err(Error::Graph(format!("a shape has {axes} axes: arrays have {MOST_AXES} at most")));
+        }
         let dtype = normal(&self.dtype).ok_or_else(|| {
             let written = &self.dtype;
             Error::Graph(format!(

@@ -6,7 +6,7 @@ use super::check::Refusal;
 use super::chunks::Whole;
 use super::measure::Laws;
 use super::search::{Found, Search};
-use super::{Error, Graph};
+use super::{Error, Graph, Libraries};
 use crate::Model;
 
 /// More workers must make the pipeline faster by this much each time they are doubled.
@@ -117,9 +117,14 @@ pub enum Answer {
 ///
 /// # Errors
 /// A graph that is cut already or has no source with axes, a step without a law, limits that make no sense.
-pub fn recommend(model: &Model, graph: &Graph, limits: &Limits) -> Result<Answer, Error> {
+pub fn recommend(
+    model: &Model,
+    libraries: &Libraries,
+    graph: &Graph,
+    limits: &Limits,
+) -> Result<Answer, Error> {
     check(limits)?;
-    let laws = Laws::new(model);
+    let laws = Laws::new(model, libraries);
     let whole = Whole::new(&laws, graph)?;
     let mut search = Search::new(&laws, &whole, limits);
     let numbers: Vec<u64> = match limits.workers {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::measure::Laws;
 use super::walk::{Start, Task, Walk, walk};
-use super::{Array, Error, Executor, Graph, Node, SourceHeld, Work};
+use super::{Array, Error, Executor, Graph, Libraries, Node, SourceHeld, Work};
 use crate::Model;
 
 /// Most moments that are told; of more, the largest of each stretch.
@@ -102,8 +102,13 @@ pub struct Moment {
 ///
 /// # Errors
 /// A step without a law, or whose law has no value for what goes into it; a graph without steps.
-pub fn foretell(model: &Model, graph: &Graph, executor: Executor) -> Result<Forecast, Error> {
-    let laws = Laws::new(model);
+pub fn foretell(
+    model: &Model,
+    libraries: &Libraries,
+    graph: &Graph,
+    executor: Executor,
+) -> Result<Forecast, Error> {
+    let laws = Laws::new(model, libraries);
     let (tasks, outputs) = laws.tasks(graph, &[])?;
     let run = walk(&tasks, executor, None);
     let base = throughout(graph);

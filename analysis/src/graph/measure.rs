@@ -4,10 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use super::walk::{Start, Task, walk};
-use super::{Array, Error, Executor, Graph, Node, SourceHeld, Work, view};
+use super::{Array, Error, Executor, Graph, Libraries, Node, SourceHeld, Work, view};
 use crate::law::Point;
-use crate::model::Body;
-use crate::{Law, Model, TaskBytes, predict};
+use crate::model::{Body, Variable};
+use crate::{Ask, Law, Model, TaskBytes, predict, variables};
 
 /// Where the bytes of a step come from, weakest last.
 const CONFIDENCE: [&str; 5] = ["given", "exact", "worst case", "calibrated", "unverified"];
@@ -24,6 +24,7 @@ pub(super) struct Needs {
 /// A model with what it has answered already: chunks of one shape are asked for thousands of times.
 pub(super) struct Laws<'a> {
     model: &'a Model,
+    libraries: &'a Libraries,
     known: RefCell<HashMap<(usize, Vec<u64>), Known>>,
     /// What the plan rests on so far: an index into [`CONFIDENCE`], and how it was put.
     weakest: RefCell<(usize, String)>,
@@ -35,13 +36,15 @@ pub(super) struct Laws<'a> {
 struct Known {
     bytes: TaskBytes,
     left: u64,
+    left_upper: u64,
     pins: bool,
 }
 
 impl<'a> Laws<'a> {
-    pub(super) fn new(model: &'a Model) -> Self {
+    pub(super) fn new(model: &'a Model, libraries: &'a Libraries) -> Self {
         Laws {
             model,
+            libraries,
             known: RefCell::default(),
             weakest: RefCell::new((0, CONFIDENCE[0].to_owned())),
             extrapolated: Cell::new(false),
@@ -73,11 +76,14 @@ impl<'a> Laws<'a> {
         let Work::Law { operator, dtype, params } = &node.work else { return Ok(None) };
         let of_inputs: Vec<&str> = inputs.iter().map(|array| array.dtype.as_str()).collect();
         let dtype = dtype.clone().unwrap_or_else(|| of_inputs.join(","));
-        let law = self.model.select(
+        let law = self.model.find(&Ask {
             operator,
-            Some(&dtype).filter(|dtype| !dtype.is_empty()).map(String::as_str),
-            params,
-        );
+            dtype: Some(&dtype).filter(|dtype| !dtype.is_empty()).map(String::as_str),
+            params: params.clone(),
+            libraries: self.libraries.versions.clone(),
+            any_version: self.libraries.any_version,
+            ..Ask::default()
+        });
         law.map(Some).map_err(|source| Error::Law { step: node.name.clone(), source })
     }
 
@@ -103,9 +109,7 @@ impl<'a> Laws<'a> {
             Work::Join(counts) => {
                 let joined = view::join(inputs, counts)
                     .ok_or_else(|| wrong(node, "the blocks to join make no grid"))?;
-                let bytes = joined.bytes();
-                let task = Task { working: bytes, upper: bytes, left: bytes, ..Task::default() };
-                Ok(Needs { task, outputs: vec![joined] })
+                Ok(Needs { task: Task::making(joined.bytes()), outputs: vec![joined] })
             }
             Work::Fused(inside) => self.fused(inside, inputs),
         }
@@ -127,8 +131,9 @@ impl<'a> Laws<'a> {
         let task = Task {
             pins: known.pins,
             working: known.bytes.working.max(known.left),
-            upper: known.bytes.working_upper.max(known.left),
+            upper: known.bytes.working_upper.max(known.left_upper),
             left: known.left,
+            left_upper: known.left_upper,
             seconds: known.bytes.seconds,
             ..Task::default()
         };
@@ -141,8 +146,8 @@ impl<'a> Laws<'a> {
             return Ok(*known);
         }
         let bytes = law.bytes(point)?;
-        let (left, pins) = left(law, point, bytes.output);
-        let known = Known { bytes, left, pins };
+        let (left, left_upper, pins) = left(law, point, bytes.output);
+        let known = Known { bytes, left, left_upper: left_upper.max(left), pins };
         let said = predict(law, point)?;
         self.weaken(&said.confidence);
         self.extrapolated.set(self.extrapolated.get() || said.extrapolated);
@@ -208,18 +213,20 @@ pub(super) fn as_one(tasks: &[Task], is_argument: impl Fn(usize) -> bool) -> Tas
     let peak = |of: fn(&Start) -> u64| run.starts.iter().map(of).max().unwrap_or(0);
     // Where the value is a view, what it looks into stays: what one of these tasks made, or an argument.
     let mut root = tasks.len() - 1;
-    let mut left = tasks[root].left;
+    let (mut left, mut left_upper) = (tasks[root].left, tasks[root].left_upper);
     while tasks[root].pins
         && let Some(&next) = tasks[root].needs.first()
     {
         root = next;
         left = left.saturating_add(tasks[root].left);
+        left_upper = left_upper.saturating_add(tasks[root].left_upper);
     }
     Task {
         pins: is_argument(root),
         working: peak(Start::bytes),
         upper: peak(Start::upper),
         left,
+        left_upper,
         seconds: run.seconds(),
         ..Task::default()
     }
@@ -228,10 +235,7 @@ pub(super) fn as_one(tasks: &[Task], is_argument: impl Fn(usize) -> bool) -> Tas
 fn source(node: &Node, held: SourceHeld) -> Result<Needs, Error> {
     let array = node.output.like(None).ok_or_else(|| wrong(node, "it has no shape"))?;
     let bytes = if held == SourceHeld::UntilUsed { array.bytes() } else { 0 };
-    Ok(Needs {
-        task: Task { working: bytes, upper: bytes, left: bytes, ..Task::default() },
-        outputs: vec![array],
-    })
+    Ok(Needs { task: Task::making(bytes), outputs: vec![array] })
 }
 
 fn given(node: &Node, inputs: &[&Array], fixed: u64, per_element: f64, seconds: f64) -> Result<Needs, Error> {
@@ -241,55 +245,46 @@ fn given(node: &Node, inputs: &[&Array], fixed: u64, per_element: f64, seconds: 
     let elements = if inputs.is_empty() { output.elements() as f64 } else { taken };
     let left = output.bytes();
     let working = fixed.saturating_add((per_element * elements) as u64).max(left);
-    let task = Task { working, upper: working, left, seconds: seconds * elements, ..Task::default() };
+    let task = Task { working, upper: working, seconds: seconds * elements, ..Task::making(left) };
     Ok(Needs { task, outputs: vec![output] })
 }
 
-/// Bytes of a call's value, and whether it is a view of its inputs: then the sequence leaves next to nothing behind.
-/// It may leave more than the value, as a function's locals outlive its span by a moment.
-fn left(law: &Law, point: &Point, output: u64) -> (u64, bool) {
-    let Body::Symbolic(sequence) = &law.body else { return (output, false) };
-    let Some(left) = sequence.left_bytes(point).and_then(|left| u64::try_from(left).ok()) else {
-        return (output, false);
-    };
+/// Bytes of a call's value, the most they can be, and whether it is a view of its inputs: then the sequence leaves next
+/// to nothing behind. It may leave more than the value, as a function's locals outlive its span by a moment.
+fn left(law: &Law, point: &Point, output: u64) -> (u64, u64, bool) {
+    // What does not fit 64 bits fits no memory.
+    let fit = |bytes: Option<u128>| bytes.and_then(|bytes| u64::try_from(bytes).ok());
+    let outputs = law.outputs.iter().map(|array| fit(array.upper_bytes(point)).unwrap_or(u64::MAX));
+    let whole = (output, outputs.fold(0, u64::saturating_add), false);
+    let Body::Symbolic(sequence) = &law.body else { return whole };
+    let Some(left) = fit(sequence.left_bytes(point)) else { return whole };
     // Blocks below the threshold are not in the sequence.
     let view = left.saturating_add(sequence.threshold_bytes.max(1)).saturating_mul(2) < output;
-    (if view { left } else { output }, view)
+    if view { (left, fit(sequence.left_upper_bytes(point)).unwrap_or(u64::MAX), true) } else { whole }
 }
 
-/// The law's variables at these inputs: `n1` is axis 1 of the first array with axes, `m2_0` axis 0 of input 2.
+/// The law's variables at these inputs.
 fn point(law: &Law, inputs: &[&Array]) -> Result<Vec<u64>, String> {
+    let operator = &law.key.operator;
+    let shapes: Vec<&[u64]> = inputs.iter().map(|input| input.shape.as_slice()).collect();
     let ranks: Vec<usize> = law.inputs.iter().map(|input| input.shape.len()).collect();
-    let given: Vec<usize> = inputs.iter().map(|input| input.shape.len()).collect();
+    let given: Vec<usize> = shapes.iter().map(|shape| shape.len()).collect();
     if ranks != given {
         return Err(format!(
-            "the law of {} is for inputs of {ranks:?} axes, it is given some of {given:?}",
-            law.key.operator
+            "the law of {operator} is for inputs of {ranks:?} axes, it is given some of {given:?}"
         ));
     }
-    let lead = ranks.iter().position(|&rank| rank > 0).unwrap_or(0);
-    let length = |name: &str| -> Option<u64> {
-        let (input, axis) = match name.strip_prefix('n') {
-            Some(axis) => (lead, axis),
-            None => {
-                let (input, axis) = name.strip_prefix('m')?.split_once('_')?;
-                (input.parse().ok()?, axis)
-            }
-        };
-        inputs.get(input)?.shape.get(axis.parse::<usize>().ok()?).copied()
+    let value = |variable: &Variable| {
+        let Variable { name, .. } = variable;
+        variables::value(name, &shapes)
+            .ok_or_else(|| format!("the law of {operator} has a variable {name} that no input has"))
     };
-    let unknown =
-        |name: &str| format!("the law of {} has a variable {name} that no input has", law.key.operator);
-    let point: Vec<u64> = law
-        .variables
-        .iter()
-        .map(|v| length(&v.name).ok_or_else(|| unknown(&v.name)))
-        .collect::<Result<_, _>>()?;
+    let point = law.variables.iter().map(value).collect::<Result<Vec<u64>, String>>()?;
     for (known, input) in law.inputs.iter().zip(inputs) {
         if known.shape_at(&point).as_ref() != Some(&input.shape) {
             return Err(format!(
-                "{} was recorded with inputs of other proportions: no law for {:?}",
-                law.key.operator, input.shape
+                "{operator} was recorded with inputs of other proportions: no law for {:?}",
+                input.shape
             ));
         }
     }

@@ -27,11 +27,12 @@ pub use check::{Fit, Refusal, check};
 pub use choose::{Answer, ChunkPlan, Limits, OperatorChunks, Tried, Workers, recommend};
 pub use foretell::{Forecast, Held, Moment, SetBy, StepForecast, foretell};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::plan::Process;
 use array::Output;
 use view::Cut;
 
@@ -74,6 +75,23 @@ impl Executor {
             Executor::Threaded { threads } | Executor::Distributed { threads } => threads.max(1),
         }
     }
+
+    /// Who runs the steps as far as nobody says more of it; `recorded`: as for [`Process::plain`].
+    pub fn process(self, recorded: Option<u64>) -> Process {
+        match self {
+            Executor::Sequential | Executor::Threaded { .. } => Process::plain(recorded),
+            Executor::Distributed { .. } => Process::dask_worker(recorded),
+        }
+    }
+}
+
+/// The libraries that will run a graph: the laws of its operators must be for their versions.
+#[derive(Debug, Clone, Default)]
+pub struct Libraries {
+    /// Versions by name, of those that matter to somebody.
+    pub versions: BTreeMap<String, String>,
+    /// A law for any others will do.
+    pub any_version: bool,
 }
 
 /// A source or a step.
@@ -157,6 +175,19 @@ impl Graph {
     /// How the graph says that it runs, if it does: then its steps are tasks that somebody else has cut.
     pub fn executor(&self) -> Option<Executor> {
         self.executor
+    }
+
+    /// Names of the operators that it needs laws for, those inside of its tasks among them.
+    pub fn operators(&self) -> BTreeSet<&str> {
+        let mut names = BTreeSet::new();
+        for node in &self.nodes {
+            match &node.work {
+                Work::Law { operator, .. } => names.extend([operator.as_str()]),
+                Work::Fused(inside) => names.extend(inside.operators()),
+                _ => {}
+            }
+        }
+        names
     }
 
     fn steps(&self) -> impl Iterator<Item = &Node> {

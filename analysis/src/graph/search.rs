@@ -216,14 +216,15 @@ impl<'a> Search<'a> {
         most.ok_or_else(|| Error::Request("the graph has no steps".into()))
     }
 
-    /// Runs the tasks of a grid on one worker; [`Memory::worker`] is what runs, without what is held.
+    /// Runs the tasks of a grid on one worker, all at their upper bounds; [`Memory::worker`] is what runs, without what
+    /// is held.
     fn walk(&self, at: usize) -> Result<Walked, Error> {
         let tasks = self.whole.tasks(&self.grids[at])?;
         let executor = Executor::Distributed { threads: self.limits.threads_per_worker };
         let run = walk(&tasks.tasks, executor, None);
         let moment = |start: &super::walk::Start| Memory {
             worker: start.running_upper,
-            held: start.held,
+            held: start.held_upper,
             step: tasks.steps[start.task],
         };
         let mut all: Vec<Memory> = run.starts.iter().map(moment).collect();
@@ -234,7 +235,7 @@ impl<'a> Search<'a> {
                 moments.push(moment);
             }
         }
-        let largest = tasks.tasks.iter().map(|task| task.left).max().unwrap_or(0);
+        let largest = tasks.tasks.iter().map(|task| task.left_upper).max().unwrap_or(0);
         Ok(Walked { tasks: tasks.tasks.len() as u64, moments, largest })
     }
 

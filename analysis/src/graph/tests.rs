@@ -54,6 +54,10 @@ fn model() -> Model {
     Model { laws, ..Model::default() }
 }
 
+fn no_matter() -> Libraries {
+    Libraries::default()
+}
+
 fn pipeline(source: &str, steps: &str) -> Graph {
     let text = format!(
         r#"{{"version": 1, "sources": {{"v": {{"shape": [100, 100, 100], "dtype": "f4"{source}}}}}, "steps": [{steps}]}}"#
@@ -66,7 +70,7 @@ const CHAIN: &str = r#"{"name": "a", "operator": "light", "inputs": ["v"]},
 
 #[test]
 fn values_are_held_from_the_step_that_makes_them_to_the_last_that_takes_them_in() {
-    let peak = |graph: &Graph| foretell(&model(), graph, Executor::Sequential).unwrap();
+    let peak = |graph: &Graph| foretell(&model(), &no_matter(), graph, Executor::Sequential).unwrap();
     // While b runs, a is held (4 bytes a cell) and b allocates 44; v is gone.
     let forecast = peak(&pipeline("", CHAIN));
     assert_eq!(forecast.peak_bytes, 48_000_000);
@@ -85,8 +89,13 @@ fn a_slice_keeps_what_it_looks_into() {
     let steps = r#"{"name": "a", "operator": "light", "inputs": ["v"]},
         {"name": "part", "slice": [[null, 10, null]], "inputs": ["a"]},
         {"name": "b", "operator": "light", "inputs": ["part"]}"#;
-    let forecast =
-        foretell(&model(), &pipeline(r#", "held": "not_counted""#, steps), Executor::Sequential).unwrap();
+    let forecast = foretell(
+        &model(),
+        &no_matter(),
+        &pipeline(r#", "held": "not_counted""#, steps),
+        Executor::Sequential,
+    )
+    .unwrap();
     let b = &forecast.timeline[3];
     assert_eq!((b.step.as_str(), b.live_bytes), ("b", 4_000_000 + 800_000));
 }
@@ -94,7 +103,7 @@ fn a_slice_keeps_what_it_looks_into() {
 #[test]
 fn a_fused_step_holds_its_inputs_and_lets_go_of_what_is_between() {
     let fused = format!(r#"{{"name": "f", "steps": [{CHAIN}]}}"#);
-    let forecast = foretell(&model(), &pipeline("", &fused), Executor::Sequential).unwrap();
+    let forecast = foretell(&model(), &no_matter(), &pipeline("", &fused), Executor::Sequential).unwrap();
     // As the chain, but v stays.
     assert_eq!(forecast.peak_bytes, 52_000_000);
     assert_eq!(forecast.set_by.operator, "light + heavy + light");
@@ -104,7 +113,7 @@ fn a_fused_step_holds_its_inputs_and_lets_go_of_what_is_between() {
 fn two_threads_run_two_branches_at_once() {
     let steps = r#"{"name": "a", "operator": "heavy", "inputs": ["v"]}, {"name": "b", "operator": "heavy", "inputs": ["v"]}"#;
     let graph = pipeline(r#", "held": "throughout""#, steps);
-    let peak = |executor| foretell(&model(), &graph, executor).unwrap().peak_bytes;
+    let peak = |executor| foretell(&model(), &no_matter(), &graph, executor).unwrap().peak_bytes;
     assert_eq!(peak(Executor::Threaded { threads: 2 }), 92_000_000);
     assert_eq!(peak(Executor::Distributed { threads: 2 }), 92_000_000);
     assert_eq!(peak(Executor::Threaded { threads: 1 }), 52_000_000);
@@ -112,7 +121,7 @@ fn two_threads_run_two_branches_at_once() {
 
 #[test]
 fn an_operator_without_a_law_is_named_unless_its_bytes_are_given() {
-    let of = |step: &str| foretell(&model(), &pipeline("", step), Executor::Sequential);
+    let of = |step: &str| foretell(&model(), &no_matter(), &pipeline("", step), Executor::Sequential);
     let error = of(r#"{"name": "a", "operator": "unheard", "inputs": ["v"]}"#).unwrap_err().to_string();
     assert!(error.contains("step a") && error.contains("unheard"), "{error}");
     let given = of(
@@ -145,7 +154,7 @@ fn graphs_that_make_no_sense_are_refused_in_words() {
         r#"{"name": "a", "join": [3], "inputs": ["v"]}"#,
         r#"{"name": "a", "operator": "light", "inputs": ["v", "v"]}"#,
     ] {
-        let error = foretell(&model, &pipeline("", steps), Executor::Sequential).unwrap_err();
+        let error = foretell(&model, &no_matter(), &pipeline("", steps), Executor::Sequential).unwrap_err();
         assert!(error.to_string().contains("step a"), "{error}");
     }
 }
@@ -160,6 +169,72 @@ fn limits(limit: u64, workers: Workers) -> Limits {
     }
 }
 
+/// What is held may be as large as its law says at most, and so may the plan.
+#[test]
+fn held_values_count_at_their_upper_bounds() {
+    let mut uncertain = law("uncertain", 4);
+    let square = Factor { variable: 2, rule: Rule::Length, offset: 0, power: 2 };
+    let longer = Form { coefficient: 1, factors: vec![square], constant: 0 };
+    uncertain.outputs[0].shape[2] = Size::Exact { form: Form::variable(2), others: vec![longer] };
+    let model = Model { laws: vec![uncertain, law("heavy", 40)], ..Model::default() };
+    let steps = r#"{"name": "a", "operator": "uncertain", "inputs": ["v"]},
+        {"name": "b", "operator": "heavy", "inputs": ["v"]}, {"name": "c", "operator": "heavy", "inputs": ["a"]}"#;
+    let graph = pipeline("", steps);
+    let forecast = foretell(&model, &no_matter(), &graph, Executor::Sequential).unwrap();
+    // 100 times as much as it likely leaves, beside the volume, what comes of it and what makes that.
+    assert_eq!(forecast.peak_bytes, 4_000_000 + 4_000_000 + 44_000_000);
+    assert_eq!(forecast.upper_bytes, 4_000_000 + 400_000_000 + 44_000_000);
+    let fused = format!(r#"{{"name": "all", "steps": [{steps}], "inputs": []}}"#);
+    let forecast = foretell(&model, &no_matter(), &pipeline("", &fused), Executor::Sequential).unwrap();
+    assert!(forecast.upper_bytes >= 448_000_000, "{forecast:?}");
+}
+
+#[test]
+fn arrays_of_many_axes_are_cut_in_fewer_ways() {
+    let steps = |axes: usize| {
+        let shape = serde_json::to_string(&vec![8u64; axes]).unwrap();
+        let text = format!(
+            r#"{{"version": 1, "sources": {{"v": {{"shape": {shape}, "dtype": "f4"}}}},
+                "steps": [{{"name": "a", "bytes": {{"per_element": 8}}, "inputs": ["v"]}}]}}"#
+        );
+        Graph::parse(&text)
+    };
+    for axes in [4, 8, 12, 21] {
+        let answer =
+            recommend(&model(), &no_matter(), &steps(axes).unwrap(), &limits(1 << 40, Workers::Number(2)));
+        assert!(matches!(answer, Ok(Answer::Plan(_) | Answer::Refusal(_))), "{axes}: {answer:?}");
+    }
+    let error = steps(65).unwrap_err().to_string();
+    assert!(error.contains("65 axes"), "{error}");
+}
+
+/// A law for other versions of libraries than run here is none, unless that does not matter to who asks.
+#[test]
+fn laws_of_other_versions_are_refused() {
+    let mut light = law("light", 4);
+    light.key.versions.insert("scipy".into(), "1.15.0".into());
+    let model = Model { laws: vec![light], ..Model::default() };
+    let graph = pipeline("", r#"{"name": "a", "operator": "light", "inputs": ["v"]}"#);
+    assert_eq!(graph.operators(), ["light"].into());
+    let libraries = |version: &str, any_version| Libraries {
+        versions: [("scipy".to_owned(), version.to_owned())].into(),
+        any_version,
+    };
+    let limits = limits(1 << 40, Workers::Number(2));
+    for (libraries, answers) in [
+        (libraries("1.15.2", false), true),
+        (libraries("1.17.1", false), false),
+        (libraries("1.17.1", true), true),
+        (no_matter(), true),
+    ] {
+        let forecast = foretell(&model, &libraries, &graph, Executor::Sequential);
+        assert_eq!(forecast.is_ok(), answers, "{forecast:?}");
+        assert_eq!(recommend(&model, &libraries, &graph, &limits).is_ok(), answers);
+        let said = forecast.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(answers || said.contains("scipy 1.15.0, not 1.17.1"), "{said}");
+    }
+}
+
 const LARGE: &str = r#"{"version": 1, "sources": {"v": {"shape": [400, 300, 200], "dtype": "f4"}}, "results": [],
     "steps": [{"name": "a", "operator": "light", "inputs": ["v"], "halo": [2]},
               {"name": "b", "operator": "heavy", "inputs": ["a"], "whole_axes": [2]}]}"#;
@@ -167,25 +242,30 @@ const LARGE: &str = r#"{"version": 1, "sources": {"v": {"shape": [400, 300, 200]
 #[test]
 fn chunks_fit_the_limit_or_the_refusal_names_one_that_does() {
     let (model, graph) = (model(), Graph::parse(LARGE).unwrap());
-    let Ok(Answer::Plan(plan)) = recommend(&model, &graph, &limits(600_000_000, Workers::Number(2))) else {
+    let Ok(Answer::Plan(plan)) =
+        recommend(&model, &no_matter(), &graph, &limits(600_000_000, Workers::Number(2)))
+    else {
         panic!("no plan")
     };
     assert!(plan.predicted_worker_bytes <= plan.budget_bytes, "{plan:?}");
     assert_eq!(plan.chunk_shape[2], 200, "{plan:?}");
-    let Ok(Answer::Refusal(refusal)) = recommend(&model, &graph, &limits(160_000_000, Workers::Number(2)))
+    let Ok(Answer::Refusal(refusal)) =
+        recommend(&model, &no_matter(), &graph, &limits(160_000_000, Workers::Number(2)))
     else {
         panic!("no refusal")
     };
     let enough = limits(refusal.smallest_memory_limit_bytes + 1, Workers::Number(2));
-    assert!(matches!(recommend(&model, &graph, &enough), Ok(Answer::Plan(_))));
+    assert!(matches!(recommend(&model, &no_matter(), &graph, &enough), Ok(Answer::Plan(_))));
     let less = limits(refusal.smallest_memory_limit_bytes / 100 * 99, Workers::Number(2));
-    assert!(matches!(recommend(&model, &graph, &less), Ok(Answer::Refusal(_))));
+    assert!(matches!(recommend(&model, &no_matter(), &graph, &less), Ok(Answer::Refusal(_))));
 }
 
 #[test]
 fn the_number_of_workers_has_a_reason() {
     let (model, graph) = (model(), Graph::parse(LARGE).unwrap());
-    let Ok(Answer::Plan(plan)) = recommend(&model, &graph, &limits(1_000_000_000, Workers::Auto)) else {
+    let Ok(Answer::Plan(plan)) =
+        recommend(&model, &no_matter(), &graph, &limits(1_000_000_000, Workers::Auto))
+    else {
         panic!("no plan")
     };
     assert!(plan.why.contains("worker"), "{}", plan.why);
@@ -203,7 +283,8 @@ fn the_tasks_of_a_grid_hold_what_the_frontier_says() {
     use crate::plan::grid::Grid;
     let text = LARGE.replace("[400, 300, 200]", "[80, 80, 80]").replace(r#", "whole_axes": [2]"#, "");
     let (model, graph) = (model(), Graph::parse(&text).unwrap());
-    let laws = Laws::new(&model);
+    let libraries = no_matter();
+    let laws = Laws::new(&model, &libraries);
     let whole = chunks::Whole::new(&laws, &graph).unwrap();
     for chunk in [[20, 20, 20], [10, 80, 80], [20, 20, 80]] {
         let grid = Grid { shape: vec![80; 3], chunk: chunk.to_vec(), halo: vec![2; 3] };
@@ -235,7 +316,15 @@ fn tasks() -> impl Strategy<Value = Vec<Task>> {
             needs.sort_unstable();
             needs.dedup();
             let working = u64::max(working, left);
-            Task { needs, pins, kept, working, upper: working, left, seconds: f64::from(seconds) }
+            Task {
+                needs,
+                pins,
+                kept,
+                working,
+                upper: working,
+                seconds: f64::from(seconds),
+                ..Task::making(left)
+            }
         };
         tasks.into_iter().enumerate().map(make).collect()
     })

@@ -23,6 +23,8 @@ pub(super) struct Task {
     pub(super) upper: u64,
     /// Bytes of its value.
     pub(super) left: u64,
+    /// The most they can be.
+    pub(super) left_upper: u64,
     /// How long it runs.
     pub(super) seconds: f64,
 }
@@ -34,10 +36,19 @@ pub(super) struct Start {
     pub(super) seconds: f64,
     /// Bytes of finished values.
     pub(super) held: u64,
+    /// The same at their upper bounds.
+    pub(super) held_upper: u64,
     /// Working bytes of all tasks that run.
     pub(super) running: u64,
     /// The same at their upper bounds.
     pub(super) running_upper: u64,
+}
+
+impl Task {
+    /// One that makes an array and nothing else, of so many bytes for certain.
+    pub(super) fn making(bytes: u64) -> Task {
+        Task { working: bytes, upper: bytes, left: bytes, left_upper: bytes, ..Task::default() }
+    }
 }
 
 impl Start {
@@ -46,7 +57,7 @@ impl Start {
     }
 
     pub(super) fn upper(&self) -> u64 {
-        self.held.saturating_add(self.running_upper)
+        self.held_upper.saturating_add(self.running_upper)
     }
 }
 
@@ -72,6 +83,7 @@ pub(super) struct Walk<'a> {
     pub(super) starts: Vec<Start>,
     seconds: f64,
     held: u64,
+    held_upper: u64,
     working: u64,
     upper: u64,
 }
@@ -93,6 +105,7 @@ impl<'a> Walk<'a> {
             starts: Vec::with_capacity(tasks.len()),
             seconds: 0.0,
             held: 0,
+            held_upper: 0,
             working: 0,
             upper: 0,
             users,
@@ -127,6 +140,7 @@ impl<'a> Walk<'a> {
             task: index,
             seconds: self.seconds,
             held: self.held,
+            held_upper: self.held_upper,
             running: self.working,
             running_upper: self.upper,
         });
@@ -139,6 +153,7 @@ impl<'a> Walk<'a> {
         self.working = self.working.saturating_sub(task.working);
         self.upper = self.upper.saturating_sub(task.upper);
         self.held = self.held.saturating_add(task.left);
+        self.held_upper = self.held_upper.saturating_add(task.left_upper);
         self.alive[index] = true;
         for user in self.users[index].clone().into_iter().rev() {
             self.waits_for[user] -= 1;
@@ -176,6 +191,7 @@ impl<'a> Walk<'a> {
 
     fn let_go(&mut self, index: usize) {
         self.held = self.held.saturating_sub(self.tasks[index].left);
+        self.held_upper = self.held_upper.saturating_sub(self.tasks[index].left_upper);
         self.alive[index] = false;
     }
 

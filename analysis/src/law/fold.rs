@@ -12,6 +12,8 @@ use crate::profile::Event;
 
 /// Longest stretch that is recognised, events.
 const MAX_STRETCH: usize = 256;
+/// Events looked at in vain, for each event of a sequence.
+const PATIENCE: usize = 512;
 /// Longer sequences are left as they are: folding compares stretches pairwise.
 const MAX_EVENTS: usize = 2_000_000;
 
@@ -72,9 +74,10 @@ fn pass(tokens: &[Token]) -> Vec<Token> {
     // Where each event of the input is now; releases ask where their allocation is.
     let mut moved: Vec<Moved> = Vec::with_capacity(tokens.len());
     let mut position = 0;
+    let mut patience = PATIENCE * (tokens.len() + MAX_STRETCH);
     while position < tokens.len() {
         let longest = MAX_STRETCH.min((tokens.len() - position) / 2);
-        let found = (2..=longest).find_map(|length| repetition(&tokens[position..], length));
+        let found = (2..=longest).find_map(|length| repetition(&tokens[position..], length, &mut patience));
         let Some(Loop { length, count, kept: rounds, largest }) = found else {
             moved.push(Moved { to: kept.len(), stays: true });
             kept.push(tokens[position]);
@@ -97,7 +100,13 @@ fn pass(tokens: &[Token]) -> Vec<Token> {
 }
 
 /// If `tokens` begins with repetitions of a balanced stretch of this length, more than need be kept.
-fn repetition(tokens: &[Token], length: usize) -> Option<Loop> {
+///
+/// Loops that do not fold are looked through again from each of their events; `patience` is how many
+/// more events that may take.
+fn repetition(tokens: &[Token], length: usize, patience: &mut usize) -> Option<Loop> {
+    if *patience == 0 {
+        return None;
+    }
     let stretch = &tokens[..length];
     let alike = |other: &[Token]| other.iter().zip(stretch).all(|(a, b)| a.like(b));
     if !alike(&tokens[length..2 * length]) || !is_balanced(stretch) {
@@ -111,6 +120,9 @@ fn repetition(tokens: &[Token], length: usize) -> Option<Loop> {
     let largest = (0..count).max_by_key(|&which| round(which).map(u128::from).sum::<u128>())?;
     let dominates = |which: usize| round(largest).zip(round(which)).all(|(large, small)| large >= small);
     let folds = kept < count && (0..count).all(dominates);
+    if !folds {
+        *patience = patience.saturating_sub(count * length);
+    }
     folds.then_some(Loop { length, count, kept, largest })
 }
 

@@ -125,12 +125,12 @@ impl Heap {
 
     /// Hands out a block.
     pub fn alloc(&mut self, bytes: u64) {
-        let length = bytes.saturating_add(HEADER).max(MIN_CHUNK).next_multiple_of(ALIGNMENT);
+        let length = rounded_up(bytes.saturating_add(HEADER).max(MIN_CHUNK), ALIGNMENT);
         let chunk = match self.fitting(length) {
             Some(start) => Chunk::InHeap { start, length },
             None if length >= self.settings.mmap_threshold => {
                 // A mapping's header has one more field, and whole pages.
-                let length = length.saturating_add(HEADER).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
+                let length = rounded_up(length.saturating_add(HEADER), PAGE);
                 self.mapped = self.mapped.saturating_add(length);
                 Chunk::Mapping(length)
             }
@@ -168,7 +168,7 @@ impl Heap {
         if let Some((&start, &free)) = fits.min_by_key(|(_, free)| **free) {
             self.free.remove(&start);
             if free - length >= MIN_CHUNK {
-                self.free.insert(start + length, free - length);
+                self.free.insert(start.saturating_add(length), free - length);
             }
             return Some(start);
         }
@@ -178,32 +178,31 @@ impl Heap {
 
     fn cut_from_top(&mut self, length: u64) -> u64 {
         let start = self.top;
-        self.top += length;
+        self.top = self.top.saturating_add(length);
         self.touched = self.touched.max(self.top);
         start
     }
 
     /// Makes the heap longer and hands out its new end.
     fn grow(&mut self, length: u64) -> u64 {
-        let missing = (length + self.settings.top_pad.min(1 << 40) + MIN_CHUNK)
-            .saturating_sub(self.end - self.top)
-            .next_multiple_of(PAGE);
-        self.end += missing;
+        let wanted = length.saturating_add(self.settings.top_pad.min(1 << 40)).saturating_add(MIN_CHUNK);
+        let missing = rounded_up(wanted.saturating_sub(self.end - self.top), PAGE);
+        self.end = self.end.saturating_add(missing);
         self.cut_from_top(length)
     }
 
     fn give_back(&mut self, mut start: u64, mut length: u64) {
         if let Some((&before, &free)) = self.free.range(..start).next_back()
-            && before + free == start
+            && before.saturating_add(free) == start
         {
             self.free.remove(&before);
-            (start, length) = (before, length + free);
+            (start, length) = (before, length.saturating_add(free));
         }
-        if let Some(free) = self.free.remove(&(start + length)) {
-            length += free;
+        if let Some(free) = self.free.remove(&start.saturating_add(length)) {
+            length = length.saturating_add(free);
         }
-        if start + length == self.top {
-            length += self.end - self.top;
+        if start.saturating_add(length) == self.top {
+            length = length.saturating_add(self.end - self.top);
             self.top = start;
         } else {
             self.free.insert(start, length);
@@ -215,6 +214,11 @@ impl Heap {
             self.touched = self.touched.min(self.end);
         }
     }
+}
+
+/// The next multiple; what fits no address space stays at its end.
+fn rounded_up(bytes: u64, unit: u64) -> u64 {
+    bytes.checked_next_multiple_of(unit).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -252,6 +256,20 @@ mod tests {
         assert!(kept("", 20 * MIB) >= 20 * MIB);
         assert!(kept("", 40 * MIB) < 2 * MIB);
         assert_eq!(kept("MALLOC_TRIM_THRESHOLD_=65536", 20 * MIB), 0);
+    }
+
+    /// A law may be asked for a shape that no memory holds.
+    #[test]
+    fn absurd_sizes_are_too_large_and_no_less() {
+        for settings in ["", "MALLOC_MMAP_MAX_=0", "MALLOC_MMAP_THRESHOLD_=18446744073709551615"] {
+            let mut heap = Heap::new(Settings::parse(settings));
+            for bytes in [u64::MAX - 100, u64::MAX / 2, u64::MAX, 1 << 20] {
+                heap.alloc(bytes);
+                assert!(heap.peak() >= bytes.min(u64::MAX - 100), "{settings} {bytes}");
+            }
+            heap.release_all([u64::MAX, u64::MAX / 2, u64::MAX - 100, 1 << 20].into_iter());
+            assert_eq!(heap.mapped, 0);
+        }
     }
 
     proptest! {

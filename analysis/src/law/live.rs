@@ -57,9 +57,18 @@ impl Sequence {
 
     /// Bytes of the blocks that outlive it: results, and what is let go right after the end.
     pub fn left_bytes(&self, point: &Point) -> Option<u128> {
+        self.left(|size| size.at(point))
+    }
+
+    /// The same with every size at its upper bound.
+    pub fn left_upper_bytes(&self, point: &Point) -> Option<u128> {
+        self.left(|size| size.upper(point))
+    }
+
+    fn left(&self, bytes: impl Fn(&Size) -> Option<u128>) -> Option<u128> {
         let left = self.live_after(self.steps.len());
         left.into_iter().try_fold(0u128, |sum, (index, count)| {
-            sum.checked_add(self.sizes.get(index)?.at(point)?.checked_mul(count.into())?)
+            sum.checked_add(bytes(self.sizes.get(index)?)?.checked_mul(count.into())?)
         })
     }
 

@@ -18,6 +18,9 @@ const LEAST_UNTOUCHED: f64 = 0.1;
 /// A run must hold so much before its untouched share says anything: small blocks are not watched.
 const WATCHED: u64 = 8 << 20;
 
+/// A run that holds so many times the largest block of a growing heap has most of its memory mapped.
+const TELLING: u64 = 4;
+
 /// What turns a law's live bytes into resident ones.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Resident {
@@ -66,11 +69,16 @@ pub fn fit(law: &Law, looks: &[Look]) -> Option<Resident> {
         *peak = look.resident.max(*peak);
     }
     let mut found = Resident { settings: settings.to_owned(), touched: 1.0, exact, ..Resident::default() };
-    let untouched = fitting.iter().filter_map(|look| {
+    let shares = fitting.iter().filter_map(|look| {
         let held = found.held(law, &look.shape, false).filter(|&held| held >= WATCHED)?;
-        Some(look.untouched? as f64 / held as f64)
+        Some((held, look.untouched? as f64 / held as f64))
     });
-    let untouched = untouched.fold(f64::INFINITY, f64::min);
+    let shares: Vec<(u64, f64)> = shares.collect();
+    // What comes from the heap has been written to by those who had it before; only blocks too large for it tell.
+    let mapped = |held: u64| !Settings::parse(settings).dynamic || held >= TELLING * MAX_DYNAMIC;
+    let any_mapped = shares.iter().any(|&(held, _)| mapped(held));
+    let telling = shares.iter().filter(|&&(held, _)| mapped(held) || !any_mapped);
+    let untouched = telling.map(|&(_, share)| share).fold(f64::INFINITY, f64::min);
     if (LEAST_UNTOUCHED..=1.0).contains(&untouched) {
         found.touched = 1.0 - untouched;
     }
@@ -99,6 +107,12 @@ impl Resident {
         let whole = Resident { touched: 1.0, ..self.clone() };
         let held = whole.held(law, shape, true)?;
         let left = if Settings::parse(&self.settings).dynamic { 2 * MAX_DYNAMIC } else { 0 };
+        // Other contents may need more, in blocks that are not in the sequence.
+        let worst = match law.worst {
+            Some(_) => law.bytes(shape).ok().map(|task| task.working_upper.saturating_add(task.input))?,
+            None => 0,
+        };
+        let held = held.max(worst);
         Some(held.checked_add(self.base_upper_bytes)?.checked_add(left)?.max(self.at(law, shape)?))
     }
 

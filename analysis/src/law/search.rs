@@ -13,6 +13,16 @@ const MAX_OTHERS: usize = 16;
 /// A form is believed if chance would have produced it at most once in this many tries.
 const CHANCE: f64 = 1000.0;
 
+/// Factors tried for one row of values. Highly composite sizes of four or more short axes would take
+/// minutes; of what is tried first (plain lengths, small offsets) such a row has forms enough.
+const MOST_TRIES: usize = 2_000_000;
+
+/// What a search has found, and how many factors it may still try.
+struct Tries {
+    left: usize,
+    found: Vec<(u64, Vec<Factor>)>,
+}
+
 /// A rule and offset of one variable with its value in every run.
 struct Candidate {
     factor: Factor,
@@ -87,9 +97,10 @@ impl Search {
         if values.contains(&0) || values.len() != self.runs {
             return Vec::new();
         }
-        let mut found = Vec::new();
-        self.extend(0, values.to_vec(), &mut Vec::new(), &mut found);
-        let mut forms: Vec<Form> = found
+        let mut tries = Tries { left: MOST_TRIES, found: Vec::new() };
+        self.extend(0, values, &mut Vec::new(), &mut tries);
+        let mut forms: Vec<Form> = tries
+            .found
             .into_iter()
             .map(|(coefficient, factors)| Form { coefficient, factors, constant })
             .filter(|form| self.is_believable(form, values, chance))
@@ -100,30 +111,29 @@ impl Search {
     }
 
     /// Divides by one factor (or none) of each variable in turn; what is left must be constant.
-    fn extend(
-        &self,
-        variable: usize,
-        rest: Vec<u64>,
-        factors: &mut Vec<Factor>,
-        found: &mut Vec<(u64, Vec<Factor>)>,
-    ) {
+    fn extend(&self, variable: usize, rest: &[u64], factors: &mut Vec<Factor>, tries: &mut Tries) {
         let Some(candidates) = self.candidates.get(variable) else {
             if rest.iter().all(|value| *value == rest[0]) {
-                found.push((rest[0], factors.clone()));
+                tries.found.push((rest[0], factors.clone()));
             }
             return;
         };
         for candidate in candidates {
-            let mut quotient = rest.clone();
+            tries.left = tries.left.saturating_sub(1);
+            if tries.left == 0 {
+                return;
+            }
+            let mut quotient: Option<Vec<u64>> = None;
             for power in 1..=2 {
-                let Some(divided) = divided(&quotient, &candidate.values) else { break };
-                quotient = divided;
+                let dividend = quotient.as_deref().unwrap_or(rest);
+                let Some(divided) = divided(dividend, &candidate.values) else { break };
                 factors.push(Factor { power, ..candidate.factor });
-                self.extend(variable + 1, quotient.clone(), factors, found);
+                self.extend(variable + 1, &divided, factors, tries);
                 factors.pop();
+                quotient = Some(divided);
             }
         }
-        self.extend(variable + 1, rest, factors, found);
+        self.extend(variable + 1, rest, factors, tries);
     }
 
     fn is_believable(&self, form: &Form, values: &[u64], chance: f64) -> bool {
@@ -133,8 +143,12 @@ impl Search {
     }
 }
 
+/// Nearly every candidate fails at one of the first values: nothing is made before all are looked at.
 fn divided(values: &[u64], by: &[u64]) -> Option<Vec<u64>> {
-    values.iter().zip(by).map(|(&value, &by)| value.is_multiple_of(by).then(|| value / by)).collect()
+    let pairs = || values.iter().zip(by);
+    pairs()
+        .all(|(value, by)| value.is_multiple_of(*by))
+        .then(|| pairs().map(|(value, by)| value / by).collect())
 }
 
 /// Number of forms no more complex than this one. What several axes share (a filter's padding, a
@@ -173,12 +187,19 @@ fn simplicity(form: &Form) -> (bool, u64, u64, u64) {
 
 /// Every rule and offset of a variable, as long as it varies and stays at half the length or more.
 fn candidates(variable: usize, lengths: &[u64]) -> Vec<Candidate> {
-    let varies = lengths.iter().any(|length| *length != lengths[0]);
-    let shortest = lengths.iter().copied().min().filter(|_| varies).unwrap_or(0);
+    // Many runs share few lengths, and some rules take a while.
+    let mut distinct = lengths.to_vec();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let places: Vec<usize> =
+        lengths.iter().map(|length| distinct.partition_point(|it| it < length)).collect();
+    let candidate = |factor| candidate(factor, &distinct, &places);
+    let varies = distinct.len() > 1;
+    let shortest = distinct.first().copied().filter(|_| varies).unwrap_or(0);
     let lowest = -MAX_OFFSET.min(i64::try_from(shortest / 2).unwrap_or(MAX_OFFSET));
     let padded = |rule: Rule, reach: i64| {
         let offsets = lowest.max(-reach)..=reach;
-        offsets.filter_map(move |offset| candidate(Factor { variable, rule, offset, power: 1 }, lengths))
+        offsets.filter_map(move |offset| candidate(Factor { variable, rule, offset, power: 1 }))
     };
     if shortest == 0 {
         return Vec::new();
@@ -191,19 +212,23 @@ fn candidates(variable: usize, lengths: &[u64]) -> Vec<Candidate> {
         let factor = move |offset| Factor { variable, rule: Rule::Hops(hop), offset, power: 1 };
         offsets
             .filter(|offset| offset.abs() <= MAX_OFFSET)
-            .filter_map(move |offset| candidate(factor(offset), lengths))
+            .filter_map(move |offset| candidate(factor(offset)))
     });
     let near = [Rule::HalfPlusOne, Rule::PowerOfTwo].into_iter().flat_map(|rule| padded(rule, 2));
-    far.chain(hops).chain(near).collect()
+    let mut candidates: Vec<Candidate> = far.chain(hops).chain(near).collect();
+    candidates.sort_by_key(|candidate| factor_choices(&candidate.factor) as u64);
+    candidates
 }
 
-fn candidate(factor: Factor, lengths: &[u64]) -> Option<Candidate> {
+/// A rule at each run's length, which is at one of the `places` of those that are distinct.
+fn candidate(factor: Factor, distinct: &[u64], places: &[usize]) -> Option<Candidate> {
     let value = |&length: &u64| {
         let padded = length.checked_add_signed(factor.offset).filter(|&padded| padded > 0)?;
         factor.rule.of(padded)
     };
-    let values: Vec<u64> = lengths.iter().map(value).collect::<Option<_>>()?;
-    values.iter().any(|value| *value != values[0]).then_some(Candidate { factor, values })
+    let values: Vec<u64> = distinct.iter().map(value).collect::<Option<_>>()?;
+    let differ = values.iter().any(|value| *value != values[0]);
+    differ.then(|| Candidate { factor, values: places.iter().map(|&place| values[place]).collect() })
 }
 
 #[cfg(test)]

@@ -35,6 +35,14 @@ pub enum Size {
         /// The most it was seen to have.
         cap: u64,
     },
+    /// form mod block: what is left for the last turn of a loop that works block by block, as NumPy's
+    /// histogram does with 65,536 elements at a time.
+    Remainder {
+        /// Bytes of all turns together.
+        form: Form,
+        /// Bytes of a whole turn.
+        block: u64,
+    },
     /// Blocks that some shapes need and others do not: what the run of the nearest shape held.
     Nearby {
         /// One entry per training run.
@@ -71,6 +79,7 @@ impl Size {
             Size::Exact { form, .. } => form.at(point),
             Size::Lines { line, counted, budget, .. } => lines(line, counted, *budget, point),
             Size::Capped { form, cap } => Some(form.at(point)?.min(u128::from(*cap))),
+            Size::Remainder { form, block } => form.at(point)?.checked_rem(u128::from(*block)),
             Size::Nearby { seen } => Some(u128::from(nearest(seen, point))),
             Size::Bounded { bytes } => Some(u128::from(*bytes)),
             Size::Fitted(regression) => regression.at(point),
@@ -89,7 +98,7 @@ impl Size {
             }
             Size::Lines { line, counted, budget_upper, .. } => lines(line, counted, *budget_upper, point),
             Size::Nearby { seen } => Some(seen.iter().map(|seen| u128::from(seen.bytes)).max().unwrap_or(0)),
-            Size::Capped { .. } | Size::Bounded { .. } => self.at(point),
+            Size::Capped { .. } | Size::Remainder { .. } | Size::Bounded { .. } => self.at(point),
             Size::Fitted(regression) => regression.upper(point),
         }
     }
@@ -114,6 +123,10 @@ impl Size {
             Size::Capped { form, cap } => {
                 times(format!("at most {cap} of {}", form.words(form.coefficient.into(), names)))
             }
+            Size::Remainder { form, block } => times(format!(
+                "the rest of {} in blocks of {block}",
+                form.words(form.coefficient.into(), names)
+            )),
             Size::Nearby { seen } => {
                 let most = seen.iter().map(|seen| seen.bytes).max().unwrap_or(0);
                 times(format!("up to {most} that some shapes need"))

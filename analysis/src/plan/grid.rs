@@ -7,6 +7,9 @@ use std::collections::BinaryHeap;
 /// Dask's scheduler would be busy for many minutes before the first result.
 pub(crate) const MOST_CHUNKS: u64 = 10_000;
 
+/// More grids than this are not tried: 25 lengths along each of three axes are fewer.
+const MOST_GRIDS: u64 = 16_384;
+
 /// Splits per axis that are all tried; beyond them only twice as many each time.
 const DENSE_SPLITS: u64 = 16;
 
@@ -119,11 +122,16 @@ impl PartialOrd for Load {
     }
 }
 
-/// Every grid worth a look: ⌈n/k⌉ along each axis, no chunk below the halo, whole axes whole.
+/// Every grid worth a look: ⌈n/k⌉ along each axis, no chunk below the halo, whole axes whole. Where all lengths of all
+/// axes make too many grids, those of the axes with the most are thinned out.
 pub(crate) fn candidates(shape: &[u64], halo: &[u64], whole_axes: &[usize]) -> Vec<Grid> {
+    let lengths = |(axis, &length): (usize, &u64)| {
+        if whole_axes.contains(&axis) { vec![length] } else { axis_chunks(length, halo[axis]) }
+    };
+    let mut lengths: Vec<Vec<u64>> = shape.iter().enumerate().map(lengths).collect();
+    thin(&mut lengths);
     let mut grids = vec![Grid { shape: shape.to_vec(), chunk: Vec::new(), halo: halo.to_vec() }];
-    for (axis, &length) in shape.iter().enumerate() {
-        let sizes = if whole_axes.contains(&axis) { vec![length] } else { axis_chunks(length, halo[axis]) };
+    for sizes in lengths {
         grids = grids
             .iter()
             .flat_map(|grid| {
@@ -137,6 +145,20 @@ pub(crate) fn candidates(shape: &[u64], halo: &[u64], whole_axes: &[usize]) -> V
             .collect();
     }
     grids
+}
+
+/// Drops every second cut of the axis that has the most, of several the last, until few enough grids are left. The whole
+/// axis stays, and its halves as long as there is any cut.
+fn thin(lengths: &mut [Vec<u64>]) {
+    let grids = |lengths: &[Vec<u64>]| {
+        lengths.iter().fold(1u64, |product, sizes| product.saturating_mul(sizes.len() as u64))
+    };
+    while grids(lengths) > MOST_GRIDS {
+        let Some(longest) = lengths.iter_mut().max_by_key(|sizes| sizes.len()) else { return };
+        let cuts = longest.len() - 1;
+        let keeps = |(at, _): &(usize, &u64)| *at == 0 || (at % 2 == 1 && cuts > 1);
+        *longest = longest.iter().enumerate().filter(keeps).map(|(_, &length)| length).collect();
+    }
 }
 
 /// Chunks along the axes decided so far.

@@ -10,6 +10,7 @@
 pub(crate) mod dask;
 pub(crate) mod frontier;
 pub(crate) mod grid;
+mod process;
 mod render;
 pub(crate) mod search;
 mod why;
@@ -20,6 +21,7 @@ mod tests;
 use serde::Serialize;
 
 pub use dask::{PAUSE, SPILL};
+pub use process::{Process, recorded_bytes};
 pub use render::Target;
 
 use crate::TaskBytes;

@@ -4,6 +4,7 @@ use super::Request;
 use super::dask::WorkerBytes;
 use super::grid;
 use super::search::Weighed;
+use crate::model::joined;
 
 /// Why these chunks: the memory they need, and what kept faster ones out.
 pub(super) fn chosen(request: &Request, best: &Weighed, skipped: Option<&Weighed>) -> String {
@@ -49,10 +50,6 @@ fn largest_part(worker: WorkerBytes) -> &'static str {
         (worker.fixed, "what the worker holds before it starts"),
     ];
     parts.into_iter().max_by_key(|part| part.0).map_or("", |part| part.1)
-}
-
-fn joined(shape: &[u64]) -> String {
-    shape.iter().map(u64::to_string).collect::<Vec<_>>().join("×")
 }
 
 /// Rounded up: a reader who grants the printed number grants enough.

@@ -75,6 +75,12 @@ pub fn next(range: &Range, limits: Limits, attempts: &[Attempt], laws: &[Law]) -
     Planner::new(range, limits, attempts, laws).next()
 }
 
+/// Chooses the shape for a run with other contents, after the sweep has ended: the middle one of the training shapes,
+/// or the largest below it that may be afforded. `attempts` has the runs with other contents so far, too, at the end.
+pub fn next_contents(range: &Range, limits: Limits, attempts: &[Attempt], laws: &[Law]) -> Next {
+    Planner::new(range, limits, attempts, laws).next_contents()
+}
+
 struct Planner<'a> {
     range: &'a Range,
     limits: Limits,
@@ -142,6 +148,19 @@ impl<'a> Planner<'a> {
                 self.train(shapes::widest_gap(&trained))
             }
             Err(stop) => Next::Stop(stop),
+        }
+    }
+
+    fn next_contents(&self) -> Next {
+        let Some(middle) = self.recorded.get(self.recorded.len().min(MIN_SHAPES) / 2) else {
+            return Next::Stop(Stop::Failed);
+        };
+        let mut shapes: Vec<&Vec<u64>> =
+            self.recorded.iter().filter(|shape| volume(shape) <= volume(middle)).collect();
+        shapes.sort_by_key(|shape| std::cmp::Reverse(volume(shape)));
+        match shapes.iter().find(|shape| self.is_affordable(shape)) {
+            Some(&shape) => Next::Run(shape.clone()),
+            None => Next::Stop(self.too_large(shapes.last().unwrap_or(&middle))),
         }
     }
 

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use memtrace_trace::rows::ArrayInfo;
+use memtrace_trace::rows::{ArrayInfo, SpanRow};
 
 use crate::law::search::Search;
 use crate::law::{Form, Size};
 use crate::model::{Body, Law};
 use crate::profile::Profile;
+use crate::variables;
 
 /// A law and how its variables follow from the command's shape.
 pub(super) struct Seen<'a> {
@@ -22,9 +23,10 @@ impl<'a> Seen<'a> {
         let mut shapes: Vec<Vec<u64>> = Vec::new();
         let mut points: Vec<Vec<u64>> = Vec::new();
         for (shape, profile) in runs {
-            let spans = profile.runs.iter().map(|run| &run.span);
-            let mut of_law = spans.filter(|span| span.operator == law.key.operator);
-            if let Some(point) = of_law.find_map(|span| point(law, &span.inputs)) {
+            let of_law = profile.runs.iter().map(|run| &run.span).filter(|span| is_of(law, span));
+            // A command may call it at several shapes: memory is for the one that needs most.
+            let largest = of_law.max_by_key(|span| span.working_peak_bytes.saturating_add(span.input_bytes));
+            if let Some(point) = largest.and_then(|span| variables::point(&law.variables, &span.inputs)) {
                 shapes.push(shape.to_vec());
                 points.push(point);
             }
@@ -64,18 +66,65 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Where a call with these inputs is on a law: for each variable, the axis that is plainly it.
-fn point(law: &Law, inputs: &[ArrayInfo]) -> Option<Vec<u64>> {
-    if inputs.len() != law.inputs.len() {
-        return None;
+/// True if a call belongs to those that a law was fitted to: its key's dtypes, layouts and parameters, and arrays of as
+/// many axes.
+fn is_of(law: &Law, span: &SpanRow) -> bool {
+    let joined = |of: fn(&ArrayInfo) -> &str| span.inputs.iter().map(of).collect::<Vec<_>>().join(",");
+    let key = &law.key;
+    span.operator == key.operator
+        && joined(|array| &array.dtype) == key.dtype
+        && joined(|array| &array.layout) == key.layout
+        && key.params.iter().all(|(name, value)| span.params.get(name) == Some(value))
+        && law
+            .inputs
+            .iter()
+            .map(|input| input.shape.len())
+            .eq(span.inputs.iter().map(|input| input.shape.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ArrayLaw, Key, Variable};
+    use crate::profile::{Program, Run};
+
+    fn call(shape: &[u64], dtype: &str) -> Run {
+        let input = ArrayInfo { shape: shape.to_vec(), dtype: dtype.into(), ..ArrayInfo::default() };
+        let bytes = 4 * shape.iter().product::<u64>();
+        let (inputs, operator) = (vec![input], "op".into());
+        let span = SpanRow { operator, inputs, working_peak_bytes: bytes, ..SpanRow::default() };
+        Run { span, program: Program::default() }
     }
-    let length = |variable: usize| {
-        let plain = Form::variable(variable);
-        let is_plain = |size: &Size| matches!(size, Size::Exact { form, .. } if *form == plain);
-        law.inputs.iter().zip(inputs).find_map(|(array, input)| {
-            let axis = array.shape.iter().position(is_plain)?;
-            input.shape.get(axis).copied()
-        })
-    };
-    (0..law.variables.len()).map(length).collect()
+
+    /// A command may call the operator on other element types first, and on less than its shape.
+    #[test]
+    fn variables_come_from_the_largest_call_that_the_law_is_of() {
+        let variable = |name: &str| Variable { name: name.into(), min: 30, max: 60 };
+        let axis = |axis| Size::Exact { form: Form::variable(axis), others: vec![] };
+        let input = ArrayLaw {
+            name: String::new(),
+            dtype: "<f4".into(),
+            item_bytes: 4,
+            shape: vec![axis(0), axis(1)],
+        };
+        let law = Law {
+            key: Key { operator: "op".into(), dtype: "<f4".into(), ..Key::default() },
+            variables: vec![variable("n0"), variable("n1")],
+            inputs: vec![input],
+            ..Law::default()
+        };
+        for others in [vec!["<f8"], vec!["<f4"], vec!["<f8", "<f4"]] {
+            let shapes = [[61, 64], [77, 81], [97, 106], [113, 90]];
+            let profile = |shape: &[u64; 2]| {
+                let half = [shape[0] / 2, shape[1]];
+                let small = others.iter().map(|dtype| call(&half, dtype));
+                Profile { runs: small.chain([call(shape, "<f4")]).collect(), ..Profile::default() }
+            };
+            let profiles: Vec<Profile> = shapes.iter().map(profile).collect();
+            let runs: Vec<(&[u64], &Profile)> =
+                shapes.iter().map(|shape| shape.as_slice()).zip(&profiles).collect();
+            let seen = Seen::new(&law, &runs).unwrap();
+            assert_eq!(seen.point(&[200, 301]), Some(vec![200, 301]), "{others:?}");
+        }
+    }
 }

@@ -109,7 +109,8 @@ impl Range {
     /// The largest volume of training shapes that leaves room for a verification run; `None` if
     /// too little would be left for them.
     fn top_below_verification(&self) -> Option<f64> {
-        let upper: Vec<u64> = self.upper.iter().map(|upper| upper * 10 / 18).collect();
+        let shortest = |&upper: &u64| (u128::from(upper) * 10 / 18) as u64;
+        let upper: Vec<u64> = self.upper.iter().map(shortest).collect();
         let shorter = Range::new(self.lower.clone(), upper).ok()?;
         let mut room = (0..=100).rev().map(|percent| shorter.at(f64::from(percent) / 100.0));
         let largest = room.find(|shape| verify::is_far(&self.upper, shape))?;
@@ -192,7 +193,7 @@ pub(super) fn near(
     for (axis, &wish) in wished.iter().enumerate() {
         let low = wish.saturating_sub(REACH).max(range.lower[axis]);
         let high = wish.saturating_add(REACH).min(range.upper[axis]);
-        let wants_even = earlier.len() % wished.len() == axis;
+        let wants_even = earlier.len() % wished.len().max(2) == axis;
         let cost = |&length: &u64| {
             let within: u64 = shape[..axis].iter().map(|&other| clash(length, other, 40)).sum();
             let same_axis: u64 = earlier.iter().map(|other| 30 * u64::from(other[axis] == length)).sum();

@@ -46,6 +46,9 @@ pub(crate) enum Values<'a> {
     InRuns(&'a Runs<u64>),
 }
 
+/// Dictionaries up to this size are not worth a compressor: readers need one for the column then.
+const SMALL_DICTIONARY: usize = 256;
+
 /// Pages that are left as they are after one that hardly got smaller.
 const LEFT_ALONE: u32 = 7;
 
@@ -64,6 +67,8 @@ pub(crate) struct Chunk {
     /// Range of the values that are not in the dictionary, in the column's order; `least` is above `most` if there is none.
     least: u64,
     most: u64,
+    /// True if some page is compressed.
+    compressed: bool,
     /// Pages still to be left uncompressed.
     left_alone: u32,
     scratch: Scratch,
@@ -94,6 +99,7 @@ impl Chunk {
             nulls: 0,
             least: u64::MAX,
             most: 0,
+            compressed: false,
             left_alone: 0,
             scratch: Scratch::default(),
         }
@@ -106,6 +112,7 @@ impl Chunk {
         let encoding = self.encode(page.values, &mut scratch);
         let Scratch { levels, body, squeezed, .. } = &mut scratch;
         let is_compressed = self.squeeze(encoding, present, body, squeezer, squeezed)?;
+        self.compressed |= is_compressed;
         let values = if is_compressed { squeezed } else { &mut *body };
         self.write(
             DataPage::DataPageV2 {
@@ -230,11 +237,15 @@ impl Chunk {
     pub(crate) fn take(&mut self, squeezer: &mut Squeezer) -> Result<(Bytes, ColumnCloseResult)> {
         let data = std::mem::replace(&mut self.pages, TrackedWrite::new(Vec::new())).into_inner()?;
         let has_dictionary = self.encodings.contains(&Encoding::RLE_DICTIONARY);
+        let mut compressed = std::mem::take(&mut self.compressed);
         if has_dictionary {
             let (body, entries) = self.dictionary_page();
-            squeezer.squeeze(Content::Repeating, &body, usize::MAX, &mut self.scratch.squeezed)?;
+            compressed |= body.len() > SMALL_DICTIONARY;
+            if compressed {
+                squeezer.squeeze(Content::Repeating, &body, usize::MAX, &mut self.scratch.squeezed)?;
+            }
             let page = DataPage::DictionaryPage {
-                buf: Bytes::copy_from_slice(&self.scratch.squeezed),
+                buf: Bytes::copy_from_slice(if compressed { &self.scratch.squeezed } else { &body }),
                 num_values: entries as u32,
                 encoding: Encoding::PLAIN,
                 is_sorted: false,
@@ -247,7 +258,10 @@ impl Chunk {
         let mut encodings = std::mem::take(&mut self.encodings);
         encodings.push(Encoding::RLE); // of the levels
         let mut metadata = ColumnChunkMetaData::builder(self.column.clone())
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_compression(match compressed {
+                true => Compression::ZSTD(ZstdLevel::default()),
+                false => Compression::UNCOMPRESSED,
+            })
             .set_encodings(encodings)
             .set_total_compressed_size(bytes.len() as i64)
             .set_total_uncompressed_size(std::mem::take(&mut self.uncompressed) as i64)

@@ -9,7 +9,8 @@ use memtrace_ebpf::Parts;
 
 use super::kernel::{Loading, Source, parent_of};
 use super::launch::Ending;
-use super::session::{Failure, Options, Session};
+use super::options::Options;
+use super::session::{Failure, Session};
 use super::uprobe;
 
 /// What to attach to.

@@ -24,6 +24,7 @@ mod maps;
 mod modules;
 mod notes;
 mod oom;
+mod options;
 mod process;
 mod sample;
 mod samples;
@@ -41,10 +42,11 @@ pub use garbage::Collecting;
 pub use kernel::Source;
 pub use launch::{find_probe, interrupted};
 pub use limits::free_memory;
+pub use options::{Options, Stacks, Wait};
 pub use samples::{Accesses, can_count_faults, can_sample_accesses};
 /// True if stamps may be read from the processor's own counter.
 pub fn tsc_is_invariant() -> bool {
     clock::Clock::tsc_is_invariant()
 }
 
-pub use session::{Options, Stacks, Wait, run};
+pub use session::{Failure, run};

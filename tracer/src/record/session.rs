@@ -1,7 +1,5 @@
 //! One recording from start to end.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -15,112 +13,19 @@ use memtrace_wire::sampling::Sampling;
 
 use super::clock::Clock;
 use super::drain::Drain;
-use super::fold::{Fold, Folded, Images, Keep, WholeSpan};
-use super::foresee::{Foresight, Limit};
+use super::fold::{Fold, Folded, Images, WholeSpan};
+use super::foresee::Limit;
 use super::futex;
 use super::garbage::{self, Collecting};
 use super::handshake::Doorman;
 use super::kernel::{Kernel, Loading, Source};
 use super::launch::{self, Ending};
 use super::live::Live;
+use super::options::{Options, Wait};
 use super::sample;
 use super::samples::{Accesses, Samples};
 use super::segment::Segment;
 use super::text;
-
-/// What to record.
-pub struct Options {
-    /// Trace directory.
-    pub output: PathBuf,
-    /// Command and arguments.
-    pub command: Vec<OsString>,
-    /// Python functions that are operators, `module:function`.
-    pub operators: Vec<String>,
-    /// Automatic spans: Python modules whose functions are operators when an argument is large, and Dask and PyTorch.
-    pub automatic: Option<Vec<String>>,
-    /// How long children are waited for.
-    pub wait: Wait,
-    /// Python objects come from `malloc`.
-    pub python_allocators: bool,
-    /// The whole command as one span.
-    pub span: Option<(String, memtrace_trace::rows::ArrayInfo)>,
-    /// Tell garbage apart.
-    pub gc: Option<Collecting>,
-    /// Which blocks get rows.
-    pub keep: Keep,
-    /// Bytes that the trace may take.
-    pub max_bytes: Option<u64>,
-    /// Which blocks get a call stack.
-    pub stacks: Stacks,
-    /// What sees the kernel's side of memory.
-    pub kernel: Source,
-    /// Which memory accesses are sampled.
-    pub accesses: Accesses,
-    /// What is foretold of operators while they run.
-    pub foresight: Option<Foresight>,
-}
-
-impl Options {
-    /// For a process that runs already.
-    pub fn of_running(output: PathBuf, pid: u32) -> Options {
-        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let arguments = command.split(|byte| *byte == 0).filter(|argument| !argument.is_empty());
-        Options {
-            output,
-            command: arguments.map(|argument| OsString::from_vec(argument.to_vec())).collect(),
-            operators: Vec::new(),
-            automatic: None,
-            wait: Wait::Main,
-            python_allocators: false,
-            span: None,
-            gc: None,
-            keep: Keep::default(),
-            max_bytes: None,
-            stacks: Stacks::None,
-            kernel: Source::Ebpf,
-            accesses: Accesses::Off,
-            foresight: None,
-        }
-    }
-}
-
-/// Which blocks and mappings are recorded with their call stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Stacks {
-    /// Large ones; of small blocks a sample, without bias.
-    Auto,
-    /// All.
-    All,
-    /// None.
-    None,
-}
-
-impl Stacks {
-    fn name(self) -> &'static str {
-        match self {
-            Stacks::Auto => "auto",
-            Stacks::All => "all",
-            Stacks::None => "none",
-        }
-    }
-
-    fn sampling(self) -> Sampling {
-        match self {
-            Stacks::Auto => Sampling::AUTO,
-            Stacks::All => Sampling::ALL,
-            Stacks::None => Sampling::NONE,
-        }
-    }
-}
-
-/// How long the recording goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Wait {
-    /// Until the command has ended; children that outlive it are given two seconds.
-    Main,
-    /// Until all its children have ended too.
-    All,
-}
 
 /// A recording that came to an end.
 pub struct Outcome {
@@ -129,12 +34,21 @@ pub struct Outcome {
 }
 
 /// Why there is no (whole) recording: an exit status and one sentence.
+#[derive(Debug)]
 pub struct Failure {
     /// Exit status of memtrace.
     pub code: i32,
     /// The sentence.
     pub message: String,
 }
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
 
 impl Failure {
     pub(super) fn recording(error: impl std::fmt::Display) -> Failure {

@@ -10,9 +10,11 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use memtrace_analysis::Law;
 use memtrace_analysis::fit::fit_profiles;
+use memtrace_analysis::model::joined;
 use memtrace_analysis::profile::Profile;
-use memtrace_analysis::sweep::{Attempt, Limits, Next, Range, Stop, next};
+use memtrace_analysis::sweep::{Attempt, Limits, Next, Range, Stop, next, next_contents};
 
 use crate::cli::Usage;
 use crate::laws::{parse_range, save_and_describe};
@@ -76,9 +78,9 @@ pub fn run(arguments: &Sweep) -> Result<ExitCode> {
     for variant in variants::laws(arguments) {
         match settle(arguments, &range, &runs, &variant)? {
             Settled::Interrupted(signal) => return Ok(interrupted(&runs, signal)),
-            Settled::Found(found, note) => {
+            Settled::Found(found, told) => {
                 profiles.extend(found);
-                notes.extend(note);
+                notes.extend(told);
             }
         }
     }
@@ -90,8 +92,8 @@ pub fn run(arguments: &Sweep) -> Result<ExitCode> {
 
 /// What came of one layout and byte order.
 enum Settled {
-    /// What was recorded, and why it is no more.
-    Found(Vec<Profile>, Option<String>),
+    /// What was recorded, and why it is no more, in sentences.
+    Found(Vec<Profile>, Vec<String>),
     /// The user wants an end.
     Interrupted(i32),
 }
@@ -100,49 +102,67 @@ enum Settled {
 fn settle(arguments: &Sweep, range: &Range, runs: &Runs, variant: &Variant) -> Result<Settled> {
     let mut attempts: Vec<Attempt> = Vec::new();
     let stop = loop {
-        let free = arguments.memory_limit.or_else(record::free_memory);
-        let limits = Limits { runs: arguments.runs, budget_bytes: free.unwrap_or(u64::MAX) };
-        let laws = fit_profiles(&recorded(&attempts)).map(|model| model.laws).unwrap_or_default();
-        let shape = match next(range, limits, &attempts, &laws) {
+        let shape = match next(range, limits(arguments), &attempts, &laws(&attempts)) {
             Next::Stop(stop) => break stop,
             Next::Run(shape) => shape,
         };
         tell(attempts.len(), arguments.runs, &shape, variant);
-        match runs.at(variant, &shape)? {
-            Run::Recorded(recorded) => attempts.push(Attempt { shape, recorded: Some(*recorded) }),
-            Run::Failed(why) => {
-                crate::cli::say(&why);
-                attempts.push(Attempt { shape, recorded: None });
-            }
-            Run::Interrupted(signal) => return Ok(Settled::Interrupted(signal)),
+        match attempt(runs, variant, shape)? {
+            Ok(done) => attempts.push(done),
+            Err(signal) => return Ok(Settled::Interrupted(signal)),
         }
     };
-    let mut found = recorded(&attempts);
     if stop == Stop::Failed {
         bail!("{stop}; nothing was recorded");
     }
-    let good: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.recorded.is_some()).collect();
-    let middle = good.get(good.len().min(3) / 2).map(|attempt| attempt.shape.clone());
+    let mut notes: Vec<String> = (stop != Stop::Proved).then(|| stop.to_string()).into_iter().collect();
     for contents in arguments.contents.iter().skip(1) {
-        let (Some(shape), other) = (&middle, variant.with_contents(contents)) else { break };
-        tell(found.len(), found.len() + 1, shape, &other);
-        match runs.at(&other, shape)? {
-            Run::Recorded(recorded) => found.push(recorded.profile),
-            Run::Failed(why) => crate::cli::say(&why),
-            Run::Interrupted(signal) => return Ok(Settled::Interrupted(signal)),
+        let other = variant.with_contents(contents);
+        let shape = match next_contents(range, limits(arguments), &attempts, &laws(&attempts)) {
+            Next::Stop(stop) => {
+                notes.push(format!("not run with the contents {contents}: {stop}"));
+                continue;
+            }
+            Next::Run(shape) => shape,
+        };
+        tell(attempts.len(), attempts.len() + 1, &shape, &other);
+        match attempt(runs, &other, shape)? {
+            // Contents that the command cannot work on say nothing about a shape.
+            Ok(done) => attempts.extend(done.recorded.is_some().then_some(done)),
+            Err(signal) => return Ok(Settled::Interrupted(signal)),
         }
     }
-    Ok(Settled::Found(found, (stop != Stop::Proved).then(|| stop.to_string())))
+    let profiles = attempts.into_iter().filter_map(|attempt| Some(attempt.recorded?.profile));
+    Ok(Settled::Found(profiles.collect(), notes))
 }
 
-fn recorded(attempts: &[Attempt]) -> Vec<Profile> {
-    attempts.iter().filter_map(|attempt| Some(attempt.recorded.as_ref()?.profile.clone())).collect()
+fn limits(arguments: &Sweep) -> Limits {
+    let free = arguments.memory_limit.or_else(record::free_memory);
+    Limits { runs: arguments.runs, budget_bytes: free.unwrap_or(u64::MAX) }
+}
+
+fn laws(attempts: &[Attempt]) -> Vec<Law> {
+    let recorded = attempts.iter().filter_map(|attempt| attempt.recorded.as_ref());
+    let profiles: Vec<Profile> = recorded.map(|recorded| recorded.profile.clone()).collect();
+    fit_profiles(&profiles).map(|model| model.laws).unwrap_or_default()
+}
+
+/// Runs the command at a shape; the signal, if one asks for an end.
+fn attempt(runs: &Runs, variant: &Variant, shape: Vec<u64>) -> Result<Result<Attempt, i32>> {
+    Ok(match runs.at(variant, &shape)? {
+        Run::Recorded(recorded) => Ok(Attempt { shape, recorded: Some(*recorded) }),
+        Run::Failed(why) => {
+            crate::cli::say(&why);
+            Ok(Attempt { shape, recorded: None })
+        }
+        Run::Interrupted(signal) => Err(signal),
+    })
 }
 
 fn tell(done: usize, most: usize, shape: &[u64], variant: &Variant) {
     if std::io::stderr().is_terminal() {
-        let shape = joined(shape, "×");
-        crate::cli::say(&format!("run {} of at most {most} at {shape}{}", done + 1, variant.words()));
+        let (run, shape) = (done + 1, joined(shape));
+        crate::cli::say(&format!("run {run} of at most {most} at {shape}{}", variant.words()));
     }
 }
 
@@ -150,8 +170,4 @@ fn interrupted(runs: &Runs, signal: i32) -> ExitCode {
     let output = runs.output.display();
     crate::cli::say(&format!("stopped; the same command with -o {output} goes on from here"));
     ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
-}
-
-fn joined(shape: &[u64], separator: &str) -> String {
-    shape.iter().map(u64::to_string).collect::<Vec<_>>().join(separator)
 }

@@ -6,12 +6,13 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use memtrace_analysis::model::joined;
 use memtrace_analysis::profile;
 use memtrace_analysis::sweep::Recorded;
 use memtrace_trace::{Meta, Trace};
 
+use super::Sweep;
 use super::variants::Variant;
-use super::{Sweep, joined};
 use crate::record;
 
 /// Exit status of a program that SIGKILL ended, as a shell gives it.
@@ -70,12 +71,13 @@ impl Runs<'_> {
                 Ok(Run::Recorded(Box::new(self.read(&trace, shape)?)))
             }
             Ok(outcome) => Ok(Run::Failed(failed(outcome.code, shape, &directory))),
-            Err(failure) => bail!(failure.message),
+            Err(failure) => Err(failure.into()),
         }
     }
 
     /// What an earlier sweep left of this run: a complete trace is used, one that the kernel cut short says that the
-    /// shape is too large; what else is there is removed, to be recorded again.
+    /// shape is too large; what a run of this command left unfinished or failed is removed, to be recorded again.
+    /// Nothing else is: a trace of another command, or one that cannot be used or read, is somebody's work.
     fn earlier(&self, directory: &Path, command: &[OsString], shape: &[u64]) -> Result<Option<Run>> {
         if std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
             || !directory.exists()
@@ -89,20 +91,27 @@ impl Runs<'_> {
         if !is_trace {
             bail!("{place} is in the way and is no trace: move it, or choose another directory with -o");
         }
-        if let Ok(trace) = Trace::open(directory) {
-            let meta = trace.meta();
-            let same =
-                meta.command.iter().map(String::as_str).eq(command.iter().map(|part| part.to_string_lossy()));
-            if meta.complete && !same {
-                bail!("{place} is the trace of another command: choose another directory with -o");
+        let kept = || format!("{place} is in the way: move it, or choose another directory with -o");
+        match Trace::open(directory) {
+            Ok(trace) => {
+                let meta = trace.meta();
+                let parts = command.iter().map(|part| part.to_string_lossy());
+                // A recorder that died at once wrote down no command.
+                if !meta.command.is_empty() && !meta.command.iter().map(String::as_str).eq(parts) {
+                    bail!("{place} is the trace of another command: choose another directory with -o");
+                }
+                match meta.exit.filter(|_| meta.complete) {
+                    Some(KILLED) => return Ok(Some(Run::Failed(failed(KILLED, shape, directory)))),
+                    Some(0) => {
+                        let recorded = self.read(&trace, shape).with_context(kept)?;
+                        return Ok(Some(Run::Recorded(Box::new(recorded))));
+                    }
+                    _ => {}
+                }
             }
-            if meta.complete && meta.exit == Some(KILLED) {
-                return Ok(Some(Run::Failed(failed(KILLED, shape, directory))));
-            }
-            let usable = meta.complete && meta.exit == Some(0);
-            if let Some(recorded) = usable.then(|| self.read(&trace, shape).ok()).flatten() {
-                return Ok(Some(Run::Recorded(Box::new(recorded))));
-            }
+            // The recorder died before it wrote any table.
+            Err(memtrace_trace::Error::NotATrace(_)) => {}
+            Err(error) => return Err(error).with_context(kept),
         }
         std::fs::remove_dir_all(directory)
             .with_context(|| format!("cannot remove the broken trace {place}"))?;
@@ -121,7 +130,7 @@ impl Runs<'_> {
                 let others = profile.notes.iter().fold(others, |told, note| format!("{told}; {note}"));
                 bail!(
                     "the run at {} finished no call of {operator} that can be used{others}: {}",
-                    joined(shape, "×"),
+                    joined(shape),
                     "check its name, and that the command calls it"
                 );
             }
@@ -157,5 +166,5 @@ fn peak(meta: &Meta) -> u64 {
 
 fn failed(code: i32, shape: &[u64], directory: &Path) -> String {
     let how = if code == KILLED { "was killed".to_owned() } else { format!("failed with {code}") };
-    format!("the command {how} at {}; its trace is {}", joined(shape, "×"), directory.display())
+    format!("the command {how} at {}; its trace is {}", joined(shape), directory.display())
 }

@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 
 use anyhow::{Result, bail};
+use memtrace_analysis::model::joined;
 
-use super::{Sweep, joined};
+use super::Sweep;
 use crate::cli::Usage;
 
 /// What the placeholders become where nothing was asked for.
@@ -75,7 +76,7 @@ impl Variant {
     pub fn fill_in(&self, command: &[OsString], shape: &[u64]) -> Vec<OsString> {
         let fill = |argument: &OsString| {
             let Some(text) = argument.to_str() else { return argument.clone() };
-            let mut text = text.replace("{shape}", &joined(shape, ","));
+            let mut text = text.replace("{shape}", &joined(shape).replace('×', ","));
             for (axis, length) in shape.iter().enumerate() {
                 text = text.replace(&format!("{{{axis}}}"), &length.to_string());
             }
@@ -89,7 +90,10 @@ impl Variant {
     /// Name of the trace's directory: `64x63x65`, `64x63x65-F-big-nan`.
     pub fn directory(&self, shape: &[u64]) -> String {
         let asked = [&self.layout, &self.order, &self.contents];
-        asked.into_iter().flatten().fold(joined(shape, "x"), |name, part| format!("{name}-{part}"))
+        asked
+            .into_iter()
+            .flatten()
+            .fold(joined(shape).replace('×', "x"), |name, part| format!("{name}-{part}"))
     }
 
     /// ` (F, big, nan)`

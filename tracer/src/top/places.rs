@@ -50,7 +50,8 @@ fn places(stacks: Vec<Stack>) -> Vec<(u64, String)> {
     let build = |frame: &FrameRow| builds[frame.frame as usize].as_deref();
     let frames = symbols::name(frames, &mut rows, build);
     let place = |row: SiteRow| {
-        let site = sites::Site { stack: sites::stack(&frames, row.frame), row };
+        let stack = sites::stack(|frame| frames.get(frame as usize), row.frame);
+        let site = sites::Site { stack: stack.into_iter().cloned().collect(), row };
         (site.row.site, site.place())
     };
     rows.into_iter().map(place).collect()

@@ -1,12 +1,13 @@
 """Learning while running: chunk choices against other learners, warnings, cost of an observation.
 
 Tasks are real ones, recorded by `experiments.laws.online_tasks` and replayed: the bytes of a task
-are drawn from its recorded calls, its seconds are the median of its calls times the noise of a call
+are drawn from its recorded calls, its seconds are the mean of its calls times the noise of a call
 drawn from all calls of the operator. Warnings are checked on recorded spans, event by event.
 """
 
 import csv
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import memtrace
@@ -18,6 +19,8 @@ from experiments.laws.online_report import ENOUGH, good, percent, report
 RESULTS = online_tasks.ROOT / "docs" / "results"
 TASKS = 10
 SEEDS = 100
+#: Repeats of the policies it is compared with; Sizey trains four models after each task.
+RIVAL_SEEDS = 25
 WORKERS = (2, 4)
 #: Budgets of a task, as parts of what the whole array as one chunk needs.
 BUDGETS = (1 / 8, 1 / 4, 1 / 2)
@@ -38,8 +41,8 @@ class World:
     rounds: np.ndarray  # tasks of the busiest worker
     law: np.ndarray  # bytes of a task by the fitted law, input included
     needed: list  # bytes of each recorded call, input included
-    seconds: np.ndarray  # median of the recorded calls
-    noise: np.ndarray  # calls over the median of their shape
+    seconds: np.ndarray  # mean of the recorded calls
+    noise: np.ndarray  # calls over the mean of their shape
 
     def job(self):
         """Seconds of the whole job, by chunk."""
@@ -78,8 +81,8 @@ def worlds(workers_of=WORKERS, budgets=BUDGETS):
                     rounds=np.ceil(tasks / workers),
                     law=law,
                     needed=needed,
-                    seconds=np.array([np.median(each) for each in calls]),
-                    noise=np.concatenate([each / np.median(each) for each in calls]),
+                    seconds=np.array([each.mean() for each in calls]),
+                    noise=np.concatenate([each / each.mean() for each in calls]),
                 )
 
 
@@ -112,14 +115,25 @@ def play(world, policy, seed, tasks=TASKS):
     return ratio, float(np.mean(regret)), over, failed, wasted / max(used, 1e-12)
 
 
+def repeats(case):
+    """Rows of `play`, one per seed, of (policy, world, number of seeds)."""
+    policy, world, seeds = case
+    return np.array([play(world, policy, seed) for seed in range(seeds)])
+
+
 def compare(seeds):
     """(policy, world) -> rows of `play`, one per seed."""
-    found = {}
-    for world in worlds():
-        for policy in online_policies.POLICIES:
-            rows = [play(world, policy, seed) for seed in range(seeds)]
-            found[policy, (world.name, world.workers, world.budget)] = np.array(rows)
-    return found
+
+    def number(policy):
+        return seeds if policy is online_policies.Chooser else min(seeds, RIVAL_SEEDS)
+
+    cases = [(each, world, number(each)) for world in worlds() for each in online_policies.POLICIES]
+    with ProcessPoolExecutor() as processes:
+        rows = processes.map(repeats, cases)
+        return {
+            (policy, (world.name, world.workers, world.budget)): found
+            for (policy, world, _), found in zip(cases, rows, strict=True)
+        }
 
 
 def observation_seconds():
@@ -180,7 +194,7 @@ def main(arguments):
             observed[1] <= 1e-3,
         ),
     ]
-    text = report(targets, compared, ours, warnings, TASKS, seeds)
+    text = report(targets, compared, ours, warnings, TASKS, seeds, RIVAL_SEEDS)
     if not arguments.quick:
         (RESULTS / "laws-online.md").write_text(text)
     print(text)

@@ -28,7 +28,7 @@ def table(heads, rows):
     return "\n".join(lines)
 
 
-def report(targets, compared, ours, warnings, tasks, seeds):
+def report(targets, compared, ours, warnings, tasks, seeds, rival_seeds):
     rows = [
         (what, target, measured, "yes" if holds else "**no**")
         for what, target, measured, holds in targets
@@ -107,6 +107,7 @@ def report(targets, compared, ours, warnings, tasks, seeds):
         ),
         tasks=tasks,
         seeds=seeds,
+        rival_seeds=rival_seeds,
         operators=len(OPERATORS),
         file=online_tasks.FILE.name,
         shape="×".join(map(str, online_tasks.SHAPE)),
@@ -127,9 +128,10 @@ TEXT = """# Learning while running
 The tasks are recorded ones (`experiments/laws/{file}`, made by `python -m
 experiments.laws.online_tasks`): six operators on the blocks of a {shape} float32 array, working
 peaks as memtrace recorded them, seconds of processor time. A replayed task needs what one of its
-recorded calls needed, drawn at random; it takes the median of its calls times the noise of a call
+recorded calls needed, drawn at random; it takes the mean of its calls times the noise of a call
 drawn from all of the operator's. A job's time is the tasks of the busiest worker times the time
-of a task. {tasks} tasks from nothing known, {seeds} seeded repeats per case; budgets of a task
+of a task. {tasks} tasks from nothing known, {seeds} seeded repeats per case ({rival_seeds} of the
+policies it is compared with); budgets of a task
 are 1/8, 1/4 and 1/2 of what the whole array as one chunk needs. *Good*: the chunk held to be best
 after {tasks} tasks takes at most 1.2 times the best fitting chunk's job time, and no task went
 over the budget. *Regret*: job time at the chunk of a task over the optimum, less 1. *Wasted*: Σ

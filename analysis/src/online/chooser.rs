@@ -27,6 +27,12 @@ const NOISE: f64 = 0.02;
 const FIRM: f64 = 1.0;
 /// Each part of a task may by itself explain so much of the first observation.
 const PART: f64 = 1.5;
+/// The form of the bytes departs from the regression by this part, per logarithm of how far a block's
+/// lengths are from those of the nearest one that was tried …
+const MISFIT: f64 = 0.1;
+/// … and is not extrapolated further than to twice a length: another step of the operator may set
+/// the peak there.
+const FAR: f64 = 0.7;
 /// The best chunk is the one whose job stays below the least time with this probability: one that
 /// was tried, or is like those, before one that is only hoped to be fast.
 const SURE: f64 = 0.75;
@@ -220,7 +226,7 @@ impl ChunkChooser {
         self.over.iter().any(|over| over.iter().zip(&candidate.block).all(|(over, length)| length >= over))
     }
 
-    /// What the bytes of a task stay below: the posterior's bound; but no more than a task that was
+    /// What the bytes of a task stay below: the posterior's bound, near what was tried; but no more than a task that was
     /// observed took times the growth of its cells, as memory grows no faster than the block or
     /// what comes out of it; and for a chunk that was observed itself, the most it took.
     fn upper(&self, candidate: usize, (posterior, first): &(Posterior, f64)) -> f64 {
@@ -229,9 +235,19 @@ impl ChunkChooser {
         }
         let row = self.relative(candidate);
         let expected = posterior.at(&row);
-        let bound = posterior.quantile(&row, expected.abs(), 1.0 - RISK).max(expected) * first;
+        let far =
+            self.needed.keys().map(|&tried| self.distance(tried, candidate)).fold(f64::INFINITY, f64::min);
+        let noise = expected.abs() * 1f64.hypot(far * MISFIT / NOISE);
+        let bound = posterior.quantile(&row, noise, 1.0 - RISK).max(expected) * first;
+        let bound = if far <= FAR { bound } else { f64::INFINITY };
         let grown = self.needed.iter().map(|(&from, (least, _))| least * self.growth(from, candidate));
         grown.fold(bound, f64::min)
+    }
+
+    /// Sum over the axes of the logarithm of how much the blocks' lengths differ.
+    fn distance(&self, from: usize, to: usize) -> f64 {
+        let lengths = self.candidates[from].block.iter().zip(&self.candidates[to].block);
+        lengths.map(|(&from, &to)| (to as f64 / from as f64).ln().abs()).sum()
     }
 
     fn growth(&self, from: usize, to: usize) -> f64 {

@@ -161,9 +161,9 @@ passed*: the warning came while the span still held less than its budget.
 
 {spans}
 
-False alarms are those of a law that was made for another dtype and is not told so: where it takes the
-first blocks, twice as large, for a sign that all blocks will be, operators that compute in one
-dtype whatever their input's (filters in float64, indices, ranks) are foretold too much. Misses are
-mostly operators whose peak is one of their last events (matrix products, equalisation), budgets
-just below it, and shapes that grow two results with different powers.
+Most false alarms are those of a law that was made for another dtype and is not told so: where it takes
+the first blocks, twice as large, for a sign that all will be, operators that compute in one dtype
+whatever their input's are foretold too much. Most misses are of operators whose peak is their
+last event (matrix products have one or two events in all, equalisation a regression without
+steps): there is nothing to see before it.
 """

@@ -1,14 +1,16 @@
 """Learning while running: chunk choices against other learners, warnings, cost of an observation.
 
 Tasks are real ones, recorded by `experiments.laws.online_tasks` and replayed: the bytes of a task
-are drawn from its recorded calls, its seconds are the median of its calls times the noise of a call
+are drawn from its recorded calls, its seconds are the mean of its calls times the noise of a call
 drawn from all calls of the operator. Warnings are checked on recorded spans, event by event.
 """
 
 import csv
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
+import memtrace
 import numpy as np
 
 from experiments.laws import online_policies, online_tasks, online_warnings
@@ -17,6 +19,8 @@ from experiments.laws.online_report import ENOUGH, good, percent, report
 RESULTS = online_tasks.ROOT / "docs" / "results"
 TASKS = 10
 SEEDS = 100
+#: Repeats of the policies it is compared with; Sizey trains four models after each task.
+RIVAL_SEEDS = 25
 WORKERS = (2, 4)
 #: Budgets of a task, as parts of what the whole array as one chunk needs.
 BUDGETS = (1 / 8, 1 / 4, 1 / 2)
@@ -37,16 +41,18 @@ class World:
     rounds: np.ndarray  # tasks of the busiest worker
     law: np.ndarray  # bytes of a task by the fitted law, input included
     needed: list  # bytes of each recorded call, input included
-    seconds: np.ndarray  # median of the recorded calls
-    noise: np.ndarray  # calls over the median of their shape
+    seconds: np.ndarray  # mean of the recorded calls
+    noise: np.ndarray  # calls over the mean of their shape
 
     def job(self):
         """Seconds of the whole job, by chunk."""
         return self.rounds * self.seconds
 
+    def fits(self):
+        return np.array([max(needed) <= self.budget for needed in self.needed])
+
     def optimum(self):
-        fits = np.array([max(needed) <= self.budget for needed in self.needed])
-        return self.job()[fits].min()
+        return self.job()[self.fits()].min()
 
 
 def worlds(workers_of=WORKERS, budgets=BUDGETS):
@@ -75,8 +81,8 @@ def worlds(workers_of=WORKERS, budgets=BUDGETS):
                     rounds=np.ceil(tasks / workers),
                     law=law,
                     needed=needed,
-                    seconds=np.array([np.median(each) for each in calls]),
-                    noise=np.concatenate([each / np.median(each) for each in calls]),
+                    seconds=np.array([each.mean() for each in calls]),
+                    noise=np.concatenate([each / each.mean() for each in calls]),
                 )
 
 
@@ -104,35 +110,47 @@ def play(world, policy, seed, tasks=TASKS):
             used += needed * seconds
         regret.append(job[at] / optimum - 1)
         chooser.observe(at, given, needed, seconds)
-    ratio = job[chooser.best()] / optimum
+    best = chooser.best()
+    ratio = job[best] / optimum if world.fits()[best] else np.inf
     return ratio, float(np.mean(regret)), over, failed, wasted / max(used, 1e-12)
+
+
+def repeats(case):
+    """Rows of `play`, one per seed, of (policy, world, number of seeds)."""
+    policy, world, seeds = case
+    return np.array([play(world, policy, seed) for seed in range(seeds)])
 
 
 def compare(seeds):
     """(policy, world) -> rows of `play`, one per seed."""
-    found = {}
-    for world in worlds():
-        for policy in online_policies.POLICIES:
-            rows = [play(world, policy, seed) for seed in range(seeds)]
-            found[policy, (world.name, world.workers, world.budget)] = np.array(rows)
-    return found
+
+    def number(policy):
+        return seeds if policy is online_policies.Chooser else min(seeds, RIVAL_SEEDS)
+
+    cases = [(each, world, number(each)) for world in worlds() for each in online_policies.POLICIES]
+    with ProcessPoolExecutor() as processes:
+        rows = processes.map(repeats, cases)
+        return {
+            (policy, (world.name, world.workers, world.budget)): found
+            for (policy, world, _), found in zip(cases, rows, strict=True)
+        }
 
 
 def observation_seconds():
-    """Seconds of one Model.observe of a span as report gives it: the median, the slowest of 100."""
-    import memtrace
-
+    """Processor seconds of one Model.observe of a span as report gives it: the median of the operator
+    that takes longest, and what 99 of 100 calls of any operator stay below."""
     trace = online_warnings.recorded("training")
     model = memtrace.fit(trace)
     operators = {each["name"]: each for each in trace.report()["operators"]}
-    times = []
-    for name in ("gst3d", "median", "histogram", "group_by"):
-        span = operators[online_warnings.qualified(name)]["spans"][0] | {"call": 1}
+    times = {}
+    for name in map(online_warnings.qualified, online_warnings.OPERATORS):
+        span = operators[name]["spans"][0] | {"call": 1}
         for _ in range(100):
-            start = time.perf_counter()
-            model.observe(online_warnings.qualified(name), span)
-            times.append(time.perf_counter() - start)
-    return float(np.median(times)), float(np.quantile(times, 0.99))
+            start = time.process_time()
+            model.observe(name, span)
+            times.setdefault(name, []).append(time.process_time() - start)
+    every = list(times.values())
+    return float(np.median(every, axis=1).max()), float(np.quantile(every, 0.99))
 
 
 def main(arguments):
@@ -170,13 +188,13 @@ def main(arguments):
         ),
         ("spans that stay within it: false alarms", "≤ 5 %", percent(false), false <= 0.05),
         (
-            "Model.observe, median (99 of 100)",
+            "Model.observe, processor time: the slowest operator's median (99 of 100 of all calls)",
             "≤ 1 ms",
             f"{observed[0] * 1e3:.2f} ({observed[1] * 1e3:.2f}) ms",
-            observed[0] <= 1e-3,
+            observed[1] <= 1e-3,
         ),
     ]
-    text = report(targets, compared, ours, warnings, TASKS, seeds)
+    text = report(targets, compared, ours, warnings, TASKS, seeds, RIVAL_SEEDS)
     if not arguments.quick:
         (RESULTS / "laws-online.md").write_text(text)
     print(text)

@@ -6,24 +6,24 @@ The predictors follow the papers' descriptions; they are written for this study 
 - Witt: linear regression on the input's bytes plus the largest under-prediction so far; a failed
   attempt doubles the allocation (Witt et al., "Feedback-based resource allocation for batch
   scheduling of scientific workflows", HPCS 2019).
-- Sizey: linear regression, nearest neighbours, a forest and a small network; the predictions are
-  weighted by their accuracy and efficiency on what was seen, and an offset that would have
-  wasted least is added (Bader et al., "Sizey: memory-efficient execution of scientific workflow
-  tasks", CLUSTER 2024).
-- Q-learning: a table of values by chunk, epsilon-greedy; minus the seconds as reward and a
-  penalty for going over the budget (Watkins 1989).
-- Offline: a law fitted before (the file's `law_bytes`), seconds from five small runs.
+- Sizey: linear regression, nearest neighbours, a forest and a small network; their predictions are
+  weighted by how accurate and how efficient each was on the tasks so far, before it had seen them,
+  and the offset that would have wasted least is added (Bader et al., "Sizey: memory-efficient
+  execution of scientific workflow tasks", CLUSTER 2024).
+- Q-learning: a table of values by chunk, all 0 at first, epsilon-greedy; minus the job's seconds as
+  reward and a penalty for going over the budget (Watkins 1989).
+- Offline: a law of bytes fitted before (the file's `law_bytes`); then five runs of chunks that fit by
+  it, small to large, for the seconds, and the choice is fixed.
 
-Witt and Sizey predict bytes for a given input; the chunk is the one they hold to be fastest of
-those they hold to fit, as memtrace's planner would choose with their figures. Before they know
-anything they start as Dask's `auto` does, from the largest chunk up to 128 MiB, and halve it
-after a failure.
+Witt and Sizey predict bytes for a given input, not chunks nor seconds. To be compared they are
+given what is best for them: three small chunks first, each of at least twice the input of the one
+before, as memtrace's chooser starts small too; a line through the seconds; the chunk that is fastest
+by it of those that are predicted to fit; and after a task that did not fit, its true bytes, and no
+chunk of as large an input again.
 """
 
 import memtrace
 import numpy as np
-
-AUTO_BYTES = 128 << 20
 
 
 class Chooser:
@@ -58,26 +58,25 @@ class Chooser:
 class Predictor:
     """Chooses by predictions of bytes and seconds; subclasses make them."""
 
+    start = 3
+
     def __init__(self, world, seed):
         self.world, self.rng = world, np.random.default_rng(seed)
         self.inputs = world.inputs.astype(float)
         self.at, self.needed, self.seconds = [], [], []
         self.refused = np.zeros(len(world.chunks), bool)
-        self.factor = 1.0
 
     def choose(self):
-        at = self.best()
-        bytes_ = self.allocation()[at] if len(self.at) > 1 else self.world.budget
-        return at, float(np.clip(bytes_ * self.factor, self.inputs[at], self.world.budget))
+        if len(self.at) < self.start:
+            larger = self.inputs >= 2 * max(self.inputs[self.at], default=0) * ~self.refused
+            return int(np.argmin(np.where(larger, self.inputs, np.inf))), self.world.budget
+        at, given = self.best(), self.allocation()
+        return at, float(np.clip(given[at], self.inputs[at], self.world.budget))
 
     def best(self):
-        open_ = ~self.refused
-        if len(set(self.at)) < 2:
-            fits = open_ & (self.inputs <= AUTO_BYTES)
-            return int(np.flatnonzero(fits)[np.argmax(self.inputs[fits])])
-        fits = open_ & (self.allocation() <= self.world.budget)
+        fits = ~self.refused & (self.allocation() <= self.world.budget)
         if not fits.any():
-            fits = self.inputs == self.inputs[open_ | (self.inputs == self.inputs.min())].min()
+            fits = self.inputs == self.inputs.min()
         job = self.world.rounds * self.job_seconds()
         return int(np.flatnonzero(fits)[np.argmin(job[fits])])
 
@@ -86,13 +85,10 @@ class Predictor:
         return np.maximum(np.polyval(line, self.inputs), min(self.seconds))
 
     def observe(self, at, allocated, needed, seconds):
-        failed = needed > allocated
-        self.factor = 2 * self.factor if failed else 1.0
         if needed > self.world.budget:
-            self.factor = 1.0
-            self.refused |= self.inputs > self.inputs[at] / 2
+            self.refused |= self.inputs >= self.inputs[at]
         self.at.append(at)
-        self.needed.append(min(needed, allocated) if failed else needed)
+        self.needed.append(needed)
         self.seconds.append(seconds)
 
 
@@ -108,24 +104,39 @@ class Witt(Predictor):
 class Sizey(Predictor):
     name = "Sizey (four models, gated)"
 
+    def __init__(self, world, seed):
+        super().__init__(world, seed)
+        self.told, self.predicted = [], None  # what each model said of tasks before they ran
+
+    def observe(self, at, allocated, needed, seconds):
+        if len(self.at) >= 2:
+            self.told.append((self.models()[:, at], needed))
+        super().observe(at, allocated, needed, seconds)
+        self.predicted = None
+
+    def models(self):
+        """What each model says of every chunk."""
+        if self.predicted is None:
+            x, y = self.inputs[self.at], np.array(self.needed)
+            fitted = [fit(x, y, self.rng) for fit in (linear, neighbours, forest, network)]
+            self.predicted = np.array([model(self.inputs) for model in fitted])
+        return self.predicted
+
     def allocation(self):
-        x, y = self.inputs[self.at], np.array(self.needed)
-        models = [m(x, y, self.rng) for m in (linear, neighbours, forest, network)]
-        seen = np.array([model(x) for model in models])
-        # Accuracy: 1 - relative error; efficiency: what is used of an allocation that suffices.
-        accuracy = 1 - np.minimum(np.abs(seen - y) / y, 1).mean(1)
-        efficiency = np.where(seen >= y, y / np.maximum(seen, 1), 0).mean(1)
+        told, y = np.array([each for each, _ in self.told]).T, np.array([y for _, y in self.told])
+        accuracy = 1 - np.minimum(np.abs(told - y) / y, 1).mean(1)
+        efficiency = np.where(told >= y, y / np.maximum(told, 1), 0).mean(1)
         weights = np.exp(4 * (0.5 * accuracy + 0.5 * efficiency))
         weights /= weights.sum()
-        under = np.maximum(y - weights @ seen, 0)
-        offsets = [0, under.std(), np.median(under), under.max()]
+        error = y - weights @ told
+        under = np.maximum(error, 0)
+        offsets = [under.std(), error.std(), np.median(under), np.median(np.abs(error))]
 
         def waste(offset):
-            given = weights @ seen + offset
+            given = weights @ told + offset
             return np.where(given >= y, given - y, given + y).sum()
 
-        predicted = weights @ np.array([model(self.inputs) for model in models])
-        return predicted + min(offsets, key=waste)
+        return weights @ self.models() + min(offsets, key=waste)
 
 
 def linear(x, y, rng):
@@ -187,9 +198,9 @@ class QLearning:
         self.scale = None
 
     def choose(self):
-        if self.rng.uniform() < self.greed or not self.tried.any():
-            return int(self.rng.integers(len(self.values))), self.world.budget
-        return self.best(), self.world.budget
+        values = np.zeros(len(self.values)) if self.rng.uniform() < self.greed else self.values
+        highest = np.flatnonzero(values == values.max())
+        return int(self.rng.choice(highest)), self.world.budget
 
     def best(self):
         return int(np.argmax(np.where(self.tried, self.values, -np.inf)))
@@ -204,21 +215,23 @@ class QLearning:
 
 
 class Offline:
-    """The sweep's five small runs come first; then the law decides once and for all."""
+    """The law says what fits; five runs, small to large, say how fast; then the choice is fixed."""
 
     name = "offline law, then fixed"
 
     def __init__(self, world, seed):
         self.world = world
-        self.plan = [int(at) for at in np.argsort(world.inputs, kind="stable")[:5]]
+        fits = np.flatnonzero(world.law <= world.budget)
+        ordered = fits[np.argsort(world.inputs[fits], kind="stable")]
+        self.plan = [int(ordered[at]) for at in np.linspace(0, len(ordered) - 1, 5).astype(int)]
         self.seen = []
 
     def choose(self):
         at = self.plan[len(self.seen)] if len(self.seen) < len(self.plan) else self.best()
-        return at, float(max(self.world.law[at], self.world.inputs[at]))
+        return at, float(self.world.law[at])
 
     def best(self):
-        x, y = np.array(self.seen).T
+        x, y = np.array(self.seen[: len(self.plan)]).T
         line = np.polyfit(self.world.inputs[x.astype(int)], y, 1)
         seconds = np.maximum(np.polyval(line, self.world.inputs), y.min())
         fits = self.world.law <= self.world.budget

@@ -13,6 +13,12 @@ def good(rows):
     return 100 * np.mean((rows[:, 0] <= ENOUGH) & (rows[:, 2] == 0))
 
 
+def ratio_at(ratios, part):
+    """A quantile of ratios to the optimum; a choice that does not fit has none."""
+    value = np.quantile(ratios, part, method="higher")
+    return f"{value:.2f}" if np.isfinite(value) else "does not fit"
+
+
 def percent(part):
     return f"{100 * part:.1f} %"
 
@@ -22,7 +28,7 @@ def table(heads, rows):
     return "\n".join(lines)
 
 
-def report(targets, compared, ours, warnings, tasks, seeds):
+def report(targets, compared, ours, warnings, tasks, seeds, rival_seeds):
     rows = [
         (what, target, measured, "yes" if holds else "**no**")
         for what, target, measured, holds in targets
@@ -37,8 +43,8 @@ def report(targets, compared, ours, warnings, tasks, seeds):
             (
                 policy.name,
                 f"{good(all_rows):.1f}",
-                f"{np.median(ratio):.2f}",
-                f"{np.quantile(ratio, 0.95):.2f}",
+                ratio_at(ratio, 0.5),
+                ratio_at(ratio, 0.95),
                 f"{np.mean(regret):.2f}",
                 f"{np.mean(over):.2f}",
                 f"{np.mean(failed):.2f}",
@@ -49,8 +55,8 @@ def report(targets, compared, ours, warnings, tasks, seeds):
     for (name, workers, budget), value in ours.items():
         found = compared[online_policies.Chooser, (name, workers, budget)]
         last = (
-            f"{np.median(found[:, 0]):.2f}",
-            f"{np.quantile(found[:, 0], 0.95):.2f}",
+            ratio_at(found[:, 0], 0.5),
+            ratio_at(found[:, 0], 0.95),
             int((found[:, 2] > 0).sum()),
         )
         cases.append((name, workers, f"{budget / 1e6:.1f} MB", f"{value:.0f}", *last))
@@ -101,6 +107,7 @@ def report(targets, compared, ours, warnings, tasks, seeds):
         ),
         tasks=tasks,
         seeds=seeds,
+        rival_seeds=rival_seeds,
         operators=len(OPERATORS),
         file=online_tasks.FILE.name,
         shape="×".join(map(str, online_tasks.SHAPE)),
@@ -121,9 +128,10 @@ TEXT = """# Learning while running
 The tasks are recorded ones (`experiments/laws/{file}`, made by `python -m
 experiments.laws.online_tasks`): six operators on the blocks of a {shape} float32 array, working
 peaks as memtrace recorded them, seconds of processor time. A replayed task needs what one of its
-recorded calls needed, drawn at random; it takes the median of its calls times the noise of a call
+recorded calls needed, drawn at random; it takes the mean of its calls times the noise of a call
 drawn from all of the operator's. A job's time is the tasks of the busiest worker times the time
-of a task. {tasks} tasks from nothing known, {seeds} seeded repeats per case; budgets of a task
+of a task. {tasks} tasks from nothing known, {seeds} seeded repeats per case ({rival_seeds} of the
+policies it is compared with); budgets of a task
 are 1/8, 1/4 and 1/2 of what the whole array as one chunk needs. *Good*: the chunk held to be best
 after {tasks} tasks takes at most 1.2 times the best fitting chunk's job time, and no task went
 over the budget. *Regret*: job time at the chunk of a task over the optimum, less 1. *Wasted*: Σ
@@ -131,9 +139,12 @@ over the budget. *Regret*: job time at the chunk of a task over the optimum, les
 
 {policies}
 
-The offline law knows the bytes of every chunk from five recorded runs before the first task,
-which do not count here; the others know nothing. Q-learning, Witt and Sizey have no notion of a
-chunk that is not safe to try.
+*Final*: "does not fit" where the chunk held to be best needs more than the budget. The offline law
+knows the bytes of every chunk from five recorded runs before the first task, which do not count
+here; the others know nothing. Witt and Sizey predict bytes only and have no notion of a chunk that is
+not safe to try: how they are made to choose chunks, in their favour where the papers are silent, is
+said in `experiments/laws/online_policies.py`. Q-learning tries at random until it has tried
+everything.
 
 ### memtrace's chooser, case by case
 
@@ -149,4 +160,10 @@ event, said that the budget would do; there what was seen has to tell. *Before t
 passed*: the warning came while the span still held less than its budget.
 
 {spans}
+
+Most false alarms are those of a law that was made for another dtype and is not told so: where it takes
+the first blocks, twice as large, for a sign that all will be, operators that compute in one dtype
+whatever their input's are foretold too much. Most misses are of operators whose peak is their
+last event (matrix products have one or two events in all, equalisation a regression without
+steps): there is nothing to see before it.
 """

@@ -3,29 +3,39 @@
 //! State: operator, shape, dtype, workers, budget and what was observed. Action: a chunk shape of
 //! the feasible set. Reward: minus the job's time; a task over the budget is never to be repeated.
 //!
-//! Bytes and seconds of a task are each a Bayesian regression ([`super::posterior`]) over 1, the
-//! surface and the volume of its block (chunk and halo). A chunk is *safe* if the upper bound of
-//! its bytes is within the budget; among the safe ones Thompson sampling (Thompson 1933; Russo et
-//! al., "A tutorial on Thompson sampling", 2018) takes the fastest by one draw from the posterior of
-//! the seconds. Growing only as far as bounds allow is the rule of safe optimisation (Sui et al.,
-//! "Safe exploration for optimization with Gaussian processes", 2015): the safe set grows with what
-//! was observed inside it.
+//! Bytes of a task are a Bayesian regression ([`super::posterior`]) over 1, the surface and the
+//! volume of its block (chunk and halo), seconds one over more ([`seconds`]). A chunk is *safe* if the
+//! upper bound of its bytes is within the budget; among the safe ones Thompson sampling (Thompson
+//! 1933; Russo et al., "A tutorial on Thompson sampling", 2018) takes the fastest by one draw from the
+//! posterior of the seconds. Growing only as far as bounds allow is the rule of safe optimisation (Sui
+//! et al., "Safe exploration for optimization with Gaussian processes", 2015): the safe set grows
+//! with what was observed inside it.
 
+mod seconds;
+
+use std::collections::BTreeMap;
+
+use self::seconds::{Parts, Times, parts};
 use super::posterior::{Evidence, Posterior, Prior};
 use super::random::Random;
 use crate::plan::{PlanError, Request, chunk_shapes};
 
 /// The chance that is taken, per choice, that a chunk needs more than its bound.
 const RISK: f64 = 1e-3;
-/// Relative noise of bytes and of seconds as first believed, and how firmly (half observations).
-const BYTES_NOISE: f64 = 0.02;
-const BYTES_FIRM: f64 = 1.0;
-const SECONDS_NOISE: f64 = 0.2;
-const SECONDS_FIRM: f64 = 1.5;
+/// Relative noise of bytes as first believed, and how firmly (half observations).
+const NOISE: f64 = 0.02;
+const FIRM: f64 = 1.0;
 /// Each part of a task may by itself explain so much of the first observation.
 const PART: f64 = 1.5;
-/// Relative deviation of one chunk shape's seconds from the regression: caches and strides.
-const OWN_SECONDS: f64 = 0.1;
+/// The form of the bytes departs from the regression by this part, per logarithm of how far a block's
+/// lengths are from those of the nearest one that was tried …
+const MISFIT: f64 = 0.1;
+/// … and is not extrapolated further than to twice a length: another step of the operator may set
+/// the peak there.
+const FAR: f64 = 0.7;
+/// The best chunk is the one whose job stays below the least time with this probability: one that
+/// was tried, or is like those, before one that is only hoped to be fast.
+const SURE: f64 = 0.75;
 /// Memory grows at most as its cells do, with this much to spare (rounding to pages and lines).
 const GROWTH_MARGIN: f64 = 1.03;
 
@@ -34,11 +44,14 @@ const GROWTH_MARGIN: f64 = 1.03;
 pub struct ChunkChooser {
     candidates: Vec<Candidate>,
     budget: f64,
-    observed: Vec<Task>,
+    /// Candidate and bytes of the first task: the units of the rest.
+    first: Option<(usize, f64)>,
+    /// Least and most bytes of the tasks of a candidate.
+    needed: BTreeMap<usize, (f64, f64)>,
     /// Chunks that needed more than the budget.
     over: Vec<Vec<u64>>,
     bytes: Evidence,
-    seconds: Evidence,
+    times: Times,
     random: Random,
 }
 
@@ -49,16 +62,7 @@ struct Candidate {
     block: Vec<u64>,
     /// Tasks of the slot that has most of them.
     rounds: f64,
-    /// 1, surface and volume of the block.
-    parts: [f64; 3],
-}
-
-/// A task that ran.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Task {
-    candidate: usize,
-    bytes: f64,
-    seconds: f64,
+    parts: Parts,
 }
 
 /// What is believed of a chunk shape.
@@ -108,10 +112,11 @@ impl ChunkChooser {
         Ok(ChunkChooser {
             candidates,
             budget: budget_bytes as f64,
-            observed: Vec::new(),
+            first: None,
+            needed: BTreeMap::new(),
             over: Vec::new(),
             bytes: Evidence::default(),
-            seconds: Evidence::default(),
+            times: Times::default(),
             random: Random::seeded(seed),
         })
     }
@@ -119,24 +124,29 @@ impl ChunkChooser {
     /// The chunk for the next task: the smallest one first, later the safe one that a draw from
     /// the posterior says is fastest. `None` where no chunk fits: even the smallest needed more.
     pub fn choose(&mut self) -> Option<Vec<u64>> {
-        let (safe, belief) = (self.safe(), self.seconds_posterior());
-        let weights = belief.map(|posterior| posterior.sample(&mut self.random));
-        let draws: Vec<f64> = safe.iter().map(|_| self.random.normal()).collect();
-        let seconds = |(&candidate, draw): (&usize, &f64)| match &weights {
-            Some(weights) => self.job_seconds(candidate, weights, *draw),
-            None => 0.0,
+        let safe = self.safe();
+        let ChunkChooser { candidates, times, random, .. } = self;
+        let fitted = times.fitted();
+        let sample = fitted.as_ref().map(|fitted| (fitted, fitted.sample(random)));
+        let drawn = |&at: &usize| {
+            let own = random.normal();
+            let candidate = &candidates[at];
+            sample.as_ref().map_or(0.0, |(fitted, sample)| {
+                candidate.rounds * fitted.drawn(at, &candidate.parts, sample, own)
+            })
         };
-        let drawn: Vec<f64> = safe.iter().zip(&draws).map(seconds).collect();
+        let drawn: Vec<f64> = safe.iter().map(drawn).collect();
         let fastest = (0..safe.len()).min_by(|&a, &b| drawn[a].total_cmp(&drawn[b]))?;
         Some(self.candidates[safe[fastest]].chunk.clone())
     }
 
     /// The chunk that is believed to be best of those that are safe; no draw is made.
     pub fn best(&self) -> Option<Vec<u64>> {
-        let posterior = self.seconds_posterior();
-        let seconds = |&candidate: &usize| match &posterior {
-            Some(posterior) => self.job_seconds(candidate, &posterior.mean, 0.0),
-            None => 0.0,
+        let fitted = self.times.fitted();
+        let seconds = |&at: &usize| {
+            let candidate = &self.candidates[at];
+            let task = fitted.as_ref().map_or(0.0, |fitted| fitted.below(at, &candidate.parts, SURE));
+            candidate.rounds * task
         };
         let best = self.safe().into_iter().min_by(|a, b| seconds(a).total_cmp(&seconds(b)))?;
         Some(self.candidates[best].chunk.clone())
@@ -147,21 +157,17 @@ impl ChunkChooser {
     /// # Errors
     /// The chunk is not of the feasible set.
     pub fn observe(&mut self, chunk: &[u64], bytes: u64, seconds: f64) -> Result<(), PlanError> {
-        let candidate = self.find(chunk)?;
-        let task = Task { candidate, bytes: bytes.max(1) as f64, seconds: seconds.max(1e-9) };
-        self.observed.push(task);
-        if task.bytes > self.budget {
-            self.over.push(self.candidates[candidate].block.clone());
+        let at = self.find(chunk)?;
+        let bytes = bytes.max(1) as f64;
+        if bytes > self.budget {
+            self.over.push(self.candidates[at].block.clone());
         }
-        let row = |of: fn(&Task) -> f64| {
-            let scale = of(&self.observed[0]) / of(&task);
-            self.relative(candidate).map(|part| part * scale)
-        };
-        let (bytes_row, seconds_row) = (row(|task| task.bytes), row(|task| task.seconds));
-        self.bytes.add(&bytes_row, 1.0);
-        if seconds.is_finite() {
-            self.seconds.add(&seconds_row, 1.0);
-        }
+        let (_, first) = *self.first.get_or_insert((at, bytes));
+        let row = self.relative(at).map(|part| part * first / bytes);
+        self.bytes.add(&row, 1.0);
+        let (least, most) = self.needed.entry(at).or_insert((bytes, bytes));
+        (*least, *most) = (least.min(bytes), most.max(bytes));
+        self.times.add(at, &self.candidates[at].parts, seconds.max(1e-9));
         Ok(())
     }
 
@@ -182,14 +188,14 @@ impl ChunkChooser {
     /// The chunk is not of the feasible set.
     pub fn belief(&self, chunk: &[u64]) -> Result<Belief, PlanError> {
         let candidate = self.find(chunk)?;
-        let (bytes, seconds) = (self.bytes_posterior(), self.seconds_posterior());
-        let expected =
-            |posterior: Posterior| posterior.at(&self.relative(candidate)) * self.observed[0].bytes;
+        let (bytes, fitted) = (self.bytes_posterior(), self.times.fitted());
+        let expected = |posterior: &(Posterior, f64)| posterior.0.at(&self.relative(candidate)) * posterior.1;
+        let Candidate { rounds, parts, .. } = &self.candidates[candidate];
         Ok(Belief {
             chunk: chunk.to_vec(),
+            bytes: bytes.as_ref().map(expected),
             upper_bytes: bytes.as_ref().map(|posterior| self.upper(candidate, posterior)),
-            bytes: bytes.map(expected),
-            seconds: seconds.map(|posterior| self.job_seconds(candidate, &posterior.mean, 0.0)),
+            seconds: fitted.map(|fitted| rounds * fitted.expected(candidate, parts)),
         })
     }
 
@@ -220,20 +226,28 @@ impl ChunkChooser {
         self.over.iter().any(|over| over.iter().zip(&candidate.block).all(|(over, length)| length >= over))
     }
 
-    /// What the bytes of a task stay below: the posterior's bound; but no more than a task that was
+    /// What the bytes of a task stay below: the posterior's bound, near what was tried; but no more than a task that was
     /// observed took times the growth of its cells, as memory grows no faster than the block or
     /// what comes out of it; and for a chunk that was observed itself, the most it took.
-    fn upper(&self, candidate: usize, posterior: &Posterior) -> f64 {
-        let row = self.relative(candidate);
-        let first = self.observed[0].bytes;
-        let bound = posterior.quantile(&row, posterior.at(&row).abs(), 1.0 - RISK) * first;
-        let own = self.observed.iter().filter(|task| task.candidate == candidate);
-        let own = own.map(|task| task.bytes).fold(0.0, f64::max);
-        if own > 0.0 {
-            return own * GROWTH_MARGIN;
+    fn upper(&self, candidate: usize, (posterior, first): &(Posterior, f64)) -> f64 {
+        if let Some((_, most)) = self.needed.get(&candidate) {
+            return most * GROWTH_MARGIN;
         }
-        let grown = self.observed.iter().map(|task| task.bytes * self.growth(task.candidate, candidate));
-        grown.fold(bound.max(posterior.at(&row) * first), f64::min)
+        let row = self.relative(candidate);
+        let expected = posterior.at(&row);
+        let far =
+            self.needed.keys().map(|&tried| self.distance(tried, candidate)).fold(f64::INFINITY, f64::min);
+        let noise = expected.abs() * 1f64.hypot(far * MISFIT / NOISE);
+        let bound = posterior.quantile(&row, noise, 1.0 - RISK).max(expected) * first;
+        let bound = if far <= FAR { bound } else { f64::INFINITY };
+        let grown = self.needed.iter().map(|(&from, (least, _))| least * self.growth(from, candidate));
+        grown.fold(bound, f64::min)
+    }
+
+    /// Sum over the axes of the logarithm of how much the blocks' lengths differ.
+    fn distance(&self, from: usize, to: usize) -> f64 {
+        let lengths = self.candidates[from].block.iter().zip(&self.candidates[to].block);
+        lengths.map(|(&from, &to)| (to as f64 / from as f64).ln().abs()).sum()
     }
 
     fn growth(&self, from: usize, to: usize) -> f64 {
@@ -247,48 +261,19 @@ impl ChunkChooser {
         (0..to.chunk.len()).map(ratio).product::<f64>() * GROWTH_MARGIN
     }
 
-    /// Parts of a candidate over those of the first one that was observed.
+    /// 1, surface and volume of a candidate over those of the first one that was observed.
     fn relative(&self, candidate: usize) -> [f64; 3] {
-        let first = self.observed.first().map_or(candidate, |task| task.candidate);
+        let first = self.first.map_or(candidate, |(first, _)| first);
         let (own, first) = (&self.candidates[candidate].parts, &self.candidates[first].parts);
         std::array::from_fn(|part| own[part] / first[part])
     }
 
-    fn bytes_posterior(&self) -> Option<Posterior> {
-        let known = self.bytes.count > 0;
-        let prior = Prior::new(BYTES_NOISE, BYTES_FIRM, &[PART; 3]);
-        known.then(|| Posterior::of(&prior, &self.bytes)).flatten()
+    /// In units of the first task's bytes, and these.
+    fn bytes_posterior(&self) -> Option<(Posterior, f64)> {
+        let (_, first) = self.first?;
+        let posterior = Posterior::of(&Prior::new(NOISE, FIRM, &[PART; 3]), &self.bytes)?;
+        Some((posterior, first))
     }
-
-    fn seconds_posterior(&self) -> Option<Posterior> {
-        let known = self.seconds.count > 0;
-        let prior = Prior::new(SECONDS_NOISE, SECONDS_FIRM, &[PART; 3]);
-        known.then(|| Posterior::of(&prior, &self.seconds)).flatten()
-    }
-
-    /// Seconds of the whole job, by weights and the shape's own departure from them: what its own
-    /// tasks say, as far as there are any, and `draw` standard deviations of what is left unknown.
-    fn job_seconds(&self, candidate: usize, weights: &[f64], draw: f64) -> f64 {
-        let first = self.observed.first().map_or(1.0, |task| task.seconds);
-        let expected: f64 = self.relative(candidate).iter().zip(weights).map(|(part, w)| part * w).sum();
-        // No draw makes a task faster than a tenth of what its volume took at best so far.
-        let cell = |task: &Task| task.seconds / self.candidates[task.candidate].parts[2];
-        let best_cell = self.observed.iter().map(cell).fold(f64::INFINITY, f64::min);
-        let expected = (expected * first).max(best_cell * self.candidates[candidate].parts[2] / 10.0);
-        let own = self.observed.iter().filter(|task| task.candidate == candidate);
-        let departures: Vec<f64> = own.map(|task| (task.seconds / expected).ln()).collect();
-        // Normal–normal: the shape's own deviation, and the noise of each task.
-        let precision = 1.0 / OWN_SECONDS.powi(2) + departures.len() as f64 / SECONDS_NOISE.powi(2);
-        let mean = departures.iter().sum::<f64>() / SECONDS_NOISE.powi(2) / precision;
-        let unknown = precision.sqrt().recip();
-        self.candidates[candidate].rounds * expected * (mean + draw * unknown).exp()
-    }
-}
-
-/// 1, half the surface, and the volume of a block.
-fn parts(block: &[u64]) -> [f64; 3] {
-    let volume: f64 = block.iter().map(|&n| n as f64).product();
-    [1.0, block.iter().map(|&n| volume / n as f64).sum(), volume]
 }
 
 #[cfg(test)]

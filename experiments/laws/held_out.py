@@ -135,6 +135,9 @@ FRESH = {
 PARAMETERS = {"agc": {"window": 301}, "time_gain": {"power": 2.0}, "windowed_pca": {"length": 8, "kept": 2},
               "k_means": {"clusters": 6}}  # fmt: skip
 
+# Calls that do not end: its sorting needs numbers that compare.
+ENDLESS = {("skimage.restoration:unwrap_phase", "nan")}
+
 # Shapes with so many axes; 0: an image of three colours.
 SHAPES = {
     3: ((61, 67, 71), (40, 95, 118)),
@@ -178,6 +181,7 @@ def cases(name, features):
         return [case, {**case, "shape": second}]
     changes = [{"dtype": dtype} for dtype in ("<f8", "<i2", ">f4")]
     changes += [{"layout": layout} for layout in ("F", "strided")]
-    changes += [{"contents": contents} for contents in ("constant", "sorted", "sparse", "nan")]
+    contents = ["constant", "sorted", "sparse", "nan"]
+    changes += [{"contents": each} for each in contents if (name, each) not in ENDLESS]
     changes += [{"params": PARAMETERS[name]}] if name in PARAMETERS else []
     return [{**case, **change} for change in changes]

@@ -147,7 +147,7 @@ impl Trace {
         if filter.spans.is_some() && spans.is_none() {
             return Ok(());
         }
-        let bytes = (filter.min_bytes > 0).then(|| filter.min_bytes..=u64::MAX);
+        let bytes = (filter.min_bytes > 0).then_some(filter.min_bytes..=u64::MAX);
         let process = filter.process.map(|process| process.into()..=process.into());
         let within = |(column, range): (_, Option<_>)| Some(Within { column, range: range? });
         let ranges = [("span", spans), ("bytes", bytes), ("process", process)];

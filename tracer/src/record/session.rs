@@ -21,7 +21,7 @@ use super::handshake::Doorman;
 use super::kernel::{Kernel, Loading, Source};
 use super::launch::{self, Ending};
 use super::live::Live;
-use super::options::{Options, Wait};
+use super::options::{Options, Stacks, Wait};
 use super::sample;
 use super::samples::{Accesses, Samples};
 use super::segment::Segment;

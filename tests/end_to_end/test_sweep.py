@@ -24,7 +24,7 @@ shape = tuple(int(n) for n in sys.argv[1].split(","))
 contents, layout, order = (sys.argv[2:] + ["random", "C", "little"])[:3]
 if "TOO_LARGE" in os.environ and np.prod(shape) > int(os.environ["TOO_LARGE"]):
     os.kill(os.getpid(), 9)
-ballast = np.ones(40_000_000) if contents == "heavy" else None
+ballast = np.ones(60_000_000) if contents == "heavy" else None
 x = np.asarray(np.random.default_rng(0).standard_normal(shape), {"little": "<f4", "big": ">f4"}[order], order=layout)
 for _ in range(2):
     work(x)
@@ -144,7 +144,7 @@ def test_what_cannot_be_recorded_ends_as_a_recording_does(tmp_path, sweep):
 
 def test_other_contents_are_not_run_where_they_may_need_too_much(tmp_path, sweep):
     arguments = ("{shape}", "{contents}")
-    options = ("--runs", "3", "--contents", "random,heavy,nan", "--memory-limit", "300MB")
+    options = ("--runs", "3", "--contents", "random,heavy,nan", "--memory-limit", "400MB")
     swept = sweep(*options, arguments=arguments, shapes="20,20,20..60,60,60")
     done = memtrace(*swept, cwd=tmp_path)
     assert done.returncode == 0, done.stderr.decode()

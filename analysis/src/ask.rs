@@ -74,7 +74,7 @@ impl Model {
         // What calls that failed needed is an answer only to those who ask for it.
         let of_failures = |law: &&Law| law.key.params.contains_key(FAILED);
         if !ask.params.contains_key(FAILED) && !laws.iter().all(of_failures) {
-            laws.retain(|law| !of_failures(&law));
+            laws.retain(|law| !of_failures(law));
         }
         for (name, wanted) in &ask.params {
             if laws.iter().any(|law| law.key.versions.contains_key(name)) {

@@ -81,45 +81,51 @@ def environment():
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
-def record(names, features):
-    """True working peaks of operators' cases, each call a span; kept for the next time."""
-    import memtrace
+def kept(name, features):
+    """Where what an operator was seen to need is kept for the next time."""
+    return KEPT / f"{name.replace(':', '.')}{'.features' if features else ''}.json"
 
-    kept = {
-        name: KEPT / f"{name.replace(':', '.')}{'.features' if features else ''}.json"
-        for name in names
-    }
-    missing = [name for name in names if not kept[name].exists()]
+
+def record(names, features):
+    """True working peaks of operators' cases, each call a span."""
+    missing = [name for name in names if not kept(name, features).exists()]
     for start in range(0, len(missing), TOGETHER):
         some = missing[start : start + TOGETHER]
-        KEPT.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as folder:
-            trace = Path(folder) / "trace"
-            command = [str(ROOT / "target" / "release" / "memtrace"), "-o", str(trace), "--quiet", "--stacks", "none",
-                       "--aggregate", "--auto-operators", "none", "--", sys.executable, "-m", "experiments.laws.generic",
-                       "--work", str(int(features)), *some]  # fmt: skip
-            done = subprocess.run(
-                command,
-                cwd=ROOT,
-                env=environment(),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-            if done.returncode:
-                raise RuntimeError(f"recording {', '.join(some)} failed with {done.returncode}")
-            report = memtrace.load(trace).report()
-        peaks = {
-            each["name"]: each["spans"][0]["working_peak_bytes"] for each in report["operators"]
-        }
-        told = [
-            json.loads(line) for line in done.stdout.splitlines() if line.startswith(b'{"operator"')
-        ]
-        for name in some:
-            cases = held_out.cases(name, features)
-            rows = [{**cases[row["case"]], "operator": name, "true": peaks[f"{name} {row['case']}"], "output": row}
-                    for row in told if row["operator"] == name]  # fmt: skip
-            kept[name].write_text(json.dumps(rows))
-    return [row for name in names for row in json.loads(kept[name].read_text())]
+        if not record_together(some, features):
+            # One of them ends the process at some case: what it told before that counts.
+            for name in some:
+                record_together([name], features)
+    return [row for name in names for row in json.loads(kept(name, features).read_text())]
+
+
+def record_together(some, features):
+    """Runs operators in one process; True if it came to its end. One alone is kept in any case."""
+    import memtrace
+
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "trace"
+        command = [str(ROOT / "target" / "release" / "memtrace"), "-o", str(trace), "--quiet", "--stacks", "none",
+                   "--aggregate", "--auto-operators", "none", "--", sys.executable, "-m", "experiments.laws.generic",
+                   "--work", str(int(features)), *some]  # fmt: skip
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        if done.returncode and len(some) > 1:
+            return False
+        report = memtrace.load(trace).report()
+    peaks = {each["name"]: each["spans"][0]["working_peak_bytes"] for each in report["operators"]}
+    told = [
+        json.loads(line) for line in done.stdout.splitlines() if line.startswith(b'{"operator"')
+    ]
+    for name in some:
+        cases = held_out.cases(name, features)
+        rows = [{**cases[row["case"]], "operator": name, "true": peaks[f"{name} {row['case']}"], "output": row}
+                for row in told if row["operator"] == name]  # fmt: skip
+        kept(name, features).write_text(json.dumps(rows))
+    if done.returncode:
+        print(f"{some[0]} ended its process with {done.returncode}", file=sys.stderr)
+    return not done.returncode
 
 
 def ask(source, case, **changed):
@@ -148,10 +154,15 @@ def learned(ratios):
     return max(1.0, ordered[at])
 
 
+def usual(row):
+    """Noise in C order, float32: the calls that factors are learned from and bounds are judged by."""
+    return (row["dtype"], row["layout"], row["contents"]) == ("<f4", "C", "noise")
+
+
 def held_out_factors(rows):
     """Each operator's factor, from all others of its group (all calls known, or not) that are not fresh."""
     worst = {}
-    for row in rows:
+    for row in filter(usual, rows):
         key = (row["operator"], bool(row["bound"]["model"]["unknown"]))
         worst[key] = max(worst.get(key, 0), row["true"] / max(row["bound"]["peak_bytes"], 1))
     factors = {}
@@ -182,13 +193,14 @@ def measured(quick):
 
 def judged(rows):
     """Upper bounds over true peaks, of each case and each operator's worst."""
-    factors, worst = held_out_factors(rows)
+    factors, _ = held_out_factors(rows)
     for row in rows:
         key = (row["operator"], bool(row["bound"]["model"]["unknown"]))
-        row["upper"] = max(row["bound"]["peak_bytes"], 1) * factors[key]
+        # A path that only another dtype takes has no usual call: the other group's factor then.
+        factor = factors.get(key) or factors.get((key[0], not key[1]), 1.0)
+        row["upper"] = max(row["bound"]["peak_bytes"], 1) * factor
         row["ratio"] = row["upper"] / row["true"]
         row["composed"] = max(row["bound"]["peak_bytes"], 1) / row["true"]
-    return factors, worst
 
 
 def group(row):
@@ -296,15 +308,25 @@ def output_right(rows):
     return share(right), len(known)
 
 
-def report(rows, factors, worst, quick):
-    ratios = [row["ratio"] for row in rows]
+def report(everything, quick):
+    rows = [row for row in everything if usual(row)]
     least = of_operators(rows)
+    seen = [row for row in rows if held_out.family(row["operator"]) != "fresh"]
+    seen_least = of_operators(seen)
+    ratios = [row["ratio"] for row in seen]
     median, cases_over, operators_over = (
         np.median(ratios),
         share(r >= 1 for r in ratios),
-        share(r >= 1 for r in least.values()),
+        share(r >= 1 for r in seen_least.values()),
     )
-    holds = median <= MEDIAN and cases_over >= SHARE
+    fresh = [row["ratio"] for row in rows if held_out.family(row["operator"]) == "fresh"]
+    fresh_median, fresh_over = np.median(fresh), share(ratio >= 1 for ratio in fresh)
+    others = [row["ratio"] for row in everything if not usual(row)]
+    holds = max(median, fresh_median) <= MEDIAN and min(cases_over, fresh_over) >= SHARE
+
+    def verdict(good):
+        return "holds" if good else "misses"
+
     version = rows[0]["bound"]["model"]["versions"]
     head = "| group | operators | calls | median bound ÷ true | 90 % below | calls not under | operators never under | composed off by (median) |\n|---|---|---|---|---|---|---|---|"
     text = [
@@ -314,16 +336,18 @@ def report(rows, factors, worst, quick):
         + (" --quick" if quick else "")
         + "`.",
         "None of them is in the library of known functions. The factor on each operator's composed peak is learned from the other "
-        "operators only (leave one operator out). True peaks are working peaks that memtrace recorded, at 300,000 to 450,000 elements, in steady state. The rules of the walk and the calls by which library functions are measured were changed after looking at these same operators (which temporaries are reused, variants of unique, matmul, map_coordinates, center_of_mass, sosfiltfilt): no factor saw its own operator, but the rules did. The *fresh* operators are functions of scikit-image that were chosen by name after the rules were done: no rule and no factor saw them. Operators that allocate less than 16 KiB (views) are left out. "
+        "operators only (leave one operator out). True peaks are working peaks that memtrace recorded, at 300,000 to 450,000 elements, in steady state: float32 noise in C order; calls with other dtypes, layouts and contents serve the table of features. The rules of the walk and the calls by which library functions are measured were changed after looking at these same operators (which temporaries are reused, variants of unique, matmul, map_coordinates, center_of_mass, sosfiltfilt): no factor saw its own operator, but the rules did. The *fresh* operators are functions of scikit-image that were chosen by name after the rules were done: no rule and no factor saw them. Operators that allocate less than 16 KiB (views) are left out. "
         + ", ".join(f"{name} {number}" for name, number in version.items())
         + ".",
         "",
         "| what | target | measured | |",
         "|---|---|---|---|",
-        f"| median bound ÷ true peak | ≤ {MEDIAN} | {median:.2f} | {'holds' if median <= MEDIAN else 'misses'} |",
-        f"| calls whose bound is not under | ≥ {100 * SHARE:.0f} % | {100 * cases_over:.1f} % of {len(ratios)} | {'holds' if cases_over >= SHARE else 'misses'} |",
-        f"| operators none of whose calls is under | | {100 * operators_over:.1f} % of {len(least)} | |",
-        *fresh_lines(rows),
+        f"| median bound ÷ true peak | ≤ {MEDIAN} | {median:.2f} | {verdict(median <= MEDIAN)} |",
+        f"| calls whose bound is not under | ≥ {100 * SHARE:.0f} % | {100 * cases_over:.1f} % of {len(ratios)} | {verdict(cases_over >= SHARE)} |",
+        f"| operators none of whose calls is under | | {100 * operators_over:.1f} % of {len(seen_least)} | |",
+        f"| fresh operators: median | ≤ {MEDIAN} | {fresh_median:.2f} | {verdict(fresh_median <= MEDIAN)} |",
+        f"| fresh operators: calls not under | ≥ {100 * SHARE:.0f} % | {100 * fresh_over:.1f} % of {len(fresh)} | {verdict(fresh_over >= SHARE)} |",
+        f"| other dtypes, layouts, contents: calls not under | | {100 * share(r >= 1 for r in others):.1f} % of {len(others)} | |",
     ]
     right, known = output_right(rows)
     text += [
@@ -374,12 +398,12 @@ def report(rows, factors, worst, quick):
         "| not told | calls | off by, told (mean) | off by, not told (mean) | under, told | under, not told |",
         "|---|---|---|---|---|---|",
     ]
-    for feature, pairs in ablation(rows):
+    for feature, pairs in ablation(everything):
         told, untold = (np.exp(np.mean([pair[i] for pair in pairs])) for i in (0, 1))
         text.append(
             f"| {feature} | {len(pairs)} | {told:.2f}× | {untold:.2f}× | {100 * share(pair[3] for pair in pairs):.0f} % | {100 * share(pair[2] for pair in pairs):.0f} % |"
         )
-    spread = contents(rows)
+    spread = contents(everything)
     if spread:
         more = {name: ratio for name, ratio in spread.items() if ratio > 1.02}
         listed = ", ".join(
@@ -411,16 +435,6 @@ def report(rows, factors, worst, quick):
     return "\n".join(text) + "\n", holds
 
 
-def fresh_lines(rows):
-    """The same of the operators that no rule was changed for."""
-    ratios = [row["ratio"] for row in rows if held_out.family(row["operator"]) == "fresh"]
-    under = [100 * share(ratio >= 1 for ratio in ratios), len(ratios)]
-    return [
-        f"| fresh operators alone: median | ≤ {MEDIAN} | {np.median(ratios):.2f} | |",
-        "| fresh operators alone: calls not under | ≥ 95 % | {:.1f} % of {} | |".format(*under),
-    ]
-
-
 def learn(rows):
     """Factors from all operators, for those that come."""
     _, worst = held_out_factors(rows)
@@ -435,8 +449,8 @@ def learn(rows):
 def main(arguments):
     quick = arguments.quick
     rows = measured(quick)
-    factors, worst = judged(rows)
-    text, holds = report(rows, factors, worst, quick)
+    judged(rows)
+    text, holds = report(rows, quick)
     if quick:
         print(text)
     else:

@@ -98,7 +98,6 @@ FRESH = {
     "filters:threshold_multiotsu": (2, 1, {}),
     "exposure:histogram": (3, 1, {}),
     "transform:warp_polar": (2, 1, {}),
-    "transform:resize": (3, 1, {"output_shape": (50, 60, 70)}),
     "transform:hough_line": (2, 1, {}),
     "restoration:denoise_bilateral": (2, 1, {}),
     "restoration:denoise_tv_bregman": (2, 1, {}),

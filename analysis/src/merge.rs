@@ -1,11 +1,16 @@
 //! Two models made one: a law of each key, the better proved one, and what both know together.
 
 use crate::contents::Worst;
+use crate::file::CHANGED;
 use crate::law::{Sequence, Size, volume};
 use crate::model::{Body, Law, Model, Proof, SCHEMA_VERSION, TrainingRun};
 
 /// Relative difference of two exact laws at a shape that either was trained on, above which one is wrong.
 const AGREE: f64 = 0.001;
+
+/// What a merged model says of a file that was changed.
+const CHANGED_PART: &str =
+    "a model that was merged in had been changed after memtrace wrote it: its laws came in unverified";
 
 impl Model {
     /// This model and another. Laws of one key become one; what was done is said in the notes.
@@ -19,11 +24,16 @@ impl Model {
         let mut merged = Model {
             schema_version: SCHEMA_VERSION,
             laws: self.laws.clone(),
-            notes: self.notes.clone(),
+            notes: Vec::new(),
             sources: self.sources.clone(),
         };
-        let new = |note: &&String| !self.notes.contains(note);
-        merged.notes.extend(other.notes.iter().filter(new).cloned());
+        for note in self.notes.iter().chain(&other.notes) {
+            // The merged file is as memtrace writes it.
+            let note = if note == CHANGED { CHANGED_PART } else { note };
+            if !merged.notes.iter().any(|known| known == note) {
+                merged.notes.push(note.to_owned());
+            }
+        }
         for source in &other.sources {
             if !merged.sources.iter().any(|known| known.sha256 == source.sha256) {
                 merged.sources.push(source.clone());

@@ -123,6 +123,13 @@ fn a_product_form_takes_three_coprime_shapes_and_one_verification_run() {
 }
 
 #[test]
+fn an_axis_of_one_length_hinders_no_proof() {
+    let script = |s: &[u64]| vec![(0, 8 * s.iter().product::<u64>()), (0, 0)];
+    let swept = sweep(&range(&[20, 20, 3], &[1000, 1000, 3]), limits(8, PLENTY), PLENTY, &script);
+    assert_ne!(swept.laws[0].proof, Proof::Unverified, "{:?}: {:?}", swept.stop, swept.recorded());
+}
+
+#[test]
 fn further_runs_are_where_the_remaining_forms_differ() {
     let swept = sweep(&range(&[30, 30, 30], &[220, 220, 220]), limits(8, PLENTY), PLENTY, &padded);
     let shapes = swept.recorded();

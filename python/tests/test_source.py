@@ -59,6 +59,23 @@ def closes(volume):
     return inner(2.0)
 
 
+def keeps_many(volume):
+    kept = []
+    for number in range(200_000):
+        kept.append(volume[:1] * number)
+    return kept
+
+
+class Kept:
+    pass
+
+
+def keeps_attributes(volume):
+    kept = Kept()
+    kept.root = np.sqrt(volume)
+    return kept.root * 2
+
+
 def peak(function, *shape, **params):
     return memtrace.bound(function, shape or SHAPE, **params)["peak_bytes"]
 
@@ -98,6 +115,14 @@ def test_lists_grow_and_loops_over_slices_do_not():
     assert peak(keeps_two) == pytest.approx(4 * BYTES, rel=0.02)
     assert peak(keeps_two, count=5) == pytest.approx(10 * BYTES, rel=0.02)
     assert peak(walks) == pytest.approx(BYTES * 1.03, rel=0.03)
+
+
+def test_what_the_walk_cuts_short_is_named():
+    def unknown(function):
+        return " ".join(memtrace.bound(function, (20, 20, 20))["model"]["unknown"])
+
+    assert "more than 65,536 results" in unknown(keeps_many)
+    assert "attribute root" in unknown(keeps_attributes)
 
 
 def test_both_arms_of_a_condition_on_data_count():

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use memtrace_analysis::file::CHANGED;
-use memtrace_analysis::model::joined;
+use memtrace_analysis::model::{Proof, joined};
 use memtrace_analysis::plan::{self, Answer, Plan, PlanError, Process, Request, Target};
 use memtrace_analysis::{Ask, Law, Model, Prediction, predict as predict_law};
 use memtrace_trace::Trace;
@@ -258,11 +258,28 @@ pub fn predict(arguments: &Predict) -> Result<ExitCode> {
             writeln!(text, "  depends on what is in the arrays: at most is for the worst that was run")?;
         }
         if prediction.extrapolated {
-            writeln!(text, "  outside the shapes it was trained on")?;
+            writeln!(text, "  {}", extrapolation(&prediction))?;
         }
     }
     print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How far a proof reaches, where the shape is beyond the training runs.
+fn extrapolation(prediction: &Prediction) -> String {
+    match &prediction.model.evidence {
+        Proof::Exact { shape, .. } | Proof::WorstCase { shape, .. } => {
+            let within = prediction.shape.iter().zip(shape).all(|(n, verified)| n <= verified);
+            let verified = joined(shape);
+            match within {
+                true => format!("larger than its training runs, within the {verified} that verified it"),
+                false => format!(
+                    "beyond the {verified} that verified it: an operator that takes another course at some size needs something else there"
+                ),
+            }
+        }
+        _ => "outside the shapes it was trained on".to_owned(),
+    }
 }
 
 /// `memtrace recommend`

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use serde_json::Value as Json;
 
 use super::dtype::Dtype;
-use super::machine::{Frame, Machine};
+use super::machine::{Frame, MAX_ITEMS, Machine, TOO_MANY};
 use super::shape::array_of;
 use super::source::Expression;
 use super::value::Value;
@@ -162,7 +162,10 @@ impl<'a> Machine<'a> {
         }
         drop(inner);
         if let Some(last) = items.last().cloned() {
-            for _ in walked..count.min(1 << 16) {
+            if count > MAX_ITEMS {
+                self.note(TOO_MANY, 0);
+            }
+            for _ in walked..count.min(MAX_ITEMS) {
                 let copy = self.another(&last, 0);
                 items.push(copy);
             }
@@ -203,7 +206,13 @@ impl<'a> Machine<'a> {
                 let index = self.values(index, frame)?;
                 set_item(&of, &index, value);
             }
-            Expression::Attribute { of, .. } => drop(self.value(of, frame)?),
+            Expression::Attribute { of, name } => {
+                drop(self.value(of, frame)?);
+                // Objects are not walked: nothing says how long they keep it.
+                if !value.blocks().is_empty() {
+                    self.note(&format!("what attribute {name} keeps"), 0);
+                }
+            }
             _ => {}
         }
         Ok(())

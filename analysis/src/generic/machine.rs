@@ -20,7 +20,9 @@ const WALKED: u64 = 64;
 /// Repetitions of a loop whose number nobody knows.
 pub const ASSUMED: u64 = 10;
 /// Most items that a list is filled up with after a loop was cut short.
-const MAX_ITEMS: u64 = 1 << 16;
+pub(super) const MAX_ITEMS: u64 = 1 << 16;
+/// What is said where there are more.
+pub(super) const TOO_MANY: &str = "more than 65,536 results that a loop keeps";
 
 /// A condition that the text alone does not decide: function and line.
 pub type Site = (Rc<str>, u32);
@@ -335,7 +337,11 @@ impl<'a> Machine<'a> {
                 continue;
             }
             let Some(last) = items.borrow().last().cloned() else { continue };
-            for _ in 0..(more * gained as u64).min(MAX_ITEMS) {
+            let missing = more.saturating_mul(gained as u64);
+            if missing > MAX_ITEMS {
+                self.note(TOO_MANY, line);
+            }
+            for _ in 0..missing.min(MAX_ITEMS) {
                 let copy = self.another(&last, line);
                 items.borrow_mut().push(copy);
             }

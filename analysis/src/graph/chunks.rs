@@ -49,8 +49,28 @@ impl<'a> Whole<'a> {
         for node in 0..graph.nodes.len() {
             let axes = whole.follow(node);
             whole.axes.push(axes);
+            whole.check_axes(node)?;
         }
         Ok(whole)
+    }
+
+    /// A halo and whole axes must be of axes that the step's first input has.
+    fn check_axes(&self, node: usize) -> Result<(), Error> {
+        let step = &self.graph.nodes[node];
+        let Some(input) = self.input(node, 0) else { return Ok(()) };
+        let (name, axes) = (&step.name, input.shape.len());
+        if let Some(axis) = step.whole_axes.iter().find(|&&axis| axis >= axes) {
+            return Err(Error::Graph(format!(
+                "step {name}: whole_axes names axis {axis}, its first input has {axes} axes, from 0"
+            )));
+        }
+        if ![0, 1, axes].contains(&step.halo.len()) {
+            let given = step.halo.len();
+            return Err(Error::Graph(format!(
+                "step {name}: its halo has {given} numbers, its first input {axes} axes: give one for all or one each"
+            )));
+        }
+        Ok(())
     }
 
     pub(super) fn shape(&self) -> &[u64] {

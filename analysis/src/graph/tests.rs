@@ -276,6 +276,19 @@ fn the_number_of_workers_has_a_reason() {
     }
 }
 
+#[test]
+fn halos_and_whole_axes_are_of_axes_that_there_are() {
+    let refused = |from: &str, to: &str| {
+        let graph = Graph::parse(&LARGE.replace(from, to)).unwrap();
+        let limits = limits(600_000_000, Workers::Number(2));
+        recommend(&model(), &no_matter(), &graph, &limits).unwrap_err().to_string()
+    };
+    let axis = refused(r#""whole_axes": [2]"#, r#""whole_axes": [3]"#);
+    assert!(axis.contains("step b") && axis.contains("axis 3"), "{axis}");
+    let halo = refused(r#""halo": [2]"#, r#""halo": [1, 1]"#);
+    assert!(halo.contains("step a") && halo.contains("2 numbers"), "{halo}");
+}
+
 /// The tasks of one step with a halo hold what the walk of `map_overlap`'s graph holds.
 #[test]
 fn the_tasks_of_a_grid_hold_what_the_frontier_says() {

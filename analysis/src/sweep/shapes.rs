@@ -109,8 +109,12 @@ impl Range {
     /// The largest volume of training shapes that leaves room for a verification run; `None` if
     /// too little would be left for them.
     fn top_below_verification(&self) -> Option<f64> {
-        let shortest = |&upper: &u64| (u128::from(upper) * 10 / 18) as u64;
-        let upper: Vec<u64> = self.upper.iter().map(shortest).collect();
+        // An axis of one length is no longer in the verification run either.
+        let shortest = |(&lower, &upper): (&u64, &u64)| match lower == upper {
+            true => upper,
+            false => (u128::from(upper) * 10 / 18) as u64,
+        };
+        let upper: Vec<u64> = self.lower.iter().zip(&self.upper).map(shortest).collect();
         let shorter = Range::new(self.lower.clone(), upper).ok()?;
         let mut room = (0..=100).rev().map(|percent| shorter.at(f64::from(percent) / 100.0));
         let largest = room.find(|shape| verify::is_far(&self.upper, shape))?;
@@ -119,15 +123,19 @@ impl Range {
     }
 }
 
-/// The smallest shape far from all of these, whatever the range.
+/// The smallest shape far from all of these, whatever the range; axes that never varied stay as they are.
 pub(super) fn least_far(trained: &[&[u64]]) -> Vec<u64> {
     let axes = trained.first().map_or(0, |shape| shape.len());
-    let longest = |axis: usize| trained.iter().map(|shape| shape[axis]).max().unwrap_or(1);
+    let longest = |axis: usize| trained.iter().map(|shape| shape[axis]).max().unwrap_or(1) as f64;
     let largest = trained.iter().map(|shape| volume(shape)).max().unwrap_or(1) as f64;
-    let shape: Vec<f64> = (0..axes).map(|axis| longest(axis) as f64 * 1.8).collect();
-    let missing = 8.0 * largest / shape.iter().product::<f64>();
-    let scale = missing.max(1.0).powf(1.0 / axes.max(1) as f64);
-    shape.into_iter().map(|length| (length * scale).ceil() as u64).collect()
+    let differs = |axis: usize| trained.iter().any(|shape| shape[axis] != trained[0][axis]);
+    let any_differs = (0..axes).any(differs);
+    let varies = |axis: &usize| differs(*axis) || !any_differs;
+    let longer = |axis: usize| longest(axis) * if varies(&axis) { 1.8 } else { 1.0 };
+    let missing = 8.0 * largest / (0..axes).map(longer).product::<f64>();
+    let scale = missing.max(1.0).powf(1.0 / (0..axes).filter(varies).count().max(1) as f64);
+    let scaled = |axis: usize| longer(axis) * if varies(&axis) { scale } else { 1.0 };
+    (0..axes).map(|axis| scaled(axis).ceil() as u64).collect()
 }
 
 /// The middle, in logarithms, of the widest gap between the volumes of these shapes.

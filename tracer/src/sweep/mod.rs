@@ -84,7 +84,14 @@ pub fn run(arguments: &Sweep) -> Result<ExitCode> {
             }
         }
     }
-    let mut model = fit_profiles(&profiles)?;
+    if profiles.is_empty() {
+        bail!("{}; nothing was recorded", notes.join("; "));
+    }
+    let mut model = match fit_profiles(&profiles) {
+        Ok(model) => model,
+        Err(error) if notes.is_empty() => return Err(error.into()),
+        Err(error) => bail!("{error}: {}", notes.join("; ")),
+    };
     model.notes.extend(notes);
     save_and_describe(&model, &arguments.model)?;
     Ok(ExitCode::SUCCESS)
@@ -113,7 +120,8 @@ fn settle(arguments: &Sweep, range: &Range, runs: &Runs, variant: &Variant) -> R
         }
     };
     if stop == Stop::Failed {
-        bail!("{stop}; nothing was recorded");
+        // Another layout or byte order may have gone well.
+        return Ok(Settled::Found(Vec::new(), vec![format!("{stop}{}", variant.words())]));
     }
     let mut notes: Vec<String> = (stop != Stop::Proved).then(|| stop.to_string()).into_iter().collect();
     for contents in arguments.contents.iter().skip(1) {

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::law::Point;
 use crate::model::{Law, Model, Proof, joined};
 use crate::predict::confidence;
+use crate::variables;
 
 /// An exact law agrees within this part of what was measured …
 const EXACT: f64 = 0.001;
@@ -171,20 +172,10 @@ impl Law {
     }
 }
 
-/// The values of a law's variables for a span's inputs; `None` where they have no such dimensions.
+/// The values of a law's variables for a span's inputs; `None` where they have no such dimensions, or its first array
+/// with axes has others.
 pub fn point(law: &Law, inputs: &[ArrayInfo]) -> Option<Vec<u64>> {
-    let lead = inputs.iter().position(|array| !array.shape.is_empty())?;
-    let length = |name: &str| {
-        let (input, axis) = match name.strip_prefix('n') {
-            Some(axis) => (lead, axis),
-            None => {
-                let (input, axis) = name.strip_prefix('m')?.split_once('_')?;
-                (input.parse().ok()?, axis)
-            }
-        };
-        inputs.get(input)?.shape.get(axis.parse::<usize>().ok()?).copied()
-    };
+    let lead = inputs.iter().find(|array| !array.shape.is_empty())?;
     let axes = law.variables.iter().filter(|variable| variable.name.starts_with('n')).count();
-    let point = law.variables.iter().map(|variable| length(&variable.name)).collect::<Option<Vec<u64>>>()?;
-    (axes == inputs[lead].shape.len()).then_some(point)
+    variables::point(&law.variables, inputs).filter(|_| axes == lead.shape.len())
 }

@@ -1,12 +1,12 @@
-"""Chunks in practice: what recommended chunks need and take on real clusters, beside other choices."""
+"""Chunks in practice: what recommended ones need and take on real clusters, beside others."""
 
 PARTS = {
-    "seed": "GST3D 200×200×200 on two workers of 1.5 GB: Dask's choice, the authors' rule, ours, every split",
+    "seed": "GST3D 200×200×200, two workers of 1.5 GB: auto, the authors' rule, ours, every split",
     "grid": "12 shapes × 1, 2, 4 workers sharing 6 GB × four ways to choose × 3 repeats",
     "lean": "operators whose workers hold more than they compute with: Gaussian, semblance",
     "survey": "dimensions of F3 planned, and a survey larger than memory run in waves",
-    "hard": "one long axis, halos larger than a naive chunk, limits just above the baseline, mixed operators",
-    "limited": "workers limited by control groups: naive chunks are killed, ours finish; streamed tasks against the trace",
+    "hard": "one long axis, large halos, limits just above the baseline, mixed operators",
+    "limited": "workers limited by control groups; streamed tasks against the trace",
     "adaptive": "no model at first: chunks chosen while it runs",
     "resources": "tasks that do not fit together",
     "dasf": "a DASF pipeline whose block size the plugin sets",

@@ -10,20 +10,14 @@ def document_of(collections, operators, given, arrays, threads):
     """The graph of what `compute()` would run."""
     try:
         from dask._expr import FinalizeCompute
-        from dask._task_spec import convert_legacy_graph
         from dask.base import collections_to_expr, flatten
-        from dask.order import order
     except ImportError as error:
         raise ValueError(f"planning a Dask graph needs dask 2025.4 or newer ({error})") from error
 
     expression = FinalizeCompute(collections_to_expr(collections)).optimize()
-    graph = convert_legacy_graph(dict(expression.__dask_graph__()))
     wanted = [_name(key) for key in flatten(expression.__dask_keys__())]
-    known = _known_chunks([*collections, *arrays])
-    tasks = _Tasks(operators, given, known)
-    priority = order(graph)
-    for key in sorted(graph, key=priority.get):
-        tasks.add(key, graph[key])
+    tasks = Tasks(operators, given, known_chunks([*collections, *arrays]))
+    tasks.take(expression.__dask_graph__())
     return {
         "version": 1,
         "sources": tasks.sources,
@@ -37,7 +31,7 @@ def _name(key):
     return f"{key[0]}{key[1:]}" if isinstance(key, tuple) else str(key)
 
 
-def _known_chunks(arrays):
+def known_chunks(arrays):
     """Shape and dtype of every chunk of arrays that the caller has, by key."""
     known = {}
     for array in arrays:
@@ -65,7 +59,7 @@ class _Call(NamedTuple):
     kwargs: dict
 
 
-class _Tasks:
+class Tasks:
     """Steps of a graph, as far as they are translated."""
 
     def __init__(self, operators, given, known):
@@ -75,6 +69,15 @@ class _Tasks:
         self.operators, self.given, self.known = set(operators), given, known
         self.sources, self.steps, self.names = {}, [], set()
         self.constants = {}  # values in the graph that are no arrays
+
+    def take(self, graph):
+        """All tasks of a graph, in Dask's order."""
+        from dask.order import order
+
+        graph = self.spec.convert_legacy_graph(dict(graph))
+        priority = order(graph)
+        for key in sorted(graph, key=priority.get):
+            self.add(key, graph[key])
 
     def add(self, key, node):
         step = self.step(key, node)
@@ -123,7 +126,7 @@ class _Tasks:
         from dask.order import order
 
         inside, outkey, inkeys, *values = node.args
-        tasks = _Tasks(self.operators, self.given, self.known)
+        tasks = type(self)(self.operators, self.given, self.known)
         tasks.names, tasks.constants = set(self.names), dict(self.constants)
         for inkey, value in zip(inkeys, values):
             inputs = [name for name in self.references(value) if name != _name(inkey)]
@@ -161,6 +164,7 @@ class _Tasks:
             return {"inputs": inputs, "operator": law}
         if prefix.endswith(("-aggregate", "-partial")):
             return self.reduction(inputs, output)
+        output = output or (None if inputs else self.made(call))
         if not inputs and output is None:
             raise ValueError(
                 f"cannot tell the shape of what {_name(key)} makes: give the Dask array it is a "
@@ -169,6 +173,21 @@ class _Tasks:
         if not inputs:
             return {"inputs": [], "operator": prefix, "bytes": {}, "output": output}
         return {"inputs": inputs, "operator": prefix}  # the planner says that there is no such law
+
+    def made(self, call):
+        """What a task makes that takes nothing in, if its arguments tell: `ones`, `full`, a function of
+        `map_blocks` that is told its block, a block that is read with its halo."""
+        info = self.constant(call.kwargs.get("block_info"))
+        if isinstance(info, dict) and None in info:
+            return _array(info[None]["chunk-shape"], info[None]["dtype"])
+        values = [self.constant(each) for each in call.args]
+        if getattr(call.function, "__name__", "") == "_read_block":  # of memtrace.dask
+            cuts, place = values[1], self.constant(call.kwargs.get("block_id"))
+            return _array([b - a for a, b in (cuts[i][at] for i, at in enumerate(place))], values[0].dtype)
+        shape = next((value for value in values if _is_shape(value)), None)
+        dtype = call.kwargs.get("dtype", getattr(call.kwargs.get("meta"), "dtype", None))
+        dtype = getattr(self.constant(dtype), "str", None)
+        return None if shape is None or dtype is None else _array(shape, dtype)
 
     def last_part_of_one(self, name):
         return any(known.replace(":", ".").rsplit(".", 1)[-1] == name for known in self.operators)
@@ -326,15 +345,15 @@ def _flat(blocks):
 
 
 _SPECIAL = {
-    "getitem": _Tasks.getitem,
-    "getter": _Tasks.getitem,
-    "getter_nofancy": _Tasks.getitem,
-    "getter_inline": _Tasks.getitem,
-    "concatenate3": _Tasks.joined,
-    "concatenate_shaped": _Tasks.joined,
-    "finalize": _Tasks.joined,
-    "_trim": _Tasks.trimmed,
-    "astype": _Tasks.converted,
-    "_apply_random": _Tasks.random,
-    "_apply_random_func": _Tasks.random,
+    "getitem": Tasks.getitem,
+    "getter": Tasks.getitem,
+    "getter_nofancy": Tasks.getitem,
+    "getter_inline": Tasks.getitem,
+    "concatenate3": Tasks.joined,
+    "concatenate_shaped": Tasks.joined,
+    "finalize": Tasks.joined,
+    "_trim": Tasks.trimmed,
+    "astype": Tasks.converted,
+    "_apply_random": Tasks.random,
+    "_apply_random_func": Tasks.random,
 }

@@ -6,9 +6,11 @@
 how: "shared": chunks are tasks that neighbours share (`map_overlap`), and the mean of the result is
 computed. "storage": each task reads its chunk and halo from the file (`memtrace.dask.map_overlap`),
 the mean again. "waves": the same, the result written to a zarr array, a few blocks at a time.
-chunk: null to take what memtrace recommends.
+chunk: null to take what memtrace recommends. operator: one of the examples', or several in a row
+("gaussian+semblance", shared only).
 """
 
+import functools
 import importlib
 import json
 import sys
@@ -20,45 +22,103 @@ import memtrace.dask
 import zarr
 from dask.utils import parse_bytes
 from dask_chunks import chunk_sizes, stored_volume
-from dask_cluster import budget_fraction, cluster, measure
-from dask_operators import mean_of, warm
+from dask_cluster import budget_fraction, cluster, measure, status_bytes
+from dask_operators import warm
 
 from experiments.chunks.models import fitted
 from experiments.chunks.ways import auto
 from experiments.recording import KEPT
 
+#: What is told of a run that was refused before it began.
+REFUSED = {"refused": True, "seconds": None, "within": False, "busy": False}
+
 
 def main():
     asked = json.loads(sys.argv[1])
-    module = importlib.import_module(f"operators.{asked['operator']}")
     volume = stored_volume(KEPT / "volumes", tuple(asked["shape"]))
-    prepare = partial(warm, asked["operator"])
+    prepare = partial(warm_all, names_of(asked))
     with cluster(asked["workers"], asked["memory_limit"]) as client:
         client.run(prepare)
-        plan = None if asked["chunk"] else recommended(asked, module, volume, client)
-        chunk = tuple(asked["chunk"] or (max(axis) for axis in plan.chunks))
+        try:
+            plan = {} if asked["chunk"] else recommended(asked, volume, client)
+        except MemoryError as error:
+            print(json.dumps({**asked, **REFUSED, "error": str(error)}))
+            return
+        chunk = tuple(asked["chunk"] or plan.pop("chunk_shape"))
         with tempfile.TemporaryDirectory(dir=KEPT) as folder:
-            what = computation(asked, module, volume, chunk, client, folder)
-            run = measure(client, prepare, what)
-    print(json.dumps({**asked, "chunk": chunk, **told(asked, run), **foretold(plan)}))
+            run = measure(client, prepare, computation(asked, volume, chunk, client, folder))
+    print(json.dumps({**asked, "chunk": chunk, **told(asked, run), **plan}))
 
 
-def recommended(asked, module, volume, client):
-    """The plan for the workers that are there, warmed."""
+def names_of(asked):
+    return asked["operator"].split("+")
+
+
+def warm_all(names):
+    for name in names:
+        warm(name)
+
+
+def module_of(name):
+    return importlib.import_module(f"operators.{name}")
+
+
+def recommended(asked, volume, client):
+    """What the plan for the workers that are there, warmed, says."""
+    if len(names_of(asked)) > 1:
+        return planned(asked, volume, client)
+    module = module_of(asked["operator"])
     source = volume
     if asked["how"] == "shared":
         source = chunked.load(volume, chunk_sizes(volume.shape, auto(volume.shape, 0, 0)))
     operator = getattr(module, asked["operator"])
     model = fitted(asked["operator"])
     whole = {"whole_axes": module.WHOLE_AXES}
-    return memtrace.dask.recommend(source, operator, model, client, depth=module.HALO, **whole)
+    plan = memtrace.dask.recommend(source, operator, model, client, depth=module.HALO, **whole)
+    return {
+        "chunk_shape": plan.chunk_shape,
+        "predicted_bytes": plan.worker_peak,
+        "predicted_seconds": plan.seconds,
+        "task_bytes": plan.task_bytes,
+        "why": plan.why,
+    }
 
 
-def computation(asked, module, volume, chunk, client, folder):
+def planned(asked, volume, client):
+    """One grid for operators in a row."""
+    names = names_of(asked)
+    model = functools.reduce(lambda one, other: one.merge(other), map(fitted, names))
+    steps = [
+        {"name": name, "operator": name, "inputs": [before], "halo": module_of(name).HALO}
+        for before, name in zip(["volume", *names], names, strict=False)
+    ]
+    source = {"shape": volume.shape, "dtype": "<f4"}
+    held = max(client.run(status_bytes, "VmRSS").values())
+    plan = memtrace.plan(
+        model,
+        {"version": 1, "sources": {"volume": source}, "steps": steps, "results": []},
+        memory_limit=asked["memory_limit"],
+        workers=asked["workers"],
+        baseline_bytes=held,
+    )
+    return {
+        "chunk_shape": plan["chunk_shape"],
+        "predicted_bytes": plan["predicted_worker_bytes"],
+        "predicted_seconds": plan["predicted_seconds"],
+        "task_bytes": max(each["task_bytes"] for each in plan["operators"]),
+        "why": plan["why"],
+    }
+
+
+def computation(asked, volume, chunk, client, folder):
     """What is computed: a Dask array, or a function."""
-    chunks = chunk_sizes(volume.shape, chunk)
     if asked["how"] == "shared":
-        return mean_of(asked["operator"], volume, chunks)
+        cut = chunked.load(volume, chunk_sizes(volume.shape, chunk))
+        done = functools.reduce(
+            lambda array, name: chunked.apply(name, array), names_of(asked), cut
+        )
+        return done.mean(dtype="f8")
+    module = module_of(asked["operator"])
     operator = getattr(module, asked["operator"])
     mapped = partial(
         memtrace.dask.map_overlap,
@@ -92,17 +152,6 @@ def told(asked, run):
         "baseline_bytes": run.baseline_bytes,
         "within": untouched and run.peak_bytes <= budget,
         "busy": len(run.workers) == asked["workers"] and all(w["operators"] for w in run.workers),
-    }
-
-
-def foretold(plan):
-    if plan is None:
-        return {}
-    return {
-        "predicted_bytes": plan.worker_peak,
-        "predicted_seconds": plan.seconds,
-        "task_bytes": plan.task_bytes,
-        "why": plan.why,
     }
 
 

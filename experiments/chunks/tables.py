@@ -44,4 +44,4 @@ def megabytes(count):
 
 
 def shape(lengths):
-    return "×".join(map(str, lengths))
+    return "×".join(map(str, lengths or ["?"]))

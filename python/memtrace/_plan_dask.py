@@ -183,7 +183,9 @@ class Tasks:
         values = [self.constant(each) for each in call.args]
         if getattr(call.function, "__name__", "") == "_read_block":  # of memtrace.dask
             cuts, place = values[1], self.constant(call.kwargs.get("block_id"))
-            return _array([b - a for a, b in (cuts[i][at] for i, at in enumerate(place))], values[0].dtype)
+            return _array(
+                [b - a for a, b in (cuts[i][at] for i, at in enumerate(place))], values[0].dtype
+            )
         shape = next((value for value in values if _is_shape(value)), None)
         dtype = call.kwargs.get("dtype", getattr(call.kwargs.get("meta"), "dtype", None))
         dtype = getattr(self.constant(dtype), "str", None)

@@ -28,7 +28,9 @@ def needs_of(graph, model, known=None, any_version=False):
     tasks = _Lenient(model.operators(), {}, known or {})
     tasks.take(graph)
     shapes = _Shapes(model, any_version)
-    shapes.values.update({name: (tuple(s["shape"]), s["dtype"]) for name, s in tasks.sources.items()})
+    shapes.values.update(
+        {name: (tuple(s["shape"]), s["dtype"]) for name, s in tasks.sources.items()}
+    )
     found = {}
     for key, step in tasks.by_key:
         needs = []

@@ -172,8 +172,7 @@ def reaches(lengths, depth):
     stops = np.cumsum(lengths).tolist()
     starts = [stop - length for stop, length in zip(stops, lengths)]
     return [
-        (max(0, start - before), min(stops[-1], stop + after))
-        for start, stop in zip(starts, stops)
+        (max(0, start - before), min(stops[-1], stop + after)) for start, stop in zip(starts, stops)
     ]
 
 

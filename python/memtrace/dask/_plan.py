@@ -140,8 +140,8 @@ def planned(
             workers.memory_limit,
             "auto" if auto else workers.number,
             workers.threads,
-            halo=[_most(depths[axis]) for axis in range(x.ndim)],
-            whole_axes=[axis % x.ndim for axis in whole_axes],
+            halo=[_most(depths[axis]) for axis in range(len(x.shape))],
+            whole_axes=[axis % len(x.shape) for axis in whole_axes],
             dtype=x.dtype.str,
             budget_fraction=workers.budget_fraction,
             baseline_bytes=_with(baseline, extra),
@@ -193,8 +193,8 @@ def depth_of(x, depth):
     """Cells that a chunk needs from its neighbours, for every axis."""
     from dask.array.overlap import coerce_depth
 
-    found = coerce_depth(x.ndim, depth)
-    return {axis: found.get(axis, 0) for axis in range(x.ndim)}
+    found = coerce_depth(len(x.shape), depth)
+    return {axis: found.get(axis, 0) for axis in range(len(x.shape))}
 
 
 def block_shape(chunk, shape, depths):

@@ -30,7 +30,9 @@ class Checks:
             return []
         names = ", ".join(f"{name} ({count})" for name, count in most[:10])
         rest = f" and {len(most) - 10} more" if len(most) > 10 else ""
-        return [f"{sum(self.unknown.values())} tasks have no law and were let through: {names}{rest}"]
+        return [
+            f"{sum(self.unknown.values())} tasks have no law and were let through: {names}{rest}"
+        ]
 
 
 @contextmanager

@@ -123,8 +123,6 @@ def _warmed(warm, threads):
             call.exception()  # an operator may have no answer for a tiny block: then it stays cold
 
 
-
-
 def _fraction(parts):
     """The lowest enabled of spill and pause (DESIGN §8, Budget)."""
     return min((float(part) for part in parts if part and 0 < part <= 1), default=1.0)

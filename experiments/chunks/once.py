@@ -29,6 +29,8 @@ from experiments.chunks.models import fitted
 from experiments.chunks.ways import auto
 from experiments.recording import KEPT
 
+#: Chunks of the zarr array that waves write.
+STORED = (80, 80, 80)
 #: What is told of a run that was refused before it began.
 REFUSED = {"refused": True, "seconds": None, "within": False, "busy": False}
 
@@ -46,7 +48,13 @@ def main():
             return
         chunk = tuple(asked["chunk"] or plan.pop("chunk_shape"))
         with tempfile.TemporaryDirectory(dir=KEPT) as folder:
-            run = measure(client, prepare, computation(asked, volume, chunk, client, folder))
+            written = []  # in waves the plan is made for the store
+            run = measure(
+                client, prepare, computation(asked, volume, chunk, client, folder, written)
+            )
+    for each in written:
+        plan = foretold(each.plan)
+        chunk = plan.pop("chunk_shape")
     print(json.dumps({**asked, "chunk": chunk, **told(asked, run), **plan}))
 
 
@@ -74,7 +82,12 @@ def recommended(asked, volume, client):
     operator = getattr(module, asked["operator"])
     model = fitted(asked["operator"])
     whole = {"whole_axes": module.WHOLE_AXES}
-    plan = memtrace.dask.recommend(source, operator, model, client, depth=module.HALO, **whole)
+    return foretold(
+        memtrace.dask.recommend(source, operator, model, client, depth=module.HALO, **whole)
+    )
+
+
+def foretold(plan):
     return {
         "chunk_shape": plan.chunk_shape,
         "predicted_bytes": plan.worker_peak,
@@ -110,7 +123,7 @@ def planned(asked, volume, client):
     }
 
 
-def computation(asked, volume, chunk, client, folder):
+def computation(asked, volume, chunk, client, folder, written):
     """What is computed: a Dask array, or a function."""
     if asked["how"] == "shared":
         cut = chunked.load(volume, chunk_sizes(volume.shape, chunk))
@@ -132,12 +145,14 @@ def computation(asked, volume, chunk, client, folder):
     )
     if asked["how"] == "storage":
         return mapped().mean(dtype="f8")
-    store = zarr.create_array(folder, shape=volume.shape, chunks=chunk, dtype="f4", overwrite=True)
-    return partial(mapped, store=store)
+    stored = {"shape": volume.shape, "chunks": STORED, "dtype": "f4", "overwrite": True}
+    store = zarr.create_array(folder, **stored)
+    return lambda: written.append(mapped(store=store))
 
 
 def told(asked, run):
     budget = int(parse_bytes(asked["memory_limit"]) * budget_fraction())
+    counted = "operators" if asked["how"] == "shared" else "tasks"
     untouched = not (run.error or run.killed or run.paused or run.spilled_bytes)
     return {
         "seconds": run.seconds,
@@ -151,7 +166,7 @@ def told(asked, run):
         "peaks": [worker["vmhwm_bytes"] for worker in run.workers],
         "baseline_bytes": run.baseline_bytes,
         "within": untouched and run.peak_bytes <= budget,
-        "busy": len(run.workers) == asked["workers"] and all(w["operators"] for w in run.workers),
+        "busy": len(run.workers) == asked["workers"] and all(w[counted] for w in run.workers),
     }
 
 

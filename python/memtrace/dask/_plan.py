@@ -96,7 +96,7 @@ def recommend(
         whole_axes=whole_axes,
         storage_chunks=storage_chunks,
         source=source,
-        beside=None if stored is None else partial(storage_bytes, readable(stored)),
+        beside=None if stored is None else partial(fetching, readable(stored)),
         auto=workers == "auto",
     )
 
@@ -128,7 +128,7 @@ def planned(
     beside=None,
     auto=False,
 ):
-    """The plan for these workers. beside: bytes that moving a block of a shape takes for a moment."""
+    """The plan for these workers. beside: bytes that moving a chunk and its block takes for a moment."""
     baseline, extra = workers.baseline_bytes, 0
     if baseline is not None and law.warms:
         # What the operator allocates once is in a warmed worker already; the plan adds it.
@@ -168,7 +168,12 @@ def _lacking(answer, x, depths, beside):
         return 0
     block = block_shape(answer["chunk_shape"], x.shape, depths)
     working = answer["predicted_task_bytes"] - math.prod(block) * x.dtype.itemsize
-    return max(0, beside(block) - working)
+    return max(0, beside(answer["chunk_shape"], block) - working)
+
+
+def fetching(source, chunk, block):
+    """What reading a block holds for a moment."""
+    return storage_bytes(source, block)
 
 
 def _plan_of(law, answer, depths):

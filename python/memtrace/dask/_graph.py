@@ -17,7 +17,8 @@ class Need(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """Needs of a graph's tasks, by key, and the operators without a law: name -> number of tasks."""
+    """Needs of a graph's tasks, by key, and the operators without a law: name -> number of
+    tasks."""
 
     tasks: dict
     unknown: dict
@@ -28,7 +29,9 @@ def needs_of(graph, model, known=None, any_version=False):
     tasks = _Lenient(model.operators(), {}, known or {})
     tasks.take(graph)
     shapes = _Shapes(model, any_version)
-    shapes.values.update({name: (tuple(s["shape"]), s["dtype"]) for name, s in tasks.sources.items()})
+    shapes.values.update(
+        {name: (tuple(s["shape"]), s["dtype"]) for name, s in tasks.sources.items()}
+    )
     found = {}
     for key, step in tasks.by_key:
         needs = []

@@ -1,4 +1,4 @@
-"""Region by region into a store: at most so many blocks in flight, and nothing held for neighbours."""
+"""Region by region into a store: at most so many blocks in flight."""
 
 import math
 import time
@@ -90,8 +90,7 @@ class Job(NamedTuple):
         """The call that computes a region, as (function, arguments, what it waits for)."""
         outer = self.with_halo(region)
         own = tuple(
-            slice(cut.start - wide.start, cut.stop - wide.start)
-            for cut, wide in zip(region, outer)
+            slice(cut.start - wide.start, cut.stop - wide.start) for cut, wide in zip(region, outer)
         )
         by_worker = self.client is None or can_be_written_by_workers(self.store)
         target = (self.store, region) if by_worker else None

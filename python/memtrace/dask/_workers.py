@@ -5,7 +5,8 @@ from typing import NamedTuple, Optional
 
 from .. import _sizes
 
-#: What Dask leaves in a worker while it runs tasks: 2–4 MB measured, doubled (docs/results/chunks.md).
+#: What Dask leaves in a worker while it runs tasks: 2–4 MB measured, doubled
+#: (docs/results/chunks.md).
 FRAMEWORK_BYTES = 8_000_000
 
 
@@ -121,8 +122,6 @@ def _warmed(warm, threads):
     with ThreadPoolExecutor(threads) as pool:
         for call in [pool.submit(warm) for _ in range(threads)]:
             call.exception()  # an operator may have no answer for a tiny block: then it stays cold
-
-
 
 
 def _fraction(parts):

@@ -49,6 +49,10 @@ def known_chunks(arrays):
     return known
 
 
+def _is_in_memory(value):
+    return hasattr(value, "dtype") and type(value).__module__.partition(".")[0] in ("numpy", "cupy")
+
+
 def _array(shape, dtype):
     return {"shape": list(shape), "dtype": getattr(dtype, "str", str(dtype))}
 
@@ -114,8 +118,9 @@ class Tasks:
         return call
 
     def data(self, key, value):
-        """What is in the graph itself is held by whoever has the graph."""
-        if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        """What is in the graph itself is held by whoever has the graph; an array in storage by
+        nobody."""
+        if not _is_in_memory(value):
             self.constants[_name(key)] = value
             return None
         name = f"data of {_name(key)}"
@@ -130,9 +135,13 @@ class Tasks:
         tasks.names, tasks.constants = set(self.names), dict(self.constants)
         for inkey, value in zip(inkeys, values):
             inputs = [name for name in self.references(value) if name != _name(inkey)]
-            if not inputs:
-                tasks.constants.setdefault(_name(inkey), self.constant(value))
+            constants = [name for name in inputs if name in self.constants]
+            if constants or not inputs:
+                if constants or not list(self.references(value)):
+                    tasks.constants[_name(inkey)] = self.constant(value)
+                    tasks.names.discard(_name(inkey))
             else:  # inside, the value has a name of its own
+                tasks.constants.pop(_name(inkey), None)
                 tasks.names.add(_name(inkey))
                 tasks.steps.append({"name": _name(inkey), "inputs": inputs, "slice": []})
         priority = order(dict(inside))
@@ -175,8 +184,8 @@ class Tasks:
         return {"inputs": inputs, "operator": prefix}  # the planner says that there is no such law
 
     def made(self, call):
-        """What a task makes that takes nothing in, if its arguments tell: `ones`, `full`, a function of
-        `map_blocks` that is told its block, a block that is read with its halo."""
+        """What a task makes that takes nothing in, if its arguments tell: `ones`, `full`, a
+        function of `map_blocks` that is told its block, a block that is read with its halo."""
         info = self.constant(call.kwargs.get("block_info"))
         if isinstance(info, dict) and None in info:
             return _array(info[None]["chunk-shape"], info[None]["dtype"])
@@ -242,16 +251,14 @@ class Tasks:
     def getitem(self, key, call):
         """A part of another value, or of an array outside the graph, which is read."""
         cuts = _cuts(self.constant(call.args[1]))
-        inputs = list(self.references(call.args[0]))
+        array = self.constant(call.args[0])
         if cuts is None:
             return None
-        if inputs:
-            return {"inputs": inputs, "slice": cuts}
-        array = getattr(call.args[0], "value", call.args[0])
-        if not hasattr(array, "shape"):
-            return None
+        if array is None or not hasattr(array, "shape"):
+            inputs = list(self.references(call.args[0]))
+            return {"inputs": inputs, "slice": cuts} if inputs else None
         output = _array(_cut(array.shape, cuts), array.dtype)
-        if type(array).__module__ == "numpy" and type(array).__name__ == "ndarray":
+        if _is_in_memory(array):
             name = f"array {id(array)}"
             self.sources[name] = {**_array(array.shape, array.dtype), "held": "throughout"}
             return {"inputs": [name], "slice": cuts}
@@ -300,11 +307,14 @@ class Tasks:
         return {**step, "output": output} if output else {**step, "output": {"dtype": dtype.str}}
 
     def random(self, key, call):
-        """Numbers of a generator; all but integers are doubles."""
+        """Numbers of a generator: doubles, unless they are integers or asked for as floats."""
         size = next((each for each in call.args if _is_shape(each)), None)
         if size is None or key not in self.known and "int" in str(call.args[1]):
             return None
-        output = self.known.get(key) or _array(size, "<f8")
+        keywords = self.constant(call.args[-1])
+        told = keywords.get("dtype") if isinstance(keywords, dict) else None
+        named = "<f4" if str(getattr(told, "str", told)) in ("<f4", "f4", "float32") else "<f8"
+        output = self.known.get(key) or _array(size, named)
         return {"inputs": [], "operator": "random", "bytes": {}, "output": output}
 
 

@@ -1,7 +1,8 @@
 """Chunks that fit the workers of a Dask cluster.
 
 `recommend` says which chunks, `map_overlap` picks them itself. `declare` and `needs` let tasks
-run together only if they fit together; `checked` refuses a computation of which some task cannot fit.
+run together only if they fit together; `checked` refuses a computation of which some task cannot
+fit.
 """
 
 try:

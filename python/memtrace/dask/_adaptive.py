@@ -15,7 +15,8 @@ from ._waves import Flight, Written, outcome
 
 #: Pieces along an axis that chunks are made of.
 MOST_ATOMS = 16
-#: The first block is this part of a task's budget, or less: few operators need as many times their input.
+#: The first block is this part of a task's budget, or less: few operators need as many times their
+#: input.
 FIRST = 1 / 500
 #: After so many measured blocks, or this part of the cells, chunks are no longer tried but taken.
 ENOUGH, TRIED = 12, 0.4

@@ -17,7 +17,8 @@ class Need(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """Needs of a graph's tasks, by key, and the operators without a law: name -> number of tasks."""
+    """Needs of a graph's tasks, by key, and the operators without a law: name -> number of
+    tasks."""
 
     tasks: dict
     unknown: dict

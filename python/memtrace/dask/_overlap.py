@@ -53,8 +53,8 @@ def map_overlap(
     memmap, an HDF5 dataset, whatever takes a region) it is computed now, region by region, at most
     in_flight blocks (default: as many as the workers have threads) at a time, and a `Written` says
     what was done. Regions are aligned to the store's chunks, so that no two tasks write one. This
-    works for any Dask array: what a block needs is computed in the block's own task. Without a model
-    chunks are learned on the way (docs/dask.md).
+    works for any Dask array: what a block needs is computed in the block's own task. Without a
+    model chunks are learned on the way (docs/dask.md).
 
     MemoryError: nothing fits. ValueError: no law, or a store of another shape.
     """
@@ -149,7 +149,8 @@ def _needing(plan, workers):
 
 
 def blocks_of(source, chunks, depths):
-    """An array in storage as a Dask array of chunks with their halos, each read by a task of its own."""
+    """An array in storage as a Dask array of chunks with their halos, each read by a task of its
+    own."""
     cuts = [reaches(lengths, depths[axis]) for axis, lengths in enumerate(chunks)]
     return da.map_blocks(
         _read_block,
@@ -167,7 +168,8 @@ def _read_block(source, cuts, block_id=None):
 
 
 def reaches(lengths, depth):
-    """Where each chunk along an axis begins and ends with its halo, which the array's faces have not."""
+    """Where each chunk along an axis begins and ends with its halo, which the array's faces have
+    not."""
     before, after = depth if isinstance(depth, tuple) else (depth, depth)
     stops = np.cumsum(lengths).tolist()
     starts = [stop - length for stop, length in zip(stops, lengths)]

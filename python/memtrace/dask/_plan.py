@@ -65,7 +65,8 @@ def recommend(
     any_version=False,
     **params,
 ):
-    """Chunks of `x` that let the workers of a cluster run an operator within their memory: a `Plan`.
+    """Chunks of `x` that let the workers of a cluster run an operator within their memory: a
+    `Plan`.
 
     x: a Dask array, or an array in storage (anything with shape, dtype and __getitem__).
     operator: its name in the model, or the function itself. client: of the cluster; limits, threads
@@ -75,9 +76,9 @@ def recommend(
     text like "1.5 GB". workers: how many, or "auto". depth: as for `da.map_overlap`. minimise:
     "time", "memory" or "tasks". whole_axes: axes to leave in one chunk. storage_chunks: lengths of
     the store's chunks, which chunks are aligned to (default: those of an array in storage). source:
-    "dask" for `x.rechunk(plan.chunks)` and `da.map_overlap`, whose tasks share chunks; "storage" for
-    tasks that read their own block, as `memtrace.dask.map_overlap` does (default: "dask" for a Dask
-    array). Parameters of the operator choose among its laws.
+    "dask" for `x.rechunk(plan.chunks)` and `da.map_overlap`, whose tasks share chunks; "storage"
+    for tasks that read their own block, as `memtrace.dask.map_overlap` does (default: "dask" for a
+    Dask array). Parameters of the operator choose among its laws.
 
     MemoryError: nothing fits; it names the smallest limit that would. ValueError: no such law.
     """
@@ -128,7 +129,8 @@ def planned(
     beside=None,
     auto=False,
 ):
-    """The plan for these workers. beside: bytes that moving a chunk and its block takes for a moment."""
+    """The plan for these workers. beside: bytes that moving a chunk and its block takes for a
+    moment."""
     baseline, extra = workers.baseline_bytes, 0
     if baseline is not None and law.warms:
         # What the operator allocates once is in a warmed worker already; the plan adds it.
@@ -203,7 +205,8 @@ def depth_of(x, depth):
 
 
 def block_shape(chunk, shape, depths):
-    """The largest chunk with its halo: on one side where there are two, at the array's faces none."""
+    """The largest chunk with its halo: on one side where there are two, at the array's faces
+    none."""
     return tuple(
         min(n, c + (sum(_sides(depths[axis])) if n > 2 * c else _most(depths[axis])))
         for axis, (c, n) in enumerate(zip(chunk, shape))

@@ -39,13 +39,15 @@ class Checks:
 def checked(model, client=None, memory_limit=None, *, baseline_bytes=None, any_version=False):
     """A context in which no computation starts of which some task cannot fit its worker.
 
-    `compute` and `persist` of collections, `client.compute`, `client.persist` and `client.submit` within are
-    looked through first: `MemoryError` names the operator, its block, what it needs, what there is, and blocks
-    that would do. Tasks without a law are let through; the context's `notes` count them. Where workers have
-    declared their memory (`declare`), tasks with a law take what they need of it.
+    `compute` and `persist` of collections, `client.compute`, `client.persist` and `client.submit`
+    within are looked through first: `MemoryError` names the operator, its block, what it needs,
+    what there is, and blocks that would do. Tasks without a law are let through; the context's
+    `notes` count them. Where workers have declared their memory (`declare`), tasks with a law take
+    what they need of it.
 
-    client: of the cluster (default: the current one); its workers' limits count unless memory_limit says otherwise.
-    Without one, computations of this process are held against memory_limit (bytes, or a text like "1.5 GB").
+    client: of the cluster (default: the current one); its workers' limits count unless memory_limit
+    says otherwise. Without one, computations of this process are held against memory_limit (bytes,
+    or a text like "1.5 GB").
     """
     client = current_client(client)
     workers = workers_of(client, memory_limit=memory_limit, baseline=baseline_bytes)
@@ -80,8 +82,8 @@ class _Guard(NamedTuple):
         limit = math.ceil((self.workers.budget - free + need.bytes) / self.workers.budget_fraction)
         return (
             f"{need.operator} on a block of {_joined(need.block)} {need.dtype} (task {key}) needs "
-            f"{_sizes.text(need.bytes)} of the {_sizes.text(max(0, free))} that a worker has for its tasks; {advice}"
-            f" (or a memory limit of {_sizes.text(limit)})"
+            f"{_sizes.text(need.bytes)} of the {_sizes.text(max(0, free))} that a worker has for "
+            f"its tasks; {advice} (or a memory limit of {_sizes.text(limit)})"
         )
 
 
@@ -119,13 +121,13 @@ def _on_client(guard, client):
     if send is None:
         raise RuntimeError("this release of distributed sends graphs in a way that is not known")
 
-    def look_and_send(expression, keys, *rest, **options):
-        graph = getattr(expression, "__dask_graph__", lambda: expression)()
+    def look_and_send(expr, keys, *rest, **options):
+        graph = getattr(expr, "__dask_graph__", lambda: expr)()
         tasks = guard.look(dict(graph))
         if guard.workers.declared and tasks and not options.get("resources"):
             needs = {key: {MEMORY: need.bytes} for key, need in tasks.items()}
             options["resources"] = needs.get  # the scheduler asks it by key
-        return send(expression, keys, *rest, **options)
+        return send(expr, keys, *rest, **options)
 
     client._graph_to_futures = look_and_send
     try:

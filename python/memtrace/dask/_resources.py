@@ -1,4 +1,4 @@
-"""Memory as a resource of Dask: tasks that do not fit together do not run together, small ones do."""
+"""Memory as a resource of Dask: tasks run together if they fit together."""
 
 from ._laws import Operator
 from ._plan import block_shape, depth_of
@@ -11,9 +11,9 @@ MEMORY = "memory"
 def declare(client=None, warm=None):
     """Gives every worker a `memory` resource: what it may use less what it holds now, in bytes.
 
-    Workers that join later get theirs too. warm: a function of no arguments that is called in each first, once
-    per thread, so that what the operators keep is there already. Returns the bytes by address.
-    ValueError: there is no client.
+    Workers that join later get theirs too. warm: a function of no arguments that is called in each
+    first, once per thread, so that what the operators keep is there already. Returns the bytes by
+    address. ValueError: there is no client.
     """
     client = current_client(client)
     if client is None:
@@ -48,8 +48,9 @@ def needs(model, operator, *blocks, depth=0, dtype=None, any_version=False, **pa
     """What a call of an operator takes of a worker's memory: `{"memory": bytes}`, for
     `client.submit(..., resources=...)` and `dask.annotate(resources=...)`.
 
-    operator: a name, or the function. blocks: shapes or arrays it may be called with; the largest need counts. Of a
-    Dask array its largest chunk, with `depth` cells of its neighbours. dtype: of shapes. ValueError: no law.
+    operator: a name, or the function. blocks: shapes or arrays it may be called with; the largest
+    need counts. Of a Dask array its largest chunk, with `depth` cells of its neighbours. dtype: of
+    shapes. ValueError: no law.
     """
     if not blocks:
         raise ValueError("say what the operator is called with: a shape or an array")

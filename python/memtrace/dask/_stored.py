@@ -76,7 +76,7 @@ def storage_bytes(array, region_shape, aligned=False):
     aligned no piece is shared with another."""
     chunks = storage_chunks_of(array)
     if chunks is None:
-        return MAPPED_BYTES
+        return min(MAPPED_BYTES, math.prod(region_shape) * array.dtype.itemsize)
     pieces = math.prod(-(-n // c) + (not aligned) for n, c in zip(region_shape, chunks))
     # A piece is held as it is stored and as it is decoded.
     return 2 * min(pieces, ZARR_AT_ONCE) * math.prod(chunks) * array.dtype.itemsize
@@ -99,7 +99,8 @@ def write(array, region, block):
 
 
 def _is_file(array):
-    """True of a memmap that is a file's content from its beginning or an offset, not a part of another."""
+    """True of a memmap that is a file's content from its beginning or an offset, not a part of
+    another."""
     return (
         isinstance(array, np.memmap)
         and isinstance(array.base, mmap.mmap)

@@ -1,4 +1,4 @@
-"""Region by region into a store: at most so many blocks in flight, and nothing held for neighbours."""
+"""Region by region into a store: at most so many blocks in flight."""
 
 import math
 import time

@@ -5,7 +5,8 @@ from typing import NamedTuple, Optional
 
 from .. import _sizes
 
-#: What Dask leaves in a worker while it runs tasks: 2–4 MB measured, doubled (docs/results/chunks.md).
+#: What Dask leaves in a worker while it runs tasks: 2–4 MB measured, doubled
+#: (docs/results/chunks.md).
 FRAMEWORK_BYTES = 8_000_000
 
 

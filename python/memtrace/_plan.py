@@ -42,7 +42,7 @@ def plan(
     any_version: also use laws of operators that were recorded with another release of a library
     than this process has. budget_fraction: the part of the limit that a process may use (default:
     what Dask's settings leave its workers, all of it elsewhere). baseline_bytes: what it holds
-    before the first step (default: what the recorded one held, and 50 MB for a worker of Dask).
+    before the first step (default: what the recorded one held, and 110 MB for a worker of Dask).
 
     ValueError: an operator has neither a law nor given bytes, or the graph makes no sense.
     MemoryError: nothing fits; it names the smallest limit that would.

@@ -49,10 +49,10 @@ HEAD = (
     "| budget, MB | outcome | foretold, s | s |"
 )
 ABOUT = f"""\
-Two workers of one thread under a nanny, each run on a cluster of its own; VmHWM is that of the fuller
-worker of those that lived to the end. *default* is Dask's `auto`, of 128 MiB. The laws are fitted on
-small blocks: {", ".join(map(written, TRAINING))}. Where nothing is foretold, no grid for the whole
-pipeline fitted and each operator has its own.
+Two workers of one thread under a nanny, each run on a cluster of its own; VmHWM is that of the
+fuller worker of those that lived to the end. *default* is Dask's `auto`, of 128 MiB. The laws are
+fitted on small blocks: {", ".join(map(written, TRAINING))}. Where nothing is foretold, no grid for
+the whole pipeline fitted and each operator has its own.
 
 - *coherent dip*: zarr → Gaussian → {{GST3D's dip, semblance}} → dip where semblance is high
 - *smooth envelope*: NumPy's file → Gaussian → semblance → envelope, which needs whole traces"""

@@ -49,9 +49,22 @@ def _budget():
 
 
 def rechunking_bytes():
-    """What a worker holds of an array on its way from blocks to others: buffers of receiver and disk."""
+    """What a worker keeps in memory of an array on its way from blocks to others."""
     import dask
 
     names = ("distributed.p2p.storage.buffer", "distributed.p2p.comm.buffer")
     sizes = (dask.config.get(name, None) for name in names)
     return sum(dask.utils.parse_bytes(size) for size in sizes if size)
+
+
+def of_current_client():
+    """`limits` of the client that this program uses now; nothing where there is none."""
+    import sys
+
+    if "distributed" not in sys.modules:  # who has a client has imported it
+        return {}
+    try:
+        client = sys.modules["distributed"].default_client()
+    except ValueError:
+        return {}
+    return limits(client)

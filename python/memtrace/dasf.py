@@ -105,11 +105,13 @@ class BlockSize:
     def _set_blocks(self):
         """The block size of each dataset, which it uses when it loads."""
         for name, dataset in _plan_dasf.datasets(self._pipeline):
+            users = [step for step in self._document["steps"] if name in step["inputs"]]
             if self.plan is not None:
                 blocks = self._aligned(dataset.shape)
             else:
-                step = next(each for each in self._document["steps"] if name in each["inputs"])
-                blocks = self._alone(step, dataset.shape, dataset.dtype)
+                blocks = self._alone(users[0], dataset.shape, dataset.dtype) if users else None
+            if blocks is None:
+                continue
             attribute = "_chunks" if hasattr(dataset, "_chunks") else "chunks"
             setattr(dataset, attribute, blocks)
 

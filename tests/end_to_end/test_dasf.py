@@ -155,7 +155,6 @@ def test_arrays_of_other_blocks_are_rechunked(standin, model):
 def test_where_no_grid_fits_all_each_operator_has_its_own(standin, model):
     data, along = Virtual((300, 280, 260)), standin.Envelope()
     pipeline, smooth = standin.Pipeline("two"), standin.Gaussian()
-    pipeline._dag_table["data"] = {"fn": data.load, "name": "Virtual.load", "parameters": None}
     pipeline.add(smooth, X=data.load).add(along, X=smooth)
     whole = {"Gaussian": (0, 1), "Envelope": (2,)}
     asked = {"memory_limit": "0.85GB", "workers": 2, "halo": HALO, "results": []}

@@ -91,7 +91,7 @@ class Model:
         operator: str,
         shape: Sequence[int],
         memory_limit: int,
-        workers: int,
+        workers: int | str,
         threads_per_worker: int = 1,
         halo: Sequence[int] | None = None,
         whole_axes: Sequence[int] = ...,
@@ -99,6 +99,11 @@ class Model:
         budget_fraction: float | None = None,
         baseline_bytes: int | None = None,
         any_version: bool = False,
+        *,
+        minimise: str = "time",
+        source: str = "dask",
+        storage_chunks: Sequence[int] | None = None,
+        compare: str | None = None,
         **params: _Scalar,
     ) -> dict[str, Any]: ...
     def plan_graph(

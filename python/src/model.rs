@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use memtrace_analysis::graph::{self, Executor, Graph, Libraries, Limits, Workers};
+use memtrace_analysis::graph::{self, Executor, Graph, Libraries, Limits};
 use memtrace_analysis::online::{Observation, Tracker};
-use memtrace_analysis::plan::{self, Answer, Process, Request, recorded_bytes};
+use memtrace_analysis::plan::{
+    self, Answer, Compared, Minimise, Process, Request, Source as From, Workers, recorded_bytes,
+};
 use memtrace_analysis::{Ask, Law};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -205,15 +207,20 @@ impl Model {
     /// Chunks of an array of `shape` that let `workers` of `memory_limit` bytes each run `operator`, as a dict: what
     /// `memtrace recommend --format json` prints. Dask takes `tuple(map(tuple, plan["chunks"]))`.
     ///
-    /// shape: lengths of the axes, in elements. halo: extra cells per axis that a chunk needs on each side (default: none). whole_axes: axes to
-    /// leave in one chunk. budget_fraction: the part of the limit a worker may use (default: the lower of
-    /// Dask's spill and pause). baseline_bytes: what a worker holds before it starts (default: what the
-    /// recorded processes held, 100 MB if nobody saw it, and 50 MB for Dask). Among the keys: chunks (lengths along each axis), chunk_shape, tasks,
-    /// predicted_task_bytes, predicted_worker_bytes, budget_bytes, predicted_seconds, why. MemoryError:
-    /// nothing fits; it names the smallest limit that would. ValueError: as for `predict`.
+    /// shape: lengths of the axes, in elements. workers: their number, or "auto". halo: extra cells per axis that a chunk
+    /// needs on each side (default: none). whole_axes: axes to leave in one chunk. budget_fraction: the part of the limit a
+    /// worker may use (default: the lower of Dask's spill and pause). baseline_bytes: what a worker holds before it starts
+    /// (default: what the recorded processes held, 100 MB if nobody saw it, and 110 MB for Dask). minimise: "time",
+    /// "memory" or "tasks". source: "dask" (tasks of one graph that neighbours share, as with map_overlap), "storage" (each
+    /// task reads its chunk and halo), or "waves" (a few blocks at a time, each from a graph of its own). storage_chunks: chunk lengths of
+    /// the store; chunks are made of whole ones where these fit. compare: "auto" for what Dask's own choice would need.
+    /// Among the keys: chunks (lengths along each axis), chunk_shape, tasks, predicted_task_bytes,
+    /// predicted_worker_bytes, budget_bytes, predicted_seconds, why, pareto (other choices), waves, compare, tried.
+    /// MemoryError: nothing fits; it names the smallest limit that would. ValueError: as for `predict`.
     #[pyo3(signature = (operator, shape, memory_limit, workers, threads_per_worker=1, halo=None,
                         whole_axes=Vec::new(), dtype=None, budget_fraction=None, baseline_bytes=None,
-                        any_version=false, **params))]
+                        any_version=false, *, minimise="time", source="dask", storage_chunks=None, compare=None,
+                        **params))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn recommend<'py>(
         &self,
@@ -221,7 +228,7 @@ impl Model {
         operator: &str,
         shape: Vec<u64>,
         memory_limit: u64,
-        workers: u64,
+        workers: Count,
         threads_per_worker: u64,
         halo: Option<Vec<u64>>,
         whole_axes: Vec<usize>,
@@ -229,26 +236,48 @@ impl Model {
         budget_fraction: Option<f64>,
         baseline_bytes: Option<u64>,
         any_version: bool,
+        minimise: &str,
+        source: &str,
+        storage_chunks: Option<Vec<u64>>,
+        compare: Option<&str>,
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let model = self.read();
         let law = law(&model, py, operator, &shape, dtype, any_version, params)?;
-        let worker = Process::dask_worker(law.baseline.as_ref().and_then(|held| held.resident_bytes));
+        let known = Request::of(law, shape, memory_limit).map_err(refused)?;
+        let workers = workers.workers()?;
         let request = Request {
-            operator: law.key.operator.clone(),
-            halo: halo.unwrap_or_else(|| vec![0; shape.len()]),
-            item_bytes: law.inputs.first().map_or(0, |input| input.item_bytes),
-            shape,
+            halo: halo.unwrap_or_else(|| known.halo.clone()),
             whole_axes,
-            workers,
+            workers: if let Workers::Number(number) = workers { number } else { 1 },
             threads_per_worker,
-            memory_limit_bytes: memory_limit,
-            budget_fraction: budget_fraction.unwrap_or(worker.budget_fraction),
-            baseline_bytes: baseline_bytes.unwrap_or(worker.baseline_bytes),
-            once_bytes: law.once.bytes,
+            budget_fraction: budget_fraction.unwrap_or(known.budget_fraction),
+            baseline_bytes: baseline_bytes.unwrap_or(known.baseline_bytes),
+            source: one_of(
+                &[("dask", From::Dask), ("storage", From::Storage), ("waves", From::Waves)],
+                source,
+            )?,
+            storage_chunks,
+            minimise: one_of(
+                &[("time", Minimise::Time), ("memory", Minimise::Memory), ("tasks", Minimise::Tasks)],
+                minimise,
+            )?,
+            ..known
         };
-        match plan::recommend(&request, &|shape| law.bytes(shape)).map_err(refused)? {
-            Answer::Plan(plan) => to_python(py, &plan),
+        compare.map(|choice| one_of(&[("auto", ())], choice)).transpose()?;
+        let bytes = |shape: &[u64]| law.bytes(shape);
+        let answer = match workers {
+            Workers::Number(_) => plan::recommend(&request, &bytes),
+            Workers::Auto => plan::recommend_workers(&request, &bytes),
+        };
+        match answer.map_err(refused)? {
+            Answer::Plan(mut plan) => {
+                if compare.is_some() {
+                    let asked = Request { workers: plan.workers, ..request };
+                    plan.compare = Some(Compared { auto: plan::auto(&asked, &bytes).map_err(refused)? });
+                }
+                to_python(py, &plan)
+            }
             Answer::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),
         }
     }
@@ -321,6 +350,15 @@ impl Count {
             }
         }
     }
+}
+
+/// What a word stands for.
+fn one_of<T: Copy>(known: &[(&str, T)], word: &str) -> PyResult<T> {
+    let found = known.iter().find(|(name, _)| *name == word).map(|(_, meaning)| *meaning);
+    found.ok_or_else(|| {
+        let names: Vec<String> = known.iter().map(|(name, _)| format!("{name:?}")).collect();
+        refused(format!("{word:?} is not known here; give {}", names.join(" or ")))
+    })
 }
 
 fn named_executor(name: &str, threads: u64) -> PyResult<Executor> {

@@ -36,17 +36,11 @@ impl ChunkChooser {
         seed: u64,
     ) -> PyResult<ChunkChooser> {
         let request = Request {
-            operator: String::new(),
             halo: halo.unwrap_or_else(|| vec![0; shape.len()]),
-            item_bytes: 1,
-            shape,
             whole_axes,
             workers,
             threads_per_worker,
-            memory_limit_bytes: budget,
-            budget_fraction: 1.0,
-            baseline_bytes: 0,
-            once_bytes: 0,
+            ..Request::new(shape, 1, budget)
         };
         online::ChunkChooser::new(&request, budget, chunks, seed)
             .map(Mutex::new)

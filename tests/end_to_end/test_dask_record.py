@@ -5,13 +5,14 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pytest
-from conftest import MEMTRACE, ROOT, memtrace
+from conftest import MEMTRACE, ROOT, TARGETS, memtrace
 
 pytest.importorskip("distributed", reason="distributed is not installed")
 
@@ -19,33 +20,20 @@ import dask  # noqa: E402
 import dask.array as da  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
 
+sys.path.insert(0, str(TARGETS))
+from tasks import doubled, slept, worked  # noqa: E402
+
 import memtrace as mt  # noqa: E402
 from memtrace.dask import record  # noqa: E402
 
 
 
-def doubled(block):
-    """32 bytes for each cell of 8: its own two temporaries, then the result."""
-    return (block * 2) + (block * 3)
-
-
-def worked(size):
-    return np.full(size, 7.0).sum()
-
-
-def slept(size, seconds):
-    held = np.ones(size)
-    time.sleep(seconds)
-    return held.size
-
-
 @pytest.fixture(scope="module")
 def client():
-    """A cluster with a nanny for each worker. Workers import this file's functions."""
+    """A cluster with a nanny for each worker."""
     before = {name: os.environ.get(name) for name in ("PATH", "PYTHONPATH")}
     os.environ["PATH"] = f"{MEMTRACE.parent}:{before['PATH']}"
-    places = [str(Path(__file__).parent), str(ROOT / "python"), before["PYTHONPATH"] or ""]
-    os.environ["PYTHONPATH"] = ":".join(filter(None, places))
+    os.environ["PYTHONPATH"] = f"{ROOT / 'python'}:{TARGETS}"
     settings = {
         "distributed.scheduler.allowed-failures": 10,
         "distributed.admin.low-level-log-length": 100,

@@ -8,10 +8,10 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use memtrace_analysis::Model;
 use memtrace_analysis::graph::{
-    self, Answer, ChunkPlan, Executor, Fit, Forecast, Graph, Libraries, Limits, Refusal, Workers,
+    self, Answer, ChunkPlan, Executor, Fit, Forecast, Graph, Libraries, Limits, Refusal,
 };
 use memtrace_analysis::model::joined;
-use memtrace_analysis::plan::{Process, recorded_bytes};
+use memtrace_analysis::plan::{Process, Workers, recorded_bytes};
 use serde_json::{Value, json};
 
 use crate::cli::{Usage, print, say};
@@ -39,7 +39,7 @@ pub struct Plan {
     /// Run the steps as they are listed, and cut nothing [default: what the graph says, else sequential]
     #[arg(long, value_enum)]
     executor: Option<Kind>,
-    /// Resident size of a process before its first step [default: the recorded process's, + 50 MB for a Dask worker]
+    /// Resident size of a process before its first step [default: the recorded process's, + 110 MB for a Dask worker]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     baseline: Option<u64>,
     /// Print JSON
@@ -57,7 +57,7 @@ enum Kind {
     Distributed,
 }
 
-fn parse_workers(text: &str) -> Result<Workers, String> {
+pub fn parse_workers(text: &str) -> Result<Workers, String> {
     match text {
         "auto" => Ok(Workers::Auto),
         _ => match text.parse() {

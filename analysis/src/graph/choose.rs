@@ -8,11 +8,8 @@ use super::measure::Laws;
 use super::search::{Found, Search};
 use super::{Error, Graph, Libraries};
 use crate::Model;
-
-/// More workers must make the pipeline faster by this much each time they are doubled.
-const WORTH_A_DOUBLING: f64 = 1.2;
-/// More workers than this are not tried.
-const MOST_WORKERS: u64 = 1_024;
+use crate::plan::workers::worthwhile;
+use crate::plan::{Tried, Workers};
 
 /// What the workers may use.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,15 +24,6 @@ pub struct Limits {
     pub threads_per_worker: u64,
     /// Resident bytes of a warmed worker before the first task.
     pub baseline_bytes: u64,
-}
-
-/// How many workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Workers {
-    /// So many.
-    Number(u64),
-    /// The fewest that fit and are not much slower than more of them.
-    Auto,
 }
 
 /// The chunks to use for a pipeline, and what they are foretold to need. Bytes and seconds.
@@ -90,19 +78,6 @@ pub struct OperatorChunks {
     pub alone: Option<Vec<u64>>,
 }
 
-/// A number of workers, with the chunks that suit it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Tried {
-    /// How many.
-    pub workers: u64,
-    /// The largest chunk.
-    pub chunk_shape: Vec<u64>,
-    /// From submission to result.
-    pub predicted_seconds: f64,
-    /// One worker at its peak.
-    pub predicted_worker_bytes: u64,
-}
-
 /// What [`recommend`] answers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
@@ -127,37 +102,13 @@ pub fn recommend(
     let laws = Laws::new(model, libraries);
     let whole = Whole::new(&laws, graph)?;
     let mut search = Search::new(&laws, &whole, limits);
-    let numbers: Vec<u64> = match limits.workers {
-        Workers::Number(number) => vec![number],
-        Workers::Auto => (0..).map(|power| 1 << power).take_while(|&number| number <= MOST_WORKERS).collect(),
-    };
-    let mut found: Vec<(u64, Found)> = Vec::new();
-    for workers in numbers {
-        let fits = search.fastest(workers);
-        // Once even a task for every thread is no faster, more workers only wait.
-        let slower =
-            |last: &(u64, Found)| fits.as_ref().is_none_or(|fits| fits.seconds >= last.1.seconds * 0.999);
-        let stop = found.last().is_some_and(slower);
-        found.extend(fits.map(|fits| (workers, fits)));
-        if stop {
-            break;
-        }
-    }
+    let found = limits.workers.found(|found: &Found| found.seconds, |workers| search.fastest(workers));
     if found.is_empty() {
         return search.refusal(limits.workers.most()).map(Answer::Refusal);
     }
-    let chosen = worthwhile(&found);
+    let seconds: Vec<(u64, f64)> = found.iter().map(|(workers, found)| (*workers, found.seconds)).collect();
+    let chosen = worthwhile(&seconds);
     Ok(Answer::Plan(Box::new(search.describe(&found, chosen))))
-}
-
-impl Workers {
-    /// A number that a refusal can be about: held chunks are shared by more workers, so more need less.
-    fn most(self) -> u64 {
-        match self {
-            Workers::Number(number) => number,
-            Workers::Auto => MOST_WORKERS,
-        }
-    }
 }
 
 fn check(limits: &Limits) -> Result<(), Error> {
@@ -169,10 +120,4 @@ fn check(limits: &Limits) -> Result<(), Error> {
         return wrong("the usable part of the memory limit must be above 0 and at most 1");
     }
     Ok(())
-}
-
-/// The last number up to which each doubling was worth it.
-fn worthwhile(found: &[(u64, Found)]) -> usize {
-    let gains = found.windows(2).map(|pair| pair[0].1.seconds / pair[1].1.seconds);
-    gains.take_while(|&gain| gain >= WORTH_A_DOUBLING).count()
 }

@@ -24,7 +24,7 @@ mod tests;
 
 pub use array::Array;
 pub use check::{Fit, Refusal, check};
-pub use choose::{Answer, ChunkPlan, Limits, OperatorChunks, Tried, Workers, recommend};
+pub use choose::{Answer, ChunkPlan, Limits, OperatorChunks, recommend};
 pub use foretell::{Forecast, Held, Moment, SetBy, StepForecast, foretell};
 
 use std::collections::{BTreeMap, BTreeSet};

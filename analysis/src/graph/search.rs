@@ -1,18 +1,20 @@
 //! Grids for a pipeline from the fastest to the slowest until one fits.
 
 use super::check::{Refusal, megabytes};
-use super::choose::{ChunkPlan, Limits, OperatorChunks, Tried, Workers};
+use super::choose::{ChunkPlan, Limits, OperatorChunks};
 use super::chunks::Whole;
 use super::measure::Laws;
 use super::walk::walk;
 use super::{Array, Error, Executor, Work};
 use crate::TaskBytes;
 use crate::model::joined;
-use crate::plan::dask::{EQUAL_HOLDERS, FRAMEWORK_BYTES, seconds};
+use crate::plan::dask::{FRAMEWORK_BYTES, seconds};
 use crate::plan::frontier::MOST_WALKED;
 use crate::plan::grid::{Grid, candidates};
 use crate::plan::search::{LEAST_CELL_SECONDS, SAME_TIME};
-use crate::plan::{self, Request};
+use crate::plan::source::EQUAL_HOLDERS;
+use crate::plan::workers::why;
+use crate::plan::{self, Request, Tried, Workers};
 
 /// A grid with its time and memory for some number of workers.
 pub(super) struct Found {
@@ -49,7 +51,7 @@ pub(super) struct Search<'a> {
 
 impl<'a> Search<'a> {
     pub(super) fn new(laws: &'a Laws<'a>, whole: &'a Whole<'a>, limits: &'a Limits) -> Self {
-        let mut grids = candidates(whole.shape(), &whole.most_halo(), &whole.whole_axes());
+        let mut grids = candidates(whole.shape(), &whole.most_halo(), &whole.whole_axes(), None);
         grids.retain(|grid| grid.chunks() <= MOST_WALKED);
         let walked = grids.iter().map(|_| None).collect();
         Search { laws, whole, limits, grids, walked }
@@ -155,16 +157,14 @@ impl<'a> Search<'a> {
         let own = Grid { shape: array.shape.clone(), chunk, halo: halo.clone() };
         let request = Request {
             operator: step.operator(),
-            shape: array.shape.clone(),
-            item_bytes: array.item_bytes(),
             halo,
             whole_axes: step.whole_axes.clone(),
             workers,
             threads_per_worker: self.limits.threads_per_worker,
-            memory_limit_bytes: self.limits.memory_limit_bytes,
             budget_fraction: self.limits.budget_fraction,
             baseline_bytes: self.limits.baseline_bytes,
             once_bytes: self.laws.once_bytes(),
+            ..Request::new(array.shape.clone(), array.item_bytes(), self.limits.memory_limit_bytes)
         };
         Some((request, own))
     }
@@ -284,23 +284,12 @@ impl<'a> Search<'a> {
 
     /// The reason for a number of workers that was not asked for, and an end to the sentence.
     fn why_so_many(&self, found: &[(u64, Found)], chosen: usize) -> String {
-        let (workers, best) = &found[chosen];
         if self.limits.workers != Workers::Auto {
             return ".".into();
         }
-        let fewest = found.first().map_or(*workers, |(fewest, _)| *fewest);
-        let enough = match fewest {
-            1 => "one worker is enough for the memory".into(),
-            fewest => format!("with fewer than {fewest} workers no chunks fit"),
-        };
-        let beyond = match found.get(chosen + 1) {
-            Some((more, then)) => format!(
-                "{more} would take {:.0} % of the time that {workers} take",
-                100.0 * then.seconds / best.seconds
-            ),
-            None => "more of them would not be faster".into(),
-        };
-        format!("; {enough}, and {beyond}.")
+        let seconds: Vec<(u64, f64)> =
+            found.iter().map(|(workers, found)| (*workers, found.seconds)).collect();
+        why(&seconds, chosen)
     }
 
     fn operator(&self, node: usize, grid: &Grid, workers: u64) -> Option<OperatorChunks> {

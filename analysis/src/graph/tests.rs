@@ -8,6 +8,7 @@ use super::*;
 use crate::Model;
 use crate::law::{Factor, Form, Rule, Sequence, Size};
 use crate::model::{ArrayLaw, Body, Key, Law, Seconds, Variable};
+use crate::plan::Workers;
 
 fn cells(coefficient: u64) -> Size {
     let factor = |variable| Factor { variable, rule: Rule::Length, offset: 0, power: 1 };

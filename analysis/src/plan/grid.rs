@@ -45,6 +45,16 @@ impl Grid {
         (0..self.shape.len()).map(|axis| self.extents(axis).iter().map(|e| e.0).max().unwrap_or(1)).collect()
     }
 
+    /// Where the cells of each chunk along an axis begin and end, its halo among them or not.
+    pub(crate) fn spans(&self, axis: usize, with_halo: bool) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let (length, chunk) = (self.shape[axis], self.chunk[axis]);
+        let halo = if with_halo { self.halo[axis] } else { 0 };
+        (0..self.count(axis)).map(move |at| {
+            let start = at * chunk;
+            (start.saturating_sub(halo), start.saturating_add(chunk).saturating_add(halo).min(length))
+        })
+    }
+
     /// Chunk + halo along an axis as (length, how many chunks have it), for the first, the
     /// middle and the last chunks.
     fn extents(&self, axis: usize) -> Vec<(u64, u64)> {
@@ -124,9 +134,15 @@ impl PartialOrd for Load {
 
 /// Every grid worth a look: ⌈n/k⌉ along each axis, no chunk below the halo, whole axes whole. Where all lengths of all
 /// axes make too many grids, those of the axes with the most are thinned out.
-pub(crate) fn candidates(shape: &[u64], halo: &[u64], whole_axes: &[usize]) -> Vec<Grid> {
+pub(crate) fn candidates(
+    shape: &[u64],
+    halo: &[u64],
+    whole_axes: &[usize],
+    aligned: Option<&[u64]>,
+) -> Vec<Grid> {
     let lengths = |(axis, &length): (usize, &u64)| {
-        if whole_axes.contains(&axis) { vec![length] } else { axis_chunks(length, halo[axis]) }
+        let unit = aligned.map_or(1, |chunk| chunk[axis]).clamp(1, length);
+        if whole_axes.contains(&axis) { vec![length] } else { axis_chunks(length, halo[axis], unit) }
     };
     let mut lengths: Vec<Vec<u64>> = shape.iter().enumerate().map(lengths).collect();
     thin(&mut lengths);
@@ -166,13 +182,13 @@ fn partial_chunks(grid: &Grid) -> u64 {
     (0..grid.chunk.len()).fold(1u64, |product, axis| product.saturating_mul(grid.count(axis)))
 }
 
-/// Chunk lengths for an axis, longest first. A last chunk below the halo is refused: Dask would
+/// Chunk lengths for an axis, longest first: multiples of `unit`. A last chunk below the halo is refused: Dask would
 /// silently rechunk it.
-fn axis_chunks(length: u64, halo: u64) -> Vec<u64> {
+fn axis_chunks(length: u64, halo: u64, unit: u64) -> Vec<u64> {
     let mut sizes = Vec::new();
     let mut splits = 1;
     while splits <= MOST_CHUNKS.min(length) {
-        let chunk = length.div_ceil(splits);
+        let chunk = length.div_ceil(splits).div_ceil(unit).saturating_mul(unit).min(length);
         let last = length - (length.div_ceil(chunk) - 1) * chunk;
         if sizes.last() != Some(&chunk) && (splits == 1 || last >= halo) {
             sizes.push(chunk);

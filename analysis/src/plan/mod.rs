@@ -7,24 +7,42 @@
 //! operator's result is taken to be reduced or stored by the task that made it: sources and
 //! halos are what a worker holds.
 
+mod auto;
 pub(crate) mod dask;
 pub(crate) mod frontier;
 pub(crate) mod grid;
 mod process;
 mod render;
 pub(crate) mod search;
+pub(crate) mod source;
 mod why;
+pub(crate) mod workers;
 
 #[cfg(test)]
 mod tests;
 
 use serde::Serialize;
 
+pub use auto::auto;
 pub use dask::{PAUSE, SPILL};
 pub use process::{Process, recorded_bytes};
 pub use render::Target;
+pub use source::Source;
+pub use workers::{Tried, Workers};
 
-use crate::TaskBytes;
+use crate::{Law, TaskBytes};
+
+/// What a plan is to make small, as long as workers stay under their budget.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Minimise {
+    /// Seconds from submission to result.
+    #[default]
+    Time,
+    /// The peak of a worker.
+    Memory,
+    /// The number of chunks.
+    Tasks,
+}
 
 /// What is to be computed, and on what.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +69,12 @@ pub struct Request {
     pub baseline_bytes: u64,
     /// Bytes the operator allocates once per process.
     pub once_bytes: u64,
+    /// Where a task gets its cells from.
+    pub source: Source,
+    /// Chunk of the store that the array lies in, one length per axis: chunks are to be made of whole ones.
+    pub storage_chunks: Option<Vec<u64>>,
+    /// What to choose by.
+    pub minimise: Minimise,
 }
 
 /// The chunks to use, what they are foretold to need, and why these. Bytes and seconds.
@@ -78,10 +102,56 @@ pub struct Plan {
     pub threads_per_worker: u64,
     /// From submission to result.
     pub predicted_seconds: f64,
-    /// What bound the choice, in one sentence.
+    /// Where tasks get their cells from.
+    pub source: Source,
+    /// What bound the choice, in sentences.
     pub why: String,
+    /// Choices of which none is better in time, memory and tasks together, the fastest first.
+    pub pareto: Vec<Choice>,
+    /// What Dask's own choice would need, if that was asked for: [`auto()`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compare: Option<Compared>,
+    /// The same computation in waves, where held chunks rule and waves are faster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waves: Option<Choice>,
+    /// Numbers of workers that were compared, if their number was to be chosen.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<Tried>,
     #[serde(skip)]
     item_bytes: u64,
+}
+
+/// A way to cut the array, and what it is foretold to need. Bytes and seconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Choice {
+    /// The largest chunk.
+    pub chunk_shape: Vec<u64>,
+    /// Number of chunks.
+    pub tasks: u64,
+    /// One worker at its peak.
+    pub predicted_worker_bytes: u64,
+    /// From submission to result, if no worker is killed.
+    pub predicted_seconds: f64,
+    /// Workers stay under the budget.
+    pub fits: bool,
+}
+
+impl Choice {
+    /// True if it is nowhere worse, by as much as counts in memory and tasks, and somewhere better.
+    fn beats(&self, other: &Choice) -> bool {
+        const SAME: f64 = 1.05;
+        let nowhere_worse = self.predicted_seconds <= other.predicted_seconds
+            && self.predicted_worker_bytes as f64 <= other.predicted_worker_bytes as f64 * SAME
+            && self.tasks as f64 <= other.tasks as f64 * SAME;
+        nowhere_worse && self != other
+    }
+}
+
+/// Choices of others.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Compared {
+    /// Dask's, with `chunks="auto"`.
+    pub auto: Choice,
 }
 
 /// No chunking fits: the smallest budget that would do.
@@ -95,7 +165,10 @@ pub struct Refusal {
     pub smallest_memory_limit_bytes: u64,
     /// The chunks that would need it.
     pub chunk_shape: Vec<u64>,
-    /// What to do, in one sentence.
+    /// The same computation in waves, if that fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waves: Option<Choice>,
+    /// What to do, in sentences.
     pub why: String,
 }
 
@@ -104,7 +177,7 @@ pub struct Refusal {
 #[serde(untagged)]
 pub enum Answer {
     /// These chunks fit.
-    Plan(Plan),
+    Plan(Box<Plan>),
     /// None do.
     Refusal(Refusal),
 }
@@ -127,7 +200,7 @@ pub fn budget_fraction(spill: Option<f64>, pause: Option<f64>) -> f64 {
     spill.into_iter().chain(pause).filter(usable).fold(1.0, f64::min)
 }
 
-/// The fastest chunks under the budget, or the smallest budget that would do.
+/// The best chunks under the budget, or the smallest budget that would do.
 ///
 /// `law` gives the bytes and seconds of one call for an input of a shape: it is asked for
 /// chunk + halo.
@@ -139,9 +212,99 @@ pub fn recommend(
     law: &dyn Fn(&[u64]) -> Result<TaskBytes, crate::Error>,
 ) -> Result<Answer, PlanError> {
     request.check()?;
-    let search = search::Search::new(request, law)?;
-    let answer = search.plan().map(Answer::Plan).or_else(|| search.refusal().map(Answer::Refusal));
+    let alone = alone(request, law)?;
+    if request.source != Source::Dask {
+        return Ok(alone);
+    }
+    let in_waves = || match self::alone(&Request { source: Source::Waves, ..request.clone() }, law) {
+        Ok(Answer::Plan(plan)) => Some(plan.as_choice()),
+        _ => None,
+    };
+    Ok(match alone {
+        Answer::Plan(plan) if plan.predicted_frontier_bytes > plan.predicted_task_bytes => {
+            let faster = in_waves().filter(|waves| waves.predicted_seconds < plan.predicted_seconds);
+            Answer::Plan(Box::new(plan.with_waves(faster)))
+        }
+        Answer::Refusal(refusal) => Answer::Refusal(refusal.with_waves(in_waves())),
+        plan => plan,
+    })
+}
+
+/// Chunks for a source as the request has it: of whole chunks of the store if some of these fit.
+fn alone(request: &Request, law: search::Law) -> Result<Answer, PlanError> {
+    let plan = |answer: Plan| Answer::Plan(Box::new(answer));
+    if let Some(stored) = &request.storage_chunks
+        && let Some(aligned) = search::Search::new(request, law, Some(stored))?.plan()
+    {
+        return Ok(plan(aligned));
+    }
+    let search = search::Search::new(request, law, None)?;
+    let found =
+        search.plan().map(|found| if request.storage_chunks.is_some() { found.unaligned() } else { found });
+    let answer = found.map(plan).or_else(|| search.refusal().map(Answer::Refusal));
     answer.ok_or_else(|| PlanError::Request("no chunk of this array can be predicted".into()))
+}
+
+/// The same, and how many workers are worth having; the number in the request does not matter.
+///
+/// # Errors
+/// As [`recommend`].
+pub fn recommend_workers(
+    request: &Request,
+    law: &dyn Fn(&[u64]) -> Result<TaskBytes, crate::Error>,
+) -> Result<Answer, PlanError> {
+    let with = |workers| recommend(&Request { workers, ..request.clone() }, law);
+    let found = Workers::Auto.found(
+        |plan: &Plan| plan.predicted_seconds,
+        |workers| match with(workers) {
+            Ok(Answer::Plan(plan)) => Some(*plan),
+            _ => None,
+        },
+    );
+    let seconds: Vec<(u64, f64)> =
+        found.iter().map(|(workers, plan)| (*workers, plan.predicted_seconds)).collect();
+    let chosen = workers::worthwhile(&seconds);
+    let Some((_, plan)) = found.get(chosen) else { return with(Workers::Auto.most()) };
+    let why = format!("{}{}", plan.why.trim_end_matches('.'), workers::why(&seconds, chosen));
+    let tried = found.iter().map(|(_, plan)| plan.as_tried()).collect();
+    Ok(Answer::Plan(Box::new(Plan { tried, why, ..plan.clone() })))
+}
+
+impl Plan {
+    fn as_choice(&self) -> Choice {
+        Choice {
+            chunk_shape: self.chunk_shape.clone(),
+            tasks: self.tasks,
+            predicted_worker_bytes: self.predicted_worker_bytes,
+            predicted_seconds: self.predicted_seconds,
+            fits: true,
+        }
+    }
+
+    fn as_tried(&self) -> Tried {
+        Tried {
+            workers: self.workers,
+            chunk_shape: self.chunk_shape.clone(),
+            predicted_seconds: self.predicted_seconds,
+            predicted_worker_bytes: self.predicted_worker_bytes,
+        }
+    }
+
+    fn with_waves(self, waves: Option<Choice>) -> Plan {
+        let why = waves.as_ref().map_or(String::new(), |waves| why::in_waves(waves, "faster"));
+        Plan { why: self.why.clone() + &why, waves, ..self }
+    }
+
+    fn unaligned(self) -> Plan {
+        Plan { why: self.why.clone() + " No chunks made of whole chunks of the store fit.", ..self }
+    }
+}
+
+impl Refusal {
+    fn with_waves(self, waves: Option<Choice>) -> Refusal {
+        let why = waves.as_ref().map_or(String::new(), |waves| why::in_waves(waves, "within the budget"));
+        Refusal { why: self.why.clone() + &why, waves, ..self }
+    }
 }
 
 /// A way to cut an array.
@@ -166,7 +329,7 @@ pub fn chunk_shapes(request: &Request, chunks: Option<Vec<Vec<u64>>>) -> Result<
         chunk.len() == shape.len() && chunk.iter().zip(shape).all(|(&c, &n)| (1..=n).contains(&c))
     };
     let grids = match chunks {
-        None => grid::candidates(shape, halo, &request.whole_axes),
+        None => grid::candidates(shape, halo, &request.whole_axes, None),
         Some(chunks) if chunks.iter().all(cuts) => {
             let grid = |chunk| grid::Grid { shape: shape.clone(), chunk, halo: halo.clone() };
             chunks.into_iter().map(grid).collect()
@@ -181,6 +344,49 @@ pub fn chunk_shapes(request: &Request, chunks: Option<Vec<Vec<u64>>>) -> Result<
 }
 
 impl Request {
+    /// One worker of one thread, which may use all of its limit, and no halo.
+    pub fn new(shape: Vec<u64>, item_bytes: u64, memory_limit_bytes: u64) -> Request {
+        Request {
+            operator: String::new(),
+            item_bytes,
+            halo: vec![0; shape.len()],
+            shape,
+            whole_axes: Vec::new(),
+            workers: 1,
+            threads_per_worker: 1,
+            memory_limit_bytes,
+            budget_fraction: 1.0,
+            baseline_bytes: 0,
+            once_bytes: 0,
+            source: Source::default(),
+            storage_chunks: None,
+            minimise: Minimise::default(),
+        }
+    }
+
+    /// The operator of a law on an array of a shape, with a worker of Dask.
+    ///
+    /// # Errors
+    /// The operator takes no array.
+    pub fn of(law: &Law, shape: Vec<u64>, memory_limit_bytes: u64) -> Result<Request, PlanError> {
+        let nothing =
+            || PlanError::Request("the law's operator takes no array, so there is nothing to chunk".into());
+        let input = law.inputs.first().ok_or_else(nothing)?;
+        let worker = Process::dask_worker(law.baseline.as_ref().and_then(|baseline| baseline.resident_bytes));
+        Ok(Request {
+            operator: law.key.operator.clone(),
+            budget_fraction: worker.budget_fraction,
+            baseline_bytes: worker.baseline_bytes,
+            once_bytes: law.once.bytes,
+            ..Request::new(shape, input.item_bytes, memory_limit_bytes)
+        })
+    }
+
+    /// Bytes of an array of these lengths.
+    fn bytes(&self, lengths: impl IntoIterator<Item = u64>) -> u64 {
+        lengths.into_iter().fold(self.item_bytes, u64::saturating_mul)
+    }
+
     /// What each worker may use, bytes.
     pub fn budget_bytes(&self) -> u64 {
         (self.memory_limit_bytes as f64 * self.budget_fraction) as u64
@@ -208,6 +414,11 @@ impl Request {
         }
         if self.workers == 0 || self.threads_per_worker == 0 || self.item_bytes == 0 {
             return wrong("workers, threads per worker and bytes per element must be at least 1".into());
+        }
+        if let Some(chunk) = &self.storage_chunks
+            && (chunk.len() != ndim || chunk.contains(&0))
+        {
+            return wrong("the store's chunks need one length of at least 1 for every axis".into());
         }
         if !(self.budget_fraction > 0.0 && self.budget_fraction <= 1.0) {
             return wrong("the usable part of the memory limit must be above 0 and at most 1".into());

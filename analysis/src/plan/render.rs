@@ -11,6 +11,8 @@ pub enum Target {
     Dasf,
     /// `#SBATCH` lines: one Slurm task per worker.
     Slurm,
+    /// The resources of a container that runs one worker.
+    Kubernetes,
     /// Environment variables; they reach only arrays whose chunks are `auto`.
     Env,
 }
@@ -27,6 +29,11 @@ impl Plan {
                 self.threads_per_worker,
                 self.needed_limit_bytes().div_ceil(self.threads_per_worker).div_ceil(1 << 20),
             ),
+            Target::Kubernetes => {
+                let (cpu, mebibytes) = (self.threads_per_worker, self.needed_limit_bytes().div_ceil(1 << 20));
+                let both = format!("    cpu: \"{cpu}\"\n    memory: \"{mebibytes}Mi\"");
+                format!("resources:\n  requests:\n{both}\n  limits:\n{both}")
+            }
             Target::Env => format!("export DASK_ARRAY__CHUNK_SIZE={}B", self.chunk_bytes()),
         }
     }

@@ -1,8 +1,11 @@
 //! The search: grids from the fastest to the slowest until one fits.
 
+use std::collections::BTreeMap;
+
 use super::dask::{self, WorkerBytes};
 use super::grid::{self, Grid};
-use super::{Plan, PlanError, Refusal, Request, why};
+use super::source::Frontier;
+use super::{Choice, Minimise, Plan, PlanError, Refusal, Request, why};
 use crate::TaskBytes;
 
 pub(super) type Law<'a> = &'a dyn Fn(&[u64]) -> Result<TaskBytes, crate::Error>;
@@ -10,6 +13,9 @@ pub(super) type Law<'a> = &'a dyn Fn(&[u64]) -> Result<TaskBytes, crate::Error>;
 /// Grids whose times differ by less than this are equally fast as far as anybody can tell; the
 /// one that needs the least memory is taken.
 pub(crate) const SAME_TIME: f64 = 1.03;
+
+/// Grids whose workers' peaks differ by less than this need the same; the fastest is taken.
+const SAME_BYTES: f64 = 1.03;
 
 /// Seconds per cell at the least: a law without timings must not make idle workers free.
 pub(crate) const LEAST_CELL_SECONDS: f64 = 5e-9;
@@ -31,23 +37,62 @@ pub(super) struct Weighed<'a> {
 pub(super) struct Search<'a> {
     request: &'a Request,
     law: Law<'a>,
+    cell_seconds: f64,
     ranked: Vec<Timed>,
 }
 
 impl<'a> Search<'a> {
+    /// Grids of chunks that are whole chunks of a store where `aligned` gives these.
+    ///
     /// # Errors
     /// No grid with few enough chunks, or a law that fails for every block.
-    pub(super) fn new(request: &'a Request, law: Law<'a>) -> Result<Self, PlanError> {
-        let grids = grid::candidates(&request.shape, &request.halo, &request.whole_axes);
+    pub(super) fn new(
+        request: &'a Request,
+        law: Law<'a>,
+        aligned: Option<&[u64]>,
+    ) -> Result<Self, PlanError> {
+        let grids = grid::candidates(&request.shape, &request.halo, &request.whole_axes, aligned);
         let cell_seconds = cell_seconds(&grids, law)?.max(LEAST_CELL_SECONDS);
-        let timed = |grid| Timed { seconds: dask::seconds(request, &grid, cell_seconds), grid };
-        let mut ranked: Vec<Timed> = grids.into_iter().map(timed).collect();
-        ranked.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-        Ok(Search { request, law, ranked })
+        let mut search = Search { request, law, cell_seconds, ranked: Vec::new() };
+        search.ranked = grids.into_iter().map(|grid| search.timed(grid)).collect();
+        search.ranked.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        Ok(search)
     }
 
-    /// The fastest grid under the budget, `None` where there is none.
+    fn timed(&self, grid: Grid) -> Timed {
+        Timed { seconds: dask::seconds(self.request, &grid, self.cell_seconds), grid }
+    }
+
+    /// The grid under the budget that is best by what the request minimises, `None` where none is under it.
     pub(super) fn plan(&self) -> Option<Plan> {
+        match self.request.minimise {
+            Minimise::Time => self.fastest(),
+            Minimise::Memory => {
+                let least = self.least()?;
+                let enough = (least.worker.peak() as f64 * SAME_BYTES) as u64;
+                let enough = enough.min(self.request.budget_bytes());
+                Some(self.describe(&self.first_under(self.ranked.iter(), enough)?, None))
+            }
+            Minimise::Tasks => {
+                let mut fewest: Vec<&Timed> = self.ranked.iter().collect();
+                fewest.sort_by_key(|timed| timed.grid.chunks());
+                let budget = self.request.budget_bytes();
+                Some(self.describe(&self.first_under(fewest.into_iter(), budget)?, None))
+            }
+        }
+    }
+
+    /// The first grid under a number of bytes.
+    fn first_under<'s>(
+        &'s self,
+        mut grids: impl Iterator<Item = &'s Timed>,
+        bytes: u64,
+    ) -> Option<Weighed<'s>> {
+        grids.find_map(|timed| self.weigh(timed, bytes).filter(|weighed| weighed.worker.peak() <= bytes))
+    }
+
+    /// The fastest grid under the budget; of those as fast as anybody can tell, the one that needs least.
+    fn fastest(&self) -> Option<Plan> {
         let budget = self.request.budget_bytes();
         let fits = |timed| self.weigh(timed, budget).filter(|weighed| weighed.worker.peak() <= budget);
         let (first, fastest) =
@@ -61,8 +106,70 @@ impl<'a> Search<'a> {
         Some(self.describe(&best, skipped.as_ref()))
     }
 
+    /// Grids under the budget of which none is better than another in time, memory and tasks together, the fastest first:
+    /// `chosen`, and of every doubling of the number of chunks two.
+    fn front(&self, chosen: &Weighed) -> Vec<Choice> {
+        const TRIED: usize = 4;
+        // Nobody waits longer for a little less memory.
+        const SLOWEST: f64 = 3.0;
+        let budget = self.request.budget_bytes();
+        let mut kinds: BTreeMap<u32, Vec<&Timed>> = BTreeMap::new();
+        for timed in &self.ranked {
+            let kind = kinds.entry(timed.grid.chunks().saturating_pow(2).ilog2()).or_default();
+            if kind.len() < TRIED {
+                kind.push(timed);
+            }
+        }
+        let found = kinds.into_values().filter_map(|kind| self.first_under(kind.into_iter(), budget));
+        let mut choices: Vec<Choice> =
+            found.map(|found| self.choice(&found)).chain([self.choice(chosen)]).collect();
+        choices
+            .sort_by(|a, b| a.predicted_seconds.total_cmp(&b.predicted_seconds).then(a.tasks.cmp(&b.tasks)));
+        choices.dedup();
+        let slowest = choices.first().map_or(0.0, |fastest| fastest.predicted_seconds * SLOWEST);
+        let all = choices.clone();
+        choices.retain(|choice| {
+            choice.predicted_seconds <= slowest && !all.iter().any(|other| other.beats(choice))
+        });
+        choices
+    }
+
+    fn choice(&self, weighed: &Weighed) -> Choice {
+        Choice {
+            chunk_shape: weighed.timed.grid.chunk.clone(),
+            tasks: weighed.timed.grid.chunks(),
+            predicted_worker_bytes: weighed.worker.peak(),
+            predicted_seconds: weighed.timed.seconds,
+            fits: weighed.worker.peak() <= self.request.budget_bytes(),
+        }
+    }
+
+    /// What some grid needs, whether it fits or not.
+    ///
+    /// # Errors
+    /// The law has no value for its blocks.
+    pub(super) fn needs(&self, grid: Grid) -> Result<Choice, PlanError> {
+        let task = (self.law)(&grid.block())?;
+        let worker = WorkerBytes::of(self.request, &grid, &task, Frontier::Walked);
+        let timed = self.timed(grid);
+        Ok(self.choice(&Weighed { timed: &timed, task, worker }))
+    }
+
     /// The smallest budget that some grid fits.
     pub(super) fn refusal(&self) -> Option<Refusal> {
+        let least = self.least()?;
+        Some(Refusal {
+            budget_bytes: self.request.budget_bytes(),
+            smallest_budget_bytes: least.worker.peak(),
+            smallest_memory_limit_bytes: self.request.limit_for(least.worker.peak()),
+            chunk_shape: least.timed.grid.chunk.clone(),
+            waves: None,
+            why: why::refused(self.request, &least),
+        })
+    }
+
+    /// The grid that needs least.
+    fn least(&self) -> Option<Weighed<'_>> {
         let floor = |timed| Some((self.floor(timed, u64::MAX)?.1.peak(), timed));
         let mut floors: Vec<(u64, &Timed)> = self.ranked.iter().filter_map(floor).collect();
         floors.sort_by_key(|&(bytes, _)| bytes);
@@ -75,13 +182,7 @@ impl<'a> Search<'a> {
             let weighed = self.weigh(timed, u64::MAX);
             least = least.into_iter().chain(weighed).min_by_key(|weighed| weighed.worker.peak());
         }
-        least.map(|least| Refusal {
-            budget_bytes: self.request.budget_bytes(),
-            smallest_budget_bytes: least.worker.peak(),
-            smallest_memory_limit_bytes: self.request.limit_for(least.worker.peak()),
-            chunk_shape: least.timed.grid.chunk.clone(),
-            why: why::refused(self.request, &least),
-        })
+        least
     }
 
     /// The law's bytes for a grid and the least they make a worker need; `None` where the law
@@ -91,14 +192,15 @@ impl<'a> Search<'a> {
             return None;
         }
         let task = (self.law)(&timed.grid.block()).ok()?;
-        let worker = WorkerBytes::at_least(self.request, &timed.grid, &task);
+        let worker = WorkerBytes::of(self.request, &timed.grid, &task, Frontier::AtLeast);
         (worker.peak() <= limit).then_some((task, worker))
     }
 
     /// Memory of a grid; `None` where it cannot be had or it is plain that `limit` will not do.
     fn weigh<'s>(&'s self, timed: &'s Timed, limit: u64) -> Option<Weighed<'s>> {
         let (task, _) = self.floor(timed, limit)?;
-        Some(Weighed { timed, task, worker: WorkerBytes::of(self.request, &timed.grid, &task) })
+        let worker = WorkerBytes::of(self.request, &timed.grid, &task, Frontier::Walked);
+        Some(Weighed { timed, task, worker })
     }
 
     fn describe(&self, best: &Weighed, skipped: Option<&Weighed>) -> Plan {
@@ -115,6 +217,11 @@ impl<'a> Search<'a> {
             workers: request.workers,
             threads_per_worker: request.threads_per_worker,
             predicted_seconds: best.timed.seconds,
+            source: request.source,
+            pareto: self.front(best),
+            compare: None,
+            waves: None,
+            tried: Vec::new(),
             why: why::chosen(request, best, skipped),
             item_bytes: request.item_bytes,
         }

@@ -20,22 +20,17 @@ fn law(bytes: f64) -> impl Fn(&[u64]) -> Result<TaskBytes, crate::Error> {
 fn request(shape: &[u64], halo: u64, memory_limit_bytes: u64) -> Request {
     Request {
         operator: "operator".into(),
-        shape: shape.to_vec(),
-        item_bytes: 4,
         halo: vec![halo; shape.len()],
-        whole_axes: vec![],
         workers: 2,
-        threads_per_worker: 1,
-        memory_limit_bytes,
         budget_fraction: budget_fraction(Some(SPILL), Some(PAUSE)),
         baseline_bytes: 89_000_000,
-        once_bytes: 0,
+        ..Request::new(shape.to_vec(), 4, memory_limit_bytes)
     }
 }
 
 fn plan(request: &Request, bytes: f64) -> Plan {
     match recommend(request, &law(bytes)) {
-        Ok(Answer::Plan(plan)) => plan,
+        Ok(Answer::Plan(plan)) => *plan,
         other => panic!("a plan was expected: {other:?}"),
     }
 }
@@ -61,6 +56,76 @@ fn a_long_array_is_cut_along_its_long_axis() {
     let plan = plan(&request(&[1600, 60, 60], 2, 1_500_000_000), 204.0);
     assert_eq!(plan.chunk_shape[1..], [60, 60], "{plan:?}");
     assert_eq!(plan.tasks % 2, 0);
+}
+
+#[test]
+fn nothing_is_held_for_neighbours_where_tasks_read_their_halos_themselves() {
+    let shared = request(&[400, 400, 400], 12, 700_000_000);
+    let stored = Request { source: Source::Storage, ..shared.clone() };
+    let (shared, stored) = (plan(&shared, 4.1), plan(&stored, 4.1));
+    assert_eq!(stored.predicted_frontier_bytes, 0);
+    assert!(stored.predicted_worker_bytes < shared.predicted_worker_bytes, "{stored:?}");
+    // A budget that no grid of shared chunks fits.
+    let small = Request { memory_limit_bytes: 220_000_000, ..request(&[400, 400, 400], 12, 0) };
+    let Ok(Answer::Refusal(refusal)) = recommend(&small, &law(4.1)) else { panic!("no refusal") };
+    assert!(refusal.why.contains("In waves"), "{}", refusal.why);
+    let waves = refusal.waves.expect("waves fit");
+    assert!(waves.predicted_worker_bytes <= small.budget_bytes());
+}
+
+#[test]
+fn chunks_are_whole_chunks_of_the_store_where_these_fit() {
+    let stored = |chunk: Vec<u64>, limit| Request {
+        source: Source::Storage,
+        storage_chunks: Some(chunk),
+        ..request(&[400, 300, 200], 2, limit)
+    };
+    let aligned = plan(&stored(vec![64, 64, 64], 700_000_000), 60.0);
+    let whole = |(axis, &cells): (usize, &u64)| cells % 64 == 0 || cells == [400, 300, 200][axis];
+    assert!(aligned.chunk_shape.iter().enumerate().all(whole), "{aligned:?}");
+    // A trace is read whole: an axis that lies in one storage chunk is not cut.
+    assert_eq!(plan(&stored(vec![1, 1, 200], 700_000_000), 60.0).chunk_shape[2], 200);
+    let unaligned = plan(&stored(vec![400, 300, 100], 700_000_000), 60.0);
+    assert!(unaligned.why.contains("whole chunks of the store"), "{}", unaligned.why);
+    let wrong = stored(vec![64], 700_000_000);
+    assert!(recommend(&wrong, &law(60.0)).is_err());
+}
+
+#[test]
+fn memory_or_the_number_of_tasks_may_count_instead_of_time() {
+    let with = |minimise| plan(&Request { minimise, ..request(&[300, 300, 300], 2, 1_500_000_000) }, 60.0);
+    let (time, memory, tasks) = (with(Minimise::Time), with(Minimise::Memory), with(Minimise::Tasks));
+    assert!(memory.predicted_worker_bytes < time.predicted_worker_bytes);
+    assert!(tasks.tasks <= time.tasks && tasks.tasks <= memory.tasks);
+    assert!(time.predicted_seconds <= memory.predicted_seconds.min(tasks.predicted_seconds) * 1.031);
+    // The choices that are told are on the front, the chosen one or a better one among them.
+    for (at, choice) in time.pareto.iter().enumerate() {
+        assert!(choice.predicted_worker_bytes <= time.budget_bytes);
+        assert!(time.pareto[at + 1..].iter().all(|slower| !choice.beats(slower) && !slower.beats(choice)));
+    }
+    assert!(time.pareto.iter().any(|choice| *choice == time.as_choice() || choice.beats(&time.as_choice())));
+    assert!(time.pareto.len() > 2, "{:?}", time.pareto);
+}
+
+#[test]
+fn dasks_own_choice_is_told_with_what_it_needs() {
+    let heavy = request(&[200, 200, 200], 2, 1_500_000_000);
+    let auto = auto(&heavy, &law(204.0)).unwrap();
+    assert_eq!((auto.chunk_shape.as_slice(), auto.tasks, auto.fits), ([200, 200, 200].as_slice(), 1, false));
+    assert!(auto.predicted_worker_bytes > 1_600_000_000);
+}
+
+#[test]
+fn as_many_workers_are_taken_as_are_worth_having() {
+    let Ok(Answer::Plan(plan)) = recommend_workers(&request(&[400, 400, 400], 2, 3_000_000_000), &law(60.0))
+    else {
+        panic!("no plan")
+    };
+    assert!(plan.workers > 2 && plan.tried.len() > 3, "{plan:?}");
+    assert!(plan.why.contains("% of the time"), "{}", plan.why);
+    // One that fits no number of workers is refused.
+    let small = request(&[400, 400, 400], 2, 100_000_000);
+    assert!(matches!(recommend_workers(&small, &law(60.0)), Ok(Answer::Refusal(_))));
 }
 
 #[test]
@@ -99,6 +164,8 @@ fn plans_are_written_for_each_target() {
     };
     assert_eq!(plan.render(Target::Dask), "((34, 34, 32), (7,))");
     assert_eq!(plan.render(Target::Dasf), "chunks=(34, 7)");
+    let pod = plan.render(Target::Kubernetes);
+    assert!(pod.starts_with("resources:\n  requests:\n    cpu: \"1\"\n    memory: \"1"), "{pod}");
     assert_eq!(plan.render(Target::Env), "export DASK_ARRAY__CHUNK_SIZE=952B");
     let slurm = plan.render(Target::Slurm);
     assert!(
@@ -123,7 +190,12 @@ fn requests() -> impl Strategy<Value = (Request, f64)> {
         prop_oneof![0u64..1 << 34, Just(u64::MAX)],
         prop_oneof![0u64..1 << 30, Just(u64::MAX)],
     );
-    (axes, numbers, 0.0..300.0).prop_map(|(axes, (workers, threads, limit, baseline), bytes)| {
+    let source = prop_oneof![Just(Source::Dask), Just(Source::Storage), Just(Source::Waves)];
+    let minimise = prop_oneof![Just(Minimise::Time), Just(Minimise::Memory), Just(Minimise::Tasks)];
+    let stored = prop::option::of(prop_oneof![1u64..200, Just(u64::MAX)]);
+    let asked = (source, minimise, stored);
+    (axes, numbers, 0.0..300.0, asked).prop_map(|(axes, numbers, bytes, (source, minimise, stored))| {
+        let (workers, threads, limit, baseline) = numbers;
         let shape: Vec<u64> = axes.iter().map(|axis| axis.0).collect();
         let request = Request {
             halo: axes.iter().map(|axis| axis.1).collect(),
@@ -131,6 +203,9 @@ fn requests() -> impl Strategy<Value = (Request, f64)> {
             workers,
             threads_per_worker: threads,
             baseline_bytes: baseline,
+            source,
+            minimise,
+            storage_chunks: stored.map(|length| vec![length; shape.len()]),
             ..request(&shape, 0, limit)
         };
         (request, bytes)

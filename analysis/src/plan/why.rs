@@ -1,9 +1,9 @@
 //! The sentences that explain a plan.
 
-use super::Request;
 use super::dask::WorkerBytes;
 use super::grid;
 use super::search::Weighed;
+use super::{Choice, Request};
 use crate::model::joined;
 
 /// Why these chunks: the memory they need, and what kept faster ones out.
@@ -26,6 +26,16 @@ pub(super) fn chosen(request: &Request, best: &Weighed, skipped: Option<&Weighed
         ),
         None => format!("{head}, and no chunking is foretold to be noticeably faster."),
     }
+}
+
+/// What waves would do, after a sentence on chunks that neighbours share.
+pub(super) fn in_waves(waves: &Choice, would_be: &str) -> String {
+    format!(
+        " In waves (a few blocks at a time, each with its halo) chunks of {} would be {would_be}: {} for a worker, {:.1} s.",
+        joined(&waves.chunk_shape),
+        megabytes(waves.predicted_worker_bytes),
+        waves.predicted_seconds,
+    )
 }
 
 /// Why there is no plan, and what would help.

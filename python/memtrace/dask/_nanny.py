@@ -5,7 +5,11 @@ import os
 import platform
 import threading
 
-from distributed.diagnostics.plugin import NannyPlugin, WorkerPlugin
+try:
+    from distributed.diagnostics.plugin import NannyPlugin, WorkerPlugin
+except ImportError as error:
+    message = f"recording a cluster needs distributed: pip install 'dask[distributed]' ({error})"
+    raise ImportError(message) from error
 
 from .. import _command
 from ._recorder import SOCKET, VARIABLES, Recorder, Stream, is_recorded

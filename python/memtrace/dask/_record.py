@@ -8,7 +8,7 @@ import uuid
 import zlib
 from pathlib import Path
 
-from . import _nanny, _view
+from . import _view
 from ._predict import Predictions
 
 #: A worker says hello, computes and is told of within milliseconds; a congested scheduler may take longer.
@@ -64,6 +64,8 @@ class Recording:
         self._views = _view.Live(self)
 
     def __enter__(self):
+        from . import _nanny
+
         client = self._client
         client.subscribe_topic(self._name, self._take)
         self.running = True
@@ -82,6 +84,8 @@ class Recording:
         """Closes the recorders and waits for the last spans. The end of `with` does it."""
         if not self.running:
             return
+        from . import _nanny
+
         client = self._client
         self.workers()  # the last look
         of_nannies = client.run(_nanny.finish, self._name, nanny=True, on_error="ignore")

@@ -5,16 +5,9 @@ use super::*;
 fn request(shape: &[u64], halo: u64, workers: u64) -> Request {
     Request {
         operator: "filter".into(),
-        shape: shape.to_vec(),
-        item_bytes: 4,
         halo: vec![halo; shape.len()],
-        whole_axes: Vec::new(),
         workers,
-        threads_per_worker: 1,
-        memory_limit_bytes: 0,
-        budget_fraction: 1.0,
-        baseline_bytes: 0,
-        once_bytes: 0,
+        ..Request::new(shape.to_vec(), 4, 0)
     }
 }
 

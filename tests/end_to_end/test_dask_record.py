@@ -21,11 +21,9 @@ import dask.array as da  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
 
 sys.path.insert(0, str(TARGETS))
-from tasks import doubled, slept, worked  # noqa: E402
-
 import memtrace as mt  # noqa: E402
 from memtrace.dask import record  # noqa: E402
-
+from tasks import doubled, slept, worked  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +218,7 @@ def test_collected_traces_are_the_same(client, tmp_path):
 
 
 def test_a_host_without_memtrace_is_named(client, tmp_path):
-    with pytest.raises(RuntimeError, match="could not record"):
-        with record(client, tmp_path / "traces", options=["--no-such-option"]):
-            pass
+    bad = record(client, tmp_path / "traces", options=["--no-such-option"])
+    with pytest.raises(RuntimeError, match="could not record"), bad:
+        pass
     assert client.submit(worked, 10).result() == 70

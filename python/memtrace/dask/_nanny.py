@@ -14,8 +14,8 @@ except ImportError as error:
 from .. import _command
 from ._recorder import SOCKET, VARIABLES, Recorder, Stream, is_recorded
 
-#: Of this process, by the name of the recording: nannies of one process (those of a LocalCluster, of
-#: `dask worker --nworkers`) start their workers with one environment, so they share a recorder.
+#: Of this process, by the name of the recording: nannies of one process (those of a LocalCluster,
+#: of `dask worker --nworkers`) start their workers with one environment, and share a recorder.
 _shared = {}
 _lock = threading.Lock()
 

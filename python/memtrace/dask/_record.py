@@ -1,4 +1,4 @@
-"""Recording a cluster from its client: spans of all workers while they compute, and their traces."""
+"""Recording a cluster from its client: spans while its workers compute, and their traces."""
 
 import json
 import os
@@ -8,11 +8,13 @@ import uuid
 import zlib
 from pathlib import Path
 
+import dask
+
 from . import _view
 from ._predict import Predictions
 
-#: A worker says hello, computes and is told of within milliseconds; a congested scheduler may take longer.
-PATIENCE = 60
+#: Spans come within milliseconds; a congested scheduler may take longer.
+PATIENCE = 60  # seconds
 PIECE = 8 << 20  # bytes of a trace fetched at a time
 
 
@@ -27,7 +29,8 @@ def record(client, directory, model=None, options=()):
     directory: where each nanny's host writes its trace, as `host=H/nanny=PID/`: all of them are one
         dataset, see `docs/cluster.md`. On hosts that share no file system with this one,
         `Recording.collect` fetches them.
-    model: a `memtrace.Model`, or its file; predicts each task.
+    model: a `memtrace.Model`, or its file; predicts each task. Calls of the Python functions that it
+        has laws of (`module:function`) are recorded inside of tasks.
     options: more for `memtrace record`, e.g. `["--operator", "scipy.ndimage:gaussian_filter"]`.
 
     RuntimeError at the beginning of `with`: some host could not record, and why.
@@ -51,7 +54,7 @@ class Recording:
         self.directory = Path(os.path.abspath(directory))
         self.traces = {}  #: trace's directory -> {"host", "batches", "problem"}, once closed
         self.running = False
-        self._client, self._options = client, options
+        self._client, self._options = client, [*options, *_operators_of(model)]
         self._name = f"memtrace-{uuid.uuid4().hex[:12]}"
         self._predictions = Predictions(model)
         self._lines = {}  # (trace, span) -> its JSON
@@ -60,6 +63,7 @@ class Recording:
         self._early = {}  # (trace, batch) -> those that came before their turn
         self._totals = {}  # trace -> spans it has, told at its end
         self._workers = []
+        self._registered = []
         self._changed = threading.Condition()
         self._views = _view.Live(self)
 
@@ -70,12 +74,20 @@ class Recording:
         client.subscribe_topic(self._name, self._take)
         self.running = True
         try:
-            client.register_plugin(_nanny.RecordNanny(self._name, str(self.directory), self._options))
-            client.register_plugin(_nanny.RecordWorker(self._name), name=self._name)
+            # A cluster object closes a nanny whose worker was gone this long ago and is not there
+            # then, which may be when the next recording starts it again.
+            with dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}):
+                place = str(self.directory)
+                self._register(_nanny.RecordNanny(self._name, place, self._options), nanny=True)
+                self._register(_nanny.RecordWorker(self._name), nanny=None)
         except BaseException:
             self.close()
             raise
         return self
+
+    def _register(self, plugin, nanny):
+        self._registered.append(nanny)
+        self._client.register_plugin(plugin, name=self._name)
 
     def __exit__(self, *error):
         self.close()
@@ -95,8 +107,8 @@ class Recording:
         self._await_all()
         self.running = False
         self._views.close()
-        client.unregister_worker_plugin(self._name, nanny=True)
-        client.unregister_worker_plugin(self._name)
+        for nanny in self._registered:
+            client.unregister_worker_plugin(self._name, nanny=nanny)
         client.unsubscribe_topic(self._name)
         client.run_on_scheduler(_forget_events, self._name)
 
@@ -257,6 +269,12 @@ class Recording:
                     )
                     file.write(got[address])
         return address is not None
+
+
+def _operators_of(model):
+    """Options that make the Python functions a model has laws of spans."""
+    names = model.operators() if model is not None else ()
+    return [word for name in names if ":" in name for word in ("--operator", name)]
 
 
 def _files_of(trace, start_unix_ns):

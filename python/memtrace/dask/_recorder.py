@@ -57,7 +57,7 @@ class Recorder:
             self._said = [*self._said[-9:], line.decode(errors="replace").strip()]
 
     def close(self):
-        """Ends the recording: when this returns the trace is complete. What went wrong, if anything."""
+        """Ends the recording; then the trace is complete. What went wrong, if anything."""
         self._process.stdin.close()
         status = self._process.wait()
         self._listens.join()

@@ -52,7 +52,10 @@ def text(recording):
     over = sum(task["over"] for task in tasks)
     state = "recording" if recording.running else "recorded"
     lines = [f"{state}: {len(tasks)} tasks on {len(workers)} workers, {over} over their prediction"]
-    lines += ["", *_table(("operator", "tasks", "largest", "predicted", "over"), _by_operator(tasks))]
+    lines += [
+        "",
+        *_table(("operator", "tasks", "largest", "predicted", "over"), _by_operator(tasks)),
+    ]
     shown = sorted(tasks, key=_stands_out, reverse=True)[:LISTED]
     head = ("task", "worker", "measured", "predicted", "measured/predicted", "")
     lines += ["", *_table(head, map(_task_cells, shown))]
@@ -67,7 +70,9 @@ def _by_operator(tasks):
     groups = {}
     for task in tasks:
         groups.setdefault(task["operator"], []).append(task)
-    for name, group in sorted(groups.items(), key=lambda item: -_largest(item[1], "measured_bytes")):
+    for name, group in sorted(
+        groups.items(), key=lambda item: -_largest(item[1], "measured_bytes")
+    ):
         predicted = [task for task in group if task["predicted_bytes"] is not None]
         most = _size(_largest(predicted, "predicted_bytes")) if predicted else "–"
         over = str(sum(task["over"] for task in group)) if predicted else "–"
@@ -85,7 +90,9 @@ def _stands_out(task):
 def _task_cells(task):
     predicted, measured = task["predicted_bytes"], task["measured_bytes"]
     ratio = f"{measured / predicted:.3f}" if predicted else "–"
-    marks = [word for word, is_so in (("OVER", task["over"]), (task["error"], task["error"])) if is_so]
+    marks = [
+        word for word, is_so in (("OVER", task["over"]), (task["error"], task["error"])) if is_so
+    ]
     if task["seconds"] is None:
         marks.append("killed")
     size = _size(predicted) if predicted is not None else "–"
@@ -118,7 +125,11 @@ def _clean(cell):
 def _size(number):
     for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if number >= unit:
-            return f"{number / unit:.3g} {name}" if number < 1000 * unit else f"{number / unit:.0f} {name}"
+            return (
+                f"{number / unit:.3g} {name}"
+                if number < 1000 * unit
+                else f"{number / unit:.0f} {name}"
+            )
     return f"{number:.0f} B"
 
 
@@ -130,8 +141,10 @@ body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 70em;
 table { border-collapse: collapse; width: 100%; margin: 1em 0; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .25em .6em; border-bottom: 1px solid var(--line); }
 td.n, th.n { text-align: right; } td.key { overflow-wrap: anywhere; }
-th button { font: inherit; font-weight: bold; border: 0; background: none; cursor: pointer; padding: 0; }
-tr.over { color: var(--over); font-weight: bold; } svg { width: 100%; max-width: 40em; height: auto; }
+th button { font: inherit; font-weight: bold; border: 0; padding: 0; }
+th button { background: none; cursor: pointer; }
+tr.over { color: var(--over); font-weight: bold; }
+svg { width: 100%; max-width: 40em; height: auto; }
 circle { fill: var(--dot); fill-opacity: .6; } circle.over { fill: var(--over); }
 line { stroke: var(--line); } text { fill: currentColor; font-size: 12px; }
 """
@@ -157,15 +170,26 @@ def page(recording):
     """The page: one file without anything from elsewhere."""
     tasks, workers = recording.tasks(), recording.workers()
     over = sum(task["over"] for task in tasks)
-    reload = f'<meta http-equiv="refresh" content="{REFRESH_PAGE:.0f}">' if recording.running else ""
+    reload = (
+        f'<meta http-equiv="refresh" content="{REFRESH_PAGE:.0f}">' if recording.running else ""
+    )
     state = "recording" if recording.running else "recorded"
-    head = (("task", 0), ("worker", 0), ("measured", 1), ("predicted", 1), ("ratio", 1), ("s", 1), ("", 0))
+    head = (
+        ("task", 0),
+        ("worker", 0),
+        ("measured", 1),
+        ("predicted", 1),
+        ("ratio", 1),
+        ("s", 1),
+        ("", 0),
+    )
     columns = (("worker", 0), ("host", 0), ("memory", 1), ("budget", 1), ("of it", 1), ("", 0))
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">{reload}'
         f"<title>memtrace: {len(tasks)} tasks</title><style>{STYLE}</style></head><body>"
-        f"<h1>Predicted against measured</h1><p>{state}: {len(tasks)} tasks on {len(workers)} workers, "
-        f"{over} over their prediction.</p>{_scatter(tasks)}"
+        f"<h1>Predicted against measured</h1>"
+        f"<p>{state}: {len(tasks)} tasks on {len(workers)} workers, {over} over their "
+        f"prediction.</p>{_scatter(tasks)}"
         f"<h2>Workers</h2>{_html_table(columns, map(_worker_html, workers))}"
         f"<h2>Tasks</h2>{_html_table(head, map(_task_html, tasks))}"
         f"<script>{SCRIPT}</script></body></html>"
@@ -184,10 +208,11 @@ def _task_html(task):
     key, worker, measured, predicted, ratio, mark = map(html.escape, _task_cells(task))
     numbers = task["measured_bytes"], task["predicted_bytes"] or -1, ratio.replace("–", "-1")
     seconds = -1 if task["seconds"] is None else task["seconds"]
+    shown = f"{seconds:.3f}" if seconds >= 0 else "–"
     return (
         f'<tr class="{"over" if task["over"] else ""}"><td class="key">{key}</td><td>{worker}</td>'
-        f"{_number(numbers[0], measured)}{_number(numbers[1], predicted)}{_number(numbers[2], ratio)}"
-        f"{_number(seconds, f'{seconds:.3f}' if seconds >= 0 else '–')}<td>{mark}</td></tr>"
+        f"{_number(numbers[0], measured)}{_number(numbers[1], predicted)}"
+        f"{_number(numbers[2], ratio)}{_number(seconds, shown)}<td>{mark}</td></tr>"
     )
 
 
@@ -209,7 +234,9 @@ def _scatter(tasks):
     """Each task a dot: predicted bytes across, measured bytes up; the line is where both agree."""
     dots = [task for task in tasks if task["predicted_bytes"] is not None]
     if not dots:
-        return "<p>No task has a prediction: give <code>record</code> a model of these operators.</p>"
+        return (
+            "<p>No task has a prediction: give <code>record</code> a model of these operators.</p>"
+        )
     side, edge = 400, 60
     most = 1.05 * max(max(task["measured_bytes"], task["predicted_bytes"]) for task in dots) or 1
 

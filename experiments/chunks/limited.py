@@ -184,7 +184,6 @@ def run(shape, limit, choose):
                 error = type(failure).__name__
             seconds = time.perf_counter() - start
             kills = sum(group.kills() for group in groups)
-            peaks = client.run(peak_of_process)
             streamed_live = len(recording.spans)
         return {
             "chunk": chunk,
@@ -195,15 +194,9 @@ def run(shape, limit, choose):
             "error": error,
             "kills": kills,
             "seconds": seconds,
-            "vmhwm_bytes": max(peaks.values(), default=0),
             "streamed_before_the_end": streamed_live,
             **compared(recording, folder),
         }
-
-
-def peak_of_process():
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
 
 
 def compared(recording, folder):
@@ -224,12 +217,16 @@ def compared(recording, folder):
         json.dumps([*(span[name] for name in names), span["inputs"], span["params"]])
         for span in recording.spans
     )
+    [(largest,)] = duckdb.sql(
+        f"select max(peak_resident_bytes) from '{folder}/*/*/processes.parquet'"
+    ).fetchall()
     tasks = [task for task in recording.tasks() if task["predicted_bytes"]]
     ratios = [task["measured_bytes"] / task["predicted_bytes"] for task in tasks if task["seconds"]]
     return {
         "spans_streamed": len(streamed),
         "spans_in_traces": len(of_traces),
         "same": streamed == of_traces,
+        "largest_worker_bytes": largest,
         "cut_short": sum(span["end_ns"] is None for span in recording.spans),
         "operators_predicted": len(ratios),
         "measured_to_predicted": [min(ratios), max(ratios)] if ratios else None,
@@ -269,7 +266,7 @@ def written(shape, limit, found, checks):
                 tables.shape(each["chunk"]),
                 tables.megabytes(each["idle_bytes"]),
                 foretold,
-                tables.megabytes(each["vmhwm_bytes"]),
+                tables.megabytes(each["largest_worker_bytes"]),
                 each["kills"],
                 each["error"] or "finished",
                 each["spans_streamed"],
@@ -277,7 +274,7 @@ def written(shape, limit, found, checks):
                 f"{ratio[0]:.3f}–{ratio[1]:.3f}" if ratio else "",
             )
         )
-    names = ("chunks by", "chunk", "held idle", "foretold for the group", "VmHWM of a worker")
+    names = ("chunks by", "chunk", "held idle", "foretold for the group", "largest worker")
     names += ("kills", "outcome", "spans streamed", "cut short", "measured / predicted per task")
     return f"""# Chunks where the kernel kills
 
@@ -290,8 +287,8 @@ limits off. All runs are recorded with `memtrace.dask.record` ([../cluster.md](.
 {tables.table(names, rows)}
 
 A group holds the nanny, the recorder and the warm worker before anything is computed (`held idle`): that is the
-baseline the recommendation gets, with {BUDGET_FRACTION:.0%} of the limit as its budget. VmHWM is that of the workers that ran at
-the end; of killed ones the trace knows what they held. Spans that were cut short ran in a worker when it was killed:
+baseline the recommendation gets, with {BUDGET_FRACTION:.0%} of the limit as its budget. The largest worker is the most that any worker
+process had resident, killed ones included, as the traces say. Spans that were cut short ran in a worker when it was killed:
 they have no end, in the stream as in the trace.
 
     .venv/bin/python scripts/experiments chunks limited

@@ -1,5 +1,8 @@
 """What a model says of recorded tasks, beside what was measured."""
 
+#: A task is over its prediction beyond what a law is held to (DESIGN §10): so much is noise.
+NOISE_PART, NOISE_BYTES = 0.005, 256 << 10
+
 
 class Predictions:
     """Predicted against measured, task by task. A law is asked once for the same call."""
@@ -45,13 +48,14 @@ class Predictions:
         span = max(own, key=lambda span: span["working_peak_bytes"])
         predicted = self._predict(span)
         if predicted is not None:
-            measured, upper = span["working_peak_bytes"], predicted["upper_bytes"]
+            measured, peak = span["working_peak_bytes"], predicted["peak_bytes"]
+            upper = predicted.get("upper_bytes") or peak
             row.update(
                 measured_bytes=measured,
-                predicted_bytes=predicted["peak_bytes"],
+                predicted_bytes=peak,
                 upper_bytes=upper,
                 law=span["operator"],
-                over=measured > (predicted["peak_bytes"] if upper is None else upper),
+                over=measured > upper + max(NOISE_PART * upper, NOISE_BYTES),
             )
         return row
 

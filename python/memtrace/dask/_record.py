@@ -29,8 +29,8 @@ def record(client, directory, model=None, options=()):
     directory: where each nanny's host writes its trace, as `host=H/nanny=PID/`: all of them are one
         dataset, see `docs/cluster.md`. On hosts that share no file system with this one,
         `Recording.collect` fetches them.
-    model: a `memtrace.Model`, or its file; predicts each task. Calls of the Python functions that it
-        has laws of (`module:function`) are recorded inside of tasks.
+    model: a `memtrace.Model`, or its file; predicts each task. Calls of the Python functions that
+        it has laws of (`module:function`) are recorded inside of tasks.
     options: more for `memtrace record`, e.g. `["--operator", "scipy.ndimage:gaussian_filter"]`.
 
     RuntimeError at the beginning of `with`: some host could not record, and why.
@@ -192,7 +192,8 @@ class Recording:
         `key`, `operator`, `host`, `worker`, `pid`, `seconds` (None if it never ended), `error`;
         `measured_bytes`, its working peak; `predicted_bytes`, `upper_bytes` and `law`, the operator
         whose law predicts it: the task's own, or the largest inside it (then `measured_bytes` is
-        that one's). None without a model or a law. `over`: more was measured than `upper_bytes`.
+        that one's). None without a model or a law. `over`: more was measured than `upper_bytes`,
+        by 0.5 % and 256 KiB at least.
         """
         return self._predictions.tasks(self.spans)
 

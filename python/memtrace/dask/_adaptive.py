@@ -25,7 +25,7 @@ ENOUGH, TRIED = 12, 0.4
 def run_adaptively(job, workers, whole_axes, align, in_flight):
     """All blocks, in chunks that are chosen by what those before them needed."""
     budget = workers.task_budget()
-    learner = Learner(job, workers, budget, {axis % job.x.ndim for axis in whole_axes}, align)
+    learner = Learner(job, workers, budget, {axis % len(job.x.shape) for axis in whole_axes}, align)
     blocks, start = [], time.perf_counter()
     with Flight(job, in_flight or workers.slots) as flight:
         while learner.tiling.left or flight.running:

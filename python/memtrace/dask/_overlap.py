@@ -8,7 +8,7 @@ import numpy as np
 
 from ._adaptive import run_adaptively
 from ._laws import Operator
-from ._plan import depth_of, find_workers, planned
+from ._plan import depth_of, fetching, find_workers, planned
 from ._stored import read, source_of, storage_bytes, storage_chunks_of
 from ._waves import Job, gathered_bytes, run_in_waves
 from ._workers import current_client, workers_of
@@ -109,14 +109,14 @@ def _of_function(kwargs):
     return {name: value for name, value in kwargs.items() if name not in ours}
 
 
-def _beside(job, model, block):
+def _beside(job, model, chunk, block):
     """What fetching a block, or storing it, takes for a moment."""
     fetched = (
         storage_bytes(job.source, block)
         if job.source is not None
         else gathered_bytes(job.x, block, model)
     )
-    return max(fetched, storage_bytes(job.store, block))
+    return max(fetched, storage_bytes(job.store, chunk, aligned=True))
 
 
 def _lazy(function, x, law, workers, depths, cut, options):
@@ -129,7 +129,7 @@ def _lazy(function, x, law, workers, depths, cut, options):
             return da.map_overlap(function, whole, depth=depths, allow_rechunk=False, **options)
     if cut["storage_chunks"] is None:
         cut["storage_chunks"] = storage_chunks_of(source)
-    beside = partial(storage_bytes, source)
+    beside = partial(fetching, source)
     plan = planned(law, x, workers, depths, source="storage", beside=beside, **cut)
     del options["boundary"]
     trim = options.pop("trim")

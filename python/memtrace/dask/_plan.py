@@ -97,7 +97,7 @@ def recommend(
         whole_axes=whole_axes,
         storage_chunks=storage_chunks,
         source=source,
-        beside=None if stored is None else partial(storage_bytes, readable(stored)),
+        beside=None if stored is None else partial(fetching, readable(stored)),
         auto=workers == "auto",
     )
 
@@ -129,8 +129,7 @@ def planned(
     beside=None,
     auto=False,
 ):
-    """The plan for these workers. beside: bytes that moving a block of a shape takes for a
-    moment."""
+    """The plan for these workers. beside: bytes that moving a chunk and its block takes."""
     baseline, extra = workers.baseline_bytes, 0
     if baseline is not None and law.warms:
         # What the operator allocates once is in a warmed worker already; the plan adds it.
@@ -142,8 +141,8 @@ def planned(
             workers.memory_limit,
             "auto" if auto else workers.number,
             workers.threads,
-            halo=[_most(depths[axis]) for axis in range(x.ndim)],
-            whole_axes=[axis % x.ndim for axis in whole_axes],
+            halo=[_most(depths[axis]) for axis in range(len(x.shape))],
+            whole_axes=[axis % len(x.shape) for axis in whole_axes],
             dtype=x.dtype.str,
             budget_fraction=workers.budget_fraction,
             baseline_bytes=_with(baseline, extra),
@@ -170,7 +169,12 @@ def _lacking(answer, x, depths, beside):
         return 0
     block = block_shape(answer["chunk_shape"], x.shape, depths)
     working = answer["predicted_task_bytes"] - math.prod(block) * x.dtype.itemsize
-    return max(0, beside(block) - working)
+    return max(0, beside(answer["chunk_shape"], block) - working)
+
+
+def fetching(source, chunk, block):
+    """What reading a block holds for a moment."""
+    return storage_bytes(source, block)
 
 
 def _plan_of(law, answer, depths):
@@ -195,8 +199,8 @@ def depth_of(x, depth):
     """Cells that a chunk needs from its neighbours, for every axis."""
     from dask.array.overlap import coerce_depth
 
-    found = coerce_depth(x.ndim, depth)
-    return {axis: found.get(axis, 0) for axis in range(x.ndim)}
+    found = coerce_depth(len(x.shape), depth)
+    return {axis: found.get(axis, 0) for axis in range(len(x.shape))}
 
 
 def block_shape(chunk, shape, depths):

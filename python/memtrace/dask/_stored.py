@@ -71,12 +71,13 @@ def storage_chunks_of(array):
     return None
 
 
-def storage_bytes(array, region_shape):
-    """What reading or writing a region holds for a moment beside the region itself."""
+def storage_bytes(array, region_shape, aligned=False):
+    """What reading or writing a region holds for a moment beside the region itself; of one that is
+    aligned no piece is shared with another."""
     chunks = storage_chunks_of(array)
     if chunks is None:
         return min(MAPPED_BYTES, math.prod(region_shape) * array.dtype.itemsize)
-    pieces = math.prod(-(-n // c) + 1 for n, c in zip(region_shape, chunks))
+    pieces = math.prod(-(-n // c) + (not aligned) for n, c in zip(region_shape, chunks))
     # A piece is held as it is stored and as it is decoded.
     return 2 * min(pieces, ZARR_AT_ONCE) * math.prod(chunks) * array.dtype.itemsize
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _sizes
@@ -23,6 +23,8 @@ def plan(
     budget_fraction: "Optional[float]" = None,
     given: "Optional[Mapping[str, Any]]" = None,
     halo: "Optional[Mapping[str, Any]]" = None,
+    whole_axes: "Optional[Mapping[str, Any]]" = None,
+    results: "Optional[Sequence[str]]" = None,
     arrays: Any = (),
     any_version: bool = False,
 ) -> "dict[str, Any]":
@@ -33,8 +35,10 @@ def plan(
     a graph of whole arrays is cut into chunks that fit, one that is cut already (Dask, xarray)
     is checked. workers: how many processes share the chunks, or "auto". threads: of each.
     executor: "sequential", "threaded" or "distributed". given: bytes of operators without laws,
-    by name: the number per element, or what a graph's step says. halo: of a DASF pipeline's
-    operators, by name. arrays: Dask arrays inside the graph whose chunks nothing else tells.
+    by name: the number per element, or what a graph's step says. halo, whole_axes: of a DASF
+    pipeline's operators, by name; results: which of its elements are kept to the end (default: the
+    last; `[]`: they are stored or reduced). arrays: Dask arrays inside the graph whose chunks
+    nothing else tells.
     any_version: also use laws of operators that were recorded with another release of a library
     than this process has. budget_fraction: the part of the limit that a process may use (default:
     what Dask's settings leave its workers, all of it elsewhere). baseline_bytes: what it holds
@@ -44,7 +48,8 @@ def plan(
     MemoryError: nothing fits; it names the smallest limit that would.
     """
     limit = None if memory_limit is None else _sizes.parse(memory_limit)
-    document = _document(graph, model, threads, given or {}, halo or {}, arrays)
+    about = {"halo": halo, "whole_axes": whole_axes, "results": results}
+    document = _document(graph, model, threads, given or {}, about, arrays)
     return model.plan_graph(
         json.dumps(document),
         memory_limit=limit,
@@ -57,17 +62,17 @@ def plan(
     )
 
 
-def _document(graph, model, threads, given, halo, arrays):
+def _document(graph, model, threads, given, about, arrays):
     if isinstance(graph, Mapping):
         return graph
     if isinstance(graph, (str, os.PathLike)):
         with open(graph, encoding="utf-8") as file:
             return json.load(file)
-    given = {name: _bytes(each) for name, each in given.items()}
+    given = given_bytes(given)
     if hasattr(graph, "_dag_table"):
         from ._plan_dasf import document_of
 
-        return document_of(graph, model.operators(), given, halo)
+        return document_of(graph, model.operators(), given, **about)
     tasks = getattr(graph, "__dask_graph__", None)
     if callable(tasks) and tasks() is not None:
         from ._plan_dask import document_of
@@ -90,6 +95,11 @@ def _collections(graph):
     else:
         held = [graph.data] if hasattr(graph, "dims") else [graph]
     return [each for each in held if hasattr(each, "__dask_graph__")]
+
+
+def given_bytes(given):
+    """What a graph's steps say of operators without laws, by name."""
+    return {name: _bytes(each) for name, each in given.items()}
 
 
 def _bytes(given):

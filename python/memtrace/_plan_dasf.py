@@ -1,13 +1,17 @@
 """Pipelines of DASF: needs its interface, not DASF itself."""
 
 
-def document_of(pipeline, operators, given, halo):
-    """The graph of a pipeline: its datasets are sources, its other elements steps."""
+def document_of(pipeline, operators, given=None, halo=None, whole_axes=None, results=None):
+    """The graph of a pipeline: its datasets are sources, its other elements steps.
+
+    given: what a graph's step says of bytes and output, halo, whole_axes: by operator. results:
+    the names of steps that are kept, None for those that no other takes in.
+    """
     table = pipeline._dag_table
+    given, halo, whole_axes = given or {}, halo or {}, whole_axes or {}
     sources, steps, names = {}, [], {}
-    for key in _in_order(table):
-        entry = table[key]
-        name = names[key] = _name(entry, names.values())
+    for key, (name, entry) in zip(_in_order(table), _named(table)):
+        names[key] = name
         inputs = _inputs(table, entry)
         array = _array(entry)
         if not inputs and array is not None:
@@ -23,9 +27,31 @@ def document_of(pipeline, operators, given, halo):
                 (each for each in candidates if _has(operators, each)), candidates[0]
             )
             step["params"] = _params(entry, inputs)
-        step["halo"] = next((list(halo[each]) for each in candidates if each in halo), [])
+        for member, said in (("halo", halo), ("whole_axes", whole_axes)):
+            step[member] = next((list(said[each]) for each in candidates if each in said), [])
         steps.append(step)
-    return {"version": 1, "sources": sources, "steps": steps}
+    kept = {} if results is None else {"results": list(results)}
+    return {"version": 1, "sources": sources, "steps": steps, **kept}
+
+
+def datasets(pipeline):
+    """The datasets of a pipeline with their names in its graph."""
+    for name, entry in _named(pipeline._dag_table):
+        if not _inputs(pipeline._dag_table, entry) and _array(entry) is not None:
+            yield name, getattr(entry["fn"], "__self__", entry["fn"])
+
+
+def functions(pipeline):
+    """What a pipeline calls for each element, by name in its graph."""
+    return {name: entry["fn"] for name, entry in _named(pipeline._dag_table)}
+
+
+def _named(table):
+    """Elements with their names in the graph, each after those it takes in."""
+    taken = []
+    for key in _in_order(table):
+        taken.append(_name(table[key], taken))
+        yield taken[-1], table[key]
 
 
 def _in_order(table):
@@ -89,6 +115,8 @@ def _candidates(entry):
         qualified,
         kind.__name__ if owner is not None else "",
         entry.get("name"),
+        # What a transform calls for each block, and a recording names.
+        f"{kind.__module__}:{kind.__qualname__}._transform_cpu" if owner is not None else "",
     ]
     return [str(name) for name in names if name]
 

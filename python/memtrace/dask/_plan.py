@@ -129,7 +129,8 @@ def planned(
     beside=None,
     auto=False,
 ):
-    """The plan for these workers. beside: bytes that moving a chunk and its block takes."""
+    """The plan for these workers. beside: bytes that moving a chunk and its block takes for a
+    moment."""
     baseline, extra = workers.baseline_bytes, 0
     if baseline is not None and law.warms:
         # What the operator allocates once is in a warmed worker already; the plan adds it.

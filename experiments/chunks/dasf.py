@@ -1,0 +1,239 @@
+"""A pipeline of DASF on workers with a limit: blocks set by the plugin, and the default ones.
+
+The pipelines are those of a stand-in (experiments/chunks/standin.py). Laws come from one process
+that calls each transform on small blocks; no shape that is run here was among them.
+"""
+
+import json
+import shutil
+import statistics
+import sys
+
+import memtrace
+import numpy as np
+from dask.utils import parse_bytes
+from dask_cluster import budget_fraction, cluster, measure
+from memtrace.dasf import BlockSize
+
+from experiments.chunks import standin
+from experiments.chunks.standin_blocks import TRANSFORMS
+from experiments.operators.run import volume
+from experiments.recording import KEPT, RESULTS, written
+from experiments.recording import memtrace as command
+
+FOLDER = KEPT / "chunks" / "dasf"
+PAGE = RESULTS / "chunks-dasf.md"
+TRAINING = ((53, 61, 97), (113, 59, 64), (62, 119, 71), (127, 103, 89))
+STORED = 64  # cells along each axis of a zarr chunk
+TIME_TARGET = 0.20
+
+#: pipeline, shape, memory limit of each of two workers
+RUNS = (
+    ("coherent dip", (240, 240, 240), "1.2GB"),
+    ("coherent dip", (180, 260, 330), "1.2GB"),
+    ("coherent dip", (500, 160, 160), "1.2GB"),
+    ("smooth envelope", (520, 500, 480), "1GB"),
+    ("smooth envelope", (900, 360, 350), "1GB"),
+    ("smooth envelope", (400, 640, 420), "1GB"),
+    # No grid for the whole pipeline fits: each operator has its own.
+    ("smooth envelope", (320, 300, 280), "0.55GB"),
+)
+QUICK = (
+    ("coherent dip", (110, 120, 130), "0.6GB"),
+    ("smooth envelope", (300, 280, 260), "0.55GB"),
+)
+
+
+HEAD = (
+    "| pipeline | shape | limit | blocks | largest | how many | foretold, MB | VmHWM, MB "
+    "| budget, MB | outcome | foretold, s | s |"
+)
+ABOUT = f"""\
+Two workers of one thread under a nanny, each run on a cluster of its own; VmHWM is that of the
+fuller worker of those that lived to the end. *default* is Dask's `auto`, of 128 MiB. The laws are
+fitted on small blocks: {", ".join(map(written, TRAINING))}. Where nothing is foretold, no grid for
+the whole pipeline fitted and each operator has its own.
+
+- *coherent dip*: zarr → Gaussian → {{GST3D's dip, semblance}} → dip where semblance is high
+- *smooth envelope*: NumPy's file → Gaussian → semblance → envelope, which needs whole traces"""
+
+
+def main(arguments):
+    model = fitted()
+    results = FOLDER / ("quick.jsonl" if arguments.quick else "runs.jsonl")
+    done = kept(results)
+    rows = []
+    for pipeline, shape, limit in QUICK if arguments.quick else RUNS:
+        for blocks in ("default", "plugin"):
+            key = (pipeline, written(shape), limit, blocks)
+            if key not in done:
+                done[key] = {"key": key, **run(model, pipeline, shape, limit, blocks)}
+                with results.open("a") as file:
+                    file.write(json.dumps(done[key]) + "\n")
+            rows.append(done[key])
+            print(line(rows[-1]), flush=True)
+    held, text = judged(rows)
+    if not arguments.quick:
+        PAGE.write_text(text, encoding="utf-8")
+    return held
+
+
+def fitted():
+    """Laws of the transforms' blocks."""
+    folder = FOLDER / "training"
+    run = [sys.executable, "-m", "experiments.chunks.standin_blocks", *map(written, TRAINING)]
+    if not (folder / "meta.json").exists():
+        unfinished = folder.with_name("training.unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.parent.mkdir(parents=True, exist_ok=True)
+        named = [
+            f"--operator=experiments.chunks.standin:{each.__name__}._transform_cpu"
+            for each in (*TRANSFORMS, standin.Coherent)
+        ]
+        command("--quiet", "-o", unfinished, *named, "--", *run)
+        unfinished.rename(folder)
+    return memtrace.fit(folder)
+
+
+def kept(results):
+    """Runs of an earlier call: a study that was interrupted goes on where it was."""
+    if not results.exists():
+        return {}
+    rows = (json.loads(text) for text in results.read_text().splitlines())
+    return {tuple(row["key"]): row for row in rows}
+
+
+def stored(pipeline, shape):
+    """The dataset of a pipeline: zarr for one, a file of NumPy's for the other."""
+    folder = FOLDER / "data"
+    folder.mkdir(parents=True, exist_ok=True)
+    if pipeline == "coherent dip":
+        path = folder / f"{written(shape)}.zarr"
+        if not path.exists():
+            import zarr
+
+            unfinished = path.with_suffix(".unfinished")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            array = zarr.create_array(
+                unfinished, shape=shape, chunks=(STORED,) * 3, dtype="f4", compressors=None
+            )
+            array[:] = volume(shape)
+            unfinished.rename(path)
+        return standin.DatasetZarr(path)
+    path = folder / f"{written(shape)}.npy"
+    if not path.exists():
+        with path.with_suffix(".unfinished").open("wb") as file:
+            np.save(file, volume(shape))
+        path.with_suffix(".unfinished").rename(path)
+    return standin.DatasetArray(path)
+
+
+def built(name, dataset, executor):
+    """A pipeline and the element whose result is asked for."""
+    pipeline, smooth = standin.Pipeline(name, executor), standin.Gaussian()
+    pipeline.add(smooth, X=dataset)
+    if name == "coherent dip":
+        dip, alike, last = standin.Dip(), standin.Semblance(), standin.Coherent()
+        pipeline.add(dip, X=smooth).add(alike, X=smooth).add(last, X=dip, Y=alike)
+    else:
+        alike, last = standin.Semblance(), standin.Envelope()
+        pipeline.add(alike, X=smooth).add(last, X=alike)
+    return pipeline, last
+
+
+def run(model, name, shape, limit, blocks):
+    """One fresh cluster, one computation."""
+    with cluster(2, limit) as client:
+        pipeline, last = built(name, stored(name, shape), standin.Executor(client))
+        plugin = block_size(pipeline, model)
+        if blocks == "plugin":
+            pipeline.register_plugin(plugin)
+        pipeline.run()
+        result = pipeline.get_result_from(last)
+        done = measure(client, warm, result.mean(dtype="f8"))
+    plan = plugin.plan or {}
+    return {
+        "chunks": list(result.chunksize),
+        "count": result.npartitions,
+        "budget_bytes": int(parse_bytes(limit) * budget_fraction()),
+        "peak_bytes": done.peak_bytes,
+        "baseline_bytes": done.baseline_bytes,
+        "killed": done.killed,
+        "error": done.error,
+        "seconds": done.seconds,
+        "predicted_bytes": plan.get("predicted_worker_bytes"),
+        "predicted_seconds": plan.get("predicted_seconds"),
+    }
+
+
+def block_size(pipeline, model):
+    elements = (*TRANSFORMS, standin.Coherent)
+    halo = {each.__name__: each.halo for each in elements if hasattr(each, "halo")}
+    return BlockSize(pipeline, model, halo=halo, whole_axes={"Envelope": (2,)}, results=[])
+
+
+def warm():
+    """Imports and caches of a worker that has worked before."""
+    from experiments.chunks import standin
+    from experiments.operators.run import volume
+
+    for transform in (standin.Gaussian, standin.Dip, standin.Semblance, standin.Envelope):
+        transform()._transform_cpu(volume((30, 30, 30)))
+
+
+def fits(row):
+    return row["error"] is None and not row["killed"] and row["peak_bytes"] <= row["budget_bytes"]
+
+
+def outcome(row):
+    if row["error"]:
+        return row["error"]
+    if row["killed"]:
+        return f"{row['killed']} killed"
+    return "within budget" if fits(row) else "over budget"
+
+
+def line(row):
+    name, shape, limit, blocks = row["key"]
+    told = row["predicted_bytes"]
+    cells = [name, shape, limit, blocks, written(row["chunks"]), row["count"]]
+    cells += [f"{told / 1e6:.0f}" if told else "", f"{row['peak_bytes'] / 1e6:.0f}"]
+    cells += [f"{row['budget_bytes'] / 1e6:.0f}", outcome(row)]
+    cells += [f"{row['predicted_seconds']:.1f}" if told else "", f"{row['seconds']:.1f}"]
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def judged(rows):
+    """Whether all targets hold, and the page."""
+    ours = [row for row in rows if row["key"][3] == "plugin"]
+    theirs = [row for row in rows if row["key"][3] == "default"]
+    inside = sum(map(fits, ours))
+    beyond = sum(not fits(row) for row in theirs)
+    finished = [row for row in ours if row["error"] is None and row["predicted_bytes"]]
+    errors = [abs(row["predicted_seconds"] / row["seconds"] - 1) for row in finished]
+    median = statistics.median(errors) if errors else 1.0
+    peaks = [row["predicted_bytes"] / row["peak_bytes"] for row in finished]
+    targets = [
+        ("runs with the plugin's blocks within budget", "all", f"{inside} of {len(ours)}"),
+        ("runs with the default blocks that are not", "all", f"{beyond} of {len(theirs)}"),
+        ("time: median error", f"≤ {TIME_TARGET:.0%}", f"{median:.0%}"),
+        ("foretold worker peaks ÷ VmHWM", "≥ 1", f"{min(peaks):.2f}–{max(peaks):.2f}"),
+    ]
+    holds = [
+        inside == len(ours),
+        beyond == len(theirs),
+        median <= TIME_TARGET,
+        min(peaks, default=0) >= 1,
+    ]
+    lines = [
+        "# A DASF pipeline's block size",
+        "",
+        "`scripts/experiments chunks dasf` writes this page.",
+        "",
+        "| what | target | measured | holds |",
+        "|---|---|---|---|",
+    ]
+    for target, held in zip(targets, holds, strict=True):
+        lines.append(f"| {' | '.join(target)} | {'yes' if held else 'no'} |")
+    lines += ["", ABOUT, "", HEAD, "|---" * 12 + "|", *map(line, rows), ""]
+    return all(holds), "\n".join(lines)

@@ -1,0 +1,169 @@
+"""Blocks of DASF's pipelines that fit the memory of who runs them.
+
+    blocks = memtrace.dasf.BlockSize(pipeline, model, halo={"Gaussian": (12, 12, 12)})
+    pipeline.register_plugin(blocks)
+    pipeline.run()
+
+Needs DASF's interface, not DASF itself: whatever has its hooks and its table of elements will do.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
+
+from . import _plan_dasf, _sizes, _workers
+from ._plan import given_bytes, plan
+
+if TYPE_CHECKING:
+    from ._native import Model
+
+
+class BlockSize:
+    """A pipeline's plugin: it sets the block size of datasets before they load.
+
+    One grid of blocks for the whole pipeline, the fastest that keeps each worker under its budget
+    by the model's laws; where an operator is given other blocks, its arrays are rechunked. If no
+    such grid fits, each operator gets blocks of its own, and arrays are rechunked between them, by
+    way of the workers' disks. Arrays that are not Dask's are left as they are.
+
+    pipeline: a pipeline of DASF, complete before it runs. model: with laws of its operators, which
+        are looked for under what they are called in the pipeline, their classes' names or
+        `MODULE:CLASS._transform_cpu`. memory_limit, workers, threads: bytes of each worker (or a
+        text like "1.5GB"), how many, threads of each; by default those of the Dask client of the
+        pipeline's executor. halo, whole_axes: extra cells per face and axis, and axes that stay
+        whole, of operators by the same names. given: bytes of operators without laws, results:
+        names of the elements whose results are held by the workers (default: the last; `[]`: they
+        are stored or reduced block by block), both as for `memtrace.plan`. any_version: also use
+        laws that were recorded with other releases of libraries.
+
+    When the pipeline starts: MemoryError if nothing fits, with the smallest limit that would;
+    ValueError if a law or the memory limit is missing. `plan` is then what `memtrace.plan`
+    returned, None if each operator has blocks of its own.
+    """
+
+    def __init__(
+        self,
+        pipeline: Any,
+        model: "Model",
+        *,
+        memory_limit: "Optional[Union[int, str]]" = None,
+        workers: "Optional[int]" = None,
+        threads: "Optional[int]" = None,
+        halo: "Optional[Mapping[str, Any]]" = None,
+        whole_axes: "Optional[Mapping[str, Any]]" = None,
+        given: "Optional[Mapping[str, Any]]" = None,
+        results: "Optional[Sequence[str]]" = None,
+        any_version: bool = False,
+    ):
+        self.plan = None
+        self._pipeline, self._model = pipeline, model
+        self._asked = {"memory_limit": memory_limit, "workers": workers, "threads": threads}
+        self._about = {"halo": halo, "whole_axes": whole_axes, "results": results}
+        self._given = given_bytes(given or {})
+        self._limits = {"any_version": any_version}
+        self._document = {}
+        self._unwrapped = None
+
+    def on_pipeline_start(self, fn_keys: Any) -> None:
+        self._limits.update(self._known_limits())
+        self._document = _plan_dasf.document_of(
+            self._pipeline, self._model.operators(), self._given, **self._about
+        )
+        try:
+            self.plan = plan(self._model, self._document, **self._limits)
+        except MemoryError:
+            self.plan = None
+            if len(self._document["steps"]) < 2:
+                raise
+        self._set_blocks()
+        self._wrap()
+
+    def on_task_start(self, func: Any, params: Any, name: str) -> None:
+        """Nothing to do: blocks are set."""
+
+    def on_task_end(self, func: Any, params: Any, name: str, ret: Any) -> None:
+        """Nothing to do."""
+
+    def on_task_error(self, func: Any, params: Any, name: str, exception: Any) -> None:
+        self._unwrap()
+
+    def on_pipeline_end(self) -> None:
+        self._unwrap()
+
+    def _known_limits(self):
+        """What was said, and of the rest what the executor's client knows."""
+        client = getattr(getattr(self._pipeline, "_executor", None), "client", None)
+        limits = {} if client is None else _workers.limits(client)
+        limits.update({key: value for key, value in self._asked.items() if value is not None})
+        if "memory_limit" not in limits:
+            raise ValueError(
+                "the workers' memory limit is not known: say memory_limit, e.g. '1.5GB', or give "
+                "the pipeline an executor whose Dask client has workers with a limit"
+            )
+        limits["memory_limit"] = _sizes.parse(limits["memory_limit"])
+        return {"workers": 1, "threads": 1, **limits}
+
+    def _set_blocks(self):
+        """The block size of each dataset, which it uses when it loads."""
+        for name, dataset in _plan_dasf.datasets(self._pipeline):
+            users = [step for step in self._document["steps"] if name in step["inputs"]]
+            if self.plan is not None:
+                blocks = self._aligned(dataset.shape)
+            else:
+                blocks = self._alone(users[0], dataset.shape, dataset.dtype) if users else None
+            if blocks is None:
+                continue
+            attribute = "_chunks" if hasattr(dataset, "_chunks") else "chunks"
+            setattr(dataset, attribute, blocks)
+
+    def _wrap(self):
+        executor = self._pipeline._executor
+        if executor is None or self._unwrapped is not None:
+            return
+        self._unwrapped = execute = executor.execute
+        functions = _plan_dasf.functions(self._pipeline)
+        steps = {functions[each["name"]]: each for each in self._document["steps"]}
+
+        def with_blocks(fn, *args, **kwargs):
+            step = steps.get(fn)
+            if step is not None:
+                args = [self._rechunked(step, each) for each in args]
+                kwargs = {name: self._rechunked(step, each) for name, each in kwargs.items()}
+            return execute(fn, *args, **kwargs)
+
+        executor.execute = with_blocks
+
+    def _unwrap(self):
+        if self._unwrapped is not None:
+            del self._pipeline._executor.execute  # its class's shows again
+            self._unwrapped = None
+
+    def _rechunked(self, step, array):
+        """A Dask array in the blocks that an operator is to be given; anything else as it is."""
+        if not hasattr(array, "rechunk") or not hasattr(array, "chunks") or array.ndim == 0:
+            return array
+        if self.plan is not None:
+            blocks = self._aligned(array.shape)
+            return array if blocks in (None, array.chunks) else array.rechunk(blocks)
+        blocks = self._alone(step, array.shape, array.dtype)
+        if blocks == array.chunks:
+            return array
+        return array.rechunk(blocks, method="p2p")
+
+    def _aligned(self, shape):
+        """The grid of the plan, for arrays of the shape it is of; None for others."""
+        source = self._document["sources"][self.plan["source"]]
+        if list(shape) != source["shape"]:
+            return None
+        return tuple(tuple(axis) for axis in self.plan["chunks"])
+
+    def _alone(self, step, shape, dtype):
+        """Blocks for one operator as if it were alone."""
+        lengths = [int(length) for length in shape]
+        source = {"shape": lengths, "dtype": getattr(dtype, "str", str(dtype))}
+        alone = {**step, "inputs": ["its input"] * len(step["inputs"])}
+        document = {"version": 1, "sources": {"its input": source}, "steps": [alone], "results": []}
+        # What a rechunking keeps in memory before it writes it to disk is not for the operator.
+        buffers = min(math.prod(lengths) * dtype.itemsize, _workers.rechunking_bytes())
+        limit = self._limits["memory_limit"] - buffers / self._limits.get("budget_fraction", 1.0)
+        found = plan(self._model, document, **{**self._limits, "memory_limit": max(int(limit), 1)})
+        return tuple(tuple(axis) for axis in found["chunks"])

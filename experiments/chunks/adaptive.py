@@ -45,7 +45,7 @@ def study(name, rounds, quick):
     """Every fixed chunk once; the fastest that stayed in budget and ours in rounds."""
     shape, limit, unit, counts, splits = CASES[name]
     if quick:
-        shape, splits = tuple(n // 2 for n in shape), splits[:2]
+        shape, counts = tuple(n // 2 for n in shape), counts[:1]
     asked = {"operator": name, "shape": shape, "memory_limit": limit, "unit": unit, "workers": 2}
     fixed = {chunk: run(0, chunk=chunk, **asked) for chunk in searched(shape, unit, counts, splits)}
     fitting = sorted((c for c in fixed if fixed[c]["within"]), key=lambda c: fixed[c]["seconds"])

@@ -61,6 +61,7 @@ def main():
             callbacks=[history],
         )
         stats = history.stats_df
+        law = declared(name, array, model)
     row = stats.loc[stats["peak_measured_mem_delta_mb_max"].idxmax()]
     print(
         json.dumps(
@@ -69,9 +70,26 @@ def main():
                 "projected_bytes": int(row["projected_mem_mb"] * 1e6),
                 "start_bytes": int(row["peak_measured_mem_start_mb_max"] * 1e6),
                 "measured_bytes": int(row["peak_measured_mem_end_mb_max"] * 1e6),
+                **law,
             }
         )
     )
+
+
+def declared(name, array, model):
+    """The law at the largest block, and what it makes the plan add."""
+    if not model:
+        return {}
+    import memtrace
+    from memtrace import cubed as laws
+
+    cells, known = HALO.get(name, 0), memtrace.Model.load(model[0])
+    halo = [cells] * array.ndim
+    block = [length + 2 * cells for length in array.chunksize]
+    extra = laws.extra_projected_mem(
+        known, name, array.chunksize, "<f4", halo=halo if cells else None, padded=cells > 0
+    )
+    return {"law_bytes": known.predict(name, block)["upper_bytes"], "extra_bytes": extra}
 
 
 def mapped(name, array, model):

@@ -109,7 +109,9 @@ def describe(options: argparse.Namespace, chunk: Shape, chunks, run: Run) -> dic
         "peak_bytes": run.peak_bytes,
         "baseline_bytes": run.baseline_bytes,
         "cpu_seconds": run.cpu_seconds,
-        "within_budget": run.error is None and not run.killed and run.peak_bytes <= budget,
+        "spilled_bytes": run.spilled_bytes,
+        "within_budget": not (run.error or run.killed or run.paused or run.spilled_bytes)
+        and run.peak_bytes <= budget,
         "all_busy": len(run.workers) == options.workers
         and all(w["operators"] for w in run.workers),
         **asdict(run),

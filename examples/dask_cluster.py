@@ -43,6 +43,12 @@ class TaskCount(WorkerPlugin):
         self.held_bytes = max(self.held_bytes, self.worker.state.nbytes)
 
 
+def written_bytes(data) -> float:
+    """What a worker's store of results has written to disk so far."""
+    metrics = getattr(data, "cumulative_metrics", {})
+    return metrics.get(("disk-write", "bytes"), 0)
+
+
 def worker_state(dask_worker: Worker) -> dict:
     """Runs in a worker."""
     count = dask_worker.plugins[TaskCount.name]
@@ -53,6 +59,7 @@ def worker_state(dask_worker: Worker) -> dict:
         "tasks": count.tasks,
         "operators": count.operators,
         "held_bytes": count.held_bytes,
+        "spilled_bytes": int(written_bytes(dask_worker.data)),
         "cpu_seconds": time.process_time() - count.cpu_start,
     }
 
@@ -69,11 +76,16 @@ class Run:
     value: float | None
     error: str | None
     killed: int
+    paused: int = 0
     workers: list[dict] = field(default_factory=list)
 
     @property
     def peak_bytes(self) -> int:
         return max((w["vmhwm_bytes"] for w in self.workers), default=0)
+
+    @property
+    def spilled_bytes(self) -> int:
+        return sum(w["spilled_bytes"] for w in self.workers)
 
     @property
     def cpu_seconds(self) -> float:
@@ -110,13 +122,17 @@ def cluster(workers: int, memory_limit: str, threads: int = 1) -> Iterator[Clien
 
 
 def measure(client: Client, warm: Callable[[], None], array) -> Run:
-    """Warm every worker with `warm`, compute `array` and read each worker's counters."""
+    """Warm every worker with `warm`, compute `array`, or call it if it is a function, and read the
+    counters of each."""
     client.run(warm)
     client.run(worker_reset)
     before = client.run(worker_state)
     start, value, error = time.perf_counter(), None, None
     try:
-        value = float(client.compute(array).result())
+        if callable(array):
+            array()
+        else:
+            value = float(client.compute(array).result())
     except (KilledWorker, MemoryError) as failure:  # a result as well
         error = type(failure).__name__
     seconds = time.perf_counter() - start
@@ -128,4 +144,10 @@ def measure(client: Client, warm: Callable[[], None], array) -> Run:
         for address, state in after.items()
         if address in before and state["pid"] == before[address]["pid"]
     ]
-    return Run(seconds, value, error, killed, workers)
+    return Run(seconds, value, error, killed, pauses(client, before), workers)
+
+
+def pauses(client: Client, workers) -> int:
+    """How often a worker stopped taking tasks because of its memory."""
+    events = (event for address in workers for _, event in client.get_events(address))
+    return sum(isinstance(event, dict) and event.get("status") == "paused" for event in events)

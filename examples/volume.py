@@ -102,6 +102,7 @@ class SegyVolume:
     path: Path
     shape: tuple
     dip: float | None  # degrees, where the text header says it
+    dtype = np.dtype(np.float32)
 
     @classmethod
     def open(cls, path):
@@ -134,3 +135,6 @@ class SegyVolume:
                 plane[:] = traces[:, sample:end]
                 inline += 1
         return volume
+
+    def __getitem__(self, region):
+        return self.read(region)

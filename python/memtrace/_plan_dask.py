@@ -10,20 +10,14 @@ def document_of(collections, operators, given, arrays, threads):
     """The graph of what `compute()` would run."""
     try:
         from dask._expr import FinalizeCompute
-        from dask._task_spec import convert_legacy_graph
         from dask.base import collections_to_expr, flatten
-        from dask.order import order
     except ImportError as error:
         raise ValueError(f"planning a Dask graph needs dask 2025.4 or newer ({error})") from error
 
     expression = FinalizeCompute(collections_to_expr(collections)).optimize()
-    graph = convert_legacy_graph(dict(expression.__dask_graph__()))
     wanted = [_name(key) for key in flatten(expression.__dask_keys__())]
-    known = _known_chunks([*collections, *arrays])
-    tasks = _Tasks(operators, given, known)
-    priority = order(graph)
-    for key in sorted(graph, key=priority.get):
-        tasks.add(key, graph[key])
+    tasks = Tasks(operators, given, known_chunks([*collections, *arrays]))
+    tasks.take(expression.__dask_graph__())
     return {
         "version": 1,
         "sources": tasks.sources,
@@ -37,7 +31,7 @@ def _name(key):
     return f"{key[0]}{key[1:]}" if isinstance(key, tuple) else str(key)
 
 
-def _known_chunks(arrays):
+def known_chunks(arrays):
     """Shape and dtype of every chunk of arrays that the caller has, by key."""
     known = {}
     for array in arrays:
@@ -55,6 +49,10 @@ def _known_chunks(arrays):
     return known
 
 
+def _is_in_memory(value):
+    return hasattr(value, "dtype") and type(value).__module__.partition(".")[0] in ("numpy", "cupy")
+
+
 def _array(shape, dtype):
     return {"shape": list(shape), "dtype": getattr(dtype, "str", str(dtype))}
 
@@ -65,7 +63,7 @@ class _Call(NamedTuple):
     kwargs: dict
 
 
-class _Tasks:
+class Tasks:
     """Steps of a graph, as far as they are translated."""
 
     def __init__(self, operators, given, known):
@@ -75,6 +73,15 @@ class _Tasks:
         self.operators, self.given, self.known = set(operators), given, known
         self.sources, self.steps, self.names = {}, [], set()
         self.constants = {}  # values in the graph that are no arrays
+
+    def take(self, graph):
+        """All tasks of a graph, in Dask's order."""
+        from dask.order import order
+
+        graph = self.spec.convert_legacy_graph(dict(graph))
+        priority = order(graph)
+        for key in sorted(graph, key=priority.get):
+            self.add(key, graph[key])
 
     def add(self, key, node):
         step = self.step(key, node)
@@ -111,8 +118,9 @@ class _Tasks:
         return call
 
     def data(self, key, value):
-        """What is in the graph itself is held by whoever has the graph."""
-        if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        """What is in the graph itself is held by whoever has the graph; an array in storage by
+        nobody."""
+        if not _is_in_memory(value):
             self.constants[_name(key)] = value
             return None
         name = f"data of {_name(key)}"
@@ -123,13 +131,17 @@ class _Tasks:
         from dask.order import order
 
         inside, outkey, inkeys, *values = node.args
-        tasks = _Tasks(self.operators, self.given, self.known)
+        tasks = type(self)(self.operators, self.given, self.known)
         tasks.names, tasks.constants = set(self.names), dict(self.constants)
         for inkey, value in zip(inkeys, values):
             inputs = [name for name in self.references(value) if name != _name(inkey)]
-            if not inputs:
-                tasks.constants.setdefault(_name(inkey), self.constant(value))
+            constants = [name for name in inputs if name in self.constants]
+            if constants or not inputs:
+                if constants or not list(self.references(value)):
+                    tasks.constants[_name(inkey)] = self.constant(value)
+                    tasks.names.discard(_name(inkey))
             else:  # inside, the value has a name of its own
+                tasks.constants.pop(_name(inkey), None)
                 tasks.names.add(_name(inkey))
                 tasks.steps.append({"name": _name(inkey), "inputs": inputs, "slice": []})
         priority = order(dict(inside))
@@ -161,6 +173,7 @@ class _Tasks:
             return {"inputs": inputs, "operator": law}
         if prefix.endswith(("-aggregate", "-partial")):
             return self.reduction(inputs, output)
+        output = output or (None if inputs else self.made(call))
         if not inputs and output is None:
             raise ValueError(
                 f"cannot tell the shape of what {_name(key)} makes: give the Dask array it is a "
@@ -169,6 +182,23 @@ class _Tasks:
         if not inputs:
             return {"inputs": [], "operator": prefix, "bytes": {}, "output": output}
         return {"inputs": inputs, "operator": prefix}  # the planner says that there is no such law
+
+    def made(self, call):
+        """What a task makes that takes nothing in, if its arguments tell: `ones`, `full`, a
+        function of `map_blocks` that is told its block, a block that is read with its halo."""
+        info = self.constant(call.kwargs.get("block_info"))
+        if isinstance(info, dict) and None in info:
+            return _array(info[None]["chunk-shape"], info[None]["dtype"])
+        values = [self.constant(each) for each in call.args]
+        if getattr(call.function, "__name__", "") == "_read_block":  # of memtrace.dask
+            cuts, place = values[1], self.constant(call.kwargs.get("block_id"))
+            return _array(
+                [b - a for a, b in (cuts[i][at] for i, at in enumerate(place))], values[0].dtype
+            )
+        shape = next((value for value in values if _is_shape(value)), None)
+        dtype = call.kwargs.get("dtype", getattr(call.kwargs.get("meta"), "dtype", None))
+        dtype = getattr(self.constant(dtype), "str", None)
+        return None if shape is None or dtype is None else _array(shape, dtype)
 
     def last_part_of_one(self, name):
         return any(known.replace(":", ".").rsplit(".", 1)[-1] == name for known in self.operators)
@@ -221,16 +251,14 @@ class _Tasks:
     def getitem(self, key, call):
         """A part of another value, or of an array outside the graph, which is read."""
         cuts = _cuts(self.constant(call.args[1]))
-        inputs = list(self.references(call.args[0]))
+        array = self.constant(call.args[0])
         if cuts is None:
             return None
-        if inputs:
-            return {"inputs": inputs, "slice": cuts}
-        array = getattr(call.args[0], "value", call.args[0])
-        if not hasattr(array, "shape"):
-            return None
+        if array is None or not hasattr(array, "shape"):
+            inputs = list(self.references(call.args[0]))
+            return {"inputs": inputs, "slice": cuts} if inputs else None
         output = _array(_cut(array.shape, cuts), array.dtype)
-        if type(array).__module__ == "numpy" and type(array).__name__ == "ndarray":
+        if _is_in_memory(array):
             name = f"array {id(array)}"
             self.sources[name] = {**_array(array.shape, array.dtype), "held": "throughout"}
             return {"inputs": [name], "slice": cuts}
@@ -279,11 +307,14 @@ class _Tasks:
         return {**step, "output": output} if output else {**step, "output": {"dtype": dtype.str}}
 
     def random(self, key, call):
-        """Numbers of a generator; all but integers are doubles."""
+        """Numbers of a generator: doubles, unless they are integers or asked for as floats."""
         size = next((each for each in call.args if _is_shape(each)), None)
         if size is None or key not in self.known and "int" in str(call.args[1]):
             return None
-        output = self.known.get(key) or _array(size, "<f8")
+        keywords = self.constant(call.args[-1])
+        told = keywords.get("dtype") if isinstance(keywords, dict) else None
+        named = "<f4" if str(getattr(told, "str", told)) in ("<f4", "f4", "float32") else "<f8"
+        output = self.known.get(key) or _array(size, named)
         return {"inputs": [], "operator": "random", "bytes": {}, "output": output}
 
 
@@ -326,15 +357,15 @@ def _flat(blocks):
 
 
 _SPECIAL = {
-    "getitem": _Tasks.getitem,
-    "getter": _Tasks.getitem,
-    "getter_nofancy": _Tasks.getitem,
-    "getter_inline": _Tasks.getitem,
-    "concatenate3": _Tasks.joined,
-    "concatenate_shaped": _Tasks.joined,
-    "finalize": _Tasks.joined,
-    "_trim": _Tasks.trimmed,
-    "astype": _Tasks.converted,
-    "_apply_random": _Tasks.random,
-    "_apply_random_func": _Tasks.random,
+    "getitem": Tasks.getitem,
+    "getter": Tasks.getitem,
+    "getter_nofancy": Tasks.getitem,
+    "getter_inline": Tasks.getitem,
+    "concatenate3": Tasks.joined,
+    "concatenate_shaped": Tasks.joined,
+    "finalize": Tasks.joined,
+    "_trim": Tasks.trimmed,
+    "astype": Tasks.converted,
+    "_apply_random": Tasks.random,
+    "_apply_random_func": Tasks.random,
 }

@@ -137,11 +137,12 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// True if it is nowhere worse, and somewhere better.
+    /// True if it is nowhere worse, by as much as counts in memory and tasks, and somewhere better.
     fn beats(&self, other: &Choice) -> bool {
+        const SAME: f64 = 1.05;
         let nowhere_worse = self.predicted_seconds <= other.predicted_seconds
-            && self.predicted_worker_bytes <= other.predicted_worker_bytes
-            && self.tasks <= other.tasks;
+            && self.predicted_worker_bytes as f64 <= other.predicted_worker_bytes as f64 * SAME
+            && self.tasks as f64 <= other.tasks as f64 * SAME;
         nowhere_worse && self != other
     }
 }

@@ -110,6 +110,8 @@ impl<'a> Search<'a> {
     /// `chosen`, and of every doubling of the number of chunks two.
     fn front(&self, chosen: &Weighed) -> Vec<Choice> {
         const TRIED: usize = 4;
+        // Nobody waits longer for a little less memory.
+        const SLOWEST: f64 = 3.0;
         let budget = self.request.budget_bytes();
         let mut kinds: BTreeMap<u32, Vec<&Timed>> = BTreeMap::new();
         for timed in &self.ranked {
@@ -124,8 +126,11 @@ impl<'a> Search<'a> {
         choices
             .sort_by(|a, b| a.predicted_seconds.total_cmp(&b.predicted_seconds).then(a.tasks.cmp(&b.tasks)));
         choices.dedup();
+        let slowest = choices.first().map_or(0.0, |fastest| fastest.predicted_seconds * SLOWEST);
         let all = choices.clone();
-        choices.retain(|choice| !all.iter().any(|other| other.beats(choice)));
+        choices.retain(|choice| {
+            choice.predicted_seconds <= slowest && !all.iter().any(|other| other.beats(choice))
+        });
         choices
     }
 

@@ -1,0 +1,137 @@
+"""The seed notebook: GST3D on 200×200×200, two workers of 1.5 GB."""
+
+import itertools
+import statistics
+
+from experiments.chunks import tables
+from experiments.chunks.runs import run
+from experiments.chunks.ways import authors, auto
+from experiments.recording import RESULTS
+
+PART = "seed"
+SHAPE = (200, 200, 200)
+LIMIT = 1_500_000_000
+MOST_SPLITS = 4
+RIVALS = 3
+ROUNDS = 7
+TIME_TARGET = 1.1
+#: The cube that the notebook's formula gives.
+FORMULA = (159, 159, 159)
+
+
+def main(arguments):
+    asked = {"operator": "gst3d", "shape": SHAPE}
+    ours = run(PART, **asked)
+    others = {
+        'auto (`chunks="auto"`)': run(PART, chunk=auto(SHAPE, LIMIT, 2), **asked),
+        "authors' formula": run(PART, chunk=FORMULA, **asked),
+        "authors' formula, lowered until it divides": run(
+            PART, chunk=authors(SHAPE, LIMIT, 2), **asked
+        ),
+    }
+    unlimited = run(PART, chunk=SHAPE, **{**asked, "memory_limit": "0"})
+    splits = range(1, (2 if arguments.quick else MOST_SPLITS) + 1)
+    every = [
+        run(PART, chunk=tuple(-(-n // k) for n, k in zip(SHAPE, counts, strict=True)), **asked)
+        for counts in itertools.product(splits, repeat=3)
+    ]
+    rounds = duel(
+        asked, tuple(ours["chunk"]), fastest(every, ours), 2 if arguments.quick else ROUNDS
+    )
+    holds = checks(ours, others, rounds)
+    if not arguments.quick:
+        (RESULTS / "chunks-seed.md").write_text(text(ours, others, unlimited, every, rounds, holds))
+    return all(held for _, _, held in holds)
+
+
+def fastest(every, ours):
+    """The chunks to beat: the fastest that stayed within their budget."""
+    rivals = [each for each in every if each["within"] and each["chunk"] != ours["chunk"]]
+    rivals.sort(key=lambda each: each["seconds"])
+    return [tuple(each["chunk"]) for each in rivals[:RIVALS]]
+
+
+def duel(asked, ours, rivals, turns):
+    """Interleaved rounds: no one is always first."""
+    rounds = {chunk: [] for chunk in (ours, *rivals)}
+    for turn in range(turns):
+        for chunk in list(rounds)[:: -1 if turn % 2 else 1]:
+            # A number of its own keeps it apart from the first look at the same chunks.
+            rounds[chunk].append(run(PART, again=turn + 1, chunk=chunk, **asked))
+    return rounds
+
+
+def ratios(rounds):
+    """rival -> median over the rounds of our seconds ÷ its seconds in the same round."""
+    (_, ours), *rivals = rounds.items()
+    return {
+        chunk: statistics.median(
+            a["seconds"] / b["seconds"] for a, b in zip(ours, runs, strict=True)
+        )
+        for chunk, runs in rivals
+        if all(each["within"] for each in runs)
+    }
+
+
+def checks(ours, others, rounds):
+    [first, *_] = rounds.values()
+    auto_run, formula, _ = others.values()
+    worst = max(ratios(rounds).values(), default=float("nan"))
+    peak, foretold = max(each["peak_bytes"] for each in [ours, *first]), ours["predicted_bytes"]
+    return [
+        ("ours within budget, no spill, no pause, no kill", f"{len(first) + 1} runs",
+         all(each["within"] for each in [ours, *first])),
+        ("both workers busy", f"{len(first) + 1} runs", all(each["busy"] for each in [ours, *first])),
+        ("auto fails", auto_run["error"] or "ran", not auto_run["within"]),
+        ("authors' 159 fails", formula["error"] or "ran", not formula["within"]),
+        ("time ≤ 1.1 × the best three others, paired medians", f"{worst:.2f}", worst <= TIME_TARGET),
+        ("worker peak foretold within 8 %, never under",
+         f"{foretold / 1e6:.0f} MB, largest measured {peak / 1e6:.0f} MB ({foretold / peak - 1:+.1%})",
+         0 <= foretold / peak - 1 <= 0.08),
+    ]  # fmt: skip
+
+
+def text(ours, others, unlimited, every, rounds, holds):
+    ways = {"ours": ours, **others, "one chunk, no limit": unlimited}
+    ratio = ratios(rounds)
+    duels = [
+        (tables.shape(chunk), f"{statistics.median(r['seconds'] for r in runs):.2f} s",
+         tables.megabytes(max(r["peak_bytes"] for r in runs)),
+         "ours" if at == 0 else f"{ratio[chunk]:.2f}" if chunk in ratio else "left its budget")
+        for at, (chunk, runs) in enumerate(rounds.items())
+    ]  # fmt: skip
+    inside = sum(each["within"] for each in every)
+    return TEXT.format(
+        holds=tables.holds(holds),
+        ways=tables.runs(ways),
+        why=ours["why"],
+        rounds=len(rounds[tuple(ours["chunk"])]),
+        duels=tables.table(("chunk", "median", "largest peak", "ours ÷ it"), duels),
+        inside=inside,
+        count=len(every),
+    )
+
+
+TEXT = """# The seed notebook: GST3D on 200×200×200, two workers of 1.5 GB
+
+SEG-Y read chunk by chunk, `map_overlap`, the result's mean; one thread per worker, Dask's own
+settings (a worker may use 70 % of its limit: 1050 MB), a fresh cluster for every run. Peaks are VmHWM of the
+larger worker. Ours: `memtrace.dask.recommend` with a law from a sweep of at most 90×90×90, asked on
+the running cluster.
+
+{holds}
+
+{ways}
+
+{why}
+
+## Every split up to 4×4×4
+
+{inside} of {count} stayed within their budget. The fastest three of those against ours, {rounds}
+rounds, the order alternating:
+
+{duels}
+
+Again: `.venv/bin/python scripts/experiments chunks seed`; to measure anew, remove
+`target/experiments/chunks/seed.jsonl` first.
+"""

@@ -1,0 +1,28 @@
+"""Chunks that fit the workers of a Dask cluster.
+
+`recommend` says which chunks, `map_overlap` picks them itself. `declare` and `needs` let tasks
+run together only if they fit together; `checked` refuses a computation of which some task cannot
+fit.
+"""
+
+try:
+    import dask.array  # noqa: F401
+except ImportError as error:
+    raise ImportError(f"memtrace.dask needs Dask: pip install 'dask[array]' ({error})") from error
+
+from ._overlap import map_overlap
+from ._plan import Plan, recommend
+from ._refusal import checked
+from ._resources import declare, needs
+from ._waves import Block, Written
+
+__all__ = [
+    "Block",
+    "Plan",
+    "Written",
+    "checked",
+    "declare",
+    "map_overlap",
+    "needs",
+    "recommend",
+]

@@ -1,0 +1,139 @@
+"""Chunks that are learned while the job runs, from no model (docs/learning.md).
+
+Each block's chunk is chosen when it is submitted, and never changed after. Workers tell what each
+block needed; the next is chosen by that, and never one whose bound is above the budget of a task.
+"""
+
+import math
+import time
+
+import memtrace
+
+from ._plan import block_shape
+from ._tiling import Tiling, atoms_of, chunk_shapes
+from ._waves import Flight, Written, outcome
+
+#: Pieces along an axis that chunks are made of.
+MOST_ATOMS = 16
+#: The first block is this part of a task's budget, or less: few operators need as many times their
+#: input.
+FIRST = 1 / 500
+#: After so many measured blocks, or this part of the cells, chunks are no longer tried but taken.
+ENOUGH, TRIED = 12, 0.4
+
+
+def run_adaptively(job, workers, whole_axes, align, in_flight):
+    """All blocks, in chunks that are chosen by what those before them needed."""
+    budget = workers.task_budget()
+    learner = Learner(job, workers, budget, {axis % len(job.x.shape) for axis in whole_axes}, align)
+    blocks, start = [], time.perf_counter()
+    with Flight(job, in_flight or workers.slots) as flight:
+        while learner.tiling.left or flight.running:
+            while learner.tiling.left and not flight.is_full():
+                region, measure = learner.next()
+                flight.submit(region, {"memory": budget} if workers.declared else None, measure)
+            future, region = flight.next()
+            try:
+                answer = outcome(future)
+            except MemoryError:
+                learner.failed(region)
+                continue
+            blocks.append(job.finished(region, answer))
+            learner.observe(blocks[-1])
+    return Written(blocks, time.perf_counter() - start)
+
+
+class Learner:
+    """Which region comes next, and what is known of those before."""
+
+    def __init__(self, job, workers, budget, whole_axes, align):
+        self.job, self.slots, self.threads = job, workers.slots, workers.threads
+        shape, self.item = job.x.shape, job.x.dtype.itemsize
+        atom = atoms_of(shape, align, whole_axes, MOST_ATOMS)
+        self.tiling = Tiling(shape, atom)
+        self.total = self.tiling.left
+        chunks = [
+            chunk
+            for chunk in chunk_shapes(shape, atom)
+            if math.prod(self._block(chunk)) * self.item <= budget / 2  # what comes out is as large
+        ]
+        if not chunks:
+            raise MemoryError(
+                f"no chunk fits: blocks of {'×'.join(map(str, self._block(atom)))} "
+                f"alone are more than the budget of a task, {budget / 1e6:.0f} MB"
+            )
+        self.chunks = self._not_too_small(chunks, budget)
+        self.chooser = memtrace.ChunkChooser(
+            shape,
+            budget,
+            workers=workers.number,
+            threads_per_worker=workers.threads,
+            halo=[max(side) if isinstance(side, tuple) else side for side in job.depths.values()],
+            whole_axes=sorted(whole_axes),
+            chunks=self.chunks,
+        )
+        self.taken = {}  # start of a region -> the chunk it was cut by
+        self.known = {}  # chunk -> what it was measured to need
+        self.measured = 0
+
+    def _not_too_small(self, chunks, budget):
+        """Without those that are smaller than the first need be: they would only cost time."""
+
+        def part(chunk):
+            return math.prod(self._block(chunk)) * self.item / budget
+
+        enough = [chunk for chunk in chunks if part(chunk) >= FIRST / 4]
+        safe = [chunk for chunk in enough if part(chunk) <= FIRST]
+        return enough if safe else [min(chunks, key=part), *enough]
+
+    def _block(self, chunk):
+        return block_shape(chunk, self.job.x.shape, self.job.depths)
+
+    def next(self):
+        """A region, and whether what it needs is to be measured."""
+        explores = self.measured < ENOUGH and self.tiling.left > (1 - TRIED) * self.total
+        chunk = tuple(self.chooser.choose() if explores else self.chooser.best())
+        region = self.tiling.take(chunk if explores else self._share(chunk))
+        self.taken[_corner(region)] = chunk
+        # Alone in its process, a block is measured exactly; with one thread each always is.
+        measure = self.threads == 1 or (chunk not in self.known and self._is_whole(region, chunk))
+        return region, measure
+
+    def _share(self, chunk):
+        """No more than a worker's share of what is left, so that all are done at about one time
+        (guided self-scheduling, Polychronopoulos and Kuck 1987)."""
+        chunk = list(chunk)
+        while math.prod(chunk) * self.slots > self.tiling.left:
+            pieces = [length / a for length, a in zip(chunk, self.tiling.atom)]
+            axis = pieces.index(max(pieces))
+            if pieces[axis] <= 1:
+                break
+            chunk[axis] = self.tiling.atom[axis] * math.ceil(pieces[axis] / 2)
+        return tuple(chunk)
+
+    def _is_whole(self, region, chunk):
+        return tuple(cut.stop - cut.start for cut in region) == chunk
+
+    def observe(self, block):
+        """What a block of its chunk's full size needed. One at a face has less halo than others: it
+        counts as what a block in the middle would have needed."""
+        chunk = self.taken.pop(_corner(block.region))
+        if not self._is_whole(block.region, chunk):
+            return
+        cells = math.prod(cut.stop - cut.start for cut in self.job.with_halo(block.region))
+        larger = math.prod(self._block(chunk)) / cells
+        if block.bytes is not None:
+            self.known[chunk] = max(int(block.bytes * larger), self.known.get(chunk, 0))
+            self.measured += 1
+        if chunk in self.known:
+            self.chooser.observe(chunk, self.known[chunk], block.seconds * larger)
+
+    def failed(self, region):
+        """A block needed more than there is: its chunk is not chosen again."""
+        chunk = self.taken.pop(_corner(region))
+        self.chooser.failed(chunk)
+        self.tiling.give_back(region)
+
+
+def _corner(region):
+    return tuple(cut.start for cut in region)

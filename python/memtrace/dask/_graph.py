@@ -1,0 +1,158 @@
+"""What the tasks of a graph need by their laws, as far as shapes can be told."""
+
+import math
+import operator as operators_of_python
+from typing import NamedTuple
+
+from .._plan_dask import Tasks, _cut, _name
+
+
+class Need(NamedTuple):
+    """What a task needs that calls an operator with a law."""
+
+    operator: str
+    block: tuple  # the shape that the operator is called with
+    dtype: str
+    bytes: int
+
+
+class Needs(NamedTuple):
+    """Needs of a graph's tasks, by key, and the operators without a law: name -> number of
+    tasks."""
+
+    tasks: dict
+    unknown: dict
+
+
+def needs_of(graph, model, known=None, any_version=False):
+    """The needs of a graph's tasks. What cannot be told needs nothing here, and is counted."""
+    tasks = _Lenient(model.operators(), {}, known or {})
+    tasks.take(graph)
+    shapes = _Shapes(model, any_version)
+    shapes.values.update(
+        {name: (tuple(s["shape"]), s["dtype"]) for name, s in tasks.sources.items()}
+    )
+    found = {}
+    for key, step in tasks.by_key:
+        needs = []
+        shapes.step(_name(key), step, needs)
+        if needs:
+            found[key] = max(needs, key=lambda need: need.bytes)
+    return Needs(found, shapes.unknown)
+
+
+class _Lenient(Tasks):
+    """A translation that lets pass what it cannot translate."""
+
+    def __init__(self, operators, given, known):
+        super().__init__(operators, given, known)
+        self.by_key = []
+
+    def add(self, key, node):
+        before = len(self.steps)
+        try:
+            super().add(key, node)
+        except Exception:  # of whatever is in somebody's graph
+            self.names.add(_name(key))
+            inputs = [name for name in self.references(node) if name in self.names]
+            self.steps.append({"name": _name(key), "inputs": inputs, "operator": str(key)})
+        self.by_key += [(key, step) for step in self.steps[before:]]
+
+    def operator(self, key, call):
+        try:
+            step = super().operator(key, call)
+        except ValueError:
+            step = {"inputs": self.inputs(call), "operator": str(key)}
+        if _is_elementwise(call.function) and "output" not in step:
+            step["elementwise"] = True
+        return step
+
+
+def _is_elementwise(function):
+    """True of NumPy's universal functions, and of what an operator of Python stands for."""
+    name = getattr(function, "__name__", "")
+    return type(function).__name__ == "ufunc" or (
+        getattr(function, "__module__", "") in ("_operator", "operator")
+        and hasattr(operators_of_python, name)
+        and name not in ("getitem", "itemgetter", "matmul")
+    )
+
+
+class _Shapes:
+    """Shape and dtype of every value of a graph: of what makes it, None where nobody can tell."""
+
+    def __init__(self, model, any_version):
+        self.model, self.any_version = model, any_version
+        self.values, self.unknown, self.answers = {}, {}, {}
+
+    def step(self, name, step, needs):
+        for inner in step.get("steps", ()):
+            self.step(inner["name"], inner, needs)
+        if "steps" in step:
+            last = step["steps"][-1]["name"] if step["steps"] else None
+            self.values[name] = self.values.get(last)
+            return
+        inputs = [self.values.get(each) for each in step.get("inputs", ())]
+        try:
+            self.values[name] = self.value(step, inputs, needs)
+        except (IndexError, TypeError, ValueError):
+            self.values[name] = None
+
+    def value(self, step, inputs, needs):
+        if "slice" in step:
+            shape, dtype = inputs[0]
+            return tuple(_cut(shape, step["slice"])), dtype
+        if "join" in step:
+            return self.joined(step["join"], inputs)
+        output = step.get("output")
+        told = None if output is None or "shape" not in output else tuple(output["shape"])
+        if told is not None:
+            told = told, output["dtype"]
+        elif output is not None and inputs and inputs[0]:
+            told = inputs[0][0], output["dtype"]  # another element type
+        if "bytes" in step:
+            return told
+        answer = self.law(step["operator"], inputs, needs)
+        if answer is None and told is None and step.get("elementwise"):
+            shapes = [each[0] for each in inputs]
+            return max(shapes, key=math.prod), inputs[0][1]
+        return told or answer
+
+    def law(self, name, inputs, needs):
+        """What comes out of an operator; what it needs joins the needs."""
+        from dask.utils import key_split
+
+        if not inputs or inputs[0] is None:
+            self.count(key_split(name))
+            return None
+        shape, dtype = inputs[0]
+        asked = name, shape, dtype
+        if asked not in self.answers:
+            self.answers[asked] = self.ask(*asked)
+        answer = self.answers[asked]
+        if answer is None:
+            self.count(key_split(name))
+            return None
+        most = max(answer["upper_bytes"], answer["peak_bytes"]) + answer["input_bytes"]
+        needs.append(Need(name, shape, dtype, int(most)))
+        if not answer["output_shape"]:
+            return None
+        return tuple(answer["output_shape"]), answer["output_dtype"] or dtype
+
+    def ask(self, name, shape, dtype):
+        try:
+            return self.model.predict(name, shape, dtype, any_version=self.any_version)
+        except ValueError:
+            return None
+
+    def count(self, name):
+        self.unknown[name] = self.unknown.get(name, 0) + 1
+
+    def joined(self, counts, inputs):
+        """Blocks in C order as one array: along each axis the lengths of the first row."""
+        shapes, dtype = [each[0] for each in inputs], inputs[0][1]
+        lengths, stride = [], len(shapes)
+        for axis, count in enumerate(counts):
+            stride //= count
+            lengths.append(sum(shapes[at * stride][axis] for at in range(count)))
+        return tuple(lengths), dtype

@@ -1,0 +1,195 @@
+"""`map_overlap` that picks its chunks, and reads each block with its halo where it is stored."""
+
+from functools import partial
+
+import dask
+import dask.array as da
+import numpy as np
+
+from ._adaptive import run_adaptively
+from ._laws import Operator
+from ._plan import depth_of, fetching, find_workers, planned
+from ._stored import read, source_of, storage_bytes, storage_chunks_of
+from ._waves import Job, gathered_bytes, run_in_waves
+from ._workers import current_client, workers_of
+
+
+def map_overlap(
+    function,
+    x,
+    depth,
+    model=None,
+    *,
+    operator=None,
+    client=None,
+    store=None,
+    memory_limit=None,
+    workers=None,
+    threads=None,
+    in_flight=None,
+    minimise="time",
+    whole_axes=(),
+    storage_chunks=None,
+    baseline_bytes=None,
+    any_version=False,
+    params=None,
+    boundary="none",
+    trim=True,
+    dtype=None,
+    **kwargs,
+):
+    """`da.map_overlap(function, x, depth=depth, boundary=boundary)` in chunks that fit the workers.
+
+    The values are the same, bit for bit. Where `x` is in storage (an array with shape, dtype and
+    __getitem__, or a Dask array that is nothing but the chunks of one), each task reads its own
+    block with its halo, and workers hold nothing for neighbours; a memmap is given as it is.
+
+    model: has a law for `function`, or for `operator` (a name). client, memory_limit, workers,
+    threads, minimise, whole_axes, storage_chunks, baseline_bytes, any_version: as for `recommend`.
+    params: of the law (default: the scalars of kwargs that it was recorded with). kwargs: `meta`,
+    `new_axis`, `drop_axis`, `chunks` as for `da.map_blocks`, and keywords of the function.
+
+    Without `store`: a lazy Dask array whose chunks are the plan's. With `store` (a zarr array, a
+    memmap, an HDF5 dataset, whatever takes a region) it is computed now, region by region, at most
+    in_flight blocks (default: as many as the workers have threads) at a time, and a `Written` says
+    what was done. Regions are aligned to the store's chunks, so that no two tasks write one. This
+    works for any Dask array: what a block needs is computed in the block's own task. Without a
+    model chunks are learned on the way (docs/dask.md).
+
+    MemoryError: nothing fits. ValueError: no law, or a store of another shape.
+    """
+    depths = depth_of(x, depth)
+    law = None
+    if model is not None:
+        named = operator or function
+        law = Operator.of(
+            named, model, x, params=params, any_version=any_version, keywords=kwargs
+        )._replace(function=partial(function, **_of_function(kwargs)))
+    elif store is None:
+        raise ValueError("without a model chunks are learned while blocks are stored: give store=")
+    if store is None:
+        found = find_workers(law, x, depths, client, memory_limit, workers, threads, baseline_bytes)
+        cut = {"minimise": minimise, "whole_axes": whole_axes, "storage_chunks": storage_chunks}
+        options = {"boundary": boundary, "trim": trim, "dtype": dtype, **kwargs}
+        return _lazy(function, x, law, found, depths, cut, options)
+    if boundary != "none" or not trim or {"new_axis", "drop_axis", "chunks"} & set(kwargs):
+        raise ValueError("a store takes what has the shape of x: boundary 'none', trimmed")
+    client = current_client(client)
+    job = Job.of(function, _of_function(kwargs), x, depths, store, client)
+    align = job.alignment(storage_chunks)
+    if law is None:
+        warm = Operator(None, "", None, {}, False, job.call).on_a_tiny_block(x, depths)
+        found = workers_of(
+            client,
+            warm=warm,
+            memory_limit=memory_limit,
+            workers=workers,
+            threads=threads,
+            baseline=baseline_bytes,
+        )
+        return run_adaptively(job, found, whole_axes, align, in_flight)
+    found = find_workers(law, x, depths, client, memory_limit, workers, threads, baseline_bytes)
+    plan = planned(
+        law,
+        x,
+        found,
+        depths,
+        minimise=minimise,
+        whole_axes=whole_axes,
+        storage_chunks=align,
+        source="storage",
+        beside=partial(_beside, job, model),
+    )
+    return run_in_waves(job, found, plan, in_flight)
+
+
+def _of_function(kwargs):
+    """The keywords that are for the function, not for `da.map_blocks`."""
+    ours = ("meta", "new_axis", "drop_axis", "chunks", "name", "token", "enforce_ndim")
+    return {name: value for name, value in kwargs.items() if name not in ours}
+
+
+def _beside(job, model, chunk, block):
+    """What fetching a block, or storing it, takes for a moment."""
+    fetched = (
+        storage_bytes(job.source, block)
+        if job.source is not None
+        else gathered_bytes(job.x, block, model)
+    )
+    return max(fetched, storage_bytes(job.store, chunk, aligned=True))
+
+
+def _lazy(function, x, law, workers, depths, cut, options):
+    """A Dask array of the plan's chunks."""
+    source = source_of(x) if options["boundary"] == "none" else None
+    if source is None:
+        plan = planned(law, x, workers, depths, source="dask", **cut)
+        whole = x.rechunk(plan.chunks) if hasattr(x, "dask") else da.from_array(x, plan.chunks)
+        with _needing(plan, workers):
+            return da.map_overlap(function, whole, depth=depths, allow_rechunk=False, **options)
+    if cut["storage_chunks"] is None:
+        cut["storage_chunks"] = storage_chunks_of(source)
+    beside = partial(fetching, source)
+    plan = planned(law, x, workers, depths, source="storage", beside=beside, **cut)
+    del options["boundary"]
+    trim = options.pop("trim")
+    if not trim:
+        options.setdefault("chunks", plan.chunks)
+    with _needing(plan, workers):
+        blocks = blocks_of(source, plan.chunks, depths)
+        result = da.map_blocks(function, blocks, **options)
+        return trimmed(result, depths, options) if trim else result
+
+
+def _needing(plan, workers):
+    """Where workers have declared their memory, tasks say what they need of it."""
+    if not workers.declared:
+        return dask.annotate()
+    return dask.annotate(resources={"memory": plan.task_bytes})
+
+
+def blocks_of(source, chunks, depths):
+    """An array in storage as a Dask array of chunks with their halos, each read by a task of its
+    own."""
+    cuts = [reaches(lengths, depths[axis]) for axis, lengths in enumerate(chunks)]
+    return da.map_blocks(
+        _read_block,
+        source,
+        cuts,
+        chunks=tuple(tuple(stop - start for start, stop in own) for own in cuts),
+        dtype=source.dtype,
+        meta=np.empty((0,) * len(chunks), source.dtype),
+        name="read-" + dask.base.tokenize(source, chunks, depths),
+    )
+
+
+def _read_block(source, cuts, block_id=None):
+    return read(source, tuple(slice(*own[at]) for own, at in zip(cuts, block_id)))
+
+
+def reaches(lengths, depth):
+    """Where each chunk along an axis begins and ends with its halo, which the array's faces have
+    not."""
+    before, after = depth if isinstance(depth, tuple) else (depth, depth)
+    stops = np.cumsum(lengths).tolist()
+    starts = [stop - length for stop, length in zip(stops, lengths)]
+    return [
+        (max(0, start - before), min(stops[-1], stop + after)) for start, stop in zip(starts, stops)
+    ]
+
+
+def trimmed(result, depths, options):
+    """The result without halos; axes that the function drops or adds have none."""
+    from dask.array.overlap import trim_internal
+
+    dropped, added = (_axes(options.get(name), result.ndim) for name in ("drop_axis", "new_axis"))
+    kept = [depths[axis] for axis in sorted(depths) if axis not in dropped]
+    for axis in sorted(added):
+        kept.insert(axis, 0)
+    return trim_internal(result, dict(enumerate(kept)), boundary="none")
+
+
+def _axes(axes, ndim):
+    if axes is None:
+        return set()
+    return {axis % ndim for axis in (axes if isinstance(axes, (list, tuple)) else [axes])}

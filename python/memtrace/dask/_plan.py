@@ -1,0 +1,221 @@
+"""Chunks for one operator on the workers that there are."""
+
+import math
+from functools import partial
+from typing import NamedTuple, Optional
+
+from .. import _sizes
+from ._laws import Operator
+from ._stored import readable, source_of, storage_bytes, storage_chunks_of
+from ._workers import current_client, workers_of
+
+
+class Plan(NamedTuple):
+    """Chunks, and what they are foretold to need. Bytes and seconds."""
+
+    operator: str
+    chunks: tuple  # of tuples: ready for x.rechunk(plan.chunks)
+    depth: dict  # axis -> cells (or (before, after)) that a chunk needs from its neighbours
+    why: str
+    worker_peak: int  # of a process: what it held before, its tasks, what it holds for others
+    task_bytes: int  # of one task: its block with halo, and all that it allocates
+    budget: int  # what a process may use
+    seconds: "Optional[float]"
+    tasks: int
+    workers: int
+    threads: int  # of each
+    source: str  # "storage": tasks read their own block with halo; "dask": chunks are shared
+    pareto: tuple = ()  # of dicts: chunk_shape, tasks, predicted_worker_bytes, predicted_seconds
+
+    @property
+    def chunk_shape(self):
+        """The largest chunk."""
+        return tuple(max(lengths) for lengths in self.chunks)
+
+    @property
+    def block_shape(self):
+        """The largest chunk with its halo: the shape that the operator is called with."""
+        return block_shape(self.chunk_shape, tuple(map(sum, self.chunks)), self.depth)
+
+    def __repr__(self):
+        chunk = "×".join(map(str, self.chunk_shape))
+        return (
+            f"Plan: {self.operator} in {self.tasks} chunks of {chunk}; "
+            f"{_sizes.text(self.worker_peak)} of the {_sizes.text(self.budget)} that each of "
+            f"{self.workers} workers × {self.threads} threads may use, "
+            f"{_sizes.text(self.task_bytes)} per task, {self.seconds:.3g} s\n{self.why}"
+        )
+
+
+def recommend(
+    x,
+    operator,
+    model,
+    client=None,
+    *,
+    depth=0,
+    memory_limit=None,
+    workers=None,
+    threads=None,
+    minimise="time",
+    whole_axes=(),
+    storage_chunks=None,
+    baseline_bytes=None,
+    source=None,
+    any_version=False,
+    **params,
+):
+    """Chunks of `x` that let the workers of a cluster run an operator within their memory: a
+    `Plan`.
+
+    x: a Dask array, or an array in storage (anything with shape, dtype and __getitem__).
+    operator: its name in the model, or the function itself. client: of the cluster; limits, threads
+    and number of workers are asked of it, and what a worker holds before the first task is measured
+    (a function is called once on a tiny block in each for that). Without one (none given, none
+    current) say memory_limit, workers (1) and threads (1). memory_limit: of one worker, bytes or a
+    text like "1.5 GB". workers: how many, or "auto". depth: as for `da.map_overlap`. minimise:
+    "time", "memory" or "tasks". whole_axes: axes to leave in one chunk. storage_chunks: lengths of
+    the store's chunks, which chunks are aligned to (default: those of an array in storage). source:
+    "dask" for `x.rechunk(plan.chunks)` and `da.map_overlap`, whose tasks share chunks; "storage"
+    for tasks that read their own block, as `memtrace.dask.map_overlap` does (default: "dask" for a
+    Dask array). Parameters of the operator choose among its laws.
+
+    MemoryError: nothing fits; it names the smallest limit that would. ValueError: no such law.
+    """
+    source = source or ("dask" if hasattr(x, "__dask_graph__") else "storage")
+    stored = source_of(x) if source == "storage" else None
+    if storage_chunks is None and stored is not None:
+        storage_chunks = storage_chunks_of(stored)
+    law = Operator.of(operator, model, x, params=params, any_version=any_version)
+    depths = depth_of(x, depth)
+    return planned(
+        law,
+        x,
+        find_workers(law, x, depths, client, memory_limit, workers, threads, baseline_bytes),
+        depths,
+        minimise=minimise,
+        whole_axes=whole_axes,
+        storage_chunks=storage_chunks,
+        source=source,
+        beside=None if stored is None else partial(fetching, readable(stored)),
+        auto=workers == "auto",
+    )
+
+
+def find_workers(law, x, depths, client, memory_limit, workers, threads, baseline):
+    """The workers, warmed by the operator itself where that is at hand."""
+    client = current_client(client)
+    warm = law.on_a_tiny_block(x, depths) if client is not None and baseline is None else None
+    return workers_of(
+        client,
+        warm=warm,
+        memory_limit=memory_limit,
+        workers=None if workers == "auto" else workers,
+        threads=threads,
+        baseline=baseline,
+    )
+
+
+def planned(
+    law,
+    x,
+    workers,
+    depths,
+    *,
+    minimise="time",
+    whole_axes=(),
+    storage_chunks=None,
+    source="dask",
+    beside=None,
+    auto=False,
+):
+    """The plan for these workers. beside: bytes that moving a chunk and its block takes for a
+    moment."""
+    baseline, extra = workers.baseline_bytes, 0
+    if baseline is not None and law.warms:
+        # What the operator allocates once is in a warmed worker already; the plan adds it.
+        baseline = max(0, baseline - law.once_bytes(x.shape))
+    for _ in range(3):
+        answer = law.model.recommend(
+            law.name,
+            tuple(x.shape),
+            workers.memory_limit,
+            "auto" if auto else workers.number,
+            workers.threads,
+            halo=[_most(depths[axis]) for axis in range(len(x.shape))],
+            whole_axes=[axis % len(x.shape) for axis in whole_axes],
+            dtype=x.dtype.str,
+            budget_fraction=workers.budget_fraction,
+            baseline_bytes=_with(baseline, extra),
+            any_version=law.any_version,
+            minimise=minimise,
+            source=source,
+            storage_chunks=storage_chunks,
+            **law.params,
+        )
+        short = _lacking(answer, x, depths, beside) * workers.threads
+        if short <= extra:
+            break
+        extra = short
+    return _plan_of(law, answer, depths)
+
+
+def _with(baseline, extra):
+    return baseline if baseline is None else baseline + extra
+
+
+def _lacking(answer, x, depths, beside):
+    """What a task needs for a moment to read its block, as far as running it does not need more."""
+    if beside is None:
+        return 0
+    block = block_shape(answer["chunk_shape"], x.shape, depths)
+    working = answer["predicted_task_bytes"] - math.prod(block) * x.dtype.itemsize
+    return max(0, beside(answer["chunk_shape"], block) - working)
+
+
+def fetching(source, chunk, block):
+    """What reading a block holds for a moment."""
+    return storage_bytes(source, block)
+
+
+def _plan_of(law, answer, depths):
+    return Plan(
+        operator=law.name,
+        chunks=tuple(map(tuple, answer["chunks"])),
+        depth=depths,
+        why=answer["why"],
+        worker_peak=answer["predicted_worker_bytes"],
+        task_bytes=answer["predicted_task_bytes"],
+        budget=answer["budget_bytes"],
+        seconds=answer["predicted_seconds"],
+        tasks=answer["tasks"],
+        workers=answer["workers"],
+        threads=answer["threads_per_worker"],
+        source=answer["source"],
+        pareto=tuple(answer["pareto"]),
+    )
+
+
+def depth_of(x, depth):
+    """Cells that a chunk needs from its neighbours, for every axis."""
+    from dask.array.overlap import coerce_depth
+
+    found = coerce_depth(len(x.shape), depth)
+    return {axis: found.get(axis, 0) for axis in range(len(x.shape))}
+
+
+def block_shape(chunk, shape, depths):
+    """The largest chunk with its halo: on one side where there are two, at the array's faces
+    none."""
+    return tuple(
+        min(n, c + (sum(_sides(depths[axis])) if n > 2 * c else _most(depths[axis])))
+        for axis, (c, n) in enumerate(zip(chunk, shape))
+    )
+
+
+def _sides(depth):
+    return depth if isinstance(depth, tuple) else (depth, depth)
+
+
+def _most(depth):
+    return max(_sides(depth))

@@ -1,0 +1,66 @@
+"""Memory as a resource of Dask: tasks run together if they fit together."""
+
+from ._laws import Operator
+from ._plan import block_shape, depth_of
+from ._workers import FRAMEWORK_BYTES, current_client, facts_of_worker
+
+#: What the resource is called, in bytes.
+MEMORY = "memory"
+
+
+def declare(client=None, warm=None):
+    """Gives every worker a `memory` resource: what it may use less what it holds now, in bytes.
+
+    Workers that join later get theirs too. warm: a function of no arguments that is called in each
+    first, once per thread, so that what the operators keep is there already. Returns the bytes by
+    address. ValueError: there is no client.
+    """
+    client = current_client(client)
+    if client is None:
+        raise ValueError("resources are of a cluster's workers: give its client")
+    plugin = _plugin(warm)
+    for address, answer in client.register_plugin(plugin).items():
+        if answer.get("status") != "OK":
+            raise RuntimeError(f"worker {address} cannot declare its memory: {answer}")
+    return client.run(_declared)
+
+
+def _declared(dask_worker):
+    return int(dask_worker.state.total_resources[MEMORY])
+
+
+def _plugin(warm):
+    from distributed.diagnostics.plugin import WorkerPlugin
+
+    class Declares(WorkerPlugin):
+        name = "memtrace-memory"
+        idempotent = False
+
+        async def setup(self, worker):
+            facts = facts_of_worker(warm, dask_worker=worker)
+            free = facts["memory_limit"] * facts["budget_fraction"] - facts["resident_bytes"]
+            await worker.set_resources(**{MEMORY: max(0, int(free) - FRAMEWORK_BYTES)})
+
+    return Declares()
+
+
+def needs(model, operator, *blocks, depth=0, dtype=None, any_version=False, **params):
+    """What a call of an operator takes of a worker's memory: `{"memory": bytes}`, for
+    `client.submit(..., resources=...)` and `dask.annotate(resources=...)`.
+
+    operator: a name, or the function. blocks: shapes or arrays it may be called with; the largest
+    need counts. Of a Dask array its largest chunk, with `depth` cells of its neighbours. dtype: of
+    shapes. ValueError: no law.
+    """
+    if not blocks:
+        raise ValueError("say what the operator is called with: a shape or an array")
+    found = []
+    for block in blocks:
+        shape = getattr(block, "shape", block)
+        if hasattr(block, "chunksize"):
+            shape = block_shape(block.chunksize, block.shape, depth_of(block, depth))
+        law = Operator.of(operator, model, params=params, any_version=any_version)
+        own = getattr(block, "dtype", None)
+        law = law._replace(dtype=dtype if own is None else own.str)
+        found.append(law.task_bytes(shape))
+    return {MEMORY: max(found)}

@@ -1,0 +1,177 @@
+"""Arrays in storage: what lies below a Dask array, reading a region, writing one.
+
+A task that reads its own block needs no neighbour, so a worker holds nothing for any (DESIGN §8).
+"""
+
+import math
+import mmap
+import os
+
+import numpy as np
+
+#: Chunks that zarr reads and decodes at a time (its `async.concurrency`).
+ZARR_AT_ONCE = 10
+#: Mapped pages of a file count as resident: so many bytes are looked at before they are let go.
+MAPPED_BYTES = 8_000_000
+
+
+def source_of(x):
+    """The array in storage that `x` is, or is nothing but the chunks of; None if it is neither."""
+    if not hasattr(x, "__dask_graph__"):
+        return None if isinstance(x, np.ndarray) and not _is_file(x) else readable(x)
+    array = _below(x)
+    return None if array is None else readable(array)
+
+
+def readable(array):
+    """An array as tasks can carry it: a memmap would be pickled with all its data."""
+    return MappedFile.of(array) if _is_file(array) else array
+
+
+def _below(x):
+    """What `from_array` or `from_zarr` made chunks of. Cutting them anew changes no value."""
+    layers = getattr(x.dask, "layers", None)
+    if layers is None:
+        return None
+    names = [name for name in layers if not name.startswith(("rechunk-", "original-"))]
+    if len(names) != 1:
+        return None
+    return _read_by(layers, names[0])
+
+
+def _read_by(layers, name):
+    """The one array that all tasks of a layer take their own chunk from."""
+    layer = layers[name]
+    key = next((key for key in layer if isinstance(key, tuple) and key[0] == name), None)
+    if key is None:
+        return None
+    task = layer[key]
+    function = getattr(getattr(task, "func", None), "__name__", "")
+    if function not in ("getter", "getter_nofancy", "getter_inline"):
+        return None
+    array, _, *rest = task.args
+    if task.kwargs.get("lock") or len(rest) > 1:
+        return None  # reads take turns by a lock: leave them to Dask
+    array = getattr(array, "value", array)
+    if hasattr(array, "key"):
+        original = layers.get(array.key)
+        array = None if original is None else original[array.key]
+        array = getattr(array, "value", array)
+    if not (hasattr(array, "shape") and hasattr(array, "dtype")):
+        return None
+    return None if isinstance(array, np.ndarray) and not _is_file(array) else array
+
+
+def storage_chunks_of(array):
+    """Lengths of the pieces that an array is stored in, one per axis; None if it has none."""
+    for name in ("shards", "chunks"):
+        lengths = getattr(array, name, None)
+        if lengths and all(isinstance(length, int) for length in lengths):
+            return tuple(lengths)
+    return None
+
+
+def storage_bytes(array, region_shape, aligned=False):
+    """What reading or writing a region holds for a moment beside the region itself; of one that is
+    aligned no piece is shared with another."""
+    chunks = storage_chunks_of(array)
+    if chunks is None:
+        return min(MAPPED_BYTES, math.prod(region_shape) * array.dtype.itemsize)
+    pieces = math.prod(-(-n // c) + (not aligned) for n, c in zip(region_shape, chunks))
+    # A piece is held as it is stored and as it is decoded.
+    return 2 * min(pieces, ZARR_AT_ONCE) * math.prod(chunks) * array.dtype.itemsize
+
+
+def can_be_written_by_workers(store):
+    """True of what several processes may write regions of at the same time, and will all see."""
+    if isinstance(store, np.ndarray):
+        return _is_file(store)
+    return not type(store).__module__.startswith("h5py")
+
+
+def read(array, region):
+    """A region as an array of its own."""
+    return np.asarray(array[region])
+
+
+def write(array, region, block):
+    array[region] = block
+
+
+def _is_file(array):
+    """True of a memmap that is a file's content from its beginning or an offset, not a part of
+    another."""
+    return (
+        isinstance(array, np.memmap)
+        and isinstance(array.base, mmap.mmap)
+        and array.filename is not None
+        and (array.flags.c_contiguous or array.flags.f_contiguous)
+    )
+
+
+class MappedFile:
+    """A memmap that every process opens for itself, and lets go of while it reads or writes."""
+
+    def __init__(self, path, dtype, shape, offset, order, mode):
+        self.path, self.dtype, self.shape = path, dtype, shape
+        self.offset, self.order, self.mode = offset, order, mode
+
+    @classmethod
+    def of(cls, array):
+        order = "C" if array.flags.c_contiguous else "F"
+        mode = "r" if array.mode == "r" else "r+"
+        path = os.path.abspath(array.filename)
+        return cls(path, array.dtype, array.shape, array.offset, order, mode)
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    def __dask_tokenize__(self):
+        status = os.stat(self.path)
+        return (*self.__dict__.values(), status.st_mtime_ns, status.st_size)
+
+    def __getitem__(self, region):
+        with _Mapping(self) as mapped:
+            shape = [len(range(*cut.indices(n))) for cut, n in zip(region, self.shape)]
+            block = np.empty(shape, self.dtype)
+            for own, cut in mapped.slabs(region):
+                block[own] = mapped.array[cut]
+                mapped.let_go()
+        return block
+
+    def __setitem__(self, region, block):
+        with _Mapping(self) as mapped:
+            for own, cut in mapped.slabs(region):
+                mapped.array[cut] = block[own]
+                mapped.let_go()
+
+
+class _Mapping:
+    """The file of a `MappedFile`, mapped while a region is copied."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __enter__(self):
+        file = self.file
+        self.array = np.memmap(
+            file.path, file.dtype, file.mode, file.offset, tuple(file.shape), file.order
+        )
+        return self
+
+    def __exit__(self, *error):
+        self.array = None
+
+    def slabs(self, region):
+        """The region in parts along its first axis: (where in the block, where in the file)."""
+        start, stop, _ = region[0].indices(self.file.shape[0])
+        line = math.prod(self.file.shape[1:]) if self.file.order == "C" else 1
+        step = max(1, MAPPED_BYTES // max(1, line * self.file.dtype.itemsize))
+        for at in range(start, stop, step):
+            end = min(stop, at + step)
+            yield (slice(at - start, end - start),), (slice(at, end), *region[1:])
+
+    def let_go(self):
+        """Pages that were copied stay in the page cache, and are no longer this process's."""
+        self.array.base.madvise(mmap.MADV_DONTNEED)

@@ -1,0 +1,90 @@
+"""What runs in a worker: one block, and what its process needed for it."""
+
+import os
+import threading
+import time
+from contextlib import contextmanager
+
+import numpy as np
+
+from ._workers import status_bytes
+
+
+def compute_block(fetch, call, own, target, dtype, measure):
+    """Fetches a block with its halo, computes it and stores its own cells.
+
+    fetch: a call, or the block. target: (store, region), or None: then the block is given back.
+    measure: run alone in this process and say what that needed. Returns the block or None, and what
+    a `Block` is made of.
+    """
+    with _turns.alone() if measure else _turns.together():
+        resting = _rest() if measure else None
+        start = time.perf_counter()
+        # Neither the block nor its halo has a name here: it is freed when the operator lets go.
+        result = call(fetch() if callable(fetch) else fetch)
+        result = np.asarray(result)[own].astype(dtype, copy=False)
+        if target is not None:
+            store, region = target
+            store[region] = result
+            result = None
+        seconds, peak = time.perf_counter() - start, status_bytes("VmHWM")
+    needed = None if resting is None else max(1, peak - resting)
+    return result, {"seconds": seconds, "worker": _name(), "peak_bytes": peak, "bytes": needed}
+
+
+def _name():
+    """The worker that this is, or the process."""
+    try:
+        from distributed import get_worker
+
+        return get_worker().address
+    except (ImportError, ValueError):
+        return f"pid {os.getpid()}"
+
+
+_least = None  # resident bytes of this process at rest
+
+
+def _rest():
+    """Forgets the peak so far (proc(5), clear_refs); what this process holds at rest."""
+    global _least
+    with open("/proc/self/clear_refs", "w") as peak:
+        peak.write("5")
+    resident = status_bytes("VmRSS")
+    _least = resident if _least is None else min(_least, resident)
+    return _least
+
+
+class _Turns:
+    """A peak belongs to a process, so what is measured runs alone in it; all else runs together."""
+
+    def __init__(self):
+        self.change, self.running, self.waiting = threading.Condition(), 0, 0
+
+    @contextmanager
+    def alone(self):
+        with self.change:
+            self.waiting += 1
+            self.change.wait_for(lambda: self.running == 0)
+            self.waiting, self.running = self.waiting - 1, -1
+        try:
+            yield
+        finally:
+            with self.change:
+                self.running = 0
+                self.change.notify_all()
+
+    @contextmanager
+    def together(self):
+        with self.change:
+            self.change.wait_for(lambda: self.running >= 0 and not self.waiting)
+            self.running += 1
+        try:
+            yield
+        finally:
+            with self.change:
+                self.running -= 1
+                self.change.notify_all()
+
+
+_turns = _Turns()

@@ -1,0 +1,100 @@
+"""Regions that tile an array, whatever chunks they are asked for one after the other."""
+
+import math
+
+import numpy as np
+
+
+class Tiling:
+    """What is left of an array, in atoms: the pieces that every region is made of."""
+
+    def __init__(self, shape, atom):
+        self.shape, self.atom = tuple(shape), tuple(atom)
+        self.free = np.ones([-(-n // a) for n, a in zip(self.shape, self.atom)], bool)
+        self.cells = math.prod(self.shape)
+        self._places = {}  # chunk -> an iterator over its grid, which never goes back
+
+    @property
+    def left(self):
+        """Cells of no region yet."""
+        return self.cells
+
+    def take(self, chunk):
+        """The next region of at most `chunk` cells along each axis; None if nothing is left.
+
+        A whole cell of the chunk's grid as long as there is one, then what other chunks left over.
+        """
+        if not self.free.any():
+            return None
+        atoms = tuple(max(1, c // a) for c, a in zip(chunk, self.atom))
+        box = self._whole(atoms) or self._rest(atoms)
+        self.free[box] = False
+        region = self._region(box)
+        self.cells -= _cells(region)
+        return region
+
+    def give_back(self, region):
+        """A region that was taken is free again."""
+        box = tuple(slice(cut.start // a, -(-cut.stop // a)) for cut, a in zip(region, self.atom))
+        self.free[box] = True
+        self.cells += _cells(region)
+        self._places.clear()
+
+    def _whole(self, atoms):
+        """A cell of the grid that nobody took any of."""
+        if atoms not in self._places:
+            counts = [-(-n // c) for n, c in zip(self.free.shape, atoms)]
+            self._places[atoms] = iter(np.ndindex(*counts))
+        for place in self._places[atoms]:
+            box = tuple(slice(at * c, (at + 1) * c) for at, c in zip(place, atoms))
+            if self.free[box].all():
+                return box
+        return None
+
+    def _rest(self, atoms):
+        """From the first free atom as far as it is free, along one axis after the other."""
+        first = np.unravel_index(np.argmax(self.free), self.free.shape)
+        box = [slice(int(at), int(at) + 1) for at in first]
+        for axis in reversed(range(len(box))):
+            while True:
+                at, end = box[axis].start, box[axis].stop
+                wider = [*box[:axis], slice(end, end + 1), *box[axis + 1 :]]
+                piece = self.free[tuple(wider)]
+                if end - at >= atoms[axis] or not piece.size or not piece.all():
+                    break
+                box[axis] = slice(at, end + 1)
+        return tuple(box)
+
+    def _region(self, box):
+        return tuple(
+            slice(cut.start * a, min(n, cut.stop * a))
+            for cut, a, n in zip(box, self.atom, self.shape)
+        )
+
+
+def _cells(region):
+    return math.prod(cut.stop - cut.start for cut in region)
+
+
+def atoms_of(shape, align, whole_axes, most):
+    """Lengths of the atoms: at most `most` along an axis, each a multiple of the store's chunk."""
+    found = []
+    for axis, n in enumerate(shape):
+        unit = align[axis] if align else 1
+        pieces = -(-n // unit)
+        found.append(n if axis in whole_axes else unit * -(-pieces // most))
+    return tuple(found)
+
+
+def chunk_shapes(shape, atom):
+    """Chunks of whole atoms: 1, 2, 3, 4, 6, 8, 12, 16, … of them along each axis, and all."""
+    lengths = []
+    for n, a in zip(shape, atom):
+        count, steps = -(-n // a), set()
+        for power in range(count.bit_length()):
+            steps |= {2**power, 3 * 2**power}
+        lengths.append(sorted({min(n, a * step) for step in steps if step < count} | {n}))
+    grid = [()]
+    for own in lengths:
+        grid = [(*chunk, length) for chunk in grid for length in own]
+    return grid

@@ -1,0 +1,129 @@
+"""What the processes that run tasks may use, and what they hold before the first one."""
+
+import os
+from typing import NamedTuple, Optional
+
+from .. import _sizes
+
+#: What Dask leaves in a worker while it runs tasks: 2–4 MB measured, doubled
+#: (docs/results/chunks.md).
+FRAMEWORK_BYTES = 8_000_000
+
+
+class Workers(NamedTuple):
+    """The processes of a cluster, as far as a plan needs them. Bytes are of one process."""
+
+    number: int
+    threads: int
+    memory_limit: int
+    budget_fraction: float
+    baseline_bytes: "Optional[int]" = None  # None: nobody has looked
+    declared: bool = False  # every worker has a `memory` resource
+
+    @property
+    def slots(self):
+        """Tasks that run at once."""
+        return self.number * self.threads
+
+    @property
+    def budget(self):
+        """The part of the memory limit that a process may use."""
+        return int(self.memory_limit * self.budget_fraction)
+
+    def task_budget(self):
+        """What one task may take when a process runs as many as it has threads."""
+        held = (self.baseline_bytes or 0) + FRAMEWORK_BYTES
+        return max(0, self.budget - held) // self.threads
+
+
+def status_bytes(field):
+    """`VmRSS`, `VmHWM`, … of this process, in bytes (Linux)."""
+    with open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith(field + ":"):
+                return int(line.split()[1]) * 1024
+    raise ValueError(f"/proc/self/status has no {field}")
+
+
+def current_client(client=None):
+    """The client that is meant: the one given, the current one, or None."""
+    if client is not None:
+        return client
+    try:
+        from distributed import get_client
+
+        return get_client()
+    except (ImportError, ValueError):
+        return None
+
+
+def workers_of(client, *, warm=None, memory_limit=None, workers=None, threads=None, baseline=None):
+    """The workers of a client; of this process where there is none. What is given counts.
+
+    warm: called in each worker, once per thread, before its baseline is measured.
+    ValueError: nobody says how much memory there is.
+    """
+    limit = None if memory_limit is None else _sizes.parse(memory_limit)
+    if client is None:
+        if limit is None:
+            raise ValueError("say memory_limit=, or give the client of a cluster")
+        found = Workers(workers or 1, threads or 1, limit, 1.0)
+    else:
+        found = _of_cluster(client, warm, limit)
+    given = {"number": workers, "threads": threads, "baseline_bytes": baseline}
+    return found._replace(**{name: each for name, each in given.items() if each is not None})
+
+
+def _of_cluster(client, warm, limit):
+    facts = list(client.run(facts_of_worker, warm).values())
+    if not facts:
+        raise ValueError("the cluster has no workers yet: wait for them (client.wait_for_workers)")
+    # Workers of one process (LocalCluster(processes=False)) share its memory.
+    processes = {}
+    for fact in facts:
+        processes.setdefault(fact["process"], []).append(fact)
+    if limit is None:
+        limit = min(fact["memory_limit"] for fact in facts)
+    return Workers(
+        number=len(processes),
+        threads=max(sum(fact["threads"] for fact in own) for own in processes.values()),
+        memory_limit=limit,
+        budget_fraction=min(fact["budget_fraction"] for fact in facts),
+        baseline_bytes=max(fact["resident_bytes"] for fact in facts),
+        declared=all("memory" in fact["resources"] for fact in facts),
+    )
+
+
+def facts_of_worker(warm=None, dask_worker=None):
+    """Runs in a worker."""
+    import socket
+
+    from distributed.system import MEMORY_LIMIT
+
+    threads = dask_worker.state.nthreads
+    if warm is not None:
+        _warmed(warm, threads)
+    manager = dask_worker.memory_manager
+    parts = (manager.memory_spill_fraction, manager.memory_pause_fraction)
+    return {
+        "process": (socket.gethostname(), os.getpid()),
+        "threads": threads,
+        "memory_limit": int(manager.memory_limit or MEMORY_LIMIT),
+        "budget_fraction": _fraction(parts),
+        "resident_bytes": status_bytes("VmRSS"),
+        "resources": dict(dask_worker.state.total_resources),
+    }
+
+
+def _warmed(warm, threads):
+    """BLAS has buffers for each thread that is in it at one time, so all are."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(threads) as pool:
+        for call in [pool.submit(warm) for _ in range(threads)]:
+            call.exception()  # an operator may have no answer for a tiny block: then it stays cold
+
+
+def _fraction(parts):
+    """The lowest enabled of spill and pause (DESIGN §8, Budget)."""
+    return min((float(part) for part in parts if part and 0 < part <= 1), default=1.0)

@@ -1,0 +1,250 @@
+"""Chunks that memtrace.dask chooses, on real clusters: the values, the bounds, the refusals."""
+
+import dask
+import memtrace
+import numpy as np
+import pytest
+from chunk_functions import hungry, smooth, wait
+
+pytest.importorskip("distributed", reason="distributed is not installed")
+import dask.array as da  # noqa: E402
+import memtrace.dask as mdask  # noqa: E402
+from distributed import Client, LocalCluster  # noqa: E402
+from memtrace.dask._workers import status_bytes  # noqa: E402
+
+zarr = pytest.importorskip("zarr")
+SHAPE = (48, 40, 36)
+SHAPES = [(40, 41, 43), (60, 50, 40), (80, 81, 83), (30, 100, 50)]
+MB = 1_000_000
+
+
+def law(name, per_cell):
+    return memtrace.fit_table(
+        SHAPES, [int(per_cell * np.prod(shape)) for shape in SHAPES], operator=name
+    )
+
+
+@pytest.fixture(scope="module")
+def model():
+    return law("smooth", 12).merge(law("hungry", 132))
+
+
+@pytest.fixture(scope="module")
+def connected():
+    # The limit is far above what a worker holds, so that only plans decide what runs.
+    settings = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "600MB"}
+    with (
+        LocalCluster(dashboard_address=None, **settings) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def client(connected):
+    with connected.as_current():
+        yield connected
+
+
+@pytest.fixture(scope="module")
+def volume():
+    return np.random.default_rng(1).random(SHAPE, "f4")
+
+
+@pytest.fixture
+def stored(tmp_path, volume):
+    array = zarr.open_array(
+        tmp_path / "volume.zarr", mode="w", shape=SHAPE, chunks=(8, 10, 12), dtype="f4"
+    )
+    array[:] = volume
+    return array
+
+
+@pytest.fixture
+def mapped(tmp_path, volume):
+    array = np.memmap(tmp_path / "volume.raw", "f4", "w+", shape=SHAPE)
+    array[:] = volume
+    array.flush()
+    return array
+
+
+def expected(volume, chunks, function=smooth, **keywords):
+    """What Dask makes of it in the same chunks."""
+    whole = da.from_array(volume, chunks=chunks)
+    return da.map_overlap(
+        function, whole, depth=2, boundary="none", dtype="f4", **keywords
+    ).compute(scheduler="sync")
+
+
+def test_a_plan_asks_the_cluster(model, client, stored):
+    plan = mdask.recommend(stored, smooth, model, depth=2)
+    assert [sum(lengths) for lengths in plan.chunks] == list(SHAPE)
+    assert plan.depth == {0: 2, 1: 2, 2: 2} and plan.source == "storage"
+    assert plan.workers == 2 and plan.threads == 1 and plan.budget == 420 * MB
+    assert plan.worker_peak <= plan.budget and plan.tasks == len(
+        list(np.ndindex(*map(len, plan.chunks)))
+    )
+    assert "smooth" in plan.why and "chunks of" in repr(plan)
+    shared = mdask.recommend(da.from_zarr(stored), "smooth", model, depth=2)
+    assert shared.source == "dask"
+    assert da.from_zarr(stored).rechunk(shared.chunks).chunks == shared.chunks
+
+
+def test_a_plan_without_a_cluster(model):
+    x = da.zeros((400, 400, 400), dtype="f4", chunks=100)
+    given = {"memory_limit": "300 MB", "baseline_bytes": 100 * MB}
+    plan = mdask.recommend(x, "smooth", model, depth=1, **given)
+    assert plan.budget == 300 * MB and plan.tasks > 1 and plan.worker_peak <= plan.budget
+    least = mdask.recommend(x, "smooth", model, depth=1, minimise="memory", **given)
+    assert least.worker_peak <= plan.worker_peak
+    whole = mdask.recommend(x, "smooth", model, whole_axes=[-1], **given)
+    assert len(whole.chunks[2]) == 1
+    with pytest.raises(MemoryError, match="raise the memory limit to"):
+        mdask.recommend(x, "smooth", model, depth=1, memory_limit="101 MB", baseline_bytes=100 * MB)
+    with pytest.raises(ValueError, match="memory_limit"):
+        mdask.recommend(x, "smooth", model)
+    with pytest.raises(ValueError, match="no law for"):
+        mdask.recommend(x, np.sort, model, memory_limit="300 MB")
+
+
+@pytest.mark.parametrize("kind", ["stored", "mapped", "from_zarr", "graph", "persisted"])
+def test_blocks_have_the_values_of_dask(model, client, volume, kind, request):
+    array = request.getfixturevalue("mapped" if kind == "mapped" else "stored")
+    x = array if kind in ("stored", "mapped") else da.from_zarr(array, chunks=(20, 20, 36))
+    if kind in ("graph", "persisted"):
+        x = x.rechunk((17, 40, 11)) + np.float32(0)
+    if kind == "persisted":
+        x = x.persist()
+    few = {"baseline_bytes": 411 * MB}  # leaves room for small blocks only
+    result = mdask.map_overlap(smooth, x, 2, model, dtype="f4", client=client, **few)
+    assert result.npartitions > 1
+    assert np.array_equal(client.compute(result).result(), expected(volume, result.chunks))
+    roots = [key for key, needs in result.dask.get_all_dependencies().items() if not needs]
+    if kind in ("stored", "mapped", "from_zarr"):
+        assert len(roots) == result.npartitions  # every block by its own task
+
+
+def test_other_boundaries_are_those_of_dask(model, client, stored, volume):
+    result = mdask.map_overlap(
+        smooth, stored, 2, model, boundary="reflect", dtype="f4", baseline_bytes=411 * MB
+    )
+    whole = da.from_array(volume, chunks=result.chunks)
+    same = da.map_overlap(smooth, whole, depth=2, boundary="reflect", dtype="f4")
+    assert np.array_equal(result.compute(), same.compute(scheduler="sync"))
+
+
+@pytest.mark.parametrize("kind", ["zarr", "memmap", "hdf5"])
+@pytest.mark.parametrize("source", ["stored", "graph"])
+def test_waves_fill_a_store(model, client, volume, stored, tmp_path, kind, source):
+    x = stored if source == "stored" else da.from_zarr(stored) + np.float32(0)
+    if kind == "zarr":
+        store = zarr.open_array(
+            tmp_path / "out.zarr", mode="w", shape=SHAPE, chunks=(12, 12, 12), dtype="f4"
+        )
+    elif kind == "memmap":
+        store = np.memmap(tmp_path / "out.raw", "f4", "w+", shape=SHAPE)
+    else:
+        h5py = pytest.importorskip("h5py")
+        store = h5py.File(tmp_path / "out.h5", "w").create_dataset(
+            "x", SHAPE, "f4", chunks=(12, 20, 12)
+        )
+    done = mdask.map_overlap(
+        smooth, x, 2, model, store=store, in_flight=3, baseline_bytes=411 * MB, weight=0.25
+    )
+    aligned = getattr(store, "chunks", None) or (1, 1, 1)
+    for block in done.blocks:
+        assert all(cut.start % unit == 0 for cut, unit in zip(block.region, aligned, strict=False))
+    assert len(done.blocks) == done.plan.tasks > 1
+    assert np.array_equal(store[:], expected(volume, done.plan.chunks, weight=0.25))
+    assert set(done.peaks) <= set(client.nthreads()) and all(done.peaks.values())
+
+
+def test_waves_without_a_cluster(model, volume, stored):
+    out = np.empty(SHAPE, "f4")
+    small = {"memory_limit": 120 * MB, "baseline_bytes": 110 * MB, "threads": 2}
+    with dask.config.set(scheduler="sync"):
+        done = mdask.map_overlap(smooth, stored, 2, model, store=out, **small)
+    assert np.array_equal(out, expected(volume, done.plan.chunks)) and len(done.blocks) > 1
+
+
+def test_stores_that_cannot_be_meant(model, client, stored):
+    with pytest.raises(ValueError, match="shape"):
+        mdask.map_overlap(smooth, stored, 2, model, store=np.empty((3, 3, 3), "f4"))
+    with pytest.raises(ValueError, match="memmap"):
+        mdask.map_overlap(smooth, stored, 2, model, store=np.empty(SHAPE, "f4"))
+    with pytest.raises(ValueError, match="store="):
+        mdask.map_overlap(smooth, stored, 2)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_chunks_are_learned_on_the_way(client, tmp_path, threads):
+    shape = (96, 90, 80)
+    volume = np.random.default_rng(2).random(shape, "f4")
+    array = zarr.create_array(tmp_path / "in.zarr", data=volume, chunks=(16, 16, 16))
+    store = zarr.open_array(
+        tmp_path / "out.zarr", mode="w", shape=shape, chunks=(8, 8, 8), dtype="f4"
+    )
+    held = max(client.run(status_bytes, "VmRSS").values())
+    budget = held + 8 * MB + 40 * MB * threads  # one block of everything takes 90 MB
+    done = mdask.map_overlap(
+        hungry, array, 1, store=store, threads=threads, memory_limit=budget / 0.7
+    )
+    whole = da.from_array(volume, chunks=40)
+    same = da.map_overlap(hungry, whole, depth=1, boundary="none", dtype="f4")
+    assert np.array_equal(store[:], same.compute(scheduler="sync"))
+    sizes = [np.prod([cut.stop - cut.start for cut in block.region]) for block in done.blocks]
+    assert max(sizes) > 4 * sizes[0], "what is learned is used"
+    assert max(done.peaks.values()) <= budget
+
+
+def test_tasks_that_do_not_fit_together_do_not_run_together():
+    settings = {"n_workers": 1, "threads_per_worker": 2, "memory_limit": "400MB"}
+    with LocalCluster(dashboard_address=None, **settings) as cluster, Client(cluster) as client:
+        [free] = mdask.declare(client).values()
+        assert 0 < free < 0.7 * 400 * MB
+        big = {"memory": free * 2 // 3}
+        calls = [client.submit(wait, 0.2, pure=False, resources=big) for _ in range(3)]
+        small = [client.submit(wait, 0.6, pure=False, resources={"memory": free // 4})]
+        spans = sorted(client.gather(calls))
+        assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+        [(start, end)] = client.gather(small)
+        assert any(a < end and start < b for a, b in spans), "a small one runs beside them"
+
+
+def test_needs_are_those_of_the_law(model, stored):
+    assert mdask.needs(model, "smooth", (50, 50, 50)) == {"memory": 16 * 50**3}
+    assert mdask.needs(model, smooth, stored)["memory"] == pytest.approx(16 * stored.size, rel=0.01)
+    x = da.zeros((100, 100, 100), chunks=50, dtype="f4")
+    both = mdask.needs(model, "smooth", (10, 10, 10), x, depth=1)
+    assert both["memory"] == pytest.approx(16 * 51**3, rel=0.01)
+    with pytest.raises(ValueError, match="shape"):
+        mdask.needs(model, "smooth")
+
+
+def overlapped(shape, chunks):
+    x = da.ones(shape, dtype="f4", chunks=chunks)
+    meta = np.empty((0, 0, 0), "f4")
+    return da.map_overlap(hungry, x, depth=1, boundary="none", meta=meta)
+
+
+def test_what_cannot_fit_is_refused_before_it_runs(model, client):
+    fits, not_ = overlapped((40, 40, 40), 20), overlapped((300, 200, 200), 150)
+    with mdask.checked(model, client) as checks:
+        assert fits.sum().compute() > 0
+        with pytest.raises(MemoryError, match=r"hungry on a block of 151×1[05]\d×.* would do"):
+            not_.sum().compute()
+        with pytest.raises(MemoryError, match="hungry"):
+            client.compute(not_)
+        with pytest.raises(MemoryError, match="hungry"):
+            not_.persist()
+    assert checks.computations == 1 and checks.tasks == 8
+    assert "no law" in checks.notes[0]
+    assert "_graph_to_futures" not in vars(client)
+
+
+def test_what_cannot_fit_in_this_process_is_refused(model):
+    with mdask.checked(model, memory_limit="50 MB") as checks:
+        with pytest.raises(MemoryError, match="hungry"), dask.config.set(scheduler="threads"):
+            overlapped((100, 100, 100), 100).compute()
+        overlapped((40, 40, 40), 20).compute(scheduler="sync")
+    assert checks.computations == 1

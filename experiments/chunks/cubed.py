@@ -155,9 +155,9 @@ ABOUT = """\
 All MB. Each task is the only one of its process; Cubed measures its peak (`peak_measured_mem`).
 *reserved*: what a task on next to no data peaks at, imports of the operator included. *law*: upper
 bound of the working peak at the largest block, fitted on small shapes; *span*: the largest that was
-recorded. Projected with the law is at most {most:.2f} times what was measured. malloc has Dask's
-setting (`MALLOC_TRIM_THRESHOLD_=65536`): with glibc's own it keeps chunks that were read and released
-(16 MB each here), which no projection of Cubed's counts: Gaussian then peaked at 310–321 MB."""
+recorded. Projected with the law is at most {most:.2f} times what was measured. malloc has the
+setting of Dask's nanny (`MALLOC_TRIM_THRESHOLD_=65536`): with glibc's own it keeps what was read
+and released (16 MB each time), which no projection counts: Gaussian then peaked at 310–321 MB."""
 HEAD = (
     "| operator | array | chunk | reserved | law | span | projected without | projected with "
     "| measured | with ÷ measured |"

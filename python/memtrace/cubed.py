@@ -35,7 +35,8 @@ def map_blocks(
     """`cubed.map_blocks` whose plan knows what `func` needs.
 
     operator: its name in the model (default: that of `func`); params: parameters that choose its
-    law. ValueError: the model has no law for it. Cubed refuses a plan over `allowed_mem`.
+    law. ValueError: the model has no law for it. Cubed refuses to compute a plan over
+    `allowed_mem`.
     """
     block = _first(args).chunksize
     extra = extra_projected_mem(

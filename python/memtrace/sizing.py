@@ -1,5 +1,6 @@
 """How much memory to ask a scheduler for: by a law at first, and after a job was killed.
 
+    import memtrace.sizing
     sizes = memtrace.sizing.Sizes(memtrace.Model.load("model.json"))
     sizes.request("gst3d", (200, 200, 200))            bytes for a first attempt
     sizes.mem_mb("gst3d", (200, 200, 200), attempt=2)  MB for a second, as Snakemake asks

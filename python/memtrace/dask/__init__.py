@@ -1,8 +1,8 @@
-"""Chunks that fit the workers of a Dask cluster.
+"""Chunks that fit the workers of a Dask cluster, and recordings of what its tasks need.
 
 `recommend` says which chunks, `map_overlap` picks them itself. `declare` and `needs` let tasks
 run together only if they fit together; `checked` refuses a computation of which some task cannot
-fit.
+fit. `record` records every task of a cluster and streams it here while it computes.
 """
 
 try:
@@ -12,6 +12,7 @@ except ImportError as error:
 
 from ._overlap import map_overlap
 from ._plan import Plan, recommend
+from ._record import Recording, record
 from ._refusal import checked
 from ._resources import declare, needs
 from ._waves import Block, Written
@@ -19,10 +20,12 @@ from ._waves import Block, Written
 __all__ = [
     "Block",
     "Plan",
+    "Recording",
     "Written",
     "checked",
     "declare",
     "map_overlap",
     "needs",
     "recommend",
+    "record",
 ]

@@ -5,7 +5,6 @@ block needed; the next is chosen by that, and never one whose bound is above the
 """
 
 import math
-import time
 
 import memtrace
 
@@ -26,7 +25,7 @@ def run_adaptively(job, workers, whole_axes, align, in_flight):
     """All blocks, in chunks that are chosen by what those before them needed."""
     budget = workers.task_budget()
     learner = Learner(job, workers, budget, {axis % len(job.x.shape) for axis in whole_axes}, align)
-    blocks, start = [], time.perf_counter()
+    blocks = []
     with Flight(job, in_flight or workers.slots) as flight:
         while learner.tiling.left or flight.running:
             while learner.tiling.left and not flight.is_full():
@@ -38,9 +37,9 @@ def run_adaptively(job, workers, whole_axes, align, in_flight):
             except MemoryError:
                 learner.failed(region)
                 continue
-            blocks.append(job.finished(region, answer))
+            blocks.append(job.finished(region, flight.seconds, answer))
             learner.observe(blocks[-1])
-    return Written(blocks, time.perf_counter() - start)
+        return Written(blocks, flight.seconds)
 
 
 class Learner:

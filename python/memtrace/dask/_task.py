@@ -29,7 +29,8 @@ def compute_block(fetch, call, own, target, dtype, measure):
             result = None
         seconds, peak = time.perf_counter() - start, status_bytes("VmHWM")
     needed = None if resting is None else max(1, peak - resting)
-    return result, {"seconds": seconds, "worker": _name(), "peak_bytes": peak, "bytes": needed}
+    most = max(peak, _most)
+    return result, {"seconds": seconds, "worker": _name(), "peak_bytes": most, "bytes": needed}
 
 
 def _name():
@@ -43,11 +44,13 @@ def _name():
 
 
 _least = None  # resident bytes of this process at rest
+_most = 0  # its peak before it was last forgotten
 
 
 def _rest():
     """Forgets the peak so far (proc(5), clear_refs); what this process holds at rest."""
-    global _least
+    global _least, _most
+    _most = max(_most, status_bytes("VmHWM"))
     with open("/proc/self/clear_refs", "w") as peak:
         peak.write("5")
     resident = status_bytes("VmRSS")

@@ -25,9 +25,10 @@ class Block(NamedTuple):
     """What became of one block. Bytes are of the process that ran it."""
 
     region: tuple  # of slices, of the store
+    at: float  # seconds after the beginning when it was finished
     seconds: float
     worker: str
-    peak_bytes: int  # VmHWM of its process at its end
+    peak_bytes: int  # the most that its process ever held until then (VmHWM)
     bytes: "Optional[int]" = None  # of its process above its rest, if it ran alone
 
 
@@ -108,12 +109,12 @@ class Job(NamedTuple):
             for cut, (before, after), n in zip(region, sides, self.x.shape)
         )
 
-    def finished(self, region, answer):
+    def finished(self, region, at, answer):
         """Takes in what a task gave back."""
         block, rest = answer
         if block is not None:
             write(self.store, region, block)
-        return Block(region, **rest)
+        return Block(region, at, **rest)
 
 
 def _is_shared(store):
@@ -170,7 +171,7 @@ def run_in_waves(job, workers, plan, in_flight):
         for place in product(*(range(len(lengths)) for lengths in plan.chunks))
     )
     needs = _needs(workers, plan.task_bytes)
-    blocks, start = [], time.perf_counter()
+    blocks = []
     with Flight(job, in_flight or workers.slots) as flight:
         for region in regions:
             if flight.is_full():
@@ -178,7 +179,7 @@ def run_in_waves(job, workers, plan, in_flight):
             flight.submit(region, needs)
         while flight.running:
             blocks.append(flight.landed())
-    return Written(blocks, time.perf_counter() - start, plan)
+        return Written(blocks, flight.seconds, plan)
 
 
 def _needs(workers, task_bytes):
@@ -191,6 +192,12 @@ class Flight:
 
     def __init__(self, job, most):
         self.job, self.most, self.running = job, most, {}
+        self.start = time.perf_counter()
+
+    @property
+    def seconds(self):
+        """Since the first block."""
+        return time.perf_counter() - self.start
 
     def __enter__(self):
         if self.job.client is None:
@@ -227,7 +234,7 @@ class Flight:
     def landed(self):
         """Waits for one; what became of it. MemoryError: a worker was killed."""
         future, region = self.next()
-        return self.job.finished(region, outcome(future))
+        return self.job.finished(region, self.seconds, outcome(future))
 
     def next(self):
         done = self.wait(list(self.running), return_when="FIRST_COMPLETED").done

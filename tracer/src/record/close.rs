@@ -49,6 +49,7 @@ impl Session {
             return Err(Failure::recording(error));
         }
         let last_figures = self.last_figures();
+        self.tell_last_spans();
         let (mut fold, meta) = (self.fold, self.meta);
         let sites = std::mem::take(&mut fold.sites);
         let out = fold.into_writer();

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use memtrace_wire::handshake::{Hello, Welcome};
 use memtrace_wire::layout::VERSION;
 
-use super::live::Viewer;
+use super::live::Visitor;
 use super::oom::Cgroup;
 use crate::top::{Request, SOCKET};
 
@@ -48,7 +48,7 @@ pub struct Doorman {
     /// The trace's directory, kept open: by it a recorder's process id tells where its trace is.
     _directory: File,
     /// Who wants to be told how the recording stands.
-    pub viewers: Receiver<Viewer>,
+    pub visitors: Receiver<Visitor>,
     /// Value of `MEMTRACE_SOCKET`.
     pub sockets: String,
     /// Value of `MEMTRACE_TOKEN`.
@@ -71,7 +71,7 @@ impl Doorman {
         let short = format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd());
         listeners.extend(UnixListener::bind(&path).or_else(|_| UnixListener::bind(short)).ok());
         let (sender, arrivals) = channel();
-        let (watch, viewers) = channel();
+        let (watch, visitors) = channel();
         for listener in listeners {
             let (sender, watch, segment) = (sender.clone(), watch.clone(), segment.try_clone()?);
             std::thread::Builder::new()
@@ -79,7 +79,7 @@ impl Doorman {
                 .spawn(move || listen(&listener, &token, &segment, &sender, &watch))?;
         }
         let sockets = format!("{name};{}", path.display());
-        Ok((Doorman { sockets, path, token: hex(&token), _directory: opened, viewers }, arrivals))
+        Ok((Doorman { sockets, path, token: hex(&token), _directory: opened, visitors }, arrivals))
     }
 }
 
@@ -94,7 +94,7 @@ fn listen(
     token: &[u8; 16],
     segment: &OwnedFd,
     sender: &Sender<Arrival>,
-    watch: &Sender<Viewer>,
+    watch: &Sender<Visitor>,
 ) {
     super::launch::block_signals();
     for stream in listener.incoming() {
@@ -108,7 +108,7 @@ fn listen(
                 send_descriptor(&stream, &Welcome::encode(true), segment.as_raw_fd());
             }
             Some(Guest::Watcher(request)) => {
-                if Viewer::new(stream, request).is_some_and(|viewer| watch.send(viewer).is_err()) {
+                if watch.send(Visitor { stream, request }).is_err() {
                     return;
                 }
             }

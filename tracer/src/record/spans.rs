@@ -276,27 +276,23 @@ impl Spans {
         operators.iter().filter(|operator| self.spans.iter().all(|span| span.row.operator != **operator))
     }
 
+    /// One of the rows. See [`Spans::rows`].
+    pub fn row(&self, span: u32, ns: impl Fn(u64) -> i64, id: impl Fn(Site) -> u64) -> Option<SpanRow> {
+        Some(self.spans.get(span as usize)?.written(&ns, &id))
+    }
+
+    /// How many spans there are.
+    pub fn count(&self) -> u64 {
+        self.spans.len() as u64
+    }
+
     /// The rows, with stamps converted and sites by their ids.
     pub fn rows(
         &self,
         ns: impl Fn(u64) -> i64,
         id: impl Fn(Site) -> u64,
     ) -> impl ExactSizeIterator<Item = SpanRow> {
-        let row = move |span: &Span| {
-            let [gc_independent_bytes, gc_independent_upper_bytes, garbage_at_peak_bytes] = span.bounds();
-            SpanRow {
-                start_ns: ns(span.start),
-                end_ns: span.end.map(&ns),
-                peak_ns: ns(span.peak),
-                peak_site: span.peak_site().map(&id),
-                gc_independent_bytes,
-                gc_independent_upper_bytes,
-                garbage_at_peak_bytes,
-                params: (*span.params).clone(),
-                ..span.row.clone()
-            }
-        };
-        self.spans.iter().map(row)
+        self.spans.iter().map(move |span| span.written(&ns, &id))
     }
 }
 

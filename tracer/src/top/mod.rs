@@ -4,6 +4,7 @@
 //! watches does nothing for it. What is told is untrusted text; what it draws or prints is cleaned.
 
 mod find;
+mod finished;
 mod json;
 mod model;
 mod places;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 
+pub use self::finished::{Finished, Line};
 pub use self::model::{
     Figures, LISTED_MAX, Limit, Lost, Message, Operator, Peak, Process, Request, SOCKET, Site, Span, Stack,
 };

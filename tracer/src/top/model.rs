@@ -14,26 +14,41 @@ pub const EVERY_MIN_MS: u32 = 100;
 
 /// What a viewer says first: as long as the hello of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
-    /// Milliseconds from one set of figures to the next.
-    pub every_ms: u32,
+pub enum Request {
+    /// How things stand, every so often.
+    Figures {
+        /// Milliseconds from one set of figures to the next.
+        every_ms: u32,
+    },
+    /// Every span, as soon as it has ended ([`super::Line`]).
+    Spans,
 }
 
 impl Request {
-    const MAGIC: [u8; 8] = *b"mtwatch1";
+    const FIGURES: [u8; 8] = *b"mtwatch1";
+    const SPANS: [u8; 8] = *b"mtspans1";
 
     /// To bytes.
     pub fn encode(self) -> [u8; Hello::BYTES] {
         let mut bytes = [0; Hello::BYTES];
-        bytes[..8].copy_from_slice(&Self::MAGIC);
-        bytes[8..12].copy_from_slice(&self.every_ms.to_le_bytes());
+        match self {
+            Request::Figures { every_ms } => {
+                bytes[..8].copy_from_slice(&Self::FIGURES);
+                bytes[8..12].copy_from_slice(&every_ms.to_le_bytes());
+            }
+            Request::Spans => bytes[..8].copy_from_slice(&Self::SPANS),
+        }
         bytes
     }
 
     /// From bytes; `None` if they are of something else.
     pub fn decode(bytes: &[u8; Hello::BYTES]) -> Option<Request> {
         let every_ms = u32::from_le_bytes(*bytes[8..].first_chunk()?);
-        (bytes[..8] == Self::MAGIC).then_some(Request { every_ms: every_ms.max(EVERY_MIN_MS) })
+        match *bytes.first_chunk()? {
+            Self::FIGURES => Some(Request::Figures { every_ms: every_ms.max(EVERY_MIN_MS) }),
+            Self::SPANS => Some(Request::Spans),
+            _ => None,
+        }
     }
 }
 
@@ -259,12 +274,13 @@ mod tests {
 
     #[test]
     fn a_request_is_told_from_the_hello_of_a_probe() {
-        let request = Request { every_ms: 250 };
-        assert_eq!(Request::decode(&request.encode()), Some(request));
+        for request in [Request::Figures { every_ms: 250 }, Request::Spans] {
+            assert_eq!(Request::decode(&request.encode()), Some(request));
+            assert_eq!(Hello::decode(&request.encode()), None);
+        }
         assert_eq!(Request::decode(&Hello::new(1, 2, [3; 16]).encode()), None);
-        assert_eq!(Hello::decode(&request.encode()), None);
-        let often = Request::decode(&Request { every_ms: 0 }.encode());
-        assert_eq!(often, Some(Request { every_ms: EVERY_MIN_MS }));
+        let often = Request::decode(&Request::Figures { every_ms: 0 }.encode());
+        assert_eq!(often, Some(Request::Figures { every_ms: EVERY_MIN_MS }));
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl Recording {
         };
         let every_ms = every.as_millis().try_into().unwrap_or(u32::MAX);
         // Of a recorder that is gone by now, reading tells.
-        let _ = stream.write_all(&Request { every_ms }.encode());
+        let _ = stream.write_all(&Request::Figures { every_ms }.encode());
         let lines = BufReader::new(stream);
         Ok(Recording { directory: directory.into(), lines, places: Places::default() })
     }

@@ -65,6 +65,7 @@ impl Fold {
             self.cgroups.watch(arrival.cgroup);
             self.images.latest.insert(arrival.pid, arrival.image);
             let Arrival { command, allocator_settings, host_pid, .. } = arrival;
+            self.kernel_joined(host_pid, arrival.image, &command);
             self.images.met.insert(image, Met { command, allocator_settings, host_pid });
         }
     }

@@ -59,6 +59,18 @@ impl Fold {
         }
     }
 
+    /// A probe has said hello in a process that the command did not start: whoever knows the token may join (the workers
+    /// of a Dask nanny do). The kernel side watches it from now on, and its children.
+    pub fn kernel_joined(&mut self, pid: u32, stamp: u64, command: &str) {
+        let Some(side) = self.kernel.as_mut().and_then(Kernel::side) else { return };
+        // Where there is no room to watch one more, /proc is read.
+        if side.watches(pid) || side.watch(pid).is_err() {
+            return;
+        }
+        let (begin_ns, command) = (self.clock.to_monotonic(stamp), command.to_string());
+        self.begin(Image { pid, begin_ns, executed: true, command, ..Image::default() });
+    }
+
     fn kernel_event(&mut self, event: Event) {
         let ns = self.clock.of_monotonic(event.ns);
         let mut row = KernelEventRow { pid: event.pid, tid: event.tid, time_ns: ns, ..Default::default() };

@@ -3,10 +3,9 @@
 
 use std::io::{ErrorKind, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use crate::top::{Message, Request, Stack};
+use crate::top::{Message, Stack};
 
 /// Somebody who watches.
 pub struct Viewer {
@@ -19,25 +18,28 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    /// A viewer that has just said what it wants; `None` if the socket is no good.
-    pub fn new(stream: UnixStream, request: Request) -> Option<Viewer> {
+    /// A viewer that wants figures every so often; `None` if the socket is no good.
+    pub fn new(stream: UnixStream, every: Duration) -> Option<Viewer> {
         stream.set_nonblocking(true).ok()?;
-        let every = Duration::from_millis(u64::from(request.every_ms));
         Some(Viewer { stream, every, next: Instant::now(), stacks: 0, unsent: Vec::new() })
     }
 
-    /// Sends what there is room for. False if the viewer is gone.
     fn send(&mut self) -> bool {
-        while !self.unsent.is_empty() {
-            match self.stream.write(&self.unsent) {
-                Ok(0) => return false,
-                Ok(sent) => drop(self.unsent.drain(..sent)),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return error.kind() == ErrorKind::WouldBlock,
-            }
-        }
-        true
+        send(&self.stream, &mut self.unsent)
     }
+}
+
+/// Sends what there is room for. False if the reader is gone.
+pub fn send(mut stream: &UnixStream, unsent: &mut Vec<u8>) -> bool {
+    while !unsent.is_empty() {
+        match stream.write(unsent) {
+            Ok(0) => return false,
+            Ok(sent) => drop(unsent.drain(..sent)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return error.kind() == ErrorKind::WouldBlock,
+        }
+    }
+    true
 }
 
 /// All who watch.
@@ -49,10 +51,14 @@ pub struct Audience {
 }
 
 impl Audience {
-    /// Takes in who has come. True if anybody is there.
-    pub fn admit(&mut self, arrivals: &Receiver<Viewer>) -> bool {
-        self.viewers.extend(arrivals.try_iter());
-        !self.viewers.is_empty()
+    /// Takes in somebody who has come.
+    pub fn admit(&mut self, viewer: Viewer) {
+        self.viewers.push(viewer);
+    }
+
+    /// True if nobody is there.
+    pub fn is_empty(&self) -> bool {
+        self.viewers.is_empty()
     }
 
     /// True if somebody wants to be told now.
@@ -102,7 +108,8 @@ fn add(unsent: &mut Vec<u8>, stacks: &[Vec<u8>], told: usize, line: &[u8]) -> us
     stacks.len()
 }
 
-fn line(message: &Message) -> Vec<u8> {
+/// A message as it is told.
+pub fn line(message: &impl serde::Serialize) -> Vec<u8> {
     // What is told has text and numbers alone, which can be written.
     let mut line = serde_json::to_vec(message).unwrap_or_default();
     line.push(b'\n');
@@ -112,7 +119,6 @@ fn line(message: &Message) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader};
-    use std::sync::mpsc::channel;
 
     use super::*;
     use crate::top::Figures;
@@ -123,18 +129,16 @@ mod tests {
 
     #[test]
     fn who_does_not_read_is_not_waited_for_and_others_are_told() {
-        let (arrive, arrivals) = channel();
         let mut audience = Audience::default();
-        assert!(!audience.admit(&arrivals));
+        assert!(audience.is_empty());
         let mut ends = Vec::new();
         for _ in 0..2 {
             let (near, far) = UnixStream::pair().unwrap();
-            arrive.send(Viewer::new(near, Request { every_ms: 0 }).unwrap()).unwrap();
+            audience.admit(Viewer::new(near, Duration::ZERO).unwrap());
             ends.push(far);
         }
         let sleeper = ends.pop().unwrap();
         let mut reader = BufReader::new(ends.pop().unwrap());
-        assert!(audience.admit(&arrivals));
         audience.add_stack(Stack { site: 9, ..Stack::default() });
         let mut line = String::new();
         // Far more than a socket holds.
@@ -161,11 +165,9 @@ mod tests {
 
     #[test]
     fn the_last_message_comes_to_all_who_read() {
-        let (arrive, arrivals) = channel();
         let (near, far) = UnixStream::pair().unwrap();
-        arrive.send(Viewer::new(near, Request { every_ms: 1_000_000 }).unwrap()).unwrap();
         let mut audience = Audience::default();
-        audience.admit(&arrivals);
+        audience.admit(Viewer::new(near, Duration::from_secs(1000)).unwrap());
         audience.tell(&figures(1));
         audience.tell(&figures(2));
         audience.tell_last(&figures(3));

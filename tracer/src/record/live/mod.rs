@@ -1,27 +1,46 @@
-//! Tells those who watch a recording how it stands (`memtrace top`). Nothing is done, and nothing kept, while nobody
-//! watches; figures are made out of what is folded anyway.
+//! Tells those who watch a recording how it stands (`memtrace top`), and what spans have ended those who listen for
+//! them. Nothing is done, and nothing kept, while nobody watches; all is made out of what is folded anyway.
 
 mod audience;
 mod growth;
+mod listener;
 mod progress;
+
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use memtrace_trace::Totals;
 
-use self::audience::Audience;
-pub use self::audience::Viewer;
+use self::audience::{Audience, Viewer};
 use self::growth::Growth;
+use self::listener::Listener;
 use self::progress::{Progress, seconds};
 use super::limits;
 use super::process;
 use super::session::Session;
-use crate::top::{Figures, LISTED_MAX, Limit, Lost, Message, Peak, Process};
+use crate::top::{Figures, LISTED_MAX, Limit, Line, Lost, Message, Peak, Process, Request};
 
 /// Characters of a command line that are told.
 const COMMAND_MAX: usize = 500;
 
+/// Somebody who has come to watch.
+pub struct Visitor {
+    /// The connection.
+    pub stream: UnixStream,
+    /// What it asked for.
+    pub request: Request,
+}
+
 /// The live view's side of a recording.
 #[derive(Default)]
 pub struct Live {
+    figures: Watched,
+    listeners: Vec<Listener>,
+}
+
+/// What is kept for those who want figures.
+#[derive(Default)]
+struct Watched {
     audience: Audience,
     progress: Progress,
     growth: Growth,
@@ -30,31 +49,62 @@ pub struct Live {
 impl Live {
     /// The recording has ended; its trace is complete.
     pub fn tell_last(&mut self, figures: Figures) {
-        self.audience.tell_last(&Message::Figures(Box::new(figures)));
+        self.figures.audience.tell_last(&Message::Figures(Box::new(figures)));
     }
 }
 
 impl Session {
     /// Tells those who watch, if anybody does.
     pub(super) fn publish(&mut self) {
-        if !self.live.audience.admit(&self.doorman.viewers) {
+        self.admit();
+        let fold = &self.fold;
+        self.live.listeners.retain_mut(|listener| listener.tell(fold));
+        if self.live.figures.audience.is_empty() {
             // Nothing is kept for those who have left.
-            self.live = Live::default();
+            self.live.figures = Watched::default();
             return;
         }
         // In a recording of many spans the first look takes several rounds.
-        if self.live.audience.is_due() && self.live.progress.follow(&self.fold) {
+        if self.live.figures.audience.is_due() && self.live.figures.progress.follow(&self.fold) {
             let figures = self.figures();
-            self.live.audience.tell(&Message::Figures(Box::new(figures)));
+            self.live.figures.audience.tell(&Message::Figures(Box::new(figures)));
+        }
+    }
+
+    /// Everything has ended: tells those who listen of all spans they have not been told of.
+    pub(super) fn tell_last_spans(&mut self) {
+        self.admit();
+        let fold = &self.fold;
+        self.live.listeners.retain_mut(|listener| listener.tell_last(fold));
+    }
+
+    fn admit(&mut self) {
+        for Visitor { stream, request } in self.doorman.visitors.try_iter() {
+            match request {
+                Request::Figures { every_ms } => {
+                    let viewer = Viewer::new(stream, Duration::from_millis(every_ms.into()));
+                    viewer.into_iter().for_each(|viewer| self.live.figures.audience.admit(viewer));
+                }
+                Request::Spans => {
+                    let line = Line::Recording {
+                        trace: self.directory.display().to_string(),
+                        host: self.meta.host.clone(),
+                        recorder: std::process::id(),
+                        start_unix_ns: self.meta.start_unix_ns,
+                    };
+                    self.live.listeners.extend(Listener::new(stream, &line));
+                }
+            }
         }
     }
 
     /// The figures that are the last, if anybody watches; everything has ended.
     pub(super) fn last_figures(&mut self) -> Option<Figures> {
-        if !self.live.audience.admit(&self.doorman.viewers) {
+        self.admit();
+        if self.live.figures.audience.is_empty() {
             return None;
         }
-        while !self.live.progress.follow(&self.fold) {}
+        while !self.live.figures.progress.follow(&self.fold) {}
         let peak = self.meta.peak;
         Some(Figures {
             ended: true,
@@ -77,10 +127,10 @@ impl Session {
     fn figures(&mut self) -> Figures {
         let fold = &self.fold;
         let now = seconds(fold.clock.now_ns());
-        let (sites, stacks) = self.live.growth.sites(&fold.sites, now);
-        stacks.into_iter().for_each(|stack| self.live.audience.add_stack(stack));
-        let (operators, operators_seen) = self.live.progress.operators();
-        let (spans, spans_running) = self.live.progress.spans(fold, &self.limit);
+        let (sites, stacks) = self.live.figures.growth.sites(&fold.sites, now);
+        stacks.into_iter().for_each(|stack| self.live.figures.audience.add_stack(stack));
+        let (operators, operators_seen) = self.live.figures.progress.operators();
+        let (spans, spans_running) = self.live.figures.progress.spans(fold, &self.limit);
         let running = || fold.processes.iter().filter(|process| is_running(process));
         let mut processes: Vec<Process> = running().map(|process| self.process(process, now)).collect();
         let sum = |field: fn(&process::Process) -> u64| fold.processes.iter().map(field).sum::<u64>();

@@ -149,6 +149,22 @@ impl Span {
         self.row.pinned_bytes = Some(0);
     }
 
+    /// Its row as the trace has it, with stamps converted and sites by their ids.
+    pub(super) fn written(&self, ns: &impl Fn(u64) -> i64, id: &impl Fn(Site) -> u64) -> SpanRow {
+        let [gc_independent_bytes, gc_independent_upper_bytes, garbage_at_peak_bytes] = self.bounds();
+        SpanRow {
+            start_ns: ns(self.start),
+            end_ns: self.end.map(ns),
+            peak_ns: ns(self.peak),
+            peak_site: self.peak_site().map(id),
+            gc_independent_bytes,
+            gc_independent_upper_bytes,
+            garbage_at_peak_bytes,
+            params: (*self.params).clone(),
+            ..self.row.clone()
+        }
+    }
+
     /// Where the block came from that set the working peak.
     pub(super) fn peak_site(&self) -> Option<Site> {
         self.site_at_peak.map(|(site, _)| site)

@@ -1,0 +1,157 @@
+"""What the cluster's processes do for a recording: plugins, and functions run in nannies."""
+
+import asyncio
+import os
+import platform
+import threading
+
+try:
+    from distributed.diagnostics.plugin import NannyPlugin, WorkerPlugin
+except ImportError as error:
+    message = f"recording a cluster needs distributed: pip install 'dask[distributed]' ({error})"
+    raise ImportError(message) from error
+
+from .. import _command
+from ._recorder import SOCKET, VARIABLES, Recorder, Stream, is_recorded
+
+#: Of this process, by the name of the recording: nannies of one process (those of a LocalCluster,
+#: of `dask worker --nworkers`) start their workers with one environment, and share a recorder.
+_shared = {}
+_lock = threading.Lock()
+
+
+class _Shared:
+    """The recorder of a process of nannies, and who uses it."""
+
+    def __init__(self, plugin, nanny):
+        place = os.path.join(plugin.directory, f"host={platform.node()}", f"nanny={os.getpid()}")
+        self.recorder = None
+        self.nannies = {nanny.address: nanny}
+        if is_recorded():  # the workers are too: `memtrace -- dask worker ...`
+            self.environment = {}
+            sockets = os.environ[SOCKET]
+        else:
+            environment = {**os.environ, **nanny.pre_spawn_env}
+            self.recorder = Recorder(_command.command(), place, environment, plugin.options)
+            self.environment = self.recorder.environment
+            sockets = self.environment[SOCKET]
+        self.stream = Stream(sockets, lambda batch: self._send(plugin.name, batch))
+        self.trace = self.stream.recording["trace"]
+        self.closed = None
+
+    def _send(self, topic, batch):
+        """Called by the thread of the stream: any nanny will do that is not closed."""
+        nanny = next(iter(self.nannies.values()))
+        nanny.loop.add_callback(nanny.log_event, topic, batch)
+
+    def close(self):
+        """Ends the recording, once. What the client wants to know of it."""
+        with _lock:
+            if self.closed is None:
+                problem = self.recorder.close() if self.recorder else ""
+                batches = self.stream.finish(stop=self.recorder is None)
+                self.closed = {"trace": self.trace, "batches": batches, "problem": problem}
+                self.closed["host"] = self.stream.recording["host"]
+            return self.closed
+
+
+class RecordNanny(NannyPlugin):
+    """Starts a recorder beside a nanny, and its worker again with what makes it say hello there.
+
+    The worker's environment must be there before it is spawned (the dynamic linker reads it), so
+    the nanny's process has the variables for that moment, like its `pre-spawn-environ`.
+    """
+
+    restart = False  # it is done in `setup`, where what a failure says reaches the client
+
+    def __init__(self, name, directory, options=()):
+        self.name, self.directory, self.options = name, directory, tuple(options)
+        self._before = {}
+
+    async def setup(self, nanny):
+        shared = await _in_thread(self._shared_with, nanny)
+        self._before = {name: nanny.pre_spawn_env.get(name) for name in VARIABLES}
+        nanny.pre_spawn_env.update(shared.environment)
+        if nanny.process is not None and shared.environment:
+            done = await nanny.restart(reason="memtrace-record")
+            _forget(shared.environment)
+            if done != "OK":
+                raise RuntimeError(f"the worker of {nanny.address} did not start again: {done}")
+
+    def _shared_with(self, nanny):
+        with _lock:
+            shared = _shared.get(self.name)
+            if shared is None:
+                shared = _shared[self.name] = _Shared(self, nanny)
+            shared.nannies[nanny.address] = nanny
+            return shared
+
+    async def teardown(self, nanny):
+        shared = _shared.get(self.name)
+        if shared is None:
+            return
+        for name, value in self._before.items():
+            if value is None:
+                nanny.pre_spawn_env.pop(name, None)
+            else:
+                nanny.pre_spawn_env[name] = value
+        _forget(shared.environment)
+        if set(shared.nannies) == {nanny.address}:  # the last one
+            await _in_thread(shared.close)
+            _shared.pop(self.name, None)
+        else:
+            shared.nannies.pop(nanny.address, None)
+
+
+class RecordWorker(WorkerPlugin):
+    """Streams from the recorder of a worker that has no nanny and was started under memtrace."""
+
+    def __init__(self, name):
+        self.name = name
+        self._stream = None
+
+    def setup(self, worker):
+        if worker.nanny is None and is_recorded():
+            send = lambda batch: worker.loop.add_callback(worker.log_event, self.name, batch)  # noqa: E731
+            self._stream = Stream(os.environ[SOCKET], send, os.getpid())
+
+    def finish(self):
+        if self._stream is None:
+            return None
+        batches, recording = self._stream.finish(stop=True), self._stream.recording
+        self._stream = None
+        return {
+            "trace": recording["trace"],
+            "host": recording["host"],
+            "batches": batches,
+            "problem": "",
+        }
+
+    def teardown(self, worker):
+        self.finish()
+
+
+async def finish(name, dask_worker):
+    """Runs in a nanny: ends its recording. None if it has none."""
+    shared = _shared.get(name)
+    return None if shared is None else await _in_thread(shared.close)
+
+
+async def finish_worker(name, dask_worker):
+    """Runs in a worker: ends its stream. None if it has none."""
+    plugin = dask_worker.plugins.get(name)
+    return None if plugin is None else await _in_thread(plugin.finish)
+
+
+def _forget(environment):
+    """Takes the variables out of this process's own environment, where the nanny put them."""
+    for name, value in environment.items():
+        if os.environ.get(name) == value:
+            before = value.partition(":")[2] if name == "LD_PRELOAD" else ""
+            os.environ.pop(name)
+            if before:
+                os.environ[name] = before
+
+
+def _in_thread(function, *arguments):
+    return asyncio.get_running_loop().run_in_executor(None, function, *arguments)

@@ -1,0 +1,93 @@
+"""What a model says of recorded tasks, beside what was measured."""
+
+#: A task is over its prediction beyond what a law is held to (DESIGN §10): so much is noise.
+NOISE_PART, NOISE_BYTES = 0.005, 256 << 10
+
+
+class Predictions:
+    """Predicted against measured, task by task. A law is asked once for the same call."""
+
+    def __init__(self, model):
+        self._model = model
+        self._known = {}
+        self._laws = set(model.operators()) if model is not None else set()
+
+    def tasks(self, spans):
+        """The rows of `Recording.tasks`, in the order in which the tasks ended."""
+        inside = {}  # (trace, span) of a task -> the spans of its computation that have a law
+        by_id = {(span["trace"], span["span"]): span for span in spans}
+        tasks = []
+        for span in spans:
+            task = _task_around(span, by_id)
+            if task is span:
+                tasks.append(span)
+            if task is not None and span["operator"] in self._laws:
+                inside.setdefault((task["trace"], task["span"]), []).append(span)
+        tasks.sort(key=lambda span: (span["end_ns"] is None, span["start_unix_ns"] + _took(span)))
+        return [self._row(task, inside.get((task["trace"], task["span"]), [])) for task in tasks]
+
+    def _row(self, task, candidates):
+        row = {
+            "key": task["key"],
+            "operator": task["operator"],
+            "host": task["host"],
+            "worker": task["worker"],
+            "address": task["address"],
+            "pid": task["pid"],
+            "seconds": None if task["end_ns"] is None else _took(task) / 1e9,
+            "error": task["error"],
+            "measured_bytes": task["working_peak_bytes"],
+            "predicted_bytes": None,
+            "upper_bytes": None,
+            "law": None,
+            "over": False,
+        }
+        own = [span for span in candidates if span is task] or candidates
+        if not own:
+            return row
+        span = max(own, key=lambda span: span["working_peak_bytes"])
+        predicted = self._predict(span)
+        if predicted is not None:
+            measured, peak = span["working_peak_bytes"], predicted["peak_bytes"]
+            upper = predicted.get("upper_bytes") or peak
+            row.update(
+                measured_bytes=measured,
+                predicted_bytes=peak,
+                upper_bytes=upper,
+                law=span["operator"],
+                over=measured > upper + max(NOISE_PART * upper, NOISE_BYTES),
+            )
+        return row
+
+    def _predict(self, span):
+        if not span["inputs"]:
+            return None
+        array = span["inputs"][0]
+        scalars = {
+            name: value
+            for name, value in span["params"].items()
+            if name != "error" and isinstance(value, (int, float, str, bool))
+        }
+        call = (span["operator"], tuple(array["shape"]), array["dtype"], tuple(scalars.items()))
+        if call not in self._known:
+            try:
+                self._known[call] = self._model.predict(
+                    span["operator"], array["shape"], array["dtype"], any_version=True, **scalars
+                )
+            except (ValueError, TypeError):  # the law is of other parameters, or another dtype
+                self._known[call] = None
+        return self._known[call]
+
+
+def _task_around(span, by_id):
+    """The outermost task of Dask that a span is in, or is; None if it is in none."""
+    found = None
+    while span is not None:
+        if span["key"] is not None:
+            found = span
+        span = by_id.get((span["trace"], span["parent"]))
+    return found
+
+
+def _took(span):
+    return (span["end_ns"] or span["start_ns"]) - span["start_ns"]

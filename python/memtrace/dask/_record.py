@@ -1,0 +1,305 @@
+"""Recording a cluster from its client: spans while its workers compute, and their traces."""
+
+import json
+import os
+import shutil
+import threading
+import uuid
+import zlib
+from pathlib import Path
+
+import dask
+
+from . import _view
+from ._predict import Predictions
+
+#: Spans come within milliseconds; a congested scheduler may take longer.
+PATIENCE = 60  # seconds
+PIECE = 8 << 20  # bytes of a trace fetched at a time
+
+
+def record(client, directory, model=None, options=()):
+    """Records every task of a cluster: `with record(client, "traces") as recording: ...`.
+
+    Starts a memtrace recorder beside every nanny and the workers again under it, so what they held
+    in memory is gone: begin before you `persist`. memtrace must be installed where the nannies run.
+    Workers without a nanny are not started again; those started as `memtrace -- dask worker
+    --no-nanny ...` stream from the recorder they have. Workers that join later are recorded too.
+
+    directory: where each nanny's host writes its trace, as `host=H/nanny=PID/`: all of them are one
+        dataset, see `docs/cluster.md`. On hosts that share no file system with this one,
+        `Recording.collect` fetches them.
+    model: a `memtrace.Model`, or its file; predicts each task. Calls of the Python functions that
+        it has laws of (`module:function`) are recorded inside of tasks.
+    options: more for `memtrace record`, e.g. `["--operator", "scipy.ndimage:gaussian_filter"]`.
+
+    RuntimeError at the beginning of `with`: some host could not record, and why.
+    """
+    return Recording(client, directory, model, options)
+
+
+class Recording:
+    """The tasks of a cluster, as they end. Made by `record`; a context manager.
+
+    At the end of `with` the recorders are closed and the traces complete, and every span has
+    arrived here. Workers are left alone, not started again, because their data would be lost: the
+    library that records stays loaded in them and does nothing any more.
+    """
+
+    def __init__(self, client, directory, model=None, options=()):
+        if isinstance(model, (str, os.PathLike)):
+            import memtrace
+
+            model = memtrace.Model.load(os.fspath(model))
+        self.directory = Path(os.path.abspath(directory))
+        self.traces = {}  #: trace's directory -> {"host", "batches", "problem"}, once closed
+        self.running = False
+        self._client, self._options = client, [*options, *_operators_of(model)]
+        self._name = f"memtrace-{uuid.uuid4().hex[:12]}"
+        self._predictions = Predictions(model)
+        self._lines = {}  # (trace, span) -> its JSON
+        self._recordings = {}  # trace -> how it introduced itself
+        self._batches = {}  # trace -> how many were taken in
+        self._early = {}  # (trace, batch) -> those that came before their turn
+        self._totals = {}  # trace -> spans it has, told at its end
+        self._workers = []
+        self._registered = []
+        self._changed = threading.Condition()
+        self._views = _view.Live(self)
+
+    def __enter__(self):
+        from . import _nanny
+
+        client = self._client
+        client.subscribe_topic(self._name, self._take)
+        self.running = True
+        try:
+            # A cluster object closes a nanny whose worker was gone this long ago and is not there
+            # then, which may be when the next recording starts it again.
+            with dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}):
+                place = str(self.directory)
+                self._register(_nanny.RecordNanny(self._name, place, self._options), nanny=True)
+                self._register(_nanny.RecordWorker(self._name), nanny=None)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _register(self, plugin, nanny):
+        self._registered.append(nanny)
+        self._client.register_plugin(plugin, name=self._name)
+
+    def __exit__(self, *error):
+        self.close()
+
+    def close(self):
+        """Closes the recorders and waits for the last spans. The end of `with` does it."""
+        if not self.running:
+            return
+        from . import _nanny
+
+        client = self._client
+        self.workers()  # the last look
+        of_nannies = client.run(_nanny.finish, self._name, nanny=True, on_error="ignore")
+        of_workers = client.run(_nanny.finish_worker, self._name, on_error="ignore")
+        for end in filter(None, [*of_nannies.values(), *of_workers.values()]):
+            self.traces[end["trace"]] = end
+        self._await_all()
+        self.running = False
+        self._views.close()
+        for nanny in self._registered:
+            client.unregister_worker_plugin(self._name, nanny=nanny)
+        client.unsubscribe_topic(self._name)
+        client.run_on_scheduler(_forget_events, self._name)
+
+    # What has come ---------------------------------------------------------------------------
+
+    def _take(self, event):
+        """A batch of spans. Several may be on their way at a time: they are taken in in order."""
+        _, message = event
+        recording, number = message["recording"], message["batch"]
+        trace = recording["trace"]
+        with self._changed:
+            self._recordings[trace] = recording
+            self._early[trace, number] = message["data"]
+            due = self._batches.setdefault(trace, 0)
+            while (trace, due) in self._early:
+                self._unpack(trace, self._early.pop((trace, due)))
+                due += 1
+            self._batches[trace] = due
+            self._changed.notify_all()
+
+    def _unpack(self, trace, data):
+        for line in zlib.decompress(data).split(b"\n"):
+            if line.startswith(b'{"ended":'):
+                self._totals[trace] = json.loads(line)["ended"]["spans"]
+            else:
+                # The number is looked for in what is read anyway; the rest is read when asked for.
+                span = json.loads(line)["span"]
+                self._lines[trace, span["span"]] = line
+
+    def _await_all(self):
+        def all_here():
+            return all(
+                self._batches.get(trace, 0) >= end["batches"] for trace, end in self.traces.items()
+            )
+
+        with self._changed:
+            self._changed.wait_for(all_here, PATIENCE)
+
+    @property
+    def missing(self):
+        """Spans that the traces have and this recording was not told of; 0 unless a host or the
+        scheduler was cut off. Known at the end."""
+        told = {}
+        for trace, _ in self._lines:
+            told[trace] = told.get(trace, 0) + 1
+        return sum(total - told.get(trace, 0) for trace, total in self._totals.items())
+
+    @property
+    def spans(self):
+        """All spans so far, in the order in which they began: dicts.
+
+        As the row in `spans.parquet` has them (bytes; nanoseconds since the trace began), with
+        `trace` (its directory), `host`, `pid`, `tid`, `start_unix_ns` and, of Dask's tasks,
+        `key`, `worker` (name) and `address`. `end_ns` is None if the worker died in it.
+        """
+        with self._changed:
+            lines = list(self._lines.items())
+        return sorted(
+            (self._span(trace, line) for (trace, _), line in lines),
+            key=lambda span: span["start_unix_ns"],
+        )
+
+    def _span(self, trace, line):
+        span = json.loads(line)["span"]
+        recording = self._recordings[trace]
+        task = span["params"].get("task") or {}
+        return {
+            "trace": trace,
+            "host": recording["host"],
+            **span,
+            "start_unix_ns": recording["start_unix_ns"] + span["start_ns"],
+            "key": task.get("key"),
+            "worker": task.get("worker"),
+            "address": task.get("address"),
+            "error": span["params"].get("error"),
+        }
+
+    def tasks(self):
+        """Every task of Dask so far, in the order in which they ended: dicts with
+
+        `key`, `operator`, `host`, `worker`, `pid`, `seconds` (None if it never ended), `error`;
+        `measured_bytes`, its working peak; `predicted_bytes`, `upper_bytes` and `law`, the operator
+        whose law predicts it: the task's own, or the largest inside it (then `measured_bytes` is
+        that one's). None without a model or a law. `over`: more was measured than `upper_bytes`,
+        by 0.5 % and 256 KiB at least.
+        """
+        return self._predictions.tasks(self.spans)
+
+    def workers(self):
+        """The cluster's workers, as the scheduler knows them: dicts with `address`, `name`, `host`,
+        `memory_bytes` now and `budget_bytes` (None without a limit)."""
+        if self.running:
+            self._workers = _view.workers_of(self._client)
+        return self._workers
+
+    # Showing it -------------------------------------------------------------------------------
+
+    def __str__(self):
+        return _view.text(self)
+
+    def show(self):
+        """Prints a table. On a terminal it is drawn anew every second until the recording ends."""
+        self._views.show()
+
+    def html(self, path):
+        """Writes a page: predicted against measured, and every task in a table that can be sorted.
+
+        While the recording runs, the file is written anew every two seconds and reloads itself.
+        """
+        self._views.html(path)
+
+    # The traces -------------------------------------------------------------------------------
+
+    def collect(self, to):
+        """Copies all traces into the directory `to` of this host, laid out as `directory` is.
+
+        Those that are not in this host's file system are fetched through the nannies that made
+        them. RuntimeError: the recording runs, or a trace cannot be had; then the others are there.
+        """
+        if self.running:
+            raise RuntimeError("traces can be collected when the recording has ended")
+        lost = []
+        for trace in self.traces:
+            if self.directory not in Path(trace).parents:
+                continue  # of a memtrace that workers were started under, which goes on
+            place = Path(to, Path(trace).relative_to(self.directory))
+            if place.exists():
+                continue
+            unfinished = place.with_name(place.name + ".unfinished")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            if self._is_here(trace):
+                shutil.copytree(trace, unfinished)
+            elif not self._fetch(trace, unfinished):
+                lost.append(trace)
+                continue
+            unfinished.rename(place)
+        if lost:
+            raise RuntimeError(f"no nanny is left that could send {', '.join(lost)}")
+
+    def _is_here(self, trace):
+        """Whether this host has the very trace, not another one under its name."""
+        try:
+            meta = json.loads(Path(trace, "meta.json").read_text())
+        except (OSError, ValueError):
+            return False
+        return meta["start_unix_ns"] == self._recordings[trace]["start_unix_ns"]
+
+    def _fetch(self, trace, place):
+        start = self._recordings[trace]["start_unix_ns"]
+        have = self._client.run(_files_of, trace, start, nanny=True, on_error="ignore")
+        address, files = next(((a, files) for a, files in have.items() if files), (None, []))
+        for name, size in files:
+            path = place / name
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with path.open("wb") as file:
+                for offset in range(0, size, PIECE):
+                    got = self._client.run(
+                        _piece_of, trace, name, offset, nanny=True, workers=[address]
+                    )
+                    file.write(got[address])
+        return address is not None
+
+
+def _operators_of(model):
+    """Options that make the Python functions a model has laws of spans."""
+    names = model.operators() if model is not None else ()
+    return [word for name in names if ":" in name for word in ("--operator", name)]
+
+
+def _files_of(trace, start_unix_ns):
+    """Runs in a nanny: names and sizes of a trace's files; None if it is not on this host."""
+    try:
+        if json.loads(Path(trace, "meta.json").read_text())["start_unix_ns"] != start_unix_ns:
+            return None
+    except (OSError, ValueError):
+        return None
+    files = [path for path in Path(trace).rglob("*") if path.is_file()]
+    return [(str(path.relative_to(trace)), path.stat().st_size) for path in files]
+
+
+def _piece_of(trace, name, offset):
+    """Runs in a nanny: bytes of a file."""
+    with Path(trace, name).open("rb") as file:
+        file.seek(offset)
+        return file.read(PIECE)
+
+
+def _forget_events(topic, dask_scheduler):
+    """Runs in the scheduler, which would keep a topic's last events for ever."""
+    broker = getattr(dask_scheduler, "_broker", None)
+    if broker is not None:
+        broker.truncate(topic)
+    else:
+        getattr(dask_scheduler, "events", {}).pop(topic, None)

@@ -1,0 +1,156 @@
+"""One recorder for all workers of a nanny's process, and the stream of spans it tells."""
+
+import os
+import shlex
+import socket
+import subprocess
+import threading
+import time
+import zlib
+from pathlib import Path
+
+SOCKET, TOKEN = "MEMTRACE_SOCKET", "MEMTRACE_TOKEN"
+#: What a worker needs to say hello to the recorder.
+VARIABLES = ("LD_PRELOAD", SOCKET, TOKEN)
+#: The recorded command: it tells what its environment is, and lives until its standard input is
+#: closed, which also happens when the nanny dies. Workers are no children of it; who knows the
+#: token may join.
+KEEPER = "printf '%s\\n' " + " ".join(f'"${name}"' for name in VARIABLES) + "; read -r _ || :"
+#: What a viewer says first to be told of spans (tracer/src/top/model.rs): as long as a hello.
+REQUEST = b"mtspans1".ljust(40, b"\0")
+#: Lines are sent on after so many seconds, or bytes. The scheduler keeps the last thousand events
+#: of a topic, so they are compressed.
+BATCH_SECONDS, BATCH_BYTES = 0.25, 256 << 10
+
+
+class Recorder:
+    """A memtrace that records whoever starts with `environment`."""
+
+    def __init__(self, command, trace, environment, options=()):
+        """Starts it. RuntimeError: it could not record, and why."""
+        self.trace = _unused(Path(trace))
+        self.trace.parent.mkdir(parents=True, exist_ok=True)
+        arguments = [command, "--quiet", "-o", str(self.trace), *options]
+        self._process = subprocess.Popen(
+            [*arguments, "--", "sh", "-c", KEEPER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,  # a Ctrl-C is for the nanny, which then closes its end
+        )
+        lines = [self._process.stdout.readline().decode() for _ in VARIABLES]
+        if not all(line.endswith("\n") for line in lines):
+            self._process.stdin.close()
+            said = self._process.stderr.read().decode(errors="replace").strip()
+            self._process.wait()
+            raise RuntimeError(f"memtrace could not record ({shlex.join(arguments)}): {said}")
+        values = [line.rstrip("\n") for line in lines]
+        self.environment = dict(zip(VARIABLES, values))
+        self._said = []
+        # A pipe that nobody reads would stop the recorder when it is full.
+        self._listens = threading.Thread(target=self._listen, daemon=True)
+        self._listens.start()
+
+    def _listen(self):
+        for line in self._process.stderr:
+            self._said = [*self._said[-9:], line.decode(errors="replace").strip()]
+
+    def close(self):
+        """Ends the recording; then the trace is complete. What went wrong, if anything."""
+        self._process.stdin.close()
+        status = self._process.wait()
+        self._listens.join()
+        self._process.stdout.close()
+        self._process.stderr.close()
+        return "" if status == 0 else f"memtrace ended with {status}: {' '.join(self._said)}"
+
+
+def _unused(place):
+    """A directory that is not there yet: `place`, or one beside it."""
+    number, free = 1, place
+    while free.exists():
+        number += 1
+        free = place.with_name(f"{place.name}-{number}")
+    return free
+
+
+class Stream:
+    """Reads what a recorder tells of spans, in a thread, and sends it on in batches."""
+
+    def __init__(self, sockets, send, pid=None):
+        """sockets: value of MEMTRACE_SOCKET. send: called with each batch, a dict that msgpack
+        can write, from the thread. pid: spans of this process alone.
+
+        OSError: nobody listens there.
+        """
+        self._send, self._wanted = send, f'{{"span":{{"pid":{pid},'.encode() if pid else b""
+        self.batches = 0
+        self._stop = threading.Event()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        # The abstract name, which has no length limit to speak of and needs no directory.
+        self._socket.connect("\0" + sockets.partition(";")[0])
+        self._socket.sendall(REQUEST)
+        self._socket.settimeout(BATCH_SECONDS)
+        self._rest = b""
+        self.recording = self._first_line()
+        self._thread = threading.Thread(target=self._run, name="memtrace", daemon=True)
+        self._thread.start()
+
+    def _first_line(self):
+        import json
+
+        deadline = time.monotonic() + 10
+        while b"\n" not in self._rest:
+            data = self._read()
+            if data == b"" or time.monotonic() > deadline:
+                raise OSError("the recorder says nothing: is it another version of memtrace?")
+            self._rest += data or b""
+        line, _, self._rest = self._rest.partition(b"\n")
+        return json.loads(line)["recording"]
+
+    def _read(self):
+        """Bytes that have come; None if there were none for a while, b"" if there are no more."""
+        try:
+            return self._socket.recv(1 << 16)
+        except socket.timeout:
+            return None
+        except OSError:
+            return b""
+
+    def _run(self):
+        lines, held, sent = [], 0, time.monotonic()
+        while True:
+            data = self._read()
+            *new, self._rest = (self._rest + (data or b"")).split(b"\n")
+            new = [line for line in new if line.startswith(self._wanted)]
+            lines += new
+            held += sum(map(len, new))
+            over = data == b"" or data is None and self._stop.is_set()
+            due = held > BATCH_BYTES or time.monotonic() - sent > BATCH_SECONDS
+            if lines and (due or over):
+                self._send_on(lines)
+                lines, held, sent = [], 0, time.monotonic()
+            if over:
+                self._socket.close()
+                return
+
+    def _send_on(self, lines):
+        data = zlib.compress(b"\n".join(lines), 1)
+        self._send({"recording": self.recording, "batch": self.batches, "data": data})
+        self.batches += 1
+
+    def finish(self, stop=False):
+        """Waits until all is sent on: to the end of the recording, or, if told to stop, until
+        nothing new has come for a moment. How many batches there were."""
+        if stop:
+            self._stop.set()
+        self._thread.join()
+        return self.batches
+
+
+def is_recorded():
+    """True if this process runs under memtrace itself."""
+    import sys
+
+    return "_memtrace_recorder" in sys.modules and SOCKET in os.environ

@@ -1,0 +1,319 @@
+"""A recording as text and as a page: predicted against measured, workers against their budgets."""
+
+import html
+import os
+import shutil
+import sys
+import threading
+from pathlib import Path
+
+import dask
+
+REFRESH_TEXT, REFRESH_PAGE = 1.0, 2.0  # seconds
+LISTED = 15  # tasks in a terminal
+NEAR = 0.9  # of its budget: a worker is marked from here on
+
+
+def workers_of(client):
+    """The rows of `Recording.workers`."""
+    try:
+        info = client.scheduler_info(n_workers=-1)
+    except TypeError:  # before 2025.3 it names all of them anyway
+        info = client.scheduler_info()
+    fraction = _budget_fraction()
+    rows = []
+    for address, worker in info["workers"].items():
+        limit = worker.get("memory_limit") or 0
+        rows.append(
+            {
+                "address": address,
+                "name": worker.get("name"),
+                "host": worker.get("host"),
+                "memory_bytes": (worker.get("metrics") or {}).get("memory", 0),
+                "budget_bytes": int(limit * fraction) or None,
+            }
+        )
+    return rows
+
+
+def _budget_fraction():
+    """The lowest enabled of spill and pause, as DESIGN §8 has it."""
+    names = ("spill", "pause")
+    enabled = [dask.config.get(f"distributed.worker.memory.{name}", None) for name in names]
+    return min([fraction for fraction in enabled if fraction], default=1.0)
+
+
+# Text -------------------------------------------------------------------------------------------
+
+
+def text(recording):
+    """Three plain tables: operators, the tasks that stand out, workers."""
+    tasks, workers = recording.tasks(), recording.workers()
+    over = sum(task["over"] for task in tasks)
+    state = "recording" if recording.running else "recorded"
+    lines = [f"{state}: {len(tasks)} tasks on {len(workers)} workers, {over} over their prediction"]
+    lines += [
+        "",
+        *_table(("operator", "tasks", "largest", "predicted", "over"), _by_operator(tasks)),
+    ]
+    shown = sorted(tasks, key=_stands_out, reverse=True)[:LISTED]
+    head = ("task", "worker", "measured", "predicted", "measured/predicted", "")
+    lines += ["", *_table(head, map(_task_cells, shown))]
+    if len(tasks) > len(shown):
+        lines.append(f"… and {len(tasks) - len(shown)} more: Recording.tasks() or .html(path)")
+    head = ("worker", "host", "memory", "budget", "of it", "")
+    lines += ["", *_table(head, map(_worker_cells, workers))]
+    return "\n".join(lines)
+
+
+def _by_operator(tasks):
+    groups = {}
+    for task in tasks:
+        groups.setdefault(task["operator"], []).append(task)
+    for name, group in sorted(
+        groups.items(), key=lambda item: -_largest(item[1], "measured_bytes")
+    ):
+        predicted = [task for task in group if task["predicted_bytes"] is not None]
+        most = _size(_largest(predicted, "predicted_bytes")) if predicted else "–"
+        over = str(sum(task["over"] for task in group)) if predicted else "–"
+        yield name, str(len(group)), _size(_largest(group, "measured_bytes")), most, over
+
+
+def _largest(tasks, field):
+    return max((task[field] for task in tasks), default=0)
+
+
+def _stands_out(task):
+    return task["over"], task["measured_bytes"]
+
+
+def _task_cells(task):
+    predicted, measured = task["predicted_bytes"], task["measured_bytes"]
+    ratio = f"{measured / predicted:.3f}" if predicted else "–"
+    marks = [
+        word for word, is_so in (("OVER", task["over"]), (task["error"], task["error"])) if is_so
+    ]
+    if task["seconds"] is None:
+        marks.append("killed")
+    size = _size(predicted) if predicted is not None else "–"
+    worker = str(task["worker"] or task["pid"])
+    return task["key"], worker, _size(measured), size, ratio, " ".join(marks)
+
+
+def _worker_cells(worker):
+    budget, memory = worker["budget_bytes"], worker["memory_bytes"]
+    part = memory / budget if budget else 0
+    mark = "NEAR ITS BUDGET" if part >= NEAR else ""
+    of_it = f"{part:.0%}" if budget else "–"
+    name, host = str(worker["name"]), str(worker["host"])
+    return name, host, _size(memory), _size(budget) if budget else "none", of_it, mark
+
+
+def _table(head, rows):
+    rows = [tuple(_clean(cell) for cell in row) for row in (head, *rows)]
+    widths = [min(max(map(len, column)), 60) for column in zip(*rows)]
+    for row in rows:
+        cells = (cell[:60].ljust(width) for cell, width in zip(row, widths))
+        yield "  ".join(cells).rstrip()
+
+
+def _clean(cell):
+    """Without what a terminal would obey: keys and names are the program's."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(cell))
+
+
+def _size(number):
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if number >= unit:
+            return (
+                f"{number / unit:.3g} {name}"
+                if number < 1000 * unit
+                else f"{number / unit:.0f} {name}"
+            )
+    return f"{number:.0f} B"
+
+
+# The page ---------------------------------------------------------------------------------------
+
+STYLE = """
+:root { color-scheme: light dark; --dot: #2a6fb0; --over: #c62828; --line: #8888; }
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; }
+table { border-collapse: collapse; width: 100%; margin: 1em 0; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .25em .6em; border-bottom: 1px solid var(--line); }
+td.n, th.n { text-align: right; } td.key { overflow-wrap: anywhere; }
+th button { font: inherit; font-weight: bold; border: 0; padding: 0; }
+th button { background: none; cursor: pointer; }
+tr.over { color: var(--over); font-weight: bold; }
+svg { width: 100%; max-width: 40em; height: auto; }
+circle { fill: var(--dot); fill-opacity: .6; } circle.over { fill: var(--over); }
+line { stroke: var(--line); } text { fill: currentColor; font-size: 12px; }
+"""
+
+SCRIPT = """
+for (const table of document.querySelectorAll("table")) {
+  table.querySelectorAll("th button").forEach((button, column) => {
+    let up = true;
+    button.addEventListener("click", () => {
+      const value = row => row.cells[column].dataset.v ?? row.cells[column].textContent;
+      const order = (a, b) => { const x = value(a), y = value(b);
+        return isNaN(x) || isNaN(y) ? String(x).localeCompare(y) : x - y; };
+      const rows = [...table.tBodies[0].rows].sort(order);
+      table.tBodies[0].append(...(up ? rows : rows.reverse()));
+      up = !up;
+    });
+  });
+}
+"""
+
+
+def page(recording):
+    """The page: one file without anything from elsewhere."""
+    tasks, workers = recording.tasks(), recording.workers()
+    over = sum(task["over"] for task in tasks)
+    reload = (
+        f'<meta http-equiv="refresh" content="{REFRESH_PAGE:.0f}">' if recording.running else ""
+    )
+    state = "recording" if recording.running else "recorded"
+    head = (
+        ("task", 0),
+        ("worker", 0),
+        ("measured", 1),
+        ("predicted", 1),
+        ("ratio", 1),
+        ("s", 1),
+        ("", 0),
+    )
+    columns = (("worker", 0), ("host", 0), ("memory", 1), ("budget", 1), ("of it", 1), ("", 0))
+    return (
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">{reload}'
+        f"<title>memtrace: {len(tasks)} tasks</title><style>{STYLE}</style></head><body>"
+        f"<h1>Predicted against measured</h1>"
+        f"<p>{state}: {len(tasks)} tasks on {len(workers)} workers, {over} over their "
+        f"prediction.</p>{_scatter(tasks)}"
+        f"<h2>Workers</h2>{_html_table(columns, map(_worker_html, workers))}"
+        f"<h2>Tasks</h2>{_html_table(head, map(_task_html, tasks))}"
+        f"<script>{SCRIPT}</script></body></html>"
+    )
+
+
+def _html_table(head, rows):
+    cells = "".join(
+        f'<th class="{"n" if is_number else ""}"><button>{html.escape(name)}</button></th>'
+        for name, is_number in head
+    )
+    return f"<table><thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _task_html(task):
+    key, worker, measured, predicted, ratio, mark = map(html.escape, _task_cells(task))
+    numbers = task["measured_bytes"], task["predicted_bytes"] or -1, ratio.replace("–", "-1")
+    seconds = -1 if task["seconds"] is None else task["seconds"]
+    shown = f"{seconds:.3f}" if seconds >= 0 else "–"
+    return (
+        f'<tr class="{"over" if task["over"] else ""}"><td class="key">{key}</td><td>{worker}</td>'
+        f"{_number(numbers[0], measured)}{_number(numbers[1], predicted)}"
+        f"{_number(numbers[2], ratio)}{_number(seconds, shown)}<td>{mark}</td></tr>"
+    )
+
+
+def _worker_html(worker):
+    name, host, memory, budget, part, mark = map(html.escape, _worker_cells(worker))
+    share = worker["memory_bytes"] / worker["budget_bytes"] if worker["budget_bytes"] else 0
+    return (
+        f'<tr class="{"over" if mark else ""}"><td>{name}</td><td>{host}</td>'
+        f"{_number(worker['memory_bytes'], memory)}{_number(worker['budget_bytes'] or 0, budget)}"
+        f"{_number(share, part)}<td>{mark}</td></tr>"
+    )
+
+
+def _number(value, shown):
+    return f'<td class="n" data-v="{value}">{shown}</td>'
+
+
+def _scatter(tasks):
+    """Each task a dot: predicted bytes across, measured bytes up; the line is where both agree."""
+    dots = [task for task in tasks if task["predicted_bytes"] is not None]
+    if not dots:
+        return (
+            "<p>No task has a prediction: give <code>record</code> a model of these operators.</p>"
+        )
+    side, edge = 400, 60
+    most = 1.05 * max(max(task["measured_bytes"], task["predicted_bytes"]) for task in dots) or 1
+
+    def at(task):
+        x = edge + side * task["predicted_bytes"] / most
+        y = edge / 2 + side * (1 - task["measured_bytes"] / most)
+        return f'cx="{x:.1f}" cy="{y:.1f}"'
+
+    bottom = edge / 2 + side
+    marks = "".join(
+        f'<text x="{edge + side * part:.0f}" y="{bottom + 18:.0f}" text-anchor="middle">'
+        f'{_size(most * part)}</text><text x="{edge - 6}" y="{bottom - side * part + 4:.0f}" '
+        f'text-anchor="end">{_size(most * part)}</text>'
+        for part in (0.25, 0.5, 0.75, 1)
+    )
+    circles = "".join(
+        f'<circle r="4" {at(task)} class="{"over" if task["over"] else ""}">'
+        f"<title>{html.escape(' · '.join(_task_cells(task)[:4]))}</title></circle>"
+        for task in dots
+    )
+    return (
+        f'<svg viewBox="0 0 {side + 2 * edge} {side + edge + 20}" role="img" '
+        f'aria-label="measured against predicted bytes of {len(dots)} tasks">'
+        f'<line x1="{edge}" y1="{bottom}" x2="{edge + side}" y2="{edge / 2}"/>'
+        f'<line x1="{edge}" y1="{bottom}" x2="{edge + side}" y2="{bottom}"/>'
+        f'<line x1="{edge}" y1="{bottom}" x2="{edge}" y2="{edge / 2}"/>{marks}'
+        f'<text x="{edge + side / 2}" y="{bottom + 36}" text-anchor="middle">predicted</text>'
+        f'<text x="{edge}" y="{edge / 2 - 10}">measured</text>{circles}</svg>'
+    )
+
+
+# Live -------------------------------------------------------------------------------------------
+
+
+class Live:
+    """Draws a recording anew while it runs, each view in a thread of its own."""
+
+    def __init__(self, recording):
+        self._recording = recording
+        self._over = threading.Event()
+        self._threads = []
+
+    def show(self):
+        if self._recording.running and sys.stdout.isatty():
+            self._repeat(self._draw, REFRESH_TEXT)
+        else:
+            print(text(self._recording))
+
+    def html(self, path):
+        path = Path(path)
+        self._write(path)
+        if self._recording.running:
+            self._repeat(lambda: self._write(path), REFRESH_PAGE)
+
+    def close(self):
+        """The recording has ended: every view is drawn for the last time."""
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+        self._threads = []
+
+    def _repeat(self, draw, seconds):
+        def run():
+            while not self._over.wait(seconds):
+                draw()
+            draw()
+
+        self._threads.append(threading.Thread(target=run, name="memtrace view", daemon=True))
+        self._threads[-1].start()
+
+    def _draw(self):
+        height = shutil.get_terminal_size().lines - 1
+        lines = text(self._recording).splitlines()
+        last = not self._recording.running
+        print("\x1b[H\x1b[J" + "\n".join(lines if last else lines[:height]), flush=True)
+
+    def _write(self, path):
+        unfinished = path.with_name(path.name + ".unfinished")
+        unfinished.write_text(page(self._recording), encoding="utf-8")
+        os.replace(unfinished, path)

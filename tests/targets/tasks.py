@@ -1,0 +1,20 @@
+"""Tasks of a Dask cluster."""
+
+import time
+
+import numpy as np
+
+
+def doubled(block):
+    """16 bytes for each cell of 8: two products, the result in the place of one."""
+    return (block * 2) + (block * 3)
+
+
+def worked(size):
+    return np.full(size, 7.0).sum()
+
+
+def slept(size, seconds):
+    held = np.ones(size)
+    time.sleep(seconds)
+    return held.size

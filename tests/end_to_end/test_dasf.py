@@ -86,7 +86,7 @@ def test_a_dataset_loads_in_blocks_that_fit_and_the_result_is_the_same(standin, 
     dataset = stored(standin, tmp_path)
     pipeline, last = coherent_dip(standin, dataset)
     blocks = BlockSize(
-        pipeline, model, memory_limit="0.5GB", workers=2, threads=1, halo=HALO, results=[]
+        pipeline, model, memory_limit="0.56GB", workers=2, threads=1, halo=HALO, results=[]
     )
     pipeline.register_plugin(blocks)
     pipeline.run()

@@ -18,7 +18,7 @@ TARGET = 1.2
 ROUNDS = 5
 #: Operator: shape, memory limit of a worker, chunks of the store, splits per axis that are searched.
 CASES = {
-    "gaussian": ((400, 400, 400), "500MB", 40, (4, 8), (1, 2, 4)),
+    "gaussian": ((400, 400, 400), "320MB", 40, (12, 16, 18), (1, 2, 3, 4)),
     "dip": ((320, 320, 240), "700MB", 20, (16, 32, 64), (2, 4, 8)),
 }
 RIVALS = 3

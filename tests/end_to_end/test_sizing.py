@@ -1,0 +1,89 @@
+"""Requests of memory for jobs, and what a kill teaches."""
+
+import sys
+
+import memtrace as package
+import pytest
+from conftest import memtrace
+from memtrace.sizing import GROWTH, Sizes
+
+PROGRAM = """
+import numpy as np
+
+def blur(x):
+    return (x + np.roll(x, 1, 0)) / np.float32(2)
+
+for shape in [(53, 61, 47), (59, 40, 64), (42, 71, 50), (97, 89, 101)]:
+    data = np.ones(shape, np.float32)
+    for _ in range(2):
+        blur(data)
+"""
+SMALL, LARGE = (100, 100, 100), (300, 300, 300)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    pytest.importorskip("numpy")
+    path = tmp_path_factory.mktemp("sizing") / "trace"
+    done = memtrace(
+        "-q", "-o", path, "--operator=__main__:blur", "--", sys.executable, "-c", PROGRAM
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return package.fit(path)
+
+
+def test_a_first_request_is_the_upper_bound_of_the_process(model):
+    law = model.predict("blur", LARGE)
+    assert Sizes(model).request("blur", LARGE) == law["resident_upper_bytes"] + 1
+    assert Sizes(model).request("blur", LARGE) > law["baseline"]["resident_bytes"] + 2 * 4 * 300**3
+    more = Sizes(model, margin=0.1)
+    assert more.request("blur", LARGE) == pytest.approx(1.1 * law["resident_upper_bytes"], abs=2)
+    assert more.mem_mb("blur", LARGE) * 10**6 >= more.request("blur", LARGE)
+
+
+def test_later_attempts_ask_for_more_without_being_told(model):
+    sizes = Sizes(model)
+    first, second, third = (sizes.request("blur", LARGE, attempt=n) for n in (1, 2, 3))
+    assert second == pytest.approx(GROWTH * first, rel=1e-6)
+    assert third == pytest.approx(GROWTH * second, rel=1e-6)
+    assert sizes.request("blur", LARGE) == first
+    with pytest.raises(ValueError, match="counted from 1"):
+        sizes.request("blur", LARGE, attempt=0)
+
+
+def test_a_kill_is_not_paid_for_twice(model):
+    """A law that is twice too low: every job of the operator learns it from the first."""
+    sizes = Sizes(model)
+
+    def need(shape):
+        return 2 * model.predict("blur", shape)["resident_upper_bytes"]
+
+    granted, kills = sizes.request("blur", SMALL), 0
+    while granted < need(SMALL):
+        kills += 1
+        again = sizes.killed("blur", SMALL, granted)
+        assert again == pytest.approx(GROWTH * granted, rel=1e-6)
+        granted = again
+    assert kills == 2
+    for shape in (LARGE, SMALL, (200, 50, 80)):
+        assert sizes.request("blur", shape) >= need(shape), "no further kill"
+    # What a job needed in the end is what the others are asked for.
+    sizes.finished("blur", SMALL, need(SMALL))
+    for shape in (LARGE, SMALL):
+        assert sizes.request("blur", shape) == pytest.approx(need(shape), rel=1e-4)
+    sizes.killed("blur", LARGE, int(1.01 * need(LARGE)))
+    assert sizes.request("blur", SMALL) > 1.4 * need(SMALL)
+
+
+def test_a_good_law_is_left_as_it_is(model):
+    sizes = Sizes(model)
+    before = sizes.request("blur", LARGE)
+    sizes.finished("blur", LARGE, before // 2)
+    assert sizes.request("blur", LARGE) == before
+
+
+def test_what_is_wrong_is_said(model):
+    with pytest.raises(ValueError, match="no law for sharpen"):
+        Sizes(model).request("sharpen", LARGE)
+    with pytest.raises(ValueError, match="margin"):
+        Sizes(model, margin=-0.1)

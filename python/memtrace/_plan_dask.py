@@ -133,6 +133,11 @@ class Tasks:
         inside, outkey, inkeys, *values = node.args
         tasks = type(self)(self.operators, self.given, self.known)
         tasks.names, tasks.constants = set(self.names), dict(self.constants)
+        # A name inside may stand for another value than it does outside.
+        taken = {name for value in values for name in self.references(value)} & self.names
+        taken &= set(map(_name, inkeys))
+        for name in sorted(taken):
+            tasks.steps.append({"name": f"{name} outside", "inputs": [name], "slice": []})
         for inkey, value in zip(inkeys, values):
             inputs = [name for name in self.references(value) if name != _name(inkey)]
             constants = [name for name in inputs if name in self.constants]
@@ -143,6 +148,7 @@ class Tasks:
             else:  # inside, the value has a name of its own
                 tasks.constants.pop(_name(inkey), None)
                 tasks.names.add(_name(inkey))
+                inputs = [f"{name} outside" if name in taken else name for name in inputs]
                 tasks.steps.append({"name": _name(inkey), "inputs": inputs, "slice": []})
         priority = order(dict(inside))
         for each in sorted((each for each in inside if each != outkey), key=priority.get):
@@ -253,7 +259,7 @@ class Tasks:
         cuts = _cuts(self.constant(call.args[1]))
         array = self.constant(call.args[0])
         if cuts is None:
-            return None
+            return self.copied(key, call)
         if array is None or not hasattr(array, "shape"):
             inputs = list(self.references(call.args[0]))
             return {"inputs": inputs, "slice": cuts} if inputs else None
@@ -263,6 +269,13 @@ class Tasks:
             self.sources[name] = {**_array(array.shape, array.dtype), "held": "throughout"}
             return {"inputs": [name], "slice": cuts}
         return {"inputs": [], "operator": "read", "bytes": {}, "output": output}
+
+    def copied(self, key, call):
+        """Cells by lists of indices, or with new axes: no more than what comes out."""
+        output = self.known.get(key)
+        if output is None:
+            return None
+        return {"inputs": self.inputs(call), "operator": "copy", "bytes": {}, "output": output}
 
     def joined(self, key, call):
         """Blocks as one array: lists of lists, or (`concatenate_shaped`) a list and its shape."""
@@ -307,14 +320,16 @@ class Tasks:
         return {**step, "output": output} if output else {**step, "output": {"dtype": dtype.str}}
 
     def random(self, key, call):
-        """Numbers of a generator: doubles, unless they are integers or asked for as floats."""
+        """Numbers of a generator: doubles, unless they are integers or of a type that is named."""
+        from numpy import dtype
+
         size = next((each for each in call.args if _is_shape(each)), None)
-        if size is None or key not in self.known and "int" in str(call.args[1]):
+        if size is None:
             return None
         keywords = self.constant(call.args[-1])
         told = keywords.get("dtype") if isinstance(keywords, dict) else None
-        named = "<f4" if str(getattr(told, "str", told)) in ("<f4", "f4", "float32") else "<f8"
-        output = self.known.get(key) or _array(size, named)
+        told = told or ("<i8" if "int" in str(call.args[1]) else "<f8")
+        output = self.known.get(key) or _array(size, dtype(told))
         return {"inputs": [], "operator": "random", "bytes": {}, "output": output}
 
 

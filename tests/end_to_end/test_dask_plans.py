@@ -1,15 +1,19 @@
 """Chunks that memtrace.dask chooses, on real clusters: the values, the bounds, the refusals."""
 
+import os
+
 import dask
 import memtrace
 import numpy as np
 import pytest
 from chunk_functions import hungry, smooth, wait
+from conftest import MEMTRACE
 
 pytest.importorskip("distributed", reason="distributed is not installed")
 import dask.array as da  # noqa: E402
 import memtrace.dask as mdask  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
+from memtrace.dask._tiling import Tiling  # noqa: E402
 from memtrace.dask._workers import status_bytes  # noqa: E402
 
 zarr = pytest.importorskip("zarr")
@@ -94,7 +98,7 @@ def test_a_plan_without_a_cluster(model):
     x = da.zeros((400, 400, 400), dtype="f4", chunks=100)
     given = {"memory_limit": "300 MB", "baseline_bytes": 100 * MB}
     plan = mdask.recommend(x, "smooth", model, depth=1, **given)
-    assert plan.budget == 300 * MB and plan.tasks > 1 and plan.worker_peak <= plan.budget
+    assert plan.budget == 210 * MB and plan.tasks > 1 and plan.worker_peak <= plan.budget
     least = mdask.recommend(x, "smooth", model, depth=1, minimise="memory", **given)
     assert least.worker_peak <= plan.worker_peak
     whole = mdask.recommend(x, "smooth", model, whole_axes=[-1], **given)
@@ -161,10 +165,49 @@ def test_waves_fill_a_store(model, client, volume, stored, tmp_path, kind, sourc
 
 def test_waves_without_a_cluster(model, volume, stored):
     out = np.empty(SHAPE, "f4")
-    small = {"memory_limit": 120 * MB, "baseline_bytes": 110 * MB, "threads": 2}
+    small = {"memory_limit": 120 * MB, "baseline_bytes": 110 * MB, "threads": 2}  # all of it
     with dask.config.set(scheduler="sync"):
         done = mdask.map_overlap(smooth, stored, 2, model, store=out, **small)
     assert np.array_equal(out, expected(volume, done.plan.chunks)) and len(done.blocks) > 1
+
+
+def test_regions_tile_an_array_whatever_chunks_are_asked_for():
+    shape, random = (37, 20, 55), np.random.default_rng(3)
+    tiling = Tiling(shape, (4, 5, 6))
+    count, given_back = np.zeros(shape, int), 0
+    while tiling.left:
+        region = tiling.take(random.integers(1, 40, 3))
+        if random.random() < 0.2 and given_back < 5:
+            tiling.give_back(region)
+            given_back += 1
+            continue
+        count[region] += 1
+        assert all(cut.start % atom == 0 for cut, atom in zip(region, (4, 5, 6), strict=True))
+    assert (count == 1).all() and given_back == 5
+    assert tiling.take((1, 1, 1)) is None
+
+
+def test_a_call_must_be_one_that_the_law_is_about(stored, monkeypatch):
+    monkeypatch.setenv("PATH", f"{MEMTRACE.parent}:{os.environ['PATH']}")
+    script = """
+import numpy as np
+def scale(x, factor=2.0):
+    return x * np.float32(factor)
+for n in (60, 70, 90):
+    for _ in range(2):
+        scale(np.ones((n, n + 3, n + 7), "f4"), factor=3.0)
+"""
+    trace = memtrace.record(script, options=["--operator", "__main__:scale"])
+    known = memtrace.fit(trace)
+    limits = {"memory_limit": "300 MB", "baseline_bytes": 100 * MB}
+
+    def scale(x, factor=2.0, shade="none"):
+        return x * np.float32(factor)
+
+    options = {"dtype": "f4", "operator": "scale", **limits}
+    mdask.map_overlap(scale, stored, 0, known, factor=3.0, shade="dark", **options)
+    with pytest.raises(ValueError, match=r"factor 5.* but with 3"):
+        mdask.map_overlap(scale, stored, 0, known, factor=5.0, **options)
 
 
 def test_stores_that_cannot_be_meant(model, client, stored):
@@ -243,7 +286,7 @@ def test_what_cannot_fit_is_refused_before_it_runs(model, client):
 
 
 def test_what_cannot_fit_in_this_process_is_refused(model):
-    with mdask.checked(model, memory_limit="50 MB") as checks:
+    with mdask.checked(model, memory_limit="50 MB", baseline_bytes=0) as checks:
         with pytest.raises(MemoryError, match="hungry"), dask.config.set(scheduler="threads"):
             overlapped((100, 100, 100), 100).compute()
         overlapped((40, 40, 40), 20).compute(scheduler="sync")

@@ -221,6 +221,12 @@ GRAPHS = {
 }
 
 
+def test_a_new_axis_takes_a_copy_at_most(model, tmp_path):
+    source = dask_array.from_zarr(stored(tmp_path))
+    scaled = source.map_blocks(scale, meta=np.empty((0, 0), "f4"))
+    assert package.plan(model, scaled[None])["peak_bytes"] >= 2 * scaled.nbytes
+
+
 @pytest.mark.parametrize("kind", GRAPHS)
 def test_sources_of_dask_are_known(model, tmp_path, kind):
     source = GRAPHS[kind](stored(tmp_path))

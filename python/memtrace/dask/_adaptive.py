@@ -19,6 +19,8 @@ MOST_ATOMS = 16
 FIRST = 1 / 500
 #: After so many measured blocks, or this part of the cells, chunks are no longer tried but taken.
 ENOUGH, TRIED = 12, 0.4
+#: With fewer blocks left for each slot, how they come out even matters.
+NEARLY = 4
 
 
 def run_adaptively(job, workers, whole_axes, align, in_flight):
@@ -98,17 +100,18 @@ class Learner:
         measure = self.threads == 1 or (chunk not in self.known and self._is_whole(region, chunk))
         return region, measure
 
-    def _share(self, chunk):
-        """No more than a worker's share of what is left, so that all are done at about one time
-        (guided self-scheduling, Polychronopoulos and Kuck 1987)."""
-        chunk = list(chunk)
-        while math.prod(chunk) * self.slots > self.tiling.left:
-            pieces = [length / a for length, a in zip(chunk, self.tiling.atom)]
-            axis = pieces.index(max(pieces))
-            if pieces[axis] <= 1:
-                break
-            chunk[axis] = self.tiling.atom[axis] * math.ceil(pieces[axis] / 2)
-        return tuple(chunk)
+    def _share(self, best):
+        """The best chunk, or a part of it that lets all workers end sooner, once little is left."""
+        if self.tiling.left >= NEARLY * self.slots * math.prod(best):
+            return best
+        parts = [c for c in self.chunks if all(own <= most for own, most in zip(c, best))]
+        return min(parts, key=self._rest_seconds)
+
+    def _rest_seconds(self, chunk):
+        """What is left in chunks of this shape: rounds of all slots, times the seconds of one."""
+        tasks = math.prod(-(-n // c) for n, c in zip(self.job.x.shape, chunk))
+        task = self.chooser.belief(chunk)["seconds"] / -(-tasks // self.slots)
+        return -(-self.tiling.left // (math.prod(chunk) * self.slots)) * task
 
     def _is_whole(self, region, chunk):
         return tuple(cut.stop - cut.start for cut in region) == chunk

@@ -11,7 +11,7 @@ from ._laws import Operator
 from ._plan import depth_of, fetching, find_workers, planned
 from ._stored import read, source_of, storage_bytes, storage_chunks_of
 from ._waves import Job, gathered_bytes, run_in_waves
-from ._workers import current_client, workers_of
+from ._workers import current_client
 
 
 def map_overlap(
@@ -59,16 +59,18 @@ def map_overlap(
     MemoryError: nothing fits. ValueError: no law, or a store of another shape.
     """
     depths = depth_of(x, depth)
-    law = None
+    call = partial(function, **_of_function(kwargs))
+    law = Operator(None, "", None, {}, any_version, call)  # as far as it is known without a model
     if model is not None:
-        named = operator or function
-        law = Operator.of(
-            named, model, x, params=params, any_version=any_version, keywords=kwargs
-        )._replace(function=partial(function, **_of_function(kwargs)))
-    elif store is None:
-        raise ValueError("without a model chunks are learned while blocks are stored: give store=")
+        named = {"params": params, "any_version": any_version, "keywords": kwargs}
+        law = Operator.of(operator or function, model, x, **named)._replace(function=call)
+    given = (memory_limit, workers, threads, baseline_bytes)
     if store is None:
-        found = find_workers(law, x, depths, client, memory_limit, workers, threads, baseline_bytes)
+        if model is None:
+            raise ValueError(
+                "without a model chunks are learned while blocks are stored: give store="
+            )
+        found = find_workers(law, x, depths, client, *given)
         cut = {"minimise": minimise, "whole_axes": whole_axes, "storage_chunks": storage_chunks}
         options = {"boundary": boundary, "trim": trim, "dtype": dtype, **kwargs}
         return _lazy(function, x, law, found, depths, cut, options)
@@ -77,29 +79,12 @@ def map_overlap(
     client = current_client(client)
     job = Job.of(function, _of_function(kwargs), x, depths, store, client)
     align = job.alignment(storage_chunks)
-    if law is None:
-        warm = Operator(None, "", None, {}, False, job.call).on_a_tiny_block(x, depths)
-        found = workers_of(
-            client,
-            warm=warm,
-            memory_limit=memory_limit,
-            workers=workers,
-            threads=threads,
-            baseline=baseline_bytes,
-        )
+    found = find_workers(law, x, depths, client, *given, here=True)
+    if model is None:
         return run_adaptively(job, found, whole_axes, align, in_flight)
-    found = find_workers(law, x, depths, client, memory_limit, workers, threads, baseline_bytes)
-    plan = planned(
-        law,
-        x,
-        found,
-        depths,
-        minimise=minimise,
-        whole_axes=whole_axes,
-        storage_chunks=align,
-        source="storage",
-        beside=partial(_beside, job, model),
-    )
+    cut = {"minimise": minimise, "whole_axes": whole_axes, "storage_chunks": align}
+    beside = partial(_beside, job, model)
+    plan = planned(law, x, found, depths, source="storage", beside=beside, **cut)
     return run_in_waves(job, found, plan, in_flight)
 
 

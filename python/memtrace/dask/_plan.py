@@ -102,10 +102,11 @@ def recommend(
     )
 
 
-def find_workers(law, x, depths, client, memory_limit, workers, threads, baseline):
+def find_workers(law, x, depths, client, memory_limit, workers, threads, baseline, here=False):
     """The workers, warmed by the operator itself where that is at hand."""
     client = current_client(client)
-    warm = law.on_a_tiny_block(x, depths) if client is not None and baseline is None else None
+    asked = baseline is None and (client is not None or here)
+    warm = law.on_a_tiny_block(x, depths) if asked else None
     return workers_of(
         client,
         warm=warm,
@@ -113,6 +114,7 @@ def find_workers(law, x, depths, client, memory_limit, workers, threads, baselin
         workers=None if workers == "auto" else workers,
         threads=threads,
         baseline=baseline,
+        here=here,
     )
 
 

@@ -51,7 +51,8 @@ def checked(model, client=None, memory_limit=None, *, baseline_bytes=None, any_v
     or a text like "1.5 GB").
     """
     client = current_client(client)
-    workers = workers_of(client, memory_limit=memory_limit, baseline=baseline_bytes)
+    given = {"memory_limit": memory_limit, "baseline": baseline_bytes}
+    workers = workers_of(client, here=True, **given)
     guard = _Guard(model, workers, any_version, Checks())
     hook = _in_this_process(guard) if client is None else _on_client(guard, client)
     with hook:

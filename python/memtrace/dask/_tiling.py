@@ -52,14 +52,29 @@ class Tiling:
         return None
 
     def _rest(self, atoms):
-        """From the first free atom as far as it is free, along one axis after the other."""
-        first = np.unravel_index(np.argmax(self.free), self.free.shape)
-        box = [slice(int(at), int(at) + 1) for at in first]
+        """The largest free box there is at some corner of what is free."""
+        boxes = (self._grown(corner, atoms) for corner in self._corners())
+        return max(boxes, key=lambda box: math.prod(cut.stop - cut.start for cut in box))
+
+    def _corners(self):
+        """Free atoms whose neighbours before them are not, along every axis."""
+        corner = self.free.copy()
+        for axis in range(corner.ndim):
+            before = np.zeros_like(corner)
+            later = [slice(None)] * corner.ndim
+            earlier = list(later)
+            later[axis], earlier[axis] = slice(1, None), slice(None, -1)
+            before[tuple(later)] = self.free[tuple(earlier)]
+            corner &= ~before
+        return np.argwhere(corner)
+
+    def _grown(self, corner, atoms):
+        """From an atom as far as it is free, along one axis after the other."""
+        box = [slice(int(at), int(at) + 1) for at in corner]
         for axis in reversed(range(len(box))):
             while True:
                 at, end = box[axis].start, box[axis].stop
-                wider = [*box[:axis], slice(end, end + 1), *box[axis + 1 :]]
-                piece = self.free[tuple(wider)]
+                piece = self.free[tuple([*box[:axis], slice(end, end + 1), *box[axis + 1 :]])]
                 if end - at >= atoms[axis] or not piece.size or not piece.all():
                     break
                 box[axis] = slice(at, end + 1)

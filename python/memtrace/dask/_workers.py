@@ -57,17 +57,31 @@ def current_client(client=None):
         return None
 
 
-def workers_of(client, *, warm=None, memory_limit=None, workers=None, threads=None, baseline=None):
-    """The workers of a client; of this process where there is none. What is given counts.
+def workers_of(
+    client,
+    *,
+    warm=None,
+    memory_limit=None,
+    workers=None,
+    threads=None,
+    baseline=None,
+    here=False,
+):
+    """The workers of a client; without one those of a cluster to come. What is given counts.
 
-    warm: called in each worker, once per thread, before its baseline is measured.
+    warm: called in each worker, once per thread, before its baseline is measured. here: without a
+    client it is this process that runs the tasks: it may use all of the limit.
     ValueError: nobody says how much memory there is.
     """
     limit = None if memory_limit is None else _sizes.parse(memory_limit)
     if client is None:
         if limit is None:
             raise ValueError("say memory_limit=, or give the client of a cluster")
-        found = Workers(workers or 1, threads or 1, limit, 1.0)
+        found = Workers(workers or 1, threads or 1, limit, 1.0 if here else _configured_fraction())
+        if here:
+            if warm is not None:
+                _warmed(warm, found.threads)
+            found = found._replace(baseline_bytes=status_bytes("VmRSS"))
     else:
         found = _of_cluster(client, warm, limit)
     given = {"number": workers, "threads": threads, "baseline_bytes": baseline}
@@ -122,6 +136,18 @@ def _warmed(warm, threads):
     with ThreadPoolExecutor(threads) as pool:
         for call in [pool.submit(warm) for _ in range(threads)]:
             call.exception()  # an operator may have no answer for a tiny block: then it stays cold
+
+
+def _configured_fraction():
+    """Of the limit, what workers of this configuration may use; Dask's own default without it."""
+    try:
+        import distributed  # noqa: F401  (its settings are known once it is imported)
+    except ImportError:
+        return 0.7
+    from dask import config
+
+    where = "distributed.worker.memory."
+    return _fraction([config.get(where + name) for name in ("spill", "pause")])
 
 
 def _fraction(parts):

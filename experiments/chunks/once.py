@@ -37,25 +37,30 @@ REFUSED = {"refused": True, "seconds": None, "within": False, "busy": False}
 
 def main():
     asked = json.loads(sys.argv[1])
+    try:
+        found = outcome(asked)
+    except (MemoryError, ValueError) as error:  # nothing fits, or chunks are smaller than a halo
+        found = {**asked, **REFUSED, "error": str(error)}
+    print(json.dumps(found))
+
+
+def outcome(asked):
     volume = stored_volume(KEPT / "volumes", tuple(asked["shape"]))
     prepare = partial(warm_all, names_of(asked))
-    with cluster(asked["workers"], asked["memory_limit"]) as client:
+    with (
+        cluster(asked["workers"], asked["memory_limit"]) as client,
+        tempfile.TemporaryDirectory(dir=KEPT) as folder,
+    ):
         client.run(prepare)
-        try:
-            plan = {} if asked["chunk"] else recommended(asked, volume, client)
-        except MemoryError as error:
-            print(json.dumps({**asked, **REFUSED, "error": str(error)}))
-            return
+        plan = {} if asked["chunk"] else recommended(asked, volume, client)
         chunk = tuple(asked["chunk"] or plan.pop("chunk_shape"))
-        with tempfile.TemporaryDirectory(dir=KEPT) as folder:
-            written = []  # in waves the plan is made for the store
-            run = measure(
-                client, prepare, computation(asked, volume, chunk, client, folder, written)
-            )
+        written = []  # in waves the plan is made for the store
+        what = computation(asked, volume, chunk, client, folder, written)
+        run = measure(client, prepare, what)
     for each in written:
         plan = foretold(each.plan)
         chunk = plan.pop("chunk_shape")
-    print(json.dumps({**asked, "chunk": chunk, **told(asked, run), **plan}))
+    return {**asked, "chunk": chunk, **told(asked, run), **plan}
 
 
 def names_of(asked):

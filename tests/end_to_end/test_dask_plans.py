@@ -248,3 +248,22 @@ def test_what_cannot_fit_in_this_process_is_refused(model):
             overlapped((100, 100, 100), 100).compute()
         overlapped((40, 40, 40), 20).compute(scheduler="sync")
     assert checks.computations == 1
+
+
+def test_what_is_computed_takes_its_memory_where_workers_have_declared(model):
+    settings = {"n_workers": 1, "threads_per_worker": 2, "memory_limit": "600MB"}
+    with LocalCluster(dashboard_address=None, **settings) as cluster, Client(cluster) as client:
+        mdask.declare(client)
+        result = overlapped((40, 40, 40), 20).sum()
+        with mdask.checked(model, client):
+            kept = client.persist(result)
+            kept.compute()
+        told = client.run_on_scheduler(restrictions)
+        needs = {int(each["memory"]) for key, each in told.items() if "overlap" in key}
+        assert needs == {136 * 21**3}
+        assert not any(each for key, each in told.items() if "ones" in key)
+
+
+def restrictions(dask_scheduler):
+    tasks = dask_scheduler.tasks.items()
+    return {str(key): task.resource_restrictions for key, task in tasks}

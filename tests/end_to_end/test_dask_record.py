@@ -150,6 +150,17 @@ def test_a_killed_worker_loses_nothing(client, tmp_path):
     assert "LD_PRELOAD" not in os.environ and "MEMTRACE_TOKEN" not in os.environ
 
 
+def test_workers_that_join_later_are_recorded(client, tmp_path):
+    with record(client, tmp_path / "traces") as recording:
+        client.cluster.scale(3)
+        client.wait_for_workers(3)
+        pids = client.run(os.getpid)
+        client.gather([client.submit(worked, 1000, workers=[at], pure=False) for at in pids])
+    client.cluster.scale(2)
+    assert {task["pid"] for task in recording.tasks()} == set(pids.values())
+    assert streamed(recording) == in_traces(tmp_path / "traces")
+
+
 def test_workers_go_on_with_their_data(client, tmp_path):
     with record(client, tmp_path / "traces"):
         kept = client.scatter(np.arange(1000))

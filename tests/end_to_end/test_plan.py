@@ -199,6 +199,38 @@ def test_a_dask_collection_holds_its_chunks_and_the_joined_result(model):
     assert package.plan(model, picture.mean(), given={"mean_chunk": 1})["peak_bytes"] > 0
 
 
+def stored(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    options = {"data": np.ones((1200, 1000), "f4"), "chunks": (300, 500)}
+    return zarr.create_array(tmp_path / "x.zarr", **options)
+
+
+GRAPHS = {
+    "zarr": lambda x: dask_array.from_zarr(x),
+    "as a whole": lambda x: dask_array.from_array(x, inline_array=True, chunks=-1),
+    "in other chunks": lambda x: dask_array.from_zarr(x).rechunk((1200, 100)),
+    "zeros": lambda x: dask_array.zeros((1200, 1000), dtype="f4", chunks=300),
+    "full": lambda x: dask_array.full((1200, 1000), 2, dtype="f4", chunks=300),
+    "random": lambda x: dask_array.random.default_rng(1).random((1200, 1000), "f4", chunks=300),
+    "told its block": lambda x: dask_array.map_blocks(
+        lambda block_info: np.ones(block_info[None]["chunk-shape"], "f4"),
+        chunks=((300,) * 4, (500,) * 2),
+        dtype="f4",
+        meta=np.empty((0, 0), "f4"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
+def test_sources_of_dask_are_known(model, tmp_path, kind):
+    source = GRAPHS[kind](stored(tmp_path))
+    scaled = source.map_blocks(scale, meta=np.empty((0, 0), "f4"))
+    plan = package.plan(model, scaled)
+    # All chunks of the result, and what they are joined into; what is in storage is not held.
+    joined = 2 * scaled.nbytes if scaled.npartitions > 1 else scaled.nbytes
+    assert joined <= plan["peak_bytes"] <= joined + 2 * scaled.nbytes
+
+
 def test_xarray_objects_are_planned_by_their_chunks(model):
     xarray = pytest.importorskip("xarray")
     picture = xarray.DataArray(chunked(), dims=("x", "y"))

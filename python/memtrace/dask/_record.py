@@ -96,6 +96,17 @@ class Recording:
         """Closes the recorders and waits for the last spans. The end of `with` does it."""
         if not self.running:
             return
+        try:
+            self._finish()
+        finally:
+            self.running = False
+            self._views.close()
+        for nanny in self._registered:
+            self._client.unregister_worker_plugin(self._name, nanny=nanny)
+        self._client.unsubscribe_topic(self._name)
+        self._client.run_on_scheduler(_forget_events, self._name)
+
+    def _finish(self):
         from . import _nanny
 
         client = self._client
@@ -105,12 +116,6 @@ class Recording:
         for end in filter(None, [*of_nannies.values(), *of_workers.values()]):
             self.traces[end["trace"]] = end
         self._await_all()
-        self.running = False
-        self._views.close()
-        for nanny in self._registered:
-            client.unregister_worker_plugin(self._name, nanny=nanny)
-        client.unsubscribe_topic(self._name)
-        client.run_on_scheduler(_forget_events, self._name)
 
     # What has come ---------------------------------------------------------------------------
 

@@ -1,9 +1,11 @@
 """One recorder for all workers of a nanny's process, and the stream of spans it tells."""
 
+import json
 import os
 import shlex
 import socket
 import subprocess
+import sys
 import threading
 import time
 import zlib
@@ -98,8 +100,6 @@ class Stream:
         self._thread.start()
 
     def _first_line(self):
-        import json
-
         deadline = time.monotonic() + 10
         while b"\n" not in self._rest:
             data = self._read()
@@ -151,6 +151,4 @@ class Stream:
 
 def is_recorded():
     """True if this process runs under memtrace itself."""
-    import sys
-
     return "_memtrace_recorder" in sys.modules and SOCKET in os.environ

@@ -1,6 +1,7 @@
 """A computation of which some task cannot fit its worker is refused before anything runs."""
 
 import math
+from collections import defaultdict
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Optional
 
@@ -126,7 +127,8 @@ def _on_client(guard, client):
         tasks = guard.look(dict(graph))
         if guard.workers.declared and tasks and not options.get("resources"):
             needs = {key: {MEMORY: need.bytes} for key, need in tasks.items()}
-            options["resources"] = needs.get  # the scheduler asks it by key
+            # The scheduler asks by key, and has no need of memtrace for that.
+            options["resources"] = defaultdict(dict, needs).__getitem__
         return send(expr, keys, *rest, **options)
 
     client._graph_to_futures = look_and_send

@@ -3,14 +3,17 @@
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::audience::{line, send};
 use crate::record::fold::Fold;
 use crate::top::{Finished, Line};
 
 /// So much is written down for a listener before it has read any of it.
-const UNSENT_MAX: usize = 256 << 10;
+const UNSENT_MAX: usize = 64 << 10;
+/// A listener is seen to for so long at a time: the recorded program may be waiting (a look at processes, which this is
+/// a part of, happens every 50 ms).
+const TURN: Duration = Duration::from_millis(5);
 /// When the recording has ended, a listener that reads nothing for so long is left.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -41,11 +44,12 @@ impl Listener {
 
     /// Tells what there is to tell, as far as it is read. False if nobody reads any more.
     pub fn tell(&mut self, fold: &Fold) -> bool {
+        let begun = Instant::now();
         loop {
             if !send(&self.stream, &mut self.unsent) {
                 return false;
             }
-            if !self.unsent.is_empty() || !self.write_down(fold) {
+            if !self.unsent.is_empty() || begun.elapsed() > TURN || !self.write_down(fold) {
                 return true;
             }
         }

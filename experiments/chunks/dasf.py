@@ -35,12 +35,12 @@ RUNS = (
     ("smooth envelope", (520, 500, 480), "1GB"),
     ("smooth envelope", (900, 360, 350), "1GB"),
     ("smooth envelope", (400, 640, 420), "1GB"),
-    # No grid for the whole pipeline fits: each operator has its own.
-    ("smooth envelope", (320, 300, 280), "0.55GB"),
+    ("three ways", (320, 300, 280), "0.8GB"),
 )
 QUICK = (
     ("coherent dip", (110, 120, 130), "0.6GB"),
     ("smooth envelope", (300, 280, 260), "0.55GB"),
+    ("three ways", (210, 200, 190), "0.55GB"),
 )
 
 
@@ -52,10 +52,12 @@ ABOUT = f"""\
 Two workers of one thread under a nanny, each run on a cluster of its own; VmHWM is that of the
 fuller worker of those that lived to the end. *default* is Dask's `auto`, of 128 MiB. The laws are
 fitted on small blocks: {", ".join(map(written, TRAINING))}. Where nothing is foretold, no grid for
-the whole pipeline fitted and each operator has its own.
+the whole pipeline fitted: each operator has blocks of its own, rechunked between them.
 
 - *coherent dip*: zarr → Gaussian → {{GST3D's dip, semblance}} → dip where semblance is high
-- *smooth envelope*: NumPy's file → Gaussian → semblance → envelope, which needs whole traces"""
+- *smooth envelope*: NumPy's file → Gaussian → semblance → envelope, which needs whole traces
+- *three ways*: NumPy's file → envelope → sum along axis 0 → deviation from the mean along axis 1. Each
+  needs another axis whole: no grid but a single block would do for all"""
 
 
 def main(arguments):
@@ -80,10 +82,10 @@ def main(arguments):
 
 def fitted():
     """Laws of the transforms' blocks."""
-    folder = FOLDER / "training"
+    folder = FOLDER / f"training-{len(TRANSFORMS)}"
     run = [sys.executable, "-m", "experiments.chunks.standin_blocks", *map(written, TRAINING)]
     if not (folder / "meta.json").exists():
-        unfinished = folder.with_name("training.unfinished")
+        unfinished = folder.with_name(f"{folder.name}.unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.parent.mkdir(parents=True, exist_ok=True)
         named = [
@@ -131,6 +133,10 @@ def stored(pipeline, shape):
 def built(name, dataset, executor):
     """A pipeline and the element whose result is asked for."""
     pipeline, smooth = standin.Pipeline(name, executor), standin.Gaussian()
+    if name == "three ways":
+        first, second, last = standin.Envelope(), standin.Running(), standin.Levelled()
+        pipeline.add(first, X=dataset).add(second, X=first).add(last, X=second)
+        return pipeline, last
     pipeline.add(smooth, X=dataset)
     if name == "coherent dip":
         dip, alike, last = standin.Dip(), standin.Semblance(), standin.Coherent()
@@ -169,15 +175,16 @@ def run(model, name, shape, limit, blocks):
 def block_size(pipeline, model):
     elements = (*TRANSFORMS, standin.Coherent)
     halo = {each.__name__: each.halo for each in elements if hasattr(each, "halo")}
-    return BlockSize(pipeline, model, halo=halo, whole_axes={"Envelope": (2,)}, results=[])
+    whole = {"Envelope": (2,), "Running": (0,), "Levelled": (1,)}
+    return BlockSize(pipeline, model, halo=halo, whole_axes=whole, results=[])
 
 
 def warm():
     """Imports and caches of a worker that has worked before."""
-    from experiments.chunks import standin
+    from experiments.chunks.standin_blocks import TRANSFORMS
     from experiments.operators.run import volume
 
-    for transform in (standin.Gaussian, standin.Dip, standin.Semblance, standin.Envelope):
+    for transform in TRANSFORMS:
         transform()._transform_cpu(volume((30, 30, 30)))
 
 

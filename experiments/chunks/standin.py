@@ -94,6 +94,20 @@ class Envelope(Transform):
         return envelope.envelope(X)
 
 
+class Running(Transform):
+    """Sum along inlines so far: needs whole columns of axis 0."""
+
+    def _transform_cpu(self, X):
+        return np.cumsum(X, axis=0, dtype=X.dtype)
+
+
+class Levelled(Transform):
+    """Deviation from the mean along crosslines: needs whole columns of axis 1."""
+
+    def _transform_cpu(self, X):
+        return X - X.mean(axis=1, keepdims=True)
+
+
 class Coherent:
     """Dips where neighbouring traces are alike."""
 

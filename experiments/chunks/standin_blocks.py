@@ -8,7 +8,14 @@ import sys
 from experiments.chunks import standin
 from experiments.operators.run import WARM_UP, volume
 
-TRANSFORMS = (standin.Gaussian, standin.Dip, standin.Semblance, standin.Envelope)
+TRANSFORMS = (
+    standin.Gaussian,
+    standin.Dip,
+    standin.Semblance,
+    standin.Envelope,
+    standin.Running,
+    standin.Levelled,
+)
 
 
 def main():

@@ -17,7 +17,7 @@ import memtrace as package  # noqa: E402
 from memtrace.dasf import BlockSize  # noqa: E402
 
 PLACES = [str(ROOT), str(ROOT / "examples")]
-TRANSFORMS = ("Gaussian", "Dip", "Semblance", "Envelope", "Coherent")
+TRANSFORMS = ("Gaussian", "Dip", "Semblance", "Envelope", "Running", "Coherent")
 HALO = {"Gaussian": (12, 12, 12), "Dip": (2, 2, 2), "Semblance": (1, 1, 4)}
 SHAPE = (80, 100, 90)
 LIMIT = 600_000_000
@@ -153,16 +153,15 @@ def test_arrays_of_other_blocks_are_rechunked(standin, model):
 
 
 def test_where_no_grid_fits_all_each_operator_has_its_own(standin, model):
-    data, along = Virtual((300, 280, 260)), standin.Envelope()
-    pipeline, smooth = standin.Pipeline("two"), standin.Gaussian()
-    pipeline.add(smooth, X=data.load).add(along, X=smooth)
-    whole = {"Gaussian": (0, 1), "Envelope": (2,)}
-    asked = {"memory_limit": "0.85GB", "workers": 2, "halo": HALO, "results": []}
+    data, running, along = Virtual((300, 280, 260)), standin.Running(), standin.Envelope()
+    pipeline = standin.Pipeline("two").add(running, X=data.load).add(along, X=running)
+    whole = {"Running": (0, 1), "Envelope": (2,)}
+    asked = {"memory_limit": "0.85GB", "workers": 2, "results": []}
     blocks = BlockSize(pipeline, model, whole_axes=whole, **asked)
     pipeline.register_plugin(blocks)
     blocks.on_pipeline_start([])
     assert blocks.plan is None
-    first = pipeline._executor.execute(fn=smooth.transform, X=data.load())
+    first = pipeline._executor.execute(fn=running.transform, X=data.load())
     assert first.chunks == data.chunks and first.chunks[:2] == ((300,), (280,))
     last = pipeline._executor.execute(fn=along.transform, X=first)
     assert last.chunks[2] == (260,) and last.npartitions > 1

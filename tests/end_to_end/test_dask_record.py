@@ -34,7 +34,8 @@ def client():
     os.environ["PYTHONPATH"] = f"{ROOT / 'python'}:{TARGETS}"
     settings = {
         "distributed.scheduler.allowed-failures": 10,
-        "distributed.admin.low-level-log-length": 100,
+        # Else it closes nannies whose workers happen to be started again at that time.
+        "distributed.deploy.lost-worker-timeout": "1 hour",
     }
     with (
         dask.config.set(settings),

@@ -77,9 +77,9 @@ class Recording:
             # A cluster object closes a nanny whose worker was gone this long ago and is not there
             # then, which may be when the next recording starts it again.
             with dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}):
+                self._register(_nanny.RecordWorker(self._name), nanny=None)
                 place = str(self.directory)
                 self._register(_nanny.RecordNanny(self._name, place, self._options), nanny=True)
-                self._register(_nanny.RecordWorker(self._name), nanny=None)
         except BaseException:
             self.close()
             raise

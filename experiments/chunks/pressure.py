@@ -21,13 +21,12 @@ import time
 import duckdb
 import memtrace
 
-from experiments import recording
+from experiments.chunks import small_laws
 from experiments.control_group import group
 from experiments.recording import KEPT, RESULTS, ROOT, written
 
 FOLDER = KEPT / "chunks" / "pressure"
 PAGE = RESULTS / "chunks-pressure.md"
-TRAINING = ((79, 71, 65), (62, 119, 83), (127, 74, 97), (103, 89, 106), (167, 151, 139))
 #: operator -> a shape that needs 1.5 GB or more
 OPERATORS = {
     "envelope": (427, 431, 443),
@@ -83,10 +82,7 @@ def measured(name, shape, repeats):
 
 def foretold(name, shape):
     """Limits at a shape, from recordings of small ones."""
-    traces = [
-        recording.recorded(FOLDER / name / written(small), name, "float32", [small, small])
-        for small in TRAINING
-    ]
+    traces = small_laws.traces(name)
     law = memtrace.fit([str(trace) for trace in traces]).predict(name, shape)
     files, tables, resident = zip(*(recorded(trace, name) for trace in traces), strict=True)
     largest = max(range(len(traces)), key=resident.__getitem__)
@@ -173,6 +169,7 @@ def kept(name, shape, told):
 
 
 def store(name, shape, told, run):
+    FOLDER.mkdir(parents=True, exist_ok=True)
     with results(name, shape).open("a") as file:
         file.write(json.dumps({**run, "told": told}) + "\n")
 
@@ -205,7 +202,7 @@ def text(rows, large, repeats):
 
 ABOUT = f"""\
 Each run is a fresh process in a memory control group of its own, without swap; laws are fitted on
-one process each at {", ".join(map(written, TRAINING))}, glibc's default settings.
+one process each at {", ".join(map(written, small_laws.TRAINING))}, glibc's default settings.
 
 *need* is the memory that cannot be reclaimed: the law's resident bytes, less the pages of files
 that the recordings saw at the operator's peak (libraries: they can be read again, and are charged

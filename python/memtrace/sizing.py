@@ -8,24 +8,34 @@
 Slurm, Kubernetes and whatever else kills a job that takes more than it asked for.
 """
 
-from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 if TYPE_CHECKING:
     from ._native import Model
 
 #: What is asked for after a kill, over what was not enough.
 GROWTH = 1.5
+#: Finished jobs of an operator that say more than its law's bound.
+ENOUGH = 5
+#: How much larger than they a job may be for that.
+TWICE = 2
+#: Of the range of their errors, over their number: what the next may be beyond them.
+SPREAD = 2
 
 
 class Sizes:
     """Requests for jobs that run one operator each, in a process of its own.
 
     A first request is the law's `resident_upper_bytes`: baseline, working peak and what malloc
-    keeps, at their upper bounds. Each operator has a factor on it, 1 at first. A kill shows that
-    so much was too little: from then on every job of the operator, of whatever shape, is asked for
-    with a factor GROWTH times the one that was not enough, so no kill is paid for twice. When jobs
-    have finished since, their peaks say by how much the law is wrong, and the factor is brought
-    down to that, never to one that was killed.
+    keeps, at their upper bounds. What finished jobs peaked at says how much of that is needed:
+    from ENOUGH of them on, a line through their peaks over what the law foretold as likely, and
+    the most that any of them was above it, and some more; for jobs at most TWICE as large as they.
+
+    A kill at the bound or above shows that the law is wrong. From then on every job of that
+    operator, of whatever shape, is asked for at its upper bound times a factor GROWTH times the one
+    that was not enough, so no kill is paid for twice. When jobs have finished since, their peaks
+    bring the factor down, never to one that was killed. A kill below the bound puts the bound in
+    force again until a job has finished that needed more.
 
     margin: a part of each request that is added to it. any_version: also use laws that were
     recorded with other releases of libraries.
@@ -37,6 +47,8 @@ class Sizes:
         self._model, self._margin, self._any_version = model, margin, any_version
         self._killed: Dict[str, float] = {}  # largest factor that was too little
         self._needed: Dict[str, float] = {}  # largest factor that a finished job needed
+        self._finished: Dict[str, List[Tuple[int, int]]] = {}  # foretold as likely, and the peak
+        self._doubted: Dict[str, int] = {}  # what was killed below the bound
 
     def request(
         self,
@@ -54,9 +66,11 @@ class Sizes:
         """
         if attempt < 1:
             raise ValueError(f"attempts are counted from 1, not {attempt}")
-        law = self._law(operator, shape, dtype, params)
-        factor = self._factor(operator) * GROWTH ** (attempt - 1)
-        return int(law * factor * (1 + self._margin)) + 1
+        likely, upper = self._law(operator, shape, dtype, params)
+        size = upper * self._factor(operator)
+        if operator not in self._killed and operator not in self._doubted:
+            size = min(size, self._learned(operator, likely))
+        return int(size * GROWTH ** (attempt - 1) * (1 + self._margin)) + 1
 
     def mem_mb(self, operator: str, shape: "Sequence[int]", **asked: Any) -> int:
         """The same in MB, rounded up: for `resources: mem_mb=` and `--mem`."""
@@ -71,8 +85,11 @@ class Sizes:
         **params: Any,
     ) -> int:
         """A job was killed at `granted` bytes; what to ask for now, for it."""
-        factor = granted / self._law(operator, shape, dtype, params)
-        self._killed[operator] = max(self._killed.get(operator, 0.0), factor)
+        upper = self._law(operator, shape, dtype, params)[1]
+        if granted < upper:
+            self._doubted[operator] = granted
+        else:
+            self._killed[operator] = max(self._killed.get(operator, 0.0), granted / upper)
         return self.request(operator, shape, dtype, **params)
 
     def finished(
@@ -84,8 +101,11 @@ class Sizes:
         **params: Any,
     ) -> None:
         """A job finished with this resident peak in bytes (Slurm: `MaxRSS`)."""
-        factor = peak / self._law(operator, shape, dtype, params)
-        self._needed[operator] = max(self._needed.get(operator, 0.0), factor)
+        likely, upper = self._law(operator, shape, dtype, params)
+        self._needed[operator] = max(self._needed.get(operator, 0.0), peak / upper)
+        self._finished.setdefault(operator, []).append((likely, peak))
+        if peak >= self._doubted.get(operator, 0):
+            self._doubted.pop(operator, None)
 
     def _factor(self, operator):
         killed, needed = self._killed.get(operator, 0.0), self._needed.get(operator, 0.0)
@@ -93,11 +113,33 @@ class Sizes:
         grown = needed if needed > killed else killed * GROWTH
         return max(1.0, grown)
 
+    def _learned(self, operator, likely):
+        """What finished jobs of the operator say of one that is foretold to need so much."""
+        jobs = self._finished.get(operator, [])
+        if len(jobs) < ENOUGH or likely > TWICE * max(foretold for foretold, _ in jobs):
+            return float("inf")
+        start, slope = _line(jobs)
+        errors = [peak - (start + slope * foretold) for foretold, peak in jobs]
+        most, least = max(errors), min(errors)
+        # The more have been seen, the less is the next one beyond them.
+        return start + slope * likely + most + SPREAD * (most - least) / len(jobs)
+
     def _law(self, operator, shape, dtype, params):
+        """What a process with the operator needs: likely, and at most."""
         law = self._model.predict(
             operator, list(shape), dtype, any_version=self._any_version, **params
         )
-        bytes_ = law["resident_upper_bytes"]
-        if bytes_ is None:  # the recording did not look at resident memory
-            bytes_ = law["upper_bytes"] + law["input_bytes"] + law["once_bytes"]
-        return bytes_
+        if law["resident_bytes"] is None:  # the recording did not look at resident memory
+            fixed = law["input_bytes"] + law["once_bytes"]
+            return law["peak_bytes"] + fixed, law["upper_bytes"] + fixed
+        return law["resident_bytes"], law["resident_upper_bytes"]
+
+
+def _line(points):
+    """Start and slope of the line of least squares; one of slope 1 where there is but one place."""
+    count = len(points)
+    middle = sum(x for x, _ in points) / count, sum(y for _, y in points) / count
+    spread = sum((x - middle[0]) ** 2 for x, _ in points)
+    common = sum((x - middle[0]) * (y - middle[1]) for x, y in points)
+    slope = max(common / spread, 0.0) if spread else 1.0
+    return middle[1] - slope * middle[0], slope

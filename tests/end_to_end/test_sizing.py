@@ -5,7 +5,7 @@ import sys
 import memtrace as package
 import pytest
 from conftest import memtrace
-from memtrace.sizing import GROWTH, Sizes
+from memtrace.sizing import ENOUGH, GROWTH, Sizes
 
 PROGRAM = """
 import numpy as np
@@ -75,11 +75,28 @@ def test_a_kill_is_not_paid_for_twice(model):
     assert sizes.request("blur", SMALL) > 1.4 * need(SMALL)
 
 
-def test_a_good_law_is_left_as_it_is(model):
+def test_finished_jobs_say_how_much_of_the_bound_is_needed(model):
     sizes = Sizes(model)
-    before = sizes.request("blur", LARGE)
-    sizes.finished("blur", LARGE, before // 2)
-    assert sizes.request("blur", LARGE) == before
+    law = model.predict("blur", LARGE)
+    likely, upper = law["resident_bytes"], law["resident_upper_bytes"]
+    above = (upper - likely) // 4
+    for part in range(ENOUGH):
+        assert sizes.request("blur", LARGE) == upper + 1
+        sizes.finished("blur", LARGE, likely + above * part // ENOUGH)
+    learned = sizes.request("blur", LARGE)
+    assert likely + above * (ENOUGH - 1) // ENOUGH < learned < likely + 2 * above
+    for _ in range(100):
+        sizes.finished("blur", LARGE, likely)
+    assert sizes.request("blur", LARGE) < learned
+    # Far beyond them, and once one was killed, the bound counts.
+    huge = (900, 900, 900)
+    assert sizes.request("blur", huge) == model.predict("blur", huge)["resident_upper_bytes"] + 1
+    # So it does for all after a kill, until a job says what it needed.
+    assert sizes.killed("blur", LARGE, learned) == upper + 1
+    small = model.predict("blur", SMALL)["resident_upper_bytes"]
+    assert sizes.request("blur", SMALL) == small + 1
+    sizes.finished("blur", LARGE, learned + 1000)
+    assert learned + 1000 <= sizes.request("blur", LARGE) < upper
 
 
 def test_what_is_wrong_is_said(model):

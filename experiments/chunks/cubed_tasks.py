@@ -7,6 +7,7 @@ declared as the operator's extra memory.
 """
 
 import json
+import os
 import sys
 import tempfile
 
@@ -50,6 +51,7 @@ def fitting(result, shape):
 def main():
     name, path, reserved, *model = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)  # Cubed writes its history where it runs
         spec = cubed.Spec(folder, allowed_mem=ALLOWED, reserved_mem=int(reserved))
         array = cubed.from_zarr(path, spec=spec)
         result = mapped(name, array, model)

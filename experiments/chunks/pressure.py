@@ -32,8 +32,8 @@ OPERATORS = {
     "envelope": (427, 431, 443),
     "gaussian": (577, 571, 569),
     "semblance": (499, 509, 503),
-    "instantaneous_phase": (401, 397, 409),
-    "gradient_magnitude": (461, 457, 463),
+    "instantaneous_phase": (433, 431, 439),
+    "gradient_magnitude": (401, 397, 409),
     "gst3d": (187, 191, 183),
 }
 QUICK = {"envelope": (191, 193, 197), "gaussian": (211, 223, 227)}

@@ -5,7 +5,7 @@ import statistics
 
 from experiments.chunks import tables
 from experiments.chunks.runs import run
-from experiments.chunks.ways import authors, auto
+from experiments.chunks.ways import authors, auto, formula
 from experiments.recording import RESULTS
 
 PART = "seed"
@@ -15,21 +15,23 @@ MOST_SPLITS = 4
 RIVALS = 3
 ROUNDS = 7
 TIME_TARGET = 1.1
-#: The cube that the notebook's formula gives.
-FORMULA = (159, 159, 159)
+#: The cube that the notebook's formula gives for the authors' GST3D, which needs more than ours.
+PUBLISHED = (159, 159, 159)
 
 
 def main(arguments):
     asked = {"operator": "gst3d", "shape": SHAPE}
     ours = run(PART, **asked)
+    unlimited = run(PART, chunk=SHAPE, **{**asked, "memory_limit": "0"})
+    side = formula(unlimited["peak_bytes"], SHAPE, LIMIT)
     others = {
         'auto (`chunks="auto"`)': run(PART, chunk=auto(SHAPE, LIMIT, 2), **asked),
-        "authors' formula": run(PART, chunk=FORMULA, **asked),
-        "authors' formula, lowered until it divides": run(
+        "the authors' 159": run(PART, chunk=PUBLISHED, **asked),
+        "the authors' formula for this GST3D": run(PART, chunk=(side,) * 3, **asked),
+        "authors' rule, lowered until it divides": run(
             PART, chunk=authors(SHAPE, LIMIT, 2), **asked
         ),
     }
-    unlimited = run(PART, chunk=SHAPE, **{**asked, "memory_limit": "0"})
     splits = range(1, (2 if arguments.quick else MOST_SPLITS) + 1)
     every = [
         run(PART, chunk=tuple(-(-n // k) for n, k in zip(SHAPE, counts, strict=True)), **asked)
@@ -75,15 +77,16 @@ def ratios(rounds):
 
 def checks(ours, others, rounds):
     [first, *_] = rounds.values()
-    auto_run, formula, _ = others.values()
+    auto_run, published, ruled, _ = others.values()
     worst = max(ratios(rounds).values(), default=float("nan"))
     peak, foretold = max(each["peak_bytes"] for each in [ours, *first]), ours["predicted_bytes"]
     return [
         ("ours within budget, no spill, no pause, no kill", f"{len(first) + 1} runs",
          all(each["within"] for each in [ours, *first])),
         ("both workers busy", f"{len(first) + 1} runs", all(each["busy"] for each in [ours, *first])),
-        ("auto fails", auto_run["error"] or "ran", not auto_run["within"]),
-        ("authors' 159 fails", formula["error"] or "ran", not formula["within"]),
+        ("auto fails", tables.outcome(auto_run), not auto_run["within"]),
+        ("the authors' 159 fails", tables.outcome(published), not published["within"]),
+        ("their formula for this GST3D fails", tables.outcome(ruled), not ruled["within"]),
         ("time ≤ 1.1 × the best three others, paired medians", f"{worst:.2f}", worst <= TIME_TARGET),
         ("worker peak foretold within 8 %, never under",
          f"{foretold / 1e6:.0f} MB, largest measured {peak / 1e6:.0f} MB ({foretold / peak - 1:+.1%})",
@@ -117,7 +120,8 @@ TEXT = """# The seed notebook: GST3D on 200×200×200, two workers of 1.5 GB
 SEG-Y read chunk by chunk, `map_overlap`, the result's mean; one thread per worker, Dask's own
 settings (a worker may use 70 % of its limit: 1050 MB), a fresh cluster for every run. Peaks are VmHWM of the
 larger worker. Ours: `memtrace.dask.recommend` with a law from a sweep of at most 90×90×90, asked on
-the running cluster.
+the running cluster. The GST3D of examples/operators needs 208 bytes a cell, that of the notebook 244 (both count their input): the
+formula gives a larger cube for it.
 
 {holds}
 

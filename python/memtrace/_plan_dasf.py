@@ -46,6 +46,13 @@ def functions(pipeline):
     return {name: entry["fn"] for name, entry in _named(pipeline._dag_table)}
 
 
+def modules(pipeline):
+    """Names of the modules that a pipeline's functions are in."""
+    owners = (getattr(fn, "__self__", fn) for fn in functions(pipeline).values())
+    named = (getattr(owner, "__module__", None) for owner in owners)
+    return sorted({name for name in named if name and name != "__main__"})
+
+
 def _named(table):
     """Elements with their names in the graph, each after those it takes in."""
     taken = []

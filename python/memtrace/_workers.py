@@ -1,22 +1,34 @@
 """Limits of a Dask client's workers, for those who can do without Dask."""
 
 import sys
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
 
 
-def limits(client):
+def limits(client, modules=None):
     """What a plan needs to know of a client's workers, as `memtrace.plan` takes it.
 
-    Without their baseline: before the first task they have not imported what tasks need.
+    modules: those that tasks need. Workers import them, and what they hold then is their baseline;
+    without them it is not told, as before the first task they have not imported anything.
     """
     from .dask._workers import workers_of
 
-    found = workers_of(client)
-    return {
+    found = workers_of(client, warm=None if modules is None else partial(_imported, modules))
+    told = {
         "workers": found.number,
         "threads": found.threads,
         "memory_limit": found.memory_limit,
         "budget_fraction": found.budget_fraction,
     }
+    return told if modules is None else {**told, "baseline_bytes": found.baseline_bytes}
+
+
+def _imported(modules):
+    """Runs in a worker. One that lacks a module will say so when a task needs it."""
+    for name in ("dask.array", *modules):
+        with suppress(ImportError):
+            import_module(name)
 
 
 def of_current_client():

@@ -92,7 +92,8 @@ class BlockSize:
     def _known_limits(self):
         """What was said, and of the rest what the executor's client knows."""
         client = getattr(getattr(self._pipeline, "_executor", None), "client", None)
-        limits = {} if client is None else _workers.limits(client)
+        modules = _plan_dasf.modules(self._pipeline)
+        limits = {} if client is None else _workers.limits(client, modules)
         limits.update({key: value for key, value in self._asked.items() if value is not None})
         if "memory_limit" not in limits:
             raise ValueError(

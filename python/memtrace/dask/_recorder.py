@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 import zlib
 from pathlib import Path
 
@@ -89,6 +90,7 @@ class Stream:
         OSError: nobody listens there.
         """
         self._send, self._wanted = send, f'{{"span":{{"pid":{pid},'.encode() if pid else b""
+        self.name = uuid.uuid4().hex  # several streams may tell of one trace
         self.batches = 0
         self._stop_by = float("inf")  # not told to stop
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -144,16 +146,16 @@ class Stream:
 
     def _send_on(self, lines):
         data = zlib.compress(b"\n".join(lines), 1)
-        self._send({"recording": self.recording, "batch": self.batches, "data": data})
+        which = {"recording": self.recording, "stream": self.name, "batch": self.batches}
+        self._send({**which, "data": data})
         self.batches += 1
 
     def finish(self, stop=False):
         """Waits until all is sent on: to the end of the recording, or, if told to stop, until
-        nothing new has come for a moment (`LAST_SECONDS` at most). How many batches there were."""
+        nothing new has come for a moment (`LAST_SECONDS` at most)."""
         if stop:
             self._stop_by = time.monotonic() + LAST_SECONDS
         self._thread.join()
-        return self.batches
 
 
 def is_recorded():

@@ -166,3 +166,19 @@ def test_traces_without_an_end_are_told(tmp_path, monkeypatch):
     assert len([each for each in recording.spans if each["trace"] == "of theirs"]) == 3
     end["batches"]["5"] = 3
     assert recording.cut_off == ["cut off", "of theirs"]
+
+
+def test_a_nanny_whose_worker_starts_again_is_waited_for(tmp_path):
+    asked = []
+
+    class Restarting(Cluster):
+        def run(self, function, *arguments, **options):
+            if function is not _nanny.finish:
+                return super().run(function, *arguments, **options)
+            asked.append(function)
+            end = {"trace": "late", "host": "h", "batches": {"1": 1}, "problem": ""}
+            return {"a": end} if len(asked) > 1 else {}
+
+    with record(Restarting(), tmp_path) as recording:
+        recording._take(batch("late", "1", 0, span(0)))
+    assert len(asked) == 2 and recording.cut_off == []

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import threading
+import time
 import uuid
 import zlib
 from pathlib import Path
@@ -121,15 +122,26 @@ class Recording:
         self._views.close()
 
     def _finish(self):
+        self.workers()  # the last look
+        self._ask_for_ends()
+        # A nanny whose worker is just being started again is not among the scheduler's.
+        deadline = time.monotonic() + PATIENCE
+        while not all(map(self._has_end, [*self._recordings])) and time.monotonic() < deadline:
+            time.sleep(0.2)
+            self._ask_for_ends()
+        self._await_all()
+
+    def _ask_for_ends(self):
         from . import _nanny
 
         client = self._client
-        self.workers()  # the last look
         of_nannies = client.run(_nanny.finish, self._name, nanny=True, on_error="ignore")
         of_workers = client.run(_nanny.finish_worker, self._name, on_error="ignore")
         for end in filter(None, [*of_nannies.values(), *of_workers.values()]):
             self.traces.setdefault(end["trace"], end)["batches"].update(end["batches"])
-        self._await_all()
+
+    def _has_end(self, trace):
+        return trace in self.traces or trace in self._totals
 
     # What has come ---------------------------------------------------------------------------
 

@@ -210,6 +210,42 @@ for n in (60, 70, 90):
         mdask.map_overlap(scale, stored, 0, known, factor=5.0, **options)
 
 
+@pytest.mark.parametrize("dropped", [0, 2, -1])
+def test_an_axis_that_the_function_drops_has_no_halo_to_trim(model, stored, dropped):
+    depth = {0: 2, 1: 1, 2: 0} if dropped != 0 else {0: 0, 1: 1, 2: 2}
+    limits = {"memory_limit": "140 MB", "baseline_bytes": 70 * MB, "operator": "smooth"}
+    options = {"drop_axis": dropped, "dtype": "f4", "meta": np.empty((0, 0), "f4"), "axis": dropped}
+    whole = {"whole_axes": [dropped], **limits}
+    result = mdask.map_overlap(np.sum, stored, depth, model, **options, **whole)
+    same = np.sum(stored[:], dropped)
+    assert result.shape == same.shape
+    assert np.allclose(result.compute(scheduler="sync"), same)
+
+
+def test_a_result_of_another_shape_is_not_broadcast_into_the_store(model, stored):
+    def mean(block):
+        return block.mean(keepdims=True)
+
+    out = np.zeros(SHAPE, "f4")
+    small = {"memory_limit": 120 * MB, "baseline_bytes": 110 * MB, "operator": "smooth"}
+    with pytest.raises(ValueError, match=r"the shape of its block: .*\(1, 1, 1\)"):
+        mdask.map_overlap(mean, stored, 0, model, store=out, **small)
+    assert not out.any()
+
+
+def test_what_was_written_to_a_copy_on_write_memmap_is_seen(model, mapped, volume):
+    copy = np.memmap(mapped.filename, "f4", "c", shape=SHAPE)
+    copy[:] = 7
+    out = np.empty(SHAPE, "f4")
+    small = {"memory_limit": 120 * MB, "baseline_bytes": 110 * MB}
+    with dask.config.set(scheduler="sync"):
+        mdask.map_overlap(smooth, copy, 2, model, store=out, **small)
+        assert np.allclose(out, 7)
+        mdask.map_overlap(smooth, mapped, 2, model, store=copy, **small)
+    assert not np.allclose(copy, 7)
+    assert np.array_equal(mapped, volume)
+
+
 def test_stores_that_cannot_be_meant(model, client, stored):
     with pytest.raises(ValueError, match="shape"):
         mdask.map_overlap(smooth, stored, 2, model, store=np.empty((3, 3, 3), "f4"))

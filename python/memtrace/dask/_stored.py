@@ -100,11 +100,12 @@ def write(array, region, block):
 
 def _is_file(array):
     """True of a memmap that is a file's content from its beginning or an offset, not a part of
-    another."""
+    another, nor a copy in memory of what was written to it (mode "c")."""
     return (
         isinstance(array, np.memmap)
         and isinstance(array.base, mmap.mmap)
         and array.filename is not None
+        and array.mode != "c"
         and (array.flags.c_contiguous or array.flags.f_contiguous)
     )
 

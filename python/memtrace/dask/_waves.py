@@ -66,7 +66,8 @@ class Job(NamedTuple):
     def of(cls, function, keywords, x, depths, store, client):
         if tuple(store.shape) != tuple(x.shape):
             raise ValueError(f"the store is of shape {store.shape}, the array {x.shape}")
-        if client is not None and isinstance(store, np.ndarray) and not _is_shared(store):
+        in_memory = isinstance(store, np.ndarray) and not can_be_written_by_workers(store)
+        if client is not None and in_memory:
             raise ValueError(
                 "workers cannot write into this process's memory: give a memmap, or a zarr array"
             )
@@ -99,7 +100,8 @@ class Job(NamedTuple):
             fetch = partial(read, self.source, outer)
         else:
             fetch = part_of(self.x, outer, self.client)
-        return compute_block, (fetch, self.call, own, target, self.store.dtype, measure)
+        shape = tuple(cut.stop - cut.start for cut in outer)
+        return compute_block, (fetch, self.call, shape, own, target, self.store.dtype, measure)
 
     def with_halo(self, region):
         """The region and what it needs of its neighbours."""
@@ -115,10 +117,6 @@ class Job(NamedTuple):
         if block is not None:
             write(self.store, region, block)
         return Block(region, at, **rest)
-
-
-def _is_shared(store):
-    return can_be_written_by_workers(store)
 
 
 def part_of(x, region, client):

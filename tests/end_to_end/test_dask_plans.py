@@ -13,6 +13,7 @@ pytest.importorskip("distributed", reason="distributed is not installed")
 import dask.array as da  # noqa: E402
 import memtrace.dask as mdask  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
+from memtrace.dask._halo import without_padding  # noqa: E402
 from memtrace.dask._tiling import Tiling  # noqa: E402
 from memtrace.dask._workers import status_bytes  # noqa: E402
 
@@ -135,6 +136,29 @@ def test_other_boundaries_are_those_of_dask(model, client, stored, volume):
     whole = da.from_array(volume, chunks=result.chunks)
     same = da.map_overlap(smooth, whole, depth=2, boundary="reflect", dtype="f4")
     assert np.array_equal(result.compute(), same.compute(scheduler="sync"))
+
+
+@pytest.mark.parametrize("boundary", ["reflect", {0: "none", 1: "nearest", 2: 0}])
+@pytest.mark.parametrize("shape, depth", [((100, 8, 8), 4), ((101, 90, 80), {0: 30, 1: 2, 2: 0})])
+def test_no_block_is_larger_than_planned_whatever_the_boundary(model, boundary, shape, depth):
+    called, budget = [], 24 * MB if shape[1] > 8 else 350_000
+
+    def shapes(block):
+        called.append(block.size)
+        return block
+
+    limits = {"memory_limit": (58 * MB + budget) / 0.7, "baseline_bytes": 50 * MB}
+    volume = np.random.default_rng(4).random(shape, "f4")
+    options = {"boundary": boundary, "dtype": "f4", "meta": np.empty((0, 0, 0), "f4")}
+    result = mdask.map_overlap(shapes, volume, depth, model, operator="smooth", **limits, **options)
+    assert np.array_equal(result.compute(scheduler="sync"), volume)
+    assert 16 * max(called) <= budget
+
+
+def test_a_boundary_that_no_chunk_leaves_room_for_is_refused():
+    assert without_padding([(54, 54, 52)], (100,), (60,), {0: 30}) == ((34, 33, 33),)
+    with pytest.raises(ValueError, match="axis 0 of 59 cells has no chunks of at least 30"):
+        without_padding([(40, 40, 39)], (59,), (60,), {0: 30})
 
 
 @pytest.mark.parametrize("kind", ["zarr", "memmap", "hdf5"])

@@ -8,7 +8,7 @@ import math
 
 import memtrace
 
-from ._plan import block_shape, sides
+from ._halo import block_shape, sides
 from ._tiling import Tiling, atoms_of, chunk_shapes
 from ._waves import Flight, Written, outcome
 

@@ -6,9 +6,14 @@ the padded array then, and cut from the array itself so that no block is larger 
 
 
 def depth_of(x, depth):
-    """Cells that a chunk needs from its neighbours, for every axis."""
+    """Cells that a chunk needs from its neighbours, for every axis.
+
+    ValueError: the array is empty.
+    """
     from dask.array.overlap import coerce_depth
 
+    if 0 in x.shape:
+        raise ValueError(f"an array of shape {tuple(x.shape)} has no cells to cut into chunks")
     found = coerce_depth(len(x.shape), depth)
     return {axis: found.get(axis, 0) for axis in range(len(x.shape))}
 

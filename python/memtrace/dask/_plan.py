@@ -137,10 +137,12 @@ def planned(
     moment. padding: cells that a boundary adds to the array along each axis."""
     padding = padding or (0,) * len(x.shape)
     baseline, extra = workers.baseline_bytes, 0
-    if baseline is not None and law.warms:
+    if baseline is None and beside is not None:
+        baseline = _expected_baseline(law, x)
+    elif workers.warmed:
         # What the operator allocates once is in a warmed worker already; the plan adds it.
         baseline = max(0, baseline - law.once_bytes(x.shape))
-    for _ in range(3):
+    while True:  # what is added grows, until a plan has room for it or there is none
         answer = law.model.recommend(
             law.name,
             tuple(n + pad for n, pad in zip(x.shape, padding)),
@@ -151,7 +153,7 @@ def planned(
             whole_axes=[axis % len(x.shape) for axis in whole_axes],
             dtype=x.dtype.str,
             budget_fraction=workers.budget_fraction,
-            baseline_bytes=_with(baseline, extra),
+            baseline_bytes=None if baseline is None else baseline + extra,
             any_version=law.any_version,
             minimise=minimise,
             source=source,
@@ -166,8 +168,27 @@ def planned(
     return _plan_of(law, answer, chunks, depths)
 
 
-def _with(baseline, extra):
-    return baseline if baseline is None else baseline + extra
+def _expected_baseline(law, x):
+    """What the model expects a worker to hold before the first task: the peak of one block with it,
+    less the peak without."""
+
+    def peak(baseline):
+        answer = law.model.recommend(
+            law.name,
+            tuple(x.shape),
+            2**60,
+            1,
+            1,
+            whole_axes=list(range(len(x.shape))),
+            dtype=x.dtype.str,
+            baseline_bytes=baseline,
+            any_version=law.any_version,
+            source="storage",
+            **law.params,
+        )
+        return answer["predicted_worker_bytes"]
+
+    return peak(None) - peak(0)
 
 
 def _lacking(answer, x, depths, beside):

@@ -7,8 +7,9 @@ import dask.array as da
 import numpy as np
 
 from ._adaptive import run_adaptively
+from ._halo import depth_of, padding_of
 from ._laws import Operator
-from ._plan import depth_of, fetching, find_workers, planned
+from ._plan import fetching, find_workers, planned
 from ._stored import read, source_of, storage_bytes, storage_chunks_of
 from ._waves import Job, gathered_bytes, run_in_waves
 from ._workers import current_client
@@ -106,9 +107,10 @@ def _beside(job, model, chunk, block):
 
 def _lazy(function, x, law, workers, depths, cut, options):
     """A Dask array of the plan's chunks."""
-    source = source_of(x) if options["boundary"] == "none" else None
+    padding = padding_of(x.shape, depths, options["boundary"])
+    source = None if any(padding) else source_of(x)
     if source is None:
-        plan = planned(law, x, workers, depths, source="dask", **cut)
+        plan = planned(law, x, workers, depths, source="dask", padding=padding, **cut)
         whole = x.rechunk(plan.chunks) if hasattr(x, "dask") else da.from_array(x, plan.chunks)
         return da.map_overlap(function, whole, depth=depths, allow_rechunk=False, **options)
     if cut["storage_chunks"] is None:

@@ -72,6 +72,8 @@ class _Guard(NamedTuple):
         worst = max(needs.tasks.items(), key=lambda each: each[1].bytes, default=None)
         if worst is not None and worst[1].bytes > free:
             raise MemoryError(self.refusal(*worst, free))
+        if worst is not None:
+            self.workers.must_take(worst[1].bytes, f"{worst[1].operator} (task {worst[0]})")
         self.checks.add(needs)
         return needs.tasks
 
@@ -126,7 +128,7 @@ def _on_client(guard, client):
     def look_and_send(expr, keys, *rest, **options):
         graph = getattr(expr, "__dask_graph__", lambda: expr)()
         tasks = guard.look(dict(graph))
-        if guard.workers.declared and tasks and not options.get("resources"):
+        if guard.workers.declared is not None and tasks and not options.get("resources"):
             needs = {key: {MEMORY: need.bytes} for key, need in tasks.items()}
             # The scheduler asks by key, and has no need of memtrace for that.
             options["resources"] = defaultdict(dict, needs).__getitem__

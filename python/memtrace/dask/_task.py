@@ -13,8 +13,9 @@ from ._workers import status_bytes
 def compute_block(fetch, call, shape, own, target, dtype, measure):
     """Fetches a block with its halo, computes it and stores its own cells.
 
-    fetch: a call, or the block. shape: the block's. own: its cells without halo. target: (store, region), or None: then the block is given back.
-    measure: run alone in this process and say what that needed. Returns the block or None, and what
+    fetch: a call, or the block. shape: the block's. own: its cells without halo. target: (store,
+    region), or None: then the block is given back. measure: run alone in this process and say what
+    that needed. Returns the block or None, and what
     a `Block` is made of. ValueError: what comes out is of another shape than the block.
     """
     with _turns.alone() if measure else _turns.together():

@@ -182,7 +182,8 @@ def run_in_waves(job, workers, plan, in_flight):
 
 def _needs(workers, task_bytes):
     """What a task takes of a worker's declared memory."""
-    return {"memory": task_bytes} if workers.declared else None
+    workers.must_take(task_bytes, "a block")
+    return None if workers.declared is None else {"memory": task_bytes}
 
 
 class Flight:

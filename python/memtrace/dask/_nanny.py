@@ -14,6 +14,9 @@ except ImportError as error:
 from .. import _command
 from ._recorder import SOCKET, VARIABLES, Recorder, Stream, is_recorded
 
+#: A worker has so many seconds to start again; Dask's 30 are too few on a host that is busy.
+START_SECONDS = 120
+
 #: Of this process, by the name of the recording: nannies of one process (those of a LocalCluster,
 #: of `dask worker --nworkers`) start their workers with one environment, and share a recorder.
 _shared = {}
@@ -76,7 +79,7 @@ class RecordNanny(NannyPlugin):
         self._before = {name: nanny.pre_spawn_env.get(name) for name in VARIABLES}
         nanny.pre_spawn_env.update(shared.environment)
         if nanny.process is not None and shared.environment:
-            done = await nanny.restart(reason="memtrace-record")
+            done = await nanny.restart(START_SECONDS, "memtrace-record")
             _forget(shared.environment)
             if done != "OK":
                 raise RuntimeError(f"the worker of {nanny.address} did not start again: {done}")

@@ -2,7 +2,9 @@
 
 import itertools
 import os
-from contextlib import contextmanager
+import signal
+import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 FIRST, SECOND = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
@@ -30,22 +32,47 @@ class Group:
         """The most that was ever charged: page cache and the kernel's own memory included."""
         return int(self._read("memory.max_usage_in_bytes", "memory.peak"))
 
+    def held_bytes(self):
+        """Anonymous and shared memory: the kernel cannot take it back as it can pages of files."""
+        stat = self._numbers(self._read("memory.stat", "memory.stat"))
+        wanted = ("total_rss", "total_shmem") if self._version == 1 else ("anon", "shmem")
+        return sum(stat.get(name, 0) for name in wanted)
+
+    def kills(self):
+        """Processes that the kernel killed at the limit."""
+        return self._numbers(self._read("memory.oom_control", "memory.events"))["oom_kill"]
+
     def kernel_bytes(self):
         """The most kernel memory (page tables, stacks, inodes); version 2: what there is now."""
         if self._version == 1:
             return int((self.folder / "memory.kmem.max_usage_in_bytes").read_text())
-        stat = dict(line.split() for line in (self.folder / "memory.stat").read_text().splitlines())
-        return int(stat.get("kernel", 0))
+        return self._numbers(self._read("memory.stat", "memory.stat")).get("kernel", 0)
 
     def entered_by(self, command):
         """The command as one that runs in the group."""
         return [*ENTER, str(self.folder), *command]
+
+    def close(self):
+        """Kills what is still in the group, and removes it."""
+        for pid in self._read("cgroup.procs", "cgroup.procs").split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        for _ in range(100):  # a killed process is in it until it is gone
+            with suppress(OSError):
+                self.folder.rmdir()
+                return
+            time.sleep(0.1)
+        self.folder.rmdir()
 
     def _write(self, name, value):
         (self.folder / name).write_text(str(value))
 
     def _read(self, first, second):
         return (self.folder / (first if self._version == 1 else second)).read_text()
+
+    @staticmethod
+    def _numbers(text):
+        return {name: int(number) for name, number in map(str.split, text.splitlines())}
 
 
 @contextmanager
@@ -55,7 +82,8 @@ def group():
     parent = FIRST if version == 1 else SECOND
     folder = parent / f"memtrace-study-{os.getpid()}-{next(NUMBERS)}"
     folder.mkdir()
+    made = Group(folder, version)
     try:
-        yield Group(folder, version)
+        yield made
     finally:
-        folder.rmdir()
+        made.close()

@@ -15,6 +15,7 @@ from distributed import Client, KilledWorker
 from experiments.chunks import tables
 from experiments.chunks.models import fitted
 from experiments.chunks.ways import auto
+from experiments.control_group import group
 from experiments.recording import KEPT, MEMTRACE, RESULTS, ROOT
 
 OPERATOR, QUALIFIED, HALO = "gst3d", "operators.gst3d:gst3d", (2, 2, 2)
@@ -70,46 +71,10 @@ def recommended(shape, limit, idle_bytes, model):
 # A cluster of limited workers ---------------------------------------------------------------------
 
 
-class Group:
-    """A memory control group of either version (cgroup-v1/memory, cgroup-v2)."""
-
-    def __init__(self, name, limit):
-        first = Path("/sys/fs/cgroup/memory")
-        self.is_first = (first / "memory.limit_in_bytes").exists()
-        self.path = (first if self.is_first else Path("/sys/fs/cgroup")) / name
-        self.path.mkdir()
-        self._file("memory.limit_in_bytes", "memory.max").write_text(str(limit))
-
-    def _file(self, first, second):
-        return self.path / (first if self.is_first else second)
-
-    def held_bytes(self):
-        """What the kernel cannot take back by forgetting file pages: anonymous and shared memory."""
-        wanted = ("total_rss", "total_shmem") if self.is_first else ("anon", "shmem")
-        return sum(self._stat(name) for name in wanted)
-
-    def _stat(self, wanted):
-        lines = (line.split() for line in (self.path / "memory.stat").read_text().splitlines())
-        return next((int(number) for name, number in lines if name == wanted), 0)
-
-    def kills(self):
-        lines = self._file("memory.oom_control", "memory.events").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
-
-    def close(self):
-        for pid in (self.path / "cgroup.procs").read_text().split():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), 9)
-        for _ in range(100):
-            with contextlib.suppress(OSError):
-                self.path.rmdir()
-                return
-            time.sleep(0.1)
-
-
 def can_limit():
     try:
-        Group(f"memtrace-try-{os.getpid()}", 1 << 30).close()
+        with group() as limits:
+            limits.limit(1 << 30)
     except OSError:
         return False
     return True
@@ -142,11 +107,11 @@ def cluster(limit):
             scheduler = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard")
             start(*dask_command, "scheduler", *scheduler, "--scheduler-file", file)
             for number in range(WORKERS):
-                groups.append(Group(f"memtrace-limited-{os.getpid()}-{number}", limit))
-                enter = ("sh", "-c", 'echo 0 > "$0/cgroup.procs"; exec "$@"', groups[-1].path)
+                groups.append(stack.enter_context(group()))
+                groups[-1].limit(limit)
                 options = ("--nworkers", "1", "--nthreads", "1", "--memory-limit", "0")
                 where = ("--scheduler-file", file, "--name", f"limited-{number}", "--no-dashboard")
-                start(*map(str, enter), *dask_command, "worker", *options, *where)
+                start(*groups[-1].entered_by([*dask_command, "worker", *options, *where]))
             with Client(scheduler_file=file, timeout=60) as client:
                 client.wait_for_workers(WORKERS, timeout=60)
                 yield client, groups
@@ -157,8 +122,6 @@ def cluster(limit):
             for process in started:
                 process.kill()
                 process.wait()
-            for group in groups:
-                group.close()
 
 
 # One run ------------------------------------------------------------------------------------------
@@ -174,7 +137,7 @@ def run(shape, limit, choose):
     with tempfile.TemporaryDirectory() as folder, cluster(limit) as (client, groups):
         with memtrace.dask.record(client, folder, model) as recording:
             client.run(warm, OPERATOR)
-            idle = max(group.held_bytes() for group in groups)
+            idle = max(limits.held_bytes() for limits in groups)
             chunk, predicted = choose(shape, limit, idle, model)
             result = mean_of(OPERATOR, volume, chunk_sizes(shape, chunk))
             start = time.perf_counter()
@@ -183,8 +146,9 @@ def run(shape, limit, choose):
             except KilledWorker as failure:
                 error = type(failure).__name__
             seconds = time.perf_counter() - start
-            kills = sum(group.kills() for group in groups)
+            kills = sum(limits.kills() for limits in groups)
             streamed_live = len(recording.spans)
+            group_peak = max(limits.peak_bytes() for limits in groups)
         return {
             "chunk": chunk,
             "limit_bytes": limit,
@@ -193,6 +157,7 @@ def run(shape, limit, choose):
             "value": value,
             "error": error,
             "kills": kills,
+            "group_peak_bytes": group_peak,
             "seconds": seconds,
             "streamed_before_the_end": streamed_live,
             **compared(recording, folder),
@@ -238,6 +203,8 @@ def compared(recording, folder):
 
 def judged(found):
     naive_run, ours = found["auto"], found["ours"]
+    budget = BUDGET_FRACTION * ours["limit_bytes"]
+    largest = ours["largest_worker_bytes"]
     same = all(each["same"] and each["spans_streamed"] for each in found.values())
     told = "; ".join(
         f"{name}: {each['spans_streamed']} streamed, {each['spans_in_traces']} in the traces"
@@ -250,6 +217,11 @@ def judged(found):
             "recommended chunks finish, nobody is killed",
             f"{ours['kills']} kills, {ours['error'] or 'finished'}",
             ours["kills"] == 0 and ours["value"] is not None,
+        ),
+        (
+            "its largest worker stays under the budget that the recommendation got",
+            f"{tables.megabytes(largest)} of {tables.megabytes(budget)}",
+            largest <= budget,
         ),
         ("the streamed view equals the traces, span by span", told, same),
     ]

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 if TYPE_CHECKING:
     from ._native import Model
 
+#: Resident size of Python with NumPy and SciPy, where the recording did not look.
+PYTHON_BYTES = 100_000_000
 #: What is asked for after a kill, over what was not enough.
 GROWTH = 1.5
 #: Finished jobs of an operator that say more than its law's bound.
@@ -130,7 +132,7 @@ class Sizes:
             operator, list(shape), dtype, any_version=self._any_version, **params
         )
         if law["resident_bytes"] is None:  # the recording did not look at resident memory
-            fixed = law["input_bytes"] + law["once_bytes"]
+            fixed = law["input_bytes"] + law["once_bytes"] + PYTHON_BYTES
             return law["peak_bytes"] + fixed, law["upper_bytes"] + fixed
         return law["resident_bytes"], law["resident_upper_bytes"]
 

@@ -35,8 +35,12 @@ class _Shared:
             self.recorder = Recorder(_command.command(), place, environment, plugin.options)
             self.environment = self.recorder.environment
             sockets = self.environment[SOCKET]
-        self.stream = Stream(sockets, lambda batch: self._send(plugin.name, batch))
-        self.trace = self.stream.recording["trace"]
+        try:
+            self.stream = Stream(sockets, lambda batch: self._send(plugin.name, batch))
+        except BaseException:  # nobody else knows of the recorder, which would run for ever
+            if self.recorder is not None:
+                self.recorder.close()
+            raise
         self.closed = None
 
     def _send(self, topic, batch):
@@ -49,9 +53,8 @@ class _Shared:
         with _lock:
             if self.closed is None:
                 problem = self.recorder.close() if self.recorder else ""
-                batches = self.stream.finish(stop=self.recorder is None)
-                self.closed = {"trace": self.trace, "batches": batches, "problem": problem}
-                self.closed["host"] = self.stream.recording["host"]
+                self.stream.finish(stop=self.recorder is None)
+                self.closed = _end(self.stream, problem)
             return self.closed
 
 
@@ -118,17 +121,24 @@ class RecordWorker(WorkerPlugin):
     def finish(self):
         if self._stream is None:
             return None
-        batches, recording = self._stream.finish(stop=True), self._stream.recording
-        self._stream = None
-        return {
-            "trace": recording["trace"],
-            "host": recording["host"],
-            "batches": batches,
-            "problem": "",
-        }
+        stream, self._stream = self._stream, None
+        stream.finish(stop=True)
+        return _end(stream, problem="")
 
     def teardown(self, worker):
         self.finish()
+
+
+def _end(stream, problem):
+    """What the client wants to know of a stream that has ended."""
+    recording = stream.recording
+    batches = {stream.name: stream.batches}
+    return {
+        "trace": recording["trace"],
+        "host": recording["host"],
+        "batches": batches,
+        "problem": problem,
+    }
 
 
 async def finish(name, dask_worker):

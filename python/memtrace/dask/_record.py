@@ -1,5 +1,6 @@
 """Recording a cluster from its client: spans while its workers compute, and their traces."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -30,10 +31,12 @@ def record(client, directory, model=None, options=()):
         dataset, see `docs/cluster.md`. On hosts that share no file system with this one,
         `Recording.collect` fetches them.
     model: a `memtrace.Model`, or its file; predicts each task. Calls of the Python functions that
-        it has laws of (`module:function`) are recorded inside of tasks.
+        it has laws of (`module:function`) are recorded inside of tasks. A law predicts whatever
+        versions of Python and libraries the workers have, also others than it was fitted on.
     options: more for `memtrace record`, e.g. `["--operator", "scipy.ndimage:gaussian_filter"]`.
 
-    RuntimeError at the beginning of `with`: some host could not record, and why.
+    RuntimeError at the beginning of `with`: some host could not record, and why; or the client is
+    asynchronous.
     """
     return Recording(client, directory, model, options)
 
@@ -52,17 +55,19 @@ class Recording:
 
             model = memtrace.Model.load(os.fspath(model))
         self.directory = Path(os.path.abspath(directory))
-        self.traces = {}  #: trace's directory -> {"host", "batches", "problem"}, once closed
+        #: trace's directory -> {"host", "batches" by stream, "problem"}, once closed
+        self.traces = {}
         self.running = False
         self._client, self._options = client, [*options, *_operators_of(model)]
         self._name = f"memtrace-{uuid.uuid4().hex[:12]}"
         self._predictions = Predictions(model)
         self._lines = {}  # (trace, span) -> its JSON
         self._recordings = {}  # trace -> how it introduced itself
-        self._batches = {}  # trace -> how many were taken in
-        self._early = {}  # (trace, batch) -> those that came before their turn
+        self._batches = {}  # stream -> how many were taken in
+        self._early = {}  # (stream, batch) -> those that came before their turn
         self._totals = {}  # trace -> spans it has, told at its end
         self._workers = []
+        self._fractions = {}  # address of a worker -> part of its limit that it may use
         self._registered = []
         self._changed = threading.Condition()
         self._views = _view.Live(self)
@@ -71,6 +76,11 @@ class Recording:
         from . import _nanny
 
         client = self._client
+        if client.asynchronous:
+            raise RuntimeError(
+                "record waits for the cluster, which an asynchronous client does not: give it a "
+                "Client without asynchronous=True, outside of the event loop"
+            )
         client.subscribe_topic(self._name, self._take)
         self.running = True
         try:
@@ -96,15 +106,19 @@ class Recording:
         """Closes the recorders and waits for the last spans. The end of `with` does it."""
         if not self.running:
             return
-        try:
+        client, name = self._client, self._name
+        # Whatever fails, or is interrupted: no worker stays recorded, and nothing subscribed.
+        with contextlib.ExitStack() as last:
+            last.callback(client.run_on_scheduler, _forget_events, name)
+            last.callback(client.unsubscribe_topic, name)
+            for nanny in self._registered:
+                last.callback(client.unregister_worker_plugin, name, nanny=nanny)
+            last.callback(self._stop_views)
             self._finish()
-        finally:
-            self.running = False
-            self._views.close()
-        for nanny in self._registered:
-            self._client.unregister_worker_plugin(self._name, nanny=nanny)
-        self._client.unsubscribe_topic(self._name)
-        self._client.run_on_scheduler(_forget_events, self._name)
+
+    def _stop_views(self):
+        self.running = False
+        self._views.close()
 
     def _finish(self):
         from . import _nanny
@@ -114,7 +128,7 @@ class Recording:
         of_nannies = client.run(_nanny.finish, self._name, nanny=True, on_error="ignore")
         of_workers = client.run(_nanny.finish_worker, self._name, on_error="ignore")
         for end in filter(None, [*of_nannies.values(), *of_workers.values()]):
-            self.traces[end["trace"]] = end
+            self.traces.setdefault(end["trace"], end)["batches"].update(end["batches"])
         self._await_all()
 
     # What has come ---------------------------------------------------------------------------
@@ -122,16 +136,16 @@ class Recording:
     def _take(self, event):
         """A batch of spans. Several may be on their way at a time: they are taken in in order."""
         _, message = event
-        recording, number = message["recording"], message["batch"]
+        recording, stream = message["recording"], message["stream"]
         trace = recording["trace"]
         with self._changed:
             self._recordings[trace] = recording
-            self._early[trace, number] = message["data"]
-            due = self._batches.setdefault(trace, 0)
-            while (trace, due) in self._early:
-                self._unpack(trace, self._early.pop((trace, due)))
+            self._early[stream, message["batch"]] = message["data"]
+            due = self._batches.setdefault(stream, 0)
+            while (stream, due) in self._early:
+                self._unpack(trace, self._early.pop((stream, due)))
                 due += 1
-            self._batches[trace] = due
+            self._batches[stream] = due
             self._changed.notify_all()
 
     def _unpack(self, trace, data):
@@ -145,21 +159,36 @@ class Recording:
 
     def _await_all(self):
         def all_here():
-            return all(
-                self._batches.get(trace, 0) >= end["batches"] for trace, end in self.traces.items()
-            )
+            return all(map(self._has_all, self.traces.values()))
 
         with self._changed:
             self._changed.wait_for(all_here, PATIENCE)
 
     @property
     def missing(self):
-        """Spans that the traces have and this recording was not told of; 0 unless a host or the
-        scheduler was cut off. Known at the end."""
+        """Spans that the traces have and this recording was not told of. Known at the end, of the
+        traces whose recorder said how many it has; the others are in `cut_off`."""
         told = {}
         for trace, _ in self._lines:
             told[trace] = told.get(trace, 0) + 1
         return sum(total - told.get(trace, 0) for trace, total in self._totals.items())
+
+    @property
+    def cut_off(self):
+        """Traces (directories, sorted) whose last spans did not come, and nobody knows how many:
+        their host, their recorder or the scheduler was cut off. Known at the end. A host that was
+        cut off before it sent anything is not among them."""
+        traces = set() if self.running else {*self._recordings, *self.traces}
+        return sorted(trace for trace in traces - set(self._totals) if not self._is_told(trace))
+
+    def _is_told(self, trace):
+        """Whether all batches came that somebody sent who could say when they were all: a recorder
+        that workers were started under goes on, and never says how many spans it has."""
+        end = self.traces.get(trace)
+        return end is not None and not end["problem"] and self._has_all(end)
+
+    def _has_all(self, end):
+        return all(self._batches.get(name, 0) >= count for name, count in end["batches"].items())
 
     @property
     def spans(self):
@@ -206,7 +235,7 @@ class Recording:
         """The cluster's workers, as the scheduler knows them: dicts with `address`, `name`, `host`,
         `memory_bytes` now and `budget_bytes` (None without a limit)."""
         if self.running:
-            self._workers = _view.workers_of(self._client)
+            self._workers = _view.workers_of(self._client, self._fractions)
         return self._workers
 
     # Showing it -------------------------------------------------------------------------------

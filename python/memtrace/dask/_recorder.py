@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 import zlib
 from pathlib import Path
 
@@ -23,6 +24,8 @@ REQUEST = b"mtspans1".ljust(40, b"\0")
 #: Lines are sent on after so many seconds, or bytes. The scheduler keeps the last thousand events
 #: of a topic, so they are compressed.
 BATCH_SECONDS, BATCH_BYTES = 0.25, 256 << 10
+#: A stream that is told to stop reads on for so long at most: others may never be silent.
+LAST_SECONDS = 5
 
 
 class Recorder:
@@ -87,15 +90,20 @@ class Stream:
         OSError: nobody listens there.
         """
         self._send, self._wanted = send, f'{{"span":{{"pid":{pid},'.encode() if pid else b""
+        self.name = uuid.uuid4().hex  # several streams may tell of one trace
         self.batches = 0
-        self._stop = threading.Event()
+        self._stop_by = float("inf")  # not told to stop
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # The abstract name, which has no length limit to speak of and needs no directory.
-        self._socket.connect("\0" + sockets.partition(";")[0])
-        self._socket.sendall(REQUEST)
-        self._socket.settimeout(BATCH_SECONDS)
         self._rest = b""
-        self.recording = self._first_line()
+        try:
+            # The abstract name, which has no length limit to speak of and needs no directory.
+            self._socket.connect("\0" + sockets.partition(";")[0])
+            self._socket.sendall(REQUEST)
+            self._socket.settimeout(BATCH_SECONDS)
+            self.recording = self._first_line()
+        except BaseException:
+            self._socket.close()
+            raise
         self._thread = threading.Thread(target=self._run, name="memtrace", daemon=True)
         self._thread.start()
 
@@ -126,7 +134,8 @@ class Stream:
             new = [line for line in new if line.startswith(self._wanted)]
             lines += new
             held += sum(map(len, new))
-            over = data == b"" or data is None and self._stop.is_set()
+            silent = data is None and self._stop_by < float("inf")
+            over = data == b"" or silent or time.monotonic() > self._stop_by
             due = held > BATCH_BYTES or time.monotonic() - sent > BATCH_SECONDS
             if lines and (due or over):
                 self._send_on(lines)
@@ -137,16 +146,16 @@ class Stream:
 
     def _send_on(self, lines):
         data = zlib.compress(b"\n".join(lines), 1)
-        self._send({"recording": self.recording, "batch": self.batches, "data": data})
+        which = {"recording": self.recording, "stream": self.name, "batch": self.batches}
+        self._send({**which, "data": data})
         self.batches += 1
 
     def finish(self, stop=False):
         """Waits until all is sent on: to the end of the recording, or, if told to stop, until
-        nothing new has come for a moment. How many batches there were."""
+        nothing new has come for a moment (`LAST_SECONDS` at most)."""
         if stop:
-            self._stop.set()
+            self._stop_by = time.monotonic() + LAST_SECONDS
         self._thread.join()
-        return self.batches
 
 
 def is_recorded():

@@ -7,22 +7,31 @@ import sys
 import threading
 from pathlib import Path
 
-import dask
+from .. import _sizes
+from ._workers import facts_of_worker
 
 REFRESH_TEXT, REFRESH_PAGE = 1.0, 2.0  # seconds
 LISTED = 15  # tasks in a terminal
 NEAR = 0.9  # of its budget: a worker is marked from here on
 
 
-def workers_of(client):
-    """The rows of `Recording.workers`."""
+def workers_of(client, fractions):
+    """The rows of `Recording.workers`.
+
+    fractions: address of a worker -> the part of its limit that it may use, by its own settings;
+        workers that are not in it are asked and added.
+    """
     try:
         info = client.scheduler_info(n_workers=-1)
     except TypeError:  # before 2025.3 it names all of them anyway
         info = client.scheduler_info()
-    fraction = _budget_fraction()
+    workers = info["workers"]
+    new = [address for address in workers if address not in fractions]
+    if new:
+        facts = client.run(facts_of_worker, workers=new, on_error="ignore")
+        fractions.update((address, fact["budget_fraction"]) for address, fact in facts.items())
     rows = []
-    for address, worker in info["workers"].items():
+    for address, worker in workers.items():
         limit = worker.get("memory_limit") or 0
         rows.append(
             {
@@ -30,17 +39,10 @@ def workers_of(client):
                 "name": worker.get("name"),
                 "host": worker.get("host"),
                 "memory_bytes": (worker.get("metrics") or {}).get("memory", 0),
-                "budget_bytes": int(limit * fraction) or None,
+                "budget_bytes": int(limit * fractions.get(address, 0)) or None,
             }
         )
     return rows
-
-
-def _budget_fraction():
-    """The lowest enabled of spill and pause, as DESIGN §8 has it."""
-    names = ("spill", "pause")
-    enabled = [dask.config.get(f"distributed.worker.memory.{name}", None) for name in names]
-    return min([fraction for fraction in enabled if fraction], default=1.0)
 
 
 # Text -------------------------------------------------------------------------------------------
@@ -52,8 +54,8 @@ def text(recording):
     over = sum(task["over"] for task in tasks)
     state = "recording" if recording.running else "recorded"
     lines = [f"{state}: {len(tasks)} tasks on {len(workers)} workers, {over} over their prediction"]
+    lines += [*map(_clean, _losses(recording)), ""]
     lines += [
-        "",
         *_table(("operator", "tasks", "largest", "predicted", "over"), _by_operator(tasks)),
     ]
     shown = sorted(tasks, key=_stands_out, reverse=True)[:LISTED]
@@ -74,9 +76,9 @@ def _by_operator(tasks):
         groups.items(), key=lambda item: -_largest(item[1], "measured_bytes")
     ):
         predicted = [task for task in group if task["predicted_bytes"] is not None]
-        most = _size(_largest(predicted, "predicted_bytes")) if predicted else "–"
+        most = _sizes.text(_largest(predicted, "predicted_bytes")) if predicted else "–"
         over = str(sum(task["over"] for task in group)) if predicted else "–"
-        yield name, str(len(group)), _size(_largest(group, "measured_bytes")), most, over
+        yield name, str(len(group)), _sizes.text(_largest(group, "measured_bytes")), most, over
 
 
 def _largest(tasks, field):
@@ -95,9 +97,9 @@ def _task_cells(task):
     ]
     if task["seconds"] is None:
         marks.append("killed")
-    size = _size(predicted) if predicted is not None else "–"
+    size = _sizes.text(predicted) if predicted is not None else "–"
     worker = str(task["worker"] or task["pid"])
-    return task["key"], worker, _size(measured), size, ratio, " ".join(marks)
+    return task["key"], worker, _sizes.text(measured), size, ratio, " ".join(marks)
 
 
 def _worker_cells(worker):
@@ -106,7 +108,7 @@ def _worker_cells(worker):
     mark = "NEAR ITS BUDGET" if part >= NEAR else ""
     of_it = f"{part:.0%}" if budget else "–"
     name, host = str(worker["name"]), str(worker["host"])
-    return name, host, _size(memory), _size(budget) if budget else "none", of_it, mark
+    return name, host, _sizes.text(memory), _sizes.text(budget) if budget else "none", of_it, mark
 
 
 def _table(head, rows):
@@ -122,15 +124,13 @@ def _clean(cell):
     return "".join(letter if letter.isprintable() else "?" for letter in str(cell))
 
 
-def _size(number):
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if number >= unit:
-            return (
-                f"{number / unit:.3g} {name}"
-                if number < 1000 * unit
-                else f"{number / unit:.0f} {name}"
-            )
-    return f"{number:.0f} B"
+def _losses(recording):
+    """A sentence for each thing that the recording knows it was not told."""
+    missing = recording.missing if not recording.running else 0
+    if missing:
+        yield f"{missing} spans of the traces did not come"
+    for trace in recording.cut_off:
+        yield f"cut off, spans may be missing: {trace}"
 
 
 # The page ---------------------------------------------------------------------------------------
@@ -183,13 +183,14 @@ def page(recording):
         ("s", 1),
         ("", 0),
     )
+    losses = "".join(f"<p>{html.escape(each)}</p>" for each in _losses(recording))
     columns = (("worker", 0), ("host", 0), ("memory", 1), ("budget", 1), ("of it", 1), ("", 0))
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">{reload}'
         f"<title>memtrace: {len(tasks)} tasks</title><style>{STYLE}</style></head><body>"
         f"<h1>Predicted against measured</h1>"
         f"<p>{state}: {len(tasks)} tasks on {len(workers)} workers, {over} over their "
-        f"prediction.</p>{_scatter(tasks)}"
+        f"prediction.</p>{losses}{_scatter(tasks)}"
         f"<h2>Workers</h2>{_html_table(columns, map(_worker_html, workers))}"
         f"<h2>Tasks</h2>{_html_table(head, map(_task_html, tasks))}"
         f"<script>{SCRIPT}</script></body></html>"
@@ -246,11 +247,12 @@ def _scatter(tasks):
         return f'cx="{x:.1f}" cy="{y:.1f}"'
 
     bottom = edge / 2 + side
+    ticks = [(part, _sizes.text(round(most * part))) for part in (0.25, 0.5, 0.75, 1)]
     marks = "".join(
         f'<text x="{edge + side * part:.0f}" y="{bottom + 18:.0f}" text-anchor="middle">'
-        f'{_size(most * part)}</text><text x="{edge - 6}" y="{bottom - side * part + 4:.0f}" '
-        f'text-anchor="end">{_size(most * part)}</text>'
-        for part in (0.25, 0.5, 0.75, 1)
+        f'{size}</text><text x="{edge - 6}" y="{bottom - side * part + 4:.0f}" '
+        f'text-anchor="end">{size}</text>'
+        for part, size in ticks
     )
     circles = "".join(
         f'<circle r="4" {at(task)} class="{"over" if task["over"] else ""}">'
@@ -308,7 +310,7 @@ class Live:
         self._threads[-1].start()
 
     def _draw(self):
-        height = shutil.get_terminal_size().lines - 1
+        height = shutil.get_terminal_sizes.text().lines - 1
         lines = text(self._recording).splitlines()
         last = not self._recording.running
         print("\x1b[H\x1b[J" + "\n".join(lines if last else lines[:height]), flush=True)

@@ -1,0 +1,168 @@
+"""What a recording of a cluster does where something goes wrong, part by part: no cluster."""
+
+import contextlib
+import itertools
+import json
+import os
+import socket
+import threading
+import zlib
+from types import SimpleNamespace
+
+import pytest
+from conftest import MEMTRACE
+
+pytest.importorskip("distributed", reason="distributed is not installed")
+
+from memtrace.dask import _nanny, _record, _recorder, record  # noqa: E402
+
+
+@contextlib.contextmanager
+def talking():
+    """A recorder that tells of another process's spans for ever; its MEMTRACE_SOCKET."""
+    name = f"memtrace-test-{os.getpid()}"
+    over = threading.Event()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("\0" + name)
+        listener.listen()
+
+        def talk():
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(json.dumps({"recording": {"trace": "t"}}).encode() + b"\n")
+                for number in itertools.count():
+                    connection.sendall(b'{"span":{"pid":%d,"span":%d}}\n' % (number % 2, number))
+                    if over.wait(0.02):
+                        return
+
+        thread = threading.Thread(target=talk)
+        thread.start()
+        yield name
+        over.set()
+        thread.join()
+
+
+def test_a_stream_ends_while_others_go_on(monkeypatch):
+    monkeypatch.setattr(_recorder, "LAST_SECONDS", 0.3)
+    batches = []
+    with talking() as name:
+        stream = _recorder.Stream(name, batches.append, pid=1)
+        ends = threading.Thread(target=stream.finish, args=(True,), daemon=True)
+        ends.start()
+        ends.join(20)
+        assert not ends.is_alive()
+    assert stream.batches == len(batches) > 0
+
+
+def test_the_recorder_ends_if_its_stream_fails(tmp_path, monkeypatch):
+    started = []
+
+    class Recorder(_recorder.Recorder):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            started.append(self._process)
+
+    def fails(*_):
+        raise OSError("the recorder says nothing")
+
+    monkeypatch.setenv("PATH", f"{MEMTRACE.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(_nanny, "Recorder", Recorder)
+    monkeypatch.setattr(_nanny, "Stream", fails)
+    plugin = _nanny.RecordNanny("name", str(tmp_path))
+    nanny = SimpleNamespace(address="a", pre_spawn_env={})
+    with pytest.raises(OSError, match="says nothing"):
+        plugin._shared_with(nanny)
+    [process] = started
+    assert process.returncode == 0 and not _nanny._shared
+
+
+class Cluster:
+    """A client of two workers with settings of their own."""
+
+    asynchronous = False
+
+    def __init__(self):
+        self.registered, self.topics = [], []
+
+    def subscribe_topic(self, topic, handler):
+        self.topics.append(topic)
+
+    def unsubscribe_topic(self, topic):
+        self.topics.remove(topic)
+
+    def register_plugin(self, plugin, name):
+        self.registered.append(type(plugin).__name__)
+
+    def unregister_worker_plugin(self, name, nanny=None):
+        self.registered.remove("RecordNanny" if nanny else "RecordWorker")
+
+    def run_on_scheduler(self, function, *arguments):
+        pass
+
+    def scheduler_info(self, n_workers):
+        return {"workers": {name: {"memory_limit": 1000} for name in "ab"}}
+
+    def run(self, function, *arguments, workers=None, **_):
+        if workers is not None:
+            return {name: {"budget_fraction": {"a": 0.5, "b": 0.25}[name]} for name in workers}
+        return {}
+
+
+def test_an_asynchronous_client_is_refused(tmp_path):
+    client = Cluster()
+    client.asynchronous = True
+    with pytest.raises(RuntimeError, match="asynchronous"), record(client, tmp_path):
+        pass
+    assert not client.topics
+
+
+def test_plugins_go_though_the_end_is_interrupted(tmp_path, monkeypatch):
+    client = Cluster()
+    recording = record(client, tmp_path).__enter__()
+    assert len(client.registered) == 2 and client.topics
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(recording, "_await_all", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        recording.close()
+    assert not client.registered and not client.topics and not recording.running
+
+
+def test_budgets_are_those_of_the_workers(tmp_path):
+    with record(Cluster(), tmp_path) as recording:
+        assert [worker["budget_bytes"] for worker in recording.workers()] == [500, 250]
+
+
+def batch(trace, stream, number, *lines):
+    data = zlib.compress(b"\n".join(json.dumps(line).encode() for line in lines))
+    recording = {"trace": trace, "host": "h", "start_unix_ns": 0}
+    return 0, {"recording": recording, "stream": stream, "batch": number, "data": data}
+
+
+def span(number):
+    fields = {"span": number, "pid": 1, "start_ns": 0, "end_ns": 1, "parent": None, "params": {}}
+    measured = {"working_peak_bytes": 1, "inputs": []}
+    return {"span": {"operator": "f", **fields, **measured}}
+
+
+def test_traces_without_an_end_are_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(_record, "PATIENCE", 0.1)
+    with record(Cluster(), tmp_path) as recording:
+        recording._take(batch("whole", "1", 0, span(0), {"ended": {"spans": 1}}))
+        recording._take(batch("short", "2", 0, span(0), {"ended": {"spans": 3}}))
+        recording._take(batch("cut off", "3", 0, span(0)))
+        # Two workers under one recorder, which goes on.
+        recording._take(batch("of theirs", "4", 0, span(0)))
+        recording._take(batch("of theirs", "5", 1, span(2)))
+        recording._take(batch("of theirs", "5", 0, span(1)))
+        end = {"trace": "of theirs", "host": "h", "batches": {"4": 1, "5": 2}, "problem": ""}
+        recording.traces["of theirs"] = end
+        assert recording.cut_off == []
+    assert recording.missing == 2 and recording.cut_off == ["cut off"]
+    assert "2 spans of the traces did not come" in str(recording)
+    assert "cut off, spans may be missing: cut off" in str(recording)
+    assert len([each for each in recording.spans if each["trace"] == "of theirs"]) == 3
+    end["batches"]["5"] = 3
+    assert recording.cut_off == ["cut off", "of theirs"]

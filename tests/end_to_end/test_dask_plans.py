@@ -1,5 +1,6 @@
 """Chunks that memtrace.dask chooses, on real clusters: the values, the bounds, the refusals."""
 
+import mmap
 import os
 
 import dask
@@ -13,6 +14,7 @@ pytest.importorskip("distributed", reason="distributed is not installed")
 import dask.array as da  # noqa: E402
 import memtrace.dask as mdask  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
+from memtrace.dask import _stored  # noqa: E402
 from memtrace.dask._halo import without_padding  # noqa: E402
 from memtrace.dask._tiling import Tiling  # noqa: E402
 from memtrace.dask._workers import Workers, status_bytes  # noqa: E402
@@ -232,17 +234,23 @@ for n in (60, 70, 90):
     mdask.map_overlap(scale, stored, 0, known, factor=3.0, shade="dark", **options)
     with pytest.raises(ValueError, match=r"factor 5.* but with 3"):
         mdask.map_overlap(scale, stored, 0, known, factor=5.0, **options)
+    array = da.ones(SHAPE, dtype="f4", chunks=30)
+    for factor, tasks in ((3.0, 8), (5.0, 0)):
+        with mdask.checked(known, memory_limit="300 MB", baseline_bytes=0) as checks:
+            array.map_blocks(scale, factor=factor, dtype="f4").compute(scheduler="sync")
+        assert checks.tasks == tasks and checks.unknown.get("scale", 0) == 8 - tasks
 
 
 @pytest.mark.parametrize("dropped", [0, 2, -1])
 def test_an_axis_that_the_function_drops_has_no_halo_to_trim(model, stored, dropped):
     depth = {0: 2, 1: 1, 2: 0} if dropped != 0 else {0: 0, 1: 1, 2: 2}
-    limits = {"memory_limit": "140 MB", "baseline_bytes": 70 * MB, "operator": "smooth"}
+    small = (78 * MB + 600_000) / 0.7
+    limits = {"memory_limit": small, "baseline_bytes": 70 * MB, "operator": "smooth"}
     options = {"drop_axis": dropped, "dtype": "f4", "meta": np.empty((0, 0), "f4"), "axis": dropped}
     whole = {"whole_axes": [dropped], **limits}
     result = mdask.map_overlap(np.sum, stored, depth, model, **options, **whole)
     same = np.sum(stored[:], dropped)
-    assert result.shape == same.shape
+    assert result.npartitions > 1 and result.shape == same.shape
     assert np.allclose(result.compute(scheduler="sync"), same)
 
 
@@ -268,6 +276,29 @@ def test_what_was_written_to_a_copy_on_write_memmap_is_seen(model, mapped, volum
         mdask.map_overlap(smooth, mapped, 2, model, store=copy, **small)
     assert not np.allclose(copy, 7)
     assert np.array_equal(mapped, volume)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_of_a_memmap_few_pages_are_resident_at_a_time(tmp_path, order, monkeypatch):
+    shape = (160, 200, 210)  # 27 MB
+    array = np.memmap(tmp_path / "large.raw", "f4", "w+", shape=shape, order=order)
+    array[:] = np.arange(np.prod(shape), dtype="f4").reshape(shape)
+    array.flush()
+    array.base.madvise(mmap.MADV_DONTNEED)
+    resident, let_go = [], _stored._Mapping.let_go
+
+    def looks(mapping):
+        resident.append(status_bytes("RssFile"))
+        let_go(mapping)
+
+    monkeypatch.setattr(_stored._Mapping, "let_go", looks)
+    monkeypatch.setattr(_stored, "MAPPED_BYTES", 100_000)  # less than a plane: 168,000 and 128,000
+    before, region = status_bytes("RssFile"), (slice(3, 150), slice(20, 190), slice(5, 200))
+    block = _stored.MappedFile.of(array)[region]
+    assert max(resident) < before + 1_000_000
+    assert np.array_equal(block, array[region])
+    _stored.MappedFile.of(array)[region] = block + 1
+    assert np.array_equal(block + 1, array[region])
 
 
 def test_stores_that_cannot_be_meant(model, client, stored):

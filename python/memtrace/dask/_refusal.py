@@ -78,7 +78,7 @@ class _Guard(NamedTuple):
         return needs.tasks
 
     def refusal(self, key, need, free):
-        law = Operator(self.model, need.operator, need.dtype, {}, self.any_version)
+        law = Operator(self.model, need.operator, need.dtype, need.params, self.any_version)
         smaller = _fitting(law, need.block, free // self.workers.threads)
         advice = "no smaller block would do: raise the memory limit"
         if smaller is not None:

@@ -87,6 +87,8 @@ class Sizes:
         **params: Any,
     ) -> int:
         """A job was killed at `granted` bytes; what to ask for now, for it."""
+        if not granted > 0:
+            raise ValueError(f"a job cannot have been granted {granted} bytes")
         upper = self._law(operator, shape, dtype, params)[1]
         if granted < upper:
             self._doubted[operator] = granted
@@ -102,7 +104,10 @@ class Sizes:
         dtype: "Optional[str]" = None,
         **params: Any,
     ) -> None:
-        """A job finished with this resident peak in bytes (Slurm: `MaxRSS`)."""
+        """A job finished with this resident peak in bytes (Slurm: `MaxRSS`). One of 0, which
+        schedulers tell of jobs too short to look at, says nothing."""
+        if not peak > 0:
+            return
         likely, upper = self._law(operator, shape, dtype, params)
         self._needed[operator] = max(self._needed.get(operator, 0.0), peak / upper)
         self._finished.setdefault(operator, []).append((likely, peak))
@@ -124,7 +129,8 @@ class Sizes:
         errors = [peak - (start + slope * foretold) for foretold, peak in jobs]
         most, least = max(errors), min(errors)
         # The more have been seen, the less is the next one beyond them.
-        return start + slope * likely + most + SPREAD * (most - least) / len(jobs)
+        asked = start + slope * likely + most + SPREAD * (most - least) / len(jobs)
+        return max(asked, min(peak for _, peak in jobs))  # a smaller one needs Python all the same
 
     def _law(self, operator, shape, dtype, params):
         """What a process with the operator needs: likely, and at most."""

@@ -187,20 +187,25 @@ pub fn recommend(
     })
 }
 
-/// Chunks for a source as the request has it: of whole chunks of the store if some of these fit, or if they must be.
+/// Chunks for a source as the request has it, or what they would need.
 fn alone(request: &Request, law: search::Law) -> Result<Answer, PlanError> {
-    let plan = |answer: Plan| Answer::Plan(Box::new(answer));
-    let mut search = search::Search::new(request, law, request.storage_chunks.as_deref())?;
-    if let Some(aligned) = search.plan() {
-        return Ok(plan(aligned));
+    if let Some(plan) = planned(request, law)? {
+        return Ok(Answer::Plan(Box::new(plan)));
     }
-    if request.storage_chunks.is_some() && !request.aligned {
-        search = search::Search::new(request, law, None)?;
+    let aligned = request.storage_chunks.as_deref().filter(|_| request.aligned);
+    let refusal = search::Search::new(request, law, aligned)?.refusal();
+    let unknown = || PlanError::Request("no chunk of this array can be predicted".into());
+    refusal.map(Answer::Refusal).ok_or_else(unknown)
+}
+
+/// Chunks that fit: of whole chunks of the store if some of these do, or if they must be.
+fn planned(request: &Request, law: search::Law) -> Result<Option<Plan>, PlanError> {
+    let stored = request.storage_chunks.as_deref();
+    let aligned = search::Search::new(request, law, stored)?.plan();
+    if aligned.is_some() || stored.is_none() || request.aligned {
+        return Ok(aligned);
     }
-    let found =
-        search.plan().map(|found| if request.storage_chunks.is_some() { found.unaligned() } else { found });
-    let answer = found.map(plan).or_else(|| search.refusal().map(Answer::Refusal));
-    answer.ok_or_else(|| PlanError::Request("no chunk of this array can be predicted".into()))
+    Ok(search::Search::new(request, law, None)?.plan().map(Plan::unaligned))
 }
 
 /// The same, and how many workers are worth having; the number in the request does not matter.
@@ -211,21 +216,22 @@ pub fn recommend_workers(
     request: &Request,
     law: &dyn Fn(&[u64]) -> Result<TaskBytes, crate::Error>,
 ) -> Result<Answer, PlanError> {
+    request.check()?;
     let with = |workers| recommend(&Request { workers, ..request.clone() }, law);
     let found = Workers::Auto.found(
         |plan: &Plan| plan.predicted_seconds,
-        |workers| match with(workers) {
-            Ok(Answer::Plan(plan)) => Some(*plan),
-            _ => None,
-        },
+        |workers| planned(&Request { workers, ..request.clone() }, law).ok().flatten(),
     );
     let seconds: Vec<(u64, f64)> =
         found.iter().map(|(workers, plan)| (*workers, plan.predicted_seconds)).collect();
     let chosen = workers::worthwhile(&seconds);
-    let Some((_, plan)) = found.get(chosen) else { return with(Workers::Auto.most()) };
+    let Some((number, plan)) = found.get(chosen) else { return with(Workers::Auto.most()) };
     let why = format!("{}{}", plan.why.trim_end_matches('.'), workers::why(&seconds, chosen));
     let tried = found.iter().map(|(_, plan)| plan.as_tried()).collect();
-    Ok(Answer::Plan(Box::new(Plan { tried, why, ..plan.clone() })))
+    Ok(match with(*number)? {
+        Answer::Plan(plan) => Answer::Plan(Box::new(Plan { tried, why, ..*plan })),
+        refusal => refusal,
+    })
 }
 
 impl Plan {

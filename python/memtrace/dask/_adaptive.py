@@ -34,7 +34,7 @@ def run_adaptively(job, workers, whole_axes, align, in_flight):
     learner = Learner(job, workers, budget, {axis % len(job.x.shape) for axis in whole_axes}, align)
     needs = None if workers.declared is None else {"memory": budget}
     blocks = []
-    with Flight(job, in_flight or workers.slots) as flight:
+    with Flight(job, in_flight, workers.slots) as flight:
         while learner.tiling.left or flight.running:
             while learner.tiling.left and not flight.is_full():
                 region, measure = learner.next()

@@ -134,8 +134,12 @@ def _on_client(guard, client):
             options["resources"] = defaultdict(dict, needs).__getitem__
         return send(expr, keys, *rest, **options)
 
+    outer = vars(client).get("_graph_to_futures")  # of a context around this one
     client._graph_to_futures = look_and_send
     try:
         yield
     finally:
-        del client._graph_to_futures
+        if outer is None:
+            del client._graph_to_futures
+        else:
+            client._graph_to_futures = outer

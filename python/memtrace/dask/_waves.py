@@ -170,7 +170,7 @@ def run_in_waves(job, workers, plan, in_flight):
     )
     needs = _needs(workers, plan.task_bytes)
     blocks = []
-    with Flight(job, in_flight or workers.slots) as flight:
+    with Flight(job, in_flight, workers.slots) as flight:
         for region in regions:
             if flight.is_full():
                 blocks.append(flight.landed())
@@ -189,8 +189,9 @@ def _needs(workers, task_bytes):
 class Flight:
     """Blocks that are being computed: on a cluster, or in threads of this process."""
 
-    def __init__(self, job, most):
-        self.job, self.most, self.running = job, most, {}
+    def __init__(self, job, most, slots):
+        """most: in flight at a time, by default as many as run at a time: slots."""
+        self.job, self.most, self.slots, self.running = job, most or slots, slots, {}
         self.start = time.perf_counter()
 
     @property
@@ -202,7 +203,7 @@ class Flight:
         if self.job.client is None:
             from concurrent.futures import ThreadPoolExecutor, wait
 
-            self.pool, self.wait = ThreadPoolExecutor(self.most), wait
+            self.pool, self.wait = ThreadPoolExecutor(self.slots), wait
         else:
             from distributed import wait
 

@@ -154,7 +154,7 @@ def stored_in(store, operator, volume, halo, client, chunk):
     job = Job.of(operator, {}, volume, dict.fromkeys(range(3), halo), store, client)
     starts = [range(0, n, c) for n, c in zip(volume.shape, chunk, strict=True)]
     blocks = []
-    with Flight(job, len(client.nthreads())) as flight:
+    with Flight(job, None, len(client.nthreads())) as flight:
         for a in starts[0]:
             for b in starts[1]:
                 for c in starts[2]:

@@ -39,7 +39,7 @@ def main():
     asked = json.loads(sys.argv[1])
     try:
         found = outcome(asked)
-    except (MemoryError, ValueError) as error:  # nothing fits, or chunks are smaller than a halo
+    except MemoryError as error:
         found = {**asked, **REFUSED, "error": str(error)}
     print(json.dumps(found))
 
@@ -55,7 +55,12 @@ def outcome(asked):
         plan = {} if asked["chunk"] else recommended(asked, volume, client)
         chunk = tuple(asked["chunk"] or plan.pop("chunk_shape"))
         written = []  # in waves the plan is made for the store
-        what = computation(asked, volume, chunk, client, folder, written)
+        try:
+            what = computation(asked, volume, chunk, client, folder, written)
+        except ValueError as error:
+            if "needs chunks of at least" not in str(error):
+                raise
+            return {**asked, **REFUSED, "error": str(error)}
         run = measure(client, prepare, what)
     for each in written:
         plan = foretold(each.plan)

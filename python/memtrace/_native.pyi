@@ -103,6 +103,7 @@ class Model:
         minimise: str = "time",
         source: str = "dask",
         storage_chunks: Sequence[int] | None = None,
+        aligned: bool = False,
         compare: str | None = None,
         **params: _Scalar,
     ) -> dict[str, Any]: ...

@@ -1,5 +1,7 @@
 """Pipelines of DASF: needs its interface, not DASF itself."""
 
+from ._names import ends_one
+
 
 def document_of(pipeline, operators, given=None, halo=None, whole_axes=None, results=None):
     """The graph of a pipeline: its datasets are sources, its other elements steps.
@@ -129,9 +131,7 @@ def _candidates(entry):
 
 
 def _has(operators, name):
-    return any(
-        known == name or known.replace(":", ".").rsplit(".", 1)[-1] == name for known in operators
-    )
+    return name in operators or ends_one(name, operators)
 
 
 def _params(entry, inputs):

@@ -5,6 +5,8 @@ from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
+from ._names import ends_one
+
 
 def document_of(collections, operators, given, arrays, threads):
     """The graph of what `compute()` would run."""
@@ -174,7 +176,7 @@ class Tasks:
                 step = {"inputs": inputs, "operator": name, **self.given[name]}
                 return step if output is None else {"output": output, **step}
         law = next((name for name in candidates if name in self.operators), None)
-        law = law or next((name for name in candidates if self.last_part_of_one(name)), None)
+        law = law or next((name for name in candidates if ends_one(name, self.operators)), None)
         if law is not None and inputs:
             return {"inputs": inputs, "operator": law}
         if prefix.endswith(("-aggregate", "-partial")):
@@ -205,9 +207,6 @@ class Tasks:
         dtype = call.kwargs.get("dtype", getattr(call.kwargs.get("meta"), "dtype", None))
         dtype = getattr(self.constant(dtype), "str", None)
         return None if shape is None or dtype is None else _array(shape, dtype)
-
-    def last_part_of_one(self, name):
-        return any(known.replace(":", ".").rsplit(".", 1)[-1] == name for known in self.operators)
 
     def reduction(self, inputs, output):
         """Joining what earlier reductions left: as much again, in double precision."""

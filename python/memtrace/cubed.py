@@ -15,6 +15,8 @@ try:
 except ImportError as error:
     raise ImportError("memtrace.cubed needs Cubed: pip install cubed") from error
 
+from ._functions import name_of
+
 if TYPE_CHECKING:
     from ._native import Model
 
@@ -40,7 +42,7 @@ def map_blocks(
     """
     block = _first(args).chunksize
     extra = extra_projected_mem(
-        model, operator or _name(func), block, _first(args).dtype, **(params or {})
+        model, operator or name_of(func), block, _first(args).dtype, **(params or {})
     )
     return cubed.map_blocks(func, *args, extra_projected_mem=extra, **kwargs)
 
@@ -62,7 +64,7 @@ def map_overlap(
     halo = [_cells(depth, axis) for axis in range(array.ndim)]
     extra = extra_projected_mem(
         model,
-        operator or _name(func),
+        operator or name_of(func),
         array.chunksize,
         array.dtype,
         halo=halo,
@@ -147,6 +149,11 @@ def chunks(
         if needed <= allowed:
             return chunk
         limit -= needed - allowed
+        if limit <= 0:
+            raise MemoryError(
+                f"no chunk of {operator} fits allowed_mem of {allowed} bytes: Cubed projects "
+                f"{needed} for the smallest"
+            )
 
 
 def projected_mem(
@@ -200,11 +207,6 @@ def _text(dtype):
     import numpy
 
     return numpy.dtype(dtype).str
-
-
-def _name(function):
-    """What a recording calls a function."""
-    return f"{function.__module__}:{function.__qualname__}"
 
 
 __all__ = [

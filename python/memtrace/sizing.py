@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 if TYPE_CHECKING:
     from ._native import Model
 
+#: Resident size of Python with NumPy and SciPy, where the recording did not look.
+PYTHON_BYTES = 100_000_000
 #: What is asked for after a kill, over what was not enough.
 GROWTH = 1.5
 #: Finished jobs of an operator that say more than its law's bound.
@@ -85,6 +87,8 @@ class Sizes:
         **params: Any,
     ) -> int:
         """A job was killed at `granted` bytes; what to ask for now, for it."""
+        if not granted > 0:
+            raise ValueError(f"a job cannot have been granted {granted} bytes")
         upper = self._law(operator, shape, dtype, params)[1]
         if granted < upper:
             self._doubted[operator] = granted
@@ -100,7 +104,10 @@ class Sizes:
         dtype: "Optional[str]" = None,
         **params: Any,
     ) -> None:
-        """A job finished with this resident peak in bytes (Slurm: `MaxRSS`)."""
+        """A job finished with this resident peak in bytes (Slurm: `MaxRSS`). One of 0, which
+        schedulers tell of jobs too short to look at, says nothing."""
+        if not peak > 0:
+            return
         likely, upper = self._law(operator, shape, dtype, params)
         self._needed[operator] = max(self._needed.get(operator, 0.0), peak / upper)
         self._finished.setdefault(operator, []).append((likely, peak))
@@ -122,7 +129,8 @@ class Sizes:
         errors = [peak - (start + slope * foretold) for foretold, peak in jobs]
         most, least = max(errors), min(errors)
         # The more have been seen, the less is the next one beyond them.
-        return start + slope * likely + most + SPREAD * (most - least) / len(jobs)
+        asked = start + slope * likely + most + SPREAD * (most - least) / len(jobs)
+        return max(asked, min(peak for _, peak in jobs))  # a smaller one needs Python all the same
 
     def _law(self, operator, shape, dtype, params):
         """What a process with the operator needs: likely, and at most."""
@@ -130,7 +138,7 @@ class Sizes:
             operator, list(shape), dtype, any_version=self._any_version, **params
         )
         if law["resident_bytes"] is None:  # the recording did not look at resident memory
-            fixed = law["input_bytes"] + law["once_bytes"]
+            fixed = law["input_bytes"] + law["once_bytes"] + PYTHON_BYTES
             return law["peak_bytes"] + fixed, law["upper_bytes"] + fixed
         return law["resident_bytes"], law["resident_upper_bytes"]
 

@@ -16,6 +16,7 @@ except ImportError as error:
 import memtrace
 
 from . import _sizes, _workers
+from ._functions import name_of
 
 if TYPE_CHECKING:
     from ._native import Model
@@ -75,7 +76,7 @@ class Accessor:
         if "budget_fraction" in limits:
             about["budget_fraction"] = limits["budget_fraction"]
         found = known.recommend(
-            _name(op),
+            name_of(op),
             array.shape,
             limits["memory_limit"],
             limits.get("workers", 1),
@@ -128,12 +129,6 @@ def _said(limit, workers, threads):
         "threads": threads,
     }
     return {name: value for name, value in said.items() if value is not None}
-
-
-def _name(op):
-    if isinstance(op, str):
-        return op
-    return f"{op.__module__}:{op.__qualname__}"
 
 
 def _along(dims, cells):

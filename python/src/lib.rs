@@ -10,6 +10,7 @@ mod online;
 mod operators;
 mod table;
 mod trace;
+mod words;
 
 use pyo3::prelude::*;
 

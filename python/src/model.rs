@@ -17,6 +17,7 @@ use pyo3::types::PyDict;
 use crate::convert::{from_python, parameters, refused, to_python};
 use crate::online::Follower;
 use crate::trace::Trace;
+use crate::words::{Count, named_executor, one_of};
 
 /// A trace, or where it is.
 #[derive(FromPyObject)]
@@ -213,14 +214,14 @@ impl Model {
     /// (default: what the recorded processes held, 100 MB if nobody saw it, and 110 MB for Dask). minimise: "time",
     /// "memory" or "tasks". source: "dask" (tasks of one graph that neighbours share, as with map_overlap), "storage" (each
     /// task reads its chunk and halo), or "waves" (a few blocks at a time, each from a graph of its own). storage_chunks: chunk lengths of
-    /// the store; chunks are made of whole ones where these fit. compare: "auto" for what Dask's own choice would need.
+    /// the store; chunks are made of whole ones where these fit, and only of them if `aligned`. compare: "auto" for what Dask's own choice would need.
     /// Among the keys: chunks (lengths along each axis), chunk_shape, tasks, predicted_task_bytes,
     /// predicted_worker_bytes, budget_bytes, predicted_seconds, why, pareto (other choices), waves, compare, tried.
     /// MemoryError: nothing fits; it names the smallest limit that would. ValueError: as for `predict`.
     #[pyo3(signature = (operator, shape, memory_limit, workers, threads_per_worker=1, halo=None,
                         whole_axes=Vec::new(), dtype=None, budget_fraction=None, baseline_bytes=None,
-                        any_version=false, *, minimise="time", source="dask", storage_chunks=None, compare=None,
-                        **params))]
+                        any_version=false, *, minimise="time", source="dask", storage_chunks=None,
+                        aligned=false, compare=None, **params))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn recommend<'py>(
         &self,
@@ -239,6 +240,7 @@ impl Model {
         minimise: &str,
         source: &str,
         storage_chunks: Option<Vec<u64>>,
+        aligned: bool,
         compare: Option<&str>,
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -258,6 +260,7 @@ impl Model {
                 source,
             )?,
             storage_chunks,
+            aligned,
             minimise: one_of(
                 &[("time", Minimise::Time), ("memory", Minimise::Memory), ("tasks", Minimise::Tasks)],
                 minimise,
@@ -330,43 +333,6 @@ impl Model {
                 .map_err(|refusal| PyMemoryError::new_err(refusal.why))?;
         }
         to_python(py, &forecast)
-    }
-}
-
-/// A number, or `"auto"`.
-#[derive(FromPyObject)]
-enum Count {
-    Number(u64),
-    Word(String),
-}
-
-impl Count {
-    fn workers(self) -> PyResult<Workers> {
-        match self {
-            Count::Number(number) => Ok(Workers::Number(number)),
-            Count::Word(word) if word == "auto" => Ok(Workers::Auto),
-            Count::Word(word) => {
-                Err(refused(format!("{word:?} is no number of workers; give one, or \"auto\"")))
-            }
-        }
-    }
-}
-
-/// What a word stands for.
-fn one_of<T: Copy>(known: &[(&str, T)], word: &str) -> PyResult<T> {
-    let found = known.iter().find(|(name, _)| *name == word).map(|(_, meaning)| *meaning);
-    found.ok_or_else(|| {
-        let names: Vec<String> = known.iter().map(|(name, _)| format!("{name:?}")).collect();
-        refused(format!("{word:?} is not known here; give {}", names.join(" or ")))
-    })
-}
-
-fn named_executor(name: &str, threads: u64) -> PyResult<Executor> {
-    match name {
-        "sequential" => Ok(Executor::Sequential),
-        "threaded" => Ok(Executor::Threaded { threads }),
-        "distributed" => Ok(Executor::Distributed { threads }),
-        _ => Err(refused(format!("{name:?} is no executor; give sequential, threaded or distributed"))),
     }
 }
 

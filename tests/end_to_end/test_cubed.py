@@ -6,7 +6,7 @@ from pathlib import Path
 
 import memtrace as package
 import pytest
-from conftest import memtrace
+from conftest import ROOT, memtrace
 
 np = pytest.importorskip("numpy")
 cubed = pytest.importorskip("cubed")
@@ -110,7 +110,8 @@ def test_what_is_missing_is_said(model, spec, tmp_path):
     with pytest.raises(ValueError, match="array of Cubed"):
         laws.map_blocks(hungry, np.ones(3), model=model, operator="hungry", dtype="f4")
     (tmp_path / "cubed.py").write_text("raise ImportError('none here')")
-    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import memtrace.cubed"
+    paths = [str(tmp_path), str(ROOT / "python")]
+    program = f"import sys; sys.path[:0] = {paths!r}; import memtrace.cubed"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert b"memtrace.cubed needs Cubed: pip install cubed" in done.stderr
     assert Path(laws.__file__).name == "cubed.py"

@@ -188,4 +188,5 @@ class Unheard:
 
 def test_neither_dasf_nor_dask_is_needed_to_import_it():
     program = "import sys, memtrace.dasf; assert not {'dasf', 'dask', 'numpy'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", program], check=True)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)

@@ -1,5 +1,6 @@
 """Chunks that memtrace.dask chooses, on real clusters: the values, the bounds, the refusals."""
 
+import mmap
 import os
 
 import dask
@@ -13,8 +14,10 @@ pytest.importorskip("distributed", reason="distributed is not installed")
 import dask.array as da  # noqa: E402
 import memtrace.dask as mdask  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
+from memtrace.dask import _stored  # noqa: E402
+from memtrace.dask._halo import without_padding  # noqa: E402
 from memtrace.dask._tiling import Tiling  # noqa: E402
-from memtrace.dask._workers import status_bytes  # noqa: E402
+from memtrace.dask._workers import Workers, status_bytes  # noqa: E402
 
 zarr = pytest.importorskip("zarr")
 SHAPE = (48, 40, 36)
@@ -137,6 +140,29 @@ def test_other_boundaries_are_those_of_dask(model, client, stored, volume):
     assert np.array_equal(result.compute(), same.compute(scheduler="sync"))
 
 
+@pytest.mark.parametrize("boundary", ["reflect", {0: "none", 1: "nearest", 2: 0}])
+@pytest.mark.parametrize("shape, depth", [((100, 8, 8), 4), ((101, 90, 80), {0: 30, 1: 2, 2: 0})])
+def test_no_block_is_larger_than_planned_whatever_the_boundary(model, boundary, shape, depth):
+    called, budget = [], 24 * MB if shape[1] > 8 else 350_000
+
+    def shapes(block):
+        called.append(block.size)
+        return block
+
+    limits = {"memory_limit": (58 * MB + budget) / 0.7, "baseline_bytes": 50 * MB}
+    volume = np.random.default_rng(4).random(shape, "f4")
+    options = {"boundary": boundary, "dtype": "f4", "meta": np.empty((0, 0, 0), "f4")}
+    result = mdask.map_overlap(shapes, volume, depth, model, operator="smooth", **limits, **options)
+    assert np.array_equal(result.compute(scheduler="sync"), volume)
+    assert 16 * max(called) <= budget
+
+
+def test_a_boundary_that_no_chunk_leaves_room_for_is_refused():
+    assert without_padding([(54, 54, 52)], (100,), (60,), {0: 30}) == ((34, 33, 33),)
+    with pytest.raises(ValueError, match="axis 0 of 59 cells has no chunks of at least 30"):
+        without_padding([(40, 40, 39)], (59,), (60,), {0: 30})
+
+
 @pytest.mark.parametrize("kind", ["zarr", "memmap", "hdf5"])
 @pytest.mark.parametrize("source", ["stored", "graph"])
 def test_waves_fill_a_store(model, client, volume, stored, tmp_path, kind, source):
@@ -208,6 +234,71 @@ for n in (60, 70, 90):
     mdask.map_overlap(scale, stored, 0, known, factor=3.0, shade="dark", **options)
     with pytest.raises(ValueError, match=r"factor 5.* but with 3"):
         mdask.map_overlap(scale, stored, 0, known, factor=5.0, **options)
+    array = da.ones(SHAPE, dtype="f4", chunks=30)
+    for factor, tasks in ((3.0, 8), (5.0, 0)):
+        with mdask.checked(known, memory_limit="300 MB", baseline_bytes=0) as checks:
+            array.map_blocks(scale, factor=factor, dtype="f4").compute(scheduler="sync")
+        assert checks.tasks == tasks and checks.unknown.get("scale", 0) == 8 - tasks
+
+
+@pytest.mark.parametrize("dropped", [0, 2, -1])
+def test_an_axis_that_the_function_drops_has_no_halo_to_trim(model, stored, dropped):
+    depth = {0: 2, 1: 1, 2: 0} if dropped != 0 else {0: 0, 1: 1, 2: 2}
+    small = (78 * MB + 600_000) / 0.7
+    limits = {"memory_limit": small, "baseline_bytes": 70 * MB, "operator": "smooth"}
+    options = {"drop_axis": dropped, "dtype": "f4", "meta": np.empty((0, 0), "f4"), "axis": dropped}
+    whole = {"whole_axes": [dropped], **limits}
+    result = mdask.map_overlap(np.sum, stored, depth, model, **options, **whole)
+    same = np.sum(stored[:], dropped)
+    assert result.npartitions > 1 and result.shape == same.shape
+    assert np.allclose(result.compute(scheduler="sync"), same)
+
+
+def test_a_result_of_another_shape_is_not_broadcast_into_the_store(model, stored):
+    def mean(block):
+        return block.mean(keepdims=True)
+
+    out = np.zeros(SHAPE, "f4")
+    small = {"memory_limit": 120 * MB, "baseline_bytes": 110 * MB, "operator": "smooth"}
+    with pytest.raises(ValueError, match=r"the shape of its block: .*\(1, 1, 1\)"):
+        mdask.map_overlap(mean, stored, 0, model, store=out, **small)
+    assert not out.any()
+
+
+def test_what_was_written_to_a_copy_on_write_memmap_is_seen(model, mapped, volume):
+    copy = np.memmap(mapped.filename, "f4", "c", shape=SHAPE)
+    copy[:] = 7
+    out = np.empty(SHAPE, "f4")
+    small = {"memory_limit": 120 * MB, "baseline_bytes": 110 * MB}
+    with dask.config.set(scheduler="sync"):
+        mdask.map_overlap(smooth, copy, 2, model, store=out, **small)
+        assert np.allclose(out, 7)
+        mdask.map_overlap(smooth, mapped, 2, model, store=copy, **small)
+    assert not np.allclose(copy, 7)
+    assert np.array_equal(mapped, volume)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_of_a_memmap_few_pages_are_resident_at_a_time(tmp_path, order, monkeypatch):
+    shape = (160, 200, 210)  # 27 MB
+    array = np.memmap(tmp_path / "large.raw", "f4", "w+", shape=shape, order=order)
+    array[:] = np.arange(np.prod(shape), dtype="f4").reshape(shape)
+    array.flush()
+    array.base.madvise(mmap.MADV_DONTNEED)
+    resident, let_go = [], _stored._Mapping.let_go
+
+    def looks(mapping):
+        resident.append(status_bytes("RssFile"))
+        let_go(mapping)
+
+    monkeypatch.setattr(_stored._Mapping, "let_go", looks)
+    monkeypatch.setattr(_stored, "MAPPED_BYTES", 100_000)  # less than a plane: 168,000 and 128,000
+    before, region = status_bytes("RssFile"), (slice(3, 150), slice(20, 190), slice(5, 200))
+    block = _stored.MappedFile.of(array)[region]
+    assert max(resident) < before + 1_000_000
+    assert np.array_equal(block, array[region])
+    _stored.MappedFile.of(array)[region] = block + 1
+    assert np.array_equal(block + 1, array[region])
 
 
 def test_stores_that_cannot_be_meant(model, client, stored):
@@ -217,6 +308,101 @@ def test_stores_that_cannot_be_meant(model, client, stored):
         mdask.map_overlap(smooth, stored, 2, model, store=np.empty(SHAPE, "f4"))
     with pytest.raises(ValueError, match="store="):
         mdask.map_overlap(smooth, stored, 2)
+
+
+def test_once_bytes_are_taken_from_a_warmed_baseline_only(model):
+    class Once:
+        """A model whose law allocates 20 MB once."""
+
+        def __getattr__(self, name):
+            return getattr(model, name)
+
+        def predict(self, *call, **options):
+            return {**model.predict(*call, **options), "once_bytes": 20 * MB}
+
+        def recommend(self, *call, **options):
+            self.baseline = options["baseline_bytes"]
+            return model.recommend(*call, **options)
+
+    def fails(block):
+        raise ValueError("too small")
+
+    law, x = Once(), np.ones(SHAPE, "f4")
+    limits = {"memory_limit": "900 MB", "store": np.empty(SHAPE, "f4"), "operator": "smooth"}
+    mdask.map_overlap(smooth, x, 0, law, baseline_bytes=100 * MB, **limits)
+    assert law.baseline == 100 * MB
+    mdask.map_overlap(smooth, x, 0, law, **limits)
+    held = status_bytes("VmRSS")
+    assert law.baseline == pytest.approx(held - 20 * MB, abs=8 * MB)
+    with pytest.raises(ValueError, match="too small"):
+        mdask.map_overlap(fails, x, 0, law, **limits)
+    assert law.baseline == pytest.approx(status_bytes("VmRSS"), abs=8 * MB)
+
+
+def test_what_reading_takes_is_planned_where_nobody_knows_the_baseline(model, tmp_path):
+    array = zarr.open_array(
+        tmp_path / "large.zarr", mode="w", shape=(400, 90, 90), chunks=(100, 90, 90), dtype="f4"
+    )
+    x = da.zeros(array.shape, dtype="f4", chunks=100)
+    options = {"memory_limit": "400 MB", "source": "storage", "storage_chunks": (1, 1, 1)}
+    plan = mdask.recommend(array, "smooth", model, **options)
+    free = mdask.recommend(x, "smooth", model, **options)
+    assert plan.worker_peak >= free.worker_peak - free.task_bytes + 4 * 3_240_000
+    low = {**options, "memory_limit": "316 MB"}  # room for a task, not for the chunks it reads
+    assert mdask.recommend(x, "smooth", model, **low).task_bytes < 4 * 3_240_000
+    with pytest.raises(MemoryError):
+        mdask.recommend(array, "smooth", model, **low)
+
+
+def test_what_no_worker_has_declared_is_refused(model, stored):
+    few = Workers(1, 1, 600 * MB, 0.7, 100 * MB, declared=(MB // 2, MB))
+    assert few.task_budget() == MB // 2
+    settings = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": "600MB"}
+    resources = {"resources": {"memory": MB // 4}}
+    with (
+        LocalCluster(dashboard_address=None, processes=False, **settings, **resources) as cluster,
+        Client(cluster) as client,
+    ):
+        store = np.memmap(stored.store.root / "out.raw", "f4", "w+", shape=SHAPE)
+        with pytest.raises(MemoryError, match="no worker has declared"):
+            mdask.map_overlap(smooth, stored, 2, model, store=store, client=client)
+        with (
+            pytest.raises(MemoryError, match="no worker has declared"),
+            mdask.checked(model, client),
+        ):
+            overlapped((40, 40, 40), 20).compute()
+
+
+def test_what_cannot_be_asked_or_cut_is_said_in_one_sentence(model):
+    class Asynchronous:
+        asynchronous = True
+
+    with pytest.raises(ValueError, match="asynchronous=False"):
+        mdask.recommend(np.ones(SHAPE, "f4"), smooth, model, Asynchronous())
+    for call in (
+        lambda x: mdask.recommend(x, smooth, model, memory_limit="1 GB"),
+        lambda x: mdask.map_overlap(smooth, x, 1, store=x, memory_limit="1 GB"),
+    ):
+        with pytest.raises(ValueError, match="no cells"):
+            call(np.ones((4, 0, 3), "f4"))
+
+
+@pytest.mark.parametrize("limit", ["500 MB", "30 GB"])
+def test_a_small_array_is_learned_in_few_blocks(limit):
+    volume = np.random.default_rng(5).random((48, 48, 48), "f4")
+    store = np.empty_like(volume)
+    done = mdask.map_overlap(np.copy, volume, 0, store=store, memory_limit=limit, threads=2)
+    assert np.array_equal(store, volume) and len(done.blocks) <= 16
+
+
+def test_chunks_are_learned_where_no_block_was_measured_yet(tmp_path):
+    shape = (96, 96, 96)
+    store = zarr.open_array(
+        tmp_path / "two.zarr", mode="w", shape=shape, chunks=(48, 96, 96), dtype="f4"
+    )
+    volume = np.random.default_rng(6).random(shape, "f4")
+    mdask.map_overlap(np.copy, volume, 1, store=store, memory_limit="2 GB", threads=4)
+    assert np.array_equal(store[:], volume)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -104,3 +104,16 @@ def test_what_is_wrong_is_said(model):
         Sizes(model).request("sharpen", LARGE)
     with pytest.raises(ValueError, match="margin"):
         Sizes(model, margin=-0.1)
+
+
+def test_peaks_of_nothing_teach_nothing_and_no_job_asks_for_less_than_any_took(model):
+    sizes = Sizes(model)
+    first = sizes.request("blur", LARGE)
+    for _ in range(2 * ENOUGH):
+        sizes.finished("blur", LARGE, 0)
+    assert sizes.request("blur", LARGE) == first
+    for _ in range(ENOUGH):
+        sizes.finished("blur", LARGE, 60_000_000)
+    assert sizes.request("blur", SMALL) >= 60_000_000
+    with pytest.raises(ValueError, match="granted 0 bytes"):
+        sizes.killed("blur", LARGE, 0)

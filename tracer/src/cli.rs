@@ -11,7 +11,9 @@ use memtrace_trace::Trace;
 
 use crate::arguments::Record;
 use crate::units::{Bytes, parse_shape};
-use crate::{bound, doctor, flamegraph, laws, plan, recomputed, record, summary, sweep, symbols, top};
+use crate::{
+    bound, doctor, flamegraph, laws, plan, recommend, recomputed, record, summary, sweep, symbols, top,
+};
 
 /// Records every allocation of a program and turns small runs into a law: operator + input shape -> peak bytes.
 #[derive(Parser)]
@@ -68,7 +70,7 @@ enum Action {
     /// Bound what a function needs that was never run, from its source
     Bound(bound::Bound),
     /// Choose chunks that fit a memory limit
-    Recommend(laws::Recommend),
+    Recommend(recommend::Recommend),
     /// Foretell what a pipeline of operators holds, or cut it into chunks that fit
     Plan(plan::Plan),
 }
@@ -125,7 +127,7 @@ pub fn main() -> ExitCode {
         Some(Action::Merge(arguments)) => laws::merge(&arguments),
         Some(Action::Bound(arguments)) => bound::bound(&arguments),
         Some(Action::Predict(arguments)) => laws::predict(&arguments),
-        Some(Action::Recommend(arguments)) => laws::recommend(&arguments),
+        Some(Action::Recommend(arguments)) => recommend::run(&arguments),
         Some(Action::Plan(arguments)) => plan::run(&arguments),
     };
     result.unwrap_or_else(|error| {

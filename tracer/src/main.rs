@@ -11,6 +11,7 @@ mod doctor;
 mod flamegraph;
 mod laws;
 mod plan;
+mod recommend;
 mod recomputed;
 mod record;
 mod summary;

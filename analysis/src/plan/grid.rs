@@ -10,6 +10,9 @@ pub(crate) const MOST_CHUNKS: u64 = 10_000;
 /// More grids than this are not tried: 25 lengths along each of three axes are fewer.
 const MOST_GRIDS: u64 = 16_384;
 
+/// Blocks that are dealt out to workers one by one.
+const MOST_DEALT: u64 = 2_000;
+
 /// Splits per axis that are all tried; beyond them only twice as many each time.
 const DENSE_SPLITS: u64 = 16;
 
@@ -95,6 +98,11 @@ impl Grid {
         if self.chunks() > slots.saturating_mul(64) {
             // So many blocks even out; what remains is the last one of an unlucky slot.
             return (total / slots as f64 + blocks[0].0 / 2.0, total);
+        }
+        if self.chunks() > MOST_DEALT {
+            // Too many to be dealt out one by one: all as large as the mean.
+            let rounds = self.chunks().div_ceil(slots) as f64;
+            return (rounds * total / self.chunks() as f64, total);
         }
         let mut loads: BinaryHeap<Reverse<Load>> =
             (0..slots.min(self.chunks())).map(|_| Reverse(Load(0.0))).collect();

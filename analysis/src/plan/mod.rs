@@ -13,6 +13,7 @@ pub(crate) mod frontier;
 pub(crate) mod grid;
 mod process;
 mod render;
+mod request;
 pub(crate) mod search;
 pub(crate) mod source;
 mod why;
@@ -27,55 +28,11 @@ pub use auto::auto;
 pub use dask::{PAUSE, SPILL};
 pub use process::{Process, recorded_bytes};
 pub use render::Target;
+pub use request::{Minimise, Request};
 pub use source::Source;
 pub use workers::{Tried, Workers};
 
-use crate::{Law, TaskBytes};
-
-/// What a plan is to make small, as long as workers stay under their budget.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Minimise {
-    /// Seconds from submission to result.
-    #[default]
-    Time,
-    /// The peak of a worker.
-    Memory,
-    /// The number of chunks.
-    Tasks,
-}
-
-/// What is to be computed, and on what.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Request {
-    /// The operator's name, for the sentence that explains the plan.
-    pub operator: String,
-    /// Shape of the whole array, in elements.
-    pub shape: Vec<u64>,
-    /// Bytes per element of the input.
-    pub item_bytes: u64,
-    /// Extra cells per face and axis that a chunk needs from its neighbours.
-    pub halo: Vec<u64>,
-    /// Axes that must stay in one chunk.
-    pub whole_axes: Vec<usize>,
-    /// Worker processes.
-    pub workers: u64,
-    /// Threads of each.
-    pub threads_per_worker: u64,
-    /// Memory limit of each worker, bytes.
-    pub memory_limit_bytes: u64,
-    /// Part of the limit a worker may use: [`budget_fraction`] of the framework's settings.
-    pub budget_fraction: f64,
-    /// Resident bytes of a warmed worker before the first task.
-    pub baseline_bytes: u64,
-    /// Bytes the operator allocates once per process.
-    pub once_bytes: u64,
-    /// Where a task gets its cells from.
-    pub source: Source,
-    /// Chunk of the store that the array lies in, one length per axis: chunks are to be made of whole ones.
-    pub storage_chunks: Option<Vec<u64>>,
-    /// What to choose by.
-    pub minimise: Minimise,
-}
+use crate::TaskBytes;
 
 /// The chunks to use, what they are foretold to need, and why these. Bytes and seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -230,19 +187,25 @@ pub fn recommend(
     })
 }
 
-/// Chunks for a source as the request has it: of whole chunks of the store if some of these fit.
+/// Chunks for a source as the request has it, or what they would need.
 fn alone(request: &Request, law: search::Law) -> Result<Answer, PlanError> {
-    let plan = |answer: Plan| Answer::Plan(Box::new(answer));
-    if let Some(stored) = &request.storage_chunks
-        && let Some(aligned) = search::Search::new(request, law, Some(stored))?.plan()
-    {
-        return Ok(plan(aligned));
+    if let Some(plan) = planned(request, law)? {
+        return Ok(Answer::Plan(Box::new(plan)));
     }
-    let search = search::Search::new(request, law, None)?;
-    let found =
-        search.plan().map(|found| if request.storage_chunks.is_some() { found.unaligned() } else { found });
-    let answer = found.map(plan).or_else(|| search.refusal().map(Answer::Refusal));
-    answer.ok_or_else(|| PlanError::Request("no chunk of this array can be predicted".into()))
+    let aligned = request.storage_chunks.as_deref().filter(|_| request.aligned);
+    let refusal = search::Search::new(request, law, aligned)?.refusal();
+    let unknown = || PlanError::Request("no chunk of this array can be predicted".into());
+    refusal.map(Answer::Refusal).ok_or_else(unknown)
+}
+
+/// Chunks that fit: of whole chunks of the store if some of these do, or if they must be.
+fn planned(request: &Request, law: search::Law) -> Result<Option<Plan>, PlanError> {
+    let stored = request.storage_chunks.as_deref();
+    let aligned = search::Search::new(request, law, stored)?.plan();
+    if aligned.is_some() || stored.is_none() || request.aligned {
+        return Ok(aligned);
+    }
+    Ok(search::Search::new(request, law, None)?.plan().map(Plan::unaligned))
 }
 
 /// The same, and how many workers are worth having; the number in the request does not matter.
@@ -253,21 +216,22 @@ pub fn recommend_workers(
     request: &Request,
     law: &dyn Fn(&[u64]) -> Result<TaskBytes, crate::Error>,
 ) -> Result<Answer, PlanError> {
+    request.check()?;
     let with = |workers| recommend(&Request { workers, ..request.clone() }, law);
     let found = Workers::Auto.found(
         |plan: &Plan| plan.predicted_seconds,
-        |workers| match with(workers) {
-            Ok(Answer::Plan(plan)) => Some(*plan),
-            _ => None,
-        },
+        |workers| planned(&Request { workers, ..request.clone() }, law).ok().flatten(),
     );
     let seconds: Vec<(u64, f64)> =
         found.iter().map(|(workers, plan)| (*workers, plan.predicted_seconds)).collect();
     let chosen = workers::worthwhile(&seconds);
-    let Some((_, plan)) = found.get(chosen) else { return with(Workers::Auto.most()) };
+    let Some((number, plan)) = found.get(chosen) else { return with(Workers::Auto.most()) };
     let why = format!("{}{}", plan.why.trim_end_matches('.'), workers::why(&seconds, chosen));
     let tried = found.iter().map(|(_, plan)| plan.as_tried()).collect();
-    Ok(Answer::Plan(Box::new(Plan { tried, why, ..plan.clone() })))
+    Ok(match with(*number)? {
+        Answer::Plan(plan) => Answer::Plan(Box::new(Plan { tried, why, ..*plan })),
+        refusal => refusal,
+    })
 }
 
 impl Plan {
@@ -341,88 +305,4 @@ pub fn chunk_shapes(request: &Request, chunks: Option<Vec<Vec<u64>>>) -> Result<
     };
     let cut = |grid: grid::Grid| Cut { block: grid.block(), tasks: grid.chunks(), chunk: grid.chunk };
     Ok(grids.into_iter().map(cut).collect())
-}
-
-impl Request {
-    /// One worker of one thread, which may use all of its limit, and no halo.
-    pub fn new(shape: Vec<u64>, item_bytes: u64, memory_limit_bytes: u64) -> Request {
-        Request {
-            operator: String::new(),
-            item_bytes,
-            halo: vec![0; shape.len()],
-            shape,
-            whole_axes: Vec::new(),
-            workers: 1,
-            threads_per_worker: 1,
-            memory_limit_bytes,
-            budget_fraction: 1.0,
-            baseline_bytes: 0,
-            once_bytes: 0,
-            source: Source::default(),
-            storage_chunks: None,
-            minimise: Minimise::default(),
-        }
-    }
-
-    /// The operator of a law on an array of a shape, with a worker of Dask.
-    ///
-    /// # Errors
-    /// The operator takes no array.
-    pub fn of(law: &Law, shape: Vec<u64>, memory_limit_bytes: u64) -> Result<Request, PlanError> {
-        let nothing =
-            || PlanError::Request("the law's operator takes no array, so there is nothing to chunk".into());
-        let input = law.inputs.first().ok_or_else(nothing)?;
-        let worker = Process::dask_worker(law.baseline.as_ref().and_then(|baseline| baseline.resident_bytes));
-        Ok(Request {
-            operator: law.key.operator.clone(),
-            budget_fraction: worker.budget_fraction,
-            baseline_bytes: worker.baseline_bytes,
-            once_bytes: law.once.bytes,
-            ..Request::new(shape, input.item_bytes, memory_limit_bytes)
-        })
-    }
-
-    /// Bytes of an array of these lengths.
-    fn bytes(&self, lengths: impl IntoIterator<Item = u64>) -> u64 {
-        lengths.into_iter().fold(self.item_bytes, u64::saturating_mul)
-    }
-
-    /// What each worker may use, bytes.
-    pub fn budget_bytes(&self) -> u64 {
-        (self.memory_limit_bytes as f64 * self.budget_fraction) as u64
-    }
-
-    /// The memory limit of which `bytes` are the usable part.
-    fn limit_for(&self, bytes: u64) -> u64 {
-        (bytes as f64 / self.budget_fraction).ceil() as u64
-    }
-
-    fn check(&self) -> Result<(), PlanError> {
-        let ndim = self.shape.len();
-        let wrong = |what: String| Err(PlanError::Request(what));
-        if ndim == 0 || self.shape.contains(&0) {
-            return wrong("the shape is empty: give a length of at least 1 for every axis".into());
-        }
-        if self.halo.len() != ndim {
-            return wrong(format!(
-                "the halo has {} axes, the shape {ndim}: give one per axis",
-                self.halo.len()
-            ));
-        }
-        if let Some(axis) = self.whole_axes.iter().find(|&&axis| axis >= ndim) {
-            return wrong(format!("axis {axis} cannot stay whole: the shape has axes 0 to {}", ndim - 1));
-        }
-        if self.workers == 0 || self.threads_per_worker == 0 || self.item_bytes == 0 {
-            return wrong("workers, threads per worker and bytes per element must be at least 1".into());
-        }
-        if let Some(chunk) = &self.storage_chunks
-            && (chunk.len() != ndim || chunk.contains(&0))
-        {
-            return wrong("the store's chunks need one length of at least 1 for every axis".into());
-        }
-        if !(self.budget_fraction > 0.0 && self.budget_fraction <= 1.0) {
-            return wrong("the usable part of the memory limit must be above 0 and at most 1".into());
-        }
-        Ok(())
-    }
 }

@@ -87,6 +87,9 @@ fn chunks_are_whole_chunks_of_the_store_where_these_fit() {
     assert_eq!(plan(&stored(vec![1, 1, 200], 700_000_000), 60.0).chunk_shape[2], 200);
     let unaligned = plan(&stored(vec![400, 300, 100], 700_000_000), 60.0);
     assert!(unaligned.why.contains("whole chunks of the store"), "{}", unaligned.why);
+    // Where two tasks must not write one chunk, there is no other way.
+    let must = Request { aligned: true, ..stored(vec![400, 300, 100], 700_000_000) };
+    assert!(matches!(recommend(&must, &law(60.0)), Ok(Answer::Refusal(_))));
     let wrong = stored(vec![64], 700_000_000);
     assert!(recommend(&wrong, &law(60.0)).is_err());
 }

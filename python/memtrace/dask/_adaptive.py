@@ -8,7 +8,7 @@ import math
 
 import memtrace
 
-from ._plan import block_shape, sides
+from ._halo import block_shape, sides
 from ._tiling import Tiling, atoms_of, chunk_shapes
 from ._waves import Flight, Written, outcome
 
@@ -17,6 +17,8 @@ MOST_ATOMS = 16
 #: The first block is this part of a task's budget, or less: few operators need as many times their
 #: input.
 FIRST = 1 / 500
+#: A small array is cut into so many blocks for each slot, or fewer.
+MOST_PER_SLOT = 4
 #: After so many measured blocks, or this part of the cells, chunks are no longer tried but taken.
 ENOUGH, TRIED = 8, 0.3
 #: Chunks that compute so many times the halo cells of others, or more, are not tried.
@@ -30,12 +32,13 @@ def run_adaptively(job, workers, whole_axes, align, in_flight):
     """All blocks, in chunks that are chosen by what those before them needed."""
     budget = workers.task_budget()
     learner = Learner(job, workers, budget, {axis % len(job.x.shape) for axis in whole_axes}, align)
+    needs = None if workers.declared is None else {"memory": budget}
     blocks = []
-    with Flight(job, in_flight or workers.slots) as flight:
+    with Flight(job, in_flight, workers.slots) as flight:
         while learner.tiling.left or flight.running:
             while learner.tiling.left and not flight.is_full():
                 region, measure = learner.next()
-                flight.submit(region, {"memory": budget} if workers.declared else None, measure)
+                flight.submit(region, needs, measure)
             future, region = flight.next()
             try:
                 answer = outcome(future)
@@ -86,9 +89,12 @@ class Learner:
         def part(chunk):
             return math.prod(self._block(chunk)) * self.item / budget
 
-        enough = [chunk for chunk in chunks if part(chunk) >= FIRST / 4]
-        safe = [chunk for chunk in enough if part(chunk) <= FIRST]
-        return enough if safe else [min(chunks, key=part), *enough]
+        # A small array is cut into no more pieces than let all workers end together.
+        share = math.prod(self.job.x.shape) * self.item / budget / (MOST_PER_SLOT * self.slots)
+        enough = [chunk for chunk in chunks if part(chunk) >= min(FIRST / 4, share)]
+        safe = [chunk for chunk in chunks if part(chunk) <= FIRST]
+        first = max(safe, key=part) if safe else min(chunks, key=part)
+        return enough if first in enough else [first, *enough]
 
     def _worth_trying(self, chunks):
         """Without those that compute much more halo than others that are no larger; thin ones would
@@ -118,7 +124,8 @@ class Learner:
 
     def _share(self, best):
         """The best chunk, or a part of it that lets all workers end sooner, once little is left."""
-        if self.tiling.left >= NEARLY * self.slots * math.prod(best):
+        known = self.chooser.belief(best)["seconds"] is not None
+        if not known or self.tiling.left >= NEARLY * self.slots * math.prod(best):
             return best
         parts = [c for c in self.chunks if all(own <= most for own, most in zip(c, best))]
         return min(parts, key=self._rest_seconds)

@@ -1,10 +1,12 @@
 """What the tasks of a graph need by their laws, as far as shapes can be told."""
 
+import inspect
 import math
 import operator as operators_of_python
 from typing import NamedTuple
 
 from .._plan_dask import Tasks, _cut, _name
+from ._laws import Operator
 
 
 class Need(NamedTuple):
@@ -14,6 +16,7 @@ class Need(NamedTuple):
     block: tuple  # the shape that the operator is called with
     dtype: str
     bytes: int
+    params: dict  # of the call, as far as the law was recorded with them
 
 
 class Needs(NamedTuple):
@@ -63,9 +66,25 @@ class _Lenient(Tasks):
             step = super().operator(key, call)
         except ValueError:
             step = {"inputs": self.inputs(call), "operator": str(key)}
+        if "bytes" not in step:
+            step["params"] = self.scalars(call)
         if _is_elementwise(call.function) and "output" not in step:
             step["elementwise"] = True
         return step
+
+    def scalars(self, call):
+        """A call's scalar arguments, by the names of its function's parameters."""
+        args, kwargs = call.args, call.kwargs
+        try:
+            kwargs = inspect.signature(call.function).bind_partial(*args, **kwargs).arguments
+        except (TypeError, ValueError):  # a function of C tells no names
+            pass
+        values = {name: self.constant(value) for name, value in kwargs.items()}
+        return {
+            name: value
+            for name, value in values.items()
+            if isinstance(value, (bool, int, float, str))
+        }
 
 
 def _is_elementwise(function):
@@ -112,13 +131,13 @@ class _Shapes:
             told = inputs[0][0], output["dtype"]  # another element type
         if "bytes" in step:
             return told
-        answer = self.law(step["operator"], inputs, needs)
+        answer = self.law(step["operator"], inputs, step.get("params", {}), needs)
         if answer is None and told is None and step.get("elementwise"):
             shapes = [each[0] for each in inputs]
             return max(shapes, key=math.prod), inputs[0][1]
         return told or answer
 
-    def law(self, name, inputs, needs):
+    def law(self, name, inputs, params, needs):
         """What comes out of an operator; what it needs joins the needs."""
         from dask.utils import key_split
 
@@ -126,22 +145,26 @@ class _Shapes:
             self.count(key_split(name))
             return None
         shape, dtype = inputs[0]
-        asked = name, shape, dtype
+        asked = name, shape, dtype, tuple(sorted(params.items()))
         if asked not in self.answers:
-            self.answers[asked] = self.ask(*asked)
-        answer = self.answers[asked]
-        if answer is None:
+            self.answers[asked] = self.ask(name, shape, dtype, params)
+        if self.answers[asked] is None:
             self.count(key_split(name))
             return None
+        answer, known = self.answers[asked]
         most = max(answer["upper_bytes"], answer["peak_bytes"]) + answer["input_bytes"]
-        needs.append(Need(name, shape, dtype, int(most)))
+        needs.append(Need(name, shape, dtype, int(most), known))
         if not answer["output_shape"]:
             return None
         return tuple(answer["output_shape"]), answer["output_dtype"] or dtype
 
-    def ask(self, name, shape, dtype):
+    def ask(self, name, shape, dtype, params):
+        """The law's answer and the parameters it was asked with; None if there is no law, or one
+        of other values of them."""
+        law = Operator(self.model, name, dtype, {}, self.any_version)
         try:
-            return self.model.predict(name, shape, dtype, any_version=self.any_version)
+            law = law._replace(params=law.known(shape, params))
+            return law.predict(shape), law.params
         except ValueError:
             return None
 

@@ -3,6 +3,8 @@
 from functools import partial
 from typing import Any, NamedTuple
 
+from .._names import ends_one
+
 
 class Operator(NamedTuple):
     """An operator that a model has a law for."""
@@ -35,11 +37,6 @@ class Operator(NamedTuple):
         if x is not None and not params:
             params = chosen.known(x.shape, keywords)
         return chosen._replace(params=dict(params or {}))
-
-    @property
-    def warms(self):
-        """True if workers are warmed by a call of the operator itself."""
-        return self.function is not None
 
     def known(self, shape, keywords):
         """Those of a call's scalars that the law was recorded with.
@@ -111,12 +108,6 @@ def names_of(function):
 def name_in(operators, function):
     """The name in a model of a function, or None."""
     for name in names_of(function):
-        if name in operators:
-            return name
-        if any(last_part(known) == name for known in operators):
+        if name in operators or ends_one(name, operators):
             return name
     return None
-
-
-def last_part(operator):
-    return operator.replace(":", ".").rsplit(".", 1)[-1]

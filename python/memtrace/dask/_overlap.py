@@ -7,8 +7,9 @@ import dask.array as da
 import numpy as np
 
 from ._adaptive import run_adaptively
+from ._halo import depth_of, padding_of
 from ._laws import Operator
-from ._plan import depth_of, fetching, find_workers, planned
+from ._plan import fetching, find_workers, planned
 from ._stored import read, source_of, storage_bytes, storage_chunks_of
 from ._waves import Job, gathered_bytes, run_in_waves
 from ._workers import current_client
@@ -106,12 +107,12 @@ def _beside(job, model, chunk, block):
 
 def _lazy(function, x, law, workers, depths, cut, options):
     """A Dask array of the plan's chunks."""
-    source = source_of(x) if options["boundary"] == "none" else None
+    padding = padding_of(x.shape, depths, options["boundary"])
+    source = None if any(padding) else source_of(x)
     if source is None:
-        plan = planned(law, x, workers, depths, source="dask", **cut)
+        plan = planned(law, x, workers, depths, source="dask", padding=padding, **cut)
         whole = x.rechunk(plan.chunks) if hasattr(x, "dask") else da.from_array(x, plan.chunks)
-        with _needing(plan, workers):
-            return da.map_overlap(function, whole, depth=depths, allow_rechunk=False, **options)
+        return da.map_overlap(function, whole, depth=depths, allow_rechunk=False, **options)
     if cut["storage_chunks"] is None:
         cut["storage_chunks"] = storage_chunks_of(source)
     beside = partial(fetching, source)
@@ -120,17 +121,8 @@ def _lazy(function, x, law, workers, depths, cut, options):
     trim = options.pop("trim")
     if not trim:
         options.setdefault("chunks", plan.chunks)
-    with _needing(plan, workers):
-        blocks = blocks_of(source, plan.chunks, depths)
-        result = da.map_blocks(function, blocks, **options)
-        return trimmed(result, depths, options) if trim else result
-
-
-def _needing(plan, workers):
-    """Where workers have declared their memory, tasks say what they need of it."""
-    if not workers.declared:
-        return dask.annotate()
-    return dask.annotate(resources={"memory": plan.task_bytes})
+    result = da.map_blocks(function, blocks_of(source, plan.chunks, depths), **options)
+    return trimmed(result, depths, options) if trim else result
 
 
 def blocks_of(source, chunks, depths):
@@ -167,7 +159,8 @@ def trimmed(result, depths, options):
     """The result without halos; axes that the function drops or adds have none."""
     from dask.array.overlap import trim_internal
 
-    dropped, added = (_axes(options.get(name), result.ndim) for name in ("drop_axis", "new_axis"))
+    dropped = _axes(options.get("drop_axis"), len(depths))
+    added = _axes(options.get("new_axis"), result.ndim)
     kept = [depths[axis] for axis in sorted(depths) if axis not in dropped]
     for axis in sorted(added):
         kept.insert(axis, 0)

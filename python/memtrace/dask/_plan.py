@@ -5,6 +5,7 @@ from functools import partial
 from typing import NamedTuple, Optional
 
 from .. import _sizes
+from ._halo import block_shape, depth_of, most, without_padding
 from ._laws import Operator
 from ._stored import readable, source_of, storage_bytes, storage_chunks_of
 from ._workers import current_client, workers_of
@@ -130,25 +131,29 @@ def planned(
     source="dask",
     beside=None,
     auto=False,
+    padding=None,
 ):
     """The plan for these workers. beside: bytes that moving a chunk and its block takes for a
-    moment."""
+    moment. padding: cells that a boundary adds to the array along each axis."""
+    padding = padding or (0,) * len(x.shape)
     baseline, extra = workers.baseline_bytes, 0
-    if baseline is not None and law.warms:
+    if baseline is None and beside is not None:
+        baseline = _expected_baseline(law, x)
+    elif workers.warmed:
         # What the operator allocates once is in a warmed worker already; the plan adds it.
         baseline = max(0, baseline - law.once_bytes(x.shape))
-    for _ in range(3):
+    while True:  # what is added grows, until a plan has room for it or there is none
         answer = law.model.recommend(
             law.name,
-            tuple(x.shape),
+            tuple(n + pad for n, pad in zip(x.shape, padding)),
             workers.memory_limit,
             "auto" if auto else workers.number,
             workers.threads,
-            halo=[_most(depths[axis]) for axis in range(len(x.shape))],
+            halo=[most(depths[axis]) for axis in range(len(x.shape))],
             whole_axes=[axis % len(x.shape) for axis in whole_axes],
             dtype=x.dtype.str,
             budget_fraction=workers.budget_fraction,
-            baseline_bytes=_with(baseline, extra),
+            baseline_bytes=None if baseline is None else baseline + extra,
             any_version=law.any_version,
             minimise=minimise,
             source=source,
@@ -159,11 +164,31 @@ def planned(
         if short <= extra:
             break
         extra = short
-    return _plan_of(law, answer, depths)
+    chunks = without_padding(answer["chunks"], x.shape, padding, depths)
+    return _plan_of(law, answer, chunks, depths)
 
 
-def _with(baseline, extra):
-    return baseline if baseline is None else baseline + extra
+def _expected_baseline(law, x):
+    """What the model expects a worker to hold before the first task: the peak of one block with it,
+    less the peak without."""
+
+    def peak(baseline):
+        answer = law.model.recommend(
+            law.name,
+            tuple(x.shape),
+            2**60,
+            1,
+            1,
+            whole_axes=list(range(len(x.shape))),
+            dtype=x.dtype.str,
+            baseline_bytes=baseline,
+            any_version=law.any_version,
+            source="storage",
+            **law.params,
+        )
+        return answer["predicted_worker_bytes"]
+
+    return peak(None) - peak(0)
 
 
 def _lacking(answer, x, depths, beside):
@@ -180,44 +205,19 @@ def fetching(source, chunk, block):
     return storage_bytes(source, block)
 
 
-def _plan_of(law, answer, depths):
+def _plan_of(law, answer, chunks, depths):
     return Plan(
         operator=law.name,
-        chunks=tuple(map(tuple, answer["chunks"])),
+        chunks=tuple(map(tuple, chunks)),
         depth=depths,
         why=answer["why"],
         worker_peak=answer["predicted_worker_bytes"],
         task_bytes=answer["predicted_task_bytes"],
         budget=answer["budget_bytes"],
         seconds=answer["predicted_seconds"],
-        tasks=answer["tasks"],
+        tasks=math.prod(map(len, chunks)),
         workers=answer["workers"],
         threads=answer["threads_per_worker"],
         source=answer["source"],
         pareto=tuple(answer["pareto"]),
     )
-
-
-def depth_of(x, depth):
-    """Cells that a chunk needs from its neighbours, for every axis."""
-    from dask.array.overlap import coerce_depth
-
-    found = coerce_depth(len(x.shape), depth)
-    return {axis: found.get(axis, 0) for axis in range(len(x.shape))}
-
-
-def block_shape(chunk, shape, depths):
-    """The largest chunk with its halo: on one side where there are two, at the array's faces
-    none."""
-    return tuple(
-        min(n, c + (sum(sides(depths[axis])) if n > 2 * c else _most(depths[axis])))
-        for axis, (c, n) in enumerate(zip(chunk, shape))
-    )
-
-
-def sides(depth):
-    return depth if isinstance(depth, tuple) else (depth, depth)
-
-
-def _most(depth):
-    return max(sides(depth))

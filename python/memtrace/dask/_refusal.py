@@ -72,11 +72,13 @@ class _Guard(NamedTuple):
         worst = max(needs.tasks.items(), key=lambda each: each[1].bytes, default=None)
         if worst is not None and worst[1].bytes > free:
             raise MemoryError(self.refusal(*worst, free))
+        if worst is not None:
+            self.workers.must_take(worst[1].bytes, f"{worst[1].operator} (task {worst[0]})")
         self.checks.add(needs)
         return needs.tasks
 
     def refusal(self, key, need, free):
-        law = Operator(self.model, need.operator, need.dtype, {}, self.any_version)
+        law = Operator(self.model, need.operator, need.dtype, need.params, self.any_version)
         smaller = _fitting(law, need.block, free // self.workers.threads)
         advice = "no smaller block would do: raise the memory limit"
         if smaller is not None:
@@ -126,14 +128,18 @@ def _on_client(guard, client):
     def look_and_send(expr, keys, *rest, **options):
         graph = getattr(expr, "__dask_graph__", lambda: expr)()
         tasks = guard.look(dict(graph))
-        if guard.workers.declared and tasks and not options.get("resources"):
+        if guard.workers.declared is not None and tasks and not options.get("resources"):
             needs = {key: {MEMORY: need.bytes} for key, need in tasks.items()}
             # The scheduler asks by key, and has no need of memtrace for that.
             options["resources"] = defaultdict(dict, needs).__getitem__
         return send(expr, keys, *rest, **options)
 
+    outer = vars(client).get("_graph_to_futures")  # of a context around this one
     client._graph_to_futures = look_and_send
     try:
         yield
     finally:
-        del client._graph_to_futures
+        if outer is None:
+            del client._graph_to_futures
+        else:
+            client._graph_to_futures = outer

@@ -1,7 +1,7 @@
 """Memory as a resource of Dask: tasks run together if they fit together."""
 
+from ._halo import block_shape, depth_of
 from ._laws import Operator
-from ._plan import block_shape, depth_of
 from ._workers import FRAMEWORK_BYTES, current_client, facts_of_worker
 
 #: What the resource is called, in bytes.

@@ -13,6 +13,8 @@ import numpy as np
 ZARR_AT_ONCE = 10
 #: Mapped pages of a file count as resident: so many bytes are looked at before they are let go.
 MAPPED_BYTES = 8_000_000
+#: A page fault maps so much of a file around it (fault_around_bytes of Linux), on both sides.
+FAULT_BYTES = 2 << 16
 
 
 def source_of(x):
@@ -100,11 +102,12 @@ def write(array, region, block):
 
 def _is_file(array):
     """True of a memmap that is a file's content from its beginning or an offset, not a part of
-    another."""
+    another, nor a copy in memory of what was written to it (mode "c")."""
     return (
         isinstance(array, np.memmap)
         and isinstance(array.base, mmap.mmap)
         and array.filename is not None
+        and array.mode != "c"
         and (array.flags.c_contiguous or array.flags.f_contiguous)
     )
 
@@ -164,13 +167,43 @@ class _Mapping:
         self.array = None
 
     def slabs(self, region):
-        """The region in parts along its first axis: (where in the block, where in the file)."""
-        start, stop, _ = region[0].indices(self.file.shape[0])
-        line = math.prod(self.file.shape[1:]) if self.file.order == "C" else 1
-        step = max(1, MAPPED_BYTES // max(1, line * self.file.dtype.itemsize))
+        """The region in parts of few mapped pages: (where in the block, where in the file).
+
+        It is cut along the axis whose cells are farthest apart in the file, and along the next
+        where one step is too much already.
+        """
+        shape = self.file.shape
+        region = [slice(*cut.indices(n)[:2]) for cut, n in zip(region, shape)]
+        axes = range(len(shape)) if self.file.order == "C" else reversed(range(len(shape)))
+        for part in self._cut(region, list(axes)):
+            own = tuple(
+                slice(cut.start - whole.start, cut.stop - whole.start)
+                for cut, whole in zip(part, region)
+            )
+            yield own, tuple(part)
+
+    def _cut(self, region, axes):
+        """axes: those that may be cut, the slowest first."""
+        if not axes:
+            yield region
+            return
+        axis, *faster = axes
+        start, stop = region[axis].start, region[axis].stop
+        cell, apart = self.file.dtype.itemsize, self._apart(axes)
+        span = cell + sum(
+            (region[each].stop - region[each].start - 1) * self._apart(faster[at:])
+            for at, each in enumerate(faster)
+        )
+        touched = min(apart, span + FAULT_BYTES)
+        step = max(1, MAPPED_BYTES // touched)
         for at in range(start, stop, step):
-            end = min(stop, at + step)
-            yield (slice(at - start, end - start),), (slice(at, end), *region[1:])
+            part = [*region]
+            part[axis] = slice(at, min(stop, at + step))
+            yield from self._cut(part, faster if touched > MAPPED_BYTES else [])
+
+    def _apart(self, axes):
+        """Bytes in the file from a cell to the next along the first of these axes."""
+        return math.prod(self.file.shape[axis] for axis in axes[1:]) * self.file.dtype.itemsize
 
     def let_go(self):
         """Pages that were copied stay in the page cache, and are no longer this process's."""

@@ -10,19 +10,25 @@ import numpy as np
 from ._workers import status_bytes
 
 
-def compute_block(fetch, call, own, target, dtype, measure):
+def compute_block(fetch, call, shape, own, target, dtype, measure):
     """Fetches a block with its halo, computes it and stores its own cells.
 
-    fetch: a call, or the block. target: (store, region), or None: then the block is given back.
-    measure: run alone in this process and say what that needed. Returns the block or None, and what
-    a `Block` is made of.
+    fetch: a call, or the block. shape: the block's. own: its cells without halo. target: (store,
+    region), or None: then the block is given back. measure: run alone in this process and say what
+    that needed. Returns the block or None, and what
+    a `Block` is made of. ValueError: what comes out is of another shape than the block.
     """
     with _turns.alone() if measure else _turns.together():
         resting = _rest() if measure else None
         start = time.perf_counter()
         # Neither the block nor its halo has a name here: it is freed when the operator lets go.
-        result = call(fetch() if callable(fetch) else fetch)
-        result = np.asarray(result)[own].astype(dtype, copy=False)
+        result = np.asarray(call(fetch() if callable(fetch) else fetch))
+        if result.shape != shape:
+            raise ValueError(
+                f"a store takes what has the shape of its block: the function made {result.shape} "
+                f"of {shape}"
+            )
+        result = result[own].astype(dtype, copy=False)
         if target is not None:
             store, region = target
             store[region] = result

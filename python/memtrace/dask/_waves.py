@@ -66,7 +66,8 @@ class Job(NamedTuple):
     def of(cls, function, keywords, x, depths, store, client):
         if tuple(store.shape) != tuple(x.shape):
             raise ValueError(f"the store is of shape {store.shape}, the array {x.shape}")
-        if client is not None and isinstance(store, np.ndarray) and not _is_shared(store):
+        in_memory = isinstance(store, np.ndarray) and not can_be_written_by_workers(store)
+        if client is not None and in_memory:
             raise ValueError(
                 "workers cannot write into this process's memory: give a memmap, or a zarr array"
             )
@@ -99,7 +100,8 @@ class Job(NamedTuple):
             fetch = partial(read, self.source, outer)
         else:
             fetch = part_of(self.x, outer, self.client)
-        return compute_block, (fetch, self.call, own, target, self.store.dtype, measure)
+        shape = tuple(cut.stop - cut.start for cut in outer)
+        return compute_block, (fetch, self.call, shape, own, target, self.store.dtype, measure)
 
     def with_halo(self, region):
         """The region and what it needs of its neighbours."""
@@ -115,10 +117,6 @@ class Job(NamedTuple):
         if block is not None:
             write(self.store, region, block)
         return Block(region, at, **rest)
-
-
-def _is_shared(store):
-    return can_be_written_by_workers(store)
 
 
 def part_of(x, region, client):
@@ -172,7 +170,7 @@ def run_in_waves(job, workers, plan, in_flight):
     )
     needs = _needs(workers, plan.task_bytes)
     blocks = []
-    with Flight(job, in_flight or workers.slots) as flight:
+    with Flight(job, in_flight, workers.slots) as flight:
         for region in regions:
             if flight.is_full():
                 blocks.append(flight.landed())
@@ -184,14 +182,16 @@ def run_in_waves(job, workers, plan, in_flight):
 
 def _needs(workers, task_bytes):
     """What a task takes of a worker's declared memory."""
-    return {"memory": task_bytes} if workers.declared else None
+    workers.must_take(task_bytes, "a block")
+    return None if workers.declared is None else {"memory": task_bytes}
 
 
 class Flight:
     """Blocks that are being computed: on a cluster, or in threads of this process."""
 
-    def __init__(self, job, most):
-        self.job, self.most, self.running = job, most, {}
+    def __init__(self, job, most, slots):
+        """most: in flight at a time, by default as many as run at a time: slots."""
+        self.job, self.most, self.slots, self.running = job, most or slots, slots, {}
         self.start = time.perf_counter()
 
     @property
@@ -203,7 +203,7 @@ class Flight:
         if self.job.client is None:
             from concurrent.futures import ThreadPoolExecutor, wait
 
-            self.pool, self.wait = ThreadPoolExecutor(self.most), wait
+            self.pool, self.wait = ThreadPoolExecutor(self.slots), wait
         else:
             from distributed import wait
 

@@ -18,7 +18,8 @@ class Workers(NamedTuple):
     memory_limit: int
     budget_fraction: float
     baseline_bytes: "Optional[int]" = None  # None: nobody has looked
-    declared: bool = False  # every worker has a `memory` resource
+    warmed: bool = False  # the baseline was measured after the operator had been called in each
+    declared: "Optional[tuple]" = None  # least and most of the `memory` resource that each has
 
     @property
     def slots(self):
@@ -33,7 +34,17 @@ class Workers(NamedTuple):
     def task_budget(self):
         """What one task may take when a process runs as many as it has threads."""
         held = (self.baseline_bytes or 0) + FRAMEWORK_BYTES
-        return max(0, self.budget - held) // self.threads
+        own = max(0, self.budget - held) // self.threads
+        return own if self.declared is None else min(own, self.declared[0])
+
+    def must_take(self, needed, what):
+        """MemoryError: no worker has declared as much, so that a task would wait for ever."""
+        if self.declared is not None and needed > self.declared[1]:
+            raise MemoryError(
+                f"{what} needs {_sizes.text(needed)}, but no worker has declared more than "
+                f"{_sizes.text(self.declared[1])} of memory: give a lower memory_limit, or declare "
+                "the workers' memory again"
+            )
 
 
 def status_bytes(field):
@@ -46,15 +57,23 @@ def status_bytes(field):
 
 
 def current_client(client=None):
-    """The client that is meant: the one given, the current one, or None."""
-    if client is not None:
-        return client
-    try:
-        from distributed import get_client
+    """The client that is meant: the one given, the current one, or None.
 
-        return get_client()
-    except (ImportError, ValueError):
-        return None
+    ValueError: it is one of an event loop.
+    """
+    if client is None:
+        try:
+            from distributed import get_client
+
+            client = get_client()
+        except (ImportError, ValueError):
+            return None
+    if getattr(client, "asynchronous", False):
+        raise ValueError(
+            "an asynchronous client cannot be waited for: give one made with asynchronous=False, "
+            "or call this in a thread of its own with one"
+        )
+    return client
 
 
 def workers_of(
@@ -79,11 +98,12 @@ def workers_of(
             raise ValueError("say memory_limit=, or give the client of a cluster")
         found = Workers(workers or 1, threads or 1, limit, 1.0 if here else _configured_fraction())
         if here:
-            if warm is not None:
-                _warmed(warm, found.threads)
-            found = found._replace(baseline_bytes=status_bytes("VmRSS"))
+            warmed = _warmed(warm, found.threads)
+            found = found._replace(baseline_bytes=status_bytes("VmRSS"), warmed=warmed)
     else:
         found = _of_cluster(client, warm, limit)
+    if baseline is not None:
+        found = found._replace(warmed=False)
     given = {"number": workers, "threads": threads, "baseline_bytes": baseline}
     return found._replace(**{name: each for name, each in given.items() if each is not None})
 
@@ -104,8 +124,13 @@ def _of_cluster(client, warm, limit):
         memory_limit=limit,
         budget_fraction=min(fact["budget_fraction"] for fact in facts),
         baseline_bytes=max(fact["resident_bytes"] for fact in facts),
-        declared=all("memory" in fact["resources"] for fact in facts),
+        warmed=all(fact["warmed"] for fact in facts),
+        declared=_span([fact["resources"].get("memory") for fact in facts]),
     )
+
+
+def _span(declared):
+    return None if None in declared else (int(min(declared)), int(max(declared)))
 
 
 def facts_of_worker(warm=None, dask_worker=None):
@@ -115,8 +140,7 @@ def facts_of_worker(warm=None, dask_worker=None):
     from distributed.system import MEMORY_LIMIT
 
     threads = dask_worker.state.nthreads
-    if warm is not None:
-        _warmed(warm, threads)
+    warmed = _warmed(warm, threads)
     manager = dask_worker.memory_manager
     parts = (manager.memory_spill_fraction, manager.memory_pause_fraction)
     return {
@@ -124,18 +148,22 @@ def facts_of_worker(warm=None, dask_worker=None):
         "threads": threads,
         "memory_limit": int(manager.memory_limit or MEMORY_LIMIT),
         "budget_fraction": _fraction(parts),
+        "warmed": warmed,
         "resident_bytes": status_bytes("VmRSS"),
         "resources": dict(dask_worker.state.total_resources),
     }
 
 
 def _warmed(warm, threads):
-    """BLAS has buffers for each thread that is in it at one time, so all are."""
+    """Calls an operator: BLAS has buffers for each thread that is in it at one time, so all are.
+    False if it has no answer for a tiny block: then it stays cold."""
     from concurrent.futures import ThreadPoolExecutor
 
+    if warm is None:
+        return False
     with ThreadPoolExecutor(threads) as pool:
-        for call in [pool.submit(warm) for _ in range(threads)]:
-            call.exception()  # an operator may have no answer for a tiny block: then it stays cold
+        calls = [pool.submit(warm) for _ in range(threads)]
+        return all([call.exception() is None for call in calls])
 
 
 def _configured_fraction():

@@ -1,0 +1,139 @@
+//! What is asked: an operator on an array, and the workers there are.
+
+use super::{PlanError, Process, Source};
+use crate::Law;
+
+/// What a plan is to make small, as long as workers stay under their budget.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Minimise {
+    /// Seconds from submission to result.
+    #[default]
+    Time,
+    /// The peak of a worker.
+    Memory,
+    /// The number of chunks.
+    Tasks,
+}
+
+/// What is to be computed, and on what.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// The operator's name, for the sentence that explains the plan.
+    pub operator: String,
+    /// Shape of the whole array, in elements.
+    pub shape: Vec<u64>,
+    /// Bytes per element of the input.
+    pub item_bytes: u64,
+    /// Extra cells per face and axis that a chunk needs from its neighbours.
+    pub halo: Vec<u64>,
+    /// Axes that must stay in one chunk.
+    pub whole_axes: Vec<usize>,
+    /// Worker processes.
+    pub workers: u64,
+    /// Threads of each.
+    pub threads_per_worker: u64,
+    /// Memory limit of each worker, bytes.
+    pub memory_limit_bytes: u64,
+    /// Part of the limit a worker may use: [`budget_fraction`] of the framework's settings.
+    pub budget_fraction: f64,
+    /// Resident bytes of a warmed worker before the first task.
+    pub baseline_bytes: u64,
+    /// Bytes the operator allocates once per process.
+    pub once_bytes: u64,
+    /// Where a task gets its cells from.
+    pub source: Source,
+    /// Chunk of the store that the array lies in, one length per axis: chunks are to be made of whole ones.
+    pub storage_chunks: Option<Vec<u64>>,
+    /// No chunks but whole ones of the store: two tasks must not write one.
+    pub aligned: bool,
+    /// What to choose by.
+    pub minimise: Minimise,
+}
+
+impl Request {
+    /// One worker of one thread, which may use all of its limit, and no halo.
+    pub fn new(shape: Vec<u64>, item_bytes: u64, memory_limit_bytes: u64) -> Request {
+        Request {
+            operator: String::new(),
+            item_bytes,
+            halo: vec![0; shape.len()],
+            shape,
+            whole_axes: Vec::new(),
+            workers: 1,
+            threads_per_worker: 1,
+            memory_limit_bytes,
+            budget_fraction: 1.0,
+            baseline_bytes: 0,
+            once_bytes: 0,
+            source: Source::default(),
+            storage_chunks: None,
+            aligned: false,
+            minimise: Minimise::default(),
+        }
+    }
+
+    /// The operator of a law on an array of a shape, with a worker of Dask.
+    ///
+    /// # Errors
+    /// The operator takes no array.
+    pub fn of(law: &Law, shape: Vec<u64>, memory_limit_bytes: u64) -> Result<Request, PlanError> {
+        let nothing =
+            || PlanError::Request("the law's operator takes no array, so there is nothing to chunk".into());
+        let input = law.inputs.first().ok_or_else(nothing)?;
+        let worker = Process::dask_worker(law.baseline.as_ref().and_then(|baseline| baseline.resident_bytes));
+        Ok(Request {
+            operator: law.key.operator.clone(),
+            budget_fraction: worker.budget_fraction,
+            baseline_bytes: worker.baseline_bytes,
+            once_bytes: law.once.bytes,
+            ..Request::new(shape, input.item_bytes, memory_limit_bytes)
+        })
+    }
+
+    /// Bytes of an array of these lengths.
+    pub(super) fn bytes(&self, lengths: impl IntoIterator<Item = u64>) -> u64 {
+        lengths.into_iter().fold(self.item_bytes, u64::saturating_mul)
+    }
+
+    /// What each worker may use, bytes.
+    pub fn budget_bytes(&self) -> u64 {
+        (self.memory_limit_bytes as f64 * self.budget_fraction) as u64
+    }
+
+    /// The memory limit of which `bytes` are the usable part.
+    pub(super) fn limit_for(&self, bytes: u64) -> u64 {
+        (bytes as f64 / self.budget_fraction).ceil() as u64
+    }
+
+    pub(super) fn check(&self) -> Result<(), PlanError> {
+        let ndim = self.shape.len();
+        let wrong = |what: String| Err(PlanError::Request(what));
+        if ndim == 0 || self.shape.contains(&0) {
+            return wrong("the shape is empty: give a length of at least 1 for every axis".into());
+        }
+        if self.halo.len() != ndim {
+            return wrong(format!(
+                "the halo has {} axes, the shape {ndim}: give one per axis",
+                self.halo.len()
+            ));
+        }
+        if let Some(axis) = self.whole_axes.iter().find(|&&axis| axis >= ndim) {
+            return wrong(format!("axis {axis} cannot stay whole: the shape has axes 0 to {}", ndim - 1));
+        }
+        if self.workers == 0 || self.threads_per_worker == 0 || self.item_bytes == 0 {
+            return wrong("workers, threads per worker and bytes per element must be at least 1".into());
+        }
+        if let Some(chunk) = &self.storage_chunks
+            && (chunk.len() != ndim || chunk.contains(&0))
+        {
+            return wrong("the store's chunks need one length of at least 1 for every axis".into());
+        }
+        if self.aligned && self.storage_chunks.is_none() {
+            return wrong("say what the store's chunks are that chunks are to be made of".into());
+        }
+        if !(self.budget_fraction > 0.0 && self.budget_fraction <= 1.0) {
+            return wrong("the usable part of the memory limit must be above 0 and at most 1".into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+"""Halos: what a chunk needs of its neighbours, and what a boundary puts around the array.
+
+With a boundary other than "none" Dask gives the array's faces a halo too. Chunks are planned for
+the padded array then, and cut from the array itself so that no block is larger than the plan's.
+"""
+
+
+def depth_of(x, depth):
+    """Cells that a chunk needs from its neighbours, for every axis.
+
+    ValueError: the array is empty.
+    """
+    from dask.array.overlap import coerce_depth
+
+    if 0 in x.shape:
+        raise ValueError(f"an array of shape {tuple(x.shape)} has no cells to cut into chunks")
+    found = coerce_depth(len(x.shape), depth)
+    return {axis: found.get(axis, 0) for axis in range(len(x.shape))}
+
+
+def block_shape(chunk, shape, depths):
+    """The largest chunk with its halo: on one side where there are two, at the array's faces
+    none."""
+    return tuple(
+        min(n, c + (sum(sides(depths[axis])) if n > 2 * c else most(depths[axis])))
+        for axis, (c, n) in enumerate(zip(chunk, shape))
+    )
+
+
+def sides(depth):
+    return depth if isinstance(depth, tuple) else (depth, depth)
+
+
+def most(depth):
+    return max(sides(depth))
+
+
+def padding_of(shape, depths, boundary):
+    """Cells that Dask puts around an array along each axis."""
+    from dask.array.overlap import coerce_boundary
+
+    kinds = coerce_boundary(len(shape), boundary)
+    return tuple(
+        0 if (kinds.get(axis) or "none") == "none" else sum(sides(depths[axis]))
+        for axis in range(len(shape))
+    )
+
+
+def without_padding(chunks, shape, padding, depths):
+    """Chunks of the array in place of those of the padded one.
+
+    ValueError: the array has none of at least its depth whose blocks are no larger.
+    """
+    return tuple(
+        _recut(axis, lengths, n, depths[axis]) if pad else tuple(lengths)
+        for axis, (lengths, n, pad) in enumerate(zip(chunks, shape, padding))
+    )
+
+
+def _recut(axis, lengths, n, depth):
+    """As many chunks along an axis, or as few as its depth lets there be. They are even: one
+    smaller last chunk could be below the depth."""
+    number = max(1, min(len(lengths), n // max(1, most(depth))))
+    length = -(-n // number)
+    [planned] = block_shape([max(lengths)], [sum(lengths)], [depth])
+    if length + sum(sides(depth)) > planned:
+        raise ValueError(
+            f"axis {axis} of {n} cells has no chunks of at least {most(depth)} cells that fit with "
+            'what its boundary adds: take boundary="none", or raise the memory limit'
+        )
+    longer = n - number * (length - 1)
+    return (length,) * longer + (length - 1,) * (number - longer)

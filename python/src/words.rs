@@ -1,0 +1,46 @@
+//! Words and numbers that Python hands over, and what they stand for.
+
+use memtrace_analysis::graph::Executor;
+use memtrace_analysis::plan::Workers;
+use pyo3::prelude::*;
+
+use crate::convert::refused;
+
+/// A number, or `"auto"`.
+#[derive(FromPyObject)]
+pub(crate) enum Count {
+    Number(u64),
+    Word(String),
+}
+
+impl Count {
+    /// ValueError: another word.
+    pub(crate) fn workers(self) -> PyResult<Workers> {
+        match self {
+            Count::Number(number) => Ok(Workers::Number(number)),
+            Count::Word(word) if word == "auto" => Ok(Workers::Auto),
+            Count::Word(word) => {
+                Err(refused(format!("{word:?} is no number of workers; give one, or \"auto\"")))
+            }
+        }
+    }
+}
+
+/// What a word stands for. ValueError: nothing here.
+pub(crate) fn one_of<T: Copy>(known: &[(&str, T)], word: &str) -> PyResult<T> {
+    let found = known.iter().find(|(name, _)| *name == word).map(|(_, meaning)| *meaning);
+    found.ok_or_else(|| {
+        let names: Vec<String> = known.iter().map(|(name, _)| format!("{name:?}")).collect();
+        refused(format!("{word:?} is not known here; give {}", names.join(" or ")))
+    })
+}
+
+/// An executor by its name. ValueError: there is none.
+pub(crate) fn named_executor(name: &str, threads: u64) -> PyResult<Executor> {
+    match name {
+        "sequential" => Ok(Executor::Sequential),
+        "threaded" => Ok(Executor::Threaded { threads }),
+        "distributed" => Ok(Executor::Distributed { threads }),
+        _ => Err(refused(format!("{name:?} is no executor; give sequential, threaded or distributed"))),
+    }
+}

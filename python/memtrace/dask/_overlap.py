@@ -85,6 +85,8 @@ def map_overlap(
         return run_adaptively(job, found, whole_axes, align, in_flight)
     cut = {"minimise": minimise, "whole_axes": whole_axes, "storage_chunks": align}
     beside = partial(_beside, job, model)
+    # Two tasks that write one chunk of a store would undo what the other wrote.
+    cut["aligned"] = storage_chunks_of(job.store) is not None
     plan = planned(law, x, found, depths, source="storage", beside=beside, **cut)
     return run_in_waves(job, found, plan, in_flight)
 

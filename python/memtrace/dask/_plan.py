@@ -132,9 +132,11 @@ def planned(
     beside=None,
     auto=False,
     padding=None,
+    aligned=False,
 ):
     """The plan for these workers. beside: bytes that moving a chunk and its block takes for a
-    moment. padding: cells that a boundary adds to the array along each axis."""
+    moment. padding: cells that a boundary adds to the array along each axis. aligned: only whole
+    chunks of the store will do."""
     padding = padding or (0,) * len(x.shape)
     baseline, extra = workers.baseline_bytes, 0
     if baseline is None and beside is not None:
@@ -158,6 +160,7 @@ def planned(
             minimise=minimise,
             source=source,
             storage_chunks=storage_chunks,
+            aligned=aligned,
             **law.params,
         )
         short = _lacking(answer, x, depths, beside) * workers.threads

@@ -15,7 +15,7 @@ try:
 except ImportError as error:
     raise ImportError("memtrace.cubed needs Cubed: pip install cubed") from error
 
-from ._functions import name_of
+from ._names import name_of
 
 if TYPE_CHECKING:
     from ._native import Model

@@ -16,7 +16,7 @@ except ImportError as error:
 import memtrace
 
 from . import _sizes, _workers
-from ._functions import name_of
+from ._names import name_of
 
 if TYPE_CHECKING:
     from ._native import Model

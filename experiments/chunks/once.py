@@ -175,7 +175,7 @@ def told(asked, run):
         "peak_bytes": run.peak_bytes,
         "peaks": [worker["vmhwm_bytes"] for worker in run.workers],
         "baseline_bytes": run.baseline_bytes,
-        "within": untouched and run.peak_bytes <= budget,
+        "within": untouched and (budget == 0 or run.peak_bytes <= budget),  # 0: no limit
         "busy": len(run.workers) == asked["workers"] and all(w[counted] for w in run.workers),
     }
 

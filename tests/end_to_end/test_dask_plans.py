@@ -507,3 +507,11 @@ def test_what_is_computed_takes_its_memory_where_workers_have_declared(model):
 def restrictions(dask_scheduler):
     tasks = dask_scheduler.tasks.items()
     return {str(key): task.resource_restrictions for key, task in tasks}
+
+
+def test_checks_within_checks_leave_the_outer_ones(model, client):
+    with memtrace.dask.checked(model, client):
+        with memtrace.dask.checked(model, client):
+            pass
+        still = "_graph_to_futures" in vars(client)
+    assert still and "_graph_to_futures" not in vars(client)

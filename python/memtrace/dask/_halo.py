@@ -41,7 +41,7 @@ def padding_of(shape, depths, boundary):
 
     kinds = coerce_boundary(len(shape), boundary)
     return tuple(
-        0 if (kinds.get(axis) or "none") == "none" else sum(sides(depths[axis]))
+        0 if kinds.get(axis) in (None, "none") else sum(sides(depths[axis]))
         for axis in range(len(shape))
     )
 

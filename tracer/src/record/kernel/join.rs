@@ -63,8 +63,9 @@ impl Fold {
     /// of a Dask nanny do). The kernel side watches it from now on, and its children.
     pub fn kernel_joined(&mut self, pid: u32, stamp: u64, command: &str) {
         let Some(side) = self.kernel.as_mut().and_then(Kernel::side) else { return };
-        // Where there is no room to watch one more, /proc is read.
-        if side.watches(pid) || side.watch(pid).is_err() {
+        // One that the command started is watched until it exits, which it may have done by now: its memory is gone
+        // before the tracepoint of its exit fires (exit_mm in do_exit). Where there is no room for one more, /proc is read.
+        if side.watches(pid) || !has_memory(pid) || side.watch(pid).is_err() {
             return;
         }
         let (begin_ns, command) = (self.clock.to_monotonic(stamp), command.to_string());
@@ -361,4 +362,9 @@ pub(super) fn command_of(pid: u32, name: &[u8; 16]) -> String {
     }
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     String::from_utf8_lossy(&name[..end]).into_owned()
+}
+/// True of a process that has not begun to exit, by proc(5), statm.
+fn has_memory(pid: u32) -> bool {
+    let pages = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    pages.split_whitespace().next().is_some_and(|size| size != "0")
 }

@@ -2,16 +2,13 @@
 
 import json
 import math
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 from functools import partial
 
 from experiments.chunks import tables
-from experiments.chunks.runs import read
-from experiments.recording import KEPT, RESULTS, ROOT
+from experiments.chunks.runs import in_a_process, kept
+from experiments.recording import KEPT, RESULTS
 
 PART = "adaptive"
 TARGET = 1.2
@@ -68,26 +65,10 @@ def searched(shape, unit, counts, splits):
 
 def run(again, **asked):
     """One fresh cluster, in a process of its own; kept."""
-    file = KEPT / "chunks" / f"{PART}.jsonl"
     key = json.dumps([asked, again], sort_keys=True)
-    kept = read(file)
-    if key not in kept:
-        command = f"from experiments.chunks import adaptive; adaptive.once({asked!r})"
-        paths = f"{ROOT}:{ROOT / 'examples'}:{ROOT / 'python'}"
-        done = subprocess.run(
-            [sys.executable, "-c", f"if __name__ == '__main__':\n    {command}"],
-            env={**os.environ, "PYTHONPATH": paths},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise RuntimeError(f"{asked} failed:\n{done.stderr[-3000:]}")
-        kept[key] = {"key": key, **json.loads(done.stdout.splitlines()[-1])}
-        with file.open("a") as out:
-            out.write(json.dumps(kept[key]) + "\n")
-        print(line(kept[key]), file=sys.stderr)
-    return kept[key]
+    command = f"from experiments.chunks import adaptive; adaptive.once({asked!r})"
+    program = f"if __name__ == '__main__':\n    {command}"
+    return kept(PART, key, lambda: in_a_process(asked, "-c", program), line)
 
 
 def line(told):

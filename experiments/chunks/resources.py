@@ -2,13 +2,11 @@
 
 import json
 import os
-import subprocess
-import sys
 import time
 
 from experiments.chunks import tables
-from experiments.chunks.runs import read
-from experiments.recording import KEPT, RESULTS, ROOT
+from experiments.chunks.runs import in_a_process, kept
+from experiments.recording import RESULTS
 
 PART = "resources"
 REPEATS = 3
@@ -30,26 +28,13 @@ def main(arguments):
 
 def run(way, again):
     """One fresh cluster, in a process of its own; kept."""
-    file = KEPT / "chunks" / f"{PART}.jsonl"
     key = json.dumps([way, again, BIG, SMALL, LIMIT])
-    kept = read(file)
-    if key not in kept:
-        paths = f"{ROOT}:{ROOT / 'examples'}:{ROOT / 'python'}"
-        done = subprocess.run(
-            [sys.executable, "-c", ONCE.format(way=way)],
-            env={**os.environ, "PYTHONPATH": paths},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise RuntimeError(f"{way} failed:\n{done.stderr[-3000:]}")
-        kept[key] = {"key": key, **json.loads(done.stdout.splitlines()[-1])}
-        with file.open("a") as out:
-            out.write(json.dumps(kept[key]) + "\n")
-        peak, budget = kept[key]["peak_bytes"] / 1e6, kept[key]["budget_bytes"] / 1e6
-        print(f"{way}: {peak:.0f} of {budget:.0f} MB", file=sys.stderr)
-    return kept[key]
+    return kept(PART, key, lambda: in_a_process(way, "-c", ONCE.format(way=way)), line)
+
+
+def line(told):
+    peak, budget = told["peak_bytes"] / 1e6, told["budget_bytes"] / 1e6
+    return f"{json.loads(told['key'])[0]}: {peak:.0f} of {budget:.0f} MB"
 
 
 ONCE = """

@@ -14,15 +14,20 @@ LONGEST_SECONDS = 300
 def run(part, again=0, **asked):
     """What `experiments.chunks.once` tells of a computation; `again` tells repeats apart."""
     asked = {"chunk": None, "how": "shared", "memory_limit": "1.5GB", "workers": 2, **asked}
-    file = KEPT / "chunks" / f"{part}.jsonl"
     key = json.dumps([asked, again], sort_keys=True)
-    kept = read(file)
-    if key not in kept:
-        kept[key] = {"key": key, **computed(asked)}
+    return kept(part, key, lambda: computed(asked), line)
+
+
+def kept(part, key, compute, line):
+    """What a part was told under a key, or is told now and keeps; `line` says it in one."""
+    file = KEPT / "chunks" / f"{part}.jsonl"
+    known = read(file)
+    if key not in known:
+        known[key] = {"key": key, **compute()}
         with file.open("a") as out:
-            out.write(json.dumps(kept[key]) + "\n")
-        print(line(kept[key]), file=sys.stderr)
-    return kept[key]
+            out.write(json.dumps(known[key]) + "\n")
+        print(line(known[key]), file=sys.stderr)
+    return known[key]
 
 
 def read(file):
@@ -34,22 +39,28 @@ def read(file):
 
 
 def computed(asked):
-    paths = f"{ROOT}:{ROOT / 'examples'}:{ROOT / 'python'}"
-    command = [sys.executable, "-m", "experiments.chunks.once", json.dumps(asked)]
     try:
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": paths},
-            capture_output=True,
-            text=True,
-            timeout=LONGEST_SECONDS,
-            check=False,
+        return in_a_process(
+            asked, "-m", "experiments.chunks.once", json.dumps(asked), timeout=LONGEST_SECONDS
         )
     except subprocess.TimeoutExpired:
         return {**asked, "error": "took too long", "within": False, "busy": False, "seconds": None}
+
+
+def in_a_process(what, *arguments, timeout=None):
+    """The JSON that Python prints last when it is started with these arguments."""
+    paths = f"{ROOT}:{ROOT / 'examples'}:{ROOT / 'python'}"
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
     if done.returncode:
-        raise RuntimeError(f"{asked} failed:\n{done.stderr[-3000:]}")
+        raise RuntimeError(f"{what} failed:\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 

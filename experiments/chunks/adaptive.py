@@ -15,7 +15,7 @@ TARGET = 1.2
 ROUNDS = 5
 #: Operator: shape, memory limit of a worker, chunks of the store, splits per axis that are searched.
 CASES = {
-    "gaussian": ((400, 400, 400), "320MB", 40, (12, 16, 18), (1, 2, 3, 4)),
+    "gaussian": ((400, 400, 400), "340MB", 40, (12, 16, 18), (1, 2, 3, 4)),
     "dip": ((320, 320, 240), "700MB", 20, (16, 32, 64), (2, 4, 8)),
 }
 RIVALS = 3
@@ -47,6 +47,8 @@ def study(name, rounds, quick):
     fixed = {chunk: run(0, chunk=chunk, **asked) for chunk in searched(shape, unit, counts, splits)}
     fitting = sorted((c for c in fixed if fixed[c]["within"]), key=lambda c: fixed[c]["seconds"])
     rivals = fitting[:RIVALS]
+    if not rivals:
+        raise RuntimeError(f"{name}: no fixed chunk stays in budget; raise the limit in CASES")
     turns = []
     for turn in range(1, rounds + 1):
         entered = [None, *rivals][:: 1 if turn % 2 else -1]

@@ -1,7 +1,8 @@
 """A pipeline of DASF on workers with a limit: blocks set by the plugin, and the default ones.
 
-The pipelines are those of a stand-in (experiments/chunks/standin.py). Laws come from one process
-that calls each transform on small blocks; no shape that is run here was among them.
+The pipelines are those of a stand-in (experiments/chunks/standin.py). Laws come from two
+processes at once that call each transform on small blocks, with what the nanny tells malloc; no shape that is run here was among
+them.
 """
 
 import json
@@ -24,6 +25,9 @@ from experiments.recording import memtrace as command
 FOLDER = KEPT / "chunks" / "dasf"
 PAGE = RESULTS / "chunks-dasf.md"
 TRAINING = ((53, 61, 97), (113, 59, 64), (62, 119, 71), (127, 103, 89))
+WORKERS = 2
+#: What Dask's nanny sets in its worker's environment.
+SETTINGS = {"MALLOC_TRIM_THRESHOLD_": "65536", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 STORED = 64  # cells along each axis of a zarr chunk
 TIME_TARGET = 0.20
 
@@ -51,7 +55,7 @@ HEAD = (
 ABOUT = f"""\
 Two workers of one thread under a nanny, each run on a cluster of its own; VmHWM is that of the
 fuller worker of those that lived to the end, *CPU* the CPU time of the busier one. *default* is Dask's `auto`, of 128 MiB. The laws are
-fitted on small blocks: {", ".join(map(written, TRAINING))}. Where nothing is foretold, no grid for
+fitted on small blocks ({", ".join(map(written, TRAINING))}), recorded in two processes at once. Where nothing is foretold, no grid for
 the whole pipeline fitted: each operator has blocks of its own, rechunked between them.
 
 - *coherent dip*: zarr → Gaussian → {{GST3D's dip, semblance}} → dip where semblance is high
@@ -82,8 +86,8 @@ def main(arguments):
 
 def fitted():
     """Laws of the transforms' blocks."""
-    folder = FOLDER / f"training-{len(TRANSFORMS)}"
-    run = [sys.executable, "-m", "experiments.chunks.standin_blocks", *map(written, TRAINING)]
+    folder = FOLDER / "training"
+    blocks = ["-m", "experiments.chunks.standin_blocks", str(WORKERS), *map(written, TRAINING)]
     if not (folder / "meta.json").exists():
         unfinished = folder.with_name(f"{folder.name}.unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -92,7 +96,8 @@ def fitted():
             f"--operator=experiments.chunks.standin:{each.__name__}._transform_cpu"
             for each in (*TRANSFORMS, standin.Coherent)
         ]
-        command("--quiet", "-o", unfinished, *named, "--", *run)
+        run = (*named, "--", sys.executable, *blocks)
+        command("--quiet", "-o", unfinished, *run, environment=SETTINGS)
         unfinished.rename(folder)
     return memtrace.fit(folder)
 
@@ -149,7 +154,7 @@ def built(name, dataset, executor):
 
 def run(model, name, shape, limit, blocks):
     """One fresh cluster, one computation."""
-    with cluster(2, limit) as client:
+    with cluster(WORKERS, limit) as client:
         pipeline, last = built(name, stored(name, shape), standin.Executor(client))
         plugin = block_size(pipeline, model)
         if blocks == "plugin":

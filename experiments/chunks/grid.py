@@ -2,7 +2,7 @@
 
 import statistics
 
-from experiments.chunks import tables
+from experiments.chunks import search, tables
 from experiments.chunks.lean import tolerance
 from experiments.chunks.runs import run
 from experiments.chunks.ways import WAYS
@@ -17,6 +17,9 @@ SHAPES = (
 WORKERS = (1, 2, 4)
 SHARED_BYTES = 6_000_000_000
 REPEATS = 3
+#: The seed notebook is the fourth (experiments/chunks/seed.py).
+SEARCHED = (((200, 100, 100), 2), ((100, 300, 200), 4), ((300, 200, 100), 1))
+MOST_SPLITS = 4
 OURS = "ours"
 
 
@@ -30,17 +33,27 @@ def main(arguments):
             for count in workers:
                 for way in (*WAYS, OURS):
                     done.setdefault((shape, count, way), []).append(once(shape, count, way, again))
+    searched = {}
+    for shape, count in () if arguments.quick else SEARCHED:
+        every = search.splits(PART, asked(shape, count), MOST_SPLITS)
+        ours = done[shape, count, OURS][0]
+        rounds = search.duel(PART, asked(shape, count), ours, every, REPEATS)
+        searched[shape, count] = every, rounds
     holds = checks(done)
     if not arguments.quick:
-        (RESULTS / "chunks-grid.md").write_text(text(done, holds))
+        (RESULTS / "chunks-grid.md").write_text(text(done, searched, holds))
     return all(held for _, _, held in holds)
 
 
 def once(shape, workers, way, again):
     limit = SHARED_BYTES // workers
     chunk = None if way == OURS else WAYS[way](shape, limit, workers)
-    asked = {"operator": "gst3d", "shape": shape, "workers": workers, "memory_limit": f"{limit}B"}
-    return run(PART, again=again, chunk=chunk, **asked)
+    return run(PART, again=again, chunk=chunk, **asked(shape, workers))
+
+
+def asked(shape, workers):
+    limit = f"{SHARED_BYTES // workers}B"
+    return {"operator": "gst3d", "shape": shape, "workers": workers, "memory_limit": limit}
 
 
 def checks(done):
@@ -61,7 +74,7 @@ def checks(done):
     ]
 
 
-def text(done, holds):
+def text(done, searched, holds):
     rows = []
     for way in (*WAYS, OURS):
         runs = [each for (_, _, name), each in done.items() if name == way for each in each]
@@ -84,6 +97,16 @@ def text(done, holds):
         ways=tables.table(names, rows),
         ratios=ratios(done),
         cases=cases(done),
+        searched="\n\n".join(found(*each) for each in searched.items()),
+    )
+
+
+def found(configuration, runs):
+    (shape, workers), (every, rounds) = configuration, runs
+    inside = sum(each["within"] for each in every)
+    return (
+        f"{tables.shape(shape)}, workers: {workers}. {inside} of {len(every)} stayed within their budget.\n\n"
+        + search.table(rounds)
     )
 
 
@@ -138,6 +161,13 @@ running cluster. Within budget: no worker's VmHWM above 70 % of its limit, nothi
 Chunk, and the median time, or how many of the repeats did not stay within budget.
 
 {cases}
+
+## Every split up to 4×4×4
+
+Three of the configurations; the seed notebook is a fourth ([chunks-seed.md](chunks-seed.md)). The fastest three that stayed
+within their budget against ours, three rounds, the order alternating.
+
+{searched}
 
 Two cores: four workers share them. Again: `.venv/bin/python scripts/experiments chunks grid`; to measure anew, remove
 `target/experiments/chunks/grid.jsonl` first.

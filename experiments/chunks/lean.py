@@ -10,7 +10,7 @@ PART = "lean"
 SHAPE = (480, 480, 480)
 QUICK = (160, 160, 160)
 #: Memory limit of a worker that no shared cubes fit; 70 % of it is the budget.
-LIMITS = {"gaussian": "370MB", "semblance": "420MB"}
+LIMITS = {"gaussian": "370MB", "semblance": "390MB"}
 UNLIMITED = "8GB"
 ROUNDS = 5
 TIME_TARGET = 1.3

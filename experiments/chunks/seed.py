@@ -1,10 +1,8 @@
 """The seed notebook: GST3D on 200×200×200, two workers of 1.5 GB."""
 
-import itertools
-import statistics
-
 from experiments.chunks import tables
 from experiments.chunks.runs import run
+from experiments.chunks.search import RIVALS, duel, ratios, splits, table
 from experiments.chunks.ways import authors, auto, formula
 from experiments.recording import RESULTS
 
@@ -12,7 +10,6 @@ PART = "seed"
 SHAPE = (200, 200, 200)
 LIMIT = 1_500_000_000
 MOST_SPLITS = 4
-RIVALS = 3
 ROUNDS = 7
 TIME_TARGET = 1.1
 #: The cube that the notebook's formula gives for the authors' GST3D, which needs more than ours.
@@ -32,47 +29,12 @@ def main(arguments):
             PART, chunk=authors(SHAPE, LIMIT, 2), **asked
         ),
     }
-    splits = range(1, (2 if arguments.quick else MOST_SPLITS) + 1)
-    every = [
-        run(PART, chunk=tuple(-(-n // k) for n, k in zip(SHAPE, counts, strict=True)), **asked)
-        for counts in itertools.product(splits, repeat=3)
-    ]
-    rounds = duel(
-        asked, tuple(ours["chunk"]), fastest(every, ours), 2 if arguments.quick else ROUNDS
-    )
+    every = splits(PART, asked, 2 if arguments.quick else MOST_SPLITS)
+    rounds = duel(PART, asked, ours, every, 2 if arguments.quick else ROUNDS)
     holds = checks(ours, others, rounds)
     if not arguments.quick:
         (RESULTS / "chunks-seed.md").write_text(text(ours, others, unlimited, every, rounds, holds))
     return all(held for _, _, held in holds)
-
-
-def fastest(every, ours):
-    """The chunks to beat: the fastest that stayed within their budget."""
-    rivals = [each for each in every if each["within"] and each["chunk"] != ours["chunk"]]
-    rivals.sort(key=lambda each: each["seconds"])
-    return [tuple(each["chunk"]) for each in rivals[:RIVALS]]
-
-
-def duel(asked, ours, rivals, turns):
-    """Interleaved rounds: no one is always first."""
-    rounds = {chunk: [] for chunk in (ours, *rivals)}
-    for turn in range(turns):
-        for chunk in list(rounds)[:: -1 if turn % 2 else 1]:
-            # A number of its own keeps it apart from the first look at the same chunks.
-            rounds[chunk].append(run(PART, again=turn + 1, chunk=chunk, **asked))
-    return rounds
-
-
-def ratios(rounds):
-    """rival -> median over the rounds of our seconds ÷ its seconds in the same round."""
-    (_, ours), *rivals = rounds.items()
-    return {
-        chunk: statistics.median(
-            a["seconds"] / b["seconds"] for a, b in zip(ours, runs, strict=True)
-        )
-        for chunk, runs in rivals
-        if all(each["within"] for each in runs)
-    }
 
 
 def checks(ours, others, rounds):
@@ -96,20 +58,13 @@ def checks(ours, others, rounds):
 
 def text(ours, others, unlimited, every, rounds, holds):
     ways = {"ours": ours, **others, "one chunk, no limit": unlimited}
-    ratio = ratios(rounds)
-    duels = [
-        (tables.shape(chunk), f"{statistics.median(r['seconds'] for r in runs):.2f} s",
-         tables.megabytes(max(r["peak_bytes"] for r in runs)),
-         "ours" if at == 0 else f"{ratio[chunk]:.2f}" if chunk in ratio else "left its budget")
-        for at, (chunk, runs) in enumerate(rounds.items())
-    ]  # fmt: skip
     inside = sum(each["within"] for each in every)
     return TEXT.format(
         holds=tables.holds(holds),
         ways=tables.runs(ways),
         why=ours["why"],
         rounds=len(rounds[tuple(ours["chunk"])]),
-        duels=tables.table(("chunk", "median", "largest peak", "ours ÷ it"), duels),
+        duels=table(rounds),
         inside=inside,
         count=len(every),
     )

@@ -1,8 +1,10 @@
 """Calls every transform of the stand-in on a block of each shape, twice: what its laws are made of.
 
-python -m experiments.chunks.standin_blocks 53x61x97 113x59x64
+In as many processes at once as a cluster has workers, so that seconds are those of a machine as busy:
+python -m experiments.chunks.standin_blocks 2 53x61x97 113x59x64
 """
 
+import subprocess
 import sys
 
 from experiments.chunks import standin
@@ -19,7 +21,12 @@ TRANSFORMS = (
 
 
 def main():
-    shapes = [tuple(map(int, text.split("x"))) for text in sys.argv[1:]]
+    number, *written = sys.argv[1:]
+    if int(number) > 1:
+        once = [sys.executable, "-m", "experiments.chunks.standin_blocks", "1", *written]
+        processes = [subprocess.Popen(once) for _ in range(int(number))]
+        sys.exit(max(process.wait() for process in processes))
+    shapes = [tuple(map(int, text.split("x"))) for text in written]
     for shape in (WARM_UP, *shapes):
         block = volume(shape)
         for _ in range(2):

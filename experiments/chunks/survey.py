@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 import sys
 import time
 
@@ -17,6 +16,7 @@ from experiments.chunks import tables
 from experiments.chunks.lean import tolerance
 from experiments.chunks.models import fitted
 from experiments.chunks.once import foretold, told
+from experiments.chunks.runs import in_a_process
 from experiments.recording import KEPT, RESULTS
 
 F3 = (651, 951, 462)
@@ -33,18 +33,9 @@ def main(arguments):
     plans = {name: planned(name) for name in ("gst3d", "gaussian", "semblance")}
     file = KEPT / "chunks" / f"survey{'-quick' if arguments.quick else ''}.json"
     if not file.exists():
-        run = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "experiments.chunks.survey",
-                *(["quick"] if arguments.quick else []),
-            ],
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        file.write_text(run.stdout.splitlines()[-1])
+        quick = ["quick"] if arguments.quick else []
+        run = in_a_process("the survey", "-m", "experiments.chunks.survey", *quick)
+        file.write_text(json.dumps(run))
     run = json.loads(file.read_text())
     holds = checks(run)
     if not arguments.quick:

@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use memtrace_analysis::graph::{self, Executor, Graph, Libraries, Limits};
 use memtrace_analysis::online::{Observation, Tracker};
 use memtrace_analysis::plan::{
-    self, Answer, Compared, Minimise, Process, Request, Source as From, Workers, recorded_bytes,
+    self, Answer, Minimise, Process, Request, Source as From, Workers, recorded_bytes,
 };
 use memtrace_analysis::{Ask, Law};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
@@ -17,7 +17,7 @@ use pyo3::types::PyDict;
 use crate::convert::{from_python, parameters, refused, to_python};
 use crate::online::Follower;
 use crate::trace::Trace;
-use crate::words::{Count, named_executor, one_of};
+use crate::words::{Count, Other, named_executor, one_of};
 
 /// A trace, or where it is.
 #[derive(FromPyObject)]
@@ -211,17 +211,20 @@ impl Model {
     /// shape: lengths of the axes, in elements. workers: their number, or "auto". halo: extra cells per axis that a chunk
     /// needs on each side (default: none). whole_axes: axes to leave in one chunk. budget_fraction: the part of the limit a
     /// worker may use (default: the lower of Dask's spill and pause). baseline_bytes: what a worker holds before it starts
-    /// (default: what the recorded processes held, 100 MB if nobody saw it, and 110 MB for Dask). minimise: "time",
+    /// (default: what the recorded processes held, 100 MB if nobody saw it, and 110 MB for Dask); warmed: after the operator
+    /// was called in it, so that what this allocates once is among them. moment_bytes: what a task holds for a moment to
+    /// come by its block or to store the result, beside both: it counts as far as the operator needs less. minimise: "time",
     /// "memory" or "tasks". source: "dask" (tasks of one graph that neighbours share, as with map_overlap), "storage" (each
     /// task reads its chunk and halo), or "waves" (a few blocks at a time, each from a graph of its own). storage_chunks: chunk lengths of
-    /// the store; chunks are made of whole ones where these fit, and only of them if `aligned`. compare: "auto" for what Dask's own choice would need.
+    /// the store; chunks are made of whole ones where these fit, and only of them if `aligned`. compare: "auto" for what Dask's own choice
+    /// would need, or chunk lengths for what these would.
     /// Among the keys: chunks (lengths along each axis), chunk_shape, tasks, predicted_task_bytes,
     /// predicted_worker_bytes, budget_bytes, predicted_seconds, why, pareto (other choices), waves, compare, tried.
     /// MemoryError: nothing fits; it names the smallest limit that would. ValueError: as for `predict`.
     #[pyo3(signature = (operator, shape, memory_limit, workers, threads_per_worker=1, halo=None,
                         whole_axes=Vec::new(), dtype=None, budget_fraction=None, baseline_bytes=None,
-                        any_version=false, *, minimise="time", source="dask", storage_chunks=None,
-                        aligned=false, compare=None, **params))]
+                        any_version=false, *, warmed=false, moment_bytes=0, minimise="time", source="dask",
+                        storage_chunks=None, aligned=false, compare=None, **params))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn recommend<'py>(
         &self,
@@ -237,11 +240,13 @@ impl Model {
         budget_fraction: Option<f64>,
         baseline_bytes: Option<u64>,
         any_version: bool,
+        warmed: bool,
+        moment_bytes: u64,
         minimise: &str,
         source: &str,
         storage_chunks: Option<Vec<u64>>,
         aligned: bool,
-        compare: Option<&str>,
+        compare: Option<Other>,
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let model = self.read();
@@ -255,6 +260,8 @@ impl Model {
             threads_per_worker,
             budget_fraction: budget_fraction.unwrap_or(known.budget_fraction),
             baseline_bytes: baseline_bytes.unwrap_or(known.baseline_bytes),
+            once_bytes: if warmed { 0 } else { known.once_bytes },
+            moment_bytes,
             source: one_of(
                 &[("dask", From::Dask), ("storage", From::Storage), ("waves", From::Waves)],
                 source,
@@ -267,7 +274,7 @@ impl Model {
             )?,
             ..known
         };
-        compare.map(|choice| one_of(&[("auto", ())], choice)).transpose()?;
+        let rival = compare.map(Other::rival).transpose()?;
         let bytes = |shape: &[u64]| law.bytes(shape);
         let answer = match workers {
             Workers::Number(_) => plan::recommend(&request, &bytes),
@@ -275,9 +282,9 @@ impl Model {
         };
         match answer.map_err(refused)? {
             Answer::Plan(mut plan) => {
-                if compare.is_some() {
+                if let Some(rival) = rival {
                     let asked = Request { workers: plan.workers, ..request };
-                    plan.compare = Some(Compared { auto: plan::auto(&asked, &bytes).map_err(refused)? });
+                    plan.compare = Some(rival.compared(&asked, &bytes).map_err(refused)?);
                 }
                 to_python(py, &plan)
             }

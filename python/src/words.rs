@@ -1,7 +1,7 @@
 //! Words and numbers that Python hands over, and what they stand for.
 
 use memtrace_analysis::graph::Executor;
-use memtrace_analysis::plan::Workers;
+use memtrace_analysis::plan::{Rival, Workers};
 use pyo3::prelude::*;
 
 use crate::convert::refused;
@@ -22,6 +22,23 @@ impl Count {
             Count::Word(word) => {
                 Err(refused(format!("{word:?} is no number of workers; give one, or \"auto\"")))
             }
+        }
+    }
+}
+
+/// Whose chunks to compare with: those of `"auto"`, or lengths.
+#[derive(FromPyObject)]
+pub(crate) enum Other {
+    Chunks(Vec<u64>),
+    Word(String),
+}
+
+impl Other {
+    /// ValueError: another word.
+    pub(crate) fn rival(self) -> PyResult<Rival> {
+        match self {
+            Other::Chunks(lengths) => Ok(Rival::Chunks(lengths)),
+            Other::Word(word) => one_of(&[("auto", ())], &word).map(|()| Rival::Auto),
         }
     }
 }

@@ -37,7 +37,7 @@ def standin():
 def model(tmp_path_factory):
     path = tmp_path_factory.mktemp("dasf") / "trace"
     named = [f"--operator=experiments.chunks.standin:{each}._transform_cpu" for each in TRANSFORMS]
-    blocks = ["-m", "experiments.chunks.standin_blocks", "38x41x43", "47x46x45", "49x53x52"]
+    blocks = ["-m", "experiments.chunks.standin_blocks", "1", "38x41x43", "47x46x45", "49x53x52"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*PLACES, str(ROOT / "python")])}
     done = memtrace("-q", "-o", path, *named, "--", sys.executable, *blocks, env=environment)
     assert done.returncode == 0, done.stderr.decode()

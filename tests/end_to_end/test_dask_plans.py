@@ -194,7 +194,7 @@ def test_no_two_tasks_write_one_chunk_of_a_store(model, tmp_path):
     store = zarr.open_array(
         tmp_path / "one.zarr", mode="w", shape=volume.shape, chunks=volume.shape, dtype="f4"
     )
-    limits = {"memory_limit": "175 MB", "baseline_bytes": 110 * MB, "threads": 4}
+    limits = {"memory_limit": "150 MB", "baseline_bytes": 110 * MB, "threads": 4}
     with pytest.raises(MemoryError):
         mdask.map_overlap(smooth, volume, 2, model, store=store, **limits)
     assert not store[:].any()
@@ -321,33 +321,30 @@ def test_stores_that_cannot_be_meant(model, client, stored):
         mdask.map_overlap(smooth, stored, 2)
 
 
-def test_once_bytes_are_taken_from_a_warmed_baseline_only(model):
-    class Once:
-        """A model whose law allocates 20 MB once."""
+def test_a_plan_knows_whether_the_operator_was_called_in_the_workers(model):
+    class Asked:
+        """A model that remembers what it was asked."""
 
         def __getattr__(self, name):
             return getattr(model, name)
 
-        def predict(self, *call, **options):
-            return {**model.predict(*call, **options), "once_bytes": 20 * MB}
-
         def recommend(self, *call, **options):
-            self.baseline = options["baseline_bytes"]
+            self.baseline, self.warmed = options["baseline_bytes"], options["warmed"]
             return model.recommend(*call, **options)
 
     def fails(block):
         raise ValueError("too small")
 
-    law, x = Once(), np.ones(SHAPE, "f4")
+    asked, x = Asked(), np.ones(SHAPE, "f4")
     limits = {"memory_limit": "900 MB", "store": np.empty(SHAPE, "f4"), "operator": "smooth"}
-    mdask.map_overlap(smooth, x, 0, law, baseline_bytes=100 * MB, **limits)
-    assert law.baseline == 100 * MB
-    mdask.map_overlap(smooth, x, 0, law, **limits)
-    held = status_bytes("VmRSS")
-    assert law.baseline == pytest.approx(held - 20 * MB, abs=8 * MB)
+    mdask.map_overlap(smooth, x, 0, asked, baseline_bytes=100 * MB, **limits)
+    assert (asked.baseline, asked.warmed) == (100 * MB, False)
+    mdask.map_overlap(smooth, x, 0, asked, **limits)
+    assert asked.baseline == pytest.approx(status_bytes("VmRSS"), abs=8 * MB)
+    assert asked.warmed
     with pytest.raises(ValueError, match="too small"):
-        mdask.map_overlap(fails, x, 0, law, **limits)
-    assert law.baseline == pytest.approx(status_bytes("VmRSS"), abs=8 * MB)
+        mdask.map_overlap(fails, x, 0, asked, **limits)
+    assert not asked.warmed
 
 
 def test_what_reading_takes_is_planned_where_nobody_knows_the_baseline(model, tmp_path):
@@ -396,6 +393,14 @@ def test_what_cannot_be_asked_or_cut_is_said_in_one_sentence(model):
     ):
         with pytest.raises(ValueError, match="no cells"):
             call(np.ones((4, 0, 3), "f4"))
+    x = np.ones(SHAPE, "f4")
+    for options, said in (
+        ({"whole_axes": (3,)}, "axes 0 to 2"),
+        ({"workers": -1}, "workers must be at least 1, not -1"),
+        ({"threads": 0}, "threads must be at least 1, not 0"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            mdask.recommend(x, smooth, model, memory_limit="1 GB", **options)
 
 
 @pytest.mark.parametrize("room", [350 * MB, 30_000 * MB])

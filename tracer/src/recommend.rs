@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use memtrace_analysis::model::joined;
 use memtrace_analysis::plan::{
-    self, Answer, Choice, Compared, Minimise, Plan, PlanError, Request, Source, Target, Workers,
+    self, Answer, Choice, Compared, Minimise, Plan, PlanError, Request, Rival, Source, Target, Workers,
 };
 use memtrace_analysis::{Law, Model};
 
@@ -48,9 +48,9 @@ pub struct Recommend {
     /// What the chunks are to make small
     #[arg(long, value_enum, default_value_t = Least::Time)]
     minimise: Least,
-    /// Also show what Dask's own choice of chunks would need
-    #[arg(long, value_enum)]
-    compare: Option<Compare>,
+    /// Also show what Dask's own choice of chunks would need, or chunks of these lengths
+    #[arg(long, value_name = "auto|N,N,...", value_parser = parse_rival)]
+    compare: Option<Rival>,
     /// Resident size of a worker before its first task [default: the recorded process's + 110 MB for Dask]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     baseline: Option<u64>,
@@ -97,18 +97,16 @@ enum Least {
     Tasks,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Compare {
-    /// chunks="auto"
-    Auto,
-}
-
 #[derive(Clone)]
 struct Lengths(Vec<u64>);
 
 fn parse_lengths(text: &str) -> Result<Lengths, String> {
     let lengths = text.split(',').map(|length| length.trim().parse()).collect::<Result<_, _>>();
     lengths.map(Lengths).map_err(|_| format!("{text:?} is not a list of numbers; write 2,2,2"))
+}
+
+fn parse_rival(text: &str) -> Result<Rival, String> {
+    if text == "auto" { Ok(Rival::Auto) } else { parse_lengths(text).map(|lengths| Rival::Chunks(lengths.0)) }
 }
 
 /// `memtrace recommend`
@@ -122,9 +120,9 @@ pub fn run(arguments: &Recommend) -> Result<ExitCode> {
         Workers::Auto => plan::recommend_workers(&request, &bytes),
     };
     let mut answer = found.map_err(usage)?;
-    if let (Answer::Plan(plan), Some(Compare::Auto)) = (&mut answer, arguments.compare) {
+    if let (Answer::Plan(plan), Some(rival)) = (&mut answer, &arguments.compare) {
         let asked = Request { workers: plan.workers, ..request };
-        plan.compare = Some(Compared { auto: plan::auto(&asked, &bytes).map_err(usage)? });
+        plan.compare = Some(rival.compared(&asked, &bytes).map_err(usage)?);
     }
     let text = match (&answer, arguments.format) {
         (_, Format::Json) => serde_json::to_string_pretty(&answer)?,
@@ -207,9 +205,13 @@ fn sentences(plan: &Plan) -> Result<String> {
             write!(text, "\n  {}", choice_line(choice))?;
         }
     }
-    if let Some(Compared { auto }) = &plan.compare {
-        let verdict = if auto.fits { "fits" } else { "does not fit" };
-        write!(text, "\nDask's own choice (chunks=\"auto\") {verdict}\n  {}", choice_line(auto))?;
+    if let Some(compared) = &plan.compare {
+        let (whose, choice) = match compared {
+            Compared::Auto(choice) => ("Dask's own choice (chunks=\"auto\")", choice),
+            Compared::Chunks(choice) => ("the choice it is compared with", choice),
+        };
+        let verdict = if choice.fits { "fits" } else { "does not fit" };
+        write!(text, "\n{whose} {verdict}\n  {}", choice_line(choice))?;
     }
     Ok(text)
 }

@@ -46,7 +46,7 @@ impl WorkerBytes {
     pub(super) fn of(request: &Request, grid: &Grid, task: &TaskBytes, frontier: Frontier) -> Self {
         WorkerBytes {
             fixed: request.baseline_bytes.saturating_add(request.once_bytes).saturating_add(FRAMEWORK_BYTES),
-            tasks: task_bytes(task).saturating_mul(request.threads_per_worker),
+            tasks: task_bytes(request, grid, task).saturating_mul(request.threads_per_worker),
             frontier: request.source.held_bytes(request, grid, frontier),
         }
     }
@@ -60,9 +60,11 @@ pub(super) fn least_bytes(request: &Request, grid: &Grid) -> u64 {
         .saturating_add(request.baseline_bytes)
 }
 
-/// Peak of one task: the block it is given and what it allocates, its output included.
-pub(super) fn task_bytes(task: &TaskBytes) -> u64 {
-    task.working_upper.max(task.working).saturating_add(task.input)
+/// Peak of one task: the block it is given and what it allocates, its output included; or what it takes to come by the
+/// block, where that is more.
+pub(super) fn task_bytes(request: &Request, grid: &Grid, task: &TaskBytes) -> u64 {
+    let moment = request.source.moment_bytes(request, grid).max(request.moment_bytes);
+    task.working_upper.max(task.working).max(moment).saturating_add(task.input)
 }
 
 /// Seconds for a grid when a cell costs `cell_seconds`: the busiest thread's blocks with their

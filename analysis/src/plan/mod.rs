@@ -7,7 +7,7 @@
 //! operator's result is taken to be reduced or stored by the task that made it: sources and
 //! halos are what a worker holds.
 
-mod auto;
+mod compare;
 pub(crate) mod dask;
 pub(crate) mod frontier;
 pub(crate) mod grid;
@@ -24,7 +24,7 @@ mod tests;
 
 use serde::Serialize;
 
-pub use auto::auto;
+pub use compare::{Compared, Rival};
 pub use dask::{PAUSE, SPILL};
 pub use process::{Process, recorded_bytes};
 pub use render::Target;
@@ -65,7 +65,7 @@ pub struct Plan {
     pub why: String,
     /// Choices of which none is better in time, memory and tasks together, the fastest first.
     pub pareto: Vec<Choice>,
-    /// What Dask's own choice would need, if that was asked for: [`auto()`].
+    /// What chunks of others would need, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compare: Option<Compared>,
     /// The same computation in waves, where held chunks rule and waves are faster.
@@ -94,21 +94,15 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// True if it is nowhere worse, by as much as counts in memory and tasks, and somewhere better.
+    /// True if it is faster, or as fast with fewer bytes, and not worse by as much as counts in memory or tasks.
     fn beats(&self, other: &Choice) -> bool {
         const SAME: f64 = 1.05;
-        let nowhere_worse = self.predicted_seconds <= other.predicted_seconds
+        let order = |choice: &Choice| (choice.predicted_worker_bytes, choice.tasks);
+        let faster = self.predicted_seconds.total_cmp(&other.predicted_seconds);
+        faster.then(order(self).cmp(&order(other))).is_lt()
             && self.predicted_worker_bytes as f64 <= other.predicted_worker_bytes as f64 * SAME
-            && self.tasks as f64 <= other.tasks as f64 * SAME;
-        nowhere_worse && self != other
+            && self.tasks as f64 <= other.tasks as f64 * SAME
     }
-}
-
-/// Choices of others.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Compared {
-    /// Dask's, with `chunks="auto"`.
-    pub auto: Choice,
 }
 
 /// No chunking fits: the smallest budget that would do.

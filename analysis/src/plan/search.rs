@@ -209,7 +209,7 @@ impl<'a> Search<'a> {
             chunks: (0..request.shape.len()).map(|axis| grid.sizes(axis)).collect(),
             chunk_shape: grid.chunk.clone(),
             tasks: grid.chunks(),
-            predicted_task_bytes: dask::task_bytes(&best.task),
+            predicted_task_bytes: dask::task_bytes(request, grid, &best.task),
             predicted_frontier_bytes: best.worker.frontier,
             predicted_worker_bytes: best.worker.peak(),
             budget_bytes: request.budget_bytes(),

@@ -22,6 +22,10 @@ pub enum Source {
 /// 2, 4 and 8 workers held was 1.0, 0.72 and 0.37.
 pub(crate) const EQUAL_HOLDERS: u64 = 3;
 
+/// Chunks that zarr reads and decodes at a time: `async.concurrency` of zarr 3. Each is held as it is stored and as it is
+/// decoded.
+const CHUNKS_AT_ONCE: u64 = 10;
+
 /// How exactly the frontier is to be known.
 #[derive(Clone, Copy)]
 pub(super) enum Frontier {
@@ -37,15 +41,23 @@ impl Source {
         let threads = request.threads_per_worker;
         match self {
             Source::Dask => shared(request, grid, frontier),
-            // A store hands out a part of a chunk by reading all of it, one after the other.
-            Source::Storage => request.storage_chunks.as_ref().map_or(0, |chunk| {
-                let whole = chunk.iter().zip(&request.shape).map(|(&chunk, &length)| chunk.min(length));
-                request.bytes(whole).saturating_mul(threads)
-            }),
+            Source::Storage => 0,
             Source::Waves => {
                 request.bytes(touched(request, grid).map(|axis| axis.most)).saturating_mul(threads)
             }
         }
+    }
+
+    /// Bytes that a task holds for a moment to come by its block, beside the block: a store hands out a part of a chunk by
+    /// reading all of it.
+    pub(super) fn moment_bytes(self, request: &Request, grid: &Grid) -> u64 {
+        let (Source::Storage, Some(stored)) = (self, &request.storage_chunks) else { return 0 };
+        let pieces = touched(request, grid)
+            .zip(stored)
+            .map(|(axis, &chunk)| axis.most.div_ceil(chunk))
+            .fold(1, u64::saturating_mul);
+        let whole = stored.iter().zip(&request.shape).map(|(&chunk, &length)| chunk.min(length));
+        request.bytes(whole).saturating_mul(2 * pieces.min(CHUNKS_AT_ONCE))
     }
 
     /// Tasks of the graph.

@@ -74,6 +74,37 @@ fn nothing_is_held_for_neighbours_where_tasks_read_their_halos_themselves() {
 }
 
 #[test]
+fn reading_a_block_counts_as_far_as_the_operator_needs_less() {
+    let stored = Request {
+        source: Source::Storage,
+        storage_chunks: Some(vec![100, 100, 100]),
+        minimise: Minimise::Tasks,
+        ..request(&[200, 200, 200], 0, u64::MAX)
+    };
+    // Eight chunks of 4 MB, each as it is stored and as it is decoded, beside the block.
+    let (lean, heavy) = (plan(&stored, 4.0), plan(&stored, 200.0));
+    assert_eq!((lean.tasks, lean.predicted_task_bytes), (1, 2 * 8 * 4_000_000 + 32_000_000));
+    assert_eq!(heavy.predicted_task_bytes, 200 * 8_000_000 + 32_000_000);
+    let told = Request { moment_bytes: 100_000_000, ..stored };
+    assert_eq!(plan(&told, 4.0).predicted_task_bytes, 132_000_000);
+}
+
+#[test]
+fn of_choices_that_are_alike_one_stays() {
+    let choice = |bytes, tasks| Choice {
+        chunk_shape: vec![tasks],
+        tasks,
+        predicted_worker_bytes: bytes,
+        predicted_seconds: 2.0,
+        fits: true,
+    };
+    let (less, more) = (choice(1000, 11), choice(1010, 10));
+    assert!(!less.beats(&more) && !more.beats(&less));
+    let (less, more) = (choice(1000, 100), choice(1010, 99));
+    assert!(less.beats(&more) && !more.beats(&less));
+}
+
+#[test]
 fn chunks_are_whole_chunks_of_the_store_where_these_fit() {
     let stored = |chunk: Vec<u64>, limit| Request {
         source: Source::Storage,
@@ -113,9 +144,28 @@ fn memory_or_the_number_of_tasks_may_count_instead_of_time() {
 #[test]
 fn dasks_own_choice_is_told_with_what_it_needs() {
     let heavy = request(&[200, 200, 200], 2, 1_500_000_000);
-    let auto = auto(&heavy, &law(204.0)).unwrap();
+    let Compared::Auto(auto) = Rival::Auto.compared(&heavy, &law(204.0)).unwrap() else {
+        panic!("not Dask's")
+    };
     assert_eq!((auto.chunk_shape.as_slice(), auto.tasks, auto.fits), ([200, 200, 200].as_slice(), 1, false));
     assert!(auto.predicted_worker_bytes > 1_600_000_000);
+}
+
+#[test]
+fn chunks_that_somebody_has_are_told_with_what_they_need() {
+    let heavy = request(&[200, 200, 200], 2, 1_500_000_000);
+    let needs = |lengths: &[u64]| Rival::Chunks(lengths.to_vec()).compared(&heavy, &law(204.0));
+    let plan = plan(&heavy, 204.0);
+    assert_eq!(needs(&plan.chunk_shape).unwrap(), Compared::Chunks(plan.as_choice()));
+    for (lengths, word) in [
+        (vec![200, 200], "one length per axis"),
+        (vec![200, 200, 201], "from 1 to"),
+        (vec![200, 0, 200], "from 1 to"),
+        (vec![200, 1, 200], "smaller than the halo"),
+    ] {
+        let error = needs(&lengths).expect_err(word);
+        assert!(error.to_string().contains(word), "{error}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ import math
 
 import memtrace
 
-from ._halo import block_shape, sides
+from ._halo import block_shape, sides, whole_axes_of
 from ._tiling import Tiling, atoms_of, chunk_shapes
 from ._waves import Flight, Written, outcome
 
@@ -31,7 +31,7 @@ NEARLY = 2
 def run_adaptively(job, workers, whole_axes, align, in_flight):
     """All blocks, in chunks that are chosen by what those before them needed."""
     budget = workers.task_budget()
-    learner = Learner(job, workers, budget, {axis % len(job.x.shape) for axis in whole_axes}, align)
+    learner = Learner(job, workers, budget, set(whole_axes_of(job.x.shape, whole_axes)), align)
     needs = None if workers.declared is None else {"memory": budget}
     blocks = []
     with Flight(job, in_flight, workers.slots) as flight:

@@ -18,6 +18,19 @@ def depth_of(x, depth):
     return {axis: found.get(axis, 0) for axis in range(len(x.shape))}
 
 
+def whole_axes_of(shape, axes):
+    """Axes counted from the first.
+
+    ValueError: the array has no such axis.
+    """
+    for axis in axes:
+        if not -len(shape) <= axis < len(shape):
+            raise ValueError(
+                f"axis {axis} cannot stay whole: the array has axes 0 to {len(shape) - 1}"
+            )
+    return [axis % len(shape) for axis in axes]
+
+
 def block_shape(chunk, shape, depths):
     """The largest chunk with its halo: on one side where there are two, at the array's faces
     none."""

@@ -71,9 +71,6 @@ class Operator(NamedTuple):
         answer = self.predict(shape)
         return int(max(answer["upper_bytes"], answer["peak_bytes"]) + answer["input_bytes"])
 
-    def once_bytes(self, shape):
-        return int(self.predict(shape).get("once_bytes") or 0)
-
     def on_a_tiny_block(self, x, depths):
         """The operator's call on a block of a few cells; None if only its name is known."""
         if self.function is None:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple, Optional
 
 from .. import _sizes
-from ._halo import block_shape, depth_of, most, without_padding
+from ._halo import block_shape, depth_of, most, whole_axes_of, without_padding
 from ._laws import Operator
 from ._stored import readable, source_of, storage_bytes, storage_chunks_of
 from ._workers import current_client, workers_of
@@ -138,13 +138,8 @@ def planned(
     moment. padding: cells that a boundary adds to the array along each axis. aligned: only whole
     chunks of the store will do."""
     padding = padding or (0,) * len(x.shape)
-    baseline, extra = workers.baseline_bytes, 0
-    if baseline is None and beside is not None:
-        baseline = _expected_baseline(law, x)
-    elif workers.warmed:
-        # What the operator allocates once is in a warmed worker already; the plan adds it.
-        baseline = max(0, baseline - law.once_bytes(x.shape))
-    while True:  # what is added grows, until a plan has room for it or there is none
+    moment = 0
+    while True:  # what a moment takes grows with the blocks, until a plan has room for it
         answer = law.model.recommend(
             law.name,
             tuple(n + pad for n, pad in zip(x.shape, padding)),
@@ -152,10 +147,12 @@ def planned(
             "auto" if auto else workers.number,
             workers.threads,
             halo=[most(depths[axis]) for axis in range(len(x.shape))],
-            whole_axes=[axis % len(x.shape) for axis in whole_axes],
+            whole_axes=whole_axes_of(x.shape, whole_axes),
             dtype=x.dtype.str,
             budget_fraction=workers.budget_fraction,
-            baseline_bytes=None if baseline is None else baseline + extra,
+            baseline_bytes=workers.baseline_bytes,
+            warmed=workers.warmed,
+            moment_bytes=moment,
             any_version=law.any_version,
             minimise=minimise,
             source=source,
@@ -163,44 +160,14 @@ def planned(
             aligned=aligned,
             **law.params,
         )
-        short = _lacking(answer, x, depths, beside) * workers.threads
-        if short <= extra:
+        block = block_shape(answer["chunk_shape"], x.shape, depths)
+        room = answer["predicted_task_bytes"] - math.prod(block) * x.dtype.itemsize
+        needed = 0 if beside is None else beside(answer["chunk_shape"], block)
+        if needed <= max(room, moment):
             break
-        extra = short
+        moment = needed
     chunks = without_padding(answer["chunks"], x.shape, padding, depths)
     return _plan_of(law, answer, chunks, depths)
-
-
-def _expected_baseline(law, x):
-    """What the model expects a worker to hold before the first task: the peak of one block with it,
-    less the peak without."""
-
-    def peak(baseline):
-        answer = law.model.recommend(
-            law.name,
-            tuple(x.shape),
-            2**60,
-            1,
-            1,
-            whole_axes=list(range(len(x.shape))),
-            dtype=x.dtype.str,
-            baseline_bytes=baseline,
-            any_version=law.any_version,
-            source="storage",
-            **law.params,
-        )
-        return answer["predicted_worker_bytes"]
-
-    return peak(None) - peak(0)
-
-
-def _lacking(answer, x, depths, beside):
-    """What a task needs for a moment to read its block, as far as running it does not need more."""
-    if beside is None:
-        return 0
-    block = block_shape(answer["chunk_shape"], x.shape, depths)
-    working = answer["predicted_task_bytes"] - math.prod(block) * x.dtype.itemsize
-    return max(0, beside(answer["chunk_shape"], block) - working)
 
 
 def fetching(source, chunk, block):

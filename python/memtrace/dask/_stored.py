@@ -79,7 +79,10 @@ def storage_bytes(array, region_shape, aligned=False):
     chunks = storage_chunks_of(array)
     if chunks is None:
         return min(MAPPED_BYTES, math.prod(region_shape) * array.dtype.itemsize)
-    pieces = math.prod(-(-n // c) + (not aligned) for n, c in zip(region_shape, chunks))
+    pieces = math.prod(
+        min(-(-n // c) + (not aligned), -(-whole // c))
+        for n, c, whole in zip(region_shape, chunks, array.shape)
+    )
     # A piece is held as it is stored and as it is decoded.
     return 2 * min(pieces, ZARR_AT_ONCE) * math.prod(chunks) * array.dtype.itemsize
 

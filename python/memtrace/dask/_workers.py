@@ -90,8 +90,11 @@ def workers_of(
 
     warm: called in each worker, once per thread, before its baseline is measured. here: without a
     client it is this process that runs the tasks: it may use all of the limit.
-    ValueError: nobody says how much memory there is.
+    ValueError: nobody says how much memory there is, or there are fewer than one.
     """
+    for name, number in (("workers", workers), ("threads", threads)):
+        if number is not None and number < 1:
+            raise ValueError(f"{name} must be at least 1, not {number}")
     limit = None if memory_limit is None else _sizes.parse(memory_limit)
     if client is None:
         if limit is None:

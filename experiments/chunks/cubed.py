@@ -145,7 +145,7 @@ def judged(rows):
     for what, count, total in targets:
         lines.append(f"| {what} | all | {count} of {total} | {'yes' if count == total else 'no'} |")
     lines += ["", ABOUT.format(most=most), "", HEAD, "|---" * 10 + "|", *map(line, rows), ""]
-    return over == len(rows) and agree == len(rows), "\n".join(lines)
+    return over == under == agree == len(rows), "\n".join(lines)
 
 
 def without(row):

@@ -56,7 +56,9 @@ def seconds(told):
 def checks(operator, cubes, turns, waves):
     ours = [each for each, _ in turns] + [waves]
     ratio = statistics.median(a["seconds"] / b["seconds"] for a, b in turns)
-    off = [each["predicted_bytes"] / each["peak_bytes"] - 1 for each in ours]
+    off = [
+        each["predicted_bytes"] / each["peak_bytes"] - 1 for each in ours if not each["error"]
+    ] or [-1]
     return [
         (
             f"{operator}: shared cubes of every size leave the budget",

@@ -223,6 +223,11 @@ def judged(found):
             f"{tables.megabytes(largest)} of {tables.megabytes(budget)}",
             largest <= budget,
         ),
+        (
+            "its largest group stays under what was foretold for it",
+            f"{tables.megabytes(ours['group_peak_bytes'])} of {tables.megabytes(ours['predicted_bytes'])}",
+            ours["group_peak_bytes"] <= ours["predicted_bytes"],
+        ),
         ("the streamed view equals the traces, span by span", told, same),
     ]
 

@@ -13,16 +13,32 @@ def ends_one(name, operators):
     return any(last_part(known) == name for known in operators)
 
 
-def name_of(function):
-    """`module:qualified name` of a function, or of what a partial calls; a name stays one.
-
-    ValueError: it is neither.
-    """
+def unwrapped(function):
+    """What a `functools.partial` calls in the end, and the keywords that it brings."""
+    keywords = {}
     while isinstance(function, partial):
+        keywords = {**function.keywords, **keywords}
         function = function.func
+    return function, keywords
+
+
+def names_of(function):
+    """How a trace may name a function: as a whole, by its qualified name, by its last part."""
+    module = getattr(function, "__module__", None)
+    qualified = getattr(function, "__qualname__", type(function).__qualname__)
+    return [f"{module}:{qualified}", qualified, last_part(qualified)]
+
+
+def name_in(model, operator):
+    """The name that a model has for a function, or for what a partial calls; a name stays one.
+
+    ValueError: the model has no law for it.
+    """
+    function, _ = unwrapped(operator)
     if isinstance(function, str):
         return function
-    named = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
-    if None in named:
-        raise ValueError(f"say what {function!r} is called in the model: it has no name of its own")
-    return ":".join(named)
+    known = model.operators()
+    for name in names_of(function):
+        if name in known or ends_one(name, known):
+            return name
+    raise ValueError(f"the model has no law for {names_of(function)[0]}; it has {', '.join(known)}")

@@ -15,7 +15,7 @@ try:
 except ImportError as error:
     raise ImportError("memtrace.cubed needs Cubed: pip install cubed") from error
 
-from ._names import name_of
+from ._names import name_in
 
 if TYPE_CHECKING:
     from ._native import Model
@@ -42,7 +42,7 @@ def map_blocks(
     """
     block = _first(args).chunksize
     extra = extra_projected_mem(
-        model, operator or name_of(func), block, _first(args).dtype, **(params or {})
+        model, operator or name_in(model, func), block, _first(args).dtype, **(params or {})
     )
     return cubed.map_blocks(func, *args, extra_projected_mem=extra, **kwargs)
 
@@ -64,7 +64,7 @@ def map_overlap(
     halo = [_cells(depth, axis) for axis in range(array.ndim)]
     extra = extra_projected_mem(
         model,
-        operator or name_of(func),
+        operator or name_in(model, func),
         array.chunksize,
         array.dtype,
         halo=halo,

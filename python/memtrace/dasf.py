@@ -61,7 +61,7 @@ class BlockSize:
         self._given = given_bytes(given or {})
         self._limits = {"any_version": any_version}
         self._document = {}
-        self._unwrapped = None
+        self._wrapped = None  # the executor, and what it had of its own as `execute`
 
     def on_pipeline_start(self, fn_keys: Any) -> None:
         self._limits.update(self._known_limits())
@@ -118,9 +118,9 @@ class BlockSize:
 
     def _wrap(self):
         executor = self._pipeline._executor
-        if executor is None or self._unwrapped is not None:
+        if executor is None or self._wrapped is not None:
             return
-        self._unwrapped = execute = executor.execute
+        execute = executor.execute
         functions = _plan_dasf.functions(self._pipeline)
         steps = {functions[each["name"]]: each for each in self._document["steps"]}
 
@@ -131,12 +131,17 @@ class BlockSize:
                 kwargs = {name: self._rechunked(step, each) for name, each in kwargs.items()}
             return execute(fn, *args, **kwargs)
 
+        self._wrapped = executor, vars(executor).get("execute")
         executor.execute = with_blocks
 
     def _unwrap(self):
-        if self._unwrapped is not None:
-            del self._pipeline._executor.execute  # its class's shows again
-            self._unwrapped = None
+        if self._wrapped is None:
+            return
+        (executor, own), self._wrapped = self._wrapped, None
+        if own is not None:
+            executor.execute = own
+        else:
+            vars(executor).pop("execute", None)  # its class's shows again
 
     def _rechunked(self, step, array):
         """A Dask array in the blocks that an operator is to be given; anything else as it is."""

@@ -50,7 +50,8 @@ class Sizes:
         self._killed: Dict[str, float] = {}  # largest factor that was too little
         self._needed: Dict[str, float] = {}  # largest factor that a finished job needed
         self._finished: Dict[str, List[Tuple[int, int]]] = {}  # foretold as likely, and the peak
-        self._doubted: Dict[str, int] = {}  # what was killed below the bound
+        # What was killed below the bound: foretold as likely, and granted.
+        self._doubted: Dict[str, List[Tuple[int, int]]] = {}
 
     def request(
         self,
@@ -70,7 +71,7 @@ class Sizes:
             raise ValueError(f"attempts are counted from 1, not {attempt}")
         likely, upper = self._law(operator, shape, dtype, params)
         size = upper * self._factor(operator)
-        if operator not in self._killed and operator not in self._doubted:
+        if operator not in self._killed and not self._doubted.get(operator):
             size = min(size, self._learned(operator, likely))
         return int(size * GROWTH ** (attempt - 1) * (1 + self._margin)) + 1
 
@@ -89,9 +90,9 @@ class Sizes:
         """A job was killed at `granted` bytes; what to ask for now, for it."""
         if not granted > 0:
             raise ValueError(f"a job cannot have been granted {granted} bytes")
-        upper = self._law(operator, shape, dtype, params)[1]
+        likely, upper = self._law(operator, shape, dtype, params)
         if granted < upper:
-            self._doubted[operator] = granted
+            self._doubted.setdefault(operator, []).append((likely, granted))
         else:
             self._killed[operator] = max(self._killed.get(operator, 0.0), granted / upper)
         return self.request(operator, shape, dtype, **params)
@@ -111,8 +112,10 @@ class Sizes:
         likely, upper = self._law(operator, shape, dtype, params)
         self._needed[operator] = max(self._needed.get(operator, 0.0), peak / upper)
         self._finished.setdefault(operator, []).append((likely, peak))
-        if peak >= self._doubted.get(operator, 0):
-            self._doubted.pop(operator, None)
+        # One that was foretold to need no more than the killed job, and did, says what it lacked.
+        doubts = self._doubted.get(operator, [])
+        doubts = [doubt for doubt in doubts if not (likely <= doubt[0] and peak >= doubt[1])]
+        self._doubted[operator] = doubts
 
     def _factor(self, operator):
         killed, needed = self._killed.get(operator, 0.0), self._needed.get(operator, 0.0)

@@ -16,7 +16,7 @@ except ImportError as error:
 import memtrace
 
 from . import _sizes, _workers
-from ._names import name_of
+from ._names import name_in
 
 if TYPE_CHECKING:
     from ._native import Model
@@ -76,7 +76,7 @@ class Accessor:
         if "budget_fraction" in limits:
             about["budget_fraction"] = limits["budget_fraction"]
         found = known.recommend(
-            name_of(op),
+            name_in(known, op),
             array.shape,
             limits["memory_limit"],
             limits.get("workers", 1),
@@ -134,7 +134,10 @@ def _said(limit, workers, threads):
 def _along(dims, cells):
     """Numbers by dimension as numbers by axis."""
     _axes(dims, cells)
-    return [int(cells.get(dim, 0)) for dim in dims]
+    found = [cells.get(dim, 0) for dim in dims]
+    if not all(isinstance(each, int) and each >= 0 for each in found):
+        raise ValueError(f"the halo must be a number of cells for each dimension, not {cells!r}")
+    return found
 
 
 def _axes(dims, names):

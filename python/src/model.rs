@@ -212,8 +212,8 @@ impl Model {
     /// needs on each side (default: none). whole_axes: axes to leave in one chunk. budget_fraction: the part of the limit a
     /// worker may use (default: the lower of Dask's spill and pause). baseline_bytes: what a worker holds before it starts
     /// (default: what the recorded processes held, 100 MB if nobody saw it, and 110 MB for Dask); warmed: after the operator
-    /// was called in it, so that what this allocates once is among them. moment_bytes: what a task holds for a moment to
-    /// come by its block or to store the result, beside both: it counts as far as the operator needs less. minimise: "time",
+    /// was called in it, so that what this allocates once is among them. spare_bytes: what each task may need beside all that
+    /// is counted for it. minimise: "time",
     /// "memory" or "tasks". source: "dask" (tasks of one graph that neighbours share, as with map_overlap), "storage" (each
     /// task reads its chunk and halo), or "waves" (a few blocks at a time, each from a graph of its own). storage_chunks: chunk lengths of
     /// the store; chunks are made of whole ones where these fit, and only of them if `aligned`. compare: "auto" for what Dask's own choice
@@ -223,7 +223,7 @@ impl Model {
     /// MemoryError: nothing fits; it names the smallest limit that would. ValueError: as for `predict`.
     #[pyo3(signature = (operator, shape, memory_limit, workers, threads_per_worker=1, halo=None,
                         whole_axes=Vec::new(), dtype=None, budget_fraction=None, baseline_bytes=None,
-                        any_version=false, *, warmed=false, moment_bytes=0, minimise="time", source="dask",
+                        any_version=false, *, warmed=false, spare_bytes=0, minimise="time", source="dask",
                         storage_chunks=None, aligned=false, compare=None, **params))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn recommend<'py>(
@@ -241,7 +241,7 @@ impl Model {
         baseline_bytes: Option<u64>,
         any_version: bool,
         warmed: bool,
-        moment_bytes: u64,
+        spare_bytes: u64,
         minimise: &str,
         source: &str,
         storage_chunks: Option<Vec<u64>>,
@@ -261,7 +261,7 @@ impl Model {
             budget_fraction: budget_fraction.unwrap_or(known.budget_fraction),
             baseline_bytes: baseline_bytes.unwrap_or(known.baseline_bytes),
             once_bytes: if warmed { 0 } else { known.once_bytes },
-            moment_bytes,
+            spare_bytes,
             source: one_of(
                 &[("dask", From::Dask), ("storage", From::Storage), ("waves", From::Waves)],
                 source,

@@ -152,6 +152,18 @@ def test_arrays_of_other_blocks_are_rechunked(standin, model):
     assert pipeline.get_result_from(smooth).chunks == data._chunks != ((300,), (280,), (260,))
 
 
+def test_an_executor_with_an_execute_of_its_own_keeps_it(standin, model, tmp_path):
+    executor = standin.Executor()
+    own = executor.execute = executor.execute  # of the object, no more that of its class
+    pipeline, _ = coherent_dip(standin, stored(standin, tmp_path), executor)
+    blocks = BlockSize(pipeline, model, memory_limit="0.56GB", halo=HALO, results=[])
+    blocks.on_pipeline_start([])
+    assert executor.execute is not own
+    blocks.on_pipeline_end()
+    blocks.on_pipeline_end()
+    assert executor.execute is own
+
+
 def test_where_no_grid_fits_all_each_operator_has_its_own(standin, model):
     data, running, along = Virtual((300, 280, 260)), standin.Running(), standin.Envelope()
     pipeline = standin.Pipeline("two").add(running, X=data.load).add(along, X=running)

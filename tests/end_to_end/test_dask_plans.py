@@ -2,6 +2,7 @@
 
 import mmap
 import os
+from functools import partial
 
 import dask
 import memtrace
@@ -15,8 +16,11 @@ import dask.array as da  # noqa: E402
 import memtrace.dask as mdask  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
 from memtrace.dask import _stored  # noqa: E402
+from memtrace.dask._adaptive import Learner  # noqa: E402
 from memtrace.dask._halo import without_padding  # noqa: E402
+from memtrace.dask._plan import planned  # noqa: E402
 from memtrace.dask._tiling import Tiling  # noqa: E402
+from memtrace.dask._waves import Job  # noqa: E402
 from memtrace.dask._workers import Workers, status_bytes  # noqa: E402
 
 zarr = pytest.importorskip("zarr")
@@ -200,6 +204,36 @@ def test_no_two_tasks_write_one_chunk_of_a_store(model, tmp_path):
     assert not store[:].any()
 
 
+def test_a_store_in_this_process_is_written_by_it(model, client, volume, stored):
+    memory = zarr.storage.MemoryStore()
+    store = zarr.create_array(memory, shape=SHAPE, chunks=(8, 10, 12), dtype="f8")
+    done = mdask.map_overlap(smooth, stored, 2, model, store=store, client=client)
+    assert np.array_equal(store[:], expected(volume, done.plan.chunks).astype("f8"))
+
+
+def test_a_store_of_a_wider_dtype_needs_a_copy_of_the_result(model, stored):
+    lean = law("smooth", 1)
+    limits = {"memory_limit": "900 MB", "baseline_bytes": 100 * MB}
+    narrow, wide = (
+        mdask.map_overlap(smooth, stored, 1, lean, store=np.empty(SHAPE, dtype), **limits).plan
+        for dtype in ("f4", "f8")
+    )
+    assert wide.chunk_shape == narrow.chunk_shape
+    assert wide.task_bytes >= narrow.task_bytes + 8 * np.prod(narrow.chunk_shape)
+
+
+def test_smaller_blocks_are_taken_where_gathering_large_ones_leaves_no_room():
+    lean = law("smooth", 4)
+    x = da.zeros((400, 400, 400), dtype="f4", chunks=50)
+    for limit in (164, 166, 168, 170, 175, 180):
+        workers = Workers(1, 1, limit * MB, 0.7, 100 * MB)
+        operator = mdask._laws.Operator.of("smooth", lean, x)
+        depths = dict.fromkeys(range(3), 1)
+        beside = partial(mdask._overlap._beside, Job.of(smooth, {}, x, depths, x, None), lean)
+        plan = planned(operator, x, workers, depths, source="storage", beside=beside)
+        assert plan.worker_peak <= limit * MB * 0.7
+
+
 def test_waves_without_a_cluster(model, volume, stored):
     out = np.empty(SHAPE, "f4")
     small = {"memory_limit": 120 * MB, "baseline_bytes": 110 * MB, "threads": 2}  # all of it
@@ -238,13 +272,17 @@ for n in (60, 70, 90):
     known = memtrace.fit(trace)
     limits = {"memory_limit": "300 MB", "baseline_bytes": 100 * MB}
 
-    def scale(x, factor=2.0, shade="none"):
+    def scale(x, factor=2.0, shade="none", shape=None):
         return x * np.float32(factor)
 
     options = {"dtype": "f4", "operator": "scale", **limits}
     mdask.map_overlap(scale, stored, 0, known, factor=3.0, shade="dark", **options)
-    with pytest.raises(ValueError, match=r"factor 5.* but with 3"):
-        mdask.map_overlap(scale, stored, 0, known, factor=5.0, **options)
+    for factor in (5.0, np.float32(5)):
+        with pytest.raises(ValueError, match=r"factor 5.* but with 3"):
+            mdask.map_overlap(scale, stored, 0, known, factor=factor, **options)
+    mdask.map_overlap(scale, stored, 0, known, factor=np.float64(3), shape=(1, 2), **options)
+    with pytest.raises(ValueError, match="no number or text"):
+        mdask.map_overlap(scale, stored, 0, known, factor=(3.0, 3.0), **options)
     array = da.ones(SHAPE, dtype="f4", chunks=30)
     for factor, tasks in ((3.0, 8), (5.0, 0)):
         with mdask.checked(known, memory_limit="300 MB", baseline_bytes=0) as checks:
@@ -396,11 +434,30 @@ def test_what_cannot_be_asked_or_cut_is_said_in_one_sentence(model):
     x = np.ones(SHAPE, "f4")
     for options, said in (
         ({"whole_axes": (3,)}, "axes 0 to 2"),
-        ({"workers": -1}, "workers must be at least 1, not -1"),
-        ({"threads": 0}, "threads must be at least 1, not 0"),
+        ({"workers": -1}, "workers must be a whole number of at least 1, not -1"),
+        ({"workers": "4"}, "workers must be a whole number"),
+        ({"threads": 0}, "threads must be a whole number of at least 1, not 0"),
+        ({"depth": -1}, "must not be negative"),
     ):
         with pytest.raises(ValueError, match=said):
             mdask.recommend(x, smooth, model, memory_limit="1 GB", **options)
+
+
+def test_what_reading_and_storing_take_bounds_the_first_blocks(tmp_path):
+    large = zarr.create_array(tmp_path / "large", shape=(256,) * 3, chunks=(128,) * 3, dtype="f4")
+    source = np.memmap(tmp_path / "source", "f4", "w+", shape=(256,) * 3)
+    job = Job.of(smooth, {}, source, dict.fromkeys(range(3), 1), large, None)
+    enough = 2 * 128**3 * 4 + 133**3 * 4 + MB
+    Learner(job, Workers(1, 1, enough, 1.0), enough, set(), (128,) * 3)
+    with pytest.raises(MemoryError, match="no chunk fits"):
+        Learner(job, Workers(1, 1, enough, 1.0), enough - 3 * MB, set(), (128,) * 3)
+
+
+def test_the_number_of_workers_may_be_chosen_for_a_lazy_array(model, stored):
+    limits = {"memory_limit": "400 MB", "baseline_bytes": 100 * MB, "workers": "auto"}
+    assert mdask.map_overlap(smooth, stored, 1, model, dtype="f4", **limits).npartitions >= 1
+    with pytest.raises(ValueError, match="without store"):
+        mdask.map_overlap(smooth, stored, 1, model, store=np.empty(SHAPE, "f4"), **limits)
 
 
 @pytest.mark.parametrize("room", [350 * MB, 30_000 * MB])

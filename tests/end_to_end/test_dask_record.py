@@ -23,6 +23,7 @@ from distributed import Client, LocalCluster  # noqa: E402
 sys.path.insert(0, str(TARGETS))
 import memtrace as mt  # noqa: E402
 from memtrace.dask import record  # noqa: E402
+from memtrace.dask._view import Live  # noqa: E402
 from tasks import doubled, slept, worked  # noqa: E402
 
 
@@ -173,7 +174,7 @@ def test_workers_go_on_with_their_data(client, tmp_path):
     assert [task["operator"] for task in recording.tasks()] == ["worked"]
 
 
-def test_predicted_against_measured(client, tmp_path):
+def test_predicted_against_measured(client, tmp_path, capsys):
     """A model of the very operator, one that is half of it, and the page of both."""
     shapes, sizes = [], []
     for rows, columns in ((150, 160), (210, 130), (330, 340), (64, 511)):
@@ -192,6 +193,8 @@ def test_predicted_against_measured(client, tmp_path):
         client.gather(client.map(doubled, client.map(np.ones, shapes)))
     assert sum(task["over"] for task in under.tasks()) == 2
     assert "OVER" in str(under) and "2 over their prediction" in str(under)
+    Live(under)._draw()
+    assert "2 over their prediction" in capsys.readouterr().out
     page = tmp_path / "page.html"
     under.html(page)
     text = page.read_text()

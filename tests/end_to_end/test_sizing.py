@@ -75,6 +75,20 @@ def test_a_kill_is_not_paid_for_twice(model):
     assert sizes.request("blur", SMALL) > 1.4 * need(SMALL)
 
 
+def test_a_kill_below_the_bound_is_not_forgotten_by_other_jobs(model):
+    sizes = Sizes(model)
+    bound = model.predict("blur", SMALL)["resident_upper_bytes"]
+    likely = model.predict("blur", SMALL)["resident_bytes"]
+    for _ in range(ENOUGH):
+        sizes.finished("blur", SMALL, likely)
+    granted = sizes.request("blur", SMALL)
+    assert granted < bound
+    assert sizes.killed("blur", SMALL, granted) > bound - 2
+    # One that was foretold to need more says nothing of why this one was killed.
+    sizes.finished("blur", (120, 100, 100), granted + 10**6)
+    assert sizes.request("blur", SMALL) > bound - 2
+
+
 def test_finished_jobs_say_how_much_of_the_bound_is_needed(model):
     sizes = Sizes(model)
     law = model.predict("blur", LARGE)

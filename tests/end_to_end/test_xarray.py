@@ -56,6 +56,13 @@ def test_chunks_are_those_of_the_recommender_by_dimension(model):
     assert array().chunk(sizes).chunksizes == sizes
 
 
+def test_a_function_is_found_by_its_last_name_too(model):
+    def blur(x):
+        return x
+
+    assert array().memtrace.chunk(blur, model=model, **ASKED)
+
+
 def test_dimensions_that_are_not_to_be_cut_stay_whole(model):
     sizes = array().memtrace.chunk("blur", model=model, whole=("time",), **ASKED)
     assert sizes["time"] == (300,)

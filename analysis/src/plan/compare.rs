@@ -63,14 +63,18 @@ fn given(request: &Request, lengths: &[u64]) -> Result<Vec<u64>, PlanError> {
         let why = "chunks to compare with have one length per axis of the array, from 1 to the axis's own";
         return Err(PlanError::Request(why.into()));
     }
-    let short = |axis: &usize| lengths[*axis] < shape[*axis] && lengths[*axis] < halo[*axis];
-    match (0..shape.len()).find(short) {
-        None => Ok(lengths.to_vec()),
-        Some(axis) => Err(PlanError::Request(format!(
-            "chunks of {} along axis {axis} are smaller than the halo, {}",
-            lengths[axis], halo[axis]
-        ))),
+    let grid = Grid { shape: shape.clone(), chunk: lengths.to_vec(), halo: halo.clone() };
+    for (axis, &halo) in halo.iter().enumerate() {
+        // The last chunk is the smallest.
+        let smallest = grid.sizes(axis).last().copied().unwrap_or(0);
+        if grid.count(axis) > 1 && smallest < halo {
+            return Err(PlanError::Request(format!(
+                "chunks of {} along axis {axis} leave one of {smallest}, which is smaller than the halo, {halo}",
+                lengths[axis]
+            )));
+        }
     }
+    Ok(grid.chunk)
 }
 
 /// `dask.array.core.auto_chunks` without earlier chunks (2026.8): equal sides of 128 MiB together; axes that are shorter

@@ -63,8 +63,9 @@ pub(super) fn least_bytes(request: &Request, grid: &Grid) -> u64 {
 /// Peak of one task: the block it is given and what it allocates, its output included; or what it takes to come by the
 /// block, where that is more.
 pub(super) fn task_bytes(request: &Request, grid: &Grid, task: &TaskBytes) -> u64 {
-    let moment = request.source.moment_bytes(request, grid).max(request.moment_bytes);
-    task.working_upper.max(task.working).max(moment).saturating_add(task.input)
+    let moment = request.source.moment_bytes(request, grid);
+    let working = task.working_upper.max(task.working).max(moment);
+    working.saturating_add(task.input).saturating_add(request.spare_bytes)
 }
 
 /// Seconds for a grid when a cell costs `cell_seconds`: the busiest thread's blocks with their

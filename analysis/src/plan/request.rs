@@ -40,9 +40,8 @@ pub struct Request {
     pub baseline_bytes: u64,
     /// Bytes the operator allocates once per process, as far as the baseline lacks them.
     pub once_bytes: u64,
-    /// Bytes that a task holds for a moment to come by its block or to store what it made of it, beside the block itself
-    /// and what [`Source`] says: they count as far as the operator does not need more.
-    pub moment_bytes: u64,
+    /// Bytes that each task may need beside all that is counted for it.
+    pub spare_bytes: u64,
     /// Where a task gets its cells from.
     pub source: Source,
     /// Chunk of the store that the array lies in, one length per axis: chunks are to be made of whole ones.
@@ -68,7 +67,7 @@ impl Request {
             budget_fraction: 1.0,
             baseline_bytes: 0,
             once_bytes: 0,
-            moment_bytes: 0,
+            spare_bytes: 0,
             source: Source::default(),
             storage_chunks: None,
             aligned: false,

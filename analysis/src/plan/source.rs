@@ -51,7 +51,10 @@ impl Source {
     /// Bytes that a task holds for a moment to come by its block, beside the block: a store hands out a part of a chunk by
     /// reading all of it.
     pub(super) fn moment_bytes(self, request: &Request, grid: &Grid) -> u64 {
-        let (Source::Storage, Some(stored)) = (self, &request.storage_chunks) else { return 0 };
+        // Blocks in waves are gathered from chunks that tasks of their own have made.
+        let (Source::Storage | Source::Dask, Some(stored)) = (self, &request.storage_chunks) else {
+            return 0;
+        };
         let pieces = touched(request, grid)
             .zip(stored)
             .map(|(axis, &chunk)| axis.most.div_ceil(chunk))

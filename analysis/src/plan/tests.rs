@@ -85,8 +85,8 @@ fn reading_a_block_counts_as_far_as_the_operator_needs_less() {
     let (lean, heavy) = (plan(&stored, 4.0), plan(&stored, 200.0));
     assert_eq!((lean.tasks, lean.predicted_task_bytes), (1, 2 * 8 * 4_000_000 + 32_000_000));
     assert_eq!(heavy.predicted_task_bytes, 200 * 8_000_000 + 32_000_000);
-    let told = Request { moment_bytes: 100_000_000, ..stored };
-    assert_eq!(plan(&told, 4.0).predicted_task_bytes, 132_000_000);
+    let spare = Request { spare_bytes: 10_000_000, ..stored };
+    assert_eq!(plan(&spare, 4.0).predicted_task_bytes, lean.predicted_task_bytes + 10_000_000);
 }
 
 #[test]
@@ -162,6 +162,7 @@ fn chunks_that_somebody_has_are_told_with_what_they_need() {
         (vec![200, 200, 201], "from 1 to"),
         (vec![200, 0, 200], "from 1 to"),
         (vec![200, 1, 200], "smaller than the halo"),
+        (vec![199, 200, 200], "leave one of 1"),
     ] {
         let error = needs(&lengths).expect_err(word);
         assert!(error.to_string().contains(word), "{error}");

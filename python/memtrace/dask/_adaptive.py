@@ -8,7 +8,8 @@ import math
 
 import memtrace
 
-from ._halo import block_shape, sides, whole_axes_of
+from ._halo import block_shape, most, sides, whole_axes_of
+from ._stored import storage_bytes
 from ._tiling import Tiling, atoms_of, chunk_shapes
 from ._waves import Flight, Written, outcome
 
@@ -60,14 +61,12 @@ class Learner:
         self.tiling = Tiling(shape, atom)
         self.total = self.tiling.left
         chunks = [
-            chunk
-            for chunk in chunk_shapes(shape, atom)
-            if math.prod(self._block(chunk)) * self.item <= budget / 2  # what comes out is as large
+            chunk for chunk in chunk_shapes(shape, atom) if self._least_bytes(chunk) <= budget
         ]
         if not chunks:
             raise MemoryError(
-                f"no chunk fits: blocks of {'×'.join(map(str, self._block(atom)))} "
-                f"alone are more than the budget of a task, {budget / 1e6:.0f} MB"
+                f"no chunk fits: blocks of {'×'.join(map(str, self._block(atom)))}, read and "
+                f"stored, are more than the budget of a task, {budget / 1e6:.0f} MB"
             )
         self.chunks = self._worth_trying(self._not_too_small(chunks, budget))
         self.chooser = memtrace.ChunkChooser(
@@ -75,7 +74,7 @@ class Learner:
             budget,
             workers=workers.number,
             threads_per_worker=workers.threads,
-            halo=[max(side) if isinstance(side, tuple) else side for side in job.depths.values()],
+            halo=[most(side) for side in job.depths.values()],
             whole_axes=sorted(whole_axes),
             chunks=self.chunks,
         )
@@ -108,6 +107,14 @@ class Learner:
             if excess <= EXCESS * least:
                 kept.append(chunk)
         return kept
+
+    def _least_bytes(self, chunk):
+        """What a task needs whatever the function does: the block and as large a result, or one of
+        them and what reading or storing it holds for a moment."""
+        job, block = self.job, self._block(chunk)
+        source = job.x if job.source is None else job.source
+        moments = storage_bytes(source, block), storage_bytes(job.store, chunk, aligned=True)
+        return math.prod(block) * self.item + max(math.prod(block) * self.item, *moments)
 
     def _block(self, chunk):
         return block_shape(chunk, self.job.x.shape, self.job.depths)

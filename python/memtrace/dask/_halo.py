@@ -8,14 +8,18 @@ the padded array then, and cut from the array itself so that no block is larger 
 def depth_of(x, depth):
     """Cells that a chunk needs from its neighbours, for every axis.
 
-    ValueError: the array is empty.
+    ValueError: the array is empty, or a depth is negative.
     """
     from dask.array.overlap import coerce_depth
 
     if 0 in x.shape:
         raise ValueError(f"an array of shape {tuple(x.shape)} has no cells to cut into chunks")
     found = coerce_depth(len(x.shape), depth)
-    return {axis: found.get(axis, 0) for axis in range(len(x.shape))}
+    depths = {axis: found.get(axis, 0) for axis in range(len(x.shape))}
+    for axis, cells in depths.items():
+        if min(sides(cells)) < 0:
+            raise ValueError(f"the depth along axis {axis} must not be negative, as {cells} is")
+    return depths
 
 
 def whole_axes_of(shape, axes):

@@ -3,7 +3,10 @@
 from functools import partial
 from typing import Any, NamedTuple
 
-from .._names import ends_one
+from .._names import name_in, unwrapped
+
+#: Keywords of functions that `Model.predict` takes itself.
+NOT_PARAMETERS = ("operator", "shape", "dtype", "any_version")
 
 
 class Operator(NamedTuple):
@@ -23,15 +26,8 @@ class Operator(NamedTuple):
         ValueError: the model has no law for it.
         """
         function = operator if callable(operator) else None
-        keywords = dict(keywords or {})
-        name = operator
-        if function is not None:
-            inner, bound = unwrapped(function)
-            keywords = {**bound, **keywords}
-            name = name_in(model.operators(), inner)
-            if name is None:
-                known = ", ".join(model.operators())
-                raise ValueError(f"the model has no law for {names_of(inner)[0]}; it has {known}")
+        keywords = {**unwrapped(operator)[1], **(keywords or {})}
+        name = name_in(model, operator)
         dtype = None if x is None else x.dtype.str
         chosen = cls(model, name, dtype, {}, any_version, function)
         if x is not None and not params:
@@ -39,22 +35,26 @@ class Operator(NamedTuple):
         return chosen._replace(params=dict(params or {}))
 
     def known(self, shape, keywords):
-        """Those of a call's scalars that the law was recorded with.
+        """Those of a call's parameters that the laws were recorded with.
 
-        ValueError: it was recorded with another value of one.
+        ValueError: no law was recorded with their values.
         """
         params = {}
         for name, value in keywords.items():
-            if not isinstance(value, (bool, int, float, str)):
-                continue
-            try:
-                self._replace(params={name: value}).predict(shape)
-            except ValueError as error:
-                if f"knows no {name}" in str(error):
-                    continue  # the operator takes it, but no recorded call was given it
-                raise
-            params[name] = value
+            if name in NOT_PARAMETERS or not self._names(name, shape):
+                continue  # the operator takes it, but no recorded call was given it
+            params[name] = _scalar(name, value)
+        if params:
+            self._replace(params=params).predict(shape)
         return params
+
+    def _names(self, name, shape):
+        """True if some recorded call of the operator was given a parameter of this name."""
+        try:
+            self._replace(params={name: 0}).predict(shape)
+        except ValueError as error:
+            return f"knows no {name}" not in str(error)
+        return True
 
     def predict(self, shape):
         """What a call needs for an input of `shape`: see `Model.predict`."""
@@ -80,31 +80,18 @@ class Operator(NamedTuple):
         return partial(_call, self.function, shape, x.dtype)
 
 
+def _scalar(name, value):
+    """A parameter as laws have it. ValueError: it is no number and no text."""
+    value = value.item() if getattr(value, "shape", None) == () else value
+    if not isinstance(value, (bool, int, float, str)):
+        raise ValueError(
+            f"laws depend on {name}, and {value!r} is no number or text: say which law is meant by "
+            "params="
+        )
+    return value
+
+
 def _call(function, shape, dtype):
     import numpy as np
 
     function(np.ones(shape, dtype))
-
-
-def unwrapped(function):
-    """What a `functools.partial` calls in the end, and the keywords that it brings."""
-    keywords = {}
-    while isinstance(function, partial):
-        keywords = {**function.keywords, **keywords}
-        function = function.func
-    return function, keywords
-
-
-def names_of(function):
-    """How a trace may name a function: as a whole, by its qualified name, by its last part."""
-    module = getattr(function, "__module__", None)
-    qualified = getattr(function, "__qualname__", type(function).__qualname__)
-    return [f"{module}:{qualified}", qualified, qualified.rsplit(".", 1)[-1]]
-
-
-def name_in(operators, function):
-    """The name in a model of a function, or None."""
-    for name in names_of(function):
-        if name in operators or ends_one(name, operators):
-            return name
-    return None

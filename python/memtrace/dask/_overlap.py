@@ -1,5 +1,6 @@
 """`map_overlap` that picks its chunks, and reads each block with its halo where it is stored."""
 
+import math
 from functools import partial
 
 import dask
@@ -73,8 +74,14 @@ def map_overlap(
             )
         found = find_workers(law, x, depths, client, *given)
         cut = {"minimise": minimise, "whole_axes": whole_axes, "storage_chunks": storage_chunks}
+        cut["auto"] = workers == "auto"
         options = {"boundary": boundary, "trim": trim, "dtype": dtype, **kwargs}
         return _lazy(function, x, law, found, depths, cut, options)
+    if workers == "auto":
+        raise ValueError(
+            "a store is filled now, by the workers there are: workers='auto' is for arrays without "
+            "store="
+        )
     if boundary != "none" or not trim or {"new_axis", "drop_axis", "chunks"} & set(kwargs):
         raise ValueError("a store takes what has the shape of x: boundary 'none', trimmed")
     client = current_client(client)
@@ -104,7 +111,10 @@ def _beside(job, model, chunk, block):
         if job.source is not None
         else gathered_bytes(job.x, block, model)
     )
-    return max(fetched, storage_bytes(job.store, chunk, aligned=True))
+    stored = storage_bytes(job.store, chunk, aligned=True)
+    if job.store.dtype != job.x.dtype:  # the result as the store has it, beside the result
+        stored += math.prod(chunk) * job.store.dtype.itemsize
+    return max(fetched, stored)
 
 
 def _lazy(function, x, law, workers, depths, cut, options):

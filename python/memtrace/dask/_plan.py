@@ -10,6 +10,9 @@ from ._laws import Operator
 from ._stored import readable, source_of, storage_bytes, storage_chunks_of
 from ._workers import current_client, workers_of
 
+#: What is kept free is found to so many bytes.
+LEAST_SPARE = 500_000
+
 
 class Plan(NamedTuple):
     """Chunks, and what they are foretold to need. Bytes and seconds."""
@@ -137,37 +140,65 @@ def planned(
     """The plan for these workers. beside: bytes that moving a chunk and its block takes for a
     moment. padding: cells that a boundary adds to the array along each axis. aligned: only whole
     chunks of the store will do."""
+    asked = {
+        "whole_axes": whole_axes_of(x.shape, whole_axes),
+        "source": source,
+        "storage_chunks": storage_chunks,
+        "aligned": aligned,
+    }
     padding = padding or (0,) * len(x.shape)
-    moment = 0
-    while True:  # what a moment takes grows with the blocks, until a plan has room for it
-        answer = law.model.recommend(
-            law.name,
-            tuple(n + pad for n, pad in zip(x.shape, padding)),
-            workers.memory_limit,
-            "auto" if auto else workers.number,
-            workers.threads,
-            halo=[most(depths[axis]) for axis in range(len(x.shape))],
-            whole_axes=whole_axes_of(x.shape, whole_axes),
-            dtype=x.dtype.str,
-            budget_fraction=workers.budget_fraction,
-            baseline_bytes=workers.baseline_bytes,
-            warmed=workers.warmed,
-            moment_bytes=moment,
-            any_version=law.any_version,
-            minimise=minimise,
-            source=source,
-            storage_chunks=storage_chunks,
-            aligned=aligned,
-            **law.params,
-        )
-        block = block_shape(answer["chunk_shape"], x.shape, depths)
-        room = answer["predicted_task_bytes"] - math.prod(block) * x.dtype.itemsize
-        needed = 0 if beside is None else beside(answer["chunk_shape"], block)
-        if needed <= max(room, moment):
-            break
-        moment = needed
+    ask = partial(_asked, law, x, workers, depths, padding, auto, **asked)
+    answer = _settled(partial(ask, minimise=minimise), beside, x, depths)
     chunks = without_padding(answer["chunks"], x.shape, padding, depths)
     return _plan_of(law, answer, chunks, depths)
+
+
+def _asked(law, x, workers, depths, padding, auto, **asked):
+    """What the model recommends for these workers."""
+    return law.model.recommend(
+        law.name,
+        tuple(n + pad for n, pad in zip(x.shape, padding)),
+        workers.memory_limit,
+        "auto" if auto else workers.number,
+        workers.threads,
+        halo=[most(depths[axis]) for axis in range(len(x.shape))],
+        dtype=x.dtype.str,
+        budget_fraction=workers.budget_fraction,
+        baseline_bytes=workers.baseline_bytes,
+        warmed=workers.warmed,
+        any_version=law.any_version,
+        **asked,
+        **law.params,
+    )
+
+
+def _settled(ask, beside, x, depths):
+    """A recommendation that has room for what coming by its own blocks takes for a moment.
+
+    Larger blocks take more, so what is kept free for it grows with them; where nothing fits any
+    more, less is kept free: then blocks are smaller, and may need no more than that.
+    """
+    low, high, spare, refusal = 0, None, 0, None
+    while True:
+        try:
+            answer = ask(spare_bytes=spare)
+        except MemoryError as error:
+            if not spare:
+                raise
+            high, refusal = spare, error
+        else:
+            block = block_shape(answer["chunk_shape"], x.shape, depths)
+            used = math.prod(block) * x.dtype.itemsize + spare
+            needed = 0 if beside is None else beside(answer["chunk_shape"], block)
+            short = needed - (answer["predicted_task_bytes"] - used)
+            if short <= spare:
+                return answer
+            low = spare
+            spare = short
+        if high is not None:
+            if high - low < LEAST_SPARE:
+                raise refusal
+            spare = spare if low < spare < high else (low + high) // 2
 
 
 def fetching(source, chunk, block):

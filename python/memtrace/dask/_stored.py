@@ -17,6 +17,17 @@ MAPPED_BYTES = 8_000_000
 FAULT_BYTES = 2 << 16
 
 
+#: Stores of zarr that one process alone can write: `zarr.storage` of 3 and 2.
+IN_ONE_PROCESS = (
+    "MemoryStore",
+    "GpuMemoryStore",
+    "ManagedMemoryStore",
+    "ZipStore",
+    "KVStore",
+    "dict",
+)
+
+
 def source_of(x):
     """The array in storage that `x` is, or is nothing but the chunks of; None if it is neither."""
     if not hasattr(x, "__dask_graph__"):
@@ -91,7 +102,10 @@ def can_be_written_by_workers(store):
     """True of what several processes may write regions of at the same time, and will all see."""
     if isinstance(store, np.ndarray):
         return _is_file(store)
-    return not type(store).__module__.startswith("h5py")
+    if type(store).__module__.startswith("h5py"):
+        return False
+    # A worker would fill a copy of zarr's memory, or write into a ZIP file beside others.
+    return type(getattr(store, "store", None)).__name__ not in IN_ONE_PROCESS
 
 
 def read(array, region):

@@ -310,7 +310,7 @@ class Live:
         self._threads[-1].start()
 
     def _draw(self):
-        height = shutil.get_terminal_sizes.text().lines - 1
+        height = shutil.get_terminal_size().lines - 1
         lines = text(self._recording).splitlines()
         last = not self._recording.running
         print("\x1b[H\x1b[J" + "\n".join(lines if last else lines[:height]), flush=True)

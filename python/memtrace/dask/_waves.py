@@ -82,6 +82,10 @@ class Job(NamedTuple):
     def alignment(self, wanted=None):
         """Regions begin at multiples of these: the store's chunks, or what is wanted."""
         own = storage_chunks_of(self.store)
+        if wanted is not None and (len(wanted) != len(self.store.shape) or min(wanted) < 1):
+            raise ValueError(
+                f"storage_chunks {tuple(wanted)} are not one length of at least 1 for each axis"
+            )
         if own is None:
             return wanted or (None if self.source is None else storage_chunks_of(self.source))
         if wanted is not None and any(a % b for a, b in zip(wanted, own)):
@@ -191,6 +195,8 @@ class Flight:
 
     def __init__(self, job, most, slots):
         """most: in flight at a time, by default as many as run at a time: slots."""
+        if most is not None and most < 1:
+            raise ValueError(f"in_flight must be at least 1, not {most}")
         self.job, self.most, self.slots, self.running = job, most or slots, slots, {}
         self.start = time.perf_counter()
 

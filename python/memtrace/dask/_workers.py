@@ -93,8 +93,8 @@ def workers_of(
     ValueError: nobody says how much memory there is, or there are fewer than one.
     """
     for name, number in (("workers", workers), ("threads", threads)):
-        if number is not None and number < 1:
-            raise ValueError(f"{name} must be at least 1, not {number}")
+        if number is not None and not (isinstance(number, int) and number >= 1):
+            raise ValueError(f"{name} must be a whole number of at least 1, not {number!r}")
     limit = None if memory_limit is None else _sizes.parse(memory_limit)
     if client is None:
         if limit is None:

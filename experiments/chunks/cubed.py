@@ -105,7 +105,7 @@ def tasks(name, path, reserved, *model):
 
 
 def spans(name, path, reserved, model):
-    """The largest input and working peak of the operator's calls, as recorded."""
+    """The largest working peak of the operator's calls, as recorded, without what the first allocates once."""
     trace = FOLDER / f"{name}.trace"
     shutil.rmtree(trace, ignore_errors=True)
     recording.memtrace(
@@ -121,7 +121,7 @@ def spans(name, path, reserved, model):
         if operator["name"] == recording.qualified(name)
         for span in operator["spans"]
     ]
-    return max(call["working_peak_bytes"] for call in calls)
+    return max(call["working_peak_bytes"] - call["once_bytes"] for call in calls)
 
 
 def judged(rows):
@@ -156,7 +156,7 @@ ABOUT = """\
 All MB. Each task is the only one of its process; Cubed measures its peak (`peak_measured_mem`).
 *reserved*: what a task on next to no data peaks at, imports of the operator included. *law*: upper
 bound of the working peak at the largest block, fitted on small shapes; *span*: the largest that was
-recorded. Projected with the law is at most {most:.2f} times what was measured. malloc has the
+recorded, less what a first call allocates once (which is projected too). Projected with the law is at most {most:.2f} times what was measured. malloc has the
 setting of Dask's nanny (`MALLOC_TRIM_THRESHOLD_=65536`): with glibc's own it keeps what was read
 and released (16 MB each time), which no projection counts: Gaussian then peaked at 310–321 MB."""
 HEAD = (

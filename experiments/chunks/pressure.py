@@ -34,7 +34,7 @@ OPERATORS = {
     "semblance": (499, 509, 503),
     "instantaneous_phase": (433, 431, 439),
     "gradient_magnitude": (401, 397, 409),
-    "gst3d": (187, 191, 183),
+    "gst3d": (191, 193, 187),
 }
 QUICK = {"envelope": (191, 193, 197), "gaussian": (211, 223, 227)}
 LEAST_NEED = 1.5e9

@@ -63,7 +63,8 @@ def plan(
 
 
 def _document(graph, model, threads, given, about, arrays):
-    if isinstance(graph, Mapping):
+    # An xarray.Dataset is a mapping too.
+    if isinstance(graph, Mapping) and not hasattr(graph, "__dask_graph__"):
         return graph
     if isinstance(graph, (str, os.PathLike)):
         with open(graph, encoding="utf-8") as file:

@@ -211,6 +211,20 @@ def test_a_store_in_this_process_is_written_by_it(model, client, volume, stored)
     assert np.array_equal(store[:], expected(volume, done.plan.chunks).astype("f8"))
 
 
+def test_an_array_is_not_stored_over_itself_while_neighbours_are_read(model, stored, mapped):
+    limits = {"memory_limit": "900 MB", "baseline_bytes": 100 * MB}
+    again = zarr.open_array(stored.store, mode="r", path=stored.path)
+    pairs = [(stored, stored), (again, stored), (da.from_zarr(stored), stored), (mapped, mapped)]
+    for x, store in pairs:
+        with pytest.raises(ValueError, match="array itself"):
+            mdask.map_overlap(smooth, x, 1, model, store=store, **limits)
+        with pytest.raises(ValueError, match="array itself"):
+            mdask.map_overlap(smooth, x, 1, store=store, **limits)
+    before = stored[:]
+    mdask.map_overlap(smooth, stored, 0, model, store=stored, **limits)
+    assert not np.array_equal(stored[:], before)
+
+
 def test_a_store_of_a_wider_dtype_needs_a_copy_of_the_result(model, stored):
     lean = law("smooth", 1)
     limits = {"memory_limit": "900 MB", "baseline_bytes": 100 * MB}

@@ -129,3 +129,5 @@ def test_what_has_chunks_is_planned(model):
     chunked = array().chunk(inline=100)
     lazy = chunked.copy(data=da.map_blocks(blur, chunked.data, meta=chunked.data._meta))
     assert lazy.memtrace.plan(model)["peak_bytes"] >= chunked.nbytes
+    dataset = xarray.Dataset({"amplitude": lazy})
+    assert dataset.memtrace.plan(model)["peak_bytes"] >= chunked.nbytes

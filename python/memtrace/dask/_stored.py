@@ -108,6 +108,17 @@ def can_be_written_by_workers(store):
     return type(getattr(store, "store", None)).__name__ not in IN_ONE_PROCESS
 
 
+def place_of(array):
+    """Where an array in storage lies, the same for all who open it; None if that cannot be told."""
+    if isinstance(array, MappedFile):
+        return os.path.realpath(array.path)
+    file = getattr(array, "file", None)  # of h5py
+    if hasattr(file, "filename"):
+        return os.path.realpath(file.filename), array.name
+    store = getattr(array, "store", None)  # of zarr
+    return None if store is None else (str(getattr(store, "path", store)), array.path)
+
+
 def read(array, region):
     """A region as an array of its own."""
     return np.asarray(array[region])

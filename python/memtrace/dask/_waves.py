@@ -9,9 +9,11 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from .. import _sizes
+from ._halo import most
 from ._plan import Plan
 from ._stored import (
     can_be_written_by_workers,
+    place_of,
     read,
     readable,
     source_of,
@@ -72,6 +74,13 @@ class Job(NamedTuple):
                 "workers cannot write into this process's memory: give a memmap, or a zarr array"
             )
         source = source_of(x)
+        if any(map(most, depths.values())) and source is not None:
+            place = place_of(source)
+            if place is not None and place == place_of(readable(store)):
+                raise ValueError(
+                    "the store is the array itself: blocks would read cells of neighbours that "
+                    "others have written over; give another store"
+                )
         if source is None and not hasattr(x, "__dask_graph__"):
             import dask.array as da
 

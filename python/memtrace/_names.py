@@ -13,6 +13,11 @@ def ends_one(name, operators):
     return any(last_part(known) == name for known in operators)
 
 
+def is_known(name, operators):
+    """True of an operator's name, and of its last part."""
+    return name in operators or ends_one(name, operators)
+
+
 def unwrapped(function):
     """What a `functools.partial` calls in the end, and the keywords that it brings."""
     keywords = {}
@@ -39,6 +44,6 @@ def name_in(model, operator):
         return function
     known = model.operators()
     for name in names_of(function):
-        if name in known or ends_one(name, known):
+        if is_known(name, known):
             return name
     raise ValueError(f"the model has no law for {names_of(function)[0]}; it has {', '.join(known)}")

@@ -1,6 +1,6 @@
 """Pipelines of DASF: needs its interface, not DASF itself."""
 
-from ._names import ends_one
+from ._names import is_known
 
 
 def document_of(pipeline, operators, given=None, halo=None, whole_axes=None, results=None):
@@ -26,7 +26,7 @@ def document_of(pipeline, operators, given=None, halo=None, whole_axes=None, res
             step.update(given[known], operator=known)
         else:
             step["operator"] = next(
-                (each for each in candidates if _has(operators, each)), candidates[0]
+                (each for each in candidates if is_known(each, operators)), candidates[0]
             )
             step["params"] = _params(entry, inputs)
         for member, said in (("halo", halo), ("whole_axes", whole_axes)):
@@ -128,10 +128,6 @@ def _candidates(entry):
         f"{kind.__module__}:{kind.__qualname__}._transform_cpu" if owner is not None else "",
     ]
     return [str(name) for name in names if name]
-
-
-def _has(operators, name):
-    return name in operators or ends_one(name, operators)
 
 
 def _params(entry, inputs):

@@ -13,6 +13,9 @@
  *     memtrace_array result = {"result", "<f4", 3, shape, out};
  *     memtrace_span_end(span, &result, 1);
  *
+ * A pool of device memory (GPUs) tells of its blocks with memtrace_device_block: what it hands out then counts in
+ * place of what it has reserved.
+ *
  * Spans nest, per thread; end the inner one first, on the thread that began it. What the
  * arguments point to is read during the call and never kept. Strings are UTF-8. One span's
  * description is limited to 8 KiB; a longer one is not recorded.
@@ -64,6 +67,10 @@ extern uint64_t memtrace_probe_span_begin(const char *name, const memtrace_array
 extern void memtrace_probe_span_end(uint64_t id, const memtrace_array *outputs, size_t n_outputs)
     __asm__("memtrace_span_end") MEMTRACE_WEAK;
 
+extern void memtrace_probe_device_block(uint64_t address, uint64_t bytes, uint32_t device,
+                                        uint64_t reserved, uint64_t used)
+    __asm__("memtrace_device_block") MEMTRACE_WEAK;
+
 /* Begins a span of the operator `name`. Returns its id, 0 if it is not recorded.
  * `inputs` and `params` may be NULL when their number is 0. */
 static inline uint64_t memtrace_span_begin_(const char *name, const memtrace_array *inputs,
@@ -81,9 +88,18 @@ static inline void memtrace_span_end_(uint64_t id, const memtrace_array *outputs
         memtrace_probe_span_end(id, outputs, n_outputs);
 }
 
+/* A pool of memory on the device `device` (its ordinal) has handed out a block, or, with `bytes` 0,
+ * taken it back: `reserved` and `used` are what it has reserved of the device, and handed out, now. */
+static inline void memtrace_device_block_(uint64_t address, uint64_t bytes, uint32_t device,
+                                          uint64_t reserved, uint64_t used) {
+    if (memtrace_probe_device_block)
+        memtrace_probe_device_block(address, bytes, device, reserved, used);
+}
+
 /* The names to call: the probe's functions carry them in the symbol table. */
 #define memtrace_span_begin memtrace_span_begin_
 #define memtrace_span_end memtrace_span_end_
+#define memtrace_device_block memtrace_device_block_
 
 #ifdef __cplusplus
 }

@@ -71,7 +71,10 @@ impl Model {
 
     /// The file is not as memtrace wrote it: what it was proved by is no proof of it.
     fn distrust(&mut self) {
-        self.laws.iter_mut().for_each(|law| law.proof = Proof::Unverified);
+        for law in &mut self.laws {
+            law.proof = Proof::Unverified;
+            law.on_devices.iter_mut().for_each(|there| there.law.proof = Proof::Unverified);
+        }
         if !self.notes.iter().any(|note| note == CHANGED) {
             self.notes.push(CHANGED.to_owned());
         }
@@ -146,6 +149,12 @@ fn check(law: &Law) -> Result<(), String> {
         check_size(&worst.residual, dims)?;
         ensure(worst.factor.is_finite() && worst.factor >= 1.0, "a factor of the worst contents is below 1")?;
     }
+    if let Some(there) = &law.on_devices {
+        ensure(there.law.on_devices.is_none(), "a law of devices has one of devices itself")?;
+        ensure(there.law.variables.len() == dims, "a law of devices has other variables")?;
+        check(&there.law).map_err(|reason| format!("of devices: {reason}"))?;
+        ensure(is_plain(there.reserved), "a part that is reserved is negative or not finite")?;
+    }
     let times = [law.seconds.overhead, law.seconds.per_element, law.same_shape_spread];
     ensure(times.iter().all(|number| is_plain(*number)), "a number is negative or not finite")?;
     if let Some(resident) = &law.resident {
@@ -197,6 +206,10 @@ fn check_size(size: &Size, dims: usize) -> Result<(), String> {
         Size::Nearby { seen } => {
             let fits = seen.iter().all(|seen| seen.shape.len() == dims);
             ensure(fits, "a run that was seen has another number of dimensions")
+        }
+        Size::Units { form, most, unit } => {
+            ensure(*unit > 0, "a unit has no bytes")?;
+            check_form(form, dims).and_then(|()| check_form(most, dims))
         }
         Size::Bounded { .. } => Ok(()),
         Size::Fitted(regression) => check_regression(regression, dims),

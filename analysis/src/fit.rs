@@ -13,7 +13,7 @@ use crate::law::bounded;
 use crate::law::resident::{self, Look};
 use crate::law::search::Search;
 use crate::law::{Seen, Sequence, Size, regression, volume};
-use crate::model::{Body, Key, Law, Model, Once, Proof, SCHEMA_VERSION, Seconds, TrainingRun};
+use crate::model::{Body, DeviceLaw, Key, Law, Model, Once, Proof, SCHEMA_VERSION, Seconds, TrainingRun};
 use crate::profile::{self, Event, Profile, Program, Run, THREADS};
 use crate::sites::Place;
 use crate::variables::{self, Variables};
@@ -48,6 +48,10 @@ pub fn fit_profiles(profiles: &[Profile]) -> Result<Model, Error> {
                 law.once = once(profiles, &law.key.operator);
                 law.baseline = baseline(profiles, &law.key.operator);
                 law.resident = resident::fit(&law, &looks(profiles, &group, &law));
+                law.on_devices = of_devices(&law, &group, &places, profiles).unwrap_or_else(|reason| {
+                    notes.push(format!("of devices: {reason}"));
+                    None
+                });
                 laws.push(law);
             }
             Err(reason) => notes.push(reason),
@@ -199,6 +203,45 @@ fn law(group: &Group, places: &Places) -> Result<Law, String> {
     Ok(law)
 }
 
+/// The law of what the runs of another law allocated on devices; `None` if that was nothing.
+fn of_devices(
+    host: &Law,
+    group: &Group,
+    places: &Places,
+    profiles: &[Profile],
+) -> Result<Option<Box<DeviceLaw>>, String> {
+    let runs: Vec<Run> = group.runs.iter().filter_map(|run| run.of_devices()).collect();
+    if runs.is_empty() {
+        return Ok(None);
+    }
+    let steady = group.runs.iter().any(|run| run.span.call > 0);
+    let counted = group.runs.iter().filter(|run| run.span.call > 0 || !steady);
+    let before_bytes = counted.map(|run| run.before_on_devices).max().unwrap_or(0);
+    let group = Group { key: group.key.clone(), runs: runs.iter().collect(), notes: Vec::new() };
+    let law = law(&group, places)?;
+    if law.names() != host.names() {
+        return Err(format!("{} used one in runs of too few shapes", law.key.operator));
+    }
+    let reserved = reserved(profiles, &law.key.operator);
+    Ok(Some(Box::new(DeviceLaw { law, before_bytes, reserved })))
+}
+
+/// Processes whose driver bytes peaked below this part of the largest of them do not count: a pool's first segment is large
+/// beside a few small blocks.
+const SMALL_PROCESS: u64 = 4;
+
+/// Driver bytes for each used byte: the most of the processes that ran an operator.
+fn reserved(profiles: &[Profile], operator: &str) -> f64 {
+    let of_profile = |profile: &'_ Profile| {
+        let runs = profile.runs.iter().filter(|run| run.span.operator == operator);
+        runs.filter_map(|run| profile.reserved.get(&run.span.process).copied()).collect::<Vec<_>>()
+    };
+    let seen: Vec<(u64, u64)> = profiles.iter().flat_map(of_profile).collect();
+    let largest = seen.iter().map(|(driver, _)| *driver).max().unwrap_or(0);
+    let large = seen.iter().filter(|(driver, _)| driver.saturating_mul(SMALL_PROCESS) >= largest);
+    large.map(|(driver, used)| *driver as f64 / (*used).max(1) as f64).fold(1.0, f64::max)
+}
+
 /// What a law is fitted from.
 struct Draft<'a> {
     key: &'a Key,
@@ -260,6 +303,7 @@ impl Draft<'_> {
             once: Once::default(),
             baseline: None,
             resident: None,
+            on_devices: None,
             seconds: seconds(self.runs, &self.variables.points),
             learned: None,
             choices: choices(&programs, self.places),

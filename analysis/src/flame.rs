@@ -21,6 +21,8 @@ pub enum At {
     Peak,
     /// What the largest span of this operator had allocated and not released at its working peak.
     Span(String),
+    /// Used bytes of devices at their peak.
+    DevicePeak,
     /// Heap blocks that were never released.
     Exit,
     /// Heap blocks that were released within [`TEMPORARY_NS`].
@@ -48,6 +50,7 @@ pub fn flame(trace: &Trace, at: &At) -> Result<Flame, Error> {
     let unit = if *at == At::Temporary { "blocks" } else { "bytes" };
     let (what, shares) = match at {
         At::Peak => ("live bytes at their peak".into(), at_peak(trace)?),
+        At::DevicePeak => ("used bytes of devices at their peak".into(), at_device_peak(trace)?),
         At::Span(name) => {
             let span = largest(trace, name)?;
             has_rows(trace, span.peak_ns)?;
@@ -84,6 +87,14 @@ fn at_peak(trace: &Trace) -> Result<Shares, Error> {
     let rows = trace.sites().map_err(unreadable)?;
     let mut shares: Shares = rows.iter().map(|row| (Some(row.site), row.live_bytes_at_peak)).collect();
     rest(&mut shares, trace.meta().peak.live_bytes);
+    Ok(shares)
+}
+
+fn at_device_peak(trace: &Trace) -> Result<Shares, Error> {
+    let rows = trace.sites().map_err(unreadable)?;
+    let mut shares: Shares =
+        rows.iter().map(|row| (Some(row.site), row.device_bytes_at_peak.unwrap_or(0))).collect();
+    rest(&mut shares, trace.meta().peak.device_used_bytes.unwrap_or(0));
     Ok(shares)
 }
 

@@ -62,6 +62,15 @@ impl Model {
 fn unite(known: &mut Law, other: &Law) -> String {
     let first = known.clone();
     let note = choose(known, other);
+    known.on_devices = match (first.on_devices.clone(), other.on_devices.clone()) {
+        (Some(mut mine), Some(theirs)) => {
+            unite(&mut mine.law, &theirs.law);
+            mine.reserved = mine.reserved.max(theirs.reserved);
+            mine.before_bytes = mine.before_bytes.max(theirs.before_bytes);
+            Some(mine)
+        }
+        (mine, theirs) => mine.or(theirs),
+    };
     join_contents(known, &first);
     join_contents(known, other);
     note
@@ -175,6 +184,13 @@ fn both(a: &Size, b: &Size) -> Option<Size> {
             Some(Size::Exact { form, others: common.cloned().collect() })
         }
         (Size::Bounded { bytes: a }, Size::Bounded { bytes: b }) => Some(Size::Bounded { bytes: *a.max(b) }),
+        (
+            Size::Units { form, most, unit },
+            Size::Units { form: theirs, most: their_most, unit: their_unit },
+        ) if form == theirs && unit == their_unit && most.factors == their_most.factors => {
+            let most = if most.coefficient <= their_most.coefficient { most } else { their_most };
+            Some(Size::Units { form: form.clone(), most: most.clone(), unit: *unit })
+        }
         (a, b) => (a == b).then(|| a.clone()),
     }
 }

@@ -68,7 +68,7 @@ pub struct Variable {
 }
 
 /// An array that goes in or comes out.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ArrayLaw {
     /// Parameter name or position, where known.
     #[serde(default)]
@@ -79,6 +79,9 @@ pub struct ArrayLaw {
     pub item_bytes: u64,
     /// Length of each axis as a function of the variables.
     pub shape: Vec<Size>,
+    /// Where it is, if not in the host's memory: `cuda`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub device: String,
 }
 
 /// How the working peak follows from the shape.
@@ -231,6 +234,9 @@ pub struct Law {
     /// What of it becomes resident, where resident peaks were recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident: Option<Resident>,
+    /// What it allocates on devices, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_devices: Option<Box<DeviceLaw>>,
     /// Time.
     #[serde(default)]
     pub seconds: Seconds,
@@ -246,19 +252,62 @@ pub struct Law {
     pub notes: Vec<String>,
 }
 
+/// A law of memory of devices.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceLaw {
+    /// Of the same calls; the bytes in it are those of devices.
+    pub law: Law,
+    /// Used bytes that the recorded processes held there when the operator was called, its inputs left out, at most: weights, an
+    /// optimizer's state, what a first call made.
+    #[serde(default)]
+    pub before_bytes: u64,
+    /// Driver bytes for each used byte when driver bytes peaked, the most of the larger processes that ran it: pools keep more
+    /// than they hand out, as long as there is room. 1 without any.
+    pub reserved: f64,
+}
+
 /// What a planner asks of a law, cheap enough to be asked thousands of times.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct TaskBytes {
     /// Working peak, inputs not included.
     pub working: u64,
     /// The same at its upper bound.
     pub working_upper: u64,
-    /// Inputs.
+    /// Inputs in the host's memory.
     pub input: u64,
-    /// Outputs.
+    /// Outputs, wherever they are.
     pub output: u64,
     /// Seconds of one call.
     pub seconds: f64,
+    /// What it needs of devices.
+    pub device: DeviceBytes,
+}
+
+/// What a call needs of the memory of devices; nothing where it uses none.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct DeviceBytes {
+    /// Working peak there, inputs not included.
+    pub working: u64,
+    /// The same at its upper bound.
+    pub working_upper: u64,
+    /// Inputs that are there.
+    pub input: u64,
+    /// See [`DeviceLaw::before_bytes`].
+    pub before: u64,
+    /// See [`DeviceLaw::reserved`].
+    pub reserved: f64,
+}
+
+impl DeviceBytes {
+    /// The most that one call uses: its inputs and the upper bound of its peak.
+    pub fn upper(self) -> u64 {
+        self.working_upper.max(self.working).saturating_add(self.input)
+    }
+
+    /// What the driver sets aside for so many used bytes.
+    pub fn reserved(self, used: u64) -> u64 {
+        (used as f64 * self.reserved.max(1.0)).ceil() as u64
+    }
 }
 
 impl Law {
@@ -307,10 +356,31 @@ impl Law {
         Ok(TaskBytes {
             working,
             working_upper: fit(upper)?.max(working),
-            input: fit(arrays_bytes(&self.inputs, shape))?,
+            input: fit(arrays_bytes(self.inputs_at(false), shape))?,
             output: fit(arrays_bytes(&self.outputs, shape))?,
             seconds: self.seconds.overhead + self.seconds.per_element * crate::law::volume(shape) as f64,
+            device: DeviceBytes {
+                input: fit(arrays_bytes(self.inputs_at(true), shape))?,
+                ..self.device_bytes(shape)?
+            },
         })
+    }
+
+    fn device_bytes(&self, shape: &Point) -> Result<DeviceBytes, Error> {
+        let Some(there) = &self.on_devices else { return Ok(DeviceBytes::default()) };
+        let TaskBytes { working, working_upper, .. } = there.law.plain_bytes(shape)?;
+        let (before, reserved) = (there.before_bytes, there.reserved);
+        Ok(DeviceBytes { working, working_upper, before, reserved, input: 0 })
+    }
+
+    /// Array inputs on devices, or those in the host's memory.
+    pub(crate) fn inputs_at(&self, device: bool) -> impl Iterator<Item = &ArrayLaw> {
+        self.inputs.iter().filter(move |input| input.device.is_empty() != device)
+    }
+
+    /// True if the array that goes in first, which plans cut into chunks, is on a device.
+    pub fn is_on_device(&self) -> bool {
+        self.inputs.first().is_some_and(|input| !input.device.is_empty())
     }
 
     /// The residual's bound. Blocks below the threshold are lines and tables: with shapes beyond
@@ -343,8 +413,8 @@ impl Law {
     }
 }
 
-fn arrays_bytes(arrays: &[ArrayLaw], shape: &Point) -> Option<u128> {
-    arrays.iter().try_fold(0u128, |sum, array| sum.checked_add(array.bytes(shape)?))
+fn arrays_bytes<'a>(arrays: impl IntoIterator<Item = &'a ArrayLaw>, shape: &Point) -> Option<u128> {
+    arrays.into_iter().try_fold(0u128, |sum, array| sum.checked_add(array.bytes(shape)?))
 }
 
 impl ArrayLaw {

@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::law::{Form, Point, Resident, Sequence, Size, volume};
-use crate::model::{ArrayLaw, Baseline, Body, Key, Law, Once, Proof, TrainingRun, Variable};
+use crate::model::{ArrayLaw, Baseline, Body, DeviceBytes, Key, Law, Once, Proof, TrainingRun, Variable};
+use crate::plan::Bound;
 
 /// Probabilities whose quantiles a law that has learned tells.
 const TOLD: [f64; 5] = [0.05, 0.5, 0.95, 0.99, 0.999];
@@ -23,7 +24,7 @@ pub struct Prediction {
     pub upper_bytes: u64,
     /// What the bound rests on at this shape: `exact`, `worst case`, `calibrated N` or `unverified`.
     pub confidence: String,
-    /// Array inputs.
+    /// Array inputs in the host's memory.
     pub input_bytes: u64,
     /// `peak_bytes + input_bytes`.
     pub total_bytes: u64,
@@ -49,8 +50,31 @@ pub struct Prediction {
     pub resident_upper_bytes: Option<u64>,
     /// What the recorded processes held before the operator ran.
     pub baseline: Option<Baseline>,
+    /// What it needs of devices; null if it uses none.
+    pub device: Option<OnDevices>,
     /// What observations since the fit say; null without any, and for an exact law.
     pub learned: Option<Expectation>,
+    /// Where it comes from.
+    pub model: Explanation,
+}
+
+/// The same of the memory of devices.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OnDevices {
+    /// Working peak there: largest sum of the blocks that the operator has allocated on devices and not released.
+    pub peak_bytes: u64,
+    /// The same at its upper bound.
+    pub upper_bytes: u64,
+    /// What the bound rests on at this shape.
+    pub confidence: String,
+    /// Array inputs that are there.
+    pub input_bytes: u64,
+    /// `peak_bytes + input_bytes`.
+    pub total_bytes: u64,
+    /// What the recorded processes held there when the operator was called, beside its inputs.
+    pub before_bytes: u64,
+    /// The most that the driver sets aside for all of this: bounds, and what pools keep beyond what they hand out.
+    pub reserved_bytes: u64,
     /// Where it comes from.
     pub model: Explanation,
 }
@@ -137,7 +161,22 @@ pub fn predict(law: &Law, shape: &Point) -> Result<Prediction, Error> {
         resident_bytes: law.resident.as_ref().and_then(|resident| resident.at(law, shape)),
         resident_upper_bytes: law.resident.as_ref().and_then(|resident| resident.upper(law, shape)),
         baseline: law.baseline.clone(),
+        device: on_devices(law, shape, bytes.device),
         learned: expectation(law, shape)?,
+        model: explanation(law, shape),
+    })
+}
+
+fn on_devices(law: &Law, shape: &Point, bytes: DeviceBytes) -> Option<OnDevices> {
+    let law = &law.on_devices.as_ref()?.law;
+    Some(OnDevices {
+        peak_bytes: bytes.working,
+        upper_bytes: bytes.working_upper,
+        confidence: confidence(law, shape).to_string(),
+        input_bytes: bytes.input,
+        total_bytes: bytes.working.saturating_add(bytes.input),
+        before_bytes: bytes.before,
+        reserved_bytes: bytes.reserved(bytes.before.saturating_add(bytes.upper())),
         model: explanation(law, shape),
     })
 }
@@ -271,6 +310,14 @@ fn clamped(bytes: u128) -> u64 {
 }
 
 impl Prediction {
+    /// What the bound on a kind of memory rests on.
+    pub fn confidence(&self, of: Option<Bound>) -> &str {
+        match (of, &self.device) {
+            (Some(Bound::DeviceMemory), Some(device)) => &device.confidence,
+            _ => &self.confidence,
+        }
+    }
+
     /// `4·n0·n1·n2 + 228·(n0−2)·(n1−2)·(n2−2)`, the live set at the peak as one formula.
     pub fn formula(&self) -> String {
         self.model.terms.iter().map(|term| term.words.as_str()).collect::<Vec<_>>().join(" + ")

@@ -1,10 +1,13 @@
 //! From a trace to runs: what each span of an operator allocated and released, in order.
 
+mod devices;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use memtrace_trace::rows::{AllocationRow, Kind, Role, SpanRow};
 use memtrace_trace::{AllocationFilter, Trace};
 
+use self::devices::Devices;
 use crate::error::Error;
 use crate::model::{Baseline, Once, OnceBlock};
 use crate::parallel;
@@ -29,6 +32,8 @@ pub struct Profile {
     pub runs: Vec<Run>,
     /// What each process held before its first span.
     pub baselines: HashMap<u32, Baseline>,
+    /// By process: driver bytes of devices at their peak, and what of them was used then.
+    pub reserved: HashMap<u32, (u64, u64)>,
     /// What each process's environment told the allocator, where that was recorded.
     pub allocators: HashMap<u32, String>,
     /// Where the call stacks of the runs' blocks are, by site.
@@ -40,12 +45,16 @@ pub struct Profile {
 }
 
 /// One execution of an operator.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Run {
     /// Shapes, parameters, recorded peak.
     pub span: SpanRow,
-    /// What it and the spans inside it allocated.
+    /// What it and the spans inside it allocated in the host's memory.
     pub program: Program,
+    /// The same on devices.
+    pub on_devices: Program,
+    /// Used bytes of devices that its process held when it began, its inputs left out.
+    pub before_on_devices: u64,
 }
 
 /// A sequence of allocations and releases.
@@ -85,6 +94,18 @@ impl Run {
         let end = self.span.end_ns.unwrap_or(self.span.start_ns);
         end.saturating_sub(self.span.start_ns).max(0) as f64 / 1e9
     }
+
+    /// All of its blocks, wherever they are.
+    fn blocks(&self) -> impl Iterator<Item = &Block> {
+        self.program.blocks.iter().chain(&self.on_devices.blocks)
+    }
+
+    /// The run as if there were no memory but that of devices; `None` if it allocated nothing there.
+    pub fn of_devices(&self) -> Option<Run> {
+        let working_peak_bytes = self.span.device_peak_bytes.filter(|&bytes| bytes > 0)?;
+        let span = SpanRow { working_peak_bytes, ..self.span.clone() };
+        Some(Run { span, program: self.on_devices.clone(), ..Run::default() })
+    }
 }
 
 /// Reads the finished spans of a trace that lost no events.
@@ -112,7 +133,7 @@ pub fn read_all(traces: &[Trace]) -> Result<Vec<Profile>, Error> {
     let mut profiles: Vec<Profile> = found.into_iter().map(|(_, profile)| profile).collect();
     let mut known = HashSet::<u64>::new();
     for (trace, profile) in traces.iter().zip(&mut profiles) {
-        let blocks = profile.runs.iter().flat_map(|run| &run.program.blocks);
+        let blocks = profile.runs.iter().flat_map(Run::blocks);
         let new = blocks.filter_map(|block| block.site).filter(|site| !known.contains(site)).collect();
         profile.places = sites::places_of_law(trace, &new)?;
         known.extend(profile.places.keys());
@@ -165,12 +186,18 @@ fn without_places(trace: &Trace) -> Result<Profile, Error> {
     }
     let mut rows = blocks_by_span(trace, &spans, &parents).map_err(context)?;
     let baselines = baselines(trace, &spans).map_err(context)?;
+    let reserved = devices::reserved(trace).map_err(context)?;
+    let devices = Devices::read(trace).map_err(context)?;
     let runs = spans.into_iter().map(|span| {
-        let program = program(rows.remove(&span.span).unwrap_or_default(), span.end_ns.unwrap_or(i64::MAX));
-        Run { span, program }
+        let end_ns = span.end_ns.unwrap_or(i64::MAX);
+        let rows = rows.remove(&span.span).unwrap_or_default();
+        let (mut there, here): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.kind.is_on_device());
+        there.retain(|row| devices.is_used(row));
+        let before_on_devices = devices.before(&span);
+        Run { span, program: program(here, end_ns), on_devices: program(there, end_ns), before_on_devices }
     });
     let (runs, places) = (runs.collect(), HashMap::new());
-    Ok(Profile { runs, baselines, allocators, places, notes, source: Some(source) })
+    Ok(Profile { runs, baselines, reserved, allocators, places, notes, source: Some(source) })
 }
 
 /// The blocks of each span, those of the spans inside it included.
@@ -198,9 +225,10 @@ fn blocks_by_span(
     Ok(rows)
 }
 
-/// What live bytes are made of (DESIGN §2): address space without access and mapped files are not.
+/// What live bytes are made of (DESIGN §2): address space without access and mapped files are not. And what device peaks
+/// are made of.
 fn counts(kind: Kind) -> bool {
-    kind.is_heap() || kind.is_own_memory()
+    kind.is_heap() || kind.is_own_memory() || kind.is_on_device()
 }
 
 /// Orders the blocks of a span that ended at `end_ns` into a program.

@@ -7,6 +7,7 @@ use memtrace_trace::{Meta, OutOfMemory, SiteShare, Trace};
 use serde_json::{Value, json};
 
 use crate::accesses;
+use crate::devices;
 use crate::error::Error;
 use crate::resident::{AtPeak, growth};
 use crate::sites::{self, Site};
@@ -66,6 +67,8 @@ pub fn json(trace: &Trace, all_spans: bool) -> Result<Value, Error> {
             // Live bytes bound it from above even where garbage was not told apart.
             "gc_independent_upper_bytes": meta.peak.gc_independent_upper_bytes.unwrap_or(meta.peak.live_bytes),
             "garbage_at_peak_bytes": meta.peak.garbage_at_peak_bytes,
+            "device_driver_bytes": meta.peak.device_driver_bytes,
+            "device_used_bytes": meta.peak.device_used_bytes,
             "seconds": meta.peak.peak_ns as f64 / 1e9,
         },
         "totals": {
@@ -85,8 +88,10 @@ pub fn json(trace: &Trace, all_spans: bool) -> Result<Value, Error> {
         "rows": meta.rows,
         "notes": meta.notes.iter().cloned().chain(row_notes(meta)).collect::<Vec<_>>(),
         "processes": processes.iter().map(process).collect::<Vec<_>>(),
+        "devices": devices::json(trace)?,
         "operators": operators,
         "sites": sites::largest(trace, SITES_MAX)?.iter().map(site).collect::<Vec<_>>(),
+        "device_sites": sites::largest_on_devices(trace, SITES_MAX)?.iter().map(device_site).collect::<Vec<_>>(),
         "untouched": untouched(trace)?,
     }))
 }
@@ -144,6 +149,8 @@ fn span(span: &SpanRow, places: &HashMap<u64, String>) -> Value {
         "gc_independent_bytes": span.gc_independent_bytes,
         "gc_independent_upper_bytes": span.gc_independent_upper_bytes,
         "garbage_at_peak_bytes": span.garbage_at_peak_bytes,
+        "device_peak_bytes": span.device_peak_bytes,
+        "device_driver_peak_bytes": span.device_driver_peak_bytes,
         "allocations": span.allocations,
         "peak_site": span.peak_site,
         "peak_place": span.peak_site.and_then(|site| places.get(&site)),
@@ -171,6 +178,14 @@ fn site(site: &Site) -> Value {
         "peak_live_bytes": site.row.peak_live_bytes,
         "requested_bytes": site.row.requested_bytes,
         "blocks": site.row.blocks,
+    })
+}
+
+fn device_site(site: &Site) -> Value {
+    json!({
+        "site": site.row.site,
+        "stack": site.stack.iter().map(sites::text).collect::<Vec<_>>(),
+        "device_bytes_at_peak": site.row.device_bytes_at_peak,
     })
 }
 

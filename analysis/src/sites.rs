@@ -29,6 +29,18 @@ pub fn largest(trace: &Trace, most: usize) -> Result<Vec<Site>, Error> {
     with_stacks(trace, rows)
 }
 
+/// The sites that held most at the peak of used bytes of devices, the largest first; those that held none are left out.
+///
+/// # Errors
+/// A table cannot be read.
+pub fn largest_on_devices(trace: &Trace, most: usize) -> Result<Vec<Site>, Error> {
+    let mut rows = trace.sites().map_err(unreadable)?;
+    rows.retain(|row| row.device_bytes_at_peak.unwrap_or(0) > 0);
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.device_bytes_at_peak), row.site));
+    rows.truncate(most);
+    with_stacks(trace, rows)
+}
+
 /// What of large blocks was never touched as long as they lived: the sum over all sites, and the sites with most of it,
 /// the largest first. `None` where no kernel side tells of it.
 ///
@@ -132,13 +144,19 @@ impl Site {
 fn place(stack: &[&FrameRow]) -> String {
     let first = |wanted: fn(&FrameRow) -> bool| stack.iter().copied().find(|frame| wanted(frame));
     let python = first(|frame| frame.kind == "python");
-    let named = first(|frame| frame.function.is_some());
+    let named = first(|frame| frame.function.is_some() && !is_bridge(frame));
     let Some(own) = first(is_own).or(python).or(named) else { return "an unknown place".into() };
     let inner = python.filter(|python| python.frame != own.frame).or(named);
     match inner.filter(|inner| inner.frame != own.frame) {
         Some(inner) => format!("{} ({})", short(own), short(inner)),
         None => short(own),
     }
+}
+
+/// How Python calls C through `ctypes`, as pools of device memory tell of their blocks: no place of the program's.
+fn is_bridge(frame: &FrameRow) -> bool {
+    let module = frame.module.as_deref().map_or("", base_name);
+    module.starts_with("libffi.") || module.starts_with("_ctypes.")
 }
 
 /// Not of a library that came with the system, the interpreter or a package.
@@ -149,7 +167,7 @@ fn is_own(frame: &FrameRow) -> bool {
         (Some(module), _) => {
             let library = module.contains(".so") && LIBRARIES.iter().any(|part| module.contains(part));
             let interpreter = base_name(module).contains("python");
-            let probe = base_name(module) == "libmemtrace_probe.so";
+            let probe = ["libmemtrace_probe.so", "libmemtrace_cuda.so"].contains(&base_name(module));
             let system = SYSTEM.iter().any(|start| module.starts_with(start));
             frame.function.is_some() && !library && !interpreter && !probe && !system
         }

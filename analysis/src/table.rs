@@ -56,6 +56,7 @@ pub fn fit_table(
             dtype: dtype.to_owned(),
             item_bytes,
             shape: (0..dims).map(axis).collect(),
+            ..ArrayLaw::default()
         }],
         proof: Proof::of_runs(found.runs),
         body: Body::Regression(found),

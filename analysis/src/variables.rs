@@ -96,6 +96,7 @@ pub fn arrays(
         dtype: info.dtype.clone(),
         item_bytes: item_bytes(info),
         shape: (0..info.shape.len()).map(|each| axis(index, each)).collect(),
+        device: info.device.clone(),
     };
     Some(first.iter().enumerate().map(array).collect())
 }

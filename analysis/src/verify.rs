@@ -157,7 +157,7 @@ fn allows(size: &Size, bytes: u64, point: &[u64]) -> bool {
     let bytes = u128::from(bytes);
     match size {
         Size::Exact { .. } | Size::Capped { .. } | Size::Remainder { .. } => size.at(point) == Some(bytes),
-        Size::Lines { .. } | Size::Bounded { .. } => size.upper(point) >= Some(bytes),
+        Size::Lines { .. } | Size::Bounded { .. } | Size::Units { .. } => size.upper(point) >= Some(bytes),
         Size::Nearby { .. } | Size::Fitted(_) => true, // judged by the sum
     }
 }

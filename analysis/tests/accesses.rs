@@ -23,6 +23,7 @@ fn block(thread: u32, bytes: u64, alloc_ns: i64, free_ns: Option<i64>, site: Opt
         ordinal: 0,
         span: None,
         role: Role::None,
+        device: None,
     }
 }
 

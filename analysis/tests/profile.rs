@@ -55,6 +55,7 @@ fn block(span: u32, bytes: u64, alloc_ns: i64, free_ns: Option<i64>) -> Allocati
         ordinal: 0,
         span: Some(span),
         role: Role::None,
+        device: None,
     }
 }
 
@@ -73,6 +74,7 @@ fn trace(folder: &std::path::Path, spans: &[SpanRow], blocks: Vec<AllocationRow>
             heap_bytes,
             mapped_bytes: 0,
             resident_bytes: Some(9),
+            device_bytes: None,
         };
         writer.timeline(point).unwrap();
     }

@@ -46,7 +46,6 @@ def checks(ours, refused):
         if each["within"]
     }
     near = [0 <= off[name] <= tolerance(ours[name]) for name in off]
-    span = f"{min(off.values()):+.1%} to {max(off.values()):+.1%}" if off else ""
     return [
         (
             "ours: every worker within budget",
@@ -55,7 +54,7 @@ def checks(ours, refused):
         ),
         (
             "worker peak foretold within 8 % or 25 %, never under",
-            f"{sum(near)} of {len(ours)}; {span}",
+            f"{sum(near)} of {len(ours)}; {tables.spread(off.values())}",
             len(near) == len(ours) and all(near),
         ),
         (

@@ -77,7 +77,7 @@ def checks(operator, cubes, turns, waves):
         ),
         (
             f"{operator}: worker peak foretold within {tolerance(ours[0]):.0%}, never under",
-            f"{min(off):+.1%} to {max(off):+.1%}",
+            tables.spread(off),
             min(off) >= 0 and max(off) <= tolerance(ours[0]),
         ),
     ]

@@ -12,6 +12,11 @@ def holds(checks):
     return table(("must hold", "measured", "holds"), rows)
 
 
+def spread(errors):
+    """The least and the largest of relative errors."""
+    return f"{min(errors):+.1%} to {max(errors):+.1%}" if errors else "none ran"
+
+
 def runs(ways):
     """name -> run as one row each."""
     rows = [(name, shape(run["chunk"]), *state(run)) for name, run in ways.items()]

@@ -1,8 +1,9 @@
 //! The environment a program hands to the next one: the preload variable stays in it, also when the program
-//! made the environment by hand, and is left out where the probe's file cannot be reached (after chroot(2)),
-//! because the dynamic linker would complain on the program's stderr.
+//! made the environment by hand, and names no file that cannot be reached (after chroot(2)), because the dynamic linker
+//! would complain on the program's stderr. Those files are the probe and, where it was preloaded too, the CUDA probe.
 
-use core::ffi::{CStr, c_char};
+use core::arch::asm;
+use core::ffi::{CStr, c_char, c_void};
 use core::ptr::null;
 
 use memtrace_wire::handshake::{SOCKET_VARIABLE, TOKEN_VARIABLE};
@@ -51,30 +52,77 @@ fn rewritten(envp: Strings, change: &Change, entries: &mut [*const c_char], prel
     if rewrite(envp, change, entries, preload).is_some() { entries.as_ptr() } else { envp }
 }
 
+/// A library of ours.
+#[derive(Clone, Copy)]
+struct Library {
+    /// Its file, as the preload variable said it.
+    path: &'static CStr,
+    /// The file is there to be loaded.
+    reachable: bool,
+}
+
+impl Library {
+    /// The one that an address lies in; the name lives as long as the module.
+    fn at(address: *const c_void) -> Option<Library> {
+        // SAFETY: dladdr(3) takes any address; all zeroes is a valid Dl_info.
+        let path = unsafe {
+            let mut info: libc::Dl_info = core::mem::zeroed();
+            if libc::dladdr(address, &mut info) == 0 || info.dli_fname.is_null() {
+                return None;
+            }
+            CStr::from_ptr(info.dli_fname)
+        };
+        Some(Library { path, reachable: sys::is_readable(path) })
+    }
+
+    fn is(&self, part: &[u8]) -> bool {
+        part == self.path.to_bytes()
+    }
+}
+
+/// A function of the CUDA probe; null if it was not preloaded: the dynamic linker settles a weak reference.
+fn cuda_probe() -> *const c_void {
+    let address: *const c_void;
+    // SAFETY: reads a word of the GOT.
+    unsafe {
+        asm!(
+            ".weak memtrace_cuda_probe",
+            "mov {}, qword ptr [rip + memtrace_cuda_probe@GOTPCREL]",
+            out(reg) address,
+            options(pure, readonly, nostack, preserves_flags),
+        );
+    }
+    address
+}
+
 /// What has to change.
 struct Change {
-    probe: &'static CStr,
-    /// The probe's file is there to be loaded.
-    reachable: bool,
+    probe: Library,
+    cuda: Option<Library>,
     /// The variables that lead to the tracer are there.
     complete: bool,
 }
 
 impl Change {
     fn needed(envp: Strings) -> Option<Change> {
-        let probe = own_path()?;
-        let before = find(envp, PRELOAD).unwrap_or(&[]);
-        let present = parts(before).any(|part| part == probe.to_bytes());
+        let probe = Library::at(rewrite as *const c_void)?;
+        let cuda = Some(cuda_probe()).filter(|address| !address.is_null()).and_then(Library::at);
         let complete = find(envp, SOCKET_VARIABLE).is_some();
-        let reachable = sys::is_readable(probe);
-        let as_it_should_be = present == reachable && (complete || !reachable);
-        (!as_it_should_be).then_some(Change { probe, reachable, complete })
+        let change = Change { probe, cuda, complete };
+        let before = find(envp, PRELOAD).unwrap_or(&[]);
+        let preloaded =
+            change.libraries().all(|library| parts(before).any(|part| library.is(part)) == library.reachable);
+        let as_it_should_be = preloaded && (complete || !probe.reachable);
+        (!as_it_should_be).then_some(change)
+    }
+
+    fn libraries(&self) -> impl Iterator<Item = Library> {
+        core::iter::once(self.probe).chain(self.cuda)
     }
 }
 
 /// Fills in a changed copy; `None` if it does not fit.
 fn rewrite(envp: Strings, change: &Change, entries: &mut [*const c_char], preload: &mut [u8]) -> Option<()> {
-    let Change { probe, reachable, complete } = *change;
     let before = find(envp, PRELOAD).unwrap_or(&[]);
     let mut count = 0;
     let mut add = |entry: *const c_char| {
@@ -90,28 +138,16 @@ fn rewrite(envp: Strings, change: &Change, entries: &mut [*const c_char], preloa
             add(variable)?;
         }
     }
-    let ours = if reachable { probe.to_bytes() } else { &[] };
-    let others = parts(before).filter(|part| *part != probe.to_bytes());
-    if join(preload, core::iter::once(ours).chain(others))? {
+    let ours = change.libraries().filter(|library| library.reachable).map(|library| library.path.to_bytes());
+    let others = parts(before).filter(|part| !change.libraries().any(|library| library.is(part)));
+    if join(preload, ours.chain(others))? {
         add(preload.as_ptr().cast())?;
     }
-    if reachable && !complete {
+    if change.probe.reachable && !change.complete {
         add(initial(SOCKET_VARIABLE)?)?;
         add(initial(TOKEN_VARIABLE)?)?;
     }
     Some(())
-}
-
-/// Where the probe itself was loaded from, as the preload variable said it.
-fn own_path() -> Option<&'static CStr> {
-    // SAFETY: dladdr(3) with an address of ours; the name lives as long as the module.
-    unsafe {
-        let mut info: libc::Dl_info = core::mem::zeroed();
-        if libc::dladdr(own_path as *const _, &mut info) == 0 || info.dli_fname.is_null() {
-            return None;
-        }
-        Some(CStr::from_ptr(info.dli_fname))
-    }
 }
 
 /// Writes `LD_PRELOAD=a:b:c`, NUL-terminated; false if there is nothing to preload.
@@ -128,7 +164,7 @@ fn join<'a>(buffer: &mut [u8], paths: impl Iterator<Item = &'a [u8]>) -> Option<
     put(PRELOAD.as_bytes())?;
     put(b"=")?;
     let mut any = false;
-    for path in paths.filter(|path| !path.is_empty()) {
+    for path in paths {
         if any {
             put(b":")?;
         }

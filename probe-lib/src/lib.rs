@@ -12,6 +12,7 @@ mod allocator;
 mod aside;
 mod collect;
 mod connect;
+mod device;
 mod ending;
 mod entry;
 mod environment;

@@ -81,14 +81,26 @@ pub fn push_inside(
 
 /// Records an event with its text. In a signal handler that interrupts the probe it is lost and counted.
 pub fn event_with_text(kind: Kind, address: u64, text: &[u8]) {
-    event_with_words(kind, address, text.len(), words(text));
+    acquire_with_words(kind, address, text.len(), words(text), None);
 }
 
-/// Records an event with a text of `bytes` bytes.
-pub fn event_with_words(kind: Kind, address: u64, bytes: usize, text: impl Iterator<Item = u64>) {
+/// Records an event with a text of `bytes` bytes, and the call stack that led to `entry` if it is to have one.
+pub fn acquire_with_words(
+    kind: Kind,
+    address: u64,
+    bytes: usize,
+    text: impl Iterator<Item = u64>,
+    entry: Option<Entry>,
+) {
     let push = |thread: &mut Thread| {
-        let event = Event { kind, address, stamp: stamp(), bytes: bytes as u64, extra: 0, stack: 0 };
-        thread.writer.push_text(event, text);
+        let stack = entry.map_or(0, |entry| keeping_errno(|| stack::number(thread, entry)));
+        // What described the stack, or part of it, took the room that there was.
+        if entry.is_none() || make_room(thread, kind.size(bytes)) {
+            let event = Event { kind, address, stamp: stamp(), bytes: bytes as u64, extra: 0, stack };
+            thread.writer.push_text(event, text);
+        } else {
+            aside::lose(thread);
+        }
     };
     write(kind.size(bytes), push, aside::lose);
 }

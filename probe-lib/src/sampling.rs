@@ -16,6 +16,11 @@ pub fn choose(exact_from: u64, mean_bytes: u64) {
     EXACT_FROM.store(exact_from as usize, Ordering::Relaxed);
 }
 
+/// True if anything gets a stack.
+pub fn is_on() -> bool {
+    EXACT_FROM.load(Ordering::Relaxed) != usize::MAX
+}
+
 /// Draws anew for a thread, as soon as it asks for memory.
 pub fn begin(thread: &mut Thread) {
     (thread.unsampled, thread.random) = (0, 0);

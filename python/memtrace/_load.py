@@ -1,4 +1,4 @@
-"""Opening traces."""
+"""Opening traces and models."""
 
 import os
 from typing import TYPE_CHECKING, Union
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Union
 import memtrace
 
 if TYPE_CHECKING:
-    from ._native import Trace
+    from ._native import Model, Trace
 
 
 def load(trace: "Union[str, os.PathLike[str]]") -> "Trace":
@@ -20,3 +20,12 @@ def load(trace: "Union[str, os.PathLike[str]]") -> "Trace":
     >>> polars.DataFrame(memtrace.load("memtrace.python.1234").operators)
     """
     return memtrace.Trace(trace)
+
+
+def model_of(model: "Union[Model, str, os.PathLike[str]]") -> "Model":
+    """A model: itself, or the one in a file. TypeError: it is neither."""
+    if isinstance(model, (str, os.PathLike)):
+        return memtrace.Model.load(os.fspath(model))
+    if not hasattr(model, "predict"):
+        raise TypeError(f"the model must be a memtrace.Model or its file, not {model!r}")
+    return model

@@ -44,6 +44,8 @@ class Trace:
     def accesses(self) -> Table: ...
     @property
     def folded(self) -> Table: ...
+    @property
+    def devices(self) -> Table: ...
     def report(self) -> dict[str, Any]: ...
     def during(self, start_ns: int, end_ns: int | None = None, most: int = 5) -> dict[str, Any]: ...
 
@@ -105,6 +107,20 @@ class Model:
         storage_chunks: Sequence[int] | None = None,
         aligned: bool = False,
         compare: str | None = None,
+        device_memory_limit: int | None = None,
+        **params: _Scalar,
+    ) -> dict[str, Any]: ...
+    def longest(
+        self,
+        operator: str,
+        shape: Sequence[int],
+        axis: int,
+        memory_limit: int,
+        device_memory_limit: int | None = None,
+        multiple: int = 1,
+        dtype: str | None = None,
+        baseline_bytes: int | None = None,
+        any_version: bool = False,
         **params: _Scalar,
     ) -> dict[str, Any]: ...
     def plan_graph(
@@ -126,6 +142,10 @@ def fit_table(
     bytes: Sequence[int],
     dtype: str = "<f4",
     operator: str = "operator",
+) -> Model: ...
+def fit_dry_runs(
+    operator: str,
+    runs: Sequence[tuple[Sequence[int], Sequence[int], Sequence[int], int]],
 ) -> Model: ...
 def bound_source(
     source: str,

@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # tells linters which names the other texts define
     from ._recorder_arrays import ITEM_LIMIT, arrays_in, scalar
     from ._recorder_context import entered, innermost, left, mark_same, objects_in
+    from ._recorder_cupy import watch_cupy
     from ._recorder_dask import watch_dask
     from ._recorder_gc import watch_collector
     from ._recorder_libraries import outputs_of, watch_libraries
@@ -513,6 +514,7 @@ def install(config):
         for operator in operators:
             _watch(operator.path.rpartition(".")[2], operator)
         await_modules(operators)
+        watch_cupy()
         if "automatic" in config:
             watch_dask()
             watch_torch()

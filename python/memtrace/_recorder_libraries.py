@@ -93,11 +93,25 @@ def _module_arrived(module):
                 if isinstance(owner, type):
                     _watch_methods(owner, classes[owner.__name__])
     listed = space.get("__all__")
+    if listed is None and "__path__" in space:
+        listed = _from_inside(name, space)
     if listed and not any(part[:1] == "_" or part in INTERNAL for part in name.split(".")):
         promised = {public for public in listed if not _watch_function(name, public, space)}
         _promised[name] = promised  # loaded when first used; or C code that dispatches
         for inside in [other for other in sys.modules if other.startswith(name + ".")]:
             _keep_promises(name, promised, vars(sys.modules[inside]))
+
+
+def _from_inside(package, space):
+    """Public functions of a package that lists no names: those of private modules inside it."""
+    mine = (package + "._",)
+    return [
+        public
+        for public, value in space.items()
+        if public[:1] != "_"
+        and type(value) is _FunctionType
+        and str(value.__module__).startswith(mine)
+    ]
 
 
 def _keep_promises(package, names, space):

@@ -2,6 +2,8 @@
 
 import re
 
+#: Sizes are less than this.
+TOO_LARGE = 1 << 63
 _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGTP", 1):
     _UNITS[_letter + "B"] = 1000**_power
@@ -10,13 +12,15 @@ for _power, _letter in enumerate("KMGTP", 1):
 
 def parse(size):
     """Bytes of `250 MB`, `1.5GiB`, or of a number. ValueError: it is none of these."""
+    if isinstance(size, int) and not isinstance(size, bool) and 0 <= size < TOO_LARGE:
+        return int(size)  # to the byte
     if isinstance(size, (int, float)) and not isinstance(size, bool):
         found, unit = float(size), ""
     else:
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size))
         found = float(match.group(1)) if match else -1.0
         unit = match.group(2).upper() if match else ""
-    if unit not in _UNITS or not 0 <= found < float("inf"):
+    if unit not in _UNITS or not 0 <= found * _UNITS[unit] < TOO_LARGE:
         raise ValueError(f"{size!r} is not a size; write 250 MB or 1.5 GiB")
     return int(found * _UNITS[unit])
 

@@ -8,7 +8,10 @@
 Slurm, Kubernetes and whatever else kills a job that takes more than it asked for.
 """
 
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
+
+from . import _sizes
+from ._load import model_of
 
 if TYPE_CHECKING:
     from ._native import Model
@@ -39,13 +42,16 @@ class Sizes:
     bring the factor down, never to one that was killed. A kill below the bound puts the bound in
     force again until a job has finished that needed more.
 
-    margin: a part of each request that is added to it. any_version: also use laws that were
-    recorded with other releases of libraries.
+    model: it, or its file. margin: a part of each request that is added to it. any_version: also
+    use laws that were recorded with other releases of libraries.
     """
 
-    def __init__(self, model: "Model", *, margin: float = 0.0, any_version: bool = False):
+    def __init__(
+        self, model: "Union[Model, str]", *, margin: float = 0.0, any_version: bool = False
+    ):
         if margin < 0:
             raise ValueError(f"the margin must not be negative, as {margin} is")
+        model = model_of(model)
         self._model, self._margin, self._any_version = model, margin, any_version
         self._killed: Dict[str, float] = {}  # largest factor that was too little
         self._needed: Dict[str, float] = {}  # largest factor that a finished job needed
@@ -83,13 +89,14 @@ class Sizes:
         self,
         operator: str,
         shape: "Sequence[int]",
-        granted: int,
+        granted: "Union[int, str]",
         dtype: "Optional[str]" = None,
         **params: Any,
     ) -> int:
-        """A job was killed at `granted` bytes; what to ask for now, for it."""
-        if not granted > 0:
-            raise ValueError(f"a job cannot have been granted {granted} bytes")
+        """A job was killed at `granted` bytes (or "2GB"); what to ask for now, for it."""
+        granted = _sizes.parse(granted)
+        if granted == 0:
+            raise ValueError("a job cannot have been granted no memory")
         likely, upper = self._law(operator, shape, dtype, params)
         if granted < upper:
             self._doubted.setdefault(operator, []).append((likely, granted))
@@ -101,13 +108,14 @@ class Sizes:
         self,
         operator: str,
         shape: "Sequence[int]",
-        peak: int,
+        peak: "Union[int, str]",
         dtype: "Optional[str]" = None,
         **params: Any,
     ) -> None:
-        """A job finished with this resident peak in bytes (Slurm: `MaxRSS`). One of 0, which
-        schedulers tell of jobs too short to look at, says nothing."""
-        if not peak > 0:
+        """A job finished with this resident peak in bytes, or "1.5GB" (Slurm: `MaxRSS`). One of 0,
+        which schedulers tell of jobs too short to look at, says nothing."""
+        peak = _sizes.parse(peak)
+        if peak == 0:
             return
         likely, upper = self._law(operator, shape, dtype, params)
         self._needed[operator] = max(self._needed.get(operator, 0.0), peak / upper)

@@ -16,6 +16,7 @@ except ImportError as error:
 import memtrace
 
 from . import _sizes, _workers
+from ._load import model_of
 from ._names import name_in
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Accessor:
         limits = {**_workers.of_current_client(), **_said(limit, workers, threads)}
         if "memory_limit" not in limits:
             raise ValueError("say the memory limit of a worker, e.g. limit='1.5GB'")
-        known = model if hasattr(model, "recommend") else memtrace.Model.load(model)
+        known = model_of(model)
         about = {
             "dtype": array.dtype.str,
             "halo": _along(array.dims, halo or {}),
@@ -88,8 +89,7 @@ class Accessor:
 
     def plan(self, model: "Union[Model, str, os.PathLike[str]]", **asked: Any) -> "Dict[str, Any]":
         """What computing the data, which has chunks, is foretold to hold: see `memtrace.plan`."""
-        known = model if hasattr(model, "plan_graph") else memtrace.Model.load(model)
-        return memtrace.plan(known, self._data, **asked)
+        return memtrace.plan(model_of(model), self._data, **asked)
 
     def _array(self, variable):
         if not hasattr(self._data, "data_vars"):
@@ -133,6 +133,8 @@ def _said(limit, workers, threads):
 
 def _along(dims, cells):
     """Numbers by dimension as numbers by axis."""
+    if not isinstance(cells, Mapping):
+        raise ValueError(f"say the halo by dimension, e.g. halo={{{dims[0]!r}: 2}}, not {cells!r}")
     _axes(dims, cells)
     found = [cells.get(dim, 0) for dim in dims]
     if not all(isinstance(each, int) and each >= 0 for each in found):

@@ -20,7 +20,7 @@ mod _native {
     #[pymodule_export]
     use super::generic::bound_source;
     #[pymodule_export]
-    use super::model::{Model, fit, fit_table};
+    use super::model::{Model, fit, fit_dry_runs, fit_table};
     #[pymodule_export]
     use super::online::{ChunkChooser, Follower};
     #[pymodule_export]

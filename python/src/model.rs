@@ -7,8 +7,9 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use memtrace_analysis::graph::{self, Executor, Graph, Libraries, Limits};
 use memtrace_analysis::online::{Observation, Tracker};
 use memtrace_analysis::plan::{
-    self, Answer, Minimise, Process, Request, Source as From, Workers, recorded_bytes,
+    self, Answer, Device, Minimise, Process, Reach, Request, Source as From, Workers, recorded_bytes,
 };
+use memtrace_analysis::sequences::{self, DryRun};
 use memtrace_analysis::{Ask, Law};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -73,6 +74,21 @@ pub(crate) fn fit_table(
     })?;
     let fitted = py.detach(|| memtrace_analysis::fit_table(operator, dtype, item_bytes, &shapes, &bytes));
     fitted.map(Model::new).map_err(refused)
+}
+
+/// A dry run: see `fit_dry_runs`.
+#[derive(FromPyObject)]
+pub(crate) struct Dry(Vec<u64>, Vec<u64>, Vec<i64>, u64);
+
+/// Fits a law to dry runs of one operator: what `memtrace.torch.fit` calls.
+///
+/// runs: for each the shape, the bytes of its blocks, what happened to them in order (n allocates block n, -1 - n releases
+/// it), and the most that was reserved for them. ValueError: fewer than three shapes, or events that are none of the blocks'.
+#[pyfunction]
+pub(crate) fn fit_dry_runs(py: Python<'_>, operator: &str, runs: Vec<Dry>) -> PyResult<Model> {
+    let dry = |Dry(shape, blocks, events, reserved_peak)| DryRun { shape, blocks, events, reserved_peak };
+    let runs: Vec<DryRun> = runs.into_iter().map(dry).collect();
+    py.detach(|| sequences::fit_dry_runs(operator, &runs)).map(Model::new).map_err(refused)
 }
 
 /// Laws of operators: `memtrace.fit(traces)`, or `Model.load("model.json")`.
@@ -217,14 +233,15 @@ impl Model {
     /// "memory" or "tasks". source: "dask" (tasks of one graph that neighbours share, as with map_overlap), "storage" (each
     /// task reads its chunk and halo), or "waves" (a few blocks at a time, each from a graph of its own). storage_chunks: chunk lengths of
     /// the store; chunks are made of whole ones where these fit, and only of them if `aligned`. compare: "auto" for what Dask's own choice
-    /// would need, or chunk lengths for what these would.
+    /// would need, or chunk lengths for what these would. device_memory_limit: memory of the GPU that each worker has to
+    /// itself, where the operator uses one: chunks fit both, and `bound_by` says which memory rules.
     /// Among the keys: chunks (lengths along each axis), chunk_shape, tasks, predicted_task_bytes,
     /// predicted_worker_bytes, budget_bytes, predicted_seconds, why, pareto (other choices), waves, compare, tried.
     /// MemoryError: nothing fits; it names the smallest limit that would. ValueError: as for `predict`.
     #[pyo3(signature = (operator, shape, memory_limit, workers, threads_per_worker=1, halo=None,
                         whole_axes=Vec::new(), dtype=None, budget_fraction=None, baseline_bytes=None,
                         any_version=false, *, warmed=false, spare_bytes=0, minimise="time", source="dask",
-                        storage_chunks=None, aligned=false, compare=None, **params))]
+                        storage_chunks=None, aligned=false, compare=None, device_memory_limit=None, **params))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn recommend<'py>(
         &self,
@@ -247,6 +264,7 @@ impl Model {
         storage_chunks: Option<Vec<u64>>,
         aligned: bool,
         compare: Option<Other>,
+        device_memory_limit: Option<u64>,
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let model = self.read();
@@ -262,6 +280,7 @@ impl Model {
             baseline_bytes: baseline_bytes.unwrap_or(known.baseline_bytes),
             once_bytes: if warmed { 0 } else { known.once_bytes },
             spare_bytes,
+            device: device_memory_limit.map(Device::new),
             source: one_of(
                 &[("dask", From::Dask), ("storage", From::Storage), ("waves", From::Waves)],
                 source,
@@ -289,6 +308,43 @@ impl Model {
                 to_python(py, &plan)
             }
             Answer::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),
+        }
+    }
+
+    /// How long an axis may be at most, so that one call of `operator` stays within memory, as a dict: the largest batch.
+    ///
+    /// shape: lengths of all axes; the one of `axis` does not matter. memory_limit: of the process, device_memory_limit: of
+    /// its GPU, in bytes. multiple: lengths that are multiples of it. baseline_bytes: what the process holds before (default: what the
+    /// recorded processes held). Keys: axis, length, shape, predicted_worker_bytes, budget_bytes, device, bound_by, why.
+    /// MemoryError: not even the shortest fits. ValueError: as for `predict`, or no such axis.
+    #[pyo3(signature = (operator, shape, axis, memory_limit, device_memory_limit=None, multiple=1, dtype=None,
+                        baseline_bytes=None, any_version=false, **params))]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+    fn longest<'py>(
+        &self,
+        py: Python<'py>,
+        operator: &str,
+        shape: Vec<u64>,
+        axis: usize,
+        memory_limit: u64,
+        device_memory_limit: Option<u64>,
+        multiple: u64,
+        dtype: Option<&str>,
+        baseline_bytes: Option<u64>,
+        any_version: bool,
+        params: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let model = self.read();
+        let law = law(&model, py, operator, &shape, dtype, any_version, params)?;
+        let request = Request::alone(law, shape, memory_limit).map_err(refused)?;
+        let request = Request {
+            baseline_bytes: baseline_bytes.unwrap_or(request.baseline_bytes),
+            device: device_memory_limit.map(Device::new),
+            ..request
+        };
+        match plan::longest(&request, axis, multiple, &|shape| law.bytes(shape)).map_err(refused)? {
+            Reach::Longest(longest) => to_python(py, &longest),
+            Reach::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),
         }
     }
 

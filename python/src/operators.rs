@@ -24,7 +24,8 @@ pub(crate) fn batch(trace: &Trace) -> PyResult<RecordBatch> {
     let names: Vec<&str> = operators.iter().map(|operator| operator.name.as_str()).collect();
     let resident: UInt64Array =
         operators.iter().map(|operator| operator.largest.resident_peak_bytes).collect();
-    let columns: [(&str, ArrayRef); 11] = [
+    let device: UInt64Array = operators.iter().map(|operator| operator.largest.device_peak_bytes).collect();
+    let columns: [(&str, ArrayRef); 12] = [
         ("operator", Arc::new(StringArray::from(names))),
         ("calls", number(&|operator| operator.calls)),
         ("total_ns", number(&|operator| operator.total_ns)),
@@ -36,9 +37,11 @@ pub(crate) fn batch(trace: &Trace) -> PyResult<RecordBatch> {
         ("once_bytes", number(&|operator| operator.once_bytes)),
         ("resident_peak_bytes", Arc::new(resident)),
         ("allocations", number(&|operator| operator.largest.allocations)),
+        ("device_peak_bytes", Arc::new(device)),
     ];
     let field = |(name, array): &(&str, ArrayRef)| {
-        Field::new(*name, array.data_type().clone(), *name == "resident_peak_bytes")
+        let nullable = matches!(*name, "resident_peak_bytes" | "device_peak_bytes");
+        Field::new(*name, array.data_type().clone(), nullable)
     };
     let schema = Schema::new(columns.iter().map(field).collect::<Vec<_>>());
     RecordBatch::try_new(Arc::new(schema), columns.map(|(_, array)| array).into()).map_err(refused)

@@ -52,7 +52,8 @@ impl Trace {
     ///
     /// operator, calls; total_ns, all calls together; inputs, JSON with name, shape and dtype of each array;
     /// input_bytes, output_bytes, working_peak_bytes, net_peak_bytes; once_bytes, the most in a process;
-    /// resident_peak_bytes (null: not sampled); allocations, blocks.
+    /// resident_peak_bytes (null: not sampled); allocations, blocks; device_peak_bytes (null: no memory of a device was
+    /// seen).
     #[getter]
     fn operators(&self, py: Python<'_>) -> PyResult<Table> {
         let batch = py.detach(|| operators::batch(&self.0))?;
@@ -123,6 +124,12 @@ impl Trace {
     #[getter]
     fn folded(&self) -> Table {
         self.table(Which::Folded)
+    }
+
+    /// One row per process and device whose memory it had.
+    #[getter]
+    fn devices(&self) -> Table {
+        self.table(Which::Devices)
     }
 
     /// Peaks, operators, sites, processes and losses as a dict: what `memtrace report --json` prints.

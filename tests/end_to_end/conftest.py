@@ -10,12 +10,15 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+import cuda_standin
+import cuda_told
 import duckdb
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ROOT / "tests" / "targets"
 MEMTRACE = ROOT / "target" / "release" / "memtrace"
+CUDA_PROBE = ROOT / "target" / "preload" / "libmemtrace_cuda.so"
 COMPILERS = {
     ".c": ["gcc", "-O1", "-fno-builtin", "-pthread", f"-I{ROOT / 'include'}"],
     ".cpp": ["g++", "-std=c++17", "-O0"],  # an optimiser may elide new and delete
@@ -43,7 +46,16 @@ class Recording(NamedTuple):
         """Rows of a query over the trace's tables, as any DuckDB user would write it."""
         for table in ("allocations", "timeline", "kernel_events", "accesses"):
             query = query.replace(f"{{{table}}}", f"'{self.path}/{table}/*.parquet'")
-        for table in ("processes", "threads", "spans", "modules", "sites", "frames"):
+        for table in (
+            "processes",
+            "threads",
+            "spans",
+            "modules",
+            "sites",
+            "frames",
+            "folded",
+            "devices",
+        ):
             query = query.replace(f"{{{table}}}", f"'{self.path}/{table}.parquet'")
         return duckdb.sql(query).fetchall()
 
@@ -70,6 +82,46 @@ def target(tmp_path_factory):
         return binary
 
     return build
+
+
+@pytest.fixture(scope="session")
+def cuda(tmp_path_factory):
+    """The stand-in for NVIDIA's driver, and programs that use it."""
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    return cuda_standin.build(tmp_path_factory.mktemp("cuda"))
+
+
+@pytest.fixture(scope="session")
+def door(tmp_path_factory):
+    return cuda_told.library(tmp_path_factory.mktemp("door"), "told.so", "told.c")
+
+
+@pytest.fixture(scope="session")
+def standin(cuda):
+    """The folder of the stand-in driver and the programs that use it."""
+    return cuda.folder
+
+
+@pytest.fixture
+def told(door, tmp_path):
+    """Runs a program with the library in front of a driver; what it was told, by process."""
+
+    def run(*command, driver=None, before=(), after=(), **variables):
+        events = tmp_path / f"told-{len(list(tmp_path.iterdir()))}"
+        preload = ":".join(map(str, [*before, door, CUDA_PROBE, *after]))
+        variables.update(LD_PRELOAD=preload, TOLD=str(events))
+        if driver:
+            variables["LD_LIBRARY_PATH"] = str(driver)
+        command = [str(part) for part in command]
+        done = subprocess.run(
+            command, env=environment(**variables), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        lines = events.read_text().splitlines() if events.exists() else []
+        return done, [json.loads(line) for line in lines]
+
+    return run
 
 
 @pytest.fixture(scope="session")

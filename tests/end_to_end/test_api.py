@@ -39,6 +39,7 @@ TABLES = (
     "kernel_events",
     "accesses",
     "folded",
+    "devices",
 )
 
 

@@ -128,6 +128,31 @@ def test_once_bytes_are_told_apart(record, python):
     assert second["working_peak_bytes"] == third["working_peak_bytes"]
 
 
+RESERVES = """
+import ctypes, numpy as np
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+reserved = []
+
+def step(a):
+    if not reserved:  # PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
+        reserved.append(libc.mmap(None, 1 << 38, 0, 0x4022, -1, 0))
+        assert reserved[0] != ctypes.c_void_p(-1).value
+    return a + 1
+
+for _ in range(3):
+    step(np.ones(10_000))
+"""
+
+
+def test_reserved_addresses_are_no_once_bytes(record, python):
+    run = record(python, "-c", RESERVES, options=["--operator", "__main__:step"])
+    assert run.code == 0
+    [(once,)] = run.sql("SELECT once_bytes FROM {spans} WHERE call = 0")
+    assert once < 1 << 20
+
+
 RECORDER = """
 import sys, threading
 

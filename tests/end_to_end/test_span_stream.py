@@ -53,10 +53,15 @@ class Kept:
         return json.loads(memtrace("report", "--json", "--all-spans", self.path).stdout)
 
 
+def rest(listener):
+    """The text that is left, until the recorder hangs up."""
+    with listener, listener.makefile("rb") as text:
+        return text.read()
+
+
 def told(listener):
-    """Everything until the recorder hangs up."""
-    with listener, listener.makefile("rb") as lines:
-        return [json.loads(line) for line in lines]
+    """Every line until the recorder hangs up."""
+    return [json.loads(line) for line in rest(listener).splitlines()]
 
 
 def test_a_listener_that_reads_late_is_told_everything(tmp_path):
@@ -79,6 +84,23 @@ def test_a_listener_that_reads_late_is_told_everything(tmp_path):
     peaks = sorted(span["working_peak_bytes"] for span in operator["spans"])
     final = {line["span"]["span"]: line["span"]["working_peak_bytes"] for line in spans}
     assert sorted(final.values()) == peaks and min(peaks) >= 8000
+
+
+def test_listeners_that_have_read_some_are_told_the_rest(tmp_path):
+    kept = Kept(tmp_path / "trace")
+    listeners = [kept.listen() for _ in range(8)]
+    kept.run(calls=2000)
+    # What has been written down for each of them and not sent, when the recording ends, differs.
+    begun = [listener.recv(40_000 * number + 1) for number, listener in enumerate(listeners)]
+    kept.recorder.stdin.close()
+    with ThreadPoolExecutor(max_workers=8) as readers:
+        ends = readers.map(rest, listeners)
+        texts = [start + end for start, end in zip(begun, ends, strict=True)]
+    for text in texts:
+        *spans, last = [json.loads(line) for line in text.splitlines()[1:]]
+        assert {line["span"]["span"] for line in spans} == set(range(2000))
+        assert last == {"ended": {"spans": 2000}}
+    kept.end()
 
 
 def test_who_does_not_read_keeps_nobody_waiting(tmp_path):

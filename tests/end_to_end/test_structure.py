@@ -3,12 +3,14 @@
 import json
 import subprocess
 
+import pytest
 from conftest import ROOT
 
 ALLOWED = {
     "memtrace-wire": set(),
     "memtrace-trace": set(),
     "memtrace-probe": {"memtrace-wire"},
+    "memtrace-cuda-probe": {"memtrace-wire"},
     "memtrace-analysis": {"memtrace-trace"},
     "memtrace-ebpf": set(),
     "memtrace-perf": set(),
@@ -38,9 +40,10 @@ def test_no_crate_depends_against_the_arrows():
         assert ours <= ALLOWED[name], f"{name} must not know {ours - ALLOWED[name]}"
 
 
-def test_the_hot_path_knows_nothing_that_may_panic_or_look_up_tls():
-    probe = ROOT / "target" / "preload" / "libmemtrace_probe.so"
-    symbols = subprocess.run(["nm", probe], capture_output=True, check=True, text=True).stdout
-    assert " T malloc" in symbols
+@pytest.mark.parametrize(("library", "known"), [("probe", "malloc"), ("cuda", "dlsym")])
+def test_what_is_preloaded_knows_nothing_that_may_panic_or_look_up_tls(library, known):
+    library = ROOT / "target" / "preload" / f"libmemtrace_{library}.so"
+    symbols = subprocess.run(["nm", library], capture_output=True, check=True, text=True).stdout
+    assert f" T {known}" in symbols
     for forbidden in ("core9panicking", "__tls_get_addr", "unwrap_failed"):
         assert forbidden not in symbols

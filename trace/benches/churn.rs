@@ -91,6 +91,7 @@ impl Churn {
                 ordinal: if self.spans { old.ordinal } else { 0 },
                 span: self.spans.then_some(thread),
                 role: if self.spans { Role::Temporary } else { Role::None },
+                device: None,
             });
         }
     }

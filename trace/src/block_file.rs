@@ -150,7 +150,7 @@ impl Column {
 }
 
 /// In the order of the schema. Layouts were chosen by measurement: docs/design/0005-allocations-on-disk.md.
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 12] = [
     Column::context("process", Layout::Few, |context| Some(context.process.into())),
     Column::context("thread", Layout::Few, |context| Some(context.thread.into())),
     Column::context("kind", Layout::Labels(Kind::TEXTS), |context| Some(context.kind as u64)),
@@ -162,6 +162,7 @@ const COLUMNS: [Column; 11] = [
     Column::rows("ordinal", Layout::Near, |columns| &columns.ordinal, |_| true),
     Column::context("span", Layout::Few, |context| context.span.map(u64::from)),
     Column::context("role", Layout::Labels(Role::TEXTS), |context| Some(context.role as u64)),
+    Column::context("device", Layout::Few, |context| context.device.map(u64::from)),
 ];
 
 /// Room that is used again for each page.

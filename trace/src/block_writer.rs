@@ -188,6 +188,7 @@ mod tests {
             ordinal: 0,
             span: None,
             role: Role::None,
+            device: None,
         };
         BlockColumns::of(&(first..first + 1000).map(row).collect::<Vec<_>>())
     }

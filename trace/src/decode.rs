@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Result};
 use crate::labels::Label;
 use crate::rows::{
-    AccessRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow, SpanResident,
-    SpanRow, ThreadRow, TimelineRow, Untouched,
+    AccessRow, DeviceRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow,
+    SpanResident, SpanRow, ThreadRow, TimelineRow, Untouched,
 };
 use crate::schema::Table;
 
@@ -292,6 +292,8 @@ pub(crate) fn spans(
     let gc_independent_bytes = columns.added::<UInt64Type>("gc_independent_bytes")?;
     let gc_independent_upper_bytes = columns.added::<UInt64Type>("gc_independent_upper_bytes")?;
     let garbage_at_peak_bytes = columns.added::<UInt64Type>("garbage_at_peak_bytes")?;
+    let device_peak_bytes = columns.added::<UInt64Type>("device_peak_bytes")?;
+    let device_driver_peak_bytes = columns.added::<UInt64Type>("device_driver_peak_bytes")?;
     let row = |i: usize| {
         Ok(SpanRow {
             span: span[i],
@@ -323,6 +325,8 @@ pub(crate) fn spans(
             gc_independent_bytes: value(&gc_independent_bytes, i),
             gc_independent_upper_bytes: value(&gc_independent_upper_bytes, i),
             garbage_at_peak_bytes: value(&garbage_at_peak_bytes, i),
+            device_peak_bytes: value(&device_peak_bytes, i),
+            device_driver_peak_bytes: value(&device_driver_peak_bytes, i),
         })
     };
     (0..columns.rows()).filter(|i| wanted(span[*i])).map(row).collect()
@@ -337,6 +341,7 @@ pub(crate) fn timeline(columns: &Columns) -> Result<Vec<TimelineRow>> {
     let mapped_bytes = columns.required::<UInt64Type>("mapped_bytes")?;
     let resident_bytes = columns.nullable::<UInt64Type>("resident_bytes")?;
     let pages = pages(columns)?;
+    let device_bytes = columns.added::<UInt64Type>("device_bytes")?;
     let row = |i: usize| TimelineRow {
         process: process[i],
         time_ns: time_ns[i],
@@ -346,6 +351,7 @@ pub(crate) fn timeline(columns: &Columns) -> Result<Vec<TimelineRow>> {
         mapped_bytes: mapped_bytes[i],
         resident_bytes: value(resident_bytes, i),
         pages: pages[i],
+        device_bytes: value(&device_bytes, i),
     };
     Ok((0..columns.rows()).map(row).collect())
 }
@@ -439,6 +445,7 @@ pub(crate) fn sites(columns: &Columns) -> Result<Vec<SiteRow>> {
     let blocks_with_untouched = columns.added::<UInt64Type>("untouched_blocks")?;
     let of_bytes = columns.added::<UInt64Type>("untouched_of_bytes")?;
     let untouched_bytes = columns.added::<UInt64Type>("untouched_bytes")?;
+    let device_bytes_at_peak = columns.added::<UInt64Type>("device_bytes_at_peak")?;
     let untouched = |i: usize| {
         Some(Untouched {
             blocks: value(&blocks_with_untouched, i)?,
@@ -454,6 +461,7 @@ pub(crate) fn sites(columns: &Columns) -> Result<Vec<SiteRow>> {
         peak_live_bytes: peak_live_bytes[i],
         live_bytes_at_peak: live_bytes_at_peak[i],
         untouched: untouched(i),
+        device_bytes_at_peak: value(&device_bytes_at_peak, i),
     };
     Ok((0..columns.rows()).map(row).collect())
 }
@@ -501,4 +509,46 @@ pub(crate) fn folded(columns: &Columns) -> Result<Vec<FoldedRow>> {
         })
     };
     (0..columns.rows()).map(row).collect()
+}
+
+pub(crate) fn devices(columns: &Columns) -> Result<Vec<DeviceRow>> {
+    let process = columns.required::<UInt32Type>("process")?;
+    let device = columns.nullable::<UInt32Type>("device")?;
+    let name = columns.nullable_text("name")?;
+    let total_bytes = columns.nullable::<UInt64Type>("total_bytes")?;
+    let peak_driver_bytes = columns.required::<UInt64Type>("peak_driver_bytes")?;
+    let peak_ns = columns.required::<Int64Type>("peak_ns")?;
+    let used_at_peak_bytes = columns.required::<UInt64Type>("used_at_peak_bytes")?;
+    let peak_used_bytes = columns.required::<UInt64Type>("peak_used_bytes")?;
+    let peak_pool_bytes = columns.required::<UInt64Type>("peak_pool_bytes")?;
+    let peak_framework_bytes = columns.nullable::<UInt64Type>("peak_framework_bytes")?;
+    let peak_framework_reserved_bytes = columns.nullable::<UInt64Type>("peak_framework_reserved_bytes")?;
+    let peak_managed_bytes = columns.required::<UInt64Type>("peak_managed_bytes")?;
+    let peak_host_bytes = columns.required::<UInt64Type>("peak_host_bytes")?;
+    let peak_registered_bytes = columns.required::<UInt64Type>("peak_registered_bytes")?;
+    let peak_imported_bytes = columns.required::<UInt64Type>("peak_imported_bytes")?;
+    let allocations = columns.required::<UInt64Type>("allocations")?;
+    let requested_bytes = columns.required::<UInt64Type>("requested_bytes")?;
+    let unseen_releases = columns.required::<UInt64Type>("unseen_releases")?;
+    let row = |i: usize| DeviceRow {
+        process: process[i],
+        device: value(device, i),
+        name: name.is_valid(i).then(|| name.value(i).to_owned()),
+        total_bytes: value(total_bytes, i),
+        peak_driver_bytes: peak_driver_bytes[i],
+        peak_ns: peak_ns[i],
+        used_at_peak_bytes: used_at_peak_bytes[i],
+        peak_used_bytes: peak_used_bytes[i],
+        peak_pool_bytes: peak_pool_bytes[i],
+        peak_framework_bytes: value(peak_framework_bytes, i),
+        peak_framework_reserved_bytes: value(peak_framework_reserved_bytes, i),
+        peak_managed_bytes: peak_managed_bytes[i],
+        peak_host_bytes: peak_host_bytes[i],
+        peak_registered_bytes: peak_registered_bytes[i],
+        peak_imported_bytes: peak_imported_bytes[i],
+        allocations: allocations[i],
+        requested_bytes: requested_bytes[i],
+        unseen_releases: unseen_releases[i],
+    };
+    Ok((0..columns.rows()).map(row).collect())
 }

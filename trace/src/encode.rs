@@ -10,8 +10,8 @@ use arrow_schema::ArrowError;
 use serde::Serialize;
 
 use crate::rows::{
-    AccessRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow, SpanResident,
-    SpanRow, ThreadRow, TimelineRow, Untouched,
+    AccessRow, DeviceRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, Pages, ProcessRow, SiteRow,
+    SpanResident, SpanRow, ThreadRow, TimelineRow, Untouched,
 };
 use crate::schema::Table;
 
@@ -145,6 +145,8 @@ pub(crate) fn spans(rows: &[SpanRow]) -> Encoded {
         nullable::<UInt64Type>(rows.iter().map(|r| r.gc_independent_bytes)),
         nullable::<UInt64Type>(rows.iter().map(|r| r.gc_independent_upper_bytes)),
         nullable::<UInt64Type>(rows.iter().map(|r| r.garbage_at_peak_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.device_peak_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.device_driver_peak_bytes)),
     ];
     RecordBatch::try_new(Table::Spans.schema(), columns)
 }
@@ -160,6 +162,7 @@ pub(crate) fn timeline(rows: &[TimelineRow]) -> Encoded {
         nullable::<UInt64Type>(rows.iter().map(|r| r.resident_bytes)),
     ];
     columns.extend(pages(rows, |row| row.pages));
+    columns.push(nullable::<UInt64Type>(rows.iter().map(|r| r.device_bytes)));
     RecordBatch::try_new(Table::Timeline.schema(), columns)
 }
 
@@ -218,6 +221,7 @@ pub(crate) fn sites(rows: &[SiteRow]) -> Encoded {
         untouched(|u| u.blocks),
         untouched(|u| u.of_bytes),
         untouched(|u| u.bytes),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.device_bytes_at_peak)),
     ];
     RecordBatch::try_new(Table::Sites.schema(), columns)
 }
@@ -246,4 +250,28 @@ pub(crate) fn folded(rows: &[FoldedRow]) -> Encoded {
         required::<UInt64Type>(rows.iter().map(|r| r.lifetime_ns)),
     ];
     RecordBatch::try_new(Table::Folded.schema(), columns)
+}
+
+pub(crate) fn devices(rows: &[DeviceRow]) -> Encoded {
+    let columns = vec![
+        required::<UInt32Type>(rows.iter().map(|r| r.process)),
+        nullable::<UInt32Type>(rows.iter().map(|r| r.device)),
+        nullable_text(rows.iter().map(|r| r.name.as_deref())),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.total_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.peak_driver_bytes)),
+        required::<Int64Type>(rows.iter().map(|r| r.peak_ns)),
+        required::<UInt64Type>(rows.iter().map(|r| r.used_at_peak_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.peak_used_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.peak_pool_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.peak_framework_bytes)),
+        nullable::<UInt64Type>(rows.iter().map(|r| r.peak_framework_reserved_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.peak_managed_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.peak_host_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.peak_registered_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.peak_imported_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.allocations)),
+        required::<UInt64Type>(rows.iter().map(|r| r.requested_bytes)),
+        required::<UInt64Type>(rows.iter().map(|r| r.unseen_releases)),
+    ];
+    RecordBatch::try_new(Table::Devices.schema(), columns)
 }

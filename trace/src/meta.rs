@@ -127,6 +127,10 @@ pub struct Peak {
     pub gc_independent_upper_bytes: Option<u64>,
     /// Known garbage among the live bytes at their peak.
     pub garbage_at_peak_bytes: Option<u64>,
+    /// Peak of the sum of driver bytes over all processes and devices at one time; `None` if no memory of a device was seen.
+    pub device_driver_bytes: Option<u64>,
+    /// The same of used bytes.
+    pub device_used_bytes: Option<u64>,
 }
 
 /// A process that the kernel killed because its control group, or the machine, was out of memory.

@@ -12,8 +12,8 @@ use crate::meta::Meta;
 use crate::parts;
 use crate::pruning;
 use crate::rows::{
-    AccessRow, AllocationRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, ProcessRow, SiteRow, SpanRow,
-    ThreadRow, TimelineRow,
+    AccessRow, AllocationRow, DeviceRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, ProcessRow, SiteRow,
+    SpanRow, ThreadRow, TimelineRow,
 };
 use crate::schema::{self, Table};
 use crate::table_reader::{self, Within};
@@ -117,6 +117,11 @@ impl Trace {
     /// All rows of `folded`; none in a trace from before there were any.
     pub fn folded(&self) -> Result<Vec<FoldedRow>> {
         self.rows(Table::Folded, decode::folded)
+    }
+
+    /// All rows of `devices`; none in a trace from before there were any.
+    pub fn devices(&self) -> Result<Vec<DeviceRow>> {
+        self.rows(Table::Devices, decode::devices)
     }
 
     /// All rows of `kernel_events`; none in a trace from before there were any.
@@ -259,6 +264,7 @@ fn blocks(columns: &Columns, filter: &AllocationFilter, each: &mut impl FnMut(Al
     let ordinal = columns.required::<UInt32Type>("ordinal")?;
     let span = columns.nullable::<UInt32Type>("span")?;
     let role = columns.labels("role")?;
+    let device = columns.added::<UInt32Type>("device")?;
     for i in 0..columns.rows() {
         let span = value(span, i);
         if bytes[i] < filter.min_bytes
@@ -279,6 +285,7 @@ fn blocks(columns: &Columns, filter: &AllocationFilter, each: &mut impl FnMut(Al
             ordinal: ordinal[i],
             span,
             role: role[i],
+            device: value(&device, i),
         });
     }
     Ok(())

@@ -19,7 +19,7 @@ pub struct Recovered {
     pub was_complete: bool,
     /// Blocks that were live when the recorder last wrote them down.
     pub live_blocks: usize,
-    /// The sum of their bytes.
+    /// The sum of their bytes, without those of devices.
     pub live_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ pub fn recover(directory: impl AsRef<Path>) -> Result<Recovered> {
         parts.write(&BlockColumns::of(&rows), rows.len())?;
         parts.close()?;
     }
-    let live_bytes = rows.iter().map(|row| row.bytes).sum();
+    let live_bytes = rows.iter().filter(|row| !row.kind.is_of_driver()).map(|row| row.bytes).sum();
     let mut meta = trace.meta().clone();
     meta.notes.push(format!(
         "The recorder died; this is what it had written. The {} largest blocks that were live then have no release.",

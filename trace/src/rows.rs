@@ -28,11 +28,43 @@ pub enum Kind {
     MapBreak,
     /// Mapped by the allocator behind `malloc`, if that is not the C library's; its blocks have rows of their own.
     MapArena,
+    /// Memory of a device: `cuMemAlloc`.
+    Cuda,
+    /// `cuMemAllocPitch`.
+    CudaPitch,
+    /// `cuMemAllocManaged`: wherever it was last used.
+    CudaManaged,
+    /// Host memory that cannot be paged out: `cuMemAllocHost`, `cuMemHostAlloc`.
+    CudaHost,
+    /// Host memory the program had, made so: `cuMemHostRegister`.
+    CudaRegistered,
+    /// `cuArrayCreate`, `cuArray3DCreate`.
+    CudaArray,
+    /// `cuMipmappedArrayCreate`.
+    CudaMipmap,
+    /// Part of a pool of the driver: `cuMemAllocAsync`, `cuMemAllocFromPoolAsync`.
+    CudaPool,
+    /// Physical memory: `cuMemCreate`.
+    CudaPhysical,
+    /// Physical memory that was imported: `cuMemImportFromShareableHandle`.
+    CudaImportedPhysical,
+    /// Memory of another process: `cuIpcOpenMemHandle`.
+    CudaIpc,
+    /// A block of another process's pool: `cuMemPoolImportPointer`.
+    CudaImportedPool,
+    /// Backed while a graph runs: `cuGraphAddMemAllocNode`.
+    CudaGraph,
+    /// A range that `cuMemMap` has mapped to physical memory.
+    CudaMapped,
+    /// A block that PyTorch's caching allocator handed out.
+    TorchBlock,
+    /// A block of another pool of the program's: CuPy, RMM, JAX.
+    PoolBlock,
 }
 
 impl Kind {
     /// How many there are.
-    pub const COUNT: usize = Kind::MapArena as usize + 1;
+    pub const COUNT: usize = Kind::PoolBlock as usize + 1;
 
     /// True for blocks that an allocator's own symbols handed out: they make up `heap_bytes`.
     pub fn is_heap(self) -> bool {
@@ -42,6 +74,31 @@ impl Kind {
     /// True for mappings of memory that is the program's own to write to.
     pub fn is_own_memory(self) -> bool {
         matches!(self, Kind::MapAnonymous | Kind::MapShared | Kind::MapBreak)
+    }
+
+    /// True for blocks that a framework hands out of memory that it has from a driver of devices.
+    pub fn is_of_framework(self) -> bool {
+        matches!(self, Kind::TorchBlock | Kind::PoolBlock)
+    }
+
+    /// True for what a span's device peak is made of: memory that a driver has handed out on a device, as long as no
+    /// framework hands out parts of it, and a framework's blocks.
+    pub fn is_on_device(self) -> bool {
+        let of_driver = matches!(
+            self,
+            Kind::Cuda
+                | Kind::CudaPitch
+                | Kind::CudaArray
+                | Kind::CudaMipmap
+                | Kind::CudaPool
+                | Kind::CudaPhysical
+        );
+        of_driver || self.is_of_framework()
+    }
+
+    /// True for what a driver of devices handed out, or a framework from that: never part of live, heap or mapped bytes.
+    pub fn is_of_driver(self) -> bool {
+        self as usize >= Kind::Cuda as usize
     }
 }
 
@@ -70,7 +127,7 @@ pub struct AllocationRow {
     pub thread: u32,
     /// Which call made it.
     pub kind: Kind,
-    /// Where it is; `None` for a heap block below 64 KiB that was released.
+    /// Where it is; `None` for a heap block below 64 KiB that was released, and for physical memory of a device.
     pub address: Option<u64>,
     /// Requested bytes (the length, for mappings).
     pub bytes: u64,
@@ -87,6 +144,8 @@ pub struct AllocationRow {
     pub span: Option<u32>,
     /// What the block is to that span.
     pub role: Role,
+    /// The device it is on, as its driver counts; `None` for memory of the host.
+    pub device: Option<u32>,
 }
 
 /// `spans`: one execution of an operator.
@@ -151,6 +210,11 @@ pub struct SpanRow {
     pub gc_independent_upper_bytes: Option<u64>,
     /// Known garbage among the bytes of the working peak.
     pub garbage_at_peak_bytes: Option<u64>,
+    /// The working peak on devices: peak of (used bytes of devices allocated in the span and not yet released). This and
+    /// what follows: `None` if its process had no memory of a device by the span's end.
+    pub device_peak_bytes: Option<u64>,
+    /// Largest driver bytes of the process while the span ran.
+    pub device_driver_peak_bytes: Option<u64>,
 }
 
 /// Where the resident memory of a span's process came from and went to, the probe's rings left out.
@@ -337,6 +401,49 @@ pub struct TimelineRow {
     pub resident_bytes: Option<u64>,
     /// What they were, if the kernel side was on.
     pub pages: Option<Pages>,
+    /// Driver bytes of all devices; `None` before the process had memory of one.
+    pub device_bytes: Option<u64>,
+}
+
+/// `devices`: what a process had of a device. Peaks are each on their own, not at one time.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct DeviceRow {
+    /// Index into `processes`.
+    pub process: u32,
+    /// The device, as its driver counts; `None` for memory of the host, and for what is on no known device.
+    pub device: Option<u32>,
+    /// Its name; `None` if it was not told.
+    pub name: Option<String>,
+    /// All its memory; `None` if it was not told.
+    pub total_bytes: Option<u64>,
+    /// Peak of driver bytes: what the driver has set aside on it for the process.
+    pub peak_driver_bytes: u64,
+    /// When that was reached.
+    pub peak_ns: i64,
+    /// Most used bytes while driver bytes were at their peak.
+    pub used_at_peak_bytes: u64,
+    /// Peak of used bytes.
+    pub peak_used_bytes: u64,
+    /// Peak of what pools of the driver and graphs had reserved; part of driver bytes.
+    pub peak_pool_bytes: u64,
+    /// Peak of blocks that frameworks had handed out; `None` if none told of any.
+    pub peak_framework_bytes: Option<u64>,
+    /// Most that frameworks said they had reserved; `None` likewise.
+    pub peak_framework_reserved_bytes: Option<u64>,
+    /// Peak of managed memory.
+    pub peak_managed_bytes: u64,
+    /// Peak of host memory that the driver allocated.
+    pub peak_host_bytes: u64,
+    /// Peak of host memory that was registered.
+    pub peak_registered_bytes: u64,
+    /// Peak of memory of other processes.
+    pub peak_imported_bytes: u64,
+    /// Blocks allocated.
+    pub allocations: u64,
+    /// Sum of their sizes.
+    pub requested_bytes: u64,
+    /// Releases of blocks the trace never saw allocated; among `unseen_releases` or `inherited_releases` of the process.
+    pub unseen_releases: u64,
 }
 
 /// Pages in memory, in bytes, by what they are.
@@ -444,6 +551,8 @@ pub struct SiteRow {
     pub live_bytes_at_peak: u64,
     /// What of its large blocks was never touched; `None` where there was no kernel side.
     pub untouched: Option<Untouched>,
+    /// Used bytes of devices when those of all processes and devices peaked; `None` if it has allocated none.
+    pub device_bytes_at_peak: Option<u64>,
 }
 
 /// Blocks of which a part was never touched as long as they lived.

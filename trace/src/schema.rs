@@ -29,11 +29,13 @@ pub enum Table {
     KernelEvents,
     /// One row per sampled memory access.
     Accesses,
+    /// One row per process and device.
+    Devices,
 }
 
 impl Table {
     /// Every table a trace of this version can have.
-    pub const ALL: [Table; 11] = [
+    pub const ALL: [Table; 12] = [
         Table::Processes,
         Table::Threads,
         Table::Modules,
@@ -45,6 +47,7 @@ impl Table {
         Table::Folded,
         Table::KernelEvents,
         Table::Accesses,
+        Table::Devices,
     ];
 
     /// Its name: `NAME.parquet`, or the directory `NAME/` of a table in parts.
@@ -61,6 +64,7 @@ impl Table {
             Table::Folded => "folded",
             Table::KernelEvents => "kernel_events",
             Table::Accesses => "accesses",
+            Table::Devices => "devices",
         }
     }
 
@@ -71,7 +75,15 @@ impl Table {
 
     /// True for tables that complete traces of early versions do not have.
     pub(crate) fn came_later(self) -> bool {
-        matches!(self, Table::Sites | Table::Frames | Table::Folded | Table::KernelEvents | Table::Accesses)
+        matches!(
+            self,
+            Table::Sites
+                | Table::Frames
+                | Table::Folded
+                | Table::KernelEvents
+                | Table::Accesses
+                | Table::Devices
+        )
     }
 
     /// Its columns, in order.
@@ -88,6 +100,7 @@ impl Table {
             Table::Folded => folded(),
             Table::KernelEvents => kernel_events(),
             Table::Accesses => accesses(),
+            Table::Devices => devices(),
         }))
     }
 }
@@ -187,6 +200,7 @@ fn allocations() -> Vec<Field> {
         required("ordinal", DataType::UInt32),
         nullable("span", DataType::UInt32),
         required("role", label_type()),
+        nullable("device", DataType::UInt32),
     ]
 }
 
@@ -225,6 +239,8 @@ fn spans() -> Vec<Field> {
         nullable("gc_independent_bytes", DataType::UInt64),
         nullable("gc_independent_upper_bytes", DataType::UInt64),
         nullable("garbage_at_peak_bytes", DataType::UInt64),
+        nullable("device_peak_bytes", DataType::UInt64),
+        nullable("device_driver_peak_bytes", DataType::UInt64),
     ]
 }
 
@@ -240,6 +256,7 @@ fn timeline() -> Vec<Field> {
     ]
     .into_iter()
     .chain(pages())
+    .chain([nullable("device_bytes", DataType::UInt64)])
     .collect()
 }
 
@@ -295,6 +312,7 @@ fn sites() -> Vec<Field> {
         nullable("untouched_blocks", DataType::UInt64),
         nullable("untouched_of_bytes", DataType::UInt64),
         nullable("untouched_bytes", DataType::UInt64),
+        nullable("device_bytes_at_peak", DataType::UInt64),
     ]
 }
 
@@ -319,5 +337,28 @@ fn folded() -> Vec<Field> {
         required("requested_bytes", DataType::UInt64),
         required("released", DataType::UInt64),
         required("lifetime_ns", DataType::UInt64),
+    ]
+}
+
+fn devices() -> Vec<Field> {
+    vec![
+        required("process", DataType::UInt32),
+        nullable("device", DataType::UInt32),
+        nullable("name", DataType::Utf8),
+        nullable("total_bytes", DataType::UInt64),
+        required("peak_driver_bytes", DataType::UInt64),
+        required("peak_ns", DataType::Int64),
+        required("used_at_peak_bytes", DataType::UInt64),
+        required("peak_used_bytes", DataType::UInt64),
+        required("peak_pool_bytes", DataType::UInt64),
+        nullable("peak_framework_bytes", DataType::UInt64),
+        nullable("peak_framework_reserved_bytes", DataType::UInt64),
+        required("peak_managed_bytes", DataType::UInt64),
+        required("peak_host_bytes", DataType::UInt64),
+        required("peak_registered_bytes", DataType::UInt64),
+        required("peak_imported_bytes", DataType::UInt64),
+        required("allocations", DataType::UInt64),
+        required("requested_bytes", DataType::UInt64),
+        required("unseen_releases", DataType::UInt64),
     ]
 }

@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::meta::{self, Meta, Rows};
 use crate::parts::{self, PartFile, Parts, TableFile};
 use crate::rows::{
-    AccessRow, AllocationRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, ProcessRow, SiteRow, SpanRow,
-    ThreadRow, TimelineRow,
+    AccessRow, AllocationRow, DeviceRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, ProcessRow, SiteRow,
+    SpanRow, ThreadRow, TimelineRow,
 };
 use crate::schema::Table;
 
@@ -82,7 +82,7 @@ impl TraceWriter {
     }
 
     /// Adds a block whose life is known to its end.
-    #[inline]
+    #[inline(always)]
     pub fn allocation(&mut self, row: AllocationRow) -> Result<()> {
         self.latest_ns = self.latest_ns.max(row.free_ns.unwrap_or(row.alloc_ns));
         self.blocks.push(&row);
@@ -170,6 +170,11 @@ impl TraceWriter {
     /// Writes `folded`, replacing what an earlier call wrote.
     pub fn folded(&mut self, rows: &[FoldedRow]) -> Result<()> {
         self.whole_table(Table::Folded, rows, encode::folded)
+    }
+
+    /// Writes `devices`, replacing what an earlier call wrote.
+    pub fn devices(&mut self, rows: &[DeviceRow]) -> Result<()> {
+        self.whole_table(Table::Devices, rows, encode::devices)
     }
 
     /// Writes `meta.json` of a recording that still runs (`complete` is false in the file).

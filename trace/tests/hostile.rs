@@ -32,6 +32,7 @@ fn write_trace(directory: &Path) {
                 ordinal: (i / 3) as u32,
                 span: (i % 2 == 0).then_some((i / 100) as u32),
                 role: Role::Temporary,
+                device: (i % 11 == 0).then_some(i as u32),
             })
             .unwrap();
     }
@@ -70,6 +71,8 @@ fn span() -> SpanRow {
         gc_independent_bytes: None,
         gc_independent_upper_bytes: None,
         garbage_at_peak_bytes: None,
+        device_peak_bytes: Some(10),
+        device_driver_peak_bytes: None,
     }
 }
 
@@ -264,6 +267,32 @@ fn a_trace_from_before_a_column_was_added_reads() {
     write_parquet(&path, before);
     let [read] = &Trace::open(directory.path()).unwrap().spans().unwrap()[..] else { panic!("one span") };
     assert_eq!(read, &span());
+}
+
+/// What is known of devices was added together.
+#[test]
+fn a_trace_from_before_there_were_devices_reads() {
+    let directory = tempfile::tempdir().unwrap();
+    write_trace(directory.path());
+    let rows = read_all(directory.path()).unwrap();
+    fs::remove_file(directory.path().join("devices.parquet")).unwrap();
+    for (file, added) in [(FILES[0], 1), (FILES[1], 2)] {
+        let path = directory.path().join(file);
+        let mut batches = ParquetRecordBatchReader::try_new(fs::File::open(&path).unwrap(), 10_000).unwrap();
+        let batch = batches.next().unwrap().unwrap();
+        let schema = batch.schema();
+        let names = schema.fields().iter().map(|field| field.name().as_str());
+        let before = names.filter(|name| !name.starts_with("device"));
+        let before: Vec<_> =
+            before.map(|name| (name, Arc::clone(batch.column_by_name(name).unwrap()))).collect();
+        assert_eq!(before.len(), batch.num_columns() - added);
+        write_parquet(&path, before);
+    }
+    assert_eq!(read_all(directory.path()).unwrap(), rows);
+    let trace = Trace::open(directory.path()).unwrap();
+    assert_eq!(trace.devices().unwrap(), []);
+    trace.allocations(AllocationFilter::default(), |row| assert_eq!(row.device, None)).unwrap();
+    assert_eq!(trace.spans().unwrap()[0].device_peak_bytes, None);
 }
 
 #[test]

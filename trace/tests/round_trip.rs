@@ -30,6 +30,7 @@ proptest! {
         folded in prop::collection::vec(arbitrary::folded(), 0..20),
         kernel_events in prop::collection::vec(arbitrary::kernel_event(), 0..20),
         accesses in prop::collection::vec(arbitrary::access(), 0..20),
+        devices in prop::collection::vec(arbitrary::device(), 0..20),
         parts in 1usize..5,
         meta in arbitrary::meta(),
     ) {
@@ -57,6 +58,7 @@ proptest! {
         writer.sites(&sites).unwrap();
         writer.frames(&frames).unwrap();
         writer.folded(&folded).unwrap();
+        writer.devices(&devices).unwrap();
         writer.finish(&meta).unwrap();
 
         let trace = Trace::open(directory.path()).unwrap();
@@ -73,6 +75,7 @@ proptest! {
         prop_assert_eq!(trace.sites().unwrap(), sites);
         prop_assert_eq!(trace.frames().unwrap(), frames);
         prop_assert_eq!(trace.folded().unwrap(), folded);
+        prop_assert_eq!(trace.devices().unwrap(), devices);
         prop_assert_eq!(read_blocks(&trace, AllocationFilter::default()), blocks);
     }
 
@@ -125,8 +128,9 @@ fn many_blocks(seed: u64, rows: usize, distinct: u64, stays: u64, spread: u32) -
             *row = AllocationRow {
                 process: (random() % distinct) as u32,
                 thread: (random() % distinct) as u32,
-                kind: [Kind::Malloc, Kind::Calloc, Kind::MapArena][random() as usize % 3],
+                kind: [Kind::Malloc, Kind::Calloc, Kind::MapArena, Kind::TorchBlock][random() as usize % 4],
                 span: (random() % 3 > 0).then_some((random() % distinct) as u32),
+                device: (random() % 5 == 0).then_some((random() % distinct) as u32),
                 ..row.clone()
             };
         }
@@ -193,6 +197,7 @@ fn block(address: u64) -> AllocationRow {
         ordinal: 0,
         span: None,
         role: memtrace_trace::rows::Role::None,
+        device: None,
     }
 }
 
@@ -291,6 +296,7 @@ fn a_trace_cut_short_reads_back() {
             heap_bytes: 1,
             mapped_bytes: 0,
             resident_bytes: None,
+            device_bytes: None,
         })
         .unwrap();
     writer.close_part().unwrap();

@@ -11,8 +11,17 @@ use crate::record;
 use crate::units::{Bytes, parse_size};
 
 /// Python modules with automatic spans unless others are named.
-const AUTOMATIC: [&str; 7] =
-    ["numpy.linalg", "scipy.ndimage", "scipy.fft", "scipy.signal", "skimage", "pandas", "xarray"];
+const AUTOMATIC: [&str; 9] = [
+    "numpy.linalg",
+    "scipy.ndimage",
+    "scipy.fft",
+    "scipy.signal",
+    "skimage",
+    "pandas",
+    "xarray",
+    "cupy.linalg",
+    "cupyx.scipy",
+];
 
 /// What to record and where.
 #[derive(Args, Clone)]
@@ -24,7 +33,7 @@ pub struct Record {
     #[arg(long = "operator", value_name = "MODULE:FUNCTION", value_parser = parse_operator)]
     pub operators: Vec<String>,
     /// Record calls of these Python modules' functions with large arguments as spans [default: numpy.linalg,scipy.ndimage,
-    /// scipy.fft,scipy.signal,skimage,pandas,xarray, or with --operator no modules]; none: no spans that nobody named,
+    /// scipy.fft,scipy.signal,skimage,pandas,xarray,cupy.linalg,cupyx.scipy, or with --operator no modules]; none: no spans that nobody named,
     /// neither tasks of Dask nor modules of PyTorch
     #[arg(long = "auto-operators", value_name = "MODULE,...|none", value_delimiter = ',', value_parser = parse_module)]
     pub automatic: Vec<String>,
@@ -67,6 +76,9 @@ pub struct Record {
     /// Sample memory accesses, to see which blocks are used: by the processor where it can, or first touches by page faults
     #[arg(long, value_name = "WHICH", value_enum, default_value = "off")]
     pub accesses: record::Accesses,
+    /// Record memory on GPUs: of programs that call CUDA, where there is a driver
+    #[arg(long, value_name = "WHICH", value_enum, default_value = "auto")]
+    pub cuda: record::Cuda,
     #[command(flatten)]
     pub foretell: record::Foretell,
     /// Print no summary
@@ -100,6 +112,7 @@ impl Record {
             stacks: self.stacks,
             kernel: self.kernel,
             accesses: self.accesses,
+            cuda: self.cuda,
             foresight: self.foretell.read(self.quiet)?,
         })
     }

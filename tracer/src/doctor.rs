@@ -19,6 +19,7 @@ pub fn text() -> String {
         ("system calls", calls()),
         ("page faults", faults),
         ("memory accesses", accesses()),
+        ("CUDA", cuda()),
         ("control groups", control_groups()),
     ];
     for (what, found) in checks {
@@ -100,6 +101,20 @@ fn accesses() -> Found {
         Ok(events) => Ok(format!("{events}: sampled with --accesses hardware")),
         Err(error) => Err(format!("{error}; --accesses faults tells first touches")),
     }
+}
+
+/// Memory on GPUs: needs a driver, and our library in front of it.
+fn cuda() -> Found {
+    let Some(driver) = record::find_driver() else {
+        return Err(
+            "no driver (libcuda.so.1) here; where one is loaded from a folder of its own, name that in \
+             LD_LIBRARY_PATH"
+                .into(),
+        );
+    };
+    record::find_cuda_probe()
+        .map(|_| format!("calls of {} are recorded", driver.display()))
+        .map_err(|error| format!("{error:#}"))
 }
 
 fn control_groups() -> Found {

@@ -23,7 +23,7 @@ pub struct Flamegraph {
     /// The SVG to write
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// peak: live bytes at their peak; span NAME: what the largest span of that operator had allocated at its
+    /// peak: live bytes at their peak; device-peak: used bytes of devices at theirs; span NAME: what the largest span of that operator had allocated at its
     /// working peak; exit: heap bytes never released; temporary: number of heap blocks released within 10 µs
     #[arg(long, num_args = 1..=2, value_names = ["TIME", "NAME"], default_values = ["peak"])]
     at: Vec<String>,
@@ -43,10 +43,16 @@ pub fn run(arguments: &Flamegraph) -> Result<ExitCode> {
     let words: Vec<&str> = arguments.at.iter().map(String::as_str).collect();
     let at = match words.as_slice() {
         ["peak"] => At::Peak,
+        ["device-peak"] => At::DevicePeak,
         ["exit"] => At::Exit,
         ["temporary"] => At::Temporary,
         ["span", name] => At::Span(name.to_string()),
-        _ => return Err(Usage("write --at peak, --at span NAME, --at exit or --at temporary".into()).into()),
+        _ => {
+            return Err(Usage(
+                "write --at peak, --at device-peak, --at span NAME, --at exit or --at temporary".into(),
+            )
+            .into());
+        }
     };
     let trace = Trace::open(&arguments.trace)?;
     if arguments.by == By::Resident {

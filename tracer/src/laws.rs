@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use memtrace_analysis::file::CHANGED;
 use memtrace_analysis::model::{Proof, joined};
+use memtrace_analysis::predict::Explanation;
 use memtrace_analysis::{Ask, Law, Model, Prediction, predict as predict_law};
 use memtrace_trace::Trace;
 use serde_json::Value;
@@ -128,6 +129,12 @@ fn describe(text: &mut String, law: &Law) -> Result<()> {
     let mut shapes: Vec<String> = law.trained_on.iter().map(|run| joined(&run.shape)).collect();
     shapes.dedup();
     writeln!(text, "  trained on {}", shapes.join(", "))?;
+    if let Some(there) = &law.on_devices {
+        writeln!(text, "  on devices: {}", there.law.proof)?;
+        for note in &there.law.notes {
+            writeln!(text, "  note on devices: {note}")?;
+        }
+    }
     if law.once.bytes > 0 {
         let largest = law.once.blocks.first().map_or(String::new(), |block| {
             format!("; largest: one {} of {}", block.kind, Bytes(block.bytes))
@@ -141,16 +148,24 @@ fn describe(text: &mut String, law: &Law) -> Result<()> {
 }
 
 fn write_terms(text: &mut String, prediction: &Prediction) -> Result<()> {
-    let shown = 6;
-    let words: Vec<&str> =
-        prediction.model.terms.iter().map(|term| term.words.as_str()).take(shown).collect();
-    let rest: u64 = prediction.model.terms.iter().skip(shown).map(|term| term.bytes).sum();
-    let rest = rest + prediction.model.residual_bytes;
-    let more = if rest > 0 { format!(" + {} of small blocks", Bytes(rest)) } else { String::new() };
-    let set_at = prediction.model.set_at.as_ref().map_or(String::new(), |place| format!(", set at {place}"));
-    writeln!(text, "  working peak = {}{more}{set_at}", words.join(" + "))?;
+    writeln!(text, "  working peak = {}", peak_words(&prediction.model))?;
+    if let Some(device) = &prediction.device {
+        writeln!(text, "  on devices   = {}", peak_words(&device.model))?;
+    }
     writeln!(text, "  input        = {}", prediction.model.inputs.join(" + "))?;
     Ok(())
+}
+
+fn peak_words(model: &Explanation) -> String {
+    let shown = 6;
+    let words: Vec<&str> = model.terms.iter().map(|term| term.words.as_str()).take(shown).collect();
+    let rest: u64 = model.terms.iter().skip(shown).map(|term| term.bytes).sum();
+    let rest = rest + model.residual_bytes;
+    let more = if rest > 0 { format!(" + {} of small blocks", Bytes(rest)) } else { String::new() };
+    let set_at = model.set_at.as_ref().map_or(String::new(), |place| format!(", set at {place}"));
+    // Nothing that counts is a law, too: an operator that works on a device alone.
+    let words = if words.is_empty() { "0".to_owned() } else { words.join(" + ") };
+    format!("{words}{more}{set_at}")
 }
 
 /// `memtrace merge`
@@ -159,6 +174,20 @@ pub fn merge(arguments: &Merge) -> Result<ExitCode> {
     let merged = models.into_iter().reduce(|merged, model| merged.merge(&model));
     save_and_describe(&merged.context("there is nothing to merge")?, &arguments.output)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn write_on_devices(text: &mut String, prediction: &Prediction) -> Result<()> {
+    let Some(device) = &prediction.device else { return Ok(()) };
+    writeln!(
+        text,
+        "  on devices    {:>9}   at most {} ({}); with its input, {} held before and what pools keep {}",
+        Bytes(device.peak_bytes),
+        Bytes(device.upper_bytes),
+        device.confidence,
+        Bytes(device.before_bytes),
+        Bytes(device.reserved_bytes)
+    )?;
+    Ok(())
 }
 
 fn write_resident(text: &mut String, prediction: &Prediction) -> Result<()> {
@@ -193,6 +222,7 @@ pub fn predict(arguments: &Predict) -> Result<ExitCode> {
             Bytes(prediction.upper_bytes),
             prediction.confidence
         )?;
+        write_on_devices(&mut text, &prediction)?;
         write_terms(&mut text, &prediction)?;
         writeln!(
             text,

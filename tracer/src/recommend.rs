@@ -1,4 +1,4 @@
-//! `recommend`: chunks of one operator on the command line.
+//! `recommend`: chunks of one operator, or the longest axis that fits, on the command line.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -8,13 +8,15 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use memtrace_analysis::model::joined;
 use memtrace_analysis::plan::{
-    self, Answer, Choice, Compared, Minimise, Plan, PlanError, Request, Rival, Source, Target, Workers,
+    self, Answer, Choice, Compared, Device, Minimise, Plan, PlanError, Reach, Request, Rival, Source, Target,
+    Workers,
 };
-use memtrace_analysis::{Law, Model};
+use memtrace_analysis::{Law, Model, predict};
 
 use crate::cli::{Usage, print};
 use crate::laws::WhichLaw;
 use crate::plan::parse_workers;
+use crate::record::free_memory;
 use crate::units::{Bytes, parse_size};
 
 /// Arguments of `recommend`.
@@ -24,9 +26,19 @@ pub struct Recommend {
     model: PathBuf,
     #[command(flatten)]
     law: WhichLaw,
-    /// Memory limit of each worker, e.g. 1.5GB
+    /// Memory limit of each worker, e.g. 1.5GB [default, if a device has a limit: what is free here]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, required_unless_present = "device_memory_limit")]
+    memory_limit: Option<u64>,
+    /// Memory of the GPU that each worker has to itself, e.g. 80GB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    memory_limit: u64,
+    device_memory_limit: Option<u64>,
+    /// Instead of chunks: how long this axis may be for one call; batch is the first
+    #[arg(long, value_name = "AXIS|batch", value_parser = parse_axis, conflicts_with_all = ["workers",
+          "threads_per_worker", "halo", "whole_axes", "source", "storage_chunks", "minimise", "compare"])]
+    axis: Option<usize>,
+    /// With --axis: lengths that are multiples of this
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "axis")]
+    multiple: u64,
     /// Number of workers, or auto: as many as are worth having
     #[arg(long, value_name = "N|auto", value_parser = parse_workers, default_value = "1")]
     workers: Workers,
@@ -109,12 +121,23 @@ fn parse_rival(text: &str) -> Result<Rival, String> {
     if text == "auto" { Ok(Rival::Auto) } else { parse_lengths(text).map(|lengths| Rival::Chunks(lengths.0)) }
 }
 
+fn parse_axis(text: &str) -> Result<usize, String> {
+    if text == "batch" {
+        Ok(0)
+    } else {
+        text.parse().map_err(|_| "write a number from 0 on, or batch".to_owned())
+    }
+}
+
 /// `memtrace recommend`
 pub fn run(arguments: &Recommend) -> Result<ExitCode> {
     let model = Model::load(&arguments.model)?;
     let law = arguments.law.select(&model)?;
     let bytes = |shape: &[u64]| law.bytes(shape);
     let request = request(arguments, law).map_err(usage)?;
+    if let Some(axis) = arguments.axis {
+        return reach(arguments, law, request, axis);
+    }
     let found = match arguments.workers {
         Workers::Number(_) => plan::recommend(&request, &bytes),
         Workers::Auto => plan::recommend_workers(&request, &bytes),
@@ -141,6 +164,31 @@ pub fn run(arguments: &Recommend) -> Result<ExitCode> {
     Ok(ExitCode::from(if matches!(answer, Answer::Refusal(_)) { 3 } else { 0 }))
 }
 
+/// How long an axis may be.
+fn reach(arguments: &Recommend, law: &Law, request: Request, axis: usize) -> Result<ExitCode> {
+    let alone = Request::alone(law, request.shape, request.memory_limit_bytes).map_err(usage)?;
+    let request = Request {
+        baseline_bytes: arguments.baseline.unwrap_or(alone.baseline_bytes),
+        device: request.device,
+        ..alone
+    };
+    let found =
+        plan::longest(&request, axis, arguments.multiple, &|shape| law.bytes(shape)).map_err(usage)?;
+    match (&found, arguments.format) {
+        (_, Format::Json) => print(&(serde_json::to_string_pretty(&found)? + "\n"))?,
+        (Reach::Longest(longest), Format::Text) => {
+            let prediction = predict(law, &longest.shape)?;
+            let confidence = prediction.confidence(longest.bound_by);
+            let bound = longest.bound_by.map_or("nothing", |bound| bound.words());
+            let (axis, length) = (longest.axis, longest.length);
+            print(&format!("axis {axis}: {length}, bound by {bound} ({confidence})\n  {}\n", longest.why))?;
+        }
+        (Reach::Refusal(refusal), Format::Text) => crate::cli::say(&refusal.why),
+        _ => return Err(Usage("with --axis the format is text or json".to_owned()).into()),
+    }
+    Ok(ExitCode::from(if matches!(found, Reach::Refusal(_)) { 3 } else { 0 }))
+}
+
 fn usage(error: PlanError) -> anyhow::Error {
     match error {
         PlanError::Request(reason) => Usage(reason).into(),
@@ -150,7 +198,8 @@ fn usage(error: PlanError) -> anyhow::Error {
 
 fn request(arguments: &Recommend, law: &Law) -> Result<Request, PlanError> {
     let shape = arguments.law.shape.0.clone();
-    let known = Request::of(law, shape.clone(), arguments.memory_limit)?;
+    let free = || free_memory().unwrap_or(u64::MAX);
+    let known = Request::of(law, shape.clone(), arguments.memory_limit.unwrap_or_else(free))?;
     let lengths = |lengths: &Option<Lengths>| lengths.clone().map(|Lengths(each)| each);
     let halo = match lengths(&arguments.halo) {
         None => vec![0; shape.len()],
@@ -168,6 +217,7 @@ fn request(arguments: &Recommend, law: &Law) -> Result<Request, PlanError> {
         workers,
         threads_per_worker: arguments.threads_per_worker,
         baseline_bytes: arguments.baseline.unwrap_or(known.baseline_bytes),
+        device: arguments.device_memory_limit.map(Device::new),
         source: match arguments.source {
             From::Dask => Source::Dask,
             From::Storage => Source::Storage,
@@ -194,6 +244,15 @@ fn sentences(plan: &Plan) -> Result<String> {
         Bytes(plan.budget_bytes),
         Bytes(plan.memory_limit_bytes)
     )?;
+    if let Some(device) = &plan.device {
+        writeln!(
+            text,
+            "  its device    {:>9}   of {}{}",
+            Bytes(device.predicted_worker_bytes),
+            Bytes(device.limit_bytes),
+            plan.bound_by.map_or(String::new(), |bound| format!("; {} rules", bound.words()))
+        )?;
+    }
     writeln!(text, "  time          {:>7.1} s", plan.predicted_seconds)?;
     if !plan.tried.is_empty() {
         writeln!(text, "  workers       {:>9}   of {} threads", plan.workers, plan.threads_per_worker)?;

@@ -24,7 +24,7 @@
 //! +------+---------+---------------------------------------+
 //! |  extra: prot and flags, the new length, touched bytes   |  word 3   mappings
 //! +--------------------------------------------------------+
-//! |  text, zero-padded …                                   |  spans, exec, stacks: word 2 is its length in bytes
+//! |  text, zero-padded …                                   |  spans, exec, stacks, devices: word 2 is its length in bytes
 //! +--------------------------------------------------------+
 //! ```
 //!
@@ -135,6 +135,23 @@ pub enum Kind {
     SpanTake = 32,
     /// This thread goes on in a context that is in the span with this id; 0: in none of its own.
     SpanSwitch = 33,
+    /// A device's memory was acquired; this and the kinds below have texts as in [`device`](crate::device).
+    DeviceAcquire = 34,
+    /// A device's memory is about to be released: a block by its address, physical memory by its `owner`, a pool, which
+    /// its blocks may outlive, by its `owner` and [`Memory::Pool`](crate::device::Memory::Pool) at address 0.
+    DeviceRelease = 35,
+    /// The release that this thread told last of this block has failed: it is still live.
+    DeviceKept = 36,
+    /// A range was unmapped (`cuMemUnmap`): every mapped range in `bytes` from the address on.
+    DeviceUnmap = 37,
+    /// What a pool (`owner`) has reserved and handed out now.
+    DevicePool = 38,
+    /// A context, or all of a device in this process (context 0), is destroyed, and with it what belonged to it.
+    DeviceEnd = 39,
+    /// The program has begun to use a device: its memory and its name.
+    DeviceFound = 40,
+    /// A framework has handed out a block (`bytes` > 0) or taken it back (`bytes` 0).
+    DeviceBlock = 41,
 }
 
 impl Kind {
@@ -171,6 +188,14 @@ impl Kind {
             31 => SpanHand,
             32 => SpanTake,
             33 => SpanSwitch,
+            34 => DeviceAcquire,
+            35 => DeviceRelease,
+            36 => DeviceKept,
+            37 => DeviceUnmap,
+            38 => DevicePool,
+            39 => DeviceEnd,
+            40 => DeviceFound,
+            41 => DeviceBlock,
             _ => return None,
         })
     }
@@ -213,6 +238,21 @@ impl Kind {
                 | Kind::Frames
                 | Kind::PythonCode
                 | Kind::Module
+        ) || self.is_device()
+    }
+
+    /// True for what the CUDA probe tells.
+    pub const fn is_device(self) -> bool {
+        matches!(
+            self,
+            Kind::DeviceAcquire
+                | Kind::DeviceRelease
+                | Kind::DeviceKept
+                | Kind::DeviceUnmap
+                | Kind::DevicePool
+                | Kind::DeviceEnd
+                | Kind::DeviceFound
+                | Kind::DeviceBlock
         )
     }
 }

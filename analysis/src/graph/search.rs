@@ -12,7 +12,8 @@ use crate::plan::dask::{FRAMEWORK_BYTES, seconds};
 use crate::plan::frontier::MOST_WALKED;
 use crate::plan::grid::{Grid, candidates};
 use crate::plan::search::{LEAST_CELL_SECONDS, SAME_TIME};
-use crate::plan::source::EQUAL_HOLDERS;
+use crate::plan::source::share;
+use crate::plan::why::what_helps;
 use crate::plan::workers::why;
 use crate::plan::{self, Request, Tried, Workers};
 
@@ -115,15 +116,14 @@ impl<'a> Search<'a> {
             smallest_memory_limit_bytes: limit,
             why: format!(
                 "No chunking of {} into at most {MOST_WALKED} chunks fits a budget of {}: chunks of {} need the \
-                 least, {}, of which {} are finished chunks held while {} runs; raise the memory limit to {} or \
-                 give each worker fewer threads.",
+                 least, {}, of which {} are finished chunks held while {} runs; {}.",
                 joined(self.whole.shape()),
                 megabytes(self.budget()),
                 joined(&self.grids[at].chunk),
                 megabytes(memory.worker),
                 megabytes(memory.held),
                 self.whole.graph.nodes[memory.step].operator(),
-                megabytes(limit),
+                what_helps(limit, self.limits.threads_per_worker),
             ),
         })
     }
@@ -201,11 +201,8 @@ impl<'a> Search<'a> {
         } else {
             0
         };
-        let share = |held: u64| {
-            (u128::from(held) * u128::from(EQUAL_HOLDERS) / u128::from(workers.max(EQUAL_HOLDERS))) as u64
-        };
         let weigh = |moment: &Memory| {
-            let held = share(moment.held).saturating_add(moving);
+            let held = share(moment.held, walked.largest, workers).saturating_add(moving);
             Memory {
                 worker: moment.worker.saturating_add(held).saturating_add(self.fixed()),
                 held,
@@ -307,6 +304,7 @@ impl<'a> Search<'a> {
                 input,
                 output: task.left,
                 seconds: task.seconds,
+                ..TaskBytes::default()
             })
         };
         let alone = match plan::recommend(&request, &law) {

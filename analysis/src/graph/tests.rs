@@ -27,6 +27,7 @@ fn law(operator: &str, temporary: u64) -> Law {
         dtype: "<f4".into(),
         item_bytes: 4,
         shape: (0..3).map(axis).collect(),
+        ..ArrayLaw::default()
     };
     let variable = |name: &str| Variable { name: name.into(), min: 30, max: 60 };
     Law {

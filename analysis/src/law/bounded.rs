@@ -20,8 +20,12 @@ const ITEM_BYTES: [u64; 5] = [16, 8, 4, 2, 1];
 /// Line buffers come in pairs: padded lines to read from, and as many unpadded ones to write to.
 /// So a row that nothing else explains is tried with the line counts of those that were found.
 pub fn sizes(search: &Search, points: &[Vec<u64>], rows: &[&[u64]]) -> Vec<Size> {
-    let mut sizes: Vec<Option<Size>> =
-        rows.iter().map(|bytes| exact(search, bytes).or_else(|| lines(points, bytes))).collect();
+    let mut sizes: Vec<Option<Size>> = rows
+        .iter()
+        .map(|bytes| {
+            exact(search, bytes).or_else(|| lines(points, bytes)).or_else(|| in_units(search, bytes))
+        })
+        .collect();
     let buffers: Vec<Size> =
         sizes.iter().flatten().filter(|size| matches!(size, Size::Lines { .. })).cloned().collect();
     for (size, bytes) in sizes.iter_mut().zip(rows) {
@@ -47,6 +51,14 @@ fn exact(search: &Search, bytes: &[u64]) -> Option<Size> {
     let mut forms = search.forms(bytes).into_iter();
     let form = forms.next()?;
     Some(Size::Exact { form, others: forms.collect() })
+}
+
+/// What a pool rounds up: CuPy's and PyTorch's to 512 bytes, RMM's to 256.
+fn in_units(search: &Search, bytes: &[u64]) -> Option<Size> {
+    [512, 256].into_iter().find_map(|unit| {
+        let (form, most) = search.in_units(bytes, unit)?;
+        Some(Size::Units { form, most, unit })
+    })
 }
 
 /// A turn of a loop that works block by block: what is left of all elements for the last one, or at

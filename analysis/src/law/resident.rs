@@ -120,7 +120,7 @@ impl Resident {
     fn held(&self, law: &Law, shape: &Point, upper: bool) -> Option<u64> {
         let bytes = |size: &Size| if upper { size.upper(shape) } else { size.at(shape) };
         let mut heap = Heap::new(Settings::parse(&self.settings));
-        for input in &law.inputs {
+        for input in law.inputs_at(false) {
             heap.alloc(u64::try_from(ArrayLaw::bytes(input, shape)?).ok()?);
         }
         match &law.body {

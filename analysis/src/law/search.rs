@@ -13,6 +13,13 @@ const MAX_OTHERS: usize = 16;
 /// A form is believed if chance would have produced it at most once in this many tries.
 const CHANCE: f64 = 1000.0;
 
+/// Factors that made at most so many choices are tried for sizes that were rounded: lengths with an offset of up to four,
+/// halves.
+const NEAR: f64 = 10.0;
+
+/// Factors tried for one row of rounded values: plain lengths of five axes, or near ones of three.
+const MOST_PRODUCTS: usize = 50_000;
+
 /// Factors tried for one row of values. Highly composite sizes of four or more short axes would take
 /// minutes; of what is tried first (plain lengths, small offsets) such a row has forms enough.
 const MOST_TRIES: usize = 2_000_000;
@@ -74,6 +81,63 @@ impl Search {
         forms.sort_by_key(simplicity);
         forms.truncate(1 + MAX_OTHERS);
         forms
+    }
+
+    /// Products of lengths that give `values` once they are rounded up to whole units: the simplest, with the roundest and
+    /// the largest coefficient that agree with every run.
+    pub fn in_units(&self, values: &[u64], unit: u64) -> Option<(Form, Form)> {
+        let in_units = values.iter().all(|value| value.is_multiple_of(unit)) && values.len() == self.runs;
+        let varies = values.iter().any(|value| *value != values[0]);
+        if !in_units || !varies {
+            return None;
+        }
+        let mut found = Vec::new();
+        let mut tell = |factors: &[Factor], products: &[u64]| {
+            let (least, most) = coefficients(values, products, unit)?;
+            let form = |coefficient| Form { coefficient, factors: factors.to_vec(), constant: 0 };
+            found.push((form(roundest(least, most)), form(most)));
+            Some(())
+        };
+        let ones = vec![1; self.runs];
+        self.multiply(0, (&ones, values), &mut Vec::new(), &mut (MOST_PRODUCTS, &mut tell));
+        let units: Vec<u64> = values.iter().map(|value| value / unit).collect();
+        found.retain(|(form, _)| self.is_believable(form, &units, CHANCE));
+        found.into_iter().min_by_key(|(form, _)| simplicity(form))
+    }
+
+    /// Hands on every product of near factors, one or none of each variable, with its value in every run, that is not above
+    /// these values; as many as are left of what may be tried.
+    fn multiply(
+        &self,
+        variable: usize,
+        (products, values): (&[u64], &[u64]),
+        factors: &mut Vec<Factor>,
+        tell: &mut (usize, &mut impl FnMut(&[Factor], &[u64]) -> Option<()>),
+    ) {
+        let Some(candidates) = self.candidates.get(variable) else {
+            if !factors.is_empty() {
+                (tell.1)(factors, products);
+            }
+            return;
+        };
+        for candidate in candidates.iter().take_while(|near| factor_choices(&near.factor) <= NEAR) {
+            let mut product = products.to_vec();
+            for power in 1..=2 {
+                tell.0 = tell.0.saturating_sub(1);
+                let multiplied =
+                    product.iter().zip(&candidate.values).zip(values).map(|((product, by), value)| {
+                        product.checked_mul(*by).filter(|product| product <= value)
+                    });
+                let Some(multiplied) = multiplied.collect::<Option<Vec<u64>>>().filter(|_| tell.0 > 0) else {
+                    break;
+                };
+                product = multiplied;
+                factors.push(Factor { power, ..candidate.factor });
+                self.multiply(variable + 1, (&product, values), factors, tell);
+                factors.pop();
+            }
+        }
+        self.multiply(variable + 1, (products, values), factors, tell);
     }
 
     fn forms_by(&self, values: &[u64], chance: f64) -> Vec<Form> {
@@ -141,6 +205,25 @@ impl Search {
         let evidence = (spread as f64).ln() * (self.distinct as f64 - 1.0);
         form_choices(form).ln() + chance.ln() <= evidence
     }
+}
+
+/// The least and the largest coefficient with which products, rounded up to whole units, are these values.
+fn coefficients(values: &[u64], products: &[u64], unit: u64) -> Option<(u64, u64)> {
+    let (mut least, mut most) = (1, u64::MAX);
+    for (&value, &product) in values.iter().zip(products) {
+        least = least.max(value.saturating_sub(unit).checked_div(product)? + 1);
+        most = most.min(value / product);
+        if least > most {
+            return None;
+        }
+    }
+    Some((least, most))
+}
+
+/// The multiple of the largest power of two in a range that is not empty.
+fn roundest(least: u64, most: u64) -> u64 {
+    let multiple = |power: u32| least.div_ceil(1 << power).checked_mul(1 << power).filter(|&it| it <= most);
+    (0..63).rev().find_map(multiple).unwrap_or(most)
 }
 
 /// Nearly every candidate fails at one of the first values: nothing is made before all are looked at.
@@ -264,6 +347,45 @@ mod tests {
         let values: Vec<u64> = points().iter().map(|p| 16 * fast(p[0] + 6) * fast(p[1] + 6)).collect();
         let forms: Vec<String> = Search::new(&points()).forms(&values).iter().map(Form::to_string).collect();
         assert!(forms.contains(&"16·fast5[(n0+6)]·fast5[(n1+6)]".to_owned()), "{forms:?}");
+    }
+
+    #[test]
+    fn recovers_forms_that_were_rounded_up() {
+        let rounded = |value: &dyn Fn(&[u64]) -> u64| {
+            let values: Vec<u64> = points().iter().map(|p| value(p).div_ceil(512) * 512).collect();
+            let found = Search::new(&points()).in_units(&values, 512);
+            found.map_or("none".to_owned(), |(form, most)| {
+                if form == most { form.to_string() } else { format!("{form} to {most}") }
+            })
+        };
+        assert_eq!(rounded(&|p| 4 * p[0] * p[1] * p[2]), "4·n0·n1·n2");
+        assert_eq!(rounded(&|p| p[0] * p[1] * p[2]), "1·n0·n1·n2");
+        assert_eq!(rounded(&|p| 8 * (p[0] + 4) * p[1] * (p[2] / 2 + 1)), "8·(n0+4)·n1·(⌊n2/2⌋+1)");
+        assert_eq!(rounded(&|p| 4096 * p[1]), "4096·n1");
+        // One axis alone is too short to tell this coefficient: the largest that agrees bounds it.
+        let values: Vec<u64> = points().iter().map(|p| (5001 * p[1]).div_ceil(512) * 512).collect();
+        let (form, most) = Search::new(&points()).in_units(&values, 512).unwrap();
+        assert!(most.coefficient >= 5001 && form.coefficient != 5001, "{form} to {most}");
+        assert_eq!(rounded(&|p| (p[0] * 7919 + p[1] * 104_729) % 9_000_000), "none");
+    }
+
+    /// Blocks of an activation with six axes that nothing explains do not take minutes.
+    #[test]
+    fn of_many_axes_few_products_are_tried() {
+        let points: Vec<Vec<u64>> =
+            [[3, 5, 7, 11, 13, 17], [4, 6, 9, 10, 15, 14], [5, 7, 8, 13, 11, 19]].map(Vec::from).into();
+        let search = Search::new(&points);
+        let mut tried = 0;
+        let mut count = |_: &[Factor], _: &[u64]| -> Option<()> {
+            tried += 1;
+            None
+        };
+        let (ones, large) = ([1; 3], [u64::MAX; 3]);
+        search.multiply(0, (&ones, &large), &mut Vec::new(), &mut (MOST_PRODUCTS, &mut count));
+        assert!(tried <= MOST_PRODUCTS, "{tried}");
+        let plain: Vec<u64> =
+            points.iter().map(|p| (4 * p.iter().product::<u64>()).div_ceil(512) * 512).collect();
+        assert!(search.in_units(&plain, 512).is_some(), "plain lengths come first");
     }
 
     #[test]

@@ -43,6 +43,15 @@ pub enum Size {
         /// Bytes of a whole turn.
         block: u64,
     },
+    /// The form rounded up to whole units: what pools of devices hand out.
+    Units {
+        /// Bytes that were asked for.
+        form: Form,
+        /// The most that can have been asked for, as far as the runs tell.
+        most: Form,
+        /// Bytes of a unit.
+        unit: u64,
+    },
     /// Blocks that some shapes need and others do not: what the run of the nearest shape held.
     Nearby {
         /// One entry per training run.
@@ -80,6 +89,7 @@ impl Size {
             Size::Lines { line, counted, budget, .. } => lines(line, counted, *budget, point),
             Size::Capped { form, cap } => Some(form.at(point)?.min(u128::from(*cap))),
             Size::Remainder { form, block } => form.at(point)?.checked_rem(u128::from(*block)),
+            Size::Units { form, unit, .. } => units(form, *unit, point),
             Size::Nearby { seen } => Some(u128::from(nearest(seen, point))),
             Size::Bounded { bytes } => Some(u128::from(*bytes)),
             Size::Fitted(regression) => regression.at(point),
@@ -97,6 +107,9 @@ impl Size {
                 Some(largest)
             }
             Size::Lines { line, counted, budget_upper, .. } => lines(line, counted, *budget_upper, point),
+            Size::Units { form, most, unit } => {
+                Some(units(form, *unit, point)?.max(units(most, *unit, point)?))
+            }
             Size::Nearby { seen } => Some(seen.iter().map(|seen| u128::from(seen.bytes)).max().unwrap_or(0)),
             Size::Capped { .. } | Size::Remainder { .. } | Size::Bounded { .. } => self.at(point),
             Size::Fitted(regression) => regression.upper(point),
@@ -105,7 +118,11 @@ impl Size {
 
     /// True where the training shapes leave more than one form.
     pub fn is_undetermined(&self) -> bool {
-        matches!(self, Size::Exact { others, .. } if !others.is_empty())
+        match self {
+            Size::Exact { others, .. } => !others.is_empty(),
+            Size::Units { form, most, .. } => form != most,
+            _ => false,
+        }
     }
 
     /// `count` such blocks in words.
@@ -127,6 +144,10 @@ impl Size {
                 "the rest of {} in blocks of {block}",
                 form.words(form.coefficient.into(), names)
             )),
+            Size::Units { form, unit, .. } => {
+                let words = form.words(form.coefficient.into(), names);
+                format!("{}·⌈({words})/{unit}⌉", unit.saturating_mul(count))
+            }
             Size::Nearby { seen } => {
                 let most = seen.iter().map(|seen| seen.bytes).max().unwrap_or(0);
                 times(format!("up to {most} that some shapes need"))
@@ -135,6 +156,11 @@ impl Size {
             Size::Fitted(regression) => times(regression.words(names)),
         }
     }
+}
+
+fn units(form: &Form, unit: u64, point: &Point) -> Option<u128> {
+    let unit = u128::from(unit.max(1));
+    form.at(point)?.div_ceil(unit).checked_mul(unit)
 }
 
 /// What the run of the nearest shape held: nearest by the ratios of the lengths.

@@ -3,9 +3,9 @@
 //! The constants were measured with `examples/dask_chunks.py` (docs/results/chunks.md) on a
 //! 2-core machine with dask and distributed 2026.8.
 
-use super::Request;
 use super::grid::Grid;
 use super::source::Frontier;
+use super::{Request, device};
 use crate::TaskBytes;
 
 /// `distributed.worker.memory.spill` and `.pause` as fractions of the memory limit, when a
@@ -35,6 +35,8 @@ pub(super) struct WorkerBytes {
     pub(super) tasks: u64,
     /// Source chunks held beside them ([`super::Source`]).
     pub(super) frontier: u64,
+    /// All of it on the worker's device, which is no part of the rest.
+    pub(super) device: u64,
 }
 
 impl WorkerBytes {
@@ -47,17 +49,16 @@ impl WorkerBytes {
         WorkerBytes {
             fixed: request.baseline_bytes.saturating_add(request.once_bytes).saturating_add(FRAMEWORK_BYTES),
             tasks: task_bytes(request, grid, task).saturating_mul(request.threads_per_worker),
-            frontier: request.source.held_bytes(request, grid, frontier),
+            frontier: if request.on_device { 0 } else { request.source.held_bytes(request, grid, frontier) },
+            device: device::worker_bytes(request, grid, task, frontier),
         }
     }
 }
 
 /// What a grid needs whatever its law says: the inputs of the tasks that run at once.
 pub(super) fn least_bytes(request: &Request, grid: &Grid) -> u64 {
-    request
-        .bytes(grid.block())
-        .saturating_mul(request.threads_per_worker)
-        .saturating_add(request.baseline_bytes)
+    let block = if request.on_device { 0 } else { request.bytes(grid.block()) };
+    block.saturating_mul(request.threads_per_worker).saturating_add(request.baseline_bytes)
 }
 
 /// Peak of one task: the block it is given and what it allocates, its output included; or what it takes to come by the

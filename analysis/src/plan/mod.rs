@@ -9,14 +9,16 @@
 
 mod compare;
 pub(crate) mod dask;
+mod device;
 pub(crate) mod frontier;
 pub(crate) mod grid;
+mod longest;
 mod process;
 mod render;
 mod request;
 pub(crate) mod search;
 pub(crate) mod source;
-mod why;
+pub(crate) mod why;
 pub(crate) mod workers;
 
 #[cfg(test)]
@@ -26,6 +28,8 @@ use serde::Serialize;
 
 pub use compare::{Compared, Rival};
 pub use dask::{PAUSE, SPILL};
+pub use device::{Bound, CONTEXT_BYTES, Device, DevicePlan};
+pub use longest::{Longest, Reach, longest};
 pub use process::{Process, recorded_bytes};
 pub use render::Target;
 pub use request::{Minimise, Request};
@@ -61,6 +65,11 @@ pub struct Plan {
     pub predicted_seconds: f64,
     /// Where tasks get their cells from.
     pub source: Source,
+    /// What each worker needs of its device, if that has a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<DevicePlan>,
+    /// Which memory keeps faster chunks out; null if none does.
+    pub bound_by: Option<Bound>,
     /// What bound the choice, in sentences.
     pub why: String,
     /// Choices of which none is better in time, memory and tasks together, the fastest first.
@@ -87,6 +96,9 @@ pub struct Choice {
     pub tasks: u64,
     /// One worker at its peak.
     pub predicted_worker_bytes: u64,
+    /// Its device, if that has a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predicted_device_bytes: Option<u64>,
     /// From submission to result, if no worker is killed.
     pub predicted_seconds: f64,
     /// Workers stay under the budget.
@@ -97,10 +109,12 @@ impl Choice {
     /// True if it is faster, or as fast with fewer bytes, and not worse by as much as counts in memory or tasks.
     fn beats(&self, other: &Choice) -> bool {
         const SAME: f64 = 1.05;
-        let order = |choice: &Choice| (choice.predicted_worker_bytes, choice.tasks);
+        let device = |choice: &Choice| choice.predicted_device_bytes.unwrap_or(0);
+        let order = |choice: &Choice| (choice.predicted_worker_bytes, device(choice), choice.tasks);
         let faster = self.predicted_seconds.total_cmp(&other.predicted_seconds);
         faster.then(order(self).cmp(&order(other))).is_lt()
             && self.predicted_worker_bytes as f64 <= other.predicted_worker_bytes as f64 * SAME
+            && device(self) as f64 <= device(other) as f64 * SAME
             && self.tasks as f64 <= other.tasks as f64 * SAME
     }
 }
@@ -114,6 +128,11 @@ pub struct Refusal {
     pub smallest_budget_bytes: u64,
     /// The memory limit of which that budget is the usable part.
     pub smallest_memory_limit_bytes: u64,
+    /// What a worker's device must have at least, if it has a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub smallest_device_limit_bytes: Option<u64>,
+    /// Which memory rules.
+    pub bound_by: Bound,
     /// The chunks that would need it.
     pub chunk_shape: Vec<u64>,
     /// The same computation in waves, if that fits.
@@ -234,6 +253,7 @@ impl Plan {
             chunk_shape: self.chunk_shape.clone(),
             tasks: self.tasks,
             predicted_worker_bytes: self.predicted_worker_bytes,
+            predicted_device_bytes: self.device.map(|device| device.predicted_worker_bytes),
             predicted_seconds: self.predicted_seconds,
             fits: true,
         }

@@ -24,14 +24,16 @@ impl Plan {
             Target::Dask => tuple(self.chunks.iter().map(|sizes| tuple(sizes.iter().map(u64::to_string)))),
             Target::Dasf => format!("chunks={}", tuple(self.chunk_shape.iter().map(u64::to_string))),
             Target::Slurm => format!(
-                "#SBATCH --ntasks={}\n#SBATCH --cpus-per-task={}\n#SBATCH --mem-per-cpu={}M",
+                "#SBATCH --ntasks={}\n#SBATCH --cpus-per-task={}\n#SBATCH --mem-per-cpu={}M{}",
                 self.workers,
                 self.threads_per_worker,
                 self.needed_limit_bytes().div_ceil(self.threads_per_worker).div_ceil(1 << 20),
+                self.device.map_or("", |_| "\n#SBATCH --gpus-per-task=1"),
             ),
             Target::Kubernetes => {
                 let (cpu, mebibytes) = (self.threads_per_worker, self.needed_limit_bytes().div_ceil(1 << 20));
-                let both = format!("    cpu: \"{cpu}\"\n    memory: \"{mebibytes}Mi\"");
+                let gpu = self.device.map_or("", |_| "\n    nvidia.com/gpu: 1");
+                let both = format!("    cpu: \"{cpu}\"\n    memory: \"{mebibytes}Mi\"{gpu}");
                 format!("resources:\n  requests:\n{both}\n  limits:\n{both}")
             }
             Target::Env => format!("export DASK_ARRAY__CHUNK_SIZE={}B", self.chunk_bytes()),

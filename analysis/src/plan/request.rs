@@ -1,6 +1,6 @@
 //! What is asked: an operator on an array, and the workers there are.
 
-use super::{PlanError, Process, Source};
+use super::{Device, PlanError, Process, Source};
 use crate::Law;
 
 /// What a plan is to make small, as long as workers stay under their budget.
@@ -40,6 +40,10 @@ pub struct Request {
     pub baseline_bytes: u64,
     /// Bytes the operator allocates once per process, as far as the baseline lacks them.
     pub once_bytes: u64,
+    /// The device that each worker has to itself, if its memory is to do.
+    pub device: Option<Device>,
+    /// The array is on that device, not in the host's memory.
+    pub on_device: bool,
     /// Bytes that each task may need beside all that is counted for it.
     pub spare_bytes: u64,
     /// Where a task gets its cells from.
@@ -67,6 +71,8 @@ impl Request {
             budget_fraction: 1.0,
             baseline_bytes: 0,
             once_bytes: 0,
+            device: None,
+            on_device: false,
             spare_bytes: 0,
             source: Source::default(),
             storage_chunks: None,
@@ -89,7 +95,21 @@ impl Request {
             budget_fraction: worker.budget_fraction,
             baseline_bytes: worker.baseline_bytes,
             once_bytes: law.once.bytes,
+            on_device: law.is_on_device(),
             ..Request::new(shape, input.item_bytes, memory_limit_bytes)
+        })
+    }
+
+    /// The same in a process of its own.
+    ///
+    /// # Errors
+    /// The operator takes no array.
+    pub fn alone(law: &Law, shape: Vec<u64>, memory_limit_bytes: u64) -> Result<Request, PlanError> {
+        let process = Process::plain(law.baseline.as_ref().and_then(|baseline| baseline.resident_bytes));
+        Ok(Request {
+            budget_fraction: process.budget_fraction,
+            baseline_bytes: process.baseline_bytes,
+            ..Request::of(law, shape, memory_limit_bytes)?
         })
     }
 
@@ -130,6 +150,9 @@ impl Request {
             && (chunk.len() != ndim || chunk.contains(&0))
         {
             return wrong("the store's chunks need one length of at least 1 for every axis".into());
+        }
+        if self.device.is_some_and(|device| device.limit_bytes == 0) {
+            return wrong("the memory limit of the device must be above 0".into());
         }
         if self.aligned && self.storage_chunks.is_none() {
             return wrong("say what the store's chunks are that chunks are to be made of".into());

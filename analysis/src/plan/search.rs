@@ -1,11 +1,12 @@
 //! The search: grids from the fastest to the slowest until one fits.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::dask::{self, WorkerBytes};
 use super::grid::{self, Grid};
 use super::source::Frontier;
-use super::{Choice, Minimise, Plan, PlanError, Refusal, Request, why};
+use super::{Bound, Choice, Minimise, Plan, PlanError, Refusal, Request, device, why};
 use crate::TaskBytes;
 
 pub(super) type Law<'a> = &'a dyn Fn(&[u64]) -> Result<TaskBytes, crate::Error>;
@@ -68,42 +69,51 @@ impl<'a> Search<'a> {
         match self.request.minimise {
             Minimise::Time => self.fastest(),
             Minimise::Memory => {
-                let least = self.least()?;
-                let enough = (least.worker.peak() as f64 * SAME_BYTES) as u64;
-                let enough = enough.min(self.request.budget_bytes());
-                Some(self.describe(&self.first_under(self.ranked.iter(), enough)?, None))
+                let enough = self.part(&self.least()?) * SAME_BYTES;
+                let mut fitting = self.ranked.iter().filter_map(|timed| self.weighed(timed));
+                Some(self.describe(&fitting.find(|weighed| self.part(weighed) <= enough)?, None))
             }
             Minimise::Tasks => {
                 let mut fewest: Vec<&Timed> = self.ranked.iter().collect();
                 fewest.sort_by_key(|timed| timed.grid.chunks());
-                let budget = self.request.budget_bytes();
-                Some(self.describe(&self.first_under(fewest.into_iter(), budget)?, None))
+                Some(self.describe(&self.first(fewest.into_iter())?, None))
             }
         }
     }
 
-    /// The first grid under a number of bytes.
-    fn first_under<'s>(
-        &'s self,
-        mut grids: impl Iterator<Item = &'s Timed>,
-        bytes: u64,
-    ) -> Option<Weighed<'s>> {
-        grids.find_map(|timed| self.weigh(timed, bytes).filter(|weighed| weighed.worker.peak() <= bytes))
+    /// The first grid that fits.
+    fn first<'s>(&'s self, mut grids: impl Iterator<Item = &'s Timed>) -> Option<Weighed<'s>> {
+        grids.find_map(|timed| self.weighed(timed))
+    }
+
+    /// Memory of a grid that fits the budget and the device; `None` where it does not.
+    fn weighed<'s>(&'s self, timed: &'s Timed) -> Option<Weighed<'s>> {
+        let fits = |weighed: &Weighed| device::is_within(self.request, &weighed.worker);
+        self.weigh(timed, self.request.budget_bytes()).filter(fits)
     }
 
     /// The fastest grid under the budget; of those as fast as anybody can tell, the one that needs least.
     fn fastest(&self) -> Option<Plan> {
-        let budget = self.request.budget_bytes();
-        let fits = |timed| self.weigh(timed, budget).filter(|weighed| weighed.worker.peak() <= budget);
+        let fits = |timed| self.weighed(timed);
         let (first, fastest) =
             self.ranked.iter().enumerate().find_map(|(i, timed)| Some((i, fits(timed)?)))?;
         let as_fast = self.ranked[first..]
             .iter()
             .take_while(|timed| timed.seconds <= fastest.timed.seconds * SAME_TIME);
-        let best = as_fast.filter_map(fits).min_by_key(|weighed| weighed.worker.peak())?;
+        let best = as_fast.filter_map(fits).min_by(|a, b| self.by_need(a, b))?;
         // The one that was skipped last tells what more memory would buy.
         let skipped = self.ranked[..first].last().and_then(|timed| self.weigh(timed, u64::MAX));
         Some(self.describe(&best, skipped.as_ref()))
+    }
+
+    /// What part it needs of the memory that there is least of.
+    fn part(&self, weighed: &Weighed) -> f64 {
+        device::part(self.request, &weighed.worker)
+    }
+
+    /// By that part; of two that need as much of it, the one that needs less of the host.
+    fn by_need(&self, a: &Weighed, b: &Weighed) -> Ordering {
+        self.part(a).total_cmp(&self.part(b)).then(a.worker.peak().cmp(&b.worker.peak()))
     }
 
     /// Grids under the budget of which none is better than another in time, memory and tasks together, the fastest first:
@@ -112,7 +122,6 @@ impl<'a> Search<'a> {
         const TRIED: usize = 4;
         // Nobody waits longer for a little less memory.
         const SLOWEST: f64 = 3.0;
-        let budget = self.request.budget_bytes();
         let mut kinds: BTreeMap<u32, Vec<&Timed>> = BTreeMap::new();
         for timed in &self.ranked {
             let kind = kinds.entry(timed.grid.chunks().saturating_pow(2).ilog2()).or_default();
@@ -120,7 +129,7 @@ impl<'a> Search<'a> {
                 kind.push(timed);
             }
         }
-        let found = kinds.into_values().filter_map(|kind| self.first_under(kind.into_iter(), budget));
+        let found = kinds.into_values().filter_map(|kind| self.first(kind.into_iter()));
         let mut choices: Vec<Choice> =
             found.map(|found| self.choice(&found)).chain([self.choice(chosen)]).collect();
         choices
@@ -140,7 +149,8 @@ impl<'a> Search<'a> {
             tasks: weighed.timed.grid.chunks(),
             predicted_worker_bytes: weighed.worker.peak(),
             predicted_seconds: weighed.timed.seconds,
-            fits: weighed.worker.peak() <= self.request.budget_bytes(),
+            predicted_device_bytes: self.request.device.map(|_| weighed.worker.device),
+            fits: device::is_within(self.request, &weighed.worker),
         }
     }
 
@@ -163,24 +173,27 @@ impl<'a> Search<'a> {
             smallest_budget_bytes: least.worker.peak(),
             smallest_memory_limit_bytes: self.request.limit_for(least.worker.peak()),
             chunk_shape: least.timed.grid.chunk.clone(),
+            smallest_device_limit_bytes: self.request.device.map(|_| least.worker.device),
+            bound_by: Bound::of(self.request, &least.worker),
             waves: None,
             why: why::refused(self.request, &least),
         })
     }
 
-    /// The grid that needs least.
+    /// The grid that needs least of the memory that there is least of.
     fn least(&self) -> Option<Weighed<'_>> {
-        let floor = |timed| Some((self.floor(timed, u64::MAX)?.1.peak(), timed));
-        let mut floors: Vec<(u64, &Timed)> = self.ranked.iter().filter_map(floor).collect();
-        floors.sort_by_key(|&(bytes, _)| bytes);
+        let floor = |timed| Some((device::part(self.request, &self.floor(timed, u64::MAX)?.1), timed));
+        let mut floors: Vec<(f64, &Timed)> = self.ranked.iter().filter_map(floor).collect();
+        floors.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut least: Option<Weighed> = None;
-        for (bytes, timed) in floors {
+        for (part, timed) in floors {
             // Floors ascend: from here on nothing can be better.
-            if least.as_ref().is_some_and(|least| bytes >= least.worker.peak()) {
+            if least.as_ref().is_some_and(|least| part > self.part(least)) {
                 break;
             }
             let weighed = self.weigh(timed, u64::MAX);
-            least = least.into_iter().chain(weighed).min_by_key(|weighed| weighed.worker.peak());
+            let all = least.into_iter().chain(weighed);
+            least = all.min_by(|a, b| self.by_need(a, b));
         }
         least
     }
@@ -218,6 +231,8 @@ impl<'a> Search<'a> {
             threads_per_worker: request.threads_per_worker,
             predicted_seconds: best.timed.seconds,
             source: request.source,
+            device: device::plan(request, &best.task, &best.worker),
+            bound_by: skipped.map(|skipped| Bound::of(request, &skipped.worker)),
             pareto: self.front(best),
             compare: None,
             waves: None,

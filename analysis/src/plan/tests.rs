@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::DeviceBytes;
 
 /// A law like the examples': `bytes` per cell of the block, its output included.
 fn law(bytes: f64) -> impl Fn(&[u64]) -> Result<TaskBytes, crate::Error> {
@@ -13,7 +14,20 @@ fn law(bytes: f64) -> impl Fn(&[u64]) -> Result<TaskBytes, crate::Error> {
         }
         let working = (bytes * cells) as u64;
         let (input, output) = (4 * cells as u64, 4 * cells as u64);
-        Ok(TaskBytes { working, working_upper: working, input, output, seconds: cells * 3e-8 })
+        Ok(TaskBytes {
+            working,
+            working_upper: working,
+            input,
+            output,
+            seconds: cells * 3e-8,
+            device: DeviceBytes {
+                working: 2 * working,
+                working_upper: 2 * working,
+                input,
+                before: 0,
+                reserved: 1.0,
+            },
+        })
     }
 }
 
@@ -41,6 +55,62 @@ fn a_heavy_operator_keeps_both_workers_busy_within_the_budget() {
     assert!(plan.predicted_worker_bytes <= 1_050_000_000);
     assert_eq!(plan.tasks % 2, 0, "{plan:?}");
     assert!(plan.tasks <= 8, "{plan:?}");
+}
+
+/// The law of the tests needs twice as much of the device as of the host.
+#[test]
+fn chunks_fit_the_host_and_the_device() {
+    let alone = plan(&request(&[200, 200, 200], 2, 1_500_000_000), 204.0);
+    assert_eq!((alone.device, alone.bound_by), (None, None));
+    assert!(alone.why.contains("allocates on a device too"), "{}", alone.why);
+    let with =
+        |limit| Request { device: Some(Device::new(limit)), ..request(&[200, 200, 200], 2, 1_500_000_000) };
+    let large = plan(&with(80_000_000_000), 204.0);
+    assert_eq!((&large.chunk_shape, large.bound_by), (&alone.chunk_shape, None));
+    let small = plan(&with(1_000_000_000), 204.0);
+    assert_eq!(small.bound_by, Some(Bound::DeviceMemory), "{}", small.why);
+    assert!(small.tasks > large.tasks && small.device.unwrap().predicted_worker_bytes <= 1_000_000_000);
+    assert!(small.why.contains("of its device's 1000 MB"), "{}", small.why);
+    let Ok(Answer::Refusal(refusal)) = recommend(&with(500_001_000), &law(204.0)) else {
+        panic!("nothing fits")
+    };
+    assert_eq!(refusal.bound_by, Bound::DeviceMemory);
+    assert!(refusal.smallest_device_limit_bytes > Some(500_001_000));
+    assert!(refusal.why.contains("take a device of"), "{}", refusal.why);
+}
+
+/// Of an array that lies on a device, a worker holds nothing in the host's memory.
+#[test]
+fn held_chunks_are_where_the_array_is() {
+    let host = request(&[400, 400, 400], 12, 700_000_000);
+    let there = Request { on_device: true, device: Some(Device::new(2_000_000_000)), ..host.clone() };
+    let (host, there) = (plan(&host, 4.1), plan(&there, 4.1));
+    assert_eq!(there.predicted_frontier_bytes, 0);
+    let device = there.device.unwrap();
+    assert!(device.predicted_worker_bytes > CONTEXT_BYTES + device.predicted_task_bytes, "{there:?}");
+    assert!(there.tasks < host.tasks, "the host has more room");
+}
+
+#[test]
+fn the_largest_batch_is_the_last_that_fits() {
+    let one = |limit| Request {
+        memory_limit_bytes: u64::MAX >> 4,
+        device: Some(Device::new(limit)),
+        ..request(&[1, 64, 64], 0, 0)
+    };
+    let found = |limit, multiple| match longest(&one(limit), 0, multiple, &law(100.0)).unwrap() {
+        Reach::Longest(found) => found.length,
+        Reach::Refusal(refusal) => panic!("{}", refusal.why),
+    };
+    // 204 bytes a cell on the device, beside the context.
+    let fits = |limit: u64| (limit - CONTEXT_BYTES) / (204 * 64 * 64);
+    for limit in [502_000_000, 1_000_000_000, 80_000_000_000, 80_000_835_583] {
+        assert_eq!(found(limit, 1), fits(limit), "{limit}");
+    }
+    assert_eq!(found(80_000_000_000, 64), fits(80_000_000_000) / 64 * 64);
+    let none = longest(&one(500_000_100), 0, 1, &law(100.0)).unwrap();
+    assert!(matches!(none, Reach::Refusal(refusal) if refusal.bound_by == Bound::DeviceMemory));
+    assert!(longest(&one(1), 3, 1, &law(100.0)).is_err() && longest(&one(1), 0, 0, &law(100.0)).is_err());
 }
 
 #[test]
@@ -95,6 +165,7 @@ fn of_choices_that_are_alike_one_stays() {
         chunk_shape: vec![tasks],
         tasks,
         predicted_worker_bytes: bytes,
+        predicted_device_bytes: None,
         predicted_seconds: 2.0,
         fits: true,
     };
@@ -183,6 +254,15 @@ fn as_many_workers_are_taken_as_are_worth_having() {
 }
 
 #[test]
+fn few_blocks_may_all_be_held_by_one_of_as_many_workers() {
+    // Measured: four blocks of a Gaussian on four workers, 3.3 chunks held by one of them.
+    assert_eq!([1, 3, 4, 8].map(|workers| source::share(4, 1, workers)), [4, 4, 4, 3]);
+    // Where there are many, one more is next to nothing.
+    assert_eq!([4, 8].map(|workers| source::share(1000, 1, workers)), [751, 376]);
+    assert_eq!(source::share(u64::MAX, u64::MAX, 4), u64::MAX);
+}
+
+#[test]
 fn a_refusal_names_a_budget_that_works() {
     let small = request(&[400, 400, 400], 12, 150_000_000);
     let Ok(Answer::Refusal(refusal)) = recommend(&small, &law(4.1)) else { panic!("no refusal") };
@@ -247,8 +327,10 @@ fn requests() -> impl Strategy<Value = (Request, f64)> {
     let source = prop_oneof![Just(Source::Dask), Just(Source::Storage), Just(Source::Waves)];
     let minimise = prop_oneof![Just(Minimise::Time), Just(Minimise::Memory), Just(Minimise::Tasks)];
     let stored = prop::option::of(prop_oneof![1u64..200, Just(u64::MAX)]);
-    let asked = (source, minimise, stored);
-    (axes, numbers, 0.0..300.0, asked).prop_map(|(axes, numbers, bytes, (source, minimise, stored))| {
+    let device = prop::option::of(prop_oneof![1u64..1 << 34, Just(u64::MAX)]);
+    let asked = (source, minimise, stored, device, any::<bool>());
+    (axes, numbers, 0.0..300.0, asked).prop_map(|(axes, numbers, bytes, asked)| {
+        let (source, minimise, stored, device, on_device) = asked;
         let (workers, threads, limit, baseline) = numbers;
         let shape: Vec<u64> = axes.iter().map(|axis| axis.0).collect();
         let request = Request {
@@ -259,6 +341,8 @@ fn requests() -> impl Strategy<Value = (Request, f64)> {
             baseline_bytes: baseline,
             source,
             minimise,
+            device: device.map(Device::new),
+            on_device,
             storage_chunks: stored.map(|length| vec![length; shape.len()]),
             ..request(&shape, 0, limit)
         };
@@ -274,6 +358,9 @@ proptest! {
     fn every_plan_is_storable_and_under_its_budget((request, bytes) in requests()) {
         if let Ok(Answer::Plan(plan)) = recommend(&request, &law(bytes)) {
             prop_assert!(plan.predicted_worker_bytes <= request.budget_bytes());
+            let within = |device: DevicePlan| device.predicted_worker_bytes <= device.limit_bytes;
+            prop_assert!(plan.device.is_none_or(within));
+            prop_assert!(plan.pareto.iter().all(|choice| choice.fits));
             for (axis, sizes) in plan.chunks.iter().enumerate() {
                 prop_assert_eq!(sizes.iter().sum::<u64>(), request.shape[axis]);
                 let (last, others) = sizes.split_last().expect("an axis has a chunk");

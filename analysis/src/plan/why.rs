@@ -3,28 +3,42 @@
 use super::dask::WorkerBytes;
 use super::grid;
 use super::search::Weighed;
-use super::{Choice, Request};
+use super::{Bound, Choice, Minimise, Request};
+use crate::TaskBytes;
 use crate::model::joined;
 
 /// Why these chunks: the memory they need, and what kept faster ones out.
 pub(super) fn chosen(request: &Request, best: &Weighed, skipped: Option<&Weighed>) -> String {
     let grid = &best.timed.grid;
     let head = format!(
-        "{} in {} chunks of {} is foretold to need {} of the {} a worker may use",
+        "{} in {} chunks of {} is foretold to need {}",
         request.operator,
         grid.chunks(),
         joined(&grid.chunk),
-        megabytes(best.worker.peak()),
-        megabytes(request.budget_bytes()),
+        needed(request, best.worker),
     );
-    match skipped {
+    let sentence = match skipped {
         Some(faster) => format!(
-            "{head}; chunks of {} would be the next faster, but need {}, most of it for {}.",
+            "{head}; chunks of {} would be the next faster, but need {}.",
             joined(&faster.timed.grid.chunk),
-            megabytes(faster.worker.peak()),
-            largest_part(faster.worker),
+            most(request, faster.worker),
         ),
-        None => format!("{head}, and no chunking is foretold to be noticeably faster."),
+        None if request.minimise == Minimise::Time => {
+            format!("{head}, and no chunking is foretold to be noticeably faster.")
+        }
+        None => format!("{head}."),
+    };
+    sentence + unlimited(request, &best.task)
+}
+
+/// A word on memory of devices that nobody gave a limit for, or that a law knows nothing of.
+pub(super) fn unlimited(request: &Request, task: &TaskBytes) -> &'static str {
+    match request.device {
+        None if task.device.upper() > 0 => " It allocates on a device too, whose memory was not asked about.",
+        Some(_) if task.device.upper() == 0 => {
+            " In the recorded runs it allocated nothing on a device, so its law knows nothing of one."
+        }
+        _ => "",
     }
 }
 
@@ -41,16 +55,60 @@ pub(super) fn in_waves(waves: &Choice, would_be: &str) -> String {
 /// Why there is no plan, and what would help.
 pub(super) fn refused(request: &Request, least: &Weighed) -> String {
     format!(
-        "No chunking of {} into at most {} chunks fits a budget of {}: chunks of {} need the least, {}, most \
-         of it for {}; raise the memory limit to {} or give each worker fewer threads.",
+        "No chunking of {} into at most {} chunks fits {}: chunks of {} need the least, {}; {}.",
         joined(&request.shape),
         grid::MOST_CHUNKS,
-        megabytes(request.budget_bytes()),
+        match (Bound::of(request, &least.worker), request.device) {
+            (Bound::DeviceMemory, Some(device)) => format!("a device of {}", megabytes(device.limit_bytes)),
+            _ => format!("a budget of {}", megabytes(request.budget_bytes())),
+        },
         joined(&least.timed.grid.chunk),
-        megabytes(least.worker.peak()),
-        largest_part(least.worker),
-        megabytes(request.limit_for(least.worker.peak())),
+        most(request, least.worker),
+        remedy(request, least.worker),
     )
+}
+
+/// What a worker needs of what there is.
+pub(super) fn needed(request: &Request, worker: WorkerBytes) -> String {
+    let host =
+        format!("{} of the {} a worker may use", megabytes(worker.peak()), megabytes(request.budget_bytes()));
+    match request.device {
+        Some(device) => {
+            let limit = megabytes(device.limit_bytes);
+            format!("{host} and {} of its device's {limit}", megabytes(worker.device))
+        }
+        None => host,
+    }
+}
+
+/// What a worker needs of the memory that rules, and most of that for what.
+pub(super) fn most(request: &Request, worker: WorkerBytes) -> String {
+    match Bound::of(request, &worker) {
+        Bound::DeviceMemory => format!("{} of the device", megabytes(worker.device)),
+        Bound::Memory => format!("{}, most of it for {}", megabytes(worker.peak()), largest_part(worker)),
+    }
+}
+
+/// What would help where a worker needs so much.
+pub(super) fn remedy(request: &Request, worker: WorkerBytes) -> String {
+    let threads = request.threads_per_worker;
+    let more = what_helps(request.limit_for(worker.peak()), threads);
+    let larger = request.device.filter(|device| worker.device > device.limit_bytes);
+    let larger = larger.map(|_| format!("take a device of {}", megabytes(worker.device)));
+    match larger {
+        Some(larger) if worker.peak() > request.budget_bytes() => format!("{larger} and {more}"),
+        Some(larger) => larger + or_fewer_threads(threads),
+        None => more,
+    }
+}
+
+/// What somebody can do whom nothing fits.
+pub(crate) fn what_helps(limit_bytes: u64, threads: u64) -> String {
+    format!("raise the memory limit to {}{}", megabytes(limit_bytes), or_fewer_threads(threads))
+}
+
+fn or_fewer_threads(threads: u64) -> &'static str {
+    if threads > 1 { " or give each worker fewer threads" } else { "" }
 }
 
 fn largest_part(worker: WorkerBytes) -> &'static str {

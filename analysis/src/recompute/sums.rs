@@ -104,6 +104,10 @@ impl Sums {
     /// Adds a row at these [`Cast::places`].
     #[inline]
     pub fn add(&mut self, cast: &Cast, life: &Life, (site, span): (u32, u32)) {
+        // Memory of devices is in no figure of the host's.
+        if life.kind.is_of_driver() {
+            return;
+        }
         let end = life.free_ns.unwrap_or(i64::MAX).min(cast.parted[life.process as usize]);
         let there = There {
             perhaps: life.alloc_ns <= self.peak && self.peak <= end,

@@ -38,7 +38,7 @@ impl Group for Rows {
 }
 
 fn lives() -> impl Strategy<Value = Vec<Life>> {
-    let kind = prop_oneof![4 => Just(Kind::Malloc), 1 => Just(Kind::MapAnonymous), 1 => Just(Kind::MapFile)];
+    let kind = prop_oneof![4 => Just(Kind::Malloc), 1 => Just(Kind::MapAnonymous), 1 => Just(Kind::MapFile), 1 => Just(Kind::Cuda)];
     let times = (0..DURATION, prop::option::weighted(0.8, prop_oneof![3 => 0..20i64, 1 => 0..DURATION]));
     let whose = (0..3u32, prop::option::of(0..3u64), prop::option::of(0..4u32));
     let life = (kind, 0..1000u64, times, whose).prop_map(
@@ -138,7 +138,7 @@ proptest! {
         for process in 0..3u32 {
             let own = |life: &Life| (life.kind.is_heap() && life.process == process).then(|| forever(life)).flatten();
             prop_assert_eq!(found(courses.process(process as usize)), largest(&lives, own));
-            let blocks = lives.iter().filter(|life| life.process == process);
+            let blocks = lives.iter().filter(|life| life.process == process && !life.kind.is_of_driver());
             prop_assert_eq!(
                 sums.processes[process as usize].requested, blocks.map(|life| life.bytes).sum::<u64>()
             );

@@ -86,14 +86,14 @@ fn is_of(law: &Law, span: &SpanRow) -> bool {
 mod tests {
     use super::*;
     use crate::model::{ArrayLaw, Key, Variable};
-    use crate::profile::{Program, Run};
+    use crate::profile::Run;
 
     fn call(shape: &[u64], dtype: &str) -> Run {
         let input = ArrayInfo { shape: shape.to_vec(), dtype: dtype.into(), ..ArrayInfo::default() };
         let bytes = 4 * shape.iter().product::<u64>();
         let (inputs, operator) = (vec![input], "op".into());
         let span = SpanRow { operator, inputs, working_peak_bytes: bytes, ..SpanRow::default() };
-        Run { span, program: Program::default() }
+        Run { span, ..Run::default() }
     }
 
     /// A command may call the operator on other element types first, and on less than its shape.
@@ -101,12 +101,8 @@ mod tests {
     fn variables_come_from_the_largest_call_that_the_law_is_of() {
         let variable = |name: &str| Variable { name: name.into(), min: 30, max: 60 };
         let axis = |axis| Size::Exact { form: Form::variable(axis), others: vec![] };
-        let input = ArrayLaw {
-            name: String::new(),
-            dtype: "<f4".into(),
-            item_bytes: 4,
-            shape: vec![axis(0), axis(1)],
-        };
+        let (dtype, shape) = ("<f4".into(), vec![axis(0), axis(1)]);
+        let input = ArrayLaw { dtype, item_bytes: 4, shape, ..ArrayLaw::default() };
         let law = Law {
             key: Key { operator: "op".into(), dtype: "<f4".into(), ..Key::default() },
             variables: vec![variable("n0"), variable("n1")],

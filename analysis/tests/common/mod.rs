@@ -54,7 +54,7 @@ pub(crate) fn run(operator: &str, shape: &[u64], script: &Script, small: u64) ->
         allocations: program.blocks.len() as u64,
         ..SpanRow::default()
     };
-    Run { span, program }
+    Run { span, program, ..Run::default() }
 }
 
 /// One profile of runs.

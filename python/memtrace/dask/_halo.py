@@ -4,31 +4,53 @@ With a boundary other than "none" Dask gives the array's faces a halo too. Chunk
 the padded array then, and cut from the array itself so that no block is larger than the plan's.
 """
 
+import math
+from numbers import Integral
+
 
 def depth_of(x, depth):
     """Cells that a chunk needs from its neighbours, for every axis.
 
-    ValueError: the array is empty, or a depth is negative.
+    ValueError: the array is empty or of unknown length, or a depth is negative, no whole number or
+    of an axis that is not there.
     """
     from dask.array.overlap import coerce_depth
 
     if 0 in x.shape:
         raise ValueError(f"an array of shape {tuple(x.shape)} has no cells to cut into chunks")
+    if any(map(math.isnan, x.shape)):
+        raise ValueError(
+            "the lengths of the array's axes are not known: call its compute_chunk_sizes() first"
+        )
+    given = _by_axis(depth, len(x.shape))
+    for axis, cells in given.items():
+        if not (isinstance(axis, Integral) and 0 <= axis < len(x.shape)):
+            axes = len(x.shape)
+            raise ValueError(f"a depth is given for axis {axis!r} of an array of {axes} axes")
+        if not all(isinstance(each, Integral) for each in sides(cells)) or min(sides(cells)) < 0:
+            raise ValueError(
+                f"the depth along axis {axis} must be a whole number of cells and must not be "
+                f"negative, as {cells!r} is"
+            )
     found = coerce_depth(len(x.shape), depth)
-    depths = {axis: found.get(axis, 0) for axis in range(len(x.shape))}
-    for axis, cells in depths.items():
-        if min(sides(cells)) < 0:
-            raise ValueError(f"the depth along axis {axis} must not be negative, as {cells} is")
-    return depths
+    return {axis: found.get(axis, 0) for axis in range(len(x.shape))}
+
+
+def _by_axis(depth, axes):
+    """One depth is meant for all axes."""
+    if isinstance(depth, dict):
+        return depth
+    return dict(enumerate(depth if isinstance(depth, (list, tuple)) else [depth] * axes))
 
 
 def whole_axes_of(shape, axes):
-    """Axes counted from the first.
+    """Axes counted from the first, of one or of several.
 
     ValueError: the array has no such axis.
     """
+    axes = [axes] if isinstance(axes, Integral) else list(axes)
     for axis in axes:
-        if not -len(shape) <= axis < len(shape):
+        if not isinstance(axis, Integral) or not -len(shape) <= axis < len(shape):
             raise ValueError(
                 f"axis {axis} cannot stay whole: the array has axes 0 to {len(shape) - 1}"
             )

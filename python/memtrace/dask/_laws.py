@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any, NamedTuple
 
+from .._load import model_of
 from .._names import name_in, unwrapped
 
 #: Keywords of functions that `Model.predict` takes itself.
@@ -21,10 +22,14 @@ class Operator(NamedTuple):
 
     @classmethod
     def of(cls, operator, model, x=None, *, params=None, any_version=False, keywords=None):
-        """operator: a name or a function. keywords: what the function is called with beside `x`.
+        """operator: a name or a function. model: it, or its file. keywords: what the function is
+        called with beside `x`.
 
-        ValueError: the model has no law for it.
+        ValueError: the model has no law for it. TypeError: that is no operator, or no model.
         """
+        if not (callable(operator) or isinstance(operator, str)):
+            raise TypeError(f"the operator must be a name or a function, not {operator!r}")
+        model = model_of(model)
         function = operator if callable(operator) else None
         keywords = {**unwrapped(operator)[1], **(keywords or {})}
         name = name_in(model, operator)

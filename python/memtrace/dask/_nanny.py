@@ -82,6 +82,7 @@ class RecordNanny(NannyPlugin):
             done = await nanny.restart(START_SECONDS, "memtrace-record")
             _forget(shared.environment)
             if done != "OK":
+                done = f"not in {START_SECONDS} s" if done == "timed out" else done
                 raise RuntimeError(f"the worker of {nanny.address} did not start again: {done}")
 
     def _shared_with(self, nanny):
@@ -160,7 +161,8 @@ def _forget(environment):
     """Takes the variables out of this process's own environment, where the nanny put them."""
     for name, value in environment.items():
         if os.environ.get(name) == value:
-            before = value.partition(":")[2] if name == "LD_PRELOAD" else ""
+            parts = value.split(":") if name == "LD_PRELOAD" else []
+            before = ":".join(part for part in parts if "libmemtrace_" not in part)
             os.environ.pop(name)
             if before:
                 os.environ[name] = before

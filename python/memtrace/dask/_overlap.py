@@ -7,6 +7,7 @@ import dask
 import dask.array as da
 import numpy as np
 
+from .._load import model_of
 from ._adaptive import run_adaptively
 from ._halo import depth_of, padding_of
 from ._laws import Operator
@@ -26,6 +27,7 @@ def map_overlap(
     client=None,
     store=None,
     memory_limit=None,
+    device_memory_limit=None,
     workers=None,
     threads=None,
     in_flight=None,
@@ -42,12 +44,14 @@ def map_overlap(
 ):
     """`da.map_overlap(function, x, depth=depth, boundary=boundary)` in chunks that fit the workers.
 
-    The values are the same, bit for bit. Where `x` is in storage (an array with shape, dtype and
-    __getitem__, or a Dask array that is nothing but the chunks of one), each task reads its own
-    block with its halo, and workers hold nothing for neighbours; a memmap is given as it is.
+    The values are those that it has in the plan's chunks, bit for bit. Where `x` is in storage (an
+    array with shape, dtype and __getitem__, or a Dask array that is nothing but the chunks of one),
+    each task reads its own block with its halo, and workers hold nothing for neighbours; a memmap
+    is given as it is.
 
-    model: has a law for `function`, or for `operator` (a name). client, memory_limit, workers,
-    threads, minimise, whole_axes, storage_chunks, baseline_bytes, any_version: as for `recommend`.
+    model: has a law for `function`, or for `operator` (a name). client, memory_limit,
+    device_memory_limit, workers, threads, minimise, whole_axes, storage_chunks, baseline_bytes,
+    any_version: as for `recommend`.
     params: of the law (default: the scalars of kwargs that it was recorded with). kwargs: `meta`,
     `new_axis`, `drop_axis`, `chunks` as for `da.map_blocks`, and keywords of the function.
 
@@ -60,6 +64,7 @@ def map_overlap(
 
     MemoryError: nothing fits. ValueError: no law, or a store of another shape.
     """
+    model = None if model is None else model_of(model)
     depths = depth_of(x, depth)
     call = partial(function, **_of_function(kwargs))
     law = Operator(None, "", None, {}, any_version, call)  # as far as it is known without a model
@@ -75,6 +80,7 @@ def map_overlap(
         found = find_workers(law, x, depths, client, *given)
         cut = {"minimise": minimise, "whole_axes": whole_axes, "storage_chunks": storage_chunks}
         cut["auto"] = workers == "auto"
+        cut["device_memory_limit"] = device_memory_limit
         options = {"boundary": boundary, "trim": trim, "dtype": dtype, **kwargs}
         return _lazy(function, x, law, found, depths, cut, options)
     if workers == "auto":
@@ -88,10 +94,13 @@ def map_overlap(
     job = Job.of(function, _of_function(kwargs), x, depths, store, client)
     align = job.alignment(storage_chunks)
     found = find_workers(law, x, depths, client, *given, here=True)
+    if model is None and device_memory_limit is not None:
+        raise ValueError("device_memory_limit needs a model: chunks are learned by host memory")
     if model is None:
         return run_adaptively(job, found, whole_axes, align, in_flight)
     cut = {"minimise": minimise, "whole_axes": whole_axes, "storage_chunks": align}
     beside = partial(_beside, job, model)
+    cut["device_memory_limit"] = device_memory_limit
     # Two tasks that write one chunk of a store would undo what the other wrote.
     cut["aligned"] = storage_chunks_of(job.store) is not None
     plan = planned(law, x, found, depths, source="storage", beside=beside, **cut)

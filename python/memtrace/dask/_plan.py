@@ -7,9 +7,11 @@ from typing import NamedTuple, Optional
 from .. import _sizes
 from ._halo import block_shape, depth_of, most, whole_axes_of, without_padding
 from ._laws import Operator
-from ._stored import readable, source_of, storage_bytes, storage_chunks_of
+from ._stored import lengths_of, readable, source_of, storage_bytes, storage_chunks_of
 from ._workers import current_client, workers_of
 
+OBJECTIVES = ("time", "memory", "tasks")
+SOURCES = ("dask", "storage", "waves")
 #: What is kept free is found to so many bytes.
 LEAST_SPARE = 500_000
 
@@ -30,6 +32,9 @@ class Plan(NamedTuple):
     threads: int  # of each
     source: str  # "storage": tasks read their own block with halo; "dask": chunks are shared
     pareto: tuple = ()  # of dicts: chunk_shape, tasks, predicted_worker_bytes, predicted_seconds
+    device_peak: "Optional[int]" = None  # of the GPU that each worker has to itself
+    device_limit: "Optional[int]" = None
+    bound_by: "Optional[str]" = None  # "memory" or "device_memory": what keeps faster chunks out
 
     @property
     def chunk_shape(self):
@@ -43,10 +48,14 @@ class Plan(NamedTuple):
 
     def __repr__(self):
         chunk = "×".join(map(str, self.chunk_shape))
+        device = ""
+        if self.device_peak is not None:
+            used, limit = _sizes.text(self.device_peak), _sizes.text(self.device_limit)
+            device = f", {used} of its device's {limit}"
         return (
             f"Plan: {self.operator} in {self.tasks} chunks of {chunk}; "
             f"{_sizes.text(self.worker_peak)} of the {_sizes.text(self.budget)} that each of "
-            f"{self.workers} workers × {self.threads} threads may use, "
+            f"{self.workers} workers × {self.threads} threads may use{device}, "
             f"{_sizes.text(self.task_bytes)} per task, {self.seconds:.3g} s\n{self.why}"
         )
 
@@ -59,6 +68,7 @@ def recommend(
     *,
     depth=0,
     memory_limit=None,
+    device_memory_limit=None,
     workers=None,
     threads=None,
     minimise="time",
@@ -77,21 +87,26 @@ def recommend(
     and number of workers are asked of it, and what a worker holds before the first task is measured
     (a function is called once on a tiny block in each for that). Without one (none given, none
     current) say memory_limit, workers (1) and threads (1). memory_limit: of one worker, bytes or a
-    text like "1.5 GB". workers: how many, or "auto". depth: as for `da.map_overlap`. minimise:
-    "time", "memory" or "tasks". whole_axes: axes to leave in one chunk. storage_chunks: lengths of
-    the store's chunks, which chunks are aligned to (default: those of an array in storage). source:
-    "dask" for `x.rechunk(plan.chunks)` and `da.map_overlap`, whose tasks share chunks; "storage"
-    for tasks that read their own block, as `memtrace.dask.map_overlap` does (default: "dask" for a
-    Dask array). Parameters of the operator choose among its laws.
+    text like "1.5 GB". device_memory_limit: of the GPU that each worker has to itself (Dask-CUDA
+    gives each one); chunks then fit both, where the law knows device memory. workers: how many, or
+    "auto". depth: as for `da.map_overlap`. minimise: "time", "memory" or "tasks". baseline_bytes:
+    what a worker holds before its first task, instead of measuring it. whole_axes: axes to leave in
+    one chunk. storage_chunks: lengths of the store's chunks, which chunks are aligned to (default:
+    those of an array in storage). source: "dask" for `x.rechunk(plan.chunks)` and `da.map_overlap`,
+    whose tasks share chunks; "storage" for tasks that read their own block, as
+    `memtrace.dask.map_overlap` does (default: "dask" for a Dask array). Parameters of the operator
+    choose among its laws.
 
     MemoryError: nothing fits; it names the smallest limit that would. ValueError: no such law.
     """
     source = source or ("dask" if hasattr(x, "__dask_graph__") else "storage")
+    if source not in SOURCES:
+        raise ValueError(f"source must be one of {', '.join(SOURCES)}, not {source!r}")
+    depths = depth_of(x, depth)
     stored = source_of(x) if source == "storage" else None
     if storage_chunks is None and stored is not None:
         storage_chunks = storage_chunks_of(stored)
     law = Operator.of(operator, model, x, params=params, any_version=any_version)
-    depths = depth_of(x, depth)
     return planned(
         law,
         x,
@@ -100,6 +115,7 @@ def recommend(
         minimise=minimise,
         whole_axes=whole_axes,
         storage_chunks=storage_chunks,
+        device_memory_limit=device_memory_limit,
         source=source,
         beside=None if stored is None else partial(fetching, readable(stored)),
         auto=workers == "auto",
@@ -131,6 +147,7 @@ def planned(
     minimise="time",
     whole_axes=(),
     storage_chunks=None,
+    device_memory_limit=None,
     source="dask",
     beside=None,
     auto=False,
@@ -140,10 +157,15 @@ def planned(
     """The plan for these workers. beside: bytes that moving a chunk and its block takes for a
     moment. padding: cells that a boundary adds to the array along each axis. aligned: only whole
     chunks of the store will do."""
+    if minimise not in OBJECTIVES:
+        raise ValueError(f"minimise must be one of {', '.join(OBJECTIVES)}, not {minimise!r}")
+    if device_memory_limit is not None:
+        device_memory_limit = _sizes.parse(device_memory_limit)
     asked = {
+        "device_memory_limit": device_memory_limit,
         "whole_axes": whole_axes_of(x.shape, whole_axes),
         "source": source,
-        "storage_chunks": storage_chunks,
+        "storage_chunks": lengths_of(storage_chunks, x.shape),
         "aligned": aligned,
     }
     padding = padding or (0,) * len(x.shape)
@@ -207,6 +229,7 @@ def fetching(source, chunk, block):
 
 
 def _plan_of(law, answer, chunks, depths):
+    device = answer.get("device", {})
     return Plan(
         operator=law.name,
         chunks=tuple(map(tuple, chunks)),
@@ -221,4 +244,7 @@ def _plan_of(law, answer, chunks, depths):
         threads=answer["threads_per_worker"],
         source=answer["source"],
         pareto=tuple(answer["pareto"]),
+        device_peak=device.get("predicted_worker_bytes"),
+        device_limit=device.get("limit_bytes"),
+        bound_by=answer["bound_by"],
     )

@@ -39,6 +39,8 @@ class Predictions:
             "measured_bytes": task["working_peak_bytes"],
             "predicted_bytes": None,
             "upper_bytes": None,
+            "device_bytes": task["device_peak_bytes"],
+            "predicted_device_bytes": None,
             "law": None,
             "over": False,
         }
@@ -48,15 +50,19 @@ class Predictions:
         span = max(own, key=lambda span: span["working_peak_bytes"])
         predicted = self._predict(span)
         if predicted is not None:
-            measured, peak = span["working_peak_bytes"], predicted["peak_bytes"]
-            upper = predicted.get("upper_bytes") or peak
+            measured, on_device = span["working_peak_bytes"], span["device_peak_bytes"]
+            upper, device = _upper(predicted), predicted["device"]
             row.update(
                 measured_bytes=measured,
-                predicted_bytes=peak,
+                predicted_bytes=predicted["peak_bytes"],
                 upper_bytes=upper,
+                device_bytes=on_device,
                 law=span["operator"],
-                over=measured > upper + max(NOISE_PART * upper, NOISE_BYTES),
+                over=_is_over(measured, upper),
             )
+            if device is not None:
+                row["predicted_device_bytes"] = device["peak_bytes"]
+                row["over"] |= _is_over(on_device or 0, _upper(device))
         return row
 
     def _predict(self, span):
@@ -77,6 +83,14 @@ class Predictions:
             except (ValueError, TypeError):  # the law is of other parameters, or another dtype
                 self._known[call] = None
         return self._known[call]
+
+
+def _upper(predicted):
+    return predicted.get("upper_bytes") or predicted["peak_bytes"]
+
+
+def _is_over(measured, upper):
+    return measured > upper + max(NOISE_PART * upper, NOISE_BYTES)
 
 
 def _task_around(span, by_id):

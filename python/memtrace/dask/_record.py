@@ -12,6 +12,7 @@ from pathlib import Path
 
 import dask
 
+from .._load import model_of
 from . import _view
 from ._predict import Predictions
 
@@ -51,10 +52,7 @@ class Recording:
     """
 
     def __init__(self, client, directory, model=None, options=()):
-        if isinstance(model, (str, os.PathLike)):
-            import memtrace
-
-            model = memtrace.Model.load(os.fspath(model))
+        model = None if model is None else model_of(model)
         self.directory = Path(os.path.abspath(directory))
         #: trace's directory -> {"host", "batches" by stream, "problem"}, once closed
         self.traces = {}
@@ -71,6 +69,7 @@ class Recording:
         self._fractions = {}  # address of a worker -> part of its limit that it may use
         self._registered = []
         self._changed = threading.Condition()
+        self._settings = contextlib.ExitStack()  # Dask's, while the recording runs
         self._views = _view.Live(self)
 
     def __enter__(self):
@@ -84,13 +83,14 @@ class Recording:
             )
         client.subscribe_topic(self._name, self._take)
         self.running = True
+        # A cluster object closes a nanny whose worker was gone this long ago and is not there then,
+        # which may be while it starts again: under a recorder, on a busy host, that takes longer.
+        patient = {"distributed.deploy.lost-worker-timeout": "1 hour"}
+        self._settings.enter_context(dask.config.set(patient))
         try:
-            # A cluster object closes a nanny whose worker was gone this long ago and is not there
-            # then, which may be when the next recording starts it again.
-            with dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}):
-                self._register(_nanny.RecordWorker(self._name), nanny=None)
-                place = str(self.directory)
-                self._register(_nanny.RecordNanny(self._name, place, self._options), nanny=True)
+            self._register(_nanny.RecordWorker(self._name), nanny=None)
+            place = str(self.directory)
+            self._register(_nanny.RecordNanny(self._name, place, self._options), nanny=True)
         except BaseException:
             self.close()
             raise
@@ -110,6 +110,7 @@ class Recording:
         client, name = self._client, self._name
         # Whatever fails, or is interrupted: no worker stays recorded, and nothing subscribed.
         with contextlib.ExitStack() as last:
+            last.callback(self._settings.close)
             last.callback(client.run_on_scheduler, _forget_events, name)
             last.callback(client.unsubscribe_topic, name)
             for nanny in self._registered:
@@ -238,8 +239,9 @@ class Recording:
         `key`, `operator`, `host`, `worker`, `pid`, `seconds` (None if it never ended), `error`;
         `measured_bytes`, its working peak; `predicted_bytes`, `upper_bytes` and `law`, the operator
         whose law predicts it: the task's own, or the largest inside it (then `measured_bytes` is
-        that one's). None without a model or a law. `over`: more was measured than `upper_bytes`,
-        by 0.5 % and 256 KiB at least.
+        that one's). None without a model or a law. `device_bytes`, its working peak on GPUs (None:
+        its process had no memory of one), and `predicted_device_bytes`. `over`: more was measured
+        than the upper bound, on the host or on GPUs, by 0.5 % and 256 KiB at least.
         """
         return self._predictions.tasks(self.spans)
 

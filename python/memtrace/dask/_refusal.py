@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, Optional
 
 from .. import _sizes
+from .._load import model_of
 from ._graph import needs_of
 from ._laws import Operator
 from ._resources import MEMORY
@@ -50,6 +51,7 @@ def checked(model, client=None, memory_limit=None, *, baseline_bytes=None, any_v
     says otherwise. Without one, computations of this process are held against memory_limit (bytes,
     or a text like "1.5 GB").
     """
+    model = model_of(model)
     client = current_client(client)
     given = {"memory_limit": memory_limit, "baseline": baseline_bytes}
     workers = workers_of(client, here=True, **given)

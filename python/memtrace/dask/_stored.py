@@ -6,6 +6,7 @@ A task that reads its own block needs no neighbour, so a worker holds nothing fo
 import math
 import mmap
 import os
+from numbers import Integral
 
 import numpy as np
 
@@ -82,6 +83,22 @@ def storage_chunks_of(array):
         if lengths and all(isinstance(length, int) for length in lengths):
             return tuple(lengths)
     return None
+
+
+def lengths_of(chunks, shape):
+    """Chunk lengths that somebody gave for an array of this shape; None if nobody did.
+
+    ValueError: they are not one for each axis.
+    """
+    if chunks is None:
+        return None
+    plain = isinstance(chunks, (list, tuple)) and all(isinstance(n, Integral) for n in chunks)
+    if not plain or len(chunks) != len(shape) or min(chunks, default=1) < 1:
+        raise ValueError(
+            f"storage_chunks must be one length of at least 1 for each of {len(shape)} axes, not "
+            f"{chunks!r}"
+        )
+    return tuple(map(int, chunks))
 
 
 def storage_bytes(array, region_shape, aligned=False):

@@ -13,6 +13,9 @@ from ._workers import facts_of_worker
 REFRESH_TEXT, REFRESH_PAGE = 1.0, 2.0  # seconds
 LISTED = 15  # tasks in a terminal
 NEAR = 0.9  # of its budget: a worker is marked from here on
+#: Columns that are there if some task uses a GPU.
+ON_DEVICES = ("on devices", "predicted there")
+DEVICE_FIELDS = ("device_bytes", "predicted_device_bytes")
 
 
 def workers_of(client, fractions):
@@ -55,12 +58,13 @@ def text(recording):
     state = "recording" if recording.running else "recorded"
     lines = [f"{state}: {len(tasks)} tasks on {len(workers)} workers, {over} over their prediction"]
     lines += [*map(_clean, _losses(recording)), ""]
-    lines += [
-        *_table(("operator", "tasks", "largest", "predicted", "over"), _by_operator(tasks)),
-    ]
+    there = ON_DEVICES if _use_devices(tasks) else ()
+    head = ("operator", "tasks", "largest", "predicted", "over", *there)
+    lines += _table(head, (row[: len(head)] for row in _by_operator(tasks)))
     shown = sorted(tasks, key=_stands_out, reverse=True)[:LISTED]
-    head = ("task", "worker", "measured", "predicted", "measured/predicted", "")
-    lines += ["", *_table(head, map(_task_cells, shown))]
+    head = ("task", "worker", "measured", "predicted", "measured/predicted", "", *there)
+    rows = ((*_task_cells(task), *_device_cells(task))[: len(head)] for task in shown)
+    lines += ["", *_table(head, rows)]
     if len(tasks) > len(shown):
         lines.append(f"… and {len(tasks) - len(shown)} more: Recording.tasks() or .html(path)")
     head = ("worker", "host", "memory", "budget", "of it", "")
@@ -78,15 +82,25 @@ def _by_operator(tasks):
         predicted = [task for task in group if task["predicted_bytes"] is not None]
         most = _sizes.text(_largest(predicted, "predicted_bytes")) if predicted else "–"
         over = str(sum(task["over"] for task in group)) if predicted else "–"
-        yield name, str(len(group)), _sizes.text(_largest(group, "measured_bytes")), most, over
+        measured = _sizes.text(_largest(group, "measured_bytes"))
+        largest = {field: _largest(group, field) for field in DEVICE_FIELDS}
+        yield name, str(len(group)), measured, most, over, *_device_cells(largest)
 
 
 def _largest(tasks, field):
-    return max((task[field] for task in tasks), default=0)
+    return max((task[field] or 0 for task in tasks), default=0)
 
 
 def _stands_out(task):
-    return task["over"], task["measured_bytes"]
+    return task["over"], max(task["measured_bytes"], task["device_bytes"] or 0)
+
+
+def _use_devices(tasks):
+    return any(task["device_bytes"] for task in tasks)
+
+
+def _device_cells(task):
+    return tuple(_sizes.text(task[field]) if task[field] else "–" for field in DEVICE_FIELDS)
 
 
 def _task_cells(task):
@@ -174,6 +188,7 @@ def page(recording):
         f'<meta http-equiv="refresh" content="{REFRESH_PAGE:.0f}">' if recording.running else ""
     )
     state = "recording" if recording.running else "recorded"
+    on_devices = _use_devices(tasks)
     head = (
         ("task", 0),
         ("worker", 0),
@@ -182,6 +197,7 @@ def page(recording):
         ("ratio", 1),
         ("s", 1),
         ("", 0),
+        *((name, 1) for name in ON_DEVICES if on_devices),
     )
     losses = "".join(f"<p>{html.escape(each)}</p>" for each in _losses(recording))
     columns = (("worker", 0), ("host", 0), ("memory", 1), ("budget", 1), ("of it", 1), ("", 0))
@@ -192,7 +208,7 @@ def page(recording):
         f"<p>{state}: {len(tasks)} tasks on {len(workers)} workers, {over} over their "
         f"prediction.</p>{losses}{_scatter(tasks)}"
         f"<h2>Workers</h2>{_html_table(columns, map(_worker_html, workers))}"
-        f"<h2>Tasks</h2>{_html_table(head, map(_task_html, tasks))}"
+        f"<h2>Tasks</h2>{_html_table(head, (_task_html(task, on_devices) for task in tasks))}"
         f"<script>{SCRIPT}</script></body></html>"
     )
 
@@ -205,7 +221,7 @@ def _html_table(head, rows):
     return f"<table><thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def _task_html(task):
+def _task_html(task, on_devices):
     key, worker, measured, predicted, ratio, mark = map(html.escape, _task_cells(task))
     numbers = task["measured_bytes"], task["predicted_bytes"] or -1, ratio.replace("–", "-1")
     seconds = -1 if task["seconds"] is None else task["seconds"]
@@ -213,8 +229,14 @@ def _task_html(task):
     return (
         f'<tr class="{"over" if task["over"] else ""}"><td class="key">{key}</td><td>{worker}</td>'
         f"{_number(numbers[0], measured)}{_number(numbers[1], predicted)}"
-        f"{_number(numbers[2], ratio)}{_number(seconds, shown)}<td>{mark}</td></tr>"
+        f"{_number(numbers[2], ratio)}{_number(seconds, shown)}<td>{mark}</td>"
+        f"{_device_html(task) if on_devices else ''}</tr>"
     )
+
+
+def _device_html(task):
+    values = (-1 if task[field] is None else task[field] for field in DEVICE_FIELDS)
+    return "".join(map(_number, values, _device_cells(task)))
 
 
 def _worker_html(worker):

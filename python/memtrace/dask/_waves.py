@@ -13,6 +13,7 @@ from ._halo import most
 from ._plan import Plan
 from ._stored import (
     can_be_written_by_workers,
+    lengths_of,
     place_of,
     read,
     readable,
@@ -66,6 +67,10 @@ class Job(NamedTuple):
 
     @classmethod
     def of(cls, function, keywords, x, depths, store, client):
+        if not (hasattr(store, "shape") and hasattr(store, "__setitem__")):
+            raise TypeError(
+                f"the store must be an array that takes regions (zarr, memmap, HDF5), not {store!r}"
+            )
         if tuple(store.shape) != tuple(x.shape):
             raise ValueError(f"the store is of shape {store.shape}, the array {x.shape}")
         in_memory = isinstance(store, np.ndarray) and not can_be_written_by_workers(store)
@@ -91,10 +96,7 @@ class Job(NamedTuple):
     def alignment(self, wanted=None):
         """Regions begin at multiples of these: the store's chunks, or what is wanted."""
         own = storage_chunks_of(self.store)
-        if wanted is not None and (len(wanted) != len(self.store.shape) or min(wanted) < 1):
-            raise ValueError(
-                f"storage_chunks {tuple(wanted)} are not one length of at least 1 for each axis"
-            )
+        wanted = lengths_of(wanted, self.store.shape)
         if own is None:
             return wanted or (None if self.source is None else storage_chunks_of(self.source))
         if wanted is not None and any(a % b for a, b in zip(wanted, own)):

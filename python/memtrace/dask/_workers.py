@@ -106,6 +106,7 @@ def workers_of(
     else:
         found = _of_cluster(client, warm, limit)
     if baseline is not None:
+        baseline = _sizes.parse(baseline)
         found = found._replace(warmed=False)
     given = {"number": workers, "threads": threads, "baseline_bytes": baseline}
     return found._replace(**{name: each for name, each in given.items() if each is not None})

@@ -1,8 +1,8 @@
 //! Strategies for rows of every table.
 
 use memtrace_trace::rows::{
-    AccessRow, AllocationRow, ArrayInfo, FoldedRow, FrameRow, KernelEventRow, Kind, ModuleRow, Pages,
-    ProcessRow, Role, SiteRow, SpanResident, SpanRow, ThreadRow, TimelineRow, Untouched,
+    AccessRow, AllocationRow, ArrayInfo, DeviceRow, FoldedRow, FrameRow, KernelEventRow, Kind, ModuleRow,
+    Pages, ProcessRow, Role, SiteRow, SpanResident, SpanRow, ThreadRow, TimelineRow, Untouched,
 };
 use memtrace_trace::{Lost, Meta, OutOfMemory, Peak, Rows, Share, SiteShare, Totals};
 use proptest::prelude::*;
@@ -26,6 +26,9 @@ fn kind() -> impl Strategy<Value = Kind> {
         Kind::MapReserved,
         Kind::MapBreak,
         Kind::MapArena,
+        Kind::Cuda,
+        Kind::CudaImportedPhysical,
+        Kind::PoolBlock,
     ])
 }
 
@@ -36,7 +39,8 @@ fn role() -> impl Strategy<Value = Role> {
 pub(crate) fn block() -> impl Strategy<Value = AllocationRow> {
     let place = (0u32..4, any::<u32>(), kind(), any::<Option<u64>>(), any::<u64>());
     let time = (any::<i64>(), any::<Option<i64>>());
-    let context = (any::<Option<u64>>(), any::<u32>(), prop::option::of(0u32..10), role());
+    let device = any::<Option<u32>>();
+    let context = (any::<Option<u64>>(), any::<u32>(), prop::option::of(0u32..10), role(), device);
     (place, time, context).prop_map(|(place, time, context)| AllocationRow {
         process: place.0,
         thread: place.1,
@@ -49,6 +53,7 @@ pub(crate) fn block() -> impl Strategy<Value = AllocationRow> {
         ordinal: context.1,
         span: context.2,
         role: context.3,
+        device: context.4,
     })
 }
 
@@ -100,6 +105,32 @@ pub(crate) fn process() -> impl Strategy<Value = ProcessRow> {
     )
 }
 
+pub(crate) fn device() -> impl Strategy<Value = DeviceRow> {
+    let identity = (any::<u32>(), any::<Option<u32>>(), prop::option::of(text()), any::<i64>());
+    (identity, any::<[Option<u64>; 3]>(), any::<[u64; 11]>()).prop_map(|(identity, options, numbers)| {
+        DeviceRow {
+            process: identity.0,
+            device: identity.1,
+            name: identity.2,
+            total_bytes: options[0],
+            peak_driver_bytes: numbers[0],
+            peak_ns: identity.3,
+            used_at_peak_bytes: numbers[1],
+            peak_used_bytes: numbers[2],
+            peak_pool_bytes: numbers[3],
+            peak_framework_bytes: options[1],
+            peak_framework_reserved_bytes: options[2],
+            peak_managed_bytes: numbers[4],
+            peak_host_bytes: numbers[5],
+            peak_registered_bytes: numbers[6],
+            peak_imported_bytes: numbers[7],
+            allocations: numbers[8],
+            requested_bytes: numbers[9],
+            unseen_releases: numbers[10],
+        }
+    })
+}
+
 pub(crate) fn thread() -> impl Strategy<Value = ThreadRow> {
     (any::<[u32; 3]>(), any::<i64>(), any::<u64>()).prop_map(|(ids, start_ns, events)| ThreadRow {
         thread: ids[0],
@@ -126,6 +157,7 @@ pub(crate) fn timeline() -> impl Strategy<Value = TimelineRow> {
             heap_bytes: bytes[1],
             mapped_bytes: bytes[2],
             resident_bytes,
+            device_bytes: resident_bytes.map(|bytes| bytes ^ 1),
         },
     )
 }
@@ -215,7 +247,7 @@ pub(crate) fn span() -> impl Strategy<Value = SpanRow> {
         mapped: numbers[4],
     };
     let resident = prop::option::of(any::<[u64; 5]>().prop_map(resident));
-    (identity, life, arrays, params, any::<[u64; 8]>(), any::<[Option<u64>; 7]>(), resident).prop_map(
+    (identity, life, arrays, params, any::<[u64; 8]>(), any::<[Option<u64>; 9]>(), resident).prop_map(
         |(identity, life, arrays, params, numbers, garbage, at_resident_peak)| SpanRow {
             span: identity.0[0],
             parent: identity.1,
@@ -246,6 +278,8 @@ pub(crate) fn span() -> impl Strategy<Value = SpanRow> {
             gc_independent_bytes: garbage[0],
             gc_independent_upper_bytes: garbage[1],
             garbage_at_peak_bytes: garbage[2],
+            device_peak_bytes: garbage[7],
+            device_driver_peak_bytes: garbage[8],
         },
     )
 }
@@ -283,6 +317,8 @@ pub(crate) fn meta() -> impl Strategy<Value = Meta> {
                 gc_independent_bytes: options[1].map(u64::from),
                 gc_independent_upper_bytes: options[2].map(u64::from),
                 garbage_at_peak_bytes: options[3].map(u64::from),
+                device_driver_bytes: options[1].map(u64::from),
+                device_used_bytes: options[0].map(u64::from),
             },
             totals: Totals { allocations: numbers[7], requested_bytes: numbers[0] },
             out_of_memory: vec![OutOfMemory {
@@ -311,15 +347,19 @@ pub(crate) fn site() -> impl Strategy<Value = SiteRow> {
     let untouched =
         |numbers: [u64; 3]| Untouched { blocks: numbers[0], of_bytes: numbers[1], bytes: numbers[2] };
     let untouched = prop::option::of(any::<[u64; 3]>().prop_map(untouched));
-    (any::<u32>(), any::<[u64; 5]>(), untouched).prop_map(|(frame, numbers, untouched)| SiteRow {
-        site: numbers[0],
-        frame,
-        blocks: numbers[1],
-        requested_bytes: numbers[2],
-        peak_live_bytes: numbers[3],
-        live_bytes_at_peak: numbers[4],
-        untouched,
-    })
+    let on_devices = any::<Option<u64>>();
+    (any::<u32>(), any::<[u64; 5]>(), untouched, on_devices).prop_map(
+        |(frame, numbers, untouched, on_devices)| SiteRow {
+            site: numbers[0],
+            frame,
+            blocks: numbers[1],
+            requested_bytes: numbers[2],
+            peak_live_bytes: numbers[3],
+            live_bytes_at_peak: numbers[4],
+            untouched,
+            device_bytes_at_peak: on_devices,
+        },
+    )
 }
 
 pub(crate) fn frame() -> impl Strategy<Value = FrameRow> {

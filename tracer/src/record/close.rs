@@ -68,7 +68,7 @@ impl Session {
 
     fn write_peak(&mut self, index: u32) {
         let process = &self.fold.processes[index as usize];
-        let (stamp, heap_bytes, mapped_bytes) = process.at_peak;
+        let (stamp, heap_bytes, mapped_bytes, device_bytes) = process.at_peak;
         let row = TimelineRow {
             process: index,
             time_ns: self.fold.clock.ns(stamp),
@@ -78,6 +78,7 @@ impl Session {
             mapped_bytes,
             resident_bytes: None,
             pages: None,
+            device_bytes,
         };
         self.fold.write(|out| out.timeline(row));
     }
@@ -99,14 +100,16 @@ impl Session {
                 peak_resident_bytes: process.resident_peak.saturating_sub(process.row.probe_bytes),
                 ..self.fold.with_garbage(process.row.clone())
             })
-            .map(|row| self.fold.with_samples(self.fold.with_kernel(row)))
+            .map(|row| self.fold.with_devices(self.fold.with_samples(self.fold.with_kernel(row))))
             .collect();
         self.sum_up(&processes);
         let threads = self.fold.threads.clone();
         let opened = self.fold.sites.opened.iter().cloned();
         let modules: Vec<ModuleRow> = self.fold.images.modules().chain(opened).collect();
-        let (sites, frames) = (self.fold.sites.rows(), self.fold.sites.frames());
+        let (sites, frames) =
+            (self.fold.sites.rows(self.fold.total.device_used.is_at_peak()), self.fold.sites.frames());
         let folded = self.fold.folded.rows(&self.fold.sites);
+        let devices = self.fold.device_rows();
         let live = if last { Vec::new() } else { self.fold.live_set() };
         let meta = self.meta.clone();
         self.fold.write_spans();
@@ -116,6 +119,7 @@ impl Session {
             out.modules(&modules)?;
             out.frames(&frames)?;
             out.folded(&folded)?;
+            out.devices(&devices)?;
             out.sites(&sites)?;
             if last {
                 return Ok(());
@@ -152,6 +156,8 @@ impl Session {
             gc_independent_bytes: garbage.map(|garbage| garbage.total.lower()),
             gc_independent_upper_bytes: garbage.map(|_| total.peak_live),
             garbage_at_peak_bytes: garbage.map(|garbage| garbage.total.garbage_at_peak()),
+            device_driver_bytes: total.has_devices.then_some(total.device_driver.peak),
+            device_used_bytes: total.has_devices.then(|| total.device_used.peak()),
         };
         self.meta.rows.folded = self.fold.folded.blocks();
         self.meta.totals = Totals {

@@ -40,20 +40,18 @@ const UNKNOWN: i32 = 0;
 const GONE: i32 = -1;
 static SLEEPING: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Starts `command` with the probe preloaded and `variables` set.
+/// Starts `command` with our `libraries` preloaded before others and `variables` set.
 pub fn start(
     command: &[OsString],
-    probe: &Path,
+    libraries: &[PathBuf],
     variables: &[(&str, &str)],
     sleeping: &'static AtomicU32,
 ) -> std::result::Result<i32, NotStarted> {
     CHILD.store(UNKNOWN, Ordering::SeqCst);
     install_handlers(sleeping);
-    let mut preload = OsString::from(probe);
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-        preload.push(":");
-        preload.push(others);
-    }
+    let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
+    let preload = libraries.iter().map(|library| library.clone().into_os_string()).chain(others);
+    let preload = preload.collect::<Vec<_>>().join(OsStr::new(":"));
     let added = std::iter::once(("LD_PRELOAD", preload.as_os_str()))
         .chain(variables.iter().map(|(name, value)| (*name, OsStr::new(*value))))
         .map(|(name, value)| (c_string(name.as_bytes()), c_string(value.as_bytes())))
@@ -320,14 +318,19 @@ pub fn program_of(command: &OsStr) -> Option<PathBuf> {
 /// Its file name.
 const PROBE: &str = "libmemtrace_probe.so";
 
-/// The probe: beside the executable, in `../libexec/memtrace` (installed) or `../preload` (a build tree).
+/// The probe.
 pub fn find_probe() -> Result<PathBuf> {
+    find_library(PROBE, "memtrace-probe")
+}
+
+/// A library to preload: beside the executable, in `../libexec/memtrace` (installed) or `../preload` (a build tree).
+pub fn find_library(name: &str, package: &str) -> Result<PathBuf> {
     let executable = std::env::current_exe().context("cannot tell where memtrace is installed")?;
     let directory = executable.parent().context("memtrace has no directory")?;
-    let candidates = ["", "../libexec/memtrace", "../preload"].map(|place| directory.join(place).join(PROBE));
+    let candidates = ["", "../libexec/memtrace", "../preload"].map(|place| directory.join(place).join(name));
     let found = candidates.into_iter().find(|path| path.is_file()).with_context(|| {
         let executable = executable.display();
-        format!("{PROBE} is not beside {executable}: install memtrace again, or build it with `cargo build --profile preload -p memtrace-probe`")
+        format!("{name} is not beside {executable}: install memtrace again, or build it with `cargo build --profile preload -p {package}`")
     })?;
     // The dynamic linker reads the variable as a list, and `..` may lead elsewhere after a chdir.
     Ok(found.canonicalize()?)

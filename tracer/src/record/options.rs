@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use memtrace_wire::sampling::Sampling;
 
+use super::cuda::Cuda;
 use super::fold::Keep;
 use super::foresee::Foresight;
 use super::garbage::Collecting;
@@ -40,6 +41,8 @@ pub struct Options {
     pub kernel: Source,
     /// Which memory accesses are sampled.
     pub accesses: Accesses,
+    /// Whether memory on devices is recorded.
+    pub cuda: Cuda,
     /// What is foretold of operators while they run.
     pub foresight: Option<Foresight>,
 }
@@ -63,6 +66,7 @@ impl Options {
             stacks: Stacks::None,
             kernel: Source::Ebpf,
             accesses: Accesses::Off,
+            cuda: Cuda::Off,
             foresight: None,
         }
     }

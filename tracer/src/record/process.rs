@@ -2,15 +2,15 @@
 //!
 //! An allocator never returns a live address, so per address acquires and releases alternate. Stamps may
 //! be late by less than a microsecond (no fence is paid for on the hot path); an acquire on a live address
-//! therefore ends the old block there and owes one release, which the late one pays.
-
-use std::collections::VecDeque;
+//! therefore ends the old block there and owes one release, which the late one pays ([`late`](super::late)).
 
 use memtrace_trace::rows::{Kind, ProcessRow};
 use rustc_hash::FxHashMap;
 
 use super::blocks::{Block, Blocks, Part};
+use super::devices::Devices;
 use super::kernel::{LargeBlocks, Pages};
+use super::late::Late;
 use super::mappings::{Mappings, Piece};
 use super::sites::Site;
 use super::spans::{Around, BlockKey, Memory};
@@ -24,23 +24,6 @@ pub enum Held {
     Pieces { address: u64, pieces: Vec<Piece> },
     /// Of `mremap`: what it was given.
     Moving { from: u64, kind: Kind, pieces: Vec<Piece> },
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Debt {
-    count: u32,
-    since: u64,
-}
-
-/// Releases that met nothing and are remembered at most.
-const EARLY_MAX: usize = 256;
-
-/// A release that met nothing.
-#[derive(Debug, Clone, Copy)]
-struct Early {
-    address: u64,
-    stamp: u64,
-    thread: u32,
 }
 
 /// What a release met.
@@ -110,10 +93,11 @@ pub struct Process {
     pub rings: FxHashMap<usize, u64>,
     /// The span `--span` asked for.
     pub whole_span: Option<u32>,
-    /// Stamp of the peak of live bytes, and heap and mapped bytes then.
-    pub at_peak: (u64, u64, u64),
-    debts: FxHashMap<u64, Debt>,
-    early: VecDeque<Early>,
+    /// Stamp of the peak of live bytes, and heap and mapped bytes, and driver bytes of devices, then.
+    pub at_peak: (u64, u64, u64, Option<u64>),
+    /// What it has of devices, once it has used one.
+    pub devices: Option<Box<Devices>>,
+    late: Late<u64>,
 }
 
 impl Process {
@@ -142,9 +126,9 @@ impl Process {
             killed_with: None,
             rings: FxHashMap::default(),
             whole_span: None,
-            at_peak: (start, 0, 0),
-            debts: FxHashMap::default(),
-            early: VecDeque::new(),
+            at_peak: (start, 0, 0, None),
+            devices: None,
+            late: Late::default(),
         }
     }
 
@@ -166,6 +150,7 @@ impl Process {
             self.blocks.set_part(address, part);
         } else {
             self.mappings.set_part(address, alloc, part);
+            self.devices.iter_mut().for_each(|devices| devices.set_part(address, alloc, part));
         }
     }
 
@@ -242,17 +227,9 @@ impl Process {
         let old = self.blocks.insert(address, block);
         if let Some(old) = old {
             self.heap -= old.bytes;
-            self.owe(address, block.alloc);
+            self.late.owe(address, block.alloc);
         }
         old
-    }
-
-    /// The release of a block is still to come.
-    #[cold]
-    fn owe(&mut self, address: u64, since: u64) {
-        let debt = self.debts.entry(address).or_insert(Debt { count: 0, since });
-        debt.count += 1;
-        debt.since = since;
     }
 
     /// A release of `address` by a thread; a debt older than `patience` ticks is not paid by it.
@@ -260,44 +237,38 @@ impl Process {
     pub fn release(&mut self, thread: u32, address: u64, stamp: u64, patience: u64) -> Released {
         let released = self.release_if_known(address, stamp, patience);
         if matches!(released, Released::Unknown) {
-            self.released_unknown(Early { address, stamp, thread });
+            self.released_unknown(thread, address, stamp);
         }
         released
     }
 
     #[cold]
-    fn released_unknown(&mut self, early: Early) {
+    fn released_unknown(&mut self, thread: u32, address: u64, stamp: u64) {
         *self.unknown_releases() += 1;
         // A forked child's is most likely that of an inherited block.
         if self.row.origin != "fork" {
-            if self.early.len() == EARLY_MAX {
-                self.early.pop_front();
-            }
-            self.early.push_back(early);
+            self.late.met_nothing(address, stamp, thread);
         }
     }
 
     /// True if releases that met nothing may yet meet their block.
     #[inline(always)]
     pub fn has_early_releases(&self) -> bool {
-        !self.early.is_empty()
+        self.late.has_early()
     }
 
     /// The thread whose release met nothing because its stamp is earlier than that of the acquire, which comes only
-    /// now. RDTSC waits for no load (Intel SDM, volume 2), so a block that is handed over at this moment may be
-    /// released some 100 ns before it is acquired; never by the thread that acquired it.
+    /// now.
     pub fn early_release(&mut self, thread: u32, address: u64, stamp: u64, patience: u64) -> Option<u32> {
-        let old = self.early.partition_point(|early| stamp.saturating_sub(early.stamp) > patience);
-        self.early.drain(..old);
-        let found = self.early.iter().position(|early| early.address == address && early.thread != thread)?;
+        let releaser = self.late.take_early(thread, address, stamp, patience)?;
         *self.unknown_releases() -= 1;
-        self.early.remove(found).map(|early| early.thread)
+        Some(releaser)
     }
 
     /// The same, without counting one that meets nothing.
     #[inline(always)]
     pub fn release_if_known(&mut self, address: u64, stamp: u64, patience: u64) -> Released {
-        if !self.debts.is_empty() && self.pay(address, stamp, patience) {
+        if self.late.pay(address, stamp, patience, &mut self.row.unseen_releases) {
             return Released::Paid;
         }
         match self.blocks.remove(address) {
@@ -318,25 +289,9 @@ impl Process {
         }
     }
 
-    #[cold]
-    fn pay(&mut self, address: u64, stamp: u64, patience: u64) -> bool {
-        let Some(debt) = self.debts.get_mut(&address) else { return false };
-        if stamp.saturating_sub(debt.since) > patience {
-            self.row.unseen_releases += u64::from(debt.count);
-            self.debts.remove(&address);
-            return false;
-        }
-        debt.count -= 1;
-        if debt.count == 0 {
-            self.debts.remove(&address);
-        }
-        true
-    }
-
     /// Counts what will never be paid now.
     pub fn write_off_debts(&mut self) {
-        let owed: u64 = self.debts.drain().map(|(_, debt)| u64::from(debt.count)).sum();
-        self.row.unseen_releases += owed;
+        self.row.unseen_releases += self.late.write_off();
     }
 
     /// Updates the process's own peaks after live bytes grew.
@@ -346,7 +301,8 @@ impl Process {
         self.row.peak_heap_bytes = self.row.peak_heap_bytes.max(self.heap);
         if live > self.row.peak_live_bytes {
             self.row.peak_live_bytes = live;
-            self.at_peak = (stamp, self.heap, self.mappings.mapped_bytes());
+            let device = self.devices.as_ref().map(|devices| devices.driver());
+            self.at_peak = (stamp, self.heap, self.mappings.mapped_bytes(), device);
         }
     }
 }
@@ -360,6 +316,12 @@ impl Memory for Process {
     fn around(&self, address: u64) -> Option<Around> {
         if let Some((start, block)) = self.blocks.around(address) {
             return Some(Around { key: (start, block.alloc), bytes: block.bytes, is_heap: true });
+        }
+        // Before mappings: a driver reserves the addresses of devices from the host's.
+        if let Some((start, held)) = self.devices.as_ref().and_then(|devices| devices.around(address)) {
+            let (key, bytes) = ((start, held.block.alloc), held.block.bytes);
+            // What a framework hands out is an array's own, as on the heap; what it has from the driver holds many.
+            return Some(Around { key, bytes, is_heap: held.is_framework() });
         }
         let piece = self.mappings.find(address)?;
         Some(Around { key: (piece.start, piece.alloc), bytes: piece.bytes, is_heap: false })

@@ -73,6 +73,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// Records a command. The trace is complete on disk when this returns `Ok`.
 pub fn run(options: &Options) -> Result<Outcome, Failure> {
     let probe = launch::find_probe().map_err(Failure::recording)?;
+    let (cuda, devices) = options.cuda.library();
     let calls = launch::program_of(&options.command[0]).is_some_and(|path| launch::takes_no_probe(&path));
     let loading = Loading::start(options.kernel, Parts { calls, running: false });
     let existed = options.output.exists();
@@ -86,6 +87,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     };
     session.take_kernel(options.kernel, loading).map_err(unmade)?;
     session.sample_events(options.accesses);
+    session.meta.recorded.insert("cuda".into(), devices.into());
     let mut variables = vec![
         (memtrace_wire::handshake::SOCKET_VARIABLE, session.doorman.sockets.as_str()),
         (memtrace_wire::handshake::TOKEN_VARIABLE, session.doorman.token.as_str()),
@@ -93,9 +95,11 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     if options.python_allocators {
         variables.push(("PYTHONMALLOC", "malloc"));
     }
-    let child = launch::start(&options.command, &probe, &variables, &session.segment.header().sleeping);
-    let child = child
-        .map_err(|not_started| unmade(Failure { code: not_started.code, message: not_started.message }))?;
+    let libraries = [probe].into_iter().chain(cuda).collect::<Vec<_>>();
+    let child = launch::start(&options.command, &libraries, &variables, &session.segment.header().sleeping)
+        .map_err(|not_started| {
+        unmade(Failure { code: not_started.code, message: not_started.message })
+    })?;
     session.fold.root = child as u32;
     session.watch_no_more();
     // While the command is being loaded: what comes to nothing later (a full disk) leaves a readable trace.

@@ -1,5 +1,6 @@
 //! Spans: who is inside which operator, and the peaks of each, folded as events pass by.
 
+mod devices;
 mod followed;
 mod garbage;
 mod live;
@@ -258,7 +259,9 @@ impl Spans {
                 continue;
             }
             let again = later.entry(span.row.operator.clone()).or_default();
-            for left in leftovers.iter().filter(|left| !left.output) {
+            // Reserved addresses are no memory: a driver of devices takes hundreds of gigabytes of them.
+            let is_memory = |kind: Kind| kind != Kind::MapReserved;
+            for left in leftovers.iter().filter(|left| !left.output && is_memory(left.kind)) {
                 match again.get_mut(&(left.kind, left.bytes)) {
                     Some(count) if *count > 0 => *count -= 1,
                     _ => {

@@ -12,6 +12,7 @@ const RECORDER: &str = concat!(
     include_str!("../../../python/memtrace/_recorder_libraries.py"),
     include_str!("../../../python/memtrace/_recorder_dask.py"),
     include_str!("../../../python/memtrace/_recorder_torch.py"),
+    include_str!("../../../python/memtrace/_recorder_cupy.py"),
     include_str!("../../../python/memtrace/_recorder_gc.py"),
 );
 
@@ -20,6 +21,9 @@ pub const RECORDER_FILE: &str = "<memtrace recorder>";
 
 /// Packages with automatic spans of their own, whatever modules are asked for.
 const FRAMEWORKS: [&str; 2] = ["dask", "torch"];
+
+/// A package whose pools tell of their blocks, spans or not.
+const POOLS: &str = "cupy";
 
 /// What Python programs are watched for.
 pub struct Watched<'a> {
@@ -33,8 +37,9 @@ pub struct Watched<'a> {
 
 /// The text for what is watched. The recorder is compiled, some milliseconds of an interpreter's time, when it starts only
 /// if there are operators or a collector to watch; else when the program first imports a package with automatic
-/// spans, or asks the recorder's module for anything (`@memtrace.operator`, `memtrace.span`). Of two threads that
-/// ask at the same time, one loads the text that counts (`setdefault`): there is one set of operators.
+/// spans or with pools of device memory, or asks the recorder's module for anything (`@memtrace.operator`,
+/// `memtrace.span`). Of two threads that ask at the same time, one loads the text that counts (`setdefault`): there is
+/// one set of operators.
 pub fn python<'a>(watched: &Watched<'a>) -> String {
     let Watched { operators, automatic, gc } = watched;
     let mut config = serde_json::json!({ "operators": operators, "gc": gc.unwrap_or_default() });
@@ -42,18 +47,16 @@ pub fn python<'a>(watched: &Watched<'a>) -> String {
         config["automatic"] = serde_json::json!(modules);
     }
     let first = |module: &'a String| module.split('.').next().unwrap_or_default();
-    let packages: Vec<&str> = automatic.unwrap_or_default().iter().map(first).collect();
-    let packages = serde_json::json!([&packages[..], &FRAMEWORKS].concat());
+    let mut packages = vec![POOLS];
+    if let Some(modules) = automatic {
+        packages.extend(modules.iter().map(first).chain(FRAMEWORKS));
+    }
+    let packages = serde_json::json!(packages);
     // Python reads JSON strings as its own: no operator name can break out of the literal.
     let source = serde_json::Value::from(RECORDER);
     let config = serde_json::Value::from(config.to_string());
-    let install = if !operators.is_empty() || gc.is_some() {
-        "install()"
-    } else if automatic.is_some() {
-        "sys.meta_path.insert(0, Awaits())"
-    } else {
-        "pass"
-    };
+    let install =
+        if !operators.is_empty() || gc.is_some() { "install()" } else { "sys.meta_path.insert(0, Awaits())" };
     let text = format!(
         "def _memtrace_start():\n\
          \x20   import sys\n\

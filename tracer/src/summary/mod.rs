@@ -1,6 +1,7 @@
 //! The summary people read: at the end of a recording, and from `report`.
 
 mod accesses;
+mod devices;
 mod operators;
 mod processes;
 mod resident;
@@ -53,6 +54,7 @@ pub fn text(trace: &Trace) -> Result<String> {
     )?;
     resident::known_from(&mut out, meta, &processes)?;
     accesses::faults(&mut out, meta, &processes)?;
+    devices::peaks(&mut out, meta)?;
     if processes.len() > 1 {
         writeln!(
             out,
@@ -75,6 +77,8 @@ pub fn text(trace: &Trace) -> Result<String> {
     operators::table(&mut out, trace, &spans)?;
     spans::lines(&mut out, trace, &spans)?;
     spans::unattributed(&mut out, &processes)?;
+    devices::table(&mut out, &trace.devices()?, &spans)?;
+    sites::largest_on_devices(&mut out, trace)?;
     resident::of_processes(&mut out, &processes)?;
     resident::of_operators(&mut out, &spans)?;
     sites::untouched(&mut out, trace)?;

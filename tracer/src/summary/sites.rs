@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anyhow::Result;
 use memtrace_analysis::sites;
 use memtrace_trace::Trace;
-use memtrace_trace::rows::Untouched;
+use memtrace_trace::rows::{SiteRow, Untouched};
 
 use super::{clean, grouped};
 use crate::units::Bytes;
@@ -18,27 +18,56 @@ const PLACE_MAX: usize = 65;
 
 /// What the peak was made of: the largest sites, and in one line each what the others and no stack account for.
 pub fn largest(out: &mut String, trace: &Trace) -> Result<()> {
-    let all: u64 = trace.sites()?.iter().map(|row| row.live_bytes_at_peak).fold(0, u64::saturating_add);
     let peak = trace.meta().peak.live_bytes;
-    if all == 0 {
-        return Ok(());
+    let held = Held { headings: ["at peak", "blocks"], peak, bytes: |row| row.live_bytes_at_peak };
+    held.write(out, trace, &sites::largest(trace, SITES_MAX)?, |row| grouped(row.blocks))
+}
+
+/// The same of devices' memory.
+pub fn largest_on_devices(out: &mut String, trace: &Trace) -> Result<()> {
+    let peak = trace.meta().peak.device_used_bytes.unwrap_or(0);
+    let bytes = |row: &SiteRow| row.device_bytes_at_peak.unwrap_or(0);
+    let held = Held { headings: ["on device", ""], peak, bytes };
+    held.write(out, trace, &sites::largest_on_devices(trace, SITES_MAX)?, |_| String::new())
+}
+
+/// What sites held at a peak.
+struct Held {
+    /// Of bytes and of blocks.
+    headings: [&'static str; 2],
+    peak: u64,
+    bytes: fn(&SiteRow) -> u64,
+}
+
+impl Held {
+    fn write(
+        &self,
+        out: &mut String,
+        trace: &Trace,
+        largest: &[sites::Site],
+        blocks: impl Fn(&SiteRow) -> String,
+    ) -> Result<()> {
+        let all: u64 = trace.sites()?.iter().map(self.bytes).fold(0, u64::saturating_add);
+        if all == 0 {
+            return Ok(());
+        }
+        let share = |bytes: u64| format!("{:.1} %", 100.0 * bytes as f64 / self.peak.max(all) as f64);
+        writeln!(out)?;
+        let [bytes, number] = self.headings;
+        writeln!(out, "  {bytes:>9} {:>8} {number:>11}  allocated at", "share")?;
+        let mut rest = all;
+        for site in largest.iter().filter(|site| (self.bytes)(&site.row) > 0) {
+            let bytes = (self.bytes)(&site.row);
+            rest = rest.saturating_sub(bytes);
+            let place = shortened(&clean(&site.place()), PLACE_MAX);
+            writeln!(out, "  {:>9} {:>8} {:>11}  {place}", Bytes(bytes), share(bytes), blocks(&site.row))?;
+        }
+        let without = (self.peak.saturating_sub(all), sites::without_stack(trace.meta()));
+        for (bytes, what) in [(rest, "(other sites)"), without].into_iter().filter(|(bytes, _)| *bytes > 0) {
+            writeln!(out, "  {:>9} {:>8} {:>11}  {what}", Bytes(bytes), share(bytes), "")?;
+        }
+        Ok(())
     }
-    let sites = sites::largest(trace, SITES_MAX)?;
-    let share = |bytes: u64| format!("{:.1} %", 100.0 * bytes as f64 / peak.max(all) as f64);
-    writeln!(out)?;
-    writeln!(out, "  {:>9} {:>8} {:>11}  allocated at", "at peak", "share", "blocks")?;
-    let mut rest = all;
-    for site in sites.iter().filter(|site| site.row.live_bytes_at_peak > 0) {
-        let bytes = site.row.live_bytes_at_peak;
-        rest = rest.saturating_sub(bytes);
-        let (blocks, place) = (grouped(site.row.blocks), shortened(&clean(&site.place()), PLACE_MAX));
-        writeln!(out, "  {:>9} {:>8} {blocks:>11}  {place}", Bytes(bytes), share(bytes))?;
-    }
-    let without = (peak.saturating_sub(all), sites::without_stack(trace.meta()));
-    for (bytes, what) in [(rest, "(other sites)"), without].into_iter().filter(|(bytes, _)| *bytes > 0) {
-        writeln!(out, "  {:>9} {:>8} {:>11}  {what}", Bytes(bytes), share(bytes), "")?;
-    }
-    Ok(())
 }
 
 /// What of large blocks was never touched, by site. Nothing of less than a hundredth of the peak.

@@ -47,6 +47,9 @@ pub struct Sweep {
     /// Byte orders, each to get its laws; {order} becomes their names, e.g. little,big
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_word)]
     byte_orders: Vec<String>,
+    /// Record memory on GPUs: of programs that call CUDA, where there is a driver
+    #[arg(long, value_name = "WHICH", value_enum, default_value = "auto")]
+    cuda: record::Cuda,
     /// Where to write the model
     #[arg(long, value_name = "MODEL.json", default_value = "model.json")]
     model: PathBuf,

@@ -153,6 +153,7 @@ impl Runs<'_> {
             stacks: record::Stacks::Auto,
             kernel: record::Source::Auto,
             accesses: record::Accesses::Off,
+            cuda: self.arguments.cuda,
             foresight: None,
         }
     }

@@ -98,6 +98,10 @@ pub struct Figures {
     pub heap_bytes: u64,
     /// Resident bytes of all processes now, the probe's rings left out.
     pub resident_bytes: u64,
+    /// Driver bytes of all devices now; this and what follows: `None` if no memory of a device was seen so far.
+    pub device_driver_bytes: Option<u64>,
+    /// Used bytes of all devices now.
+    pub device_used_bytes: Option<u64>,
     /// The largest of each so far.
     pub peak: Peak,
     /// Sums over all processes so far.
@@ -141,6 +145,10 @@ pub struct Peak {
     pub resident_sum_bytes: u64,
     /// When live bytes peaked, since the recording began.
     pub seconds: f64,
+    /// Of driver bytes of all devices.
+    pub device_driver_bytes: Option<u64>,
+    /// Of used bytes of all devices.
+    pub device_used_bytes: Option<u64>,
 }
 
 /// What is missing.
@@ -198,6 +206,12 @@ pub struct Process {
     pub peak_live_bytes: u64,
     /// Peak of resident bytes so far.
     pub peak_resident_bytes: u64,
+    /// Driver bytes of all devices now; this and what follows: `None` if it had no memory of a device so far.
+    pub device_driver_bytes: Option<u64>,
+    /// Used bytes of all devices now.
+    pub device_used_bytes: Option<u64>,
+    /// Peak of driver bytes so far.
+    pub peak_device_driver_bytes: Option<u64>,
 }
 
 /// An operator in flight.
@@ -222,6 +236,10 @@ pub struct Span {
     pub working_bytes: u64,
     /// Their peak so far.
     pub working_peak_bytes: u64,
+    /// Used bytes of devices allocated in it and not yet released; `None` if its process had none so far.
+    pub device_bytes: Option<u64>,
+    /// Their peak so far.
+    pub device_peak_bytes: Option<u64>,
     /// Bytes of its inputs.
     pub input_bytes: u64,
     /// The first of its inputs.

@@ -1,5 +1,7 @@
 //! What the live view looks like. Text from the recording is cleaned before it is drawn.
 
+use std::ops::Range;
+
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -66,7 +68,7 @@ fn head(figures: &Figures, look: Look) -> Vec<Line<'static>> {
         0 => String::new(),
         events => format!("; {} events LOST", grouped(events)),
     };
-    vec![
+    let mut lines = vec![
         Line::styled(format!("memtrace: {}", clean(&figures.command)), look.heading()),
         Line::raw(format!(
             "{time}: {} allocations, {} requested{lost}",
@@ -85,7 +87,17 @@ fn head(figures: &Figures, look: Look) -> Vec<Line<'static>> {
             Bytes(peak.resident_sum_bytes),
             Bytes(peak.resident_bytes),
         )),
-    ]
+    ];
+    if let Some((driver, used)) = figures.device_driver_bytes.zip(figures.device_used_bytes) {
+        let [driver_peak, used_peak] =
+            [peak.device_driver_bytes, peak.device_used_bytes].map(|bytes| Bytes(bytes.unwrap_or(0)));
+        lines.push(Line::raw(format!(
+            "devices  {:>9}   peak {driver_peak:>9}; used {}, peak {used_peak}",
+            Bytes(driver),
+            Bytes(used),
+        )));
+    }
+    lines
 }
 
 /// `[██████        ] 412 MB of 1.50 GB  control group /sys/fs/cgroup/job`
@@ -119,6 +131,13 @@ struct List {
 }
 
 impl List {
+    /// Without the columns in these places.
+    fn without(mut self, places: Range<usize>) -> List {
+        self.columns.drain(places.clone());
+        self.rows.iter_mut().for_each(|row| drop(row.drain(places.clone())));
+        self
+    }
+
     /// Title, headings, rows, and a line of space.
     fn height(&self) -> u16 {
         (self.rows.len() + 3).try_into().unwrap_or(u16::MAX)
@@ -164,11 +183,14 @@ fn processes(figures: &Figures) -> List {
             Bytes(process.peak_live_bytes).to_string(),
             Bytes(process.resident_bytes).to_string(),
             Bytes(process.peak_resident_bytes).to_string(),
+            shown(process.device_driver_bytes),
+            shown(process.peak_device_driver_bytes),
+            shown(process.device_used_bytes),
             time(process.seconds),
             process.command.clone(),
         ]
     };
-    List {
+    let list = List {
         title: format!("processes: {} running, {} ended", figures.processes_running, figures.processes_ended),
         columns: vec![
             ("pid", 8),
@@ -176,11 +198,19 @@ fn processes(figures: &Figures) -> List {
             ("peak", 9),
             ("resident", 9),
             ("peak", 9),
+            ("devices", 9),
+            ("peak", 9),
+            ("used", 9),
             ("for", 9),
             ("command", 0),
         ],
         rows: figures.processes.iter().map(row).collect(),
-    }
+    };
+    if figures.device_driver_bytes.is_some() { list } else { list.without(5..8) }
+}
+
+fn shown(bytes: Option<u64>) -> String {
+    bytes.map_or(String::new(), |bytes| Bytes(bytes).to_string())
 }
 
 fn spans(figures: &Figures) -> List {
@@ -194,18 +224,22 @@ fn spans(figures: &Figures) -> List {
             time(span.seconds),
             Bytes(span.working_bytes).to_string(),
             Bytes(span.working_peak_bytes).to_string(),
+            shown(span.device_bytes),
+            shown(span.device_peak_bytes),
             Bytes(span.input_bytes).to_string(),
-            span.foretold_peak_bytes.map_or(String::new(), |bytes| Bytes(bytes).to_string()),
+            shown(span.foretold_peak_bytes),
             span.progress.map_or(String::new(), |part| format!("{:.0} %", part * 100.0)),
             format!("{}{}{}", warning(span), span.operator, input.unwrap_or_default()),
         ]
     };
-    List {
+    let list = List {
         title: format!("operators in flight: {}", figures.spans_running),
         columns: vec![
             ("pid", 8),
             ("for", 9),
             ("working", 9),
+            ("peak", 9),
+            ("devices", 9),
             ("peak", 9),
             ("input", 9),
             ("foretold", 9),
@@ -213,7 +247,8 @@ fn spans(figures: &Figures) -> List {
             ("operator", 0),
         ],
         rows: figures.spans.iter().map(row).collect(),
-    }
+    };
+    if figures.device_driver_bytes.is_some() { list } else { list.without(4..6) }
 }
 
 /// Before the operator's name, where nobody overlooks it.
@@ -361,6 +396,28 @@ mod tests {
         assert!(!said('\u{1b}') && !said('\u{7}') && !said('\u{9b}'), "it cannot drive the terminal");
         assert!(text.contains("sort [31m"));
         assert!(drawn(80, 24, None, true).to_string().contains("waiting for the recorder"));
+    }
+
+    #[test]
+    fn devices_are_drawn_where_there_are_any() {
+        let mut figures = example();
+        assert!(!drawn(140, 40, Some(&figures), false).to_string().contains("devices"));
+        let bytes = |bytes: u64| Some(bytes);
+        (figures.device_driver_bytes, figures.device_used_bytes) = (bytes(91_200_000), bytes(39_800_000));
+        (figures.peak.device_driver_bytes, figures.peak.device_used_bytes) =
+            (bytes(95_000_000), bytes(40_000_000));
+        figures.processes[0].device_driver_bytes = bytes(91_100_000);
+        figures.processes[0].peak_device_driver_bytes = bytes(94_000_000);
+        figures.spans[0].device_bytes = bytes(7_340_000);
+        let text = drawn(160, 40, Some(&figures), false).to_string();
+        for part in [
+            "devices    91.2 MB   peak   95.0 MB; used 39.8 MB, peak 40.0 MB",
+            "91.1 MB   94.0 MB",
+            "7.34 MB",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        assert_eq!(text.matches("devices").count(), 3, "{text}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::record::spans::{Acquired, BlockKey, Memory};
 
 /// How much earlier a release may be stamped than the acquire of the block by another thread (at most 0.9 µs were
 /// seen where 64 threads fought for one block).
-const EARLY_NS: u64 = 10_000;
+pub(super) const EARLY_NS: u64 = 10_000;
 
 /// What calls are in rows, in the order of [`CALLS`](memtrace_wire::event::CALLS).
 const KINDS: [Kind; 4] = [Kind::Malloc, Kind::Calloc, Kind::Aligned, Kind::Realloc];

@@ -1,5 +1,6 @@
 //! Takes ordered events and folds them into rows, peaks and spans.
 
+mod devices;
 mod folded;
 mod garbage;
 mod heap;
@@ -11,9 +12,11 @@ mod spans;
 use memtrace_trace::TraceWriter;
 use memtrace_trace::rows::{ArrayInfo, Kind, ThreadRow};
 use memtrace_wire::event::{ENDING_EXIT, ENDING_WAITS, Event, Kind as Wire};
+use rustc_hash::FxHashMap;
 
 use crate::record::backlog::Backlog;
 use crate::record::clock::Clock;
+use crate::record::devices::{Sum, Used};
 use crate::record::drain::{RingUsage, Sink, Writer};
 use crate::record::garbage::Garbage;
 use crate::record::kernel::Kernel;
@@ -23,6 +26,8 @@ use crate::record::process::Process;
 use crate::record::samples::Samples;
 use crate::record::sites::{Site, Sites};
 use crate::record::spans::Spans;
+
+use self::devices::Released;
 
 pub use folded::{Folded, Keep};
 pub use images::Images;
@@ -40,6 +45,12 @@ pub struct Total {
     pub peak_heap: u64,
     /// Stamp of the peak of live bytes.
     pub peak: u64,
+    /// Some process has had memory of a device.
+    pub has_devices: bool,
+    /// Driver bytes of all devices.
+    pub device_driver: Sum,
+    /// Used bytes of all devices.
+    pub device_used: Used,
 }
 
 /// What `--span` asks for.
@@ -72,6 +83,8 @@ pub struct Fold {
     pub cgroups: Cgroups,
     /// Blocks without rows of their own.
     pub folded: Folded,
+    /// Blocks of devices whose release may yet fail, by the thread that said it.
+    released: FxHashMap<u32, Released>,
     /// What is known of garbage, if `--gc` asks for it.
     pub garbage: Option<Garbage>,
     /// The recording is of processes that ran before: none of them has a probe.
@@ -112,6 +125,7 @@ impl Fold {
             launched: Launched::default(),
             cgroups: Cgroups::default(),
             folded: Folded::default(),
+            released: FxHashMap::default(),
             garbage: None,
             attached: false,
             kernel: None,
@@ -187,6 +201,9 @@ impl Fold {
 
     /// What a process holds no longer counts for all together: the kernel takes it back now.
     pub fn part(&mut self, index: u32) -> &mut Process {
+        if self.processes[index as usize].parted.is_none() {
+            self.part_devices(index);
+        }
         let process = &mut self.processes[index as usize];
         if process.parted.is_none() {
             process.parted = Some(self.now);
@@ -231,6 +248,7 @@ impl Fold {
         for piece in mappings.iter() {
             self.write_piece(index, piece, None, &once);
         }
+        self.end_devices(index);
         self.sites.end(index);
     }
 
@@ -362,6 +380,14 @@ impl Sink for Fold {
             Wire::Free => {
                 self.released(self.threads[writer as usize].process, writer, event.address, event.stamp)
             }
+            Wire::DeviceAcquire
+            | Wire::DeviceRelease
+            | Wire::DeviceKept
+            | Wire::DeviceUnmap
+            | Wire::DevicePool
+            | Wire::DeviceEnd
+            | Wire::DeviceFound
+            | Wire::DeviceBlock => self.device(writer, event, text),
             Wire::Access | Wire::Placement => {}
         }
     }
@@ -376,6 +402,7 @@ impl Sink for Fold {
             self.silent.push(process.row.process);
         }
         self.waited_ns += usage.waited_ns;
+        self.settle_released(writer);
         self.spans.thread_ended(writer);
         self.sites.thread_gone(writer);
     }

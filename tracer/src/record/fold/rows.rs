@@ -5,11 +5,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Fold;
 use crate::record::blocks::{Block, Part};
+use crate::record::devices::{Held, Key};
 use crate::record::kernel;
 use crate::record::mappings::Piece;
 use crate::record::process::{Holdings, Process};
 use crate::record::sites::Site;
 use crate::record::spans::BlockKey;
+
+/// A live block: its process, where it is, and what it is of a device.
+type Live<'a> = (u32, u64, Block, Option<(Key, &'a Held)>);
 
 impl Fold {
     /// Writes what a process holds now.
@@ -24,6 +28,7 @@ impl Fold {
             mapped_bytes: process.mappings.mapped_bytes(),
             resident_bytes: resident,
             pages: self.kernel_image(index).map(|image| kernel::pages(&image.now)),
+            device_bytes: process.devices.as_ref().map(|devices| devices.driver()),
         };
         self.write(|out| out.timeline(row));
     }
@@ -32,18 +37,23 @@ impl Fold {
     pub fn live_set(&self) -> Vec<AllocationRow> {
         const ROWS_MAX: usize = 1 << 16;
         let running = self.processes.iter().filter(|process| process.end.is_none());
-        let mut live: Vec<(u32, u64, Block)> = Vec::new();
+        let mut live: Vec<Live> = Vec::new();
         for process in running {
             let index = process.row.process;
-            live.extend(process.blocks.iter().map(|(address, block)| (index, address, block)));
-            live.extend(process.mappings.iter().map(|piece| (index, piece.start, as_block(piece))));
+            live.extend(process.blocks.iter().map(|(address, block)| (index, address, block, None)));
+            live.extend(process.mappings.iter().map(|piece| (index, piece.start, as_block(piece), None)));
+            let held = process.devices.iter().flat_map(|devices| devices.iter());
+            live.extend(held.map(|(key, held)| (index, key.address, held.block, Some((key, held)))));
         }
         if live.len() > ROWS_MAX {
-            live.select_nth_unstable_by_key(ROWS_MAX, |(_, _, block)| std::cmp::Reverse(block.bytes));
+            live.select_nth_unstable_by_key(ROWS_MAX, |(_, _, block, _)| std::cmp::Reverse(block.bytes));
             live.truncate(ROWS_MAX);
         }
         live.iter()
-            .map(|(process, address, block)| self.row(*process, *address, block, None, false))
+            .map(|(process, address, block, of_device)| match of_device {
+                Some((key, held)) => self.device_row(*process, *key, held, None),
+                None => self.row(*process, *address, block, None, false),
+            })
             .collect()
     }
 
@@ -109,8 +119,15 @@ impl Fold {
         self.write_block(process, piece.start, &block, free, once);
     }
 
-    #[inline]
-    fn row(&self, process: u32, address: u64, block: &Block, free: Option<u64>, once: bool) -> AllocationRow {
+    #[inline(always)]
+    pub(super) fn row(
+        &self,
+        process: u32,
+        address: u64,
+        block: &Block,
+        free: Option<u64>,
+        once: bool,
+    ) -> AllocationRow {
         AllocationRow {
             process,
             thread: block.thread,
@@ -123,6 +140,7 @@ impl Fold {
             ordinal: block.ordinal,
             span: block.span,
             role: self.role(block.span, block.part, free.is_some(), once),
+            device: None,
         }
     }
 

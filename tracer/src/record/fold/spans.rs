@@ -19,6 +19,8 @@ impl Fold {
                 process.set_part(block.key, Part::Input);
             }
         }
+        let devices = self.processes[index as usize].devices.as_ref();
+        devices.into_iter().for_each(|devices| self.spans.devices_before(span, devices.driver()));
         self.note_resident_before(index, span);
     }
 

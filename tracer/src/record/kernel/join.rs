@@ -363,6 +363,7 @@ pub(super) fn command_of(pid: u32, name: &[u8; 16]) -> String {
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     String::from_utf8_lossy(&name[..end]).into_owned()
 }
+
 /// True of a process that has not begun to exit, by proc(5), statm.
 fn has_memory(pid: u32) -> bool {
     let pages = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();

@@ -61,22 +61,24 @@ impl Listener {
         if waits.and_then(|()| self.stream.set_write_timeout(Some(PATIENCE))).is_err() {
             return false;
         }
-        loop {
-            let more = self.write_down(fold);
-            if !more {
+        // What was written down before goes first, as `write_down` does nothing where there is no room.
+        while self.write_rest() {
+            if !self.write_down(fold) {
                 self.unsent.extend(line(&Line::Ended { spans: fold.spans.count() }));
-            }
-            if self.stream.write_all(&self.unsent).is_err() {
-                return false;
-            }
-            self.unsent.clear();
-            if !more {
-                return true;
+                return self.write_rest();
             }
         }
+        false
     }
 
-    /// Writes down what has ended since, up to a bound. False if there was nothing.
+    /// Writes all that is written down; the socket waits. False if it was not read.
+    fn write_rest(&mut self) -> bool {
+        let written = self.stream.write_all(&self.unsent).is_ok();
+        self.unsent.clear();
+        written
+    }
+
+    /// Writes down what has ended since, up to a bound. False if there was nothing, or no room.
     fn write_down(&mut self, fold: &Fold) -> bool {
         let before = self.unsent.len();
         let mut waiting = std::mem::take(&mut self.waiting);

@@ -117,6 +117,8 @@ impl Session {
                 resident_bytes: peak.resident_bytes,
                 resident_sum_bytes: peak.resident_sum_bytes,
                 seconds: seconds(peak.peak_ns),
+                device_driver_bytes: peak.device_driver_bytes,
+                device_used_bytes: peak.device_used_bytes,
             },
             totals: self.meta.totals,
             lost: Lost { events: self.meta.lost.events },
@@ -148,6 +150,8 @@ impl Session {
             live_bytes: fold.total.live,
             heap_bytes: fold.total.heap,
             resident_bytes: running().map(|process| fold.resident_now(process)).sum(),
+            device_driver_bytes: fold.total.has_devices.then_some(fold.total.device_driver.now),
+            device_used_bytes: fold.total.has_devices.then(|| fold.total.device_used.now()),
             peak: self.peak(),
             totals: Totals {
                 allocations: sum(|process| process.row.allocations),
@@ -176,6 +180,8 @@ impl Session {
             resident_bytes,
             resident_sum_bytes: self.meta.peak.resident_sum_bytes.max(resident_bytes),
             seconds: if total.peak_live > 0 { seconds(self.fold.clock.ns(total.peak)) } else { 0.0 },
+            device_driver_bytes: total.has_devices.then_some(total.device_driver.peak),
+            device_used_bytes: total.has_devices.then(|| total.device_used.peak()),
         }
     }
 
@@ -198,6 +204,9 @@ impl Session {
             resident_bytes: self.fold.resident_now(process),
             peak_live_bytes: process.row.peak_live_bytes,
             peak_resident_bytes: self.peak_resident(process),
+            device_driver_bytes: process.devices.as_ref().map(|devices| devices.driver()),
+            device_used_bytes: process.devices.as_ref().map(|devices| devices.used().max(0) as u64),
+            peak_device_driver_bytes: process.devices.as_ref().map(|devices| devices.driver_peak()),
         }
     }
 

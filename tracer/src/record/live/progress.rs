@@ -87,6 +87,8 @@ impl Progress {
             seconds: seconds(now - fold.clock.ns(span.start)),
             working_bytes: span.working_bytes,
             working_peak_bytes: span.row.working_peak_bytes,
+            device_bytes: span.device.map(|used| used.now()),
+            device_peak_bytes: span.device.map(|used| used.peak()),
             input_bytes: span.row.input_bytes,
             input: span.row.inputs.first().cloned(),
             foretold_peak_bytes: span.forecast.map(|forecast| forecast.peak_bytes),

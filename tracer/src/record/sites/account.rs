@@ -1,5 +1,5 @@
 //! Live bytes per site, now and at the last peak of all live bytes, without ever looking at all sites:
-//! a site notes its value when it first changes after a new peak.
+//! a site notes its value when it first changes after a new peak. The same of devices, whose bytes peak at another time.
 
 /// What one site holds.
 #[derive(Debug, Clone, Copy, Default)]
@@ -10,10 +10,8 @@ pub struct Account {
     pub requested: u64,
     /// Largest sum of its live bytes.
     pub peak: u64,
-    live: u64,
-    at_peak: u64,
-    /// The peak that `at_peak` is of, by number.
-    noted: u64,
+    /// Its live bytes.
+    pub live: Bytes,
 }
 
 impl Account {
@@ -25,22 +23,39 @@ impl Account {
 
     /// Live bytes change; `peaks` peaks have been seen so far.
     pub fn change(&mut self, bytes: i64, peaks: u64) {
+        self.live.change(bytes, peaks);
+        self.peak = self.peak.max(self.live.now());
+    }
+}
+
+/// A sum, now and at the last peak of all sums together.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Bytes {
+    now: u64,
+    at_peak: u64,
+    /// The peak that `at_peak` is of, by number.
+    noted: u64,
+}
+
+impl Bytes {
+    /// It changes; `peaks` peaks have been seen so far.
+    #[inline(always)]
+    pub fn change(&mut self, bytes: i64, peaks: u64) {
         if self.noted != peaks {
-            self.at_peak = self.live;
+            self.at_peak = self.now;
             self.noted = peaks;
         }
-        self.live = self.live.saturating_add_signed(bytes);
-        self.peak = self.peak.max(self.live);
+        self.now = self.now.saturating_add_signed(bytes);
     }
 
-    /// Live bytes now.
-    pub fn live(&self) -> u64 {
-        self.live
+    /// Now.
+    pub fn now(&self) -> u64 {
+        self.now
     }
 
-    /// Live bytes when the last of `peaks` peaks was reached.
+    /// When the last of `peaks` peaks was reached.
     pub fn at_peak(&self, peaks: u64) -> u64 {
-        if self.noted == peaks { self.at_peak } else { self.live }
+        if self.noted == peaks { self.at_peak } else { self.now }
     }
 }
 
@@ -70,7 +85,7 @@ mod tests {
                 }
             }
             for site in 0..4 {
-                prop_assert_eq!(accounts[site].at_peak(peaks) as i64, at_peak[site]);
+                prop_assert_eq!(accounts[site].live.at_peak(peaks) as i64, at_peak[site]);
             }
         }
     }

@@ -11,7 +11,7 @@ const FRAMES_MAX: usize = 64;
 impl Sites {
     /// Live bytes of each site, by number.
     pub fn live_bytes(&self) -> impl Iterator<Item = u64> {
-        self.sites.iter().map(|(_, account)| account.live())
+        self.sites.iter().map(|(_, account)| account.live.now())
     }
 
     /// Id of the site with this number.

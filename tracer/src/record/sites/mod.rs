@@ -21,7 +21,7 @@ use memtrace_wire::event::STACK_BITS;
 use memtrace_wire::stack::{FramesHead, PythonFrame};
 use rustc_hash::FxHashMap;
 
-use self::account::Account;
+use self::account::{Account, Bytes};
 use self::binary::Binary;
 use self::image::{Image, Mapped};
 use self::merge::{Step, merge};
@@ -68,6 +68,10 @@ pub struct Sites {
     pub weights: SiteWeights,
     /// New peaks of all live bytes so far.
     peaks: u64,
+    /// Used bytes of devices, by site.
+    devices: FxHashMap<u32, Bytes>,
+    /// New peaks of all of them so far.
+    device_peaks: u64,
     /// Return addresses in generated code, by process.
     generated: FxHashMap<u32, perf_map::Names>,
     /// There is a kernel side, which tells what is touched.
@@ -187,6 +191,13 @@ impl Sites {
         Some(site)
     }
 
+    /// The site of a block of a device.
+    pub fn on_device(&mut self, thread: u32, number: u16) -> Option<Site> {
+        let site = self.described(thread, number)?;
+        self.devices.entry(site.get()).or_default();
+        Some(site)
+    }
+
     #[inline]
     fn described(&self, thread: u32, number: u16) -> Option<Site> {
         if number == 0 {
@@ -225,6 +236,18 @@ impl Sites {
     /// All live bytes together have reached a new peak.
     pub fn new_peak(&mut self) {
         self.peaks += 1;
+    }
+
+    /// Used bytes of devices of a site change.
+    pub fn change_on_devices(&mut self, site: Option<Site>, bytes: i64) {
+        if let Some(site) = site {
+            self.devices.entry(site.get()).or_default().change(bytes, self.device_peaks);
+        }
+    }
+
+    /// All used bytes of devices together have reached a new peak.
+    pub fn new_device_peak(&mut self) {
+        self.device_peaks += 1;
     }
 
     /// The site's id in the trace.

@@ -3,12 +3,15 @@
 use memtrace_trace::rows::{FrameRow, SiteRow};
 
 use super::Sites;
+use super::account::Bytes;
 use super::tree::{Frame, Node};
 use crate::symbols;
 
 impl Sites {
-    /// One row per site.
-    pub fn rows(&self) -> Vec<SiteRow> {
+    /// One row per site. Used bytes of devices may be at their peak just now.
+    pub fn rows(&self, devices_peak: bool) -> Vec<SiteRow> {
+        let at_peak =
+            |bytes: &Bytes| if devices_peak { bytes.now() } else { bytes.at_peak(self.device_peaks) };
         let untouched = |number: u32| match self.sees_touches {
             true => Some(self.untouched.get(&number).copied().unwrap_or_default()),
             false => None,
@@ -19,11 +22,13 @@ impl Sites {
             blocks: account.blocks,
             requested_bytes: account.requested,
             peak_live_bytes: account.peak,
-            live_bytes_at_peak: account.at_peak(self.peaks),
+            live_bytes_at_peak: account.live.at_peak(self.peaks),
             untouched: untouched(number),
+            device_bytes_at_peak: self.devices.get(&number).map(at_peak),
         };
-        let used = (1..).zip(&self.sites).filter(|(_, (_, account))| account.blocks > 0);
-        used.map(row).collect()
+        let used =
+            |number: u32, account: &super::Account| account.blocks > 0 || self.devices.contains_key(&number);
+        (1..).zip(&self.sites).filter(|(number, (_, account))| used(*number, account)).map(row).collect()
     }
 
     /// One row per frame of the tree, native ones without names but for generated code.
@@ -31,9 +36,9 @@ impl Sites {
         self.tree.nodes.iter().zip(0..).map(|(node, number)| self.frame(node, number)).collect()
     }
 
-    /// All of it, with the names of native frames.
+    /// All of it, with the names of native frames; everything has ended.
     pub fn named(&self) -> (Vec<SiteRow>, Vec<FrameRow>) {
-        let mut sites = self.rows();
+        let mut sites = self.rows(false);
         let frames = symbols::name(self.frames(), &mut sites, |row| self.build_id(row.frame));
         (sites, frames)
     }

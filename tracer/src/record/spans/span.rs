@@ -7,6 +7,7 @@ use memtrace_trace::rows::{Kind, SpanRow};
 
 use super::{Acquired, BlockKey, Memory};
 use crate::record::curve::Curve;
+use crate::record::devices::Used;
 use crate::record::sites::Site;
 
 /// Blocks below this size are left out when what a span leaves behind is told apart.
@@ -52,6 +53,8 @@ pub(super) struct Span {
     pub tracker: Option<Box<Tracker>>,
     /// It said which context it began in: it ends by itself, whatever ends around it.
     pub contextual: bool,
+    /// Used bytes of devices that were allocated in it.
+    pub device: Used,
 }
 
 impl Span {
@@ -74,6 +77,7 @@ impl Span {
             curve,
             tracker: None,
             contextual,
+            device: Used::default(),
         }
     }
 
@@ -161,6 +165,7 @@ impl Span {
             gc_independent_upper_bytes,
             garbage_at_peak_bytes,
             params: (*self.params).clone(),
+            device_peak_bytes: self.row.device_peak_bytes.map(|_| self.device.peak()),
             ..self.row.clone()
         }
     }

@@ -1,0 +1,105 @@
+"""`torch.cuda` as a program finds it on a machine with one GPU."""
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Optional
+from unittest import mock
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from ._attention import attention_for
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What of a GPU changes how much is allocated.
+
+    capability: its architecture; (9, 0) is an H100. total_memory: in bytes.
+    processors, threads: its multiprocessors, and the most threads of each.
+    cublas_workspace, cublaslt_workspace: bytes of scratch memory of a matrix product, where
+    CUBLAS_WORKSPACE_CONFIG and CUBLASLT_WORKSPACE_SIZE are set or PyTorch has another default.
+    """
+
+    name: str = "dry run"
+    capability: tuple = (9, 0)
+    total_memory: int = 80 << 30
+    processors: int = 132
+    threads: int = 2048
+    cublas_workspace: "Optional[int]" = None
+    cublaslt_workspace: int = 1 << 20
+
+    def workspace(self):
+        """Bytes of scratch memory of cuBLAS, one for each stream."""
+        if self.cublas_workspace is not None:
+            return self.cublas_workspace
+        # Two buffers of 4 MiB and eight of 16 KiB; on Hopper eight of 4 MiB.
+        return 8 * (4 << 20) if self.capability[0] == 9 else 2 * (4 << 20) + 8 * (16 << 10)
+
+
+@contextmanager
+def pretended_cuda(gpu, allocator, recorder):
+    """Has `torch.cuda` speak of the pretended GPU and of the simulated allocator."""
+    major, minor = gpu.capability
+    about = SimpleNamespace(
+        name=gpu.name,
+        major=major,
+        minor=minor,
+        total_memory=gpu.total_memory,
+        multi_processor_count=gpu.processors,
+        warp_size=32,
+        max_threads_per_multi_processor=gpu.threads,
+    )
+    stream = SimpleNamespace(is_capturing=lambda: False, synchronize=lambda: None)
+    answers = {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "set_device": lambda device: None,
+        "synchronize": lambda device=None: None,
+        "current_stream": lambda device=None: stream,
+        "is_current_stream_capturing": lambda: False,
+        "_lazy_init": lambda: None,
+        "is_bf16_supported": lambda including_emulation=True: major >= 8,
+        "get_device_name": lambda device=None: gpu.name,
+        "get_device_capability": lambda device=None: gpu.capability,
+        "get_device_properties": lambda device=None: about,
+        "mem_get_info": lambda device=None: (
+            gpu.total_memory - allocator.reserved,
+            gpu.total_memory,
+        ),
+        "memory_allocated": lambda device=None: allocator.allocated,
+        "max_memory_allocated": lambda device=None: allocator.allocated_peak,
+        "memory_reserved": lambda device=None: allocator.reserved,
+        "max_memory_reserved": lambda device=None: allocator.reserved_peak,
+        "reset_peak_memory_stats": lambda device=None: allocator.reset_peaks(),
+        "empty_cache": recorder.empty_cache,
+    }
+    accelerator = {
+        "current_stream": lambda device=None: stream,
+        "current_device_index": lambda: 0,
+        "synchronize": lambda device=None: None,
+        "is_available": lambda: True,
+    }
+    from torch.optim import optimizer
+
+    # So that the optimizers take the way that they take for tensors of a GPU.
+    known = [*optimizer._foreach_supported_types, FakeTensor]
+    # What guards the current device in C++ asks the driver for it, unless it is replaced while
+    # PyTorch still says that there is no GPU; FakeTensorMode would come too late for that.
+    torch._C._ensureCUDADeviceGuardSet()
+    with ExitStack() as stack:
+        for name, answer in answers.items():
+            stack.enter_context(mock.patch.object(torch.cuda, name, answer))
+        for name, answer in accelerator.items():
+            stack.enter_context(mock.patch.object(torch.accelerator, name, answer))
+        # cuDNN is asked nothing: what it gives out is as large as what PyTorch's kernels do.
+        stack.enter_context(torch.backends.cudnn.flags(enabled=False))
+        attention = attention_for(gpu.capability)
+        functional = torch.nn.functional
+        stack.enter_context(
+            mock.patch.object(functional, "scaled_dot_product_attention", attention)
+        )
+        stack.enter_context(mock.patch.object(optimizer, "_foreach_supported_types", known))
+        yield

@@ -1,0 +1,34 @@
+"""Running a PyTorch program on a GPU that is not there."""
+
+from .. import _sizes
+from ._allocator import Allocator
+from ._cuda import Gpu, pretended_cuda
+from ._events import Recorder
+from ._modules import watched
+from ._pretend import pretended
+from ._result import result_of
+from ._settings import Settings
+
+
+def dry_run(step, *args, gpu=None, settings=None, capacity=None, **kwargs):
+    """What a program would need on a GPU: runs `step(*args, **kwargs)` once, without one.
+
+    step: a function that makes its model, optimizer and batch on the device "cuda" and does one or
+    two steps of training, or whatever is asked about. Nothing is computed, and tensors take no
+    memory; a model may be larger than any GPU.
+    gpu: a `Gpu`, where another than the default (an H100 of 80 GiB) makes a difference.
+    settings: a text as in PYTORCH_CUDA_ALLOC_CONF, which is the default. capacity: bytes that
+    PyTorch can reserve; then a program that does not fit fails with `torch.OutOfMemoryError`.
+
+    NoValue: the program needs a value of the GPU that decides on a shape.
+
+    >>> dry_run(train, 64).allocated_peak
+    """
+    gpu = gpu or Gpu()
+    capacity = None if capacity is None else _sizes.parse(capacity)
+    settings = Settings.given(settings)
+    allocator = Allocator(settings, capacity)
+    recorder = Recorder(allocator, gpu)
+    with pretended_cuda(gpu, allocator, recorder), watched(recorder), pretended(recorder) as mode:
+        step(*args, **kwargs)
+    return result_of(recorder, allocator, mode.reads)

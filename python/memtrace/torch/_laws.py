@@ -1,0 +1,102 @@
+"""Laws of dry runs, and the largest batch that fits."""
+
+from .. import _names, _sizes
+from ._allocator import OutOfMemory
+from ._dry_run import dry_run
+from ._events import Allocate, Free
+
+#: What the CUDA context takes outside of PyTorch's figures.
+CONTEXT_BYTES = 500_000_000
+_LARGEST = 1 << 24
+
+
+def fit(step, shapes, **options):
+    """A law of what a program needs on a GPU, from dry runs at a few shapes.
+
+    step: as `dry_run` takes it; each shape is its arguments: `step(batch, length)` for (4, 256).
+    shapes: three or more; lengths without common factors tell most. options: as of `dry_run`.
+    Returns a `memtrace.Model`, whose `predict(operator, shape)["device"]["peak_bytes"]` is the sum
+    of what was asked for at its peak; the operator is the step's name.
+
+    >>> model = fit(train, [(2, 96), (3, 160), (5, 224), (7, 288)])
+    >>> model.predict("train", (64, 2048))["device"]["peak_bytes"]
+    """
+    from memtrace._native import fit_dry_runs
+
+    name = _names.names_of(step)[0]
+    runs = [(list(shape), *_sequence(dry_run(step, *shape, **options))) for shape in shapes]
+    return fit_dry_runs(name, runs)
+
+
+def _sequence(run):
+    """Bytes of the blocks; events as numbers, -1 - n where n is released; what was reserved."""
+    blocks = [event.bytes for event in run.events if isinstance(event, Allocate)]
+    events = []
+    for event in run.events:
+        if isinstance(event, Allocate):
+            events.append(event.number)
+        elif isinstance(event, Free):
+            events.append(-1 - event.number)
+    return blocks, events, _peaks(run)[1]
+
+
+def _peaks(run):
+    """Most bytes allocated and reserved in the whole run: `torch.cuda.reset_peak_memory_stats`,
+    which the program may call, has PyTorch's own counters begin anew."""
+    return max((a for a, _ in run.timeline), default=0), max(
+        (r for _, r in run.timeline), default=0
+    )
+
+
+def recommend_batch(step, device_memory_limit, *args, largest=_LARGEST, multiple=1, **options):
+    """The largest batch with which a program fits on a GPU, by dry runs.
+
+    step: called as `step(batch, *args)`, as `dry_run` calls it. device_memory_limit: bytes of the
+    GPU, or a text like "80 GB"; the CUDA context takes CONTEXT_BYTES of it. multiple: of which
+    number the batch has to be one. options: `gpu` and `settings` as of `dry_run`.
+    Returns a dict: `batch`, `allocated_peak`, `reserved_peak` (of the whole run, on this GPU),
+    `device_memory_limit`, `why`.
+    MemoryError: not even the smallest fits; it says what that one needs.
+    """
+    limit = _sizes.parse(device_memory_limit)
+    capacity = max(limit - CONTEXT_BYTES, 0)
+    peaks = {}
+
+    def fits(count):
+        run = dry_run(step, count * multiple, *args, **options)
+        peaks[count] = allocated, reserved = _peaks(run)
+        if reserved <= capacity:
+            return True
+        try:  # with free segments given back
+            peaks[count] = allocated, run.replay(capacity=capacity).reserved_peak
+        except OutOfMemory:
+            return False
+        return True
+
+    most = max(largest // multiple, 1)
+    if not fits(1):
+        raise MemoryError(
+            f"a batch of {multiple} does not fit into {_sizes.text(limit)}: it allocates "
+            f"{_sizes.text(peaks[1][0])}, and {_sizes.text(CONTEXT_BYTES)} are the CUDA context's"
+        )
+    good, bad = 1, None
+    while bad is None and good < most:
+        tried = min(2 * good, most)
+        good, bad = (tried, None) if fits(tried) else (good, tried)
+    while bad is not None and bad - good > 1:
+        tried = (good + bad) // 2
+        good, bad = (tried, bad) if fits(tried) else (good, tried)
+    allocated, reserved = peaks[good]
+    why = [
+        f"a batch of {good * multiple} allocates {_sizes.text(allocated)} at its peak",
+        f"{_sizes.text(CONTEXT_BYTES)} of {_sizes.text(limit)} are the CUDA context's",
+    ]
+    if bad is not None:
+        why.insert(1, f"one of {bad * multiple}, {_sizes.text(peaks[bad][0])}")
+    return {
+        "batch": good * multiple,
+        "allocated_peak": allocated,
+        "reserved_peak": reserved,
+        "device_memory_limit": limit,
+        "why": "; ".join(why),
+    }

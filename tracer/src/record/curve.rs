@@ -53,6 +53,8 @@ impl Steps {
 #[derive(Debug, Clone, Default)]
 pub struct Curve {
     points: Vec<Point>,
+    /// The latest time of all that was noted.
+    latest: u64,
     /// How much a point must rise above the last but one to be kept beside it.
     rise: u64,
     /// The largest of the points that can lose no more.
@@ -63,11 +65,13 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// So much is live from now on; needs to be told of rises only, in the order of time.
+    /// So much is live from now on; needs to be told of rises only. A thread that was stopped between its stamp
+    /// and its event tells late: then `stamp` is before the last one, and `bytes` are of the latest time.
     #[inline]
     pub fn note(&mut self, stamp: u64, bytes: u64) {
+        self.latest = self.latest.max(stamp);
         if bytes > self.points.last().map_or(self.lower, |last| last.bytes) {
-            self.push(Point { stamp, bytes });
+            self.push(Point { stamp: self.latest, bytes });
         }
     }
 
@@ -284,6 +288,18 @@ mod tests {
         curve.settle(&Steps::new(garbage.into_iter()), 0, true);
         curve.close(20_000);
         assert!(curve.lower() <= exact && curve.lower() >= exact - exact / 1024, "{} {exact}", curve.lower());
+    }
+
+    #[test]
+    fn what_is_told_late_is_of_the_latest_time() {
+        let mut curve = Curve::default();
+        curve.note(10, 100);
+        curve.close(20);
+        curve.note(30, 160);
+        curve.note(15, 170); // 10 of these bytes, told late
+        curve.settle(&Steps::new([(30, 60)].into_iter()), 20, true);
+        curve.close(40);
+        assert_eq!(curve.lower(), 110);
     }
 
     #[test]

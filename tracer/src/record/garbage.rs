@@ -26,12 +26,13 @@ impl Collecting {
     }
 }
 
-/// Asks the thread that waits on this word in its slot to collect.
-pub fn ask(word: &AtomicU32) {
+/// Asks the thread that waits on this word in its slot to collect; false if it does not wait.
+pub fn ask(word: &AtomicU32) -> bool {
     let waits = word.compare_exchange(COLLECT_WAITING, COLLECT_ASKED, Ordering::AcqRel, Ordering::Relaxed);
     if waits.is_ok() {
         futex::wake(word);
     }
+    waits.is_ok()
 }
 
 /// A block that a collection freed, or may have.
@@ -39,6 +40,8 @@ pub fn ask(word: &AtomicU32) {
 pub struct Freed {
     /// Stamp of its allocation.
     pub alloc: u64,
+    /// Who allocated it.
+    pub thread: u32,
     /// What it counts for in the live bytes of its process.
     pub live: u64,
     /// What it counts for in those of its spans.
@@ -164,12 +167,16 @@ impl Garbage {
         collector.running = Some(Running { thread, begin: stamp, freed: Vec::new() });
     }
 
-    /// A thread released a block. Garbage is what the collecting thread releases of what was there before.
+    /// A thread released a block. Garbage is what the collecting thread releases of what was there before, or
+    /// came from others since: between the mark of its begin and the collection itself CPython may let another
+    /// thread run. What it has allocated itself meanwhile are temporaries of finalizers.
     #[inline]
     pub fn released(&mut self, process: u32, thread: u32, block: Freed) {
         let collector = &mut self.collectors[process as usize];
         match &mut collector.running {
-            Some(running) if running.thread == thread && block.alloc < running.begin => {
+            Some(running)
+                if running.thread == thread && (block.alloc < running.begin || block.thread != thread) =>
+            {
                 running.freed.push(block)
             }
             _ => {
@@ -236,16 +243,17 @@ impl Garbage {
     }
 
     /// True if the process is to collect now: it may hold garbage of more than a step.
-    pub fn is_wanted(&mut self, process: u32, live: u64, now: u64) -> bool {
-        let collector = &mut self.collectors[process as usize];
+    pub fn is_wanted(&self, process: u32, live: u64, now: u64) -> bool {
+        let collector = &self.collectors[process as usize];
         let enough = collector.curve.lower() + collector.step() * collector.stretch;
         // What was asked for may never come: gc.collect() returns at once while another collection runs.
         let waits = collector.asked.is_some_and(|asked| now < asked + collector.give_up);
-        let wanted = live > enough && now >= collector.rest_until && !waits && !collector.ended;
-        if wanted {
-            collector.asked = Some(now);
-        }
-        wanted
+        live > enough && now >= collector.rest_until && !waits && !collector.ended
+    }
+
+    /// It was asked to.
+    pub fn asked(&mut self, process: u32, now: u64) {
+        self.collectors[process as usize].asked = Some(now);
     }
 
     /// What is known of a process.
@@ -272,7 +280,7 @@ mod tests {
     }
 
     fn block(alloc: u64, bytes: u64) -> Freed {
-        Freed { alloc, live: bytes, bytes, span: None }
+        Freed { alloc, thread: 1, live: bytes, bytes, span: None }
     }
 
     /// A complete collection of `process` by thread 1 that frees `blocks`.
@@ -300,6 +308,19 @@ mod tests {
         garbage.settle(0, &collection);
         let known = garbage.known(0);
         assert_eq!((known.lower, known.at_peak, known.collections), (600, 100, (1, 10)));
+    }
+
+    #[test]
+    fn what_others_allocate_before_a_collection_that_has_begun_gets_to_work_may_be_garbage() {
+        let mut garbage = garbage(1);
+        garbage.note(0, 10, 700, 700);
+        garbage.begin(0, 1, 20);
+        garbage.note(0, 22, 1100, 1100);
+        garbage.released(0, 1, Freed { thread: 2, ..block(21, 400) });
+        let collection = garbage.end(0, 1, 30, true).unwrap();
+        garbage.settle(0, &collection);
+        end(&mut garbage, 0, 50, &[]);
+        assert_eq!(garbage.known(0).lower, 700);
     }
 
     #[test]
@@ -349,6 +370,7 @@ mod tests {
         let second = 1_000_000_000;
         garbage.note(0, 1, 100 * MIB, 100 * MIB);
         assert!(garbage.is_wanted(0, 100 * MIB, second));
+        garbage.asked(0, second);
         assert!(!garbage.is_wanted(0, 100 * MIB, second + 1), "it has not come yet");
         collect(&mut garbage, 0, 2 * second, 3 * second, &[block(1, 4 * MIB)]);
         assert_eq!(garbage.known(0).lower, 96 * MIB);
@@ -356,9 +378,11 @@ mod tests {
         assert!(!garbage.is_wanted(0, 200 * MIB, rested - 1), "a second costs five");
         assert!(!garbage.is_wanted(0, 97 * MIB, rested), "less than a step");
         assert!(garbage.is_wanted(0, 98 * MIB, rested));
+        garbage.asked(0, rested);
         collect(&mut garbage, 0, rested, rested + 1, &[]);
         assert!(!garbage.is_wanted(0, 98 * MIB, 2 * rested), "nothing was freed: two steps");
         assert!(garbage.is_wanted(0, 100 * MIB, 2 * rested));
+        garbage.asked(0, 2 * rested);
         assert!(garbage.is_wanted(0, 100 * MIB, 2 * rested + GIVE_UP_NS), "it never came");
     }
 }

@@ -16,7 +16,7 @@ use super::drain::Drain;
 use super::fold::{Fold, Folded, Images, WholeSpan};
 use super::foresee::Limit;
 use super::futex;
-use super::garbage::{self, Collecting};
+use super::garbage::Collecting;
 use super::handshake::Doorman;
 use super::kernel::{Kernel, Loading, Source};
 use super::launch::{self, Ending};
@@ -340,9 +340,7 @@ impl Session {
         self.look_at_the_ending();
         self.end_the_silent();
         for (writer, word) in self.drain.collectors() {
-            if self.fold.wants_collection(writer, safe) {
-                garbage::ask(word);
-            }
+            self.fold.ask_for_collection(writer, word, safe);
         }
         self.sample();
         let higher = self.fold.total.peak_live > self.snapshot_peak + self.snapshot_peak / 32;

@@ -1,11 +1,13 @@
 //! Garbage collections: their marks, what they free, and what is known of a process's garbage when it ends.
 
+use std::sync::atomic::AtomicU32;
+
 use memtrace_trace::rows::ProcessRow;
 use memtrace_wire::event::{Event, Kind};
 
 use super::Fold;
 use crate::record::blocks::Block;
-use crate::record::garbage::{Collection, Freed};
+use crate::record::garbage::{self, Collection, Freed};
 use crate::record::mappings::Piece;
 
 impl Fold {
@@ -55,11 +57,14 @@ impl Fold {
         }
     }
 
-    /// True if the writer's process is to collect its garbage now.
-    pub fn wants_collection(&mut self, writer: u32, now: u64) -> bool {
+    /// Asks the writer, who waits on `word`, to collect its process's garbage, if there may be much of it.
+    pub fn ask_for_collection(&mut self, writer: u32, word: &AtomicU32, now: u64) {
         let index = self.threads[writer as usize].process;
         let live = self.processes[index as usize].live();
-        self.garbage.as_mut().is_some_and(|garbage| garbage.is_wanted(index, live, now))
+        let Some(garbage) = &mut self.garbage else { return };
+        if garbage.is_wanted(index, live, now) && garbage::ask(word) {
+            garbage.asked(index, now);
+        }
     }
 
     /// The process's row with what is known of its garbage.
@@ -79,10 +84,16 @@ impl Fold {
 }
 
 fn freed(block: &Block) -> Freed {
-    Freed { alloc: block.alloc, live: block.bytes, bytes: block.bytes, span: block.span }
+    Freed {
+        alloc: block.alloc,
+        thread: block.thread,
+        live: block.bytes,
+        bytes: block.bytes,
+        span: block.span,
+    }
 }
 
 fn touched(piece: &Piece) -> Freed {
     let bytes = if piece.is_writable_memory() { piece.bytes } else { 0 };
-    Freed { alloc: piece.alloc, live: piece.touched, bytes, span: piece.span }
+    Freed { alloc: piece.alloc, thread: piece.thread, live: piece.touched, bytes, span: piece.span }
 }

@@ -88,11 +88,13 @@ struct block *new_block(enum class class, enum kind kind, enum space space, int 
 
 struct block *count_new(struct block *block) {
     count_block(block->device, block->kind, block->bytes);
+    tell(block, true);
     return block;
 }
 
 void end_block(struct block *block) {
     uncount_block(block->device, block->kind, block->bytes);
+    tell(block, false);
     if (block->range.order) give_range(block->range);
     drop(block);
 }

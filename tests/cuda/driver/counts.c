@@ -7,7 +7,7 @@
 
 #include "driver.h"
 
-static const char *const names[KINDS] = {
+const char *const kind_names[KINDS] = {
     "linear",   "pitch",         "managed",       "host",           "registered", "array",
     "mipmap",   "pool",          "physical",      "imported physical", "ipc",     "imported pool",
     "graph",    "mapped",        "pool reserved", "pool used",      "graph reserved", "graph used",
@@ -73,7 +73,7 @@ static void print_kinds(FILE *out, int device) {
     for (int kind = 0; kind < KINDS; kind++) {
         struct count *count = &counts[device][kind];
         if (!count->peak && !count->acquired) continue;
-        fprintf(out, "%s\"%s\": {\"live\": %lu, \"peak\": %lu", comma, names[kind], count->live, count->peak);
+        fprintf(out, "%s\"%s\": {\"live\": %lu, \"peak\": %lu", comma, kind_names[kind], count->live, count->peak);
         if (kind < KIND_POOL_RESERVED)
             fprintf(out, ", \"blocks\": %lu, \"acquired\": %lu, \"acquired_bytes\": %lu", count->blocks,
                     count->acquired, count->acquired_bytes);
@@ -91,7 +91,7 @@ static void print_blocks(FILE *out) {
             struct block *block = (struct block *)entry;
             if (class == CLASS_RESERVATION) continue;
             int device = block->device == NO_DEVICE ? -1 : block->device;
-            fprintf(out, "%s[\"%s\", %d, %lu, %lu]", comma, names[block->kind], device, entry->key, block->bytes);
+            fprintf(out, "%s[\"%s\", %d, %lu, %lu]", comma, kind_names[block->kind], device, entry->key, block->bytes);
             comma = ", ";
         }
     }

@@ -110,6 +110,7 @@ struct count {
     uint64_t live, peak, blocks, acquired, acquired_bytes;
 };
 extern struct count counts[DEVICES_MAX + 1][KINDS];
+extern const char *const kind_names[KINDS];
 void count_block(int device, enum kind kind, uint64_t bytes);
 void uncount_block(int device, enum kind kind, uint64_t bytes);
 void count_bytes(int device, enum kind kind, int64_t change);
@@ -144,6 +145,9 @@ struct block *count_new(struct block *block);
 void end_block(struct block *block);
 struct block *block_around(enum class class, uint64_t address);
 bool is_room(int device, uint64_t bytes);
+
+/* told.c */
+void tell(const struct block *block, bool made);
 
 /* devices.c */
 struct device {

@@ -17,7 +17,8 @@ ENTRY(cuMemHostAlloc)(void **address, size_t bytes, unsigned int flags) {
     block->device = NO_DEVICE;
     block->bytes = bytes;
     block->context = context;
-    set_key(count_new(block), KEY(mapped));
+    set_key(block, KEY(mapped));
+    count_new(block);
     *address = mapped;
     return CUDA_SUCCESS;
 }

@@ -170,7 +170,8 @@ static struct block *cut_block(struct pool *pool, uint64_t bytes, struct point n
     block->charged = rounded;
     block->owner = segment;
     block->offset = piece->offset;
-    set_key(count_new(block), segment->range.address + piece->offset);
+    set_key(block, segment->range.address + piece->offset);
+    count_new(block);
     pool->blocks++;
     change_used(pool, rounded);
     return block;

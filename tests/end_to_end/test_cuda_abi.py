@@ -1,13 +1,12 @@
 """tests/cuda/cuda.h, and the functions that cuda-probe stands in front of, against NVIDIA's headers (scripts/cuda-headers): values,
 layouts, signatures, and since when functions are there."""
 
-import os
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from cuda_headers import headers
 from cuda_standin import CUDA
 
 LAYOUTS = {
@@ -60,19 +59,6 @@ SIGNATURES = """
 #define DECLARE(symbol, base, version, per_thread, parameters) CUresult symbol parameters;
 CUDA_FUNCTIONS(DECLARE)
 """
-
-
-INSTALLED = ROOT / "target" / "cuda" / "nvidia"
-TOOLKIT = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
-
-
-def headers(version, place):
-    """Folder of the headers of that version of CUDA."""
-    for folder in (INSTALLED / place / "include", TOOLKIT / "include"):
-        header = folder / "cuda.h"
-        if header.exists() and re.search(rf"define CUDA_VERSION {version}\d+", header.read_text()):
-            return folder
-    pytest.skip(f"CUDA {version}'s headers are not there: scripts/cuda-headers installs them")
 
 
 @pytest.fixture(scope="module")

@@ -55,6 +55,15 @@ def build_driver(folder):
     return library
 
 
+def build_counters(folder, *headers):
+    """Builds the stand-ins for NVML and CUPTI beside the driver's, by NVIDIA's headers if these folders have them."""
+    folders = headers or (CUDA / "counters",)
+    include = [flag for each in folders for flag in ("-isystem", each)]
+    for name, source in (("libnvidia-ml.so.1", "nvml.c"), ("libcupti.so.12", "cupti.c")):
+        flags = ["-fPIC", "-shared", f"-Wl,-soname,{name}", "-Wl,-z,defs", *include]
+        link(folder / name, [CUDA / "counters" / source], *flags, folder / "libcuda.so.1")
+
+
 def build(folder):
     """Builds library and programs into a folder that is there."""
     library = build_driver(folder)

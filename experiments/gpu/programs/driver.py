@@ -5,6 +5,7 @@ Needs no package: the driver's functions are called by ctypes.
 
 import ctypes
 import json
+from contextlib import contextmanager
 from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_ulonglong, c_void_p
 
 MIB = 1 << 20
@@ -60,21 +61,34 @@ class Peak:
 
 
 def main():
+    device, peak = first_device(), Peak()
+    with context_on(device):
+        blocks = [linear(peak, size) for size in (64 * MIB, 3 * MIB + 1)]
+        rows = pitched(peak, width=1000, height=1000)
+        host_and_managed()
+        array(peak)
+        reserved(peak, device)
+        physical(peak, device)
+        for block in (*blocks, rows):
+            call("cuMemFree_v2", block)
+    print(json.dumps({"driver_peak_bytes": peak.most}))
+
+
+def first_device():
+    device = c_int()
     call("cuInit", 0)
-    device, context, peak = c_int(), c_void_p(), Peak()
     call("cuDeviceGet", byref(device), 0)
+    return device
+
+
+@contextmanager
+def context_on(device):
+    """The device's primary context, current while it is held."""
+    context = c_void_p()
     call("cuDevicePrimaryCtxRetain", byref(context), device)
     call("cuCtxSetCurrent", context)
-    blocks = [linear(peak, size) for size in (64 * MIB, 3 * MIB + 1)]
-    rows = pitched(peak, width=1000, height=1000)
-    host_and_managed()
-    array(peak)
-    reserved(peak, device)
-    physical(peak, device)
-    for block in (*blocks, rows):
-        call("cuMemFree_v2", block)
+    yield
     call("cuDevicePrimaryCtxRelease_v2", device)
-    print(json.dumps({"driver_peak_bytes": peak.most}))
 
 
 def linear(peak, size):
@@ -82,6 +96,11 @@ def linear(peak, size):
     call("cuMemAlloc_v2", byref(block), c_size_t(size))
     peak.add(size)
     return block
+
+
+def free(peak, block, size):
+    call("cuMemFree_v2", block)
+    peak.add(-size)
 
 
 def pitched(peak, width, height):
@@ -136,8 +155,7 @@ def physical(peak, device):
     call("cuMemMap", address, size, at_start, handle, c_ulonglong(0))
     call("cuMemRelease", handle)
     linear_while_mapped = linear(peak, MIB)
-    call("cuMemFree_v2", linear_while_mapped)
-    peak.add(-MIB)
+    free(peak, linear_while_mapped, MIB)
     call("cuMemUnmap", address, size)
     peak.add(-size.value)
     call("cuMemAddressFree", address, size)

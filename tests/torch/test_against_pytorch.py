@@ -48,6 +48,7 @@ def test_settings_are_understood_as_pytorch_does(python):
     ("program", "arguments"),
     [
         ("mlp", {}),
+        ("prefetch", {"batch": 5000}),
         ("transformer", {"way": "bf16"}),
         ("transformer", {"way": "fp32,clip"}),
         ("transformer", {"way": "fp16,clip"}),

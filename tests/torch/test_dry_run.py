@@ -170,7 +170,7 @@ def step():
     del doubled
 said = []
 run = dry_run(step, capacity="1 GB")
-print(json.dumps([len(run.timeline), [event for event in run.events if len(event) == 4],
+print(json.dumps([len(run.timeline), [event for event in run.events if hasattr(event, "bytes")],
     run.replay().allocated_peak, run.allocated_peak, said]))
 """,
         gpu=False,
@@ -201,7 +201,7 @@ def step():
     print(torch.cuda.memory_allocated())
     return x, y, scores
 run = dry_run(step, capacity=36 << 20)
-live = {event[0]: event[1] for event in run.events if len(event) == 4}
+live = {event[0]: event[1] for event in run.events if hasattr(event, "bytes")}
 for event in run.events:
     if len(event) == 1:
         live.pop(event[0])

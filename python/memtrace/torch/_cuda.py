@@ -10,6 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ._attention import attention_for
+from ._streams import Event, Streams
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,26 @@ def pretended_cuda(gpu, allocator, recorder):
         warp_size=32,
         max_threads_per_multi_processor=gpu.threads,
     )
-    stream = SimpleNamespace(is_capturing=lambda: False, synchronize=lambda: None)
+    streams = Streams(recorder.choose_stream)
     answers = {
         "is_available": lambda: True,
         "device_count": lambda: 1,
         "current_device": lambda: 0,
         "set_device": lambda device: None,
         "synchronize": lambda device=None: None,
-        "current_stream": lambda device=None: stream,
+        "Event": Event,
+        "Stream": streams.Stream,
+        "current_stream": lambda device=None: streams.current,
+        "default_stream": lambda device=None: streams.default,
+        "set_stream": streams.choose,
         "is_current_stream_capturing": lambda: False,
+        "_exchange_device": lambda device: 0,
+        "_maybe_exchange_device": lambda device: 0,
         "_lazy_init": lambda: None,
+        "get_rng_state": lambda device="cuda": torch.get_rng_state(),
+        "get_rng_state_all": lambda: [torch.get_rng_state()],
+        "set_rng_state": lambda state, device="cuda": None,
+        "set_rng_state_all": lambda states: None,
         "is_bf16_supported": lambda including_emulation=True: major >= 8,
         "get_device_name": lambda device=None: gpu.name,
         "get_device_capability": lambda device=None: gpu.capability,
@@ -73,11 +84,15 @@ def pretended_cuda(gpu, allocator, recorder):
         "max_memory_allocated": lambda device=None: allocator.allocated_peak,
         "memory_reserved": lambda device=None: allocator.reserved,
         "max_memory_reserved": lambda device=None: allocator.reserved_peak,
+        "memory_stats": lambda device=None: _Stats(_counted(allocator)),
+        "memory_summary": lambda device=None, abbreviated=False: "\n".join(
+            f"{name}: {value}" for name, value in _counted(allocator).items()
+        ),
         "reset_peak_memory_stats": lambda device=None: allocator.reset_peaks(),
         "empty_cache": recorder.empty_cache,
     }
     accelerator = {
-        "current_stream": lambda device=None: stream,
+        "current_stream": lambda device=None: streams.current,
         "current_device_index": lambda: 0,
         "synchronize": lambda device=None: None,
         "is_available": lambda: True,
@@ -97,9 +112,50 @@ def pretended_cuda(gpu, allocator, recorder):
         # cuDNN is asked nothing: what it gives out is as large as what PyTorch's kernels do.
         stack.enter_context(torch.backends.cudnn.flags(enabled=False))
         attention = attention_for(gpu.capability)
+        stack.enter_context(mock.patch.object(torch, "Generator", _Generator))
+        stack.enter_context(mock.patch.object(torch.Tensor, "pin_memory", _as_it_is))
+        stack.enter_context(mock.patch.object(torch.Tensor, "record_stream", _nothing_waits))
         functional = torch.nn.functional
         stack.enter_context(
             mock.patch.object(functional, "scaled_dot_product_attention", attention)
         )
         stack.enter_context(mock.patch.object(optimizer, "_foreach_supported_types", known))
         yield
+
+
+def _counted(allocator):
+    """What `torch.cuda.memory_stats()` has of the simulated allocator.
+
+    What is allocated is active too: no block waits for a stream.
+    """
+    figures = {
+        "allocated_bytes": (allocator.allocated, allocator.allocated_peak),
+        "active_bytes": (allocator.allocated, allocator.allocated_peak),
+        "reserved_bytes": (allocator.reserved, allocator.reserved_peak),
+    }
+    return {
+        f"{name}.all.{which}": value
+        for name, values in figures.items()
+        for which, value in zip(("current", "peak"), values)
+    }
+
+
+class _Stats(dict):
+    def __missing__(self, key):
+        raise KeyError(f"{key}: a dry run has of memory_stats() only {', '.join(self)}")
+
+
+class _Generator(torch.Generator):
+    """Its numbers are nobody's: tensors of the GPU have no elements."""
+
+    def __new__(cls, device="cpu"):
+        return super().__new__(cls)
+
+
+def _as_it_is(tensor, device=None):
+    """In place of `pin_memory`, which changes nothing of what the GPU holds."""
+    return tensor
+
+
+def _nothing_waits(tensor, stream):
+    """In place of `record_stream`: the other stream has nothing left to do."""

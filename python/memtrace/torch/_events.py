@@ -7,8 +7,8 @@ import torch
 from ._allocator import OutOfMemory
 from ._kernels import extra_of
 
-#: A storage, or scratch memory: bytes asked for, who made it, and by what operator.
-Allocate = namedtuple("Allocate", "number bytes owner operator")
+#: A storage, or scratch memory: bytes asked for, who made it, by what operator, for which stream.
+Allocate = namedtuple("Allocate", "number bytes owner operator stream")
 Free = namedtuple("Free", "number")
 #: The program gave the cache back to the driver.
 Empty = namedtuple("Empty", "")
@@ -50,6 +50,7 @@ class Recorder:
         self._numbers = {}  # of live storages, by their key
         self._first_size = None  # of the operator's first output, if other than it seems
         self._scratch = []  # of the operator that runs
+        self._stream = 0  # number of the one that operators run on
 
     # What is pretended ---------------------------------------------------------------
 
@@ -84,6 +85,9 @@ class Recorder:
         self.events.append(Empty())
         self._allocator.empty_cache()
 
+    def choose_stream(self, number):
+        self._stream = number
+
     def enter(self, name):
         self._running.append(name)
         self._owner(name).begin(self._allocator.allocated)
@@ -103,10 +107,10 @@ class Recorder:
         inside = [*self._running, *([backward] if backward else [])]
         owner = inside[-1] if inside else PROGRAM
         try:
-            self._addresses[number] = self._allocator.malloc(size)
+            self._addresses[number] = self._allocator.malloc(size, self._stream)
         except OutOfMemory as error:  # as on the GPU: the program may catch it and go on
             raise torch.OutOfMemoryError(f"CUDA out of memory (dry run): {error}") from error
-        self.events.append(Allocate(number, size, owner, function._schema.name))
+        self.events.append(Allocate(number, size, owner, function._schema.name, self._stream))
         allocated = self._allocator.allocated
         self.timeline.append((allocated, self._allocator.reserved))
         if allocated > self.peak:

@@ -94,9 +94,13 @@ class _Calls(TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if function is torch.device:
+            return _numbered(torch.device(*args, **kwargs))
         if function is torch.Tensor.cuda:
             function, args = torch.Tensor.to, (args[0], _GPU)
             kwargs.pop("device", None)
+        if function is torch.Tensor.numpy and isinstance(args[0], FakeTensor):
+            return self._mode.elements(args[0])
         args, kwargs = tuple(map(_numbered, args)), {k: _numbered(v) for k, v in kwargs.items()}
         leaves = [
             torch.autograd.graph.get_gradient_edge(leaf)
@@ -217,6 +221,16 @@ class _Storages(TorchDispatchMode):
             return tensor
         self.reads += tensor.numel()
         return torch.zeros(tensor.shape, dtype=tensor.dtype)
+
+    def elements(self, tensor):
+        """A tensor of the CPU as a NumPy array: zeros, which take no memory until written."""
+        if _is_on_gpu(tensor):
+            raise TypeError("a tensor on cuda:0 has no NumPy array: copy it to the CPU with .cpu()")
+        import numpy  # who asks for an array has it
+
+        self.reads += tensor.numel()
+        kind = torch.empty((), dtype=tensor.dtype).numpy().dtype
+        return numpy.zeros(tuple(tensor.shape), kind)
 
 
 def _no_value(function):

@@ -67,7 +67,7 @@ class DryRun:
         allocator, addresses = Allocator(settings, capacity), {}
         for event in self.events:
             if isinstance(event, Allocate):
-                addresses[event.number] = allocator.malloc(event.bytes)
+                addresses[event.number] = allocator.malloc(event.bytes, event.stream)
             elif isinstance(event, Free):
                 allocator.free(addresses.pop(event.number))
             elif isinstance(event, Empty):

@@ -12,12 +12,13 @@ _CUDA = re.compile(r"lib(cu|nv|nccl)")
 _OTHER = re.compile(r"cu|nccl|nvml|nvshmem|nvtx|__cuda")
 
 
-def build(libraries, source, out, asked=(), driver=None):
+def build(libraries, source, out, asked=(), opened=(), driver=None):
     """Makes the stand-in in the folder `out`.
 
     libraries: those of the framework.
     source: what is this framework's beside common.c.
     asked: names that the framework looks up while it runs.
+    opened: libraries in which it does.
     driver: the stand-in for the driver, whose functions and name are its own.
     """
     needed, wanted, defined = set(), set(), set()
@@ -28,7 +29,7 @@ def build(libraries, source, out, asked=(), driver=None):
     known = {name.partition("@")[0] for name in defined} | _defined("-D", driver)
     symbols = [name.partition("@")[::2] for name in wanted]
     symbols = [(name, version) for name, version in symbols if name not in known]
-    versions = {"": list(asked)}
+    versions = {"": [name for name in asked if name not in known]}
     for name, version in symbols:
         if _CUDA.match(version) or version == "NVSHMEM" or not version and _OTHER.match(name):
             versions.setdefault(version, []).append(name)
@@ -42,10 +43,11 @@ def build(libraries, source, out, asked=(), driver=None):
         if version
     ]
     (out / "versions").write_text("\n".join(nodes))
-    library, script = out / "libstandin.so", f"-Wl,--version-script={out / 'versions'}"
+    library = out / "libstandin.so"
+    script = [f"-Wl,--version-script={out / 'versions'}"] if nodes else []
     objects.append(_compiled(out / "rest.c", out))
-    subprocess.run(["cc", "-shared", script, "-o", library, *objects, "-ldl"], check=True)
-    links = {name for name in needed if _CUDA.match(name)} | {"libnvidia-ml.so.1"}
+    subprocess.run(["cc", "-shared", *script, "-o", library, *objects, "-ldl"], check=True)
+    links = {name for name in needed if _CUDA.match(name)} | {"libnvidia-ml.so.1", *opened}
     links -= {path.name for path in libraries}
     if driver:
         links = links - {driver.name}

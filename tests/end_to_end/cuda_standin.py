@@ -48,10 +48,10 @@ class Standin(NamedTuple):
         return {**os.environ, "LD_LIBRARY_PATH": str(self.folder), **more}
 
 
-def build_driver(folder):
-    """Builds the library into a folder that is there."""
+def build_driver(folder, *more):
+    """Builds the library into a folder that is there, with more flags or libraries."""
     library = Path(folder) / "libcuda.so.1"
-    link(library, (CUDA / "driver").glob("*.c"), *LIBRARY)
+    link(library, (CUDA / "driver").glob("*.c"), *LIBRARY, *more)
     return library
 
 

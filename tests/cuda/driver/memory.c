@@ -110,6 +110,7 @@ ENTRY(cuPointerGetAttribute)(void *value, CUpointer_attribute attribute, CUdevic
     struct block *block = block_around(CLASS_DEVICE, address);
     NEED(value && block);
     switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *(CUmemorytype *)value = CU_MEMORYTYPE_DEVICE; break;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)value = block->device == NO_DEVICE ? -1 : block->device; break;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: *(CUmemoryPool *)value = (CUmemoryPool)pool_of_block(block); break;
     default: return CUDA_ERROR_INVALID_VALUE;

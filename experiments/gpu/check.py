@@ -39,9 +39,14 @@ CASES = {
         "torch", ["resnet.py", "8", "3"], {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     ),
     "GST3D on CuPy": Case("cupy", ["gst3d_cupy.py", "160x180x200", "3"], {}, ("__main__:gst3d",)),
-    "JAX, preallocated": Case("jax", ["products_jax.py", "4096"]),
-    "JAX, as needed": Case(
+    "JAX, arena": Case("jax", ["products_jax.py", "4096"]),
+    "JAX, arena as needed": Case(
         "jax", ["products_jax.py", "4096"], {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    ),
+    "JAX, every buffer from the driver": Case(
+        "jax",
+        ["products_jax.py", "4096"],
+        {"XLA_PYTHON_CLIENT_ALLOCATOR": "cuda_async", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
     ),
 }
 TIMED = "ResNet-50, training", ["resnet.py", "32", "30"]

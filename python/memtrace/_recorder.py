@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # tells linters which names the other texts define
     from ._recorder_cupy import watch_cupy
     from ._recorder_dask import watch_dask
     from ._recorder_gc import watch_collector
+    from ._recorder_jax import is_tracing, watch_jax
     from ._recorder_libraries import outputs_of, watch_libraries
     from ._recorder_natives import await_modules
     from ._recorder_torch import watch_torch
@@ -127,7 +128,7 @@ def _begin_call(operator, pairs, code=None, namespace=None):
             inputs += arrays_in(name, value)
         elif operator.params is None or name in operator.params:
             params[str(name)[:200]] = value_as_scalar
-    if any(0 in array["shape"] for array in inputs):
+    if is_tracing() or any(0 in array["shape"] for array in inputs):
         return 0  # a ghost: Dask's compute_meta calls functions on empty arrays
     if operator.shape_of is not None:
         inputs = [a for a in inputs if a["name"].partition("[")[0] in operator.shape_of]
@@ -500,8 +501,8 @@ def install(config):
     """Starts recording `config["operators"]`, a list of "module:function".
 
     `config["gc"]`, if it is not empty, is the mode of `watch_collector`;
-    `config["automatic"]` lists modules with automatic spans, which Dask and PyTorch have
-    beside them; nothing has if it is missing.
+    `config["automatic"]` lists modules with automatic spans, which Dask, PyTorch and JAX
+    have beside them; nothing has if it is missing.
     """
     try:
         if config.get("gc"):
@@ -515,6 +516,7 @@ def install(config):
             _watch(operator.path.rpartition(".")[2], operator)
         await_modules(operators)
         watch_cupy()
+        watch_jax("automatic" in config)
         if "automatic" in config:
             watch_dask()
             watch_torch()

@@ -26,6 +26,8 @@ def describe(name, value):
             kind = type(value)
         if hasattr(kind, "data_ptr") and hasattr(kind, "stride"):
             return dict(_tensor(name, value), object=id(value))
+        if hasattr(kind, "unsafe_buffer_pointer"):
+            return dict(_jax_array(name, value), object=id(value))
         if not all(hasattr(kind, part) for part in ("shape", "dtype", "nbytes")):
             return None
         for protocol in ("__array_interface__", "__cuda_array_interface__"):
@@ -60,6 +62,15 @@ def _tensor(name, tensor):
     found = _array(name, tensor.shape, text, strides, item, size, tensor.data_ptr())
     place = str(getattr(tensor, "device", "cpu")).partition(":")[0]
     return found if place == "cpu" else dict(found, device=place)
+
+
+def _jax_array(name, array):
+    """One of JAX, whose interfaces leave out types that NumPy has not, and arrays on the host."""
+    dtype, place = array.dtype, next(iter(array.devices())).platform
+    text = dtype.str if dtype.kind in "biufc" else dtype.name
+    address = array.unsafe_buffer_pointer()
+    found = _array(name, array.shape, text, None, dtype.itemsize, array.nbytes, address)
+    return found if place == "cpu" else dict(found, device="cuda" if place == "gpu" else place)
 
 
 def _array(name, shape, dtype, strides, item, size, address):

@@ -13,6 +13,7 @@ const RECORDER: &str = concat!(
     include_str!("../../../python/memtrace/_recorder_dask.py"),
     include_str!("../../../python/memtrace/_recorder_torch.py"),
     include_str!("../../../python/memtrace/_recorder_cupy.py"),
+    include_str!("../../../python/memtrace/_recorder_jax.py"),
     include_str!("../../../python/memtrace/_recorder_gc.py"),
 );
 
@@ -20,7 +21,7 @@ const RECORDER: &str = concat!(
 pub const RECORDER_FILE: &str = "<memtrace recorder>";
 
 /// Packages with automatic spans of their own, whatever modules are asked for.
-const FRAMEWORKS: [&str; 2] = ["dask", "torch"];
+const FRAMEWORKS: [&str; 3] = ["dask", "jax", "torch"];
 
 /// A package whose pools tell of their blocks, spans or not.
 const POOLS: &str = "cupy";

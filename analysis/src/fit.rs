@@ -48,10 +48,13 @@ pub fn fit_profiles(profiles: &[Profile]) -> Result<Model, Error> {
                 law.once = once(profiles, &law.key.operator);
                 law.baseline = baseline(profiles, &law.key.operator);
                 law.resident = resident::fit(&law, &looks(profiles, &group, &law));
-                law.on_devices = of_devices(&law, &group, &places, profiles).unwrap_or_else(|reason| {
-                    notes.push(format!("of devices: {reason}"));
-                    None
-                });
+                match of_devices(&law, &group, &places, profiles) {
+                    Ok(there) => law.on_devices = there,
+                    Err(reason) => {
+                        notes.push(format!("of devices: {reason}"));
+                        law.devices_unknown = Some(reason);
+                    }
+                }
                 laws.push(law);
             }
             Err(reason) => notes.push(reason),
@@ -203,20 +206,23 @@ fn law(group: &Group, places: &Places) -> Result<Law, String> {
     Ok(law)
 }
 
-/// The law of what the runs of another law allocated on devices; `None` if that was nothing.
+/// The law of what the runs of another law allocated on devices: they, or their inputs; `None` if neither.
 fn of_devices(
     host: &Law,
     group: &Group,
     places: &Places,
     profiles: &[Profile],
 ) -> Result<Option<Box<DeviceLaw>>, String> {
-    let runs: Vec<Run> = group.runs.iter().filter_map(|run| run.of_devices()).collect();
-    if runs.is_empty() {
-        return Ok(None);
-    }
     let steady = group.runs.iter().any(|run| run.span.call > 0);
     let counted = group.runs.iter().filter(|run| run.span.call > 0 || !steady);
     let before_bytes = counted.map(|run| run.before_on_devices).max().unwrap_or(0);
+    let used = group.runs.iter().any(|run| run.device_peak() > 0);
+    if !used && group.key.device.is_empty() {
+        return Ok(None);
+    }
+    // Some operators leave small arrays to the host: those runs say nothing of the others.
+    let there = group.runs.iter().filter(|run| run.device_peak() > 0 || !used);
+    let runs: Vec<Run> = there.map(|run| run.of_devices()).collect();
     let group = Group { key: group.key.clone(), runs: runs.iter().collect(), notes: Vec::new() };
     let law = law(&group, places)?;
     if law.names() != host.names() {
@@ -304,6 +310,7 @@ impl Draft<'_> {
             baseline: None,
             resident: None,
             on_devices: None,
+            devices_unknown: None,
             seconds: seconds(self.runs, &self.variables.points),
             learned: None,
             choices: choices(&programs, self.places),

@@ -71,6 +71,10 @@ fn unite(known: &mut Law, other: &Law) -> String {
         }
         (mine, theirs) => mine.or(theirs),
     };
+    known.devices_unknown = match known.on_devices {
+        Some(_) => None,
+        None => first.devices_unknown.clone().or_else(|| other.devices_unknown.clone()),
+    };
     join_contents(known, &first);
     join_contents(known, other);
     note

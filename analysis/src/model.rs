@@ -237,6 +237,9 @@ pub struct Law {
     /// What it allocates on devices, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_devices: Option<Box<DeviceLaw>>,
+    /// Why there is no such law, though recorded runs used a device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices_unknown: Option<String>,
     /// Time.
     #[serde(default)]
     pub seconds: Seconds,

@@ -52,6 +52,8 @@ pub struct Prediction {
     pub baseline: Option<Baseline>,
     /// What it needs of devices; null if it uses none.
     pub device: Option<OnDevices>,
+    /// Why that is null though the recorded runs used one.
+    pub device_unknown: Option<String>,
     /// What observations since the fit say; null without any, and for an exact law.
     pub learned: Option<Expectation>,
     /// Where it comes from.
@@ -162,6 +164,7 @@ pub fn predict(law: &Law, shape: &Point) -> Result<Prediction, Error> {
         resident_upper_bytes: law.resident.as_ref().and_then(|resident| resident.upper(law, shape)),
         baseline: law.baseline.clone(),
         device: on_devices(law, shape, bytes.device),
+        device_unknown: law.devices_unknown.clone(),
         learned: expectation(law, shape)?,
         model: explanation(law, shape),
     })

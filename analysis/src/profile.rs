@@ -100,11 +100,15 @@ impl Run {
         self.program.blocks.iter().chain(&self.on_devices.blocks)
     }
 
-    /// The run as if there were no memory but that of devices; `None` if it allocated nothing there.
-    pub fn of_devices(&self) -> Option<Run> {
-        let working_peak_bytes = self.span.device_peak_bytes.filter(|&bytes| bytes > 0)?;
-        let span = SpanRow { working_peak_bytes, ..self.span.clone() };
-        Some(Run { span, program: self.on_devices.clone(), ..Run::default() })
+    /// What it allocated on devices, at most.
+    pub fn device_peak(&self) -> u64 {
+        self.span.device_peak_bytes.unwrap_or(0)
+    }
+
+    /// The run as if there were no memory but that of devices.
+    pub fn of_devices(&self) -> Run {
+        let span = SpanRow { working_peak_bytes: self.device_peak(), ..self.span.clone() };
+        Run { span, program: self.on_devices.clone(), ..Run::default() }
     }
 }
 

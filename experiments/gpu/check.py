@@ -98,28 +98,37 @@ def checked(run, pairs):
     except OSError as error:
         raise RuntimeError(f"there is no NVIDIA driver here ({error})") from error
     device, rows, skipped = None, [], []
+
+    def missed(name, what, reason):
+        """The other programs are checked all the same."""
+        print(f"gpu-check: {name}: {reason}", file=sys.stderr)
+        rows.append((f"{name}: {what}", "no", "", False))
+
     for name, case in CASES.items():
         if case.package and not run.has(case.package):
             skipped.append(f"{name}: {run.python} has no {case.package}")
             continue
         try:
             told, report = run.recorded(case)
-        except RuntimeError as error:  # the other programs are checked all the same
-            print(f"gpu-check: {name}: {error}", file=sys.stderr)
-            rows.append((f"{name}: runs", "no", "", False))
+        except RuntimeError as error:
+            missed(name, "runs", error)
             continue
         if "not_checked" in told:
             skipped.append(f"{name}: {told['not_checked']}")
             continue
         used = first_device(report)
         if used is None:
-            raise RuntimeError(f"{name} used no device that memtrace saw; see `memtrace doctor`")
+            missed(name, "uses a device", "none that memtrace saw; see `memtrace doctor`")
+            continue
         device = device or used
         rows += compared(name, told, used, peaks_of_calls(report))
     if device is None:
         raise RuntimeError("no program used a device")
     if run.has("torch"):
-        rows.append(overhead(run, pairs))
+        try:
+            rows.append(overhead(run, pairs))
+        except RuntimeError as error:
+            missed(TIMED[0], "is timed", error)
     return device, rows, skipped
 
 

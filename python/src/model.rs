@@ -280,7 +280,7 @@ impl Model {
             baseline_bytes: baseline_bytes.unwrap_or(known.baseline_bytes),
             once_bytes: if warmed { 0 } else { known.once_bytes },
             spare_bytes,
-            device: device_memory_limit.map(Device::new),
+            device: device_memory_limit.map(|limit| Device::of(law, limit)).transpose().map_err(refused)?,
             source: one_of(
                 &[("dask", From::Dask), ("storage", From::Storage), ("waves", From::Waves)],
                 source,
@@ -339,7 +339,7 @@ impl Model {
         let request = Request::alone(law, shape, memory_limit).map_err(refused)?;
         let request = Request {
             baseline_bytes: baseline_bytes.unwrap_or(request.baseline_bytes),
-            device: device_memory_limit.map(Device::new),
+            device: device_memory_limit.map(|limit| Device::of(law, limit)).transpose().map_err(refused)?,
             ..request
         };
         match plan::longest(&request, axis, multiple, &|shape| law.bytes(shape)).map_err(refused)? {

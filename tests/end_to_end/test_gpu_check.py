@@ -156,6 +156,17 @@ def test_a_program_that_fails_does_not_keep_the_others_from_being_checked(check,
     assert all(page.held("NVML").values())
 
 
+def test_packages_that_do_not_work_do_not_either(check, counters, tmp_path):
+    """One that cannot be imported, one that has no GPU."""
+    (tmp_path / "torch.py").write_text("raise RuntimeError('broken')\n")
+    (tmp_path / "cupy.py").write_text("import sys\nprint('{}')\nsys.exit()\n")
+    page = check(counters, PYTHONPATH=str(tmp_path))
+    assert page.status == 1
+    assert page.held("ResNet-50, training") == {"runs": False, "is timed": False}
+    assert page.held("GST3D on CuPy") == {"uses a device": False}
+    assert all(page.held("NVML").values())
+
+
 def test_without_a_driver_it_says_so(tmp_path):
     if ctypes.util.find_library("cuda"):
         pytest.skip("this machine has a driver")

@@ -177,6 +177,9 @@ pub fn merge(arguments: &Merge) -> Result<ExitCode> {
 }
 
 fn write_on_devices(text: &mut String, prediction: &Prediction) -> Result<()> {
+    if let Some(reason) = &prediction.device_unknown {
+        writeln!(text, "  on devices      unknown: {reason}")?;
+    }
     let Some(device) = &prediction.device else { return Ok(()) };
     writeln!(
         text,

@@ -198,7 +198,12 @@ fn usage(error: PlanError) -> anyhow::Error {
 
 fn request(arguments: &Recommend, law: &Law) -> Result<Request, PlanError> {
     let shape = arguments.law.shape.0.clone();
-    let free = || free_memory().unwrap_or(u64::MAX);
+    let workers = match arguments.workers {
+        Workers::Number(number) => number,
+        Workers::Auto => 1,
+    };
+    // The workers are taken to be on this machine, which they share.
+    let free = || free_memory().unwrap_or(u64::MAX) / workers.max(1);
     let known = Request::of(law, shape.clone(), arguments.memory_limit.unwrap_or_else(free))?;
     let lengths = |lengths: &Option<Lengths>| lengths.clone().map(|Lengths(each)| each);
     let halo = match lengths(&arguments.halo) {
@@ -207,17 +212,13 @@ fn request(arguments: &Recommend, law: &Law) -> Result<Request, PlanError> {
         Some(each) => each,
     };
     let whole = lengths(&arguments.whole_axes).unwrap_or_default();
-    let workers = match arguments.workers {
-        Workers::Number(number) => number,
-        Workers::Auto => 1,
-    };
     Ok(Request {
         halo,
         whole_axes: whole.into_iter().map(|axis| axis as usize).collect(),
         workers,
         threads_per_worker: arguments.threads_per_worker,
         baseline_bytes: arguments.baseline.unwrap_or(known.baseline_bytes),
-        device: arguments.device_memory_limit.map(Device::new),
+        device: arguments.device_memory_limit.map(|limit| Device::of(law, limit)).transpose()?,
         source: match arguments.source {
             From::Dask => Source::Dask,
             From::Storage => Source::Storage,
@@ -276,11 +277,13 @@ fn sentences(plan: &Plan) -> Result<String> {
 }
 
 fn choice_line(choice: &Choice) -> String {
+    let device = choice.predicted_device_bytes;
     format!(
-        "chunks of {:<16} {:>6} tasks {:>7.1} s   worker {:>9}",
+        "chunks of {:<16} {:>6} tasks {:>7.1} s   worker {:>9}{}",
         joined(&choice.chunk_shape),
         choice.tasks,
         choice.predicted_seconds,
-        Bytes(choice.predicted_worker_bytes).to_string()
+        Bytes(choice.predicted_worker_bytes).to_string(),
+        device.map_or_else(String::new, |bytes| format!("   device {:>9}", Bytes(bytes).to_string())),
     )
 }

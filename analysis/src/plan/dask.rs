@@ -4,7 +4,7 @@
 //! 2-core machine with dask and distributed 2026.8.
 
 use super::grid::Grid;
-use super::source::Frontier;
+use super::source::{Frontier, Source};
 use super::{Request, device};
 use crate::TaskBytes;
 
@@ -57,7 +57,7 @@ impl WorkerBytes {
 
 /// What a grid needs whatever its law says: the inputs of the tasks that run at once.
 pub(super) fn least_bytes(request: &Request, grid: &Grid) -> u64 {
-    let block = if request.on_device { 0 } else { request.bytes(grid.block()) };
+    let block = if request.on_device { arriving(request, grid) } else { request.bytes(grid.block()) };
     block.saturating_mul(request.threads_per_worker).saturating_add(request.baseline_bytes)
 }
 
@@ -66,7 +66,14 @@ pub(super) fn least_bytes(request: &Request, grid: &Grid) -> u64 {
 pub(super) fn task_bytes(request: &Request, grid: &Grid, task: &TaskBytes) -> u64 {
     let moment = request.source.moment_bytes(request, grid);
     let working = task.working_upper.max(task.working).max(moment);
-    working.saturating_add(task.input).saturating_add(request.spare_bytes)
+    let input = task.input.saturating_add(arriving(request, grid));
+    working.saturating_add(input).saturating_add(request.spare_bytes)
+}
+
+/// What lies in the host's memory of a block on its way to the device: a store is read into that.
+fn arriving(request: &Request, grid: &Grid) -> u64 {
+    let passes = request.on_device && request.source == Source::Storage;
+    if passes { request.bytes(grid.block()) } else { 0 }
 }
 
 /// Seconds for a grid when a cell costs `cell_seconds`: the busiest thread's blocks with their

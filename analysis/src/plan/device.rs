@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 
-use super::Request;
 use super::dask::WorkerBytes;
 use super::grid::Grid;
 use super::source::Frontier;
+use super::{PlanError, Request};
 use crate::TaskBytes;
+use crate::model::Law;
 
 /// What NVIDIA's driver takes of a device for a process that computes there (a context and loaded code): 300 to 500 MB are
 /// usual on GPUs since 2018. Nobody asked for it, so no law knows it.
@@ -23,6 +24,20 @@ impl Device {
     /// One of which a worker may use so many bytes.
     pub fn new(limit_bytes: u64) -> Device {
         Device { limit_bytes }
+    }
+
+    /// The same, for an operator whose law says what it needs there.
+    ///
+    /// # Errors
+    /// Its runs used a device, but there is no law of that.
+    pub fn of(law: &Law, limit_bytes: u64) -> Result<Device, PlanError> {
+        match &law.devices_unknown {
+            None => Ok(Device::new(limit_bytes)),
+            Some(reason) => Err(PlanError::Request(format!(
+                "what {} needs of a device is not known: {reason}",
+                law.key.operator
+            ))),
+        }
     }
 }
 

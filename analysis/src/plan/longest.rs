@@ -97,7 +97,7 @@ impl Call {
     fn new(request: &Request, axis: usize, length: u64, law: Law) -> Result<Call, PlanError> {
         let mut shape = request.shape.clone();
         shape[axis] = length;
-        let task = law(&shape)?;
+        let task = law(&shape).map_err(PlanError::Law)?;
         let grid = Grid { shape: shape.clone(), chunk: shape.clone(), halo: vec![0; shape.len()] };
         // Nobody else needs the array.
         let alone = Request {

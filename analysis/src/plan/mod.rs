@@ -160,7 +160,7 @@ pub enum PlanError {
     Request(String),
     /// The law has no value for any chunk.
     #[error("no chunk of this array can be predicted: {0}")]
-    Law(#[from] crate::Error),
+    Law(crate::Error),
 }
 
 /// The part of a worker's memory limit it may use: the lowest enabled of spill and pause, each

@@ -143,8 +143,14 @@ impl Request {
         if let Some(axis) = self.whole_axes.iter().find(|&&axis| axis >= ndim) {
             return wrong(format!("axis {axis} cannot stay whole: the shape has axes 0 to {}", ndim - 1));
         }
-        if self.workers == 0 || self.threads_per_worker == 0 || self.item_bytes == 0 {
-            return wrong("workers, threads per worker and bytes per element must be at least 1".into());
+        if self.item_bytes == 0 {
+            return wrong(format!(
+                "{} takes no array that chunks could be made of: the longest argument that fits is what --axis finds",
+                self.operator
+            ));
+        }
+        if self.workers == 0 || self.threads_per_worker == 0 {
+            return wrong("workers and threads per worker must be at least 1".into());
         }
         if let Some(chunk) = &self.storage_chunks
             && (chunk.len() != ndim || chunk.contains(&0))

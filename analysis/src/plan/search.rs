@@ -159,7 +159,7 @@ impl<'a> Search<'a> {
     /// # Errors
     /// The law has no value for its blocks.
     pub(super) fn needs(&self, grid: Grid) -> Result<Choice, PlanError> {
-        let task = (self.law)(&grid.block())?;
+        let task = (self.law)(&grid.block()).map_err(PlanError::Law)?;
         let worker = WorkerBytes::of(self.request, &grid, &task, Frontier::Walked);
         let timed = self.timed(grid);
         Ok(self.choice(&Weighed { timed: &timed, task, worker }))

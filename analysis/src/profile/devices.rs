@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use memtrace_trace::rows::{AllocationRow, SpanRow};
+use memtrace_trace::rows::{AllocationRow, Kind, SpanRow};
 use memtrace_trace::{AllocationFilter, Result, Trace};
 
 /// Names a row: process, address, and when it was allocated.
@@ -11,8 +11,9 @@ type Name = (u32, Option<u64>, i64);
 /// Used bytes of devices.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
-    /// Driver's memory that a framework hands out parts of: its blocks count, not this.
-    carved: HashSet<Name>,
+    /// Driver's memory that a framework hands out parts of: its blocks count, not this. And blocks of frameworks that lie in
+    /// memory which is on no device or on any, as managed memory is.
+    uncounted: HashSet<Name>,
     /// By process: used bytes from each time on.
     used: HashMap<u32, Vec<(i64, i64)>>,
 }
@@ -25,7 +26,7 @@ impl Devices {
         }
         let mut rows = Vec::new();
         trace.allocations(AllocationFilter::default(), |row| {
-            if row.kind.is_on_device() {
+            if row.kind.is_of_driver() {
                 rows.push(row);
             }
         })?;
@@ -33,21 +34,28 @@ impl Devices {
     }
 
     fn of(rows: &[AllocationRow]) -> Devices {
-        let mut blocks: BTreeMap<(u32, Option<u32>, u64), Vec<&AllocationRow>> = BTreeMap::new();
+        // An address is one device's, or the host's (CUDA C++ Programming Guide, Unified Virtual Address Space).
+        let mut blocks: BTreeMap<(u32, u64), Vec<&AllocationRow>> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.kind.is_of_framework()) {
-            let place = (row.process, row.device, row.address.unwrap_or(0));
-            blocks.entry(place).or_default().push(row);
+            blocks.entry((row.process, row.address.unwrap_or(0))).or_default().push(row);
         }
-        let is_carved = |row: &&AllocationRow| {
+        let inside = |row: &AllocationRow| {
             let from = row.address.unwrap_or(0);
             // Physical memory has no address of its own: PyTorch maps its expandable segments to it.
             let to = row.address.map_or(u64::MAX, |from| from.saturating_add(row.bytes));
-            let inside = blocks.range((row.process, row.device, from)..(row.process, row.device, to));
-            inside.flat_map(|(_, blocks)| blocks).any(|block| lives_while(block, row))
+            let inside = blocks.range((row.process, from)..(row.process, to)).flat_map(|(_, blocks)| blocks);
+            let there = inside.filter(|block| row.address.is_some() || block.device == row.device);
+            there.filter(|block| lives_while(block, row)).map(|block| name(block)).collect::<Vec<_>>()
         };
-        let of_driver = rows.iter().filter(|row| !row.kind.is_of_framework());
-        let carved = of_driver.filter(is_carved).map(name).collect();
-        let devices = Devices { carved, used: HashMap::new() };
+        let mut uncounted = HashSet::new();
+        for row in rows.iter().filter(|row| !row.kind.is_of_framework()) {
+            match place(row) {
+                Place::Device if !inside(row).is_empty() => drop(uncounted.insert(name(row))),
+                Place::Elsewhere => uncounted.extend(inside(row)),
+                _ => {}
+            }
+        }
+        let devices = Devices { uncounted, used: HashMap::new() };
         let mut used: HashMap<u32, Vec<(i64, i64)>> = HashMap::new();
         for row in rows.iter().filter(|row| devices.is_used(row)) {
             let changes = used.entry(row.process).or_default();
@@ -67,7 +75,7 @@ impl Devices {
 
     /// True if a block counts.
     pub(super) fn is_used(&self, row: &AllocationRow) -> bool {
-        row.kind.is_on_device() && !self.carved.contains(&name(row))
+        row.kind.is_on_device() && row.device.is_some() && !self.uncounted.contains(&name(row))
     }
 
     /// What the process of a span held on devices when it began, its inputs left out.
@@ -80,6 +88,32 @@ impl Devices {
     }
 }
 
+/// Where a driver's memory is.
+enum Place {
+    /// On a device, for this process.
+    Device,
+    /// On the host, on whichever device uses it, or another process's.
+    Elsewhere,
+    /// Addresses of memory that has a row of its own.
+    Nowhere,
+}
+
+fn place(row: &AllocationRow) -> Place {
+    match row.kind {
+        Kind::CudaGraph | Kind::CudaMapped => Place::Nowhere,
+        // Without an address it is not known what lies in it.
+        kind if kind.is_on_device() => {
+            if row.device.is_some() {
+                Place::Device
+            } else {
+                Place::Nowhere
+            }
+        }
+        _ if row.address.is_none() => Place::Nowhere,
+        _ => Place::Elsewhere,
+    }
+}
+
 fn name(row: &AllocationRow) -> Name {
     (row.process, row.address, row.alloc_ns)
 }
@@ -89,12 +123,13 @@ fn lives_while(block: &AllocationRow, memory: &AllocationRow) -> bool {
     before(memory.free_ns, block.alloc_ns) && before(block.free_ns, memory.alloc_ns)
 }
 
-/// Driver bytes at their peak, or what a framework said that it had reserved, and what of them was used then, by process: of
-/// the device where that was most.
+/// Driver bytes at their peak, or what a framework said that it had reserved where the driver was not seen (that may be managed
+/// memory too), and what of them was used then, by process: of the device where that was most.
 pub(super) fn reserved(trace: &Trace) -> Result<HashMap<u32, (u64, u64)>> {
     let mut most: HashMap<u32, (u64, u64)> = HashMap::new();
     for row in trace.devices()?.iter().filter(|row| row.used_at_peak_bytes > 0) {
-        let reserved = row.peak_driver_bytes.max(row.peak_framework_reserved_bytes.unwrap_or(0));
+        let told = row.peak_framework_reserved_bytes.unwrap_or(0);
+        let reserved = if row.peak_driver_bytes > 0 { row.peak_driver_bytes } else { told };
         let known = most.entry(row.process).or_default();
         *known = (*known).max((reserved, row.used_at_peak_bytes));
     }
@@ -103,7 +138,7 @@ pub(super) fn reserved(trace: &Trace) -> Result<HashMap<u32, (u64, u64)>> {
 
 #[cfg(test)]
 mod tests {
-    use memtrace_trace::rows::{ArrayInfo, Kind, Role};
+    use memtrace_trace::rows::{ArrayInfo, Role};
 
     use super::*;
 
@@ -137,6 +172,20 @@ mod tests {
         let physical = row(Kind::CudaPhysical, 0, 4000, 0, None);
         assert!(!Devices::of(&[physical.clone(), block]).is_used(&physical));
         assert!(Devices::of(&[physical.clone(), apart]).is_used(&physical));
+    }
+
+    #[test]
+    fn blocks_in_memory_that_is_on_no_device_do_not_count() {
+        let managed = row(Kind::CudaManaged, 1000, 2000, 0, None);
+        let block = row(Kind::PoolBlock, 1512, 512, 10, Some(20));
+        let own = row(Kind::PoolBlock, 5000, 300, 10, None);
+        let pinned = AllocationRow { device: None, ..row(Kind::CudaPool, 9000, 700, 1, None) };
+        let devices = Devices::of(&[managed.clone(), block.clone(), own.clone(), pinned.clone()]);
+        assert_eq!(
+            [&managed, &block, &own, &pinned].map(|row| devices.is_used(row)),
+            [false, false, true, false]
+        );
+        assert_eq!(devices.used[&0], [(10, 300)]);
     }
 
     #[test]

@@ -209,9 +209,11 @@ def _settled(ask, beside, x, depths):
                 raise
             high, refusal = spare, error
         else:
+            if beside is None:
+                return answer
             block = block_shape(answer["chunk_shape"], x.shape, depths)
             used = math.prod(block) * x.dtype.itemsize + spare
-            needed = 0 if beside is None else beside(answer["chunk_shape"], block)
+            needed = beside(answer["chunk_shape"], block)
             short = needed - (answer["predicted_task_bytes"] - used)
             if short <= spare:
                 return answer

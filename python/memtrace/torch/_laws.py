@@ -59,6 +59,8 @@ def recommend_batch(step, device_memory_limit, *args, largest=_LARGEST, multiple
     MemoryError: not even the smallest fits; it says what that one needs.
     """
     limit = _sizes.parse(device_memory_limit)
+    if multiple < 1:
+        raise ValueError(f"multiple must be at least 1, not {multiple}")
     capacity = max(limit - CONTEXT_BYTES, 0)
     peaks = {}
 
@@ -88,11 +90,13 @@ def recommend_batch(step, device_memory_limit, *args, largest=_LARGEST, multiple
         good, bad = (tried, bad) if fits(tried) else (good, tried)
     allocated, reserved = peaks[good]
     why = [
-        f"a batch of {good * multiple} allocates {_sizes.text(allocated)} at its peak",
+        f"a batch of {good * multiple} allocates {_sizes.text(allocated)} at its peak, for which "
+        f"{_sizes.text(reserved)} are reserved",
         f"{_sizes.text(CONTEXT_BYTES)} of {_sizes.text(limit)} are the CUDA context's",
     ]
     if bad is not None:
-        why.insert(1, f"one of {bad * multiple}, {_sizes.text(peaks[bad][0])}")
+        allocates, reserves = map(_sizes.text, peaks[bad])
+        why.insert(1, f"one of {bad * multiple}, {allocates} and {reserves}")
     return {
         "batch": good * multiple,
         "allocated_peak": allocated,

@@ -206,6 +206,10 @@ fn law(group: &Group, places: &Places) -> Result<Law, String> {
     Ok(law)
 }
 
+/// A compiled function of JAX always makes its results, so where nothing was seen of them XLA had an arena.
+const UNTOLD: &str = "JAX told of no buffer: record it with XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async and \
+                      XLA_PYTHON_CLIENT_PREALLOCATE=false";
+
 /// The law of what the runs of another law allocated on devices: they, or their inputs; `None` if neither.
 fn of_devices(
     host: &Law,
@@ -219,6 +223,9 @@ fn of_devices(
     let used = group.runs.iter().any(|run| run.device_peak() > 0);
     if !used && group.key.device.is_empty() {
         return Ok(None);
+    }
+    if !used && group.key.versions.contains_key("jax") {
+        return Err(UNTOLD.to_owned());
     }
     // Some operators leave small arrays to the host: those runs say nothing of the others.
     let there = group.runs.iter().filter(|run| run.device_peak() > 0 || !used);

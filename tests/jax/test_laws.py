@@ -25,3 +25,14 @@ def test_four_small_runs_foretell_a_large_one(record, tmp_path):
     assert abs(device["peak_bytes"] - peak) < 1e-4 * peak
     assert device["input_bytes"] == 4 * LARGE[0] * LARGE[1]
     assert device["reserved_bytes"] >= large.device["peak_driver_bytes"]
+
+
+def test_an_arena_is_not_taken_for_nothing(record, tmp_path):
+    """XLA tells nobody what it hands out of it."""
+    runs = [record("spectra.py", *shape, 2) for shape in SMALL[:3]]
+    model = tmp_path / "model.json"
+    assert memtrace("fit", *[found.run.path for found in runs], "-o", model).returncode == 0
+    asked = ("predict", model, "--operator", OPERATOR, "--shape", "601,7013", "--json")
+    found = json.loads(memtrace(*asked).stdout)
+    assert found["device"] is None
+    assert "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async" in found["device_unknown"]

@@ -150,6 +150,22 @@ print(json.dumps([dry_run(step).allocated_peak for step in steps]))
     assert caught == 512 + 4096
 
 
+def test_a_program_that_looks_how_much_there_is(python):
+    found = python(
+        START
+        + """
+def step():
+    torch.empty(torch.cuda.mem_get_info()[0] // 2, dtype=torch.uint8, device="cuda")
+    sizes.append(torch.cuda.get_device_properties(0).total_memory)
+sizes = []
+peaks = [dry_run(step, capacity=size).allocated_peak for size in (6 << 30, None)]
+print(json.dumps([peaks, sizes]))
+""",
+        gpu=False,
+    )
+    assert found == [[3 << 30, 40 << 30], [6 << 30, 80 << 30]]
+
+
 def test_out_of_memory_that_is_caught(python):
     """It is PyTorch's error, in the program and in its backward pass; nothing of it is left."""
     found = python(

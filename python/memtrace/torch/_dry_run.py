@@ -1,5 +1,7 @@
 """Running a PyTorch program on a GPU that is not there."""
 
+from dataclasses import replace
+
 from .. import _sizes
 from ._allocator import Allocator
 from ._cuda import Gpu, pretended_cuda
@@ -25,7 +27,9 @@ def dry_run(step, *args, gpu=None, settings=None, capacity=None, **kwargs):
     >>> dry_run(train, 64).allocated_peak
     """
     gpu = gpu or Gpu()
-    capacity = None if capacity is None else _sizes.parse(capacity)
+    if capacity is not None:
+        capacity = _sizes.parse(capacity)
+        gpu = replace(gpu, total_memory=min(gpu.total_memory, capacity))
     settings = Settings.given(settings)
     allocator = Allocator(settings, capacity)
     recorder = Recorder(allocator, gpu)

@@ -2,10 +2,13 @@
 
 import json
 import os
+import shutil
+import subprocess
 import sys
 from typing import NamedTuple
 
-from conftest import Recording, memtrace
+import pytest
+from conftest import MEMTRACE, ROOT, Recording, memtrace
 from cuda_standin import read_oracle
 
 
@@ -44,3 +47,53 @@ def record(standin, folder, program, *arguments, options=(), **variables):
     told = json.loads(done.stdout.splitlines()[-1])
     recording = Recording(folder / "trace", done.returncode, done.stdout, done.stderr)
     return Recorded(told, recording, report, driver)
+
+
+def fixtures(library, missing, programs):
+    """`standin` and `record` of a framework.
+
+    library: the module that builds its stand-in; missing: what is said where it is not installed; programs: its
+    folder of programs.
+    """
+
+    @pytest.fixture(scope="session")
+    def standin(tmp_path_factory):
+        """The framework's libraries without a GPU."""
+        if not library.is_installed():
+            pytest.skip(missing)
+        if shutil.which("gcc") is None:
+            pytest.skip("gcc is not installed")
+        return library.build(tmp_path_factory.mktemp("standin"))
+
+    @pytest.fixture(name="record")
+    def recording(standin, tmp_path):
+        """Records a program that uses the framework, of its folder or by its path."""
+
+        def run(program, *arguments, **options):
+            folder = tmp_path / str(len(list(tmp_path.iterdir())))
+            return record(standin, folder, programs / program, *arguments, **options)
+
+        return run
+
+    return standin, recording
+
+
+def gpu_check(standin, folder):
+    """What scripts/gpu-check prints, and the page that it writes."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            ROOT / "scripts" / "gpu-check",
+            "--memtrace",
+            MEMTRACE,
+            "--output",
+            folder,
+        ],
+        env={**os.environ, **standin.variables()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    [page] = folder.iterdir()
+    return done.stdout, page.read_text().splitlines()

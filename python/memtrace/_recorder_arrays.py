@@ -68,8 +68,11 @@ def _jax_array(name, array):
     """One of JAX, whose interfaces leave out types that NumPy has not, and arrays on the host."""
     dtype, place = array.dtype, next(iter(array.devices())).platform
     text = dtype.str if dtype.kind in "biufc" else dtype.name
-    address = array.unsafe_buffer_pointer()
-    found = _array(name, array.shape, text, None, dtype.itemsize, array.nbytes, address)
+    if len(array.devices()) == 1:
+        address, size = array.unsafe_buffer_pointer(), array.nbytes
+    else:  # it has a part, or a copy, on each
+        address, size = 0, sum(part.data.nbytes for part in array.addressable_shards)
+    found = _array(name, array.shape, text, None, dtype.itemsize, size, address)
     return found if place == "cpu" else dict(found, device="cuda" if place == "gpu" else place)
 
 

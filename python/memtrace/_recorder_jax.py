@@ -48,11 +48,15 @@ def _jax_arrived(jax, automatic):
     Jitted = _new_class()
 
     def forwarding(target):
-        code = _code_of(target)
-        package = str(getattr(target, "__module__", None)).partition(".")[0]
-        if type(target).__name__ != "PjitFunction" or code is None or package == "jax":
-            return target  # JAX's own are parts of what the program calls
-        return Jitted(target, None, _Calls(target, code, leaves, automatic))
+        try:
+            code = _code_of(target)
+            package = str(getattr(target, "__module__", None)).partition(".")[0]
+            if type(target).__name__ != "PjitFunction" or code is None or package == "jax":
+                return target  # JAX's own are parts of what the program calls
+            return Jitted(target, None, _Calls(target, code, leaves, automatic, jax.config))
+        except Exception as error:
+            pass_on(error)
+            return target
 
     def jit(*args, **kwargs):
         try:
@@ -78,9 +82,9 @@ def _new_class():
 
         def __init__(self, target, operator, calls):
             super().__init__(target, operator)
-            self._memtrace_calls = calls
+            object.__setattr__(self, "_memtrace_calls", calls)
 
-        def __call__(self, *args, **kwargs):
+        def __call__(self, /, *args, **kwargs):
             span = self._memtrace_calls.begin(args, kwargs)
             try:
                 result = self._memtrace_target(*args, **kwargs)
@@ -103,14 +107,30 @@ def _new_class():
     return Jitted
 
 
+def _inside_of(function):
+    """The function in methods, partials and wrappers, and how many of its arguments they give."""
+    given = 0
+    while True:
+        if isinstance(function, _MethodType):
+            function, given = function.__func__, given + 1
+        elif hasattr(function, "func") and hasattr(function, "args"):  # functools.partial
+            function, given = function.func, given + len(function.args)
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            return function, given
+
+
 class _Calls:
     """What is recorded of the calls of a compiled function."""
 
-    def __init__(self, target, code, leaves, automatic):
-        self._code, self._leaves, self._automatic = code, leaves, automatic
-        self._globals = getattr(target.__wrapped__, "__globals__", {})
+    def __init__(self, target, code, leaves, automatic, config):
+        self._code, self._leaves, self._automatic, self._config = code, leaves, automatic, config
+        function, given = _inside_of(target.__wrapped__)
+        self._names = code.co_varnames[given : code.co_argcount]
+        self._globals = getattr(function, "__globals__", {})
         path = getattr(code, "co_qualname", code.co_name)  # from 3.11
-        self._operator = _Operator(str(target.__module__), path.rpartition("<locals>.")[2])
+        self._operator = _Operator(str(function.__module__), path.rpartition("<locals>.")[2])
         self._is_named = None  # known at the first call: `@memtrace.operator` may come later
 
     def begin(self, args, kwargs):
@@ -118,14 +138,14 @@ class _Calls:
         try:
             if self._is_named is None:
                 self._look_for_name()
-            if is_tracing():
+            if is_tracing() or self._config.jax_disable_jit:  # then Python runs the function
                 return 0
             if not self._is_named and not (self._automatic and self._is_large(args, kwargs)):
                 return 0
-            names = self._code.co_varnames[: self._code.co_argcount]
-            names += tuple(f"args[{i}]" for i in range(len(names), len(args)))
-            pairs = [*zip(names, args), *kwargs.items()]
+            more = (f"args[{i}]" for i in range(len(self._names), len(args)))
+            pairs = [*zip((*self._names, *more), args), *kwargs.items()]
             pairs = [pair for name, value in pairs for pair in self._spread(name, value)]
+            pairs = [pair for pair in pairs if getattr(pair[1], "size", 1) != 0]
             return _begin_call(self._operator, pairs, self._code, self._globals)
         except Exception as error:
             pass_on(error)

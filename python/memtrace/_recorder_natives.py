@@ -20,10 +20,10 @@ class _Native:
     __slots__ = ("_memtrace_target", "_memtrace_operator")
 
     def __init__(self, target, operator):
-        self._memtrace_target = target
-        self._memtrace_operator = operator
+        object.__setattr__(self, "_memtrace_target", target)
+        object.__setattr__(self, "_memtrace_operator", operator)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, /, *args, **kwargs):
         span = _begin_native(self._memtrace_operator, args, kwargs)
         if not span:
             return self._memtrace_target(*args, **kwargs)
@@ -45,6 +45,12 @@ class _Native:
 
     def __getattr__(self, name):
         return getattr(self._memtrace_target, name)
+
+    def __setattr__(self, name, value):
+        setattr(self._memtrace_target, name, value)
+
+    def __delattr__(self, name):
+        delattr(self._memtrace_target, name)
 
     def __dir__(self):
         return dir(self._memtrace_target)

@@ -3,6 +3,7 @@
 import json
 
 import jax_standin
+import pytest
 from conftest import memtrace
 
 OPERATOR = "__main__:spectra"
@@ -27,9 +28,13 @@ def test_four_small_runs_foretell_a_large_one(record, tmp_path):
     assert device["reserved_bytes"] >= large.device["peak_driver_bytes"]
 
 
-def test_an_arena_is_not_taken_for_nothing(record, tmp_path):
-    """XLA tells nobody what it hands out of it."""
-    runs = [record("spectra.py", *shape, 2) for shape in SMALL[:3]]
+@pytest.mark.parametrize(
+    ("where", "variables"),
+    [("device", {}), ("host", {}), ("device", {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"})],
+)
+def test_an_arena_is_not_taken_for_nothing(record, tmp_path, where, variables):
+    """XLA tells nobody what it hands out of it, and takes it before a call or in one."""
+    runs = [record("spectra.py", *shape, 2, where, **variables) for shape in SMALL[:3]]
     model = tmp_path / "model.json"
     assert memtrace("fit", *[found.run.path for found in runs], "-o", model).returncode == 0
     asked = ("predict", model, "--operator", OPERATOR, "--shape", "601,7013", "--json")

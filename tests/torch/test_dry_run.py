@@ -166,6 +166,50 @@ print(json.dumps([peaks, sizes]))
     assert found == [[3 << 30, 40 << 30], [6 << 30, 80 << 30]]
 
 
+def test_elements_that_a_program_takes_at_once(python):
+    found = python(
+        START
+        + """
+def step():
+    import numpy
+    x = torch.empty(1 << 20, device="cuda")
+    y = torch.empty(1 << 20, pin_memory=True).to("cuda", non_blocking=True)
+    shapes.extend([numpy.asarray(x.cpu()).shape, x.numpy(force=True).shape])
+    shapes.append(y.cpu().numpy().shape)
+    for refused in (x.numpy, x.cpu().requires_grad_().numpy):
+        try:
+            refused()
+        except (TypeError, RuntimeError) as error:
+            shapes.append(type(error).__name__)
+    shapes.append(torch.cuda.memory.memory_allocated())
+    shapes.append(isinstance(torch.default_generator, torch.Generator))
+shapes = []
+run = dry_run(step)
+print(json.dumps([shapes, run.reads]))
+""",
+        gpu=False,
+    )
+    shapes, reads = found
+    assert shapes == [[1 << 20]] * 3 + ["TypeError", "RuntimeError", 8 << 20, True]
+    assert reads == 3 << 20
+
+
+def test_streams_come_from_a_pool(python):
+    """As PyTorch's do: their caches are used again."""
+    found = python(
+        START
+        + """
+def step():
+    for _ in range(100):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            torch.empty(1 << 20, device="cuda", dtype=torch.uint8)
+print(json.dumps(dry_run(step).reserved_peak))
+""",
+        gpu=False,
+    )
+    assert found == 32 * (2 << 20)
+
+
 def test_out_of_memory_that_is_caught(python):
     """It is PyTorch's error, in the program and in its backward pass; nothing of it is left."""
     found = python(

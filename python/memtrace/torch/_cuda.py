@@ -77,7 +77,7 @@ def pretended_cuda(gpu, allocator, recorder):
         "get_device_capability": lambda device=None: gpu.capability,
         "get_device_properties": lambda device=None: about,
         "mem_get_info": lambda device=None: (
-            gpu.total_memory - allocator.reserved,
+            max(gpu.total_memory - allocator.reserved, 0),
             gpu.total_memory,
         ),
         "memory_allocated": lambda device=None: allocator.allocated,
@@ -89,6 +89,8 @@ def pretended_cuda(gpu, allocator, recorder):
             f"{name}: {value}" for name, value in _counted(allocator).items()
         ),
         "reset_peak_memory_stats": lambda device=None: allocator.reset_peaks(),
+        "reset_max_memory_allocated": lambda device=None: allocator.reset_peaks(),
+        "initial_seed": torch.initial_seed,
         "empty_cache": recorder.empty_cache,
     }
     accelerator = {
@@ -106,7 +108,9 @@ def pretended_cuda(gpu, allocator, recorder):
     torch._C._ensureCUDADeviceGuardSet()
     with ExitStack() as stack:
         for name, answer in answers.items():
-            stack.enter_context(mock.patch.object(torch.cuda, name, answer))
+            for module in (torch.cuda, torch.cuda.memory, torch.cuda.random):
+                if hasattr(module, name):
+                    stack.enter_context(mock.patch.object(module, name, answer))
         for name, answer in accelerator.items():
             stack.enter_context(mock.patch.object(torch.accelerator, name, answer))
         # cuDNN is asked nothing: what it gives out is as large as what PyTorch's kernels do.
@@ -145,7 +149,12 @@ class _Stats(dict):
         raise KeyError(f"{key}: a dry run has of memory_stats() only {', '.join(self)}")
 
 
-class _Generator(torch.Generator):
+class _AnyGenerator(type(torch.Generator)):
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, torch._C.Generator)
+
+
+class _Generator(torch.Generator, metaclass=_AnyGenerator):
     """Its numbers are nobody's: tensors of the GPU have no elements."""
 
     def __new__(cls, device="cpu"):

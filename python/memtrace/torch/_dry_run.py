@@ -12,6 +12,17 @@ from ._result import result_of
 from ._settings import Settings
 
 
+def device_of(gpu, memory):
+    """A GPU that has no more memory than this; the default one has as much."""
+    if memory is None:
+        return gpu or Gpu()
+    return (
+        Gpu(total_memory=memory)
+        if gpu is None
+        else replace(gpu, total_memory=min(gpu.total_memory, memory))
+    )
+
+
 def dry_run(step, *args, gpu=None, settings=None, capacity=None, **kwargs):
     """What a program would need on a GPU: runs `step(*args, **kwargs)` once, without one.
 
@@ -26,10 +37,8 @@ def dry_run(step, *args, gpu=None, settings=None, capacity=None, **kwargs):
 
     >>> dry_run(train, 64).allocated_peak
     """
-    gpu = gpu or Gpu()
-    if capacity is not None:
-        capacity = _sizes.parse(capacity)
-        gpu = replace(gpu, total_memory=min(gpu.total_memory, capacity))
+    capacity = None if capacity is None else _sizes.parse(capacity)
+    gpu = device_of(gpu, capacity)
     settings = Settings.given(settings)
     allocator = Allocator(settings, capacity)
     recorder = Recorder(allocator, gpu)

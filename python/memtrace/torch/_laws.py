@@ -2,7 +2,7 @@
 
 from .. import _names, _sizes
 from ._allocator import OutOfMemory
-from ._dry_run import dry_run
+from ._dry_run import device_of, dry_run
 from ._events import Allocate, Free
 
 #: What the CUDA context takes outside of PyTorch's figures.
@@ -63,6 +63,7 @@ def recommend_batch(step, device_memory_limit, *args, largest=_LARGEST, multiple
         raise ValueError(f"multiple must be at least 1, not {multiple}")
     capacity = max(limit - CONTEXT_BYTES, 0)
     peaks = {}
+    options["gpu"] = device_of(options.get("gpu"), limit)
 
     def fits(count):
         run = dry_run(step, count * multiple, *args, **options)

@@ -45,6 +45,26 @@ _IN_PLACE = {
 _LAST_FIRST = {_aten.native_dropout.default}
 
 
+def _as_numpy(elements, tensor, *, force=False):
+    if not force and tensor.requires_grad:
+        raise RuntimeError("this tensor requires grad: call .detach().numpy()")
+    if not force and _is_on_gpu(tensor):
+        raise TypeError("a tensor on cuda:0 has no NumPy array: copy it to the CPU with .cpu()")
+    return elements(tensor)
+
+
+def _as_array(elements, tensor, dtype=None):
+    array = _as_numpy(elements, tensor)
+    return array if dtype is None else array.astype(dtype)
+
+
+#: How a program takes all elements at once.
+_ELEMENTS = {
+    torch.Tensor.numpy: _as_numpy,
+    torch.Tensor.__array__: _as_array,
+}
+
+
 class NoValue(RuntimeError):
     """The program needs elements that a dry run does not have."""
 
@@ -99,8 +119,9 @@ class _Calls(TorchFunctionMode):
         if function is torch.Tensor.cuda:
             function, args = torch.Tensor.to, (args[0], _GPU)
             kwargs.pop("device", None)
-        if function is torch.Tensor.numpy and isinstance(args[0], FakeTensor):
-            return self._mode.elements(args[0])
+        if function in _ELEMENTS and isinstance(args[0], FakeTensor):
+            return _ELEMENTS[function](self._mode.elements, *args, **kwargs)
+        kwargs.pop("pin_memory", None)  # which is memory of the host
         args, kwargs = tuple(map(_numbered, args)), {k: _numbered(v) for k, v in kwargs.items()}
         leaves = [
             torch.autograd.graph.get_gradient_edge(leaf)
@@ -223,9 +244,7 @@ class _Storages(TorchDispatchMode):
         return torch.zeros(tensor.shape, dtype=tensor.dtype)
 
     def elements(self, tensor):
-        """A tensor of the CPU as a NumPy array: zeros, which take no memory until written."""
-        if _is_on_gpu(tensor):
-            raise TypeError("a tensor on cuda:0 has no NumPy array: copy it to the CPU with .cpu()")
+        """A tensor as a NumPy array: zeros, which take no memory until written."""
         import numpy  # who asks for an array has it
 
         self.reads += tensor.numel()

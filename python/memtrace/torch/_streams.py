@@ -1,8 +1,11 @@
 """Streams and events of a pretended GPU: whatever is asked of it has been done at once."""
 
-from itertools import count
+from collections import Counter
 
 import torch
+
+#: PyTorch hands out so many streams of a priority, and then the same again.
+POOL = 32
 
 
 class Event:
@@ -35,14 +38,16 @@ class Streams:
 
     def __init__(self, chosen):
         self._chosen = chosen
-        numbers = count()
+        made = Counter()  # by whether their priority is a high one
 
         class Stream:
             """As `torch.cuda.Stream`."""
 
             def __init__(self, device=None, priority=0, **kwargs):
                 self.device, self.priority = torch.device("cuda", 0), priority
-                self.device_index, self.cuda_stream = 0, next(numbers)
+                number = 1 + POOL * (priority < 0) + made[priority < 0] % POOL
+                made[priority < 0] += 1
+                self.device_index, self.cuda_stream = 0, number
                 self._before = []
 
             def __enter__(self):
@@ -74,6 +79,8 @@ class Streams:
         streams = self
         self.Stream = Stream
         self.default = self.current = Stream()
+        self.default.cuda_stream = 0
+        made.clear()
 
     def choose(self, stream):
         if stream is not None:

@@ -72,6 +72,15 @@ def loss(x):
     return inner(x).sum()
 
 
+class Model:
+    def applied(self, params, x):
+        return x + params["w"]
+
+
+def step(rate, params, x):
+    return x * rate + params["w"]
+
+
 if __name__ == "__main__":
     x = jax.device_put(numpy.ones((N, N), numpy.float32))
     for _ in range(2):
@@ -87,6 +96,10 @@ if __name__ == "__main__":
     half(x.astype(jnp.bfloat16))
     compiled_here = jax.jit(lambda x: x + 2)
     compiled_here(x)
+    jax.jit(Model().applied)({"w": x, "none": x[:0]}, x)
+    jax.jit(partial(step, 0.1))({"w": x}, x)
+    with jax.disable_jit():
+        inside(x[0])
     with suppress(ValueError):
         failing(x)
     jax.grad(loss)(x)

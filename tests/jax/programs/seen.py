@@ -1,6 +1,7 @@
 """Prints what a program can see of compiled functions: the same with memtrace and without."""
 
 import copy
+import functools
 import inspect
 import json
 import re
@@ -43,6 +44,16 @@ def frames(call, *args, **kwargs):
     return None
 
 
+def changed(function):
+    """What can be said to a function about itself."""
+    function.note = 1
+    function.__doc__ = "Other."
+    functools.update_wrapper(function, failing)
+    found = [function.note, function.__doc__, function.__name__, function.__wrapped__ is failing]
+    del function.note
+    return [*found, hasattr(function, "note")]
+
+
 compiled = jax.jit(plain)
 x = jax.device_put(numpy.ones((300, 300), numpy.float32))
 seen = {
@@ -63,6 +74,8 @@ seen = {
     "vmap": jax.vmap(compiled)(x).shape,
     "twice": jax.jit(compiled)(x).shape,
     "cached": [compiled._cache_size(), compiled.clear_cache(), compiled._cache_size()],
+    "changed": changed(jax.jit(plain)),
+    "self": jax.jit(lambda x, self: x * self)(x, self=2).shape,
     "method": [Layer().forward.__name__, frames(Layer().forward, x)],
     "fails": [
         frames(jax.jit(failing), x),

@@ -1,4 +1,7 @@
-"""Spectra of traces and their covariance, compiled: traces, samples, calls; prints what JAX's allocator counts."""
+"""Spectra of traces and their covariance, compiled: traces, samples, calls, and whether the traces stay on the "host".
+
+Prints what JAX's allocator counts.
+"""
 
 import json
 import sys
@@ -16,8 +19,10 @@ def spectra(traces, taper=0.5):
 
 
 if __name__ == "__main__":
-    count, samples, calls = map(int, sys.argv[1:])
-    traces = jax.device_put(numpy.ones((count, samples), numpy.float32))
+    count, samples, calls = map(int, sys.argv[1:4])
+    traces = numpy.ones((count, samples), numpy.float32)
+    if "host" not in sys.argv:
+        traces = jax.device_put(traces)
     for _ in range(calls):
         spectra(traces)[0].block_until_ready()
     stats = jax.local_devices()[0].memory_stats() or {}

@@ -162,6 +162,11 @@ fn law(group: &Group, places: &Places) -> Result<Law, String> {
             "fitted on first calls too: run the operator twice in a process to see its steady state".into(),
         );
     }
+    if group.key.versions.contains_key("jax") && runs.iter().any(|run| made_elsewhere(run)) {
+        return Err(format!(
+            "{operator}: on the CPU XLA allocates in threads of its own, which its spans miss"
+        ));
+    }
     let found = shapes(&runs);
     if found < verify::MIN_SHAPES {
         let least = verify::MIN_SHAPES;
@@ -209,6 +214,13 @@ fn law(group: &Group, places: &Places) -> Result<Law, String> {
 /// A compiled function of JAX always makes its results, so where nothing was seen of them XLA had an arena.
 const UNTOLD: &str = "JAX told of no buffer: record it with XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async and \
                       XLA_PYTHON_CLIENT_PREALLOCATE=false";
+
+/// A result in the host's memory that is larger than all that its call allocated, and none of its inputs or a part of one.
+fn made_elsewhere(run: &Run) -> bool {
+    let made = |array: &&ArrayInfo| array.device.is_empty() && !matches!(&*array.relation, "view" | "in_place");
+    let bytes = run.span.outputs.iter().filter(made).map(|array| array.bytes).max();
+    bytes.is_some_and(|bytes| bytes > run.span.working_peak_bytes)
+}
 
 fn made_unseen(run: &Run) -> bool {
     // What was given away may hold a result.

@@ -44,7 +44,6 @@ def is_tracing():
 
 def _jax_arrived(jax, automatic):
     compiled = jax.jit
-    leaves = jax.tree_util.tree_leaves
     Jitted = _new_class()
 
     def forwarding(target):
@@ -53,7 +52,7 @@ def _jax_arrived(jax, automatic):
             package = str(getattr(target, "__module__", None)).partition(".")[0]
             if type(target).__name__ != "PjitFunction" or code is None or package == "jax":
                 return target  # JAX's own are parts of what the program calls
-            return Jitted(target, None, _Calls(target, code, leaves, automatic, jax.config))
+            return Jitted(target, None, _Calls(target, code, jax, automatic))
         except Exception as error:
             pass_on(error)
             return target
@@ -124,8 +123,9 @@ def _inside_of(function):
 class _Calls:
     """What is recorded of the calls of a compiled function."""
 
-    def __init__(self, target, code, leaves, automatic, config):
-        self._code, self._leaves, self._automatic, self._config = code, leaves, automatic, config
+    def __init__(self, target, code, jax, automatic):
+        self._code, self._jax, self._automatic = code, jax, automatic
+        self._leaves = jax.tree_util.tree_leaves
         function, given = _inside_of(target.__wrapped__)
         self._names = code.co_varnames[given : code.co_argcount]
         self._globals = getattr(function, "__globals__", {})
@@ -138,7 +138,7 @@ class _Calls:
         try:
             if self._is_named is None:
                 self._look_for_name()
-            if is_tracing() or self._config.jax_disable_jit:  # then Python runs the function
+            if is_tracing() or self._jax.config.jax_disable_jit:  # then Python runs the function
                 return 0
             if not self._is_named and not (self._automatic and self._is_large(args, kwargs)):
                 return 0
@@ -162,6 +162,8 @@ class _Calls:
         named = [each for each in named if code in _by_code or each.owns(code, module)]
         self._operator = (*named, self._operator)[0]
         self._is_named = bool(named)
+        # On the CPU XLA allocates in threads of its own: spans would miss what is computed.
+        self._automatic = self._automatic and self._jax.default_backend() != "cpu"
         self._operator.versions(code, self._globals).update(versions_of(["jax"]))
 
     def _is_large(self, args, kwargs):

@@ -1,6 +1,9 @@
 """Laws of a compiled function: from four small runs to a large one."""
 
 import json
+import os
+import sys
+from pathlib import Path
 
 import jax_standin
 import pytest
@@ -41,3 +44,18 @@ def test_an_arena_is_not_taken_for_nothing(record, tmp_path, where, variables):
     found = json.loads(memtrace(*asked).stdout)
     assert found["device"] is None
     assert "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async" in found["device_unknown"]
+
+
+def test_on_the_cpu_spans_miss_what_xla_allocates(standin, tmp_path):
+    """So functions are none by themselves, and a law is refused where they were named."""
+    program = [sys.executable, Path(__file__).with_name("programs") / "spectra.py", 101, 1201, 2]
+    env = {**os.environ, **standin.variables(JAX_PLATFORMS="cpu")}
+    for options in ((), ("--operator", OPERATOR)):
+        trace = tmp_path / f"trace{len(options)}"
+        done = memtrace("--quiet", "-o", trace, *options, "--", *program, env=env)
+        assert done.returncode == 0, done.stderr
+        operators = json.loads(memtrace("report", "--json", trace).stdout)["operators"]
+        assert [each["name"] for each in operators] == ([OPERATOR] if options else [])
+    refused = memtrace("fit", trace, "-o", tmp_path / "model.json")
+    assert refused.returncode == 1
+    assert b"threads of its own" in refused.stderr

@@ -217,7 +217,8 @@ const UNTOLD: &str = "JAX told of no buffer: record it with XLA_PYTHON_CLIENT_AL
 
 /// A result in the host's memory that is larger than all that its call allocated, and none of its inputs or a part of one.
 fn made_elsewhere(run: &Run) -> bool {
-    let made = |array: &&ArrayInfo| array.device.is_empty() && !matches!(&*array.relation, "view" | "in_place");
+    let made =
+        |array: &&ArrayInfo| array.device.is_empty() && !matches!(&*array.relation, "view" | "in_place");
     let bytes = run.span.outputs.iter().filter(made).map(|array| array.bytes).max();
     bytes.is_some_and(|bytes| bytes > run.span.working_peak_bytes)
 }

@@ -1,5 +1,7 @@
 //! Fits a model to traces: groups runs by what changes a law, fits each group, proves what it can.
 
+mod devices;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use memtrace_trace::Trace;
@@ -13,7 +15,7 @@ use crate::law::bounded;
 use crate::law::resident::{self, Look};
 use crate::law::search::Search;
 use crate::law::{Seen, Sequence, Size, regression, volume};
-use crate::model::{Body, DeviceLaw, Key, Law, Model, Once, Proof, SCHEMA_VERSION, Seconds, TrainingRun};
+use crate::model::{Body, Key, Law, Model, Once, Proof, SCHEMA_VERSION, Seconds, TrainingRun};
 use crate::profile::{self, Event, Profile, Program, Run, THREADS};
 use crate::sites::Place;
 use crate::variables::{self, Variables};
@@ -48,7 +50,7 @@ pub fn fit_profiles(profiles: &[Profile]) -> Result<Model, Error> {
                 law.once = once(profiles, &law.key.operator);
                 law.baseline = baseline(profiles, &law.key.operator);
                 law.resident = resident::fit(&law, &looks(profiles, &group, &law));
-                match of_devices(&law, &group, &places, profiles) {
+                match devices::of_devices(&law, &group, &places, profiles) {
                     Ok(there) => law.on_devices = there,
                     Err(reason) => {
                         notes.push(format!("of devices: {reason}"));
@@ -211,68 +213,12 @@ fn law(group: &Group, places: &Places) -> Result<Law, String> {
     Ok(law)
 }
 
-/// A compiled function of JAX always makes its results, so where nothing was seen of them XLA had an arena.
-const UNTOLD: &str = "JAX told of no buffer: record it with XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async and \
-                      XLA_PYTHON_CLIENT_PREALLOCATE=false";
-
 /// A result in the host's memory that is larger than all that its call allocated, and none of its inputs or a part of one.
 fn made_elsewhere(run: &Run) -> bool {
     let made =
         |array: &&ArrayInfo| array.device.is_empty() && !matches!(&*array.relation, "view" | "in_place");
     let bytes = run.span.outputs.iter().filter(made).map(|array| array.bytes).max();
     bytes.is_some_and(|bytes| bytes > run.span.working_peak_bytes)
-}
-
-fn made_unseen(run: &Run) -> bool {
-    // What was given away may hold a result.
-    let given = |array: &ArrayInfo| run.span.inputs.iter().any(|input| input.address == array.address);
-    let made = |array: &ArrayInfo| !array.device.is_empty() && array.bytes > 0 && !given(array);
-    run.device_peak() == 0 && run.span.outputs.iter().any(made)
-}
-
-/// The law of what the runs of another law allocated on devices: they, or their inputs; `None` if neither.
-fn of_devices(
-    host: &Law,
-    group: &Group,
-    places: &Places,
-    profiles: &[Profile],
-) -> Result<Option<Box<DeviceLaw>>, String> {
-    let steady = group.runs.iter().any(|run| run.span.call > 0);
-    let counted = group.runs.iter().filter(|run| run.span.call > 0 || !steady);
-    let before_bytes = counted.map(|run| run.before_on_devices).max().unwrap_or(0);
-    let used = group.runs.iter().any(|run| run.device_peak() > 0);
-    if !used && group.key.device.is_empty() {
-        return Ok(None);
-    }
-    if group.key.versions.contains_key("jax") && group.runs.iter().any(|run| made_unseen(run)) {
-        return Err(UNTOLD.to_owned());
-    }
-    // Some operators leave small arrays to the host: those runs say nothing of the others.
-    let there = group.runs.iter().filter(|run| run.device_peak() > 0 || !used);
-    let runs: Vec<Run> = there.map(|run| run.of_devices()).collect();
-    let group = Group { key: group.key.clone(), runs: runs.iter().collect(), notes: Vec::new() };
-    let law = law(&group, places)?;
-    if law.names() != host.names() {
-        return Err(format!("{} used one in runs of too few shapes", law.key.operator));
-    }
-    let reserved = reserved(profiles, &law.key.operator);
-    Ok(Some(Box::new(DeviceLaw { law, before_bytes, reserved })))
-}
-
-/// Processes whose driver bytes peaked below this part of the largest of them do not count: a pool's first segment is large
-/// beside a few small blocks.
-const SMALL_PROCESS: u64 = 4;
-
-/// Driver bytes for each used byte: the most of the processes that ran an operator.
-fn reserved(profiles: &[Profile], operator: &str) -> f64 {
-    let of_profile = |profile: &'_ Profile| {
-        let runs = profile.runs.iter().filter(|run| run.span.operator == operator);
-        runs.filter_map(|run| profile.reserved.get(&run.span.process).copied()).collect::<Vec<_>>()
-    };
-    let seen: Vec<(u64, u64)> = profiles.iter().flat_map(of_profile).collect();
-    let largest = seen.iter().map(|(driver, _)| *driver).max().unwrap_or(0);
-    let large = seen.iter().filter(|(driver, _)| driver.saturating_mul(SMALL_PROCESS) >= largest);
-    large.map(|(driver, used)| *driver as f64 / (*used).max(1) as f64).fold(1.0, f64::max)
 }
 
 /// What a law is fitted from.

@@ -101,15 +101,9 @@ enum Place {
 fn place(row: &AllocationRow) -> Place {
     match row.kind {
         Kind::CudaGraph | Kind::CudaMapped => Place::Nowhere,
-        // Without an address it is not known what lies in it.
-        kind if kind.is_on_device() => {
-            if row.device.is_some() {
-                Place::Device
-            } else {
-                Place::Nowhere
-            }
-        }
-        _ if row.address.is_none() => Place::Nowhere,
+        kind if kind.is_on_device() && row.device.is_some() => Place::Device,
+        // What lies in it is not known.
+        kind if kind.is_on_device() || row.address.is_none() => Place::Nowhere,
         _ => Place::Elsewhere,
     }
 }

@@ -43,10 +43,11 @@ class Streams:
         class Stream:
             """As `torch.cuda.Stream`."""
 
-            def __init__(self, device=None, priority=0, **kwargs):
+            def __init__(self, device=None, priority=0, *, number=None, **kwargs):
                 self.device, self.priority = torch.device("cuda", 0), priority
-                number = 1 + POOL * (priority < 0) + made[priority < 0] % POOL
-                made[priority < 0] += 1
+                if number is None:
+                    number = 1 + POOL * (priority < 0) + made[priority < 0] % POOL
+                    made[priority < 0] += 1
                 self.device_index, self.cuda_stream = 0, number
                 self._before = []
 
@@ -78,9 +79,7 @@ class Streams:
 
         streams = self
         self.Stream = Stream
-        self.default = self.current = Stream()
-        self.default.cuda_stream = 0
-        made.clear()
+        self.default = self.current = Stream(number=0)
 
     def choose(self, stream):
         if stream is not None:

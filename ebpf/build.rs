@@ -1,5 +1,5 @@
-//! Compiles the BPF programs with whatever clang there is. Without one the crate is built all the same and says at
-//! run time that the programs are missing.
+//! Compiles the BPF programs with whatever clang there is. Without one the crate is built all the
+//! same and says at run time that the programs are missing.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -75,14 +75,14 @@ def by_tracemalloc(shape):
 def by_report(report):
     """Every steady-state span of a known operator.
 
-    Once bytes mark an operator's first call in its process: they belong to the libraries.
+    One-time bytes mark an operator's first call in its process: they belong to the libraries.
     """
     for operator in report["operators"]:
         name = operator["name"].replace(":", ".").rpartition(".")[2]
         if name not in operators.NAMES:
             continue
         for span in operator["spans"]:
-            if not span["once_bytes"]:
+            if not span["one_time_bytes"]:
                 shape = tuple(span["inputs"][0]["shape"])
                 derived = derived_arrays(name, shape) + derived_buffers(name, shape)
                 yield name, shape, derived, span["working_peak_bytes"]

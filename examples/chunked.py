@@ -62,7 +62,7 @@ def _on_chunk(block, operator, excess, block_info):
 
 
 def _result_layout(operator, volume):
-    """What `map_overlap` must be told about the result: its axes, chunks and dtype."""
+    """What `map_overlap` must be given about the result: its axes, chunks and dtype."""
     chunks = [list(sizes) for sizes in volume.chunks]
     for sizes in chunks:
         sizes[0] -= operator.MARGIN

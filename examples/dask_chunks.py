@@ -50,7 +50,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--threads-per-worker", type=int, default=1)
     parser.add_argument("--memory-limit", default="1.5GB")
     parser.add_argument("--most-splits", type=int, default=4)
-    parser.add_argument("--rivals", type=int, default=3, help="fastest splits to pair with")
+    parser.add_argument("--baselines", type=int, default=3, help="fastest splits to pair with")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--output", type=Path, help="JSON lines of every run (exhaustive)")
     parser.add_argument(
@@ -136,17 +136,17 @@ def fastest(options: argparse.Namespace, runs: list[dict]) -> list[Shape]:
     others = [r for r in runs if r["within_budget"] and tuple(r["chunk"]) != options.recommended]
     chosen: dict[Shape, None] = {}
     for key in ("seconds", "cpu_seconds"):
-        for run in sorted(others, key=lambda r: r[key])[: options.rivals]:
+        for run in sorted(others, key=lambda r: r[key])[: options.baselines]:
             chosen[tuple(run["chunk"])] = None
     return list(chosen)
 
 
-def duel(options: argparse.Namespace, rivals: list[Shape]) -> dict:
+def duel(options: argparse.Namespace, baselines: list[Shape]) -> dict:
     """Interleaved runs; the order within a round alternates so that no one is always first.
 
-    A rival that leaves its budget in any round is out: it is no chunking to recommend.
+    A baseline that leaves its budget in any round is out: it is no chunking to recommend.
     """
-    rounds: dict[Shape, list[dict]] = {chunk: [] for chunk in [options.recommended, *rivals]}
+    rounds: dict[Shape, list[dict]] = {chunk: [] for chunk in [options.recommended, *baselines]}
     for turn in range(options.pairs):
         for chunk in list(rounds)[:: -1 if turn % 2 else 1]:
             rounds[chunk].append(run_once(options, chunk))
@@ -154,7 +154,7 @@ def duel(options: argparse.Namespace, rivals: list[Shape]) -> dict:
     ours = rounds[options.recommended]
     return {
         "recommended": summary(options.recommended, ours, ours),
-        "rivals": [summary(chunk, rounds[chunk], ours) for chunk in rivals],
+        "baselines": [summary(chunk, rounds[chunk], ours) for chunk in baselines],
     }
 
 

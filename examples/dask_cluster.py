@@ -99,7 +99,7 @@ class Run:
 
 
 def budget_fraction() -> float:
-    """The lowest enabled of spill and pause, as DESIGN §8 defines a Dask budget."""
+    """The lowest enabled of spill and pause: the part of a limit that a worker may use."""
     fractions = [dask.config.get(f"distributed.worker.memory.{key}") for key in ("spill", "pause")]
     enabled = [f for f in fractions if f]
     return min(enabled) if enabled else 1.0

@@ -15,7 +15,7 @@ import operators
 from run_gst3d import cells
 from volume import synthetic
 
-CONTENTS = {
+DATA_VALUES = {
     "random": lambda volume: volume,
     "constant": lambda volume: np.ones_like(volume),
     "sorted": lambda volume: np.sort(volume, axis=None).reshape(volume.shape),
@@ -35,12 +35,12 @@ def main():
     parser.add_argument("--operator", choices=operators.NAMES, required=True)
     parser.add_argument("--shape", type=cells, required=True, metavar="N,N,N")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times")
-    parser.add_argument("--contents", choices=CONTENTS, default="random")
+    parser.add_argument("--data-values", choices=DATA_VALUES, default="random")
     parser.add_argument("--layout", choices=LAYOUTS, default="C")
     parser.add_argument("--order", choices=ORDERS, default="little", help="of the bytes")
     args = parser.parse_args()
     module = importlib.import_module(f"operators.{args.operator}")
-    volume = CONTENTS[args.contents](synthetic(args.shape)).astype(ORDERS[args.order])
+    volume = DATA_VALUES[args.data_values](synthetic(args.shape)).astype(ORDERS[args.order])
     volume = LAYOUTS[args.layout](volume)
     for _ in range(args.repeat):
         # Looked up at each call, so that a wrapper put in its place is used.

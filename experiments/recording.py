@@ -5,7 +5,10 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+
+from memtrace import load
 
 from experiments.operators import OPERATORS, VARYING
 
@@ -41,8 +44,9 @@ def recorded(folder, name, dtype, shapes, **options):
     """
     run = [sys.executable, "-m", "experiments.operators.run", name, dtype, *map(written, shapes)]
     if (folder / "meta.json").exists():
-        if json.loads((folder / "meta.json").read_text())["command"] == run:
-            return folder
+        with suppress(ValueError):  # a trace of an earlier format
+            if load(folder).meta["command"] == run:
+                return folder
         shutil.rmtree(folder)
     unfinished = folder.with_name(folder.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)

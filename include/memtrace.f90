@@ -1,4 +1,4 @@
-! memtrace.f90: tell memtrace which operator your program runs, from Fortran 2018.
+! memtrace.f90: name the operators that your program runs, from Fortran 2018.
 !
 ! Compile this file with your own; nothing has to be linked. A program that uses the module runs unchanged
 ! without memtrace, where a span costs one test of a pointer. Under `memtrace -- program` each pair of
@@ -87,7 +87,7 @@ module memtrace
 
 contains
 
-    ! Begins a span; 0 if nobody records.
+    ! Begins a span; 0 if it is not recorded.
     function memtrace_begin(name, inputs, params) result(id)
         character(*), intent(in) :: name
         type(memtrace_array), intent(in), optional, target :: inputs(:)

@@ -1,4 +1,4 @@
-/* memtrace.h: tell memtrace which operator your program runs (C, C++).
+/* memtrace.h: name the operators that your program runs (C, C++).
  *
  * A program that includes this header links and runs unchanged without memtrace:
  * nothing has to be linked, and outside of `memtrace -- program` a span costs one test
@@ -13,14 +13,14 @@
  *     memtrace_array result = {"result", "<f4", 3, shape, out};
  *     memtrace_span_end(span, &result, 1);
  *
- * A pool of device memory (GPUs) tells of its blocks with memtrace_device_block: what it hands out then counts in
- * place of what it has reserved.
+ * A pool of device memory (GPUs) reports its blocks with memtrace_device_block: what it has
+ * handed out then counts in place of what it has reserved.
  *
  * Spans nest, per thread; end the inner one first, on the thread that began it. What the
  * arguments point to is read during the call and never kept. Strings are UTF-8. One span's
  * description is limited to 8 KiB; a longer one is not recorded.
  *
- * Fortran has a module of its own (memtrace.f90, beside this file), Rust a crate (memtrace-span).
+ * Fortran has a module of its own (memtrace.f90, next to this file), Rust a crate (memtrace-span).
  *
  * Licence: MIT OR Apache-2.0.
  */
@@ -89,7 +89,8 @@ static inline void memtrace_span_end_(uint64_t id, const memtrace_array *outputs
 }
 
 /* A pool of memory on the device `device` (its ordinal) has handed out a block, or, with `bytes` 0,
- * taken it back: `reserved` and `used` are what it has reserved of the device, and handed out, now. */
+ * taken it back. `reserved` and `used` are what it has reserved of the device now, and what of that
+ * it has handed out. */
 static inline void memtrace_device_block_(uint64_t address, uint64_t bytes, uint32_t device,
                                           uint64_t reserved, uint64_t used) {
     if (memtrace_probe_device_block)

@@ -8,7 +8,7 @@ pub enum Error {
     /// A trace could not be read.
     #[error("cannot read the trace: {0}")]
     Trace(String),
-    /// The rows of a trace do not say what was asked of them.
+    /// The rows of a trace do not say what is wanted.
     #[error("cannot recompute the trace from its rows: {0}")]
     NoRows(String),
     /// A model file could not be read or written.
@@ -30,14 +30,22 @@ pub enum Error {
         reason: String,
     },
     /// A model file of a later memtrace.
-    #[error("the model has schema version {found}, this memtrace reads up to {supported}: update memtrace")]
+    #[error("the model has schema version {found}, this memtrace reads {supported}: update memtrace")]
     Newer {
         /// Its version.
         found: u64,
-        /// The newest this program reads.
+        /// The one that this program reads.
         supported: u32,
     },
-    /// No law for what was asked.
+    /// A model file of an earlier memtrace.
+    #[error("the model has schema version {found}, this memtrace reads {supported}: fit it again")]
+    Older {
+        /// Its version.
+        found: u64,
+        /// The one that this program reads.
+        supported: u32,
+    },
+    /// No law for a query.
     #[error("{0}")]
     NoLaw(String),
     /// A law for other libraries than those that will run.
@@ -52,4 +60,10 @@ pub enum Error {
     /// A shape of the wrong number of dimensions, with an empty one, or too large to mean anything.
     #[error("{0}")]
     Shape(String),
+}
+
+impl From<memtrace_trace::Error> for Error {
+    fn from(error: memtrace_trace::Error) -> Error {
+        Error::Trace(error.to_string())
+    }
 }

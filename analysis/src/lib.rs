@@ -1,48 +1,54 @@
 //! Constraints: works from trace tables only; prints nothing; touches no file but traces (through
-//! memtrace-trace) and models (in [`mod@file`]); evaluating a law never panics, whatever the shape.
+//! memtrace-trace) and models (in [`model::file`]); evaluating a law never panics, whatever the
+//! shape.
 //!
-//! Traces become runs ([`profile`]), runs become laws ([`mod@fit`], [`law`]), laws are kept in a
-//! [`model`] and asked for bytes ([`mod@predict`]), chunk sizes ([`plan`]) and whole pipelines
-//! ([`graph`]); [`sweep`] chooses the shapes worth running; [`online`] goes on learning while programs
-//! run. What was never run has a first bound from its text ([`generic`]).
+//! The flow: traces become runs ([`profile`]), runs become laws ([`fit`]; [`law`] has what a law is
+//! made of), laws are kept in a [`model`], which predicts bytes at a shape. From a model follow
+//! chunk sizes ([`plan`]) and plans of whole pipelines ([`graph`]). [`sweep`] chooses the shapes
+//! worth running, [`learn`] updates laws while programs run, [`generic`] bounds what was never run
+//! from its source. [`report`] says what a trace holds, without any law.
+//!
+//! A module uses only those above it in the list below.
 
-pub mod accesses;
-pub mod ask;
-mod choosing;
-pub mod contents;
-pub mod devices;
 mod digest;
-pub mod during;
 pub mod error;
-pub mod file;
-pub mod fit;
-pub mod flame;
-pub mod generic;
-pub mod graph;
-pub mod law;
-pub mod merge;
-pub mod model;
-pub mod online;
-pub mod operators;
 mod parallel;
-pub mod plan;
-pub mod predict;
-pub mod profile;
-pub mod provenance;
-pub mod recompute;
-pub mod report;
-pub mod resident;
-pub mod sequences;
-pub mod sites;
-pub mod sweep;
-pub mod table;
-pub mod variables;
-pub mod varying;
-pub mod verify;
+pub mod shape;
+pub mod units;
 
-pub use ask::Ask;
+/// Regressions, posteriors, Student's t, seeded random numbers.
+pub mod stats;
+
+/// Traces as runs of operators, and what was measured next to them.
+pub mod profile;
+
+/// What a trace says, as tables, JSON and flame graphs.
+pub mod report;
+
+/// What laws are made of: aligned sequences of allocations, and sizes as functions of the shape.
+pub mod law;
+
+/// Laws, kept in files, queried and evaluated.
+pub mod model;
+
+/// Laws fitted to runs, and proved.
+pub mod fit;
+
+/// Which shapes to run next.
+pub mod sweep;
+
+/// Bounds from the source of an operator.
+pub mod generic;
+
+/// Laws that learn from further runs, and forecasts of running spans.
+pub mod learn;
+
+/// Chunks of one operator.
+pub mod plan;
+
+/// Pipelines of operators.
+pub mod graph;
+
 pub use error::Error;
-pub use fit::fit;
-pub use model::{Law, Model, TaskBytes};
-pub use predict::{Prediction, predict};
-pub use table::fit_table;
+pub use fit::{fit, fit_table};
+pub use model::{Law, Model, Prediction, Query, TaskBytes, predict};

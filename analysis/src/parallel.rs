@@ -10,8 +10,8 @@ pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get().min(4))
 }
 
-/// Does `work` for each number below `count`, on some threads that each begin with something of their own; returns
-/// what they have then.
+/// Does `work` for each number below `count`, on some threads that each begin with something of
+/// their own; returns what they have then.
 pub(crate) fn in_parallel<T: Send>(
     count: usize,
     threads: usize,
@@ -44,12 +44,13 @@ pub(crate) fn in_parallel<T: Send>(
 
 /// Something that threads come to in the order of their numbers, from 0, each once.
 pub(crate) struct Turns<T> {
-    /// Whose turn it is; nobody's if one gave up.
+    /// Whose turn it is; `None` if a thread gave up.
     state: Mutex<(Option<usize>, T)>,
     changed: Condvar,
 }
 
-/// A number in that order. To drop it without having taken the turn is to give up, for all that wait.
+/// A number in that order. To drop it without having taken the turn is to give up, for all that
+/// wait.
 pub(crate) struct Turn<'a, T> {
     turns: &'a Turns<T>,
     number: usize,
@@ -65,8 +66,8 @@ impl<T> Turns<T> {
         Turn { turns: self, number, taken: false }
     }
 
-    /// Looks at it out of turn.
-    pub(crate) fn look<R>(&self, work: impl FnOnce(&T) -> R) -> R {
+    /// Reads it out of turn.
+    pub(crate) fn read<R>(&self, work: impl FnOnce(&T) -> R) -> R {
         work(&self.lock().1)
     }
 

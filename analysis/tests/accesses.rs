@@ -1,9 +1,9 @@
-//! What sampled accesses say of the blocks held at the peak.
+//! What sampled accesses say of the blocks that were live at the peak.
 
 use std::collections::HashMap;
 
-use memtrace_analysis::accesses::{self, Accesses, Held, JUDGED_FROM};
-use memtrace_analysis::report;
+use memtrace_analysis::report::accesses::{self, Accesses, JUDGED_FROM, Retained};
+use memtrace_analysis::report::json::{Listed, report};
 use memtrace_trace::rows::{AccessRow, AllocationRow, Kind, ProcessRow, Role};
 use memtrace_trace::{Meta, Peak, Rows, Trace, TraceWriter};
 use proptest::prelude::*;
@@ -52,16 +52,16 @@ fn traced(meta: Meta, blocks: &[AllocationRow], sampled: &[AccessRow]) -> (tempf
     (directory, trace)
 }
 
-fn meta(asked: &str) -> Meta {
+fn meta(source: &str) -> Meta {
     Meta {
-        recorded: [("accesses".to_string(), asked.to_string())].into(),
+        recorded: [("accesses".to_string(), source.to_string())].into(),
         peak: Peak { peak_ns: PEAK, ..Peak::default() },
         ..Meta::default()
     }
 }
 
-fn held(trace: &Trace) -> Held {
-    accesses::of(trace).unwrap().unwrap().held.unwrap().unwrap()
+fn retained(trace: &Trace) -> Retained {
+    accesses::of(trace).unwrap().unwrap().retained.unwrap().unwrap()
 }
 
 #[test]
@@ -82,31 +82,31 @@ fn what_is_not_accessed_after_the_peak_is_unused() {
     let (_directory, trace) = traced(meta("hardware"), &[used, done, never, gone, small], &sampled);
     let all = accesses::of(&trace).unwrap().unwrap();
     assert_eq!((all.samples, all.in_blocks, all.faults, all.faults_in_blocks), (4, 3, 1, 1));
-    let held = held(&trace);
-    assert_eq!((held.samples_after, held.bytes), (2, 700_000));
-    assert_eq!((held.unused_bytes, held.never_bytes), (600_000, 400_000));
-    let [site] = held.sites.as_slice() else { panic!("{:?}", held.sites) };
+    let retained = retained(&trace);
+    assert_eq!((retained.samples_after, retained.bytes), (2, 700_000));
+    assert_eq!((retained.unused_bytes, retained.never_bytes), (600_000, 400_000));
+    let [site] = retained.sites.as_slice() else { panic!("{:?}", retained.sites) };
     assert_eq!((site.site, site.blocks, site.unused_bytes, site.never_bytes), (Some(8), 2, 600_000, 400_000));
-    let json = report::json(&trace, false).unwrap();
-    let unused = &json["accesses"]["held_but_unused"];
+    let json = serde_json::to_value(report(&trace, Listed::default()).unwrap()).unwrap();
+    let unused = &json["accesses"]["retained_but_unused"];
     assert_eq!((unused["unused_bytes"].as_u64(), unused["estimate"].as_bool()), (Some(600_000), Some(true)));
 }
 
 #[test]
-fn faults_alone_say_nothing_of_use() {
+fn faults_by_themselves_say_nothing_of_use() {
     let touched = block(0, 100_000, 1, None, None);
     let sampled = [access(500, "fault", Some(&touched))];
     let (_directory, trace) = traced(meta("faults"), &[touched], &sampled);
     let all = accesses::of(&trace).unwrap().unwrap();
     assert_eq!(all, Accesses { faults: 1, faults_in_blocks: 1, ..Accesses::default() });
-    assert!(report::json(&trace, false).unwrap()["accesses"]["held_but_unused"].is_null());
+    assert_eq!(report(&trace, Listed::default()).unwrap().accesses.unwrap().retained_but_unused, None);
 }
 
 #[test]
-fn nothing_is_said_where_nothing_was_asked() {
+fn nothing_is_said_where_nothing_was_requested() {
     let (_directory, trace) = traced(meta("off"), &[], &[]);
     assert_eq!(accesses::of(&trace).unwrap(), None);
-    assert!(report::json(&trace, false).unwrap()["accesses"].is_null());
+    assert_eq!(report(&trace, Listed::default()).unwrap().accesses, None);
 }
 
 /// Without rows of blocks there is nothing to judge.
@@ -115,7 +115,7 @@ fn a_trace_without_rows_of_blocks_says_so() {
     let rows = Rows { aggregate: true, ..Rows::default() };
     let sampled = [access(1500, "load", None)];
     let (_directory, trace) = traced(Meta { rows, ..meta("hardware") }, &[], &sampled);
-    let why = accesses::of(&trace).unwrap().unwrap().held.unwrap().unwrap_err();
+    let why = accesses::of(&trace).unwrap().unwrap().retained.unwrap().unwrap_err();
     assert!(why.contains("--aggregate"), "{why}");
 }
 
@@ -141,7 +141,7 @@ proptest! {
             .map(|(time, index)| access(*time, "load", blocks.get(index.index(blocks.len() + 1))))
             .collect();
         let (_directory, trace) = traced(meta("hardware"), &blocks, &rows);
-        let held = held(&trace);
+        let retained = retained(&trace);
         let of = |block: &AllocationRow| {
             let own = |row: &&AccessRow| {
                 row.block_thread == Some(block.thread) && row.block_ns == Some(block.alloc_ns)
@@ -157,10 +157,10 @@ proptest! {
         let sum = |wanted: &dyn Fn(Option<i64>) -> bool| -> u64 {
             at_peak.iter().filter(|block| wanted(of(block))).map(|block| block.bytes).sum()
         };
-        prop_assert_eq!(held.bytes, sum(&|_| true));
-        prop_assert_eq!(held.unused_bytes, sum(&|last| last.is_none_or(|last| last <= PEAK)));
-        prop_assert_eq!(held.never_bytes, sum(&|last| last.is_none()));
-        prop_assert_eq!(held.sites.iter().map(|site| site.unused_bytes).sum::<u64>(), held.unused_bytes);
-        prop_assert!(held.sites.is_sorted_by_key(|site| std::cmp::Reverse(site.unused_bytes)));
+        prop_assert_eq!(retained.bytes, sum(&|_| true));
+        prop_assert_eq!(retained.unused_bytes, sum(&|last| last.is_none_or(|last| last <= PEAK)));
+        prop_assert_eq!(retained.never_bytes, sum(&|last| last.is_none()));
+        prop_assert_eq!(retained.sites.iter().map(|site| site.unused_bytes).sum::<u64>(), retained.unused_bytes);
+        prop_assert!(retained.sites.is_sorted_by_key(|site| std::cmp::Reverse(site.unused_bytes)));
     }
 }

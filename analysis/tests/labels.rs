@@ -5,7 +5,7 @@ mod common;
 use common::{Script, profile, run, small_shapes};
 use memtrace_analysis::fit::fit_profiles;
 use memtrace_analysis::profile::Run;
-use memtrace_analysis::{Ask, Model, predict};
+use memtrace_analysis::{Model, Query, predict};
 
 const FAR: [u64; 3] = [121, 117, 119];
 
@@ -22,8 +22,8 @@ fn with_far() -> Vec<Vec<u64>> {
 }
 
 fn said(model: &Model, shape: &[u64]) -> (u64, String) {
-    let told = predict(&model.laws[0], shape).unwrap();
-    (told.peak_bytes, told.confidence)
+    let predicted = predict(&model.laws[0], shape).unwrap();
+    (predicted.peak_bytes, predicted.confidence)
 }
 
 #[test]
@@ -55,20 +55,20 @@ fn a_law_that_leaves_a_shape_out_says_so() {
 }
 
 #[test]
-fn the_bound_of_the_worst_contents_covers_every_run() {
+fn the_bound_of_the_worst_data_values_covers_every_run() {
     let shapes = small_shapes();
     let usual = shapes.iter().map(|s| run("op", s, &vec![(0, 8 * volume(s))], 0));
-    // Other contents, at one shape only, take a course of their own.
+    // Other data values, at one shape only, take a course of their own.
     let other = run("op", &shapes[1], &vec![(0, 16 * volume(&shapes[1])), (1, 16 * volume(&shapes[1]))], 0);
     let measured = other.span.working_peak_bytes;
     let model = fit_profiles(&profile(usual.chain([other]).collect())).unwrap();
-    let told = predict(&model.laws[0], &shapes[1]).unwrap();
-    assert_eq!(told.data_dependent, Some(true));
-    assert!(told.upper_bytes >= measured, "{} of {measured}", told.upper_bytes);
+    let predicted = predict(&model.laws[0], &shapes[1]).unwrap();
+    assert_eq!(predicted.data_dependent, Some(true));
+    assert!(predicted.upper_bytes >= measured, "{} of {measured}", predicted.upper_bytes);
 }
 
 #[test]
-fn merging_keeps_what_either_knows_of_contents() {
+fn merging_keeps_what_either_knows_of_data_values() {
     let shapes = small_shapes();
     let steady = |s: &Vec<u64>| run("op", s, &vec![(0, 8 * volume(s))], 0);
     let worst = |s: &Vec<u64>| run("op", s, &vec![(0, 24 * volume(s))], 0);
@@ -77,10 +77,10 @@ fn merging_keeps_what_either_knows_of_contents() {
     let calm = of(shapes.iter().chain([&far]).map(steady).collect());
     let wild = of(shapes.iter().flat_map(|s| [steady(s), worst(s)]).collect());
     for merged in [calm.merge(&wild), wild.merge(&calm)] {
-        let told = predict(&merged.laws[0], &shapes[2]).unwrap();
-        assert_eq!(told.data_dependent, Some(true));
-        assert!(told.upper_bytes >= 24 * volume(&shapes[2]), "{told:?}");
-        assert_eq!(told.confidence, "unverified");
+        let predicted = predict(&merged.laws[0], &shapes[2]).unwrap();
+        assert_eq!(predicted.data_dependent, Some(true));
+        assert!(predicted.upper_bytes >= 24 * volume(&shapes[2]), "{predicted:?}");
+        assert_eq!(predicted.confidence, "unverified");
     }
 }
 
@@ -106,9 +106,9 @@ fn a_shape_chooses_among_laws_of_other_ranks() {
     let runs =
         shapes.iter().chain(&small_shapes()).map(|s| run("op", s, &vec![(0, 8 * volume(s))], 0)).collect();
     let model = fit_profiles(&profile(runs)).unwrap();
-    assert!(model.find(&Ask { operator: "op", ..Ask::default() }).is_err());
+    assert!(model.find(&Query { operator: "op", ..Query::default() }).is_err());
     for dims in [2, 3] {
-        let law = model.find(&Ask { operator: "op", dims: Some(dims), ..Ask::default() }).unwrap();
+        let law = model.find(&Query { operator: "op", dims: Some(dims), ..Query::default() }).unwrap();
         assert_eq!(law.variables.len(), dims);
     }
 }

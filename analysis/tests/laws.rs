@@ -79,7 +79,7 @@ fn a_far_run_that_agrees_makes_a_law_exact() {
     assert_eq!(predict(&law, &[300, 200, 400]).unwrap().confidence, "exact");
 }
 
-/// A buffer that appears only in large arrays: small runs cannot know, the far run tells.
+/// A buffer that appears only in large arrays: small runs cannot know, the far run shows it.
 #[test]
 fn a_far_run_that_disagrees_is_learnt_from_and_nothing_is_called_exact() {
     let blocked = |shape: &[u64]| {
@@ -100,7 +100,7 @@ fn data_dependent_counts_fall_back_to_a_regression_that_says_so() {
     let tiles = |shape: &[u64]| {
         let volume: u64 = shape.iter().product();
         let mut script: Script = vec![(0, 8 * volume)];
-        // Blocks that stay, as many as the data asks for.
+        // Blocks that stay, as many as the data needs.
         script.extend((0..5 + volume as usize % 7).map(|tile| (tile + 1, 300_000)));
         script
     };
@@ -146,10 +146,10 @@ fn calls_that_failed_answer_only_who_asks_for_them() {
     let model = fit_profiles(&both).unwrap();
     let bytes = |law: &memtrace_analysis::Law| law.bytes(&[10, 10, 10]).unwrap().working;
     assert_eq!(bytes(model.select("op", None, &Default::default()).unwrap()), 4000);
-    let asked = [("error".to_owned(), "exception".into())].into();
-    assert_eq!(bytes(model.select("op", None, &asked).unwrap()), 9000);
-    let alone = fit_profiles(&profile(shapes.iter().map(failed).collect())).unwrap();
-    assert_eq!(bytes(alone.select("op", None, &Default::default()).unwrap()), 9000);
+    let failures = [("error".to_owned(), "exception".into())].into();
+    assert_eq!(bytes(model.select("op", None, &failures).unwrap()), 9000);
+    let single = fit_profiles(&profile(shapes.iter().map(failed).collect())).unwrap();
+    assert_eq!(bytes(single.select("op", None, &Default::default()).unwrap()), 9000);
 }
 
 #[test]

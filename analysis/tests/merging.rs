@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use common::{profile, run, small_shapes};
 use memtrace_analysis::fit::fit_profiles;
 use memtrace_analysis::model::Proof;
-use memtrace_analysis::provenance::Source;
-use memtrace_analysis::{Ask, Error, Model};
+use memtrace_analysis::profile::provenance::Source;
+use memtrace_analysis::{Error, Model, Query};
 use serde_json::json;
 
 /// A law of `per_element` bytes, from runs of these shapes with this release of NumPy.
@@ -38,33 +38,34 @@ fn laws_of_other_keys_stand_side_by_side_and_versions_choose() {
     let merged = model(&small_shapes(), 4, "2.4.6", "C").merge(&model(&small_shapes(), 8, "1.26.4", "C"));
     assert_eq!((merged.laws.len(), merged.sources.len()), (2, 2));
     let running = |numpy: &str| BTreeMap::from([("numpy".to_owned(), numpy.to_owned())]);
-    let ask = |numpy: &str| Ask { operator: "op", libraries: running(numpy), ..Ask::default() };
+    let query = |numpy: &str| Query { operator: "op", libraries: running(numpy), ..Query::default() };
     // Another repair release of the same series is the same.
-    let law = merged.find(&ask("1.26.0")).unwrap();
+    let law = merged.find(&query("1.26.0")).unwrap();
     assert_eq!(law.bytes(&[100, 100, 100]).unwrap().working, 8_000_700);
-    let refused = merged.find(&ask("2.0.1")).unwrap_err();
+    let refused = merged.find(&query("2.0.1")).unwrap_err();
     assert!(matches!(refused, Error::OtherVersions(_)), "{refused}");
     for part in ["numpy 2.4.6, not 2.0.1", "numpy 1.26.4", "any_version=True"] {
         assert!(refused.to_string().contains(part), "{refused}");
     }
-    // By name it must agree as far as it is given; one law answers for any version if that is wanted.
+    // By name it must agree as far as it is given; one law answers for any version if that is
+    // wanted.
     let named = |numpy: &str, any_version: bool| {
         let params = BTreeMap::from([("numpy".to_owned(), json!(numpy))]);
-        Ask { operator: "op", params, any_version, ..Ask::default() }
+        Query { operator: "op", params, any_version, ..Query::default() }
     };
     assert!(merged.find(&named("2", false)).is_ok());
     assert!(merged.find(&named("2.4.7", false)).is_err());
-    let alone = model(&small_shapes(), 4, "2.4.6", "C");
-    assert!(alone.find(&named("2.4.7", false)).is_err());
-    assert!(alone.find(&named("2.4.7", true)).is_ok());
+    let single = model(&small_shapes(), 4, "2.4.6", "C");
+    assert!(single.find(&named("2.4.7", false)).is_err());
+    assert!(single.find(&named("2.4.7", true)).is_ok());
 }
 
 #[test]
 fn other_dtypes_layouts_devices_and_parameters_are_refused_by_name() {
-    let alone = model(&small_shapes(), 4, "2.4.6", "C");
+    let single = model(&small_shapes(), 4, "2.4.6", "C");
     let refusal = |dtype: Option<&str>, name: &str, value: serde_json::Value| {
         let params = BTreeMap::from([(name.to_owned(), value)]);
-        alone.find(&Ask { operator: "op", dtype, params, any_version: true, ..Ask::default() })
+        single.find(&Query { operator: "op", dtype, params, any_version: true, ..Query::default() })
     };
     for (dtype, name, value, said) in [
         (Some(">f4"), "layout", json!("C"), "with dtype >f4, but with <f4"),
@@ -103,7 +104,7 @@ fn runs_of_one_law_are_pooled_and_the_better_proof_stays() {
 
 #[test]
 fn forms_that_one_model_rules_out_are_out() {
-    // Cubes cannot tell the axes apart; other shapes can.
+    // Cubes do not distinguish the axes; other shapes do.
     let cubes: Vec<Vec<u64>> = [40, 50, 62].map(|n| vec![n; 3]).to_vec();
     let (vague, clear) = (model(&cubes, 4, "2.4.6", "C"), model(&small_shapes(), 4, "2.4.6", "C"));
     let bytes = |model: &Model| model.laws[0].bytes(&[90, 100, 200]).unwrap();

@@ -41,7 +41,7 @@ fn what_is_saved_is_loaded() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "a temporary file was left");
 }
 
-/// A file that somebody edited is read, but what it was proved by is no proof of what it says now.
+/// A file that was edited is read, but what it was proved by is no proof of what it says now.
 #[test]
 fn a_file_that_was_changed_is_noticed() {
     let written = proved().to_json().unwrap();
@@ -60,16 +60,25 @@ fn a_file_that_was_changed_is_noticed() {
     }
 }
 
-/// What version 1 wrote: no digest, no sources, no devices.
 #[test]
-fn files_of_version_1_are_read() {
-    let mut old = serde_json::to_value(proved()).unwrap();
-    old["schema_version"] = 1.into();
-    old.as_object_mut().unwrap().remove("sources");
-    let model = Model::parse(&old.to_string()).unwrap();
+fn a_file_without_digest_and_sources_is_read_as_unverified() {
+    let mut plain = serde_json::to_value(proved()).unwrap();
+    plain.as_object_mut().unwrap().remove("sources");
+    let model = Model::parse(&plain.to_string()).unwrap();
     assert_eq!(model.laws[0].body, proved().laws[0].body);
-    assert_eq!(model.laws[0].proof, Proof::Unverified, "nothing tells that nobody changed it");
-    assert!(model.to_json().unwrap().contains("\"schema_version\": 2"));
+    assert_eq!(model.laws[0].proof, Proof::Unverified, "no digest says that it is unchanged");
+    assert!(model.to_json().unwrap().contains("\"schema_version\": 3"));
+}
+
+#[test]
+fn files_of_earlier_versions_are_refused_in_one_sentence() {
+    for version in [0, 1, 2] {
+        let mut old = serde_json::to_value(proved()).unwrap();
+        old["schema_version"] = version.into();
+        let refused = Model::parse(&old.to_string()).unwrap_err();
+        assert!(matches!(refused, Error::Older { supported: 3, .. }), "{refused}");
+        assert!(refused.to_string().ends_with("fit it again"), "{refused}");
+    }
 }
 
 #[test]
@@ -78,7 +87,7 @@ fn files_that_are_no_model_are_refused_in_one_sentence() {
     let missing = Model::load(folder.path().join("none.json")).unwrap_err();
     assert!(matches!(missing, Error::Io { action: "read", .. }), "{missing}");
     assert!(model().save(folder.path().join("no/such/folder.json")).is_err());
-    for text in ["", "[]", "{}", "{\"schema_version\": 1}", "{\"schema_version\": -1, \"laws\": []}", "\u{0}"]
+    for text in ["", "[]", "{}", "{\"schema_version\": 3}", "{\"schema_version\": -1, \"laws\": []}", "\u{0}"]
     {
         assert!(matches!(Model::parse(text), Err(Error::Malformed { .. })), "{text:?}");
     }
@@ -116,7 +125,7 @@ fn laws_that_do_not_hold_together_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Damage anywhere gives an error or a model that can be asked anything without a panic.
+    /// Damage anywhere gives an error or a model that can be evaluated anywhere without a panic.
     #[test]
     fn damaged_files_never_panic(position in any::<prop::sample::Index>(), byte in 0x20u8..0x7f, cut in any::<bool>()) {
         let mut text = GOOD.clone().into_bytes();

@@ -1,6 +1,7 @@
-//! Runs read from a real trace directory: order, nesting, outputs, once bytes, what is left out.
+//! Runs read from a real trace directory: order, nesting, outputs, one-time bytes, what is left
+//! out.
 
-use memtrace_analysis::profile::{self, Event, Run};
+use memtrace_analysis::profile::{self, Event, Run, measured};
 use memtrace_trace::rows::{AllocationRow, Kind, ProcessRow, Role, SpanRow, TimelineRow};
 use memtrace_trace::{Meta, Trace, TraceWriter};
 
@@ -138,7 +139,7 @@ fn spans_that_nest_in_a_circle_end() {
 }
 
 #[test]
-fn once_bytes_are_what_only_the_first_call_leaves_behind() {
+fn one_time_bytes_are_what_only_the_first_call_leaves_behind() {
     let folder = tempfile::tempdir().unwrap();
     let spans = [span(1, None, 0, (10, Some(100))), span(2, None, 1, (110, Some(200)))];
     let mut buffer = block(1, 33_554_432, 20, None);
@@ -154,8 +155,8 @@ fn once_bytes_are_what_only_the_first_call_leaves_behind() {
     ];
     let profile = profile::read(&trace(folder.path(), &spans, blocks, 0)).unwrap();
     let runs: Vec<&Run> = profile.runs.iter().collect();
-    let once = profile::once(&runs);
-    assert_eq!(once.bytes, 33_554_432);
-    assert_eq!(once.blocks[0].kind, "map_anonymous");
-    assert_eq!(profile::once(&runs[..1]).bytes, 0, "nothing can be told from one call");
+    let one_time = measured::one_time(&runs);
+    assert_eq!(one_time.bytes, 33_554_432);
+    assert_eq!(one_time.blocks[0].kind, "map_anonymous");
+    assert_eq!(measured::one_time(&runs[..1]).bytes, 0, "one call says nothing");
 }

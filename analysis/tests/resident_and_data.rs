@@ -23,16 +23,16 @@ fn shapes() -> [[u64; 3]; 3] {
 }
 
 #[test]
-fn resident_memory_is_the_blocks_and_what_the_process_held_beside_them() {
+fn resident_memory_is_the_blocks_and_what_the_process_had_before() {
     let mut profile =
         Profile { runs: shapes().iter().map(|shape| run(shape, 0)).collect(), ..Profile::default() };
     profile.allocators.insert(0, "MALLOC_TRIM_THRESHOLD_=65536".into());
     let model = fit_profiles(&[profile]).unwrap();
-    let told = predict(&model.laws[0], &[300, 310, 320]).unwrap();
+    let predicted = predict(&model.laws[0], &[300, 310, 320]).unwrap();
     let expected = BASE + 3 * 4 * 300 * 310 * 320;
-    let error = told.resident_bytes.unwrap() as f64 / expected as f64 - 1.0;
+    let error = predicted.resident_bytes.unwrap() as f64 / expected as f64 - 1.0;
     assert!(error.abs() < 1e-3, "{error}: {:?}", model.laws[0].resident);
-    assert!(told.resident_upper_bytes >= told.resident_bytes);
+    assert!(predicted.resident_upper_bytes >= predicted.resident_bytes);
     let resident = model.laws[0].resident.as_ref().unwrap();
     assert_eq!((resident.settings.as_str(), resident.shapes), ("MALLOC_TRIM_THRESHOLD_=65536", 3));
     let read = memtrace_analysis::Model::parse(&model.to_json().unwrap()).unwrap();
@@ -47,12 +47,15 @@ fn a_law_whose_runs_of_one_shape_differ_is_bounded_by_the_largest_of_them() {
     };
     let profile = Profile { runs: shapes().iter().flat_map(of_shape).collect(), ..Profile::default() };
     let model = fit_profiles(&[profile]).unwrap();
-    let told = predict(&model.laws[0], &[85, 90, 95]).unwrap();
+    let predicted = predict(&model.laws[0], &[85, 90, 95]).unwrap();
     let array = 4 * 85 * 90 * 95;
-    assert_eq!(told.data_dependent, Some(true));
-    assert!(told.upper_bytes >= 3 * array && told.upper_bytes < 3 * array + array / 50, "{told:?}");
-    assert!(told.peak_bytes < told.upper_bytes);
-    assert_eq!(told.confidence, "unverified", "nine runs calibrate nothing");
+    assert_eq!(predicted.data_dependent, Some(true));
+    assert!(
+        predicted.upper_bytes >= 3 * array && predicted.upper_bytes < 3 * array + array / 50,
+        "{predicted:?}"
+    );
+    assert!(predicted.peak_bytes < predicted.upper_bytes);
+    assert_eq!(predicted.confidence, "unverified", "nine runs calibrate nothing");
 
     let steady = |shape: &[u64; 3]| [run(shape, 0), run(shape, 0)];
     let profile = Profile { runs: shapes().iter().flat_map(steady).collect(), ..Profile::default() };

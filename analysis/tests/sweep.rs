@@ -5,11 +5,12 @@ mod common;
 use common::{Script, run};
 use memtrace_analysis::Law;
 use memtrace_analysis::fit::fit_profiles;
-use memtrace_analysis::law::{Rule, volume};
+use memtrace_analysis::fit::verify::is_far;
+use memtrace_analysis::law::Rule;
 use memtrace_analysis::model::Proof;
 use memtrace_analysis::profile::Profile;
-use memtrace_analysis::sweep::{Attempt, Limits, Next, Range, Recorded, Stop, next, next_contents};
-use memtrace_analysis::verify::is_far;
+use memtrace_analysis::shape::volume;
+use memtrace_analysis::sweep::{Attempt, Limits, Next, Range, Recorded, Stop, next, next_data_values};
 use proptest::prelude::*;
 
 const BASELINE: u64 = 60_000_000;
@@ -134,7 +135,7 @@ fn further_runs_are_where_the_remaining_forms_differ() {
     let swept = sweep(&range(&[30, 30, 30], &[220, 220, 220]), limits(8, PLENTY), PLENTY, &padded);
     let shapes = swept.recorded();
     assert_eq!(swept.stop, Stop::Proved, "{shapes:?}: {:?}", swept.laws[0].proof);
-    // By spread alone it takes as many runs as are allowed, and some forms are left over.
+    // By spread it takes as many runs as are allowed, and some forms are left over.
     let far = [211, 227, 199];
     let error = swept.laws[0].bytes(&far).unwrap().working as f64 / peak_of(&padded, &far) - 1.0;
     assert!(error.abs() < 0.001, "{error} after {shapes:?}");
@@ -161,7 +162,7 @@ fn runs_are_capped() {
 
 #[test]
 fn failures_teach_and_do_not_end_the_sweep() {
-    // Memory for shapes of about 100³; nobody told the planner.
+    // Memory for shapes of about 100³; the planner does not know.
     let memory = BASELINE + 105 * 1_000_000;
     let swept = sweep(&range(&[30, 30, 30], &[400, 400, 400]), limits(9, PLENTY), memory, &stencil);
     let failed: Vec<_> = swept.attempts.iter().filter(|attempt| attempt.recorded.is_none()).collect();
@@ -202,11 +203,11 @@ fn what_was_run_before_is_all_it_needs_to_know() {
 }
 
 #[test]
-fn other_contents_are_run_at_a_shape_that_fits() {
+fn other_data_values_are_run_at_a_shape_that_fits() {
     let range = range(&[30, 30, 30], &[220, 220, 220]);
     let swept = sweep(&range, limits(8, PLENTY), PLENTY, &stencil);
     let trained = &swept.recorded()[..3];
-    let chosen = |budget| next_contents(&range, limits(8, budget), &swept.attempts, &swept.laws);
+    let chosen = |budget| next_data_values(&range, limits(8, budget), &swept.attempts, &swept.laws);
     assert_eq!(chosen(PLENTY), Next::Run(trained[1].to_vec()));
     let between = (peak(&stencil(trained[0]), trained[0]) + peak(&stencil(trained[1]), trained[1])) / 2;
     assert_eq!(chosen(between), Next::Run(trained[0].to_vec()));
@@ -231,8 +232,8 @@ fn an_axis_is_odd_in_some_runs_and_even_in_others() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever the operator's costs, no run exceeds the budget as long as memory grows no faster than foretold
-    /// possible, and what can be proved within it is.
+    /// Whatever the operator's costs, no run exceeds the budget as long as memory grows no faster
+    /// than predicted possible, and what can be proved within it is.
     #[test]
     fn no_run_exceeds_the_budget(
         per_element in 1u64..60,

@@ -52,7 +52,7 @@ def build():
 
 
 def stacks(which):
-    """Options for `--stacks`; None where this memtrace cannot do what is asked."""
+    """Options for `--stacks`; None where this memtrace lacks the option."""
     if has_option("record", "--stacks"):
         return ("--stacks", which)
     return () if which == "none" else None  # small blocks had no stacks before there was the option

@@ -24,17 +24,23 @@ class Line(NamedTuple):
             return "not measured"
         if self.target is None:
             return ""
+        # As printed: a page that says 2.60 of 2.6 says that the target is met.
+        reached = round(reached, digits(self.unit))
         if reached <= self.target:
             return "met"
         return f"missed by {text(reached - self.target, self.unit)} ({reached / self.target:.1f}×)"
 
 
+def digits(unit):
+    """Decimal places that mean something in a unit."""
+    return {"×": 3, "ns": 1, "B": 2}.get(unit, 0)
+
+
 def text(figure, unit):
-    """A figure with its unit, in as many digits as mean something."""
+    """A figure with its unit."""
     if figure is None:
         return "–"
-    digits = {"×": 3, "ns": 1, "B": 2}.get(unit, 0)
-    return f"{figure:.{digits}f}{'' if unit == '×' else ' '}{unit}"
+    return f"{figure:.{digits(unit)}f}{'' if unit == '×' else ' '}{unit}"
 
 
 def base_of(tool):

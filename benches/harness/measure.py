@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Failed(Exception):
-    """A command that did not do what was asked."""
+    """A command that failed."""
 
 
 class Cost(NamedTuple):
@@ -36,7 +36,7 @@ def run(command, output, variables=None):
         child = subprocess.Popen(
             words, cwd=output, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said
         )
-        # Not Popen.wait: only wait4(2) tells what the children of the child cost as well.
+        # Not Popen.wait: only wait4(2) reports what the children of the child cost as well.
         _, status, usage = os.wait4(child.pid, 0)
         wall = time.perf_counter() - start
         child.returncode = os.waitstatus_to_exitcode(status)

@@ -6,17 +6,22 @@ from .lines import TOOLS, base_of, disk, lines, target_ns, text, total_ns
 from .measure import paired
 
 HOW = """\
-Every tool ran on the same program, in turn, round after round; figures are medians over {rounds} rounds of the
-difference to (or ratio with) the bare program's run in the same round. CPU is user + system. *Target* is what the
-program's own work cost it (clocks read by the program, start and end apart); *total* is all processes together, the
-tool's own included, from start to end (wait4(2)). An event is one call of malloc or free.
+Every tool ran on the same program, in turn, round after round; figures are medians over {rounds}
+rounds of the difference to (or ratio with) the bare program's run in the same round. CPU is user +
+system. *Target* is what the program's own work cost it (clocks read by the program, start and end
+apart); *total* is all processes together, the tool's own included, from start to end (wait4(2)). An
+event is one call of malloc or free.
 
-- memtrace records every block with time, thread and, except where it says *no stacks*, its stack (`--stacks all`).
-- heaptrack 1.x writes stacks of every call, but neither time nor thread; `heaptrack_interpret` and zstd are in total.
-- memray starts only Python: for churn the same code ran as a library in Python, compared with bare in Python;
-  `--native` in the churn rows, its cheaper default (Python stacks only) in the others. It writes no time per event,
-  and what it has to resolve it resolves in its reports, which are not in total.
-- Fil records every block with its Python stack and keeps only the peak; its report is made at exit, in total.
+- memtrace records every block with time, thread and, except where it says *no stacks*, its stack
+  (`--stacks all`).
+- heaptrack 1.x writes stacks of every call, but neither time nor thread; `heaptrack_interpret` and
+  zstd are in total.
+- memray starts only Python: for churn the same code ran as a library in Python, compared with bare
+  in Python; `--native` in the churn rows, its cheaper default (Python stacks only) in the others.
+  It writes no time per event, and what it has to resolve it resolves in its reports, which are not
+  in total.
+- Fil records every block with its Python stack and keeps only the peak; its report is made at exit,
+  in total.
 - Scalene samples (each MiB allocated); it is here for the cost, not for the same result.
 """
 

@@ -1,4 +1,4 @@
-"""Runs a command and prints the largest resident size of it and its children, looked at every 10 ms."""
+"""Runs a command and prints the largest resident size of it and its children, sampled every 10 ms."""
 
 import subprocess
 import sys

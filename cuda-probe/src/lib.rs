@@ -1,27 +1,23 @@
-//! Constraints: `no_std`; never allocates; takes no lock; never panics, aborts or prints; leaves `errno` as it was; in
-//! doubt it degrades. A program that calls no CUDA pays a comparison of two letters for every `dlsym`.
+//! Constraints: `no_std`; never allocates; takes no lock; never panics, aborts or prints; leaves
+//! `errno` as it was; in doubt it degrades. A program that calls no CUDA pays a comparison of two
+//! letters for every `dlsym`.
 //!
-//! The library that memtrace preloads, beside its probe, where there is a CUDA driver. It stands in front of the driver's
-//! functions that hand out and take back memory ([`names`] lists them) on every road by which programs come to them: their
-//! names, `dlsym` and `cuGetProcAddress` ([`lookup`]). Each call is passed on to the driver ([`driver`]), and what came of it
-//! is told to the probe ([`door`]), which writes it into the calling thread's ring. PyTorch's blocks are told too ([`torch`]).
+//! The library that memtrace preloads, in addition to its probe, where there is a CUDA driver. It
+//! stands in front of the driver's functions that allocate and free memory, however programs come
+//! to them: by their names, `dlsym` and `cuGetProcAddress` ([`intercept`]). Each call is passed on
+//! to the driver ([`driver`]); what came of it ([`memory`]) is reported to the probe ([`probe`]),
+//! which writes it into the calling thread's ring. PyTorch's blocks are reported too.
+//!
+//! Each room knows only those below it: `intercept` → `memory` → `probe` → `driver`.
 #![no_std]
 
-mod arrays;
-mod contexts;
-mod door;
 mod driver;
-mod graphs;
-mod linker;
-mod lookup;
+mod intercept;
 mod memory;
-mod names;
-mod nesting;
-mod pools;
-mod torch;
-mod virtual_memory;
+mod probe;
 
-/// Nothing here panics (a test looks for it in the symbol table); the compiler wants a handler anyway.
+/// Nothing here panics (a test looks for it in the symbol table); the
+/// compiler wants a handler anyway.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {

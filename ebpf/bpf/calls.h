@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0) OR Apache-2.0
-/* System calls that map memory, and functions somebody asked for. Only for programs that no probe is in: a program on
- * system calls costs every process of the machine 40 to 90 ns for each of its calls. */
+/* System calls that map memory, and functions that the user names. Only for programs without a
+ * probe: a program on system calls costs every process of the machine 40 to 90 ns for each of
+ * its calls. */
 #ifndef MEMTRACE_CALLS_H
 #define MEMTRACE_CALLS_H
 
@@ -12,7 +13,8 @@ INLINE int is_mapping_call(u64 number)
 	       number == 29 /* shmget */ || number == 67 /* shmdt */;
 }
 
-/* Set in thread_info.status while a 32-bit system call runs, which has other numbers (asm/thread_info.h). */
+/* Set in thread_info.status while a 32-bit system call runs, which has other numbers
+ * (asm/thread_info.h). */
 #define TS_COMPAT 2
 
 /* void sys_exit(struct pt_regs *regs, long result): the registers still hold the arguments. */
@@ -26,9 +28,9 @@ FUNCTION_OF("tp_btf/sys_exit") sys_exit(u64 *context)
 	u32 pid = current->tgid;
 	if (!task_of(pid) || current->thread_info.status & TS_COMPAT)
 		return 0;
-	/* What was touched before is told before. */
+	/* What was touched before is reported before. */
 	end_run(pid);
-	struct event *event = tell(CALL, pid, bpf_ktime_get_ns());
+	struct event *event = new_event(CALL, pid, bpf_ktime_get_ns());
 	if (!event)
 		return 0;
 	event->code = number;
@@ -50,7 +52,7 @@ FUNCTION_OF("uprobe") function(struct pt_regs *regs)
 	u32 pid = current_pid();
 	if (!task_of(pid))
 		return 0;
-	struct event *event = tell(FUNCTION, pid, bpf_ktime_get_ns());
+	struct event *event = new_event(FUNCTION, pid, bpf_ktime_get_ns());
 	if (!event)
 		return 0;
 	event->code = (u32)bpf_get_attach_cookie(regs);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0) OR Apache-2.0
-/* What the programs tell the tracer. `src/event.rs` is the other side of it. */
+/* What the programs report to the tracer; `src/event.rs` reads it. */
 #ifndef MEMTRACE_EVENT_H
 #define MEMTRACE_EVENT_H
 
@@ -8,21 +8,25 @@ typedef long long s64;
 typedef unsigned int u32;
 typedef int s32;
 
-/* Places of the kernel's counters of resident pages (enum in linux/mm_types_task.h, the same since Linux 4.5). */
+/* Places of the kernel's counters of resident pages (enum in linux/mm_types_task.h, the same
+ * since Linux 4.5). */
 enum { FILE_PAGES, ANON_PAGES, SWAP_ENTRIES, SHMEM_PAGES, COUNTERS };
 
 enum kind {
 	RESIDENT = 1, /* values: the four counters; most pages since the last one; when */
-	FAULTS,	      /* values: first page; pages; faults; code: 1 if the kernel itself touched them */
+	FAULTS,	      /* values: first page; pages; faults; code: 1 if by the kernel */
 	FORK,	      /* values: parent's pid; 1 if the child has memory of its own */
 	EXEC,	      /* values: the program's short name, 16 bytes */
-	END,	  /* of an image; values: counters at its peak; peak in pages; when; code: 1 by exit, 0 by exec */
-	COUNTS,	  /* of a process, when an image of its ends; values: faults by user code, by the kernel, thinned out */
+	/* Of an image; values: counters at its peak; peak in pages; when; code: 1 by exit, 0 by exec. */
+	END,
+	/* Of a process, when one of its images ends; values: faults by user code, by the kernel,
+	 * thinned out. */
+	COUNTS,
 	EXIT,	  /* code: wait status */
 	VICTIM,	  /* of the OOM killer; values: the four counters */
 	SIGNAL,	  /* code: its number; values: sender's pid */
 	RECLAIM,  /* values: nanoseconds it took; pages it freed */
-	CALL,	  /* code: number of the system call; values: arguments; result; where the break began */
+	CALL,	  /* code: number of the system call; values: arguments; result; start of the break */
 	FUNCTION, /* an uprobe was hit; code: which; values: six arguments */
 };
 
@@ -35,7 +39,7 @@ struct event {
 	u64 values[8];
 };
 
-/* Events that could not be told, by why. */
+/* Events that could not be reported, by reason. */
 enum { LOST_RING_FULL, LOST_TABLE_FULL, LOSSES };
 
 #endif

@@ -26,7 +26,7 @@ struct {
 	TYPE(value, struct cursor);
 } cursors SEC(".maps");
 
-INLINE void tell_run(struct cursor *cursor, const struct run *run, u64 ns)
+INLINE void report_run(struct cursor *cursor, const struct run *run, u64 ns)
 {
 	struct task *task = task_of(run->pid);
 	if (!task)
@@ -36,7 +36,7 @@ INLINE void tell_run(struct cursor *cursor, const struct run *run, u64 ns)
 		__sync_fetch_and_add(&task->thinned, run->faults);
 		return;
 	}
-	struct event *event = tell(FAULTS, run->pid, run->ns);
+	struct event *event = new_event(FAULTS, run->pid, run->ns);
 	if (!event)
 		return;
 	event->tid = run->tid;
@@ -47,8 +47,8 @@ INLINE void tell_run(struct cursor *cursor, const struct run *run, u64 ns)
 	send(event);
 }
 
-/* Pages that threads touched last before another thread took their processor: a huge page takes long to be cleared, and
- * what it was is known afterwards. */
+/* Pages that threads touched last before another thread ran on their processor: clearing a huge
+ * page takes long, and that it was one is known only afterwards. */
 struct {
 	NUMBER(type, MAP_LRU_HASH);
 	NUMBER(max_entries, 1024);
@@ -73,13 +73,14 @@ INLINE int on_fault(u64 address, u32 by_kernel)
 		u64 last = cursor->run.next - 1;
 		if (other != tid)
 			bpf_map_update_elem(&left_behind, &other, &last, ANY);
-		tell_run(cursor, &cursor->run, ns);
+		report_run(cursor, &cursor->run, ns);
 	}
 	begin_run(&cursor->run, pid, tid, page, by_kernel, ns);
 	return 0;
 }
 
-/* The run of faults that the current thread is in. It may have been moved to this processor since. */
+/* The run of faults that the current thread is in. It may have been moved to this processor
+ * since. */
 INLINE struct run *own_run(u32 pid)
 {
 	u32 zero = 0, tid = (u32)bpf_get_current_pid_tgid();
@@ -109,9 +110,10 @@ INLINE void widen_run(u32 pid, u64 pages)
 	struct cursor *cursor = bpf_map_lookup_elem(&cursors, &zero);
 	if (!last || !cursor)
 		return;
-	struct run told = {.first = *last, .next = *last + 1, .ns = bpf_ktime_get_ns(), .pid = pid, .tid = tid};
-	widen(&told, pages);
-	tell_run(cursor, &told, told.ns);
+	struct run last_run = {
+		.first = *last, .next = *last + 1, .ns = bpf_ktime_get_ns(), .pid = pid, .tid = tid};
+	widen(&last_run, pages);
+	report_run(cursor, &last_run, last_run.ns);
 }
 
 /* A process is about to end: what it touched last on this processor. */
@@ -121,7 +123,7 @@ INLINE void end_run(u32 pid)
 	struct cursor *cursor = bpf_map_lookup_elem(&cursors, &zero);
 	if (!cursor || cursor->run.pid != pid)
 		return;
-	tell_run(cursor, &cursor->run, bpf_ktime_get_ns());
+	report_run(cursor, &cursor->run, bpf_ktime_get_ns());
 	cursor->run.pid = 0;
 }
 

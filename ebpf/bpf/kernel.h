@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0) OR Apache-2.0
 /*
- * The few members of kernel structures that the programs read. Where they lie is looked up in the running kernel's
- * BTF when the programs are loaded (CO-RE), so neither order nor gaps matter here.
+ * The few members of kernel structures that the programs read. Where they lie is looked up in
+ * the running kernel's BTF when the programs are loaded (CO-RE), so their order and gaps here
+ * mean nothing.
  */
 #ifndef MEMTRACE_KERNEL_H
 #define MEMTRACE_KERNEL_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0) OR Apache-2.0
-/* The traced tree: who is born into it, becomes another program, and ends. */
+/* The traced tree: which processes are forked, execute another program, and end. */
 #ifndef MEMTRACE_LIFE_H
 #define MEMTRACE_LIFE_H
 
@@ -18,7 +18,7 @@ FUNCTION_OF("tp_btf/sched_process_fork") sched_process_fork(u64 *context)
 		count_lost(LOST_TABLE_FULL);
 		return 0;
 	}
-	struct event *event = tell(FORK, pid, bpf_ktime_get_ns());
+	struct event *event = new_event(FORK, pid, bpf_ktime_get_ns());
 	if (event) {
 		event->values[0] = of;
 		event->values[1] = what == A_PROCESS;
@@ -30,13 +30,13 @@ FUNCTION_OF("tp_btf/sched_process_fork") sched_process_fork(u64 *context)
 	return 0;
 }
 
-/* Tells the peak of the image that a process was, and how it faulted. */
+/* Reports the peak of the image that ends, and its faults. */
 INLINE void end_image(u32 pid, struct task *task, u32 by_exit)
 {
 	u64 key = task->mm, ns = bpf_ktime_get_ns();
 	struct resident *resident = bpf_map_lookup_elem(&memories, &key);
 	end_run(pid);
-	struct event *counts = tell(COUNTS, pid, ns);
+	struct event *counts = new_event(COUNTS, pid, ns);
 	if (counts) {
 		counts->values[0] = task->faults;
 		counts->values[1] = task->by_kernel;
@@ -47,7 +47,7 @@ INLINE void end_image(u32 pid, struct task *task, u32 by_exit)
 	/* Between vfork and exec, memory is the parent's. */
 	if (!resident || resident->owner != pid)
 		return;
-	struct event *event = tell(END, pid, ns);
+	struct event *event = new_event(END, pid, ns);
 	if (!event) {
 		resident->ended = 1 + by_exit;
 		return;
@@ -72,7 +72,7 @@ FUNCTION_OF("tp_btf/sched_process_exec") sched_process_exec(u64 *context)
 		return 0;
 	end_image(pid, task, 0);
 	task->mm = (u64)mm;
-	struct event *event = tell(EXEC, pid, bpf_ktime_get_ns());
+	struct event *event = new_event(EXEC, pid, bpf_ktime_get_ns());
 	if (event) {
 		bpf_get_current_comm(event->values, 16);
 		send(event);
@@ -97,7 +97,7 @@ FUNCTION_OF("tp_btf/sched_process_exit") sched_process_exit(u64 *context)
 	if (live > 0)
 		return 0;
 	end_image(pid, task, 1);
-	struct event *event = tell(EXIT, pid, bpf_ktime_get_ns());
+	struct event *event = new_event(EXIT, pid, bpf_ktime_get_ns());
 	if (event) {
 		event->code = of_group ? of_group : current->exit_code;
 		send(event);

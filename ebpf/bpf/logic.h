@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0) OR Apache-2.0
 /*
- * What the programs decide: plain functions on plain memory, so that tests can compile them for user space and
- * replay streams of events through them (tests/replay.rs).
+ * What the programs decide: plain functions on plain memory, so that tests can compile them for
+ * user space and replay streams of events through them (tests/replay.rs).
  */
 #ifndef MEMTRACE_LOGIC_H
 #define MEMTRACE_LOGIC_H
@@ -12,28 +12,29 @@
 
 /* Resident memory of one address space. */
 struct resident {
-	u64 shown;	/* pages when it was last told */
+	u64 shown;	/* pages at the last report */
 	u64 high;	/* most pages since, */
 	u64 high_ns;	/* and when that ended; 0 if it has not */
 	u64 peak;	/* most pages ever, */
 	u64 peak_ns;	/* when that ended; 0 if it has not, */
 	u64 at_peak[COUNTERS]; /* and of what */
-	u64 swapped;	/* swap entries when it was last told */
+	u64 swapped;	/* swap entries at the last report */
 	s64 anon;	/* anonymous pages after the last change */
 	u32 cpu;	/* where the last change was, plus one */
 	u32 pad;
 	u32 owner;	/* pid of the process that it was made for */
-	u32 ended;	/* that process is gone and could not be told: the tracer finds it here */
+	u32 ended;	/* that process is gone and could not be reported: the tracer reads it here */
 };
 
-/* A step that is worth telling: this many pages and this share (1/128) of what there was. So the number of steps is
- * logarithmic in how far memory grows. */
+/* A step that is reported: this many pages and this share (1/128) of what there was. So the
+ * number of steps is logarithmic in how far memory grows. */
 #define STEP_PAGES 16
 #define STEP_SHIFT 7
 
-/* What follows does without branches where it can: the verifier goes both ways at each. */
+/* The following avoids branches: the verifier follows both ways of each. */
 
-/* All ones if it is negative, else 0. The compiler must not see that, or it makes a branch of it. */
+/* All ones if it is negative, else 0. The compiler must not see that, or it makes a branch of
+ * it. */
 INLINE s64 sign_of(s64 number)
 {
 	s64 sign = number >> 63;
@@ -53,11 +54,11 @@ INLINE u64 resident_pages(const s64 *pages)
 	return counted(pages[FILE_PAGES]) + counted(pages[ANON_PAGES]) + counted(pages[SHMEM_PAGES]);
 }
 
-/* All ones if `now` is less than a step away from what was told, else 0. */
-INLINE s64 is_near(u64 told, u64 now)
+/* All ones if `now` is less than a step away from what was reported, else 0. */
+INLINE s64 is_near(u64 shown, u64 now)
 {
-	s64 away = now - told, sign = sign_of(away);
-	return sign_of((away ^ sign) - sign - (s64)(STEP_PAGES + (told >> STEP_SHIFT)));
+	s64 away = now - shown, sign = sign_of(away);
+	return sign_of((away ^ sign) - sign - (s64)(STEP_PAGES + (shown >> STEP_SHIFT)));
 }
 
 /* Raises a peak that other processors may be raising too. */
@@ -68,9 +69,10 @@ INLINE void raise(u64 *peak, u64 seen, u64 to)
 		__sync_val_compare_and_swap(peak, found, to);
 }
 
-/* Takes in new counts: 0 if nothing is to be done, else with what time it is to be finished. Reading the clock costs as
- * much as all of this, so it is read where memory has turned from growing to falling, and where a step is told. */
-enum { TURNED = 1, TELL = 2 };
+/* Applies new counts. Returns what is left to do with the time, 0 for nothing. Reading the clock
+ * costs as much as all of this, so it is read only where memory has turned from growing to
+ * falling, and where a step is reported. */
+enum { TURNED = 1, REPORT = 2 };
 
 INLINE int resident_changed(struct resident *r, const s64 *pages)
 {
@@ -86,10 +88,11 @@ INLINE int resident_changed(struct resident *r, const s64 *pages)
 		r->high = now;
 		r->high_ns = 0;
 	}
-	/* A maximum is told when memory has fallen from it by a step, not only when the last one told is that far. */
+	/* A maximum is reported when memory has fallen from it by a step, not only when the last
+	 * one reported is that far. */
 	if (is_near(r->shown, now) & is_near(r->high, now) & is_near(r->swapped, swapped))
 		return turned;
-	return turned | TELL;
+	return turned | REPORT;
 }
 
 /* Now is the end of what was highest, if that has not ended before. */
@@ -101,8 +104,8 @@ INLINE void resident_turned(struct resident *r, u64 ns)
 		r->peak_ns = ns;
 }
 
-/* These pages are told now, with what was highest since the last time, in `high` and `high_ns`. */
-INLINE void resident_told(struct resident *r, const s64 *pages, u64 ns, u64 *high, u64 *high_ns)
+/* These pages are reported now, with the highest since the last time, in `high` and `high_ns`. */
+INLINE void resident_reported(struct resident *r, const s64 *pages, u64 ns, u64 *high, u64 *high_ns)
 {
 	u64 ended = r->high_ns;
 	*high = r->high;
@@ -123,7 +126,7 @@ struct run {
 	u32 by_kernel;
 };
 
-/* A run is told at this length at the latest, so that what it touched becomes known in time. */
+/* A run is reported at this length at the latest, so that what it touched becomes known in time. */
 #define RUN_PAGES 64
 
 /* True if a fault goes on with a run. */
@@ -142,7 +145,8 @@ INLINE int goes_on(struct run *run, u32 pid, u32 tid, u64 page, u32 by_kernel)
 	return 1;
 }
 
-/* The last fault of a run has brought so many pages: a huge page, which lies at a multiple of its size. */
+/* The last fault of a run has brought this many pages: a huge page, which lies at a multiple of
+ * its size. */
 INLINE void widen(struct run *run, u64 pages)
 {
 	u64 first = (run->next - 1) & ~(pages - 1);
@@ -150,12 +154,14 @@ INLINE void widen(struct run *run, u64 pages)
 	run->next = first + pages;
 }
 
-/* Pages of the largest page that a fault brings (x86-64; those of 1 GiB are not anonymous memory). */
+/* Pages of the largest page that a fault brings (x86-64; those of 1 GiB are not anonymous
+ * memory). */
 #define HUGE_PAGES 512
 
-/* Anonymous memory has grown by so many pages since somebody last looked, and this processor has changed it: by how many?
- * Others may have changed it too, and look a moment later. What a processor has not moved to the central sum, `part`, is
- * nothing just after a huge page, and seldom after a small one (lib/percpu_counter.c). */
+/* Anonymous memory has grown by `grown` pages since a processor last counted them, and this
+ * processor has changed it: by how many? Others may have changed it too, and count a moment
+ * later. What a processor has not moved to the central sum, `part`, is nothing just after a huge
+ * page, and seldom after a small one (lib/percpu_counter.c). */
 INLINE s64 own_growth(s64 grown, s32 part)
 {
 	if (grown < HUGE_PAGES)
@@ -174,7 +180,8 @@ INLINE void begin_run(struct run *run, u32 pid, u32 tid, u64 page, u32 by_kernel
 	run->by_kernel = by_kernel;
 }
 
-/* How many runs may be told: a program that touches pages all over the place has one for every fault. */
+/* How many runs may be reported: a program that touches pages all over the place has one for
+ * every fault. */
 struct allowance {
 	u64 ns; /* until when it was filled */
 	u64 left;

@@ -27,7 +27,7 @@ INLINE int reclaim_ends(u64 pages)
 	u64 *begun = bpf_map_lookup_elem(&reclaims, &thread);
 	if (!begun)
 		return 0;
-	struct event *event = tell(RECLAIM, current_pid(), *begun);
+	struct event *event = new_event(RECLAIM, current_pid(), *begun);
 	if (event) {
 		event->values[0] = bpf_ktime_get_ns() - *begun;
 		event->values[1] = pages;
@@ -69,14 +69,15 @@ FUNCTION_OF("tp_btf/mark_victim") mark_victim(u64 *context)
 	struct task *task = task_of(pid);
 	if (!task)
 		return 0;
-	struct event *event = tell(VICTIM, pid, bpf_ktime_get_ns());
+	struct event *event = new_event(VICTIM, pid, bpf_ktime_get_ns());
 	if (event)
 		send(event);
 	return 0;
 }
 
-/* Those whose default action is to end the process for what it did or what others want, as far as they are not a
- * matter of course: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGSEGV, SIGTERM, SIGXCPU, SIGSYS. */
+/* Those whose default action ends the process, without those that programs commonly end by
+ * (SIGHUP, SIGINT, SIGPIPE): SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGKILL,
+ * SIGSEGV, SIGTERM, SIGXCPU, SIGSYS. */
 #define FATAL (1u << 4 | 1u << 6 | 1u << 7 | 1u << 8 | 1u << 9 | 1u << 11 | 1u << 15 | 1u << 24 | 1u << 31)
 
 /* void signal_generate(int sig, struct kernel_siginfo *info, struct task_struct *task, int group, int result) */
@@ -89,7 +90,7 @@ FUNCTION_OF("tp_btf/signal_generate") signal_generate(u64 *context)
 	u32 pid = target->tgid;
 	if (!task_of(pid))
 		return 0;
-	struct event *event = tell(SIGNAL, pid, bpf_ktime_get_ns());
+	struct event *event = new_event(SIGNAL, pid, bpf_ktime_get_ns());
 	if (event) {
 		event->code = number;
 		event->values[0] = current_pid();

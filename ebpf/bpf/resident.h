@@ -3,7 +3,7 @@
 #ifndef MEMTRACE_RESIDENT_H
 #define MEMTRACE_RESIDENT_H
 
-/* The verifier lets nobody count on with some addresses; read from the stack, they are numbers. */
+/* The verifier forbids arithmetic on some addresses; read from the stack, they are numbers. */
 INLINE u64 as_number(const void *pointer)
 {
 	const void *volatile on_stack = pointer;
@@ -12,12 +12,12 @@ INLINE u64 as_number(const void *pointer)
 	return number;
 }
 
-/* From where an allocation per processor seems to lie to where a processor's part of it lies: `__per_cpu_offset`, which
- * cannot be named from here. */
+/* From where an allocation per processor seems to lie to where a processor's part of it lies:
+ * `__per_cpu_offset`, which cannot be named from here. */
 u64 distances[CPUS_MAX];
 
-/* A map with a value per processor shows it: the array knows where its value seems to lie. Run once, when the programs
- * are loaded. */
+/* A map with a value per processor shows it: the array knows where its value seems to lie. Run
+ * once, when the programs are loaded. */
 FUNCTION_OF("raw_tp/measure") measure(u64 *context)
 {
 	u32 zero = 0;
@@ -33,9 +33,9 @@ FUNCTION_OF("raw_tp/measure") measure(u64 *context)
 	return 0;
 }
 
-/* The counters are a central sum and what each processor has not added to it yet (lib/percpu_counter.c). Those of one
- * mm_struct are allocated together since Linux 6.6 (mm_init in kernel/fork.c), so that what a processor has of all four
- * lies side by side. */
+/* The counters are a central sum and what each processor has not added to it yet
+ * (lib/percpu_counter.c). Those of one mm_struct are allocated together since Linux 6.6 (mm_init
+ * in kernel/fork.c), so that what a processor has of all four lies side by side. */
 struct counters {
 	const s32 *parts[COUNTERS];
 };
@@ -71,16 +71,17 @@ INLINE void read_central(struct mm_struct *mm, s64 *pages)
 	pages[3] = mm->rss_stat[3].count;
 }
 
-/* Tells whether anybody has moved anything to the central sums. */
+/* Changes when a processor moves its part to the central sums. */
 INLINE u64 mixed(const s64 *central)
 {
 	return central[0] + ((u64)central[1] << 2) + ((u64)central[2] << 4) + ((u64)central[3] << 6);
 }
 
-/* Whatever changes a counter does so on its own processor and comes here from there. So what other processors have of
- * them is what it was, unless the last one to come was another, or one has just moved what it had. Whoever comes says so
- * before it reads: another that comes meanwhile says so after that, and makes the first one read all again. Returns this
- * processor's part of the anonymous pages. */
+/* Whatever changes a counter does so on its own processor and comes here from there. So what
+ * other processors have of them is what it was, unless the last one to come was another, or one
+ * has just moved what it had. Each processor notes itself before it reads: another that comes
+ * meanwhile does so later, and makes the first one read all again. Returns this processor's part
+ * of the anonymous pages. */
 INLINE s32 count_pages(struct mm_struct *mm, struct resident *resident, s64 *pages)
 {
 	struct counters counters = {{mm->rss_stat[0].counters, mm->rss_stat[1].counters,
@@ -112,7 +113,7 @@ INLINE s32 count_pages(struct mm_struct *mm, struct resident *resident, s64 *pag
 	read_central(mm, central);
 	if (mixed(central) == seen)
 		return part;
-	/* Somebody has moved what he had meanwhile: it would count twice. */
+	/* Another processor has moved its part meanwhile: it would count twice. */
 	view->mm = 0;
 	for (int i = 0; i < COUNTERS; i++)
 		pages[i] = central[i];
@@ -120,7 +121,8 @@ INLINE s32 count_pages(struct mm_struct *mm, struct resident *resident, s64 *pag
 	return part;
 }
 
-/* For any other: the verifier looks for the types behind a pointer by name, half a millisecond for each. */
+/* For any other: the verifier looks for the types behind a pointer by name, half a millisecond
+ * for each. */
 #define COPY(to, from) bpf_probe_read_kernel(&(to), sizeof(to), &(from))
 
 INLINE void copy_pages(struct mm_struct *mm, s64 *pages)
@@ -144,9 +146,9 @@ INLINE struct mm_struct *memory_of(struct task_struct *task)
 	return mm;
 }
 
-INLINE void tell_resident(u32 pid, u64 ns, const s64 *pages, u64 high, u64 high_ns)
+INLINE void report_resident(u32 pid, u64 ns, const s64 *pages, u64 high, u64 high_ns)
 {
-	struct event *event = tell(RESIDENT, pid, ns);
+	struct event *event = new_event(RESIDENT, pid, ns);
 	if (!event)
 		return;
 	for (int i = 0; i < COUNTERS; i++)
@@ -164,10 +166,10 @@ INLINE void watch_memory(u32 pid, struct mm_struct *mm)
 	struct resident new = {.owner = pid};
 	copy_pages(mm, pages);
 	resident_changed(&new, pages);
-	resident_told(&new, pages, ns, &high, &high_ns);
+	resident_reported(&new, pages, ns, &high, &high_ns);
 	if (bpf_map_update_elem(&memories, &key, &new, ANY))
 		count_lost(LOST_TABLE_FULL);
-	tell_resident(pid, ns, pages, high, high_ns);
+	report_resident(pid, ns, pages, high, high_ns);
 }
 
 /* A process that was running when the recording began. */
@@ -181,13 +183,14 @@ INLINE int is_new_here(u64 key)
 	return 1;
 }
 
-/* In task_struct.flags (linux/sched.h): a thread of the kernel; one that frees memory for others. */
+/* In task_struct.flags (linux/sched.h): a thread of the kernel; one that frees memory for
+ * others. */
 #define PF_MEMALLOC 0x00000800
 #define PF_KTHREAD 0x00200000
 
-/* False for somebody else's memory. An mm_struct is free for others a moment before its process is seen to end or to
- * execute a program, and for good if that found no room in the ring. What others do to a process's own memory is mostly to
- * free it. */
+/* False for another process's memory. An mm_struct is free for others a moment before its
+ * process is seen to end or to execute a program, and for good if that found no room in the
+ * ring. What others do to a process's own memory is mostly to free it. */
 INLINE int is_still_watched(const struct resident *resident, struct mm_struct *mm)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
@@ -224,9 +227,9 @@ FUNCTION_OF("tp_btf/rss_stat") rss_stat(u64 *context)
 	ns = bpf_ktime_get_ns();
 	if (what & TURNED)
 		resident_turned(resident, ns);
-	if (what & TELL) {
-		resident_told(resident, pages, ns, &high, &high_ns);
-		tell_resident(resident->owner, ns, pages, high, high_ns);
+	if (what & REPORT) {
+		resident_reported(resident, pages, ns, &high, &high_ns);
+		report_resident(resident->owner, ns, pages, high, high_ns);
 	}
 	return 0;
 }

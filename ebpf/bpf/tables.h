@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0) OR Apache-2.0
-/* What the loader says, maps that programs and tracer share, and how an event gets out. */
+/* What the loader sets, maps that programs and tracer share, and how an event is sent. */
 #ifndef MEMTRACE_TABLES_H
 #define MEMTRACE_TABLES_H
 
 #define CPUS_MAX 512
 
-/* The loader says: processors that there can be, whether the counters of one mm_struct lie side by side, and whether
- * processes are watched that were running before. */
+/* The loader sets: processors that there can be, whether the counters of one mm_struct lie side
+ * by side, and whether processes are watched that were running before. */
 volatile const u32 processors = 1;
 volatile const u32 together = 1;
 volatile const u32 joins_late = 0;
@@ -20,7 +20,8 @@ struct {
 	TYPE(value, struct task);
 } tasks SEC(".maps");
 
-/* Its memory, by address of the mm_struct: reclaim and fork change it from outside of the process. */
+/* Its memory, by address of the mm_struct: reclaim and fork change it from outside of the
+ * process. */
 struct {
 	NUMBER(type, MAP_HASH);
 	NUMBER(map_flags, MAP_NO_PREALLOC);
@@ -49,7 +50,7 @@ INLINE void count_lost(u32 why)
 }
 
 /* An event to be filled in and submitted; none if the ring is full, which is counted. */
-INLINE struct event *tell(u32 kind, u32 pid, u64 ns)
+INLINE struct event *new_event(u32 kind, u32 pid, u64 ns)
 {
 	struct event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
 	if (!event) {
@@ -64,7 +65,7 @@ INLINE struct event *tell(u32 kind, u32 pid, u64 ns)
 	return event;
 }
 
-/* The tracer reads the ring when it reads those of the probe: nobody has to be woken. */
+/* The tracer reads the ring when it reads those of the probe: no wake-up is needed. */
 INLINE void send(struct event *event)
 {
 	bpf_ringbuf_submit(event, NO_WAKEUP);

@@ -1,7 +1,8 @@
 //! The running kernel's types, as far as they are needed (Documentation/bpf/btf.rst).
 //!
-//! They are 5 MB and 150,000 types: to parse all takes 17 ms, longer than a short command runs. One pass over them finds
-//! the few that are asked for; those are copied into a small BTF, which is what the programs are relocated against.
+//! They are 5 MB and 150,000 types: to parse all takes 17 ms, longer than a short command runs. One
+//! pass over them finds the few that are needed; those are copied into a small BTF, which is what
+//! the programs are relocated against.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -26,7 +27,8 @@ pub(crate) struct Types {
     places: Vec<u32>,
 }
 
-/// The bytes of a file of sysfs, which hands out no more than a page at a time: mapped where it can be (Linux 6.16).
+/// The bytes of a file of sysfs, which can be read only a page at a time: mapped
+/// where possible (Linux 6.16).
 enum Bytes {
     Mapped(*const u8, usize),
     Read(Vec<u8>),
@@ -117,7 +119,8 @@ impl Types {
         Ok(Types { file, strings, places })
     }
 
-    /// A word of a type: 0 its name, 1 kind and number of members, 2 its size or type, then what follows.
+    /// A word of a type: 0 its name, 1 kind and number of members, 2 its size
+    /// or type, then what follows.
     fn word(&self, id: u32, index: usize) -> u32 {
         let at = self.places.get(id as usize).map_or(0, |place| *place as usize) + 4 * index;
         self.file.get(at..at + 4).map_or(0, |bytes| u32::from_le_bytes(bytes.try_into().unwrap_or_default()))
@@ -133,7 +136,7 @@ impl Types {
         &text[..end]
     }
 
-    /// Ids of types of one kind by name, in the order asked for; `None` where there is none.
+    /// Ids of types of one kind by name, in the order of `names`; `None` where there is none.
     fn find(&self, kind: u32, names: &[String]) -> Vec<Option<u32>> {
         let mut found = vec![None; names.len()];
         for id in 1..self.places.len() as u32 {
@@ -159,8 +162,8 @@ impl Types {
         self.find(TYPEDEF, &types)
     }
 
-    /// A BTF with these structures alone. Members of other named structures lose their types, pointers point to
-    /// nothing: places and names are what relocation asks for.
+    /// A BTF with only these structures. Members of other named structures lose their types,
+    /// pointers point to nothing: relocation needs only places and names.
     pub(crate) fn only(&self, structures: &[&str]) -> Result<Vec<u8>, Error> {
         let names: Vec<String> = structures.iter().map(|name| (*name).to_string()).collect();
         let wanted = self.find(STRUCT, &names);
@@ -171,7 +174,7 @@ impl Types {
         let mut copy =
             Copy { of: self, wanted: &wanted, new_ids: HashMap::new(), types: Vec::new(), strings: vec![0] };
         for id in &wanted {
-            copy.take(*id);
+            copy.add(*id);
         }
         Ok(copy.to_bytes())
     }
@@ -198,21 +201,21 @@ impl Copy<'_> {
     }
 
     /// The id of a type's copy; 0, `void`, for what is left out.
-    fn take(&mut self, id: u32) -> u32 {
+    fn add(&mut self, id: u32) -> u32 {
         if let Some(new) = self.new_ids.get(&id) {
             return *new;
         }
         let of = self.of;
         let (kind, info) = (of.kind(id), of.word(id, 1));
         match kind {
-            // typedef, volatile, const, restrict, type tag: what they stand for
-            TYPEDEF..=11 | 18 => self.take(of.word(id, 2)),
+            // typedef, volatile, const, restrict, type tag: the type behind them
+            TYPEDEF..=11 | 18 => self.add(of.word(id, 2)),
             POINTER => self.put(id, vec![0, info, 0]),
             // Enumerations are read as numbers: 4 bytes without a sign.
             INT => self.put(id, vec![0, info, of.word(id, 2), of.word(id, 3)]),
             ENUM => self.put(id, vec![0, INT << 24, 4, 32]),
             ARRAY => {
-                let (element, index) = (self.take(of.word(id, 3)), self.take(of.word(id, 4)));
+                let (element, index) = (self.add(of.word(id, 3)), self.add(of.word(id, 4)));
                 self.put(id, vec![0, info, 0, element, index, of.word(id, 5)])
             }
             STRUCT | UNION => self.structure(id),
@@ -230,7 +233,7 @@ impl Copy<'_> {
         let mut words = vec![self.name(name), info, of.word(id, 2)];
         for member in 0..(info & 0xffff) as usize {
             let at = 3 + 3 * member;
-            words.extend([self.name(of.word(id, at)), self.take(of.word(id, at + 1)), of.word(id, at + 2)]);
+            words.extend([self.name(of.word(id, at)), self.add(of.word(id, at + 1)), of.word(id, at + 2)]);
         }
         self.types[new as usize - 1] = words;
         new

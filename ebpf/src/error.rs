@@ -16,12 +16,10 @@ pub enum Error {
     #[error("the types of this kernel cannot be read: {0}")]
     BadBtf(&'static str),
     /// Pids would mean something else.
-    #[error("in a pid namespace of its own memtrace cannot tell processes by the kernel's ids")]
+    #[error("in a pid namespace of its own memtrace cannot identify processes by the kernel's ids")]
     Namespace,
     /// Times of programs would mean something else.
-    #[error(
-        "in a time namespace of its own memtrace cannot tell when something happened by the kernel's clock"
-    )]
+    #[error("in a time namespace of its own memtrace cannot convert times of the kernel's clock")]
     Time,
     /// A table of the programs is too short.
     #[error("this machine can have {0} processors, the programs are made for 512")]

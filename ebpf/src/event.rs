@@ -103,7 +103,7 @@ pub enum What {
         faults: u64,
         /// By the kernel on its behalf.
         by_kernel: u64,
-        /// Of both, those whose addresses were not told.
+        /// Of both, those whose addresses were not reported.
         thinned: u64,
     },
     /// The process ended.
@@ -120,7 +120,7 @@ pub enum What {
         /// Pid of the sender.
         sender: u32,
     },
-    /// It had to free memory before it could have some.
+    /// It had to free memory before it could allocate.
     Reclaim {
         /// How long that took.
         took_ns: u64,
@@ -129,9 +129,9 @@ pub enum What {
     },
     /// It made a system call that maps memory.
     Call(Call),
-    /// It called a function that was asked for.
+    /// It called a function that [`Kernel::probe`](crate::Kernel::probe) names.
     Function {
-        /// Which, in the order in which they were asked for.
+        /// The index given there.
         index: u32,
         /// What may be its arguments.
         arguments: [u64; 6],

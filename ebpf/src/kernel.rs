@@ -1,4 +1,4 @@
-//! Programs loaded and attached, and what they have to say.
+//! Programs loaded and attached, and what they report.
 
 use std::os::fd::OwnedFd;
 
@@ -12,7 +12,8 @@ use crate::sys::{self, Map, Target};
 use crate::uprobe::{self, Function};
 use crate::{BUILT, Error};
 
-/// What is to be recorded besides resident memory, the life of processes, faults and lack of memory.
+/// What is to be recorded in addition to resident memory, the life of processes,
+/// faults and lack of memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Parts {
     /// System calls that map memory. They cost every process of the machine.
@@ -21,10 +22,10 @@ pub struct Parts {
     pub running: bool,
 }
 
-/// Programs that may come a little later, so that nobody has to wait for them before a command is started.
+/// Programs that may come a little later, so that a command is started without waiting for them.
 #[derive(Default)]
 pub struct Rest {
-    /// Maps that nobody else keeps: programs name them by their descriptors until they are loaded.
+    /// Keeps maps open: programs name them by their descriptors until they are loaded.
     _maps: Vec<Map>,
     pressure: Vec<Waiting>,
     calls: Vec<Waiting>,
@@ -69,12 +70,12 @@ impl Attached {
         Ok(())
     }
 
-    /// Attaches those on system calls, if [`Parts::calls`] did not ask for them at once.
+    /// Attaches those on system calls, unless [`Parts::calls`] has attached them at once.
     pub fn calls(&mut self, rest: &mut Rest) -> Result<(), Error> {
         std::mem::take(&mut rest.calls).iter().try_for_each(|program| self.add(program))
     }
 
-    /// Attaches those that tell of lack of memory.
+    /// Attaches those that report lack of memory.
     pub fn pressure(&mut self, rest: &mut Rest) -> Result<(), Error> {
         std::mem::take(&mut rest.pressure).iter().try_for_each(|program| self.add(program))
     }
@@ -94,7 +95,7 @@ const CALLS: [&str; 1] = ["sys_exit"];
 
 /// `CPUS_MAX` of `bpf/resident.h`.
 const PROCESSORS_MAX: usize = 512;
-/// Bytes of the ring; whoever attaches is told of every system call that maps memory.
+/// Bytes of the ring; `attach` reports every system call that maps memory.
 const RING_BYTES: u32 = 1 << 20;
 const RING_BYTES_WITH_CALLS: u32 = 1 << 23;
 
@@ -142,7 +143,7 @@ struct Cursor {
     view: [u64; 6],
 }
 
-/// Memory of a process that runs on, or whose end could not be told.
+/// Memory of a process that still runs, or whose end could not be reported.
 #[derive(Debug, Clone, Copy)]
 pub struct Leftover {
     /// Whose.
@@ -157,7 +158,7 @@ pub struct Leftover {
     pub ended: bool,
 }
 
-/// What could not be told.
+/// What could not be reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Events for which the ring had no room.
@@ -181,7 +182,8 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Loads the programs and attaches those that must not miss the beginning; nobody is watched yet.
+    /// Loads the programs and attaches those that must not miss the beginning;
+    /// no process is watched yet.
     pub fn load(parts: Parts) -> Result<(Kernel, Rest), Error> {
         if !BUILT {
             return Err(Error::NotBuilt);
@@ -192,7 +194,7 @@ impl Kernel {
         if !sys::in_first_pid_namespace() {
             return Err(Error::Namespace);
         }
-        if !sys::clock_is_everybodys() {
+        if !sys::is_in_first_time_namespace() {
             return Err(Error::Time);
         }
         let processors = possible_processors();
@@ -255,12 +257,12 @@ impl Kernel {
     }
 
     /// Watches no more children of it.
-    pub fn let_go(&self, pid: u32) {
+    pub fn untrack(&self, pid: u32) {
         self.tasks.delete(&pid);
     }
 
-    /// Watches a process that runs already, and its children from now on. Its resident memory is known from its next
-    /// fault on.
+    /// Watches a process that runs already, and its children from now on. Its resident memory is
+    /// known from its next fault on.
     pub fn watch(&self, pid: u32) -> Result<(), Error> {
         self.tasks.set(&pid, &Task::default())
     }
@@ -270,7 +272,7 @@ impl Kernel {
         self.tasks.get::<u32, Task>(&pid, 1).is_some()
     }
 
-    /// Tells of calls of a function; `index` comes back with them.
+    /// Reports calls of a function, as [`What::Function`] with this `index`.
     pub fn probe(&mut self, function: &Function, index: u32) -> Result<(), Error> {
         let program = self.function.as_ref().ok_or_else(|| Error::Missing("uprobes".into()))?;
         let [event, link] = uprobe::attach(program, function, u64::from(index))?;
@@ -278,12 +280,12 @@ impl Kernel {
         Ok(())
     }
 
-    /// Hands on what has come since.
+    /// Passes on the events that have come since.
     pub fn read(&mut self, each: impl FnMut(Event)) {
         self.ring.read(each);
     }
 
-    /// Runs of faults that have not come to their end, one for each processor at most.
+    /// Runs of faults that have not ended, one for each processor at most.
     pub fn unfinished(&self) -> Vec<Event> {
         let cursors = self.cursors.get::<u32, Cursor>(&0, self.processors).unwrap_or_default();
         let runs = cursors.into_iter().filter(|cursor| cursor.pid != 0 && cursor.next > cursor.first);
@@ -301,7 +303,7 @@ impl Kernel {
         .collect()
     }
 
-    /// Peaks of processes that run on, and of those whose end found no room in the ring.
+    /// Peaks of processes that still run, and of those whose end found no room in the ring.
     pub fn leftovers(&self) -> Vec<Leftover> {
         let keys: Vec<u64> = self.memories.keys();
         let values = keys.iter().filter_map(|key| self.memories.get::<u64, Resident>(key, 1)?.pop());
@@ -316,7 +318,7 @@ impl Kernel {
             .collect()
     }
 
-    /// What could not be told so far.
+    /// What could not be reported so far.
     pub fn lost(&self) -> Lost {
         let sum =
             |why: u32| self.lost.get::<u32, u64>(&why, self.processors).unwrap_or_default().iter().sum();

@@ -1,11 +1,13 @@
-//! What the kernel sees of a recorded process tree: resident pages to the page, faults, births and ends, lack of
-//! memory, and, where no probe can be, system calls that map memory.
+//! What the kernel sees of a recorded process tree: resident pages to the page, faults, births and
+//! ends, lack of memory, and, where no probe can be, system calls that map memory.
 //!
-//! Prints nothing, pins nothing, attaches nothing that outlives its file descriptors: whatever ends the process takes
-//! the programs with it. Does without clang at build time: then every [`Kernel::load`] is an error that says so.
+//! Prints nothing, pins nothing, attaches nothing that outlives its file descriptors: the programs
+//! end with the process, however it ends. Does without clang at build time: then every
+//! [`Kernel::load`] is an error that says so.
 //!
-//! The programs are C (`bpf/`), compiled by `build.rs` and embedded; `aya-obj` relocates them to the running kernel.
-//! [`Kernel`] loads and attaches them, says whom to watch, and reads [`Event`]s.
+//! The programs are C (`bpf/`), compiled by `build.rs` and embedded; `aya-obj` relocates
+//! them to the running kernel. [`Kernel`] loads and attaches them, says which processes to
+//! watch, and reads [`Event`]s.
 
 mod btf;
 mod error;

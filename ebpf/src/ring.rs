@@ -1,5 +1,5 @@
-//! The ring that events come through (Documentation/bpf/ringbuf.rst): one page to say how far we have read, one where
-//! the kernel says how far it has written, and the data, mapped twice in a row so that no record is cut.
+//! The ring that events come through (Documentation/bpf/ringbuf.rst): one page with our position,
+//! one with the kernel's, and the data, mapped twice in a row so that no record is cut.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ pub(crate) struct Ring {
     bytes: usize,
 }
 
-// SAFETY: nobody else has the mappings, and the kernel's side is atomic.
+// SAFETY: only this value has the mappings, and the kernel's side is atomic.
 unsafe impl Send for Ring {}
 
 impl Ring {
@@ -43,7 +43,8 @@ impl Ring {
         Ok(Ring { consumer, producer, bytes })
     }
 
-    /// Hands on what has come, in the order in which it was begun; stops at a record that is being written.
+    /// Passes on the events that have come, in the order in which they were begun; stops at one
+    /// that is being written.
     pub(crate) fn read(&mut self, mut each: impl FnMut(Event)) {
         // SAFETY: both pages begin with such a word, aligned to a page (kernel/bpf/ringbuf.c).
         let (read, written) =
@@ -60,7 +61,7 @@ impl Ring {
             }
             let bytes = (length & !DISCARDED) as usize;
             if length & DISCARDED == 0 && bytes >= size_of::<Raw>() {
-                // SAFETY: the record has at least so many bytes; any bits are a `Raw`.
+                // SAFETY: the record has at least this many bytes; any bits are a `Raw`.
                 let raw = unsafe { record.add(HEADER).cast::<Raw>().read_unaligned() };
                 raw.decode().into_iter().for_each(&mut each);
             }

@@ -1,5 +1,5 @@
-//! bpf(2), as far as it is needed. Structures are the kernel's (`union bpf_attr` in linux/bpf.h), cut where nothing
-//! follows that is used.
+//! bpf(2), as far as it is needed. Structures are the kernel's (`union bpf_attr` in linux/bpf.h),
+//! cut where nothing follows that is used.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -18,8 +18,8 @@ const LINK_CREATE: i64 = 28;
 
 /// A call with its structure. The kernel reads no more than its size.
 fn bpf<T>(command: i64, attributes: &T) -> i64 {
-    // SAFETY: every structure here is `repr(C)`, without padding that matters, and what its pointers point to lives
-    // until the call returns.
+    // SAFETY: every structure here is `repr(C)`, without padding that is read, and what its
+    // pointers point to lives until the call returns.
     unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>()) }
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn in_first_pid_namespace() -> bool {
 }
 
 /// True if CLOCK_MONOTONIC is what programs read: it has no offset here (time_namespaces(7)).
-pub(crate) fn clock_is_everybodys() -> bool {
+pub(crate) fn is_in_first_time_namespace() -> bool {
     let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
     let monotonic = offsets.lines().find_map(|line| line.strip_prefix("monotonic"));
     monotonic.is_none_or(|numbers| numbers.split_whitespace().all(|number| number == "0"))
@@ -140,8 +140,8 @@ impl Map {
         let mut element = self.element(&next, &raw const next);
         element.key = 0; // the first
         while bpf(MAP_NEXT_KEY, &element) >= 0 {
-            // The kernel has written to `next` through the pointer.
-            // SAFETY: `next` is initialised and K is plain data.
+            // The kernel has written to `next` through the pointer. SAFETY: `next` is
+            // initialised and K is plain data.
             keys.push(unsafe { std::ptr::read_volatile(&raw const next) });
             let last = keys.len() - 1;
             element = self.element(&keys[last], &raw mut next);
@@ -149,7 +149,7 @@ impl Map {
         keys
     }
 
-    /// No more writes: the verifier may take values for constants.
+    /// No more writes: the verifier may treat values as constants.
     pub(crate) fn freeze(&self) {
         bpf(MAP_FREEZE, &(self.fd.as_raw_fd() as u32));
     }
@@ -161,7 +161,7 @@ pub(crate) enum Target {
     Tracepoint(u32),
     /// An uprobe.
     Uprobe,
-    /// Nothing: it is run by hand.
+    /// Nothing: [`run`] runs it.
     Nothing,
 }
 
@@ -190,7 +190,7 @@ struct ProgLoad {
     attach_btf_id: u32,
 }
 
-/// Loads a program; the verifier's words are asked for only if it is refused.
+/// Loads a program; the verifier's log is requested only if it is refused.
 pub(crate) fn load<I>(name: &str, instructions: &[I], target: &Target) -> Result<OwnedFd, Error> {
     const KPROBE: u32 = 2;
     const RAW_TRACEPOINT: u32 = 17;

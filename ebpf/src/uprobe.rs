@@ -15,7 +15,8 @@ pub struct Function {
     pub offset: u64,
 }
 
-/// The first fields of `struct perf_event_attr`, which has this length since Linux 3.3 (PERF_ATTR_SIZE_VER1).
+/// The first fields of `struct perf_event_attr`, which has this length since Linux
+/// 3.3 (PERF_ATTR_SIZE_VER1).
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -48,8 +49,8 @@ pub(crate) fn attach(program: &OwnedFd, function: &Function, cookie: u64) -> Res
         offset: function.offset,
         ..Default::default()
     };
-    // SAFETY: the attributes and the path live until the call returns; any process, on processor 0: an uprobe's event
-    // counts on one processor, the program runs on all (perf_trace_event_init).
+    // SAFETY: the attributes and the path live until the call returns; any process, on processor 0:
+    // an uprobe's event counts on one processor, the program runs on all (perf_trace_event_init).
     let raw =
         unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, -1, 0, -1, CLOSE_ON_EXEC) };
     if raw < 0 {

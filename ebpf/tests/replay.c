@@ -1,5 +1,5 @@
-/* Replays events from standard input through the decisions of the programs, and says what they told. One a line:
- *   r FILE ANON SWAP SHMEM NS   counters of pages   → "t SHOWN HIGH HIGH_NS" if told
+/* Replays events from standard input through the decisions of the programs, and prints what they report. One a line:
+ *   r FILE ANON SWAP SHMEM NS   counters of pages   → "t SHOWN HIGH HIGH_NS" if reported
  *   f PID TID PAGE KERNEL NS    a fault             → "run PID FIRST PAGES FAULTS" or "thinned FAULTS" for a run that ended
  *   g GROWN PART 0 0 0          anonymous pages  → "own PAGES"; the run is widened by more than one
  *   b KNOWN PARENT CHILD PARENT_MM CHILD_MM         → "born WHAT"
@@ -12,7 +12,7 @@ static struct resident resident;
 static struct run run;
 static struct allowance allowance;
 
-static void tell_run(u64 ns)
+static void report_run(u64 ns)
 {
 	if (!run.pid)
 		return;
@@ -29,7 +29,7 @@ int main(void)
 		long long a, b, c, d, e;
 		if (kind == 'e') {
 			printf("peak %llu\n", resident.peak);
-			tell_run(run.ns);
+			report_run(run.ns);
 			return 0;
 		}
 		if (scanf("%lld %lld %lld %lld %lld", &a, &b, &c, &d, &e) != 5)
@@ -40,14 +40,14 @@ int main(void)
 			int what = resident_changed(&resident, pages);
 			if (what & TURNED)
 				resident_turned(&resident, e);
-			if (what & TELL) {
-				resident_told(&resident, pages, e, &high, &high_ns);
+			if (what & REPORT) {
+				resident_reported(&resident, pages, e, &high, &high_ns);
 				printf("t %llu %llu %llu\n", resident.shown, high, high_ns);
 			} else {
 				printf("-\n");
 			}
 		} else if (kind == 'f' && !goes_on(&run, a, b, c, d)) {
-			tell_run(e);
+			report_run(e);
 			begin_run(&run, a, b, c, d, e);
 		} else if (kind == 'g') {
 			s64 own = own_growth(a, b);

@@ -1,4 +1,5 @@
-//! The decisions of the BPF programs, compiled for user space and fed with streams of events: no kernel is needed.
+//! The decisions of the BPF programs, compiled for user space and fed with streams of events: no
+//! kernel is needed.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -17,7 +18,7 @@ static REPLAY: LazyLock<(tempfile::TempDir, PathBuf)> = LazyLock::new(|| {
     (folder, program)
 });
 
-/// What is said to these lines.
+/// What the program prints for these lines.
 fn replay(lines: &[String]) -> Vec<Vec<String>> {
     let mut child = Command::new(&REPLAY.1).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
@@ -48,7 +49,8 @@ fn resident() -> impl Strategy<Value = Vec<[i64; 4]>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// The peak is the largest sum there was, every larger step is told, and every maximum comes with one.
+    /// The peak is the largest sum there was, every larger step is reported, and every maximum
+    /// comes with one.
     #[test]
     fn nothing_of_a_peak_is_lost(counts in resident()) {
         let total = |pages: &[i64; 4]| [0, 1, 3].iter().map(|i| pages[*i].max(0) as u64).sum::<u64>();
@@ -69,17 +71,18 @@ proptest! {
                 prop_assert!(ended > begun && ended <= (at as u64 + 1) * 10);
                 (shown, since, begun) = (now, now, (at as u64 + 1) * 10);
             } else {
-                prop_assert!(now.abs_diff(shown) < step(shown), "{now} was not told after {shown}");
-                prop_assert!(since - now < step(since), "a fall from {since} to {now} was not told");
+                prop_assert!(now.abs_diff(shown) < step(shown), "{now} was not reported after {shown}");
+                prop_assert!(since - now < step(since), "a fall from {since} to {now} was not reported");
             }
         }
         let peak = counts.iter().map(total).max().unwrap();
         prop_assert_eq!(number(said.last().unwrap(), 1), peak);
     }
 
-    /// Every fault is in one run or was thinned out, and counted; runs are of pages that follow each other.
+    /// Every fault is in one run or was thinned out, and counted; runs are of
+    /// pages that follow each other.
     #[test]
-    fn faults_are_told_or_counted(
+    fn faults_are_reported_or_counted(
         faults in prop::collection::vec((1..3u32, 0..300u64, 1..200u64, 0..2u32, 0..3_000_000u64), 1..40)
     ) {
         let mut ns = 1_000_000_000;
@@ -91,14 +94,14 @@ proptest! {
                 touched.insert((u64::from(pid), page));
             }
         }
-        let (mut counted, mut told) = (0, BTreeSet::new());
+        let (mut counted, mut reported) = (0, BTreeSet::new());
         for words in replay(&lines) {
             match words[0].as_str() {
                 "run" => {
                     let (pid, first, pages) = (number(&words, 1), number(&words, 2), number(&words, 3));
                     prop_assert!((1..=64).contains(&pages));
                     prop_assert!(number(&words, 4) >= pages);
-                    told.extend((first..first + pages).map(|page| (pid, page)));
+                    reported.extend((first..first + pages).map(|page| (pid, page)));
                     counted += number(&words, 4);
                 }
                 "thinned" => counted += number(&words, 1),
@@ -106,7 +109,7 @@ proptest! {
             }
         }
         prop_assert_eq!(counted, lines.len() as u64);
-        prop_assert_eq!(told, touched, "so few are not thinned out");
+        prop_assert_eq!(reported, touched, "so few are not thinned out");
     }
 }
 
@@ -114,23 +117,23 @@ proptest! {
 #[test]
 fn steps_are_few() {
     let lines: Vec<String> = (1..=262_144).map(|pages| format!("r 0 {pages} 0 0 {pages}")).collect();
-    let told = replay(&lines).iter().filter(|words| words[0] == "t").count();
-    assert!((550..700).contains(&told), "{told}");
+    let reported = replay(&lines).iter().filter(|words| words[0] == "t").count();
+    assert!((550..700).contains(&reported), "{reported}");
 }
 
-/// A program that touches pages all over the place: most of its faults are counted only.
-/// One processor has brought a huge page, another a small one; whoever looks first sees both.
+/// One processor has brought a huge page, another a small one; the one that counts first sees both.
 #[test]
 fn a_huge_page_is_its_processors_own() {
-    let looks = |looks: [&str; 2]| {
-        let lines = ["f 7 7 1000 0 2000000", looks[0], looks[1]].map(str::to_owned);
+    let counts = |counts: [&str; 2]| {
+        let lines = ["f 7 7 1000 0 2000000", counts[0], counts[1]].map(str::to_owned);
         replay(&lines).into_iter().map(|words| words.join(" ")).collect::<Vec<String>>()
     };
     let widened = "run 7 512 512 1";
-    assert_eq!(looks(["g 513 0 0 0 0", "g 1 7 0 0 0"]), ["own 512", "own 1", "peak 0", widened]);
-    assert_eq!(looks(["g 513 7 0 0 0", "g 512 0 0 0 0"]), ["own 1", "own 512", "peak 0", widened]);
+    assert_eq!(counts(["g 513 0 0 0 0", "g 1 7 0 0 0"]), ["own 512", "own 1", "peak 0", widened]);
+    assert_eq!(counts(["g 513 7 0 0 0", "g 512 0 0 0 0"]), ["own 1", "own 512", "peak 0", widened]);
 }
 
+/// A program that touches pages all over the place: most of its faults are only counted.
 #[test]
 fn a_storm_of_faults_is_thinned_out() {
     const FAULTS: u64 = 100_000;

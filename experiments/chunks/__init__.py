@@ -12,5 +12,6 @@ PARTS = {
     "dasf": "a DASF pipeline whose block size the plugin sets",
     "cubed": "laws as Cubed's extra memory, its measured peaks against ours",
     "jobs": "a mix of jobs sized by laws, Witt's and Sizey's rules",
+    "steady": "ten sweeps under other load: one chunk shape",
     "pressure": "limits at the upper bound hold, limits under the need fail",
 }

@@ -121,7 +121,7 @@ def spans(name, path, reserved, model):
         if operator["name"] == recording.qualified(name)
         for span in operator["spans"]
     ]
-    return max(call["working_peak_bytes"] - call["once_bytes"] for call in calls)
+    return max(call["working_peak_bytes"] - call["one_time_bytes"] for call in calls)
 
 
 def judged(rows):

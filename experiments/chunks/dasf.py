@@ -50,14 +50,14 @@ QUICK = (
 
 
 HEAD = (
-    "| pipeline | shape | limit | blocks | largest | how many | foretold, MB | VmHWM, MB "
-    "| budget, MB | outcome | foretold, s | s | CPU, s |"
+    "| pipeline | shape | limit | blocks | largest | how many | predicted, MB | VmHWM, MB "
+    "| budget, MB | outcome | predicted, s | s | CPU, s |"
 )
 ABOUT = f"""\
 Two workers of one thread under a nanny, each run on a cluster of its own; VmHWM is that of the
 fuller worker of those that lived to the end, *CPU* the CPU time of the busier one. The plugin's blocks are run
-{REPEATS} times: the same graph is foretold the same peak, and who comes to hold which chunk differs. *default* is Dask's `auto`, of 128 MiB. The laws are
-fitted on small blocks ({", ".join(map(written, TRAINING))}), recorded in two processes at once. Where nothing is foretold, no grid for
+{REPEATS} times: the same graph is predicted the same peak, and who comes to hold which chunk differs. *default* is Dask's `auto`, of 128 MiB. The laws are
+fitted on small blocks ({", ".join(map(written, TRAINING))}), recorded in two processes at once. Where nothing is predicted, no grid for
 the whole pipeline fitted: each operator has blocks of its own, rechunked between them.
 
 - *coherent dip*: zarr → Gaussian → {{GST3D's dip, semblance}} → dip where semblance is high
@@ -251,7 +251,7 @@ def judged(rows):
         ("runs with the default blocks that are not", "all", f"{beyond} of {len(theirs)}"),
         ("time: median error", f"≤ {TIME_TARGET:.0%}", f"{median:.0%}"),
         (
-            "foretold worker peaks ÷ VmHWM",
+            "predicted worker peaks ÷ VmHWM",
             "1 to 1.25 (1.08 where tasks are 60 % of it)",
             f"{sum(map(near, finished))} of {len(finished)} runs; {min(peaks):.2f}–{max(peaks):.2f}",
         ),

@@ -69,7 +69,7 @@ def checks(done):
             all(each["within"] for each in ours),
         ),
         (
-            "ours: worker peak foretold within 8 % where the law is ≥ 60 % of it, 25 % elsewhere, never under",
+            "ours: worker peak predicted within 8 % where the law is ≥ 60 % of it, 25 % elsewhere, never under",
             f"{inside} of {len(ours)}; {tables.spread([error for error, _ in off])}",
             inside == len(ours),
         ),

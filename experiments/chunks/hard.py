@@ -53,7 +53,7 @@ def checks(ours, refused):
             all(each["within"] for each in ours.values()),
         ),
         (
-            "worker peak foretold within 8 % or 25 %, never under",
+            "worker peak predicted within 8 % or 25 %, never under",
             f"{sum(near)} of {len(ours)}; {tables.spread(off.values())}",
             len(near) == len(ours) and all(near),
         ),

@@ -190,12 +190,12 @@ def errors(asked, mix):
 
 
 def told(known):
-    """Errors of what the laws foretell as likely, without bounds."""
-    foretold = [
+    """Errors of what the laws predict as likely, without bounds."""
+    expected = [
         model(job["operator"]).predict(job["operator"], job["shape"])["resident_bytes"]
         for job in known
     ]
-    return errors(np.array(foretold), known)
+    return errors(np.array(expected), known)
 
 
 def line(name, row):

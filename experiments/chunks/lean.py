@@ -76,7 +76,7 @@ def checks(operator, cubes, turns, waves):
             ratio <= TIME_TARGET,
         ),
         (
-            f"{operator}: worker peak foretold within {tolerance(ours[0]):.0%}, never under",
+            f"{operator}: worker peak predicted within {tolerance(ours[0]):.0%}, never under",
             tables.spread(off),
             min(off) >= 0 and max(off) <= tolerance(ours[0]),
         ),

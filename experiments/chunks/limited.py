@@ -214,7 +214,7 @@ def judged(found):
     return [
         ("workers with naive chunks are killed", outcome, naive_run["kills"] > 0),
         (
-            "recommended chunks finish, nobody is killed",
+            "recommended chunks finish, no worker is killed",
             f"{ours['kills']} kills, {ours['error'] or 'finished'}",
             ours["kills"] == 0 and ours["value"] is not None,
         ),
@@ -224,7 +224,7 @@ def judged(found):
             largest <= budget,
         ),
         (
-            "its largest group stays under what was foretold for it",
+            "its largest group stays under what was predicted for it",
             f"{tables.megabytes(ours['group_peak_bytes'])} of {tables.megabytes(ours['predicted_bytes'])}",
             ours["group_peak_bytes"] <= ours["predicted_bytes"],
         ),
@@ -235,14 +235,14 @@ def judged(found):
 def written(shape, limit, found, checks):
     rows = []
     for name, each in found.items():
-        foretold = tables.megabytes(each["predicted_bytes"]) if each["predicted_bytes"] else ""
+        expected = tables.megabytes(each["predicted_bytes"]) if each["predicted_bytes"] else ""
         ratio = each["measured_to_predicted"]
         rows.append(
             (
                 name,
                 tables.shape(each["chunk"]),
                 tables.megabytes(each["idle_bytes"]),
-                foretold,
+                expected,
                 tables.megabytes(each["largest_worker_bytes"]),
                 each["kills"],
                 each["error"] or "finished",
@@ -251,7 +251,7 @@ def written(shape, limit, found, checks):
                 f"{ratio[0]:.3f}–{ratio[1]:.3f}" if ratio else "",
             )
         )
-    names = ("chunks by", "chunk", "held idle", "foretold for the group", "largest worker")
+    names = ("chunks by", "chunk", "held idle", "predicted for the group", "largest worker")
     names += ("kills", "outcome", "spans streamed", "cut short", "measured / predicted per task")
     return f"""# Chunks where the kernel kills
 

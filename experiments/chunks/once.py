@@ -63,7 +63,7 @@ def outcome(asked):
             return {**asked, **REFUSED, "error": str(error)}
         run = measure(client, prepare, what)
     for each in written:
-        plan = foretold(each.plan)
+        plan = predictions(each.plan)
         chunk = plan.pop("chunk_shape")
     return {**asked, "chunk": chunk, **told(asked, run), **plan}
 
@@ -92,12 +92,12 @@ def recommended(asked, volume, client):
     operator = getattr(module, asked["operator"])
     model = fitted(asked["operator"])
     whole = {"whole_axes": module.WHOLE_AXES}
-    return foretold(
-        memtrace.dask.recommend(source, operator, model, client, depth=module.HALO, **whole)
+    return predictions(
+        memtrace.dask.recommend(source, operator, model, client, halo=module.HALO, **whole)
     )
 
 
-def foretold(plan):
+def predictions(plan):
     return {
         "chunk_shape": plan.chunk_shape,
         "predicted_bytes": plan.worker_peak,

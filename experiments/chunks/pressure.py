@@ -1,4 +1,4 @@
-"""Operators under a memory limit at what their laws foretell: enough at the upper bound, too little
+"""Operators under a memory limit at what their laws predict: enough at the upper bound, too little
 5 % under the need.
 
 What counts against a control group is not the resident size. Pages of files (libraries) can be
@@ -56,8 +56,8 @@ def main(arguments):
 
 
 def measured(name, shape, repeats):
-    """What is foretold of an operator at a shape, and how its runs ended."""
-    told = foretold(name, shape)
+    """What is predicted of an operator at a shape, and how its runs ended."""
+    told = predictions(name, shape)
     runs = kept(name, shape, told)
     for _ in range(repeats):
         for limit in ("upper_bytes", "under_bytes"):
@@ -80,7 +80,7 @@ def measured(name, shape, repeats):
     }
 
 
-def foretold(name, shape):
+def predictions(name, shape):
     """Limits at a shape, from recordings of small ones."""
     traces = small_laws.traces(name)
     law = memtrace.fit([str(trace) for trace in traces]).predict(name, shape)
@@ -179,7 +179,7 @@ def text(rows, large, repeats):
     killed = sum(row["killed"] for row in large)
     total = repeats * len(large)
     lines = [
-        "# Limits at what laws foretell",
+        "# Limits at what laws predict",
         "",
         "`scripts/experiments chunks pressure` writes this page.",
         "",

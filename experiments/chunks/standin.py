@@ -150,13 +150,13 @@ class Pipeline:
 
     def add(self, element, **parameters):
         for origin in parameters.values():
-            if hash(_function(origin)) not in self._dag_table:
+            if self._key(origin) not in self._dag_table:
                 self.add(origin)
         function = _function(element)
         owner = type(function.__self__).__name__
         name = f"{owner}.{function.__name__}"
         entry = {"fn": function, "name": name, "parameters": parameters or None, "ret": None}
-        self._dag_table[hash(function)] = entry
+        self._dag_table[self._key(element)] = entry
         return self
 
     def run(self):
@@ -166,8 +166,7 @@ class Pipeline:
         for entry in self._dag_table.values():
             given = entry["parameters"] or {}
             taken = {
-                name: self._dag_table[hash(_function(origin))]["ret"]
-                for name, origin in given.items()
+                name: self._dag_table[self._key(origin)]["ret"] for name, origin in given.items()
             }
             self._tell("on_task_start", entry["fn"], given, entry["name"])
             try:
@@ -180,7 +179,15 @@ class Pipeline:
         self._executor.post_run(self)
 
     def get_result_from(self, element):
-        return self._dag_table[hash(_function(element))]["ret"]
+        return self._dag_table[self._key(element)]["ret"]
+
+    def _key(self, element):
+        """Its function's hash, or the next that is free: those of two bound methods may be equal."""
+        function = _function(element)
+        key = hash(function)
+        while key in self._dag_table and self._dag_table[key]["fn"] != function:
+            key += 1
+        return key
 
     def _tell(self, hook, *arguments):
         for plugin in self._plugins:

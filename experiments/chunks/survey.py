@@ -15,7 +15,7 @@ from operators import gaussian, gst3d
 from experiments.chunks import tables
 from experiments.chunks.lean import tolerance
 from experiments.chunks.models import fitted
-from experiments.chunks.once import foretold, told
+from experiments.chunks.once import predictions, told
 from experiments.chunks.runs import in_a_process
 from experiments.recording import KEPT, RESULTS
 
@@ -75,7 +75,7 @@ def survey(shape):
     result = {
         "shape": shape,
         **told(asked, done),
-        **foretold(written[0].plan),
+        **predictions(written[0].plan),
         "equal": equal(source, store),
     }
     shutil.rmtree(FOLDER)
@@ -130,7 +130,7 @@ def checks(run):
             run["within"],
         ),
         (
-            "worker peak foretold within 8 % or 25 %, never under",
+            "worker peak predicted within 8 % or 25 %, never under",
             f"{off:+.1%}",
             0 <= off <= tolerance(run),
         ),
@@ -166,12 +166,12 @@ def text(plans, run, holds):
         "tasks",
         "worker peak",
         "within 1400 MB",
-        "foretold time, 4 workers",
+        "predicted time, 4 workers",
     )
     size = 4 * np.prod(run["shape"], dtype=float) / 1e9
     return TEXT.format(
         holds=tables.holds(holds), plans=tables.table(names, rows), shape=tables.shape(run["shape"]), size=size,
-        chunk=tables.shape(run["chunk_shape"]), seconds=run["seconds"], foretold=run["predicted_seconds"],
+        chunk=tables.shape(run["chunk_shape"]), seconds=run["seconds"], expected=run["predicted_seconds"],
         peak=tables.megabytes(run["peak_bytes"]), predicted=tables.megabytes(run["predicted_bytes"]),
         budget=tables.megabytes(run["budget_bytes"]),
     )  # fmt: skip
@@ -184,8 +184,8 @@ TEXT = """# Surveys
 {holds}
 
 Gaussian (σ = 3) over {shape} float32 ({size:.0f} GB, and as much for the result) in zarr, two workers of one thread and 1 GB
-each: `memtrace.dask.map_overlap(..., store=...)` took chunks of {chunk}, {seconds:.0f} s ({foretold:.0f} s foretold; it knows nothing of
-disks), peak {peak} ({predicted} foretold, budget {budget}).
+each: `memtrace.dask.map_overlap(..., store=...)` took chunks of {chunk}, {seconds:.0f} s ({expected:.0f} s predicted; it knows nothing of
+disks), peak {peak} ({predicted} predicted, budget {budget}).
 
 ## F3 (651×951×462), planned
 

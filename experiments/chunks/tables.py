@@ -20,16 +20,16 @@ def spread(errors):
 def runs(ways):
     """name -> run as one row each."""
     rows = [(name, shape(run["chunk"]), *state(run)) for name, run in ways.items()]
-    return table(("chunks by", "chunk", "foretold", "peak / budget", "outcome", "time"), rows)
+    return table(("chunks by", "chunk", "predicted", "peak / budget", "outcome", "time"), rows)
 
 
 def state(run):
-    foretold = megabytes(run["predicted_bytes"]) if "predicted_bytes" in run else ""
+    predicted = megabytes(run["predicted_bytes"]) if "predicted_bytes" in run else ""
     if run["seconds"] is None:
-        return (foretold, "", run["error"], "")
+        return (predicted, "", run["error"], "")
     peaks = f"{megabytes(run['peak_bytes'])} / {megabytes(run['budget_bytes'])}"
     time = "" if run["error"] else f"{run['seconds']:.2f} s"
-    return (foretold, peaks, outcome(run), time)
+    return (predicted, peaks, outcome(run), time)
 
 
 def outcome(run):

@@ -140,7 +140,7 @@ def ask(source, case, **changed):
 
 
 def described(name):
-    from memtrace._source import describe
+    from memtrace._planning.source.description import describe
 
     return json.dumps(describe(held_out.function(name)))
 

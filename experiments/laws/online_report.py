@@ -163,7 +163,7 @@ passed*: the warning came while the span still held less than its budget.
 
 Most false alarms are those of a law that was made for another dtype and is not told so: where it takes
 the first blocks, twice as large, for a sign that all will be, operators that compute in one dtype
-whatever their input's are foretold too much. Most misses are of operators whose peak is their
+whatever their input's are predicted too much. Most misses are of operators whose peak is their
 last event (matrix products have one or two events in all, equalisation a regression without
 steps): there is nothing to see before it.
 """

@@ -75,7 +75,7 @@ def spans(trace):
 
 
 def followed(model, operator, shape, events):
-    """What is foretold after events: [(part of the events, bytes)]; and the peaks so far."""
+    """What is predicted after events: [(part of the events, bytes)]; and the peaks so far."""
     follower = model.follow(operator, shape)
     every = max(len(events) // LOOKS, 1)
     told, live, peaks = [(0.0, follower.forecast()["least_bytes"])], 0, [0]
@@ -101,7 +101,7 @@ def replay(model, trace):
 
 def judged(told, peaks, budget):
     """When the warning came and the budget was passed, as parts of the events; None: never."""
-    warned = next((part for part, foretold in told if foretold > budget), None)
+    warned = next((part for part, predicted in told if predicted > budget), None)
     passed = bisect.bisect_right(peaks, budget)
     return warned, passed / (len(peaks) - 1) if passed < len(peaks) else None
 

@@ -51,7 +51,7 @@ def graph(shape):
     step = lambda name, operator, *inputs: {"name": name, "operator": operator, "inputs": inputs}  # noqa: E731
     return {
         "version": 1,
-        "sources": {"data": {"shape": list(shape), "dtype": "<f4", "held": "not_counted"}},
+        "sources": {"data": {"shape": list(shape), "dtype": "<f4", "retained": "not_counted"}},
         "steps": [
             step("gained", "time_gain", "data"),
             step("smooth", "gaussian", "gained"),

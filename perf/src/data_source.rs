@@ -1,4 +1,5 @@
-//! `PERF_SAMPLE_DATA_SRC`: what an access was and where its data came from (`union perf_mem_data_src`, linux/perf_event.h).
+//! `PERF_SAMPLE_DATA_SRC`: what an access was and where its data came from (`union
+//! perf_mem_data_src`, linux/perf_event.h).
 
 use perf_event_open_sys::bindings as abi;
 
@@ -11,12 +12,13 @@ pub enum Operation {
     Store,
 }
 
-/// What the processor tells of an access.
+/// What the processor says of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Load or store; `None` where it was neither or cannot be told.
+    /// Load or store; `None` where it was neither or is not known.
     pub operation: Option<Operation>,
-    /// Where the data was found: `L1`, `L2`, `L3`, `RAM`, `remote RAM`, …; `None` where that is not told.
+    /// Where the data was found: `L1`, `L2`, `L3`, `RAM`, `remote RAM`, …;
+    /// `None` where that is not known.
     pub level: Option<&'static str>,
     /// What it cost in cycles, as far as the unit measures that; 0 where it does not.
     pub latency: u64,
@@ -33,7 +35,7 @@ fn operation(source: u64) -> Option<Operation> {
     const STORE: u64 = abi::PERF_MEM_OP_STORE as u64;
     match source & (LOAD | STORE) {
         LOAD => Some(Operation::Load),
-        // One that does both (a locked addition) is told as both; it writes.
+        // One that does both (a locked addition) is reported as both; it writes.
         STORE | 6 => Some(Operation::Store),
         _ => None,
     }
@@ -62,7 +64,7 @@ fn level(source: u64) -> Option<&'static str> {
     Some(name)
 }
 
-/// The bits that kernels before 4.14 have alone.
+/// The only bits that kernels before 4.14 have.
 fn older_level(source: u64) -> Option<&'static str> {
     let bits = (source >> abi::PERF_MEM_LVL_SHIFT) as u32;
     let names = [
@@ -77,8 +79,8 @@ fn older_level(source: u64) -> Option<&'static str> {
         (abi::PERF_MEM_LVL_UNC, "uncached"),
     ];
     // A miss names the level that did not have it.
-    let told = bits & abi::PERF_MEM_LVL_HIT != 0;
-    names.into_iter().find(|(bit, _)| told && bits & bit != 0).map(|(_, name)| name)
+    let hit = bits & abi::PERF_MEM_LVL_HIT != 0;
+    names.into_iter().find(|(bit, _)| hit && bits & bit != 0).map(|(_, name)| name)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use perf_event_open_sys::bindings as abi;
 pub enum Rate {
     /// At every n-th event of a thread.
     Period(u64),
-    /// About so many times a second of a thread's running.
+    /// About this many times a second of a thread's running time.
     Frequency(u64),
 }
 
@@ -22,10 +22,11 @@ pub struct Event {
     pub(crate) unit: u32,
     /// `config`, `config1`, `config2`.
     pub(crate) config: [u64; 3],
-    /// The event that must lead its group (`mem-loads-aux` from Sapphire Rapids and Alder Lake on: without it the
-    /// processor tells no latencies, and the kernel refuses).
+    /// The event that must lead its group (`mem-loads-aux` from Sapphire Rapids and Alder Lake on:
+    /// without it the processor reports no latencies, and the kernel refuses).
     pub(crate) leader: Option<[u64; 3]>,
-    /// `config2` that leaves the kernel out, for units that cannot do it themselves (IBS, Linux 6.14).
+    /// `config2` that leaves the kernel out, for units that cannot do it
+    /// themselves (IBS, Linux 6.14).
     pub(crate) filter: u64,
     /// How near the sample is to the instruction, 0 to 3.
     pub(crate) precise: u8,

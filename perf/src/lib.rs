@@ -1,11 +1,13 @@
-//! Samples of what programs touch: page faults, which every machine counts, and loads and stores where the processor has
-//! a unit that knows their addresses (PEBS, IBS). perf_event_open(2) is the rule for all of it.
+//! Samples of what programs touch: page faults, which every machine counts, and loads and stores
+//! where the processor has a unit that knows their addresses (PEBS, IBS). perf_event_open(2) is the
+//! rule for all of it.
 //!
-//! Prints nothing, needs no privilege where `perf_event_paranoid` is 2 or less, attaches nothing that outlives its
-//! descriptors. What comes out of a ring is parsed without trust: a damaged record is counted, never a panic.
+//! Prints nothing, needs no privilege where `perf_event_paranoid` is 2 or less, attaches nothing
+//! that outlives its descriptors. What comes out of a ring is parsed without trust: a damaged
+//! record is counted, never a panic.
 //!
-//! [`memory_events`] says what the machine can sample, [`Sampler`] samples it in the programs that the calling thread's
-//! children execute, and hands out [`Record`]s.
+//! [`memory_events`] says what the machine can sample, [`Sampler`] samples it in the programs that
+//! the calling thread's children execute, and returns [`Record`]s.
 
 mod data_source;
 mod error;

@@ -1,10 +1,10 @@
-//! Records of a ring, as perf_event_open(2) lays them out, from bytes that need not be any.
+//! Records of a ring, as perf_event_open(2) lays them out, from bytes that may be anything.
 
 use perf_event_open_sys::bindings as abi;
 
 use crate::data_source::Memory;
 
-/// Something that was sampled or told.
+/// A sample, or another record of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
     /// CLOCK_MONOTONIC.
@@ -17,10 +17,10 @@ pub struct Record {
     pub what: What,
 }
 
-/// What a record tells.
+/// What a record says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// An address was touched; what the processor tells of it, if it was not a fault.
+    /// An address was touched; what the processor says of it, if it was not a fault.
     Sample {
         /// Where.
         address: u64,
@@ -29,12 +29,12 @@ pub enum What {
     },
     /// The process was forked.
     Fork {
-        /// By whom.
+        /// Its parent's pid.
         parent: u32,
     },
     /// It executes another program now.
     Exec,
-    /// So many records found no room.
+    /// This many records found no room.
     Lost(u64),
     /// There were too many at a time: no samples for the rest of a tick.
     Throttled,
@@ -48,8 +48,8 @@ pub(crate) const ACCESS_SAMPLE: u64 =
 
 const HEADER: usize = 8;
 
-/// Hands on the records in `bytes`, which begin with one. Returns how many were damaged; what comes after a header that cannot
-/// be one is lost with it, and counts as one.
+/// Passes on the records in `bytes`, which begin with one. Returns how many were damaged; what
+/// follows an impossible header is lost with it, and counts as one.
 pub(crate) fn parse(bytes: &[u8], accesses: bool, mut each: impl FnMut(Record)) -> u64 {
     let mut rest = Words(bytes);
     let mut damaged = 0;
@@ -68,7 +68,7 @@ pub(crate) fn parse(bytes: &[u8], accesses: bool, mut each: impl FnMut(Record)) 
     damaged
 }
 
-/// `None`: too short for what it says it is; `Some(None)`: nothing that is looked for.
+/// `None`: too short for what it says it is; `Some(None)`: a record that is not used.
 fn record(kind: u32, misc: u32, mut body: Words, accesses: bool) -> Option<Option<Record>> {
     let record = match kind {
         abi::PERF_RECORD_SAMPLE => {
@@ -121,7 +121,7 @@ impl Words<'_> {
         Some(u64::from_ne_bytes(*word))
     }
 
-    /// Who and when, at the end of every record that is no sample (`sample_id_all`).
+    /// Process and time, at the end of every record that is no sample (`sample_id_all`).
     fn trailer(&self, what: What) -> Option<Record> {
         let (_, end) = self.0.split_last_chunk::<16>()?;
         let mut end = Words(end);
@@ -157,7 +157,7 @@ pub(crate) mod tests {
             What::Sample { address, memory } => {
                 let mut body = words(&[id[0], id[1], address]);
                 if accesses {
-                    let memory = memory.expect("accesses are told of");
+                    let memory = memory.expect("accesses have it");
                     body.extend(words(&[memory.latency, u64::from(abi::PERF_MEM_OP_LOAD)]));
                 }
                 bytes(abi::PERF_RECORD_SAMPLE, 2, &body)

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-/// The unread bytes of a ring of `size` bytes (a power of two), in at most two pieces. `None` if there cannot be that many.
+/// The unread bytes of a ring of `size` bytes (a power of two), in at most two pieces. `None` if
+/// there cannot be that many.
 pub(crate) fn unread(size: usize, tail: u64, head: u64) -> Option<[Range<usize>; 2]> {
     let length = usize::try_from(head.wrapping_sub(tail)).ok().filter(|length| *length <= size)?;
     let start = (tail & (size as u64 - 1)) as usize;
@@ -51,7 +52,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the position, and however often the ring wraps around, records come out as they went in.
+        /// Whatever the position, and however often the ring wraps around,
+        /// records come out as they went in.
         #[test]
         fn records_that_wrap_around_come_out_whole(
             records in records(false),

@@ -1,4 +1,4 @@
-//! An event at work on all processors, and what it has told.
+//! An event sampled on all processors, and its records.
 
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -9,8 +9,8 @@ use crate::record::{Record, What, parse};
 use crate::sys::{self, Mapping, Setting};
 use crate::unit::cpu_list;
 
-/// Pages of data in a ring for every single fault: with the page before them as much as `perf_event_mlock_kb` gives each
-/// user for each processor by default.
+/// Pages of data in a ring for every single fault: with the page before them as much as
+/// `perf_event_mlock_kb` gives each user for each processor by default.
 const PAGES_MOST: usize = 128;
 /// Where only some are sampled: ten milliseconds of nothing but faults.
 const PAGES_FOR_SOME: usize = 16;
@@ -18,7 +18,7 @@ const PAGES_LEAST: usize = 8;
 /// All rings together, where there are many processors.
 const ALL_PAGES: usize = 8192;
 
-/// What could not be told.
+/// What could not be recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Missing {
     /// Records for which a ring had no room.
@@ -29,11 +29,12 @@ pub struct Missing {
     pub damaged: u64,
 }
 
-/// An event that is sampled in every program that children of the thread which opened it execute, and in their children
-/// and threads. Dropping it ends that.
+/// An event that is sampled in every program that children of the thread which opened it execute,
+/// and in their children and threads. Dropping it ends that.
 ///
-/// It is opened on each processor, because a ring can be had for an event that is inherited only if it is one
-/// processor's (mmap(2) of it is EINVAL else). Nobody has to be told when a thread begins, and none is missed.
+/// It is opened on each processor, because a ring can be had for an event that is inherited only if
+/// it is one processor's (mmap(2) of it is EINVAL else). No notice of a new thread is needed, and
+/// none is missed.
 pub struct Sampler {
     rings: Vec<(Mapping, OwnedFd)>,
     /// Of groups, one for each ring.
@@ -41,7 +42,7 @@ pub struct Sampler {
     accesses: bool,
     /// The kernel's own accesses on behalf of a program are not sampled: this user may not.
     pub user_only: bool,
-    /// What could not be told so far.
+    /// What could not be recorded so far.
     pub missing: Missing,
     bytes: Vec<u8>,
 }
@@ -91,7 +92,7 @@ impl Sampler {
             let mapping = loop {
                 match Mapping::new(&opened, pages) {
                     Ok(mapping) => break mapping,
-                    // Somebody else of this user has rings.
+                    // Another program of this user has rings.
                     Err(_) if pages > PAGES_LEAST => pages /= 2,
                     Err(error) => return Err(Error::Ring(error)),
                 }
@@ -102,13 +103,13 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// Hands on what has come since, ring by ring, with the number of the ring: each thread has counters of its own
-    /// on each. What is told of [`Missing`] is kept.
+    /// Passes on the records that have come since, ring by ring, with the number of the ring: each
+    /// thread has counters of its own on each. What is missing adds to `missing`.
     pub fn read(&mut self, mut each: impl FnMut(u32, Record)) {
         for (number, (ring, _)) in self.rings.iter_mut().enumerate() {
             self.bytes.clear();
             let missing = &mut self.missing;
-            missing.damaged += u64::from(!ring.take(&mut self.bytes));
+            missing.damaged += u64::from(!ring.drain(&mut self.bytes));
             let damaged = parse(&self.bytes, self.accesses, |record| match record.what {
                 What::Lost(lost) => missing.lost += lost,
                 What::Throttled => missing.throttled += 1,
@@ -118,7 +119,8 @@ impl Sampler {
         }
     }
 
-    /// Waits for rings that are half full, for as long as this lives; or until `stop` has something to say, or is shut.
+    /// Waits for rings that are half full, for as long as this lives; or until
+    /// `stop` is readable or closed.
     pub fn waiter(&self, stop: BorrowedFd) -> Waiter {
         let rings = self.rings.iter().map(|(_, event)| event.as_raw_fd());
         let all = std::iter::once(stop.as_raw_fd()).chain(rings);
@@ -151,9 +153,10 @@ mod tests {
 
     use super::*;
 
-    /// The real thing, where it is allowed: faults of a child are sampled, from the program it executes on.
+    /// The real thing, where it is allowed: faults of a child are sampled, from
+    /// the program it executes on.
     #[test]
-    fn faults_of_a_child_are_told() {
+    fn faults_of_a_child_are_sampled() {
         let mut sampler = match Sampler::open(&Event::page_faults(1)) {
             Ok(sampler) => sampler,
             Err(error) => {

@@ -12,8 +12,8 @@ use crate::ring;
 
 const PAGE: usize = 4096;
 
-/// Opens an event on one processor for the programs that children of this thread will execute; `leader` is
-/// for a group, and `wake` how many unread bytes wake a waiter.
+/// Opens an event on one processor for the programs that children of this thread will execute;
+/// `leader` is for a group, and `wake` how many unread bytes wake a waiter.
 pub(crate) fn open(event: &Event, config: [u64; 3], setting: Setting) -> Result<OwnedFd> {
     let mut attributes = abi::perf_event_attr {
         type_: event.unit,
@@ -35,7 +35,8 @@ pub(crate) fn open(event: &Event, config: [u64; 3], setting: Setting) -> Result<
         // A leader only opens the way for its group.
         (_, false) => {}
     }
-    // Children inherit the event, disabled as it is here, and whoever executes a program has it enabled.
+    // Children inherit the event, disabled as it is here, and it is enabled
+    // when one executes a program.
     attributes.set_disabled(u64::from(setting.leader.is_none()));
     attributes.set_inherit(1);
     attributes.set_enable_on_exec(u64::from(setting.leader.is_none()));
@@ -46,7 +47,7 @@ pub(crate) fn open(event: &Event, config: [u64; 3], setting: Setting) -> Result<
     if event.accesses {
         attributes.set_precise_ip(u64::from(event.precise));
     } else {
-        // Who is who.
+        // Forks and names of processes.
         attributes.set_task(1);
         attributes.set_comm(1);
         attributes.set_comm_exec(1);
@@ -81,7 +82,7 @@ pub(crate) struct Mapping {
     size: usize,
 }
 
-// SAFETY: nobody else has the mapping, and the kernel's side is atomic.
+// SAFETY: only this value has the mapping, and the kernel's side is atomic.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -99,7 +100,7 @@ impl Mapping {
     }
 
     /// Moves what is unread to the end of `bytes`. False if the ring says what cannot be.
-    pub(crate) fn take(&mut self, bytes: &mut Vec<u8>) -> bool {
+    pub(crate) fn drain(&mut self, bytes: &mut Vec<u8>) -> bool {
         // SAFETY: both lie in the first page, aligned, and are written atomically by the kernel.
         let (head, tail) = unsafe {
             (
@@ -110,8 +111,8 @@ impl Mapping {
         let (written, read) = (head.load(Ordering::Acquire), tail.load(Ordering::Relaxed));
         let pieces = ring::unread(self.size, read, written);
         for piece in pieces.iter().flatten() {
-            // SAFETY: the piece lies in the data, which follows the first page; the kernel writes to it again only after
-            // `tail` has passed it.
+            // SAFETY: the piece lies in the data, which follows the first page; the kernel writes
+            // to it again only after `tail` has passed it.
             bytes.extend_from_slice(unsafe {
                 std::slice::from_raw_parts(self.page.cast::<u8>().add(PAGE + piece.start), piece.len())
             });
@@ -128,7 +129,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Waits until one of the descriptors has something to say.
+/// Waits until one of the descriptors is readable.
 pub(crate) fn wait(descriptors: &mut [libc::pollfd]) {
     // SAFETY: a slice with its length.
     unsafe { libc::poll(descriptors.as_mut_ptr(), descriptors.len() as libc::nfds_t, -1) };

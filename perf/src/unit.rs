@@ -6,10 +6,12 @@ use std::path::Path;
 
 use crate::event::{Event, Rate};
 
-/// Samples of a thread each second: enough to say which of its large blocks it uses, for a thousandth of its time.
+/// Samples of a thread each second: enough to say which of its large blocks it uses,
+/// for a thousandth of its time.
 const HERTZ: u64 = 1000;
 
-/// The events of all units under `devices` that know the addresses of loads and stores; none on most virtual machines.
+/// The events of all units under `devices` that know the addresses of loads and stores; none on
+/// most virtual machines.
 pub fn memory_events(devices: &Path) -> Vec<Event> {
     let Ok(entries) = fs::read_dir(devices) else { return Vec::new() };
     let mut names: Vec<String> =
@@ -57,8 +59,8 @@ impl Unit<'_> {
         loads.into_iter().chain(stores).collect()
     }
 
-    /// `config`, `config1` and `config2` of a description as `event=0xcd,umask=0x1,ldlat=3`. `None` if one of the names
-    /// has no place here.
+    /// `config`, `config1` and `config2` of a description as `event=0xcd,umask=0x1,ldlat=3`. `None`
+    /// if one of the names has no place here.
     fn configure(&self, description: &str) -> Option<[u64; 3]> {
         let mut words = [0; 3];
         for term in description.split(',') {
@@ -74,7 +76,8 @@ impl Unit<'_> {
     }
 }
 
-/// Where a value goes by a format as `config1:0-15` or `config:0-7,32-35`: which word, and its bits there, the lowest first.
+/// Where a value goes by a format as `config1:0-15` or `config:0-7,32-35`: which word, and its bits
+/// there, the lowest first.
 fn place(format: &str, mut value: u64) -> Option<(usize, u64)> {
     let (word, ranges) = format.split_once(':')?;
     let word = ["config", "config1", "config2"].iter().position(|name| *name == word)?;

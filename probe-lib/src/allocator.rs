@@ -1,27 +1,30 @@
-//! The allocator behind `malloc`, if that is not the C library's: whether a mapping call comes from it.
+//! The allocator behind `malloc`, if that is not the C library's: whether a
+//! mapping call comes from it.
 //!
-//! jemalloc, mimalloc and tcmalloc, preloaded or linked, map their arenas through the same `mmap` as everybody.
-//! Their blocks are recorded by themselves, so their arenas must not count as live memory once more.
+//! jemalloc, mimalloc and tcmalloc, preloaded or linked, map their arenas through the same
+//! `mmap` as the program. Their blocks are recorded by themselves, so their arenas must not
+//! count as live memory again.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::{next, operators};
+use crate::next;
 
 static START: AtomicUsize = AtomicUsize::new(0);
 static END: AtomicUsize = AtomicUsize::new(0);
 
-/// Notes where its module lies.
-pub fn find() {
-    // tcmalloc has an `mmap` of its own; this one nobody replaces (gnu_get_libc_version(3)).
+/// Notes where its module lies. False if there is none.
+pub fn find() -> bool {
+    // tcmalloc has an `mmap` of its own; no allocator replaces this function
+    // (gnu_get_libc_version(3)).
     let library = base(next::look_up(libc::RTLD_NEXT, b"gnu_get_libc_version\0") as usize);
     let allocator = base(next::malloc_address());
     if allocator == 0 || allocator == library {
-        return;
+        return false;
     }
     // SAFETY: the base of a loaded module.
     END.store(allocator + unsafe { length(allocator) }, Ordering::Relaxed);
     START.store(allocator, Ordering::Relaxed);
-    operators::decide();
+    true
 }
 
 /// True if this address lies in the allocator's module.

@@ -1,49 +1,41 @@
-//! Constraints: `no_std`; never allocates; takes no lock and makes no system call on the hot path; never
-//! panics, aborts or prints; leaves `errno` as it was; in doubt it degrades and counts.
+//! Constraints: `no_std`; never allocates; takes no lock and makes no system call on the hot path;
+//! never panics, aborts or prints; leaves `errno` as it was; in doubt it degrades and counts.
 //!
-//! The library that memtrace preloads into the program it records (`LD_PRELOAD`). It stands in front of
-//! the C library's allocation functions ([`heap`], [`maps`]), passes every call on to the next definition
-//! ([`next`]) and writes what happened into a ring that the calling thread owns ([`record`]) in memory
-//! shared with the tracer ([`process`] connects, claims rings and notices forks). Blocks come with their call
-//! stack ([`stack`], [`unwind`]) if they are large or happen to be sampled ([`sampling`]).
+//! The library that memtrace preloads into the program it records (`LD_PRELOAD`). It stands in
+//! front of the C library's allocation functions ([`intercept`]), passes every call on to the next
+//! definition ([`next`]) and writes what happened into a ring that the calling thread owns
+//! ([`ring`]), in memory shared with the tracer ([`connection`] connects, claims rings and notices
+//! forks). Blocks come with their call stack ([`stack`], [`python`]) if they are large or happen to
+//! be sampled ([`ring::sampling`]).
+//!
+//! Each room knows only those to its right:
+//!
+//! ```text
+//! startup → intercept → stack → python → ring → connection
+//!         → next, allocator, tls, own_stack, clock, sandbox, sys
+//! ```
+//!
+//! Two things reach up: the first call of the program, by a symbol ([`next`] → [`startup`]), and
+//! what the connection notices of the process, by functions that startup sets
+//! ([`connection::hooks`]).
 #![no_std]
 
 mod allocator;
-mod aside;
-mod collect;
-mod connect;
-mod device;
-mod ending;
-mod entry;
-mod environment;
-mod exec;
-mod executable;
-mod guard;
-mod heap;
-mod hot;
-mod jump;
-mod maps;
-mod modules;
+mod clock;
+mod connection;
+mod intercept;
 mod next;
-mod openmp;
-mod operators;
-mod process;
+mod own_stack;
 mod python;
-mod python_filter;
-mod python_frames;
-mod python_layout;
-mod record;
-mod sampling;
+mod ring;
 mod sandbox;
-mod spans;
 mod stack;
+mod startup;
 mod sys;
-mod threads;
 mod tls;
-mod touched;
-mod unwind;
 
-/// Nothing here panics (a test looks for it in the symbol table); the compiler wants a handler anyway.
+/// Nothing here panics (a test looks for it in the symbol table); the
+/// compiler wants a handler anyway.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {

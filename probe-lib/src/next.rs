@@ -1,8 +1,9 @@
-//! The next definitions of the functions the probe stands in front of: glibc's, or those of an allocator
-//! that the user preloads or links.
+//! The next definitions of the functions the probe stands in front of: glibc's, or those of an
+//! allocator that the user preloads or links.
 //!
-//! They are looked up by `dlsym(RTLD_NEXT)` when the first of them is needed. `dlsym` itself may allocate
-//! (its error text), and then enters the probe again: those few calls are served from a static pool.
+//! They are looked up by `dlsym(RTLD_NEXT)` when the first of them is needed. `dlsym` itself
+//! may allocate (its error text), and then enters the probe again: those few calls are
+//! served from a static pool.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -32,9 +33,9 @@ macro_rules! next_definitions {
                 pub static $name: AtomicPtr<c_void> = AtomicPtr::new({
                     // Stands in until the definitions are known: finds them and calls again.
                     unsafe extern "C" fn first($($argument: $type),*) -> $result {
-                        // SAFETY: `find_all` replaces every pointer unless it is already running.
+                        // SAFETY: startup replaces every pointer unless it is already running.
                         unsafe {
-                            if find_all() { super::$name($($argument),*) } else { $first }
+                            if memtrace_startup() { super::$name($($argument),*) } else { $first }
                         }
                     }
                     first as *mut c_void
@@ -42,48 +43,68 @@ macro_rules! next_definitions {
             )*
         }
 
-        /// Finds every definition. False if this thread is inside the look-up already.
-        fn find_all() -> bool {
-            if FINDER.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-                return false;
-            }
-            // First all look-ups, then all pointers: whatever `dlsym` allocates meanwhile comes from the pool,
-            // and its release, at any later time, concerns nobody. It allocates when a name is not found (for the
-            // text of its error); from an allocator in the program itself, which may be what called us, under its
-            // lock. So in such a program nothing is asked for that may not be there.
-            let careful = has_own_allocator();
-            $(
-                let name = concat!(stringify!($name), "\0").as_bytes();
-                let is_there = !careful || !NEWER.contains(&stringify!($name));
-                let $name = if is_there { look_up(libc::RTLD_NEXT, name) } else { core::ptr::null_mut() };
-            )*
-            if !careful {
-                crate::python::find();
-                crate::operators::find();
-                crate::python_frames::find();
-                crate::modules::find_linker();
-            }
-            $(
-                if !$name.is_null() {
-                    pointers::$name.store($name, Ordering::Relaxed);
+        /// The next definitions; null for what is not there.
+        pub struct Definitions {
+            $($name: *mut c_void,)*
+        }
+
+        impl Definitions {
+            /// Looks them up; if the caller has to be careful, none that may not be there.
+            pub fn find(careful: bool) -> Definitions {
+                Definitions {
+                    $($name: {
+                        let name = concat!(stringify!($name), "\0").as_bytes();
+                        let is_there = !careful || !NEWER.contains(&stringify!($name));
+                        if is_there { look_up(libc::RTLD_NEXT, name) } else { core::ptr::null_mut() }
+                    },)*
                 }
-            )*
-            crate::allocator::find();
-            FINDER.store(2, Ordering::Release);
-            true
+            }
+
+            /// Calls go there from now on.
+            pub fn install(&self) {
+                $(
+                    if !self.$name.is_null() {
+                        pointers::$name.store(self.$name, Ordering::Relaxed);
+                    }
+                )*
+            }
         }
     };
+}
+
+unsafe extern "C" {
+    /// [`startup`](crate::startup), which finds every definition. False if that is under way
+    /// already. It has a symbol because what it does reaches up into rooms that know this module.
+    safe fn memtrace_startup() -> bool;
 }
 
 /// What not every C library has that memtrace runs with.
 const NEWER: [&str; 2] = ["free_sized", "free_aligned_sized"];
 
-/// True if the program brings an allocator of its own: its symbols come before all libraries', ours included, so that
-/// even here `malloc` is its. What is private is ours, and no further away than this library is long.
-fn has_own_allocator() -> bool {
+/// True if the program brings an allocator of its own: its symbols come before all libraries', ours
+/// included, so that even here `malloc` is its. What is private is ours, and no further away than
+/// this library is long. An executable that is not position-independent and takes the address of
+/// `malloc` has a symbol of that name too, for its jump to ours: it defines nothing.
+pub fn has_own_allocator() -> bool {
     const LIBRARY_BYTES: usize = 1 << 20;
-    let first = look_up(libc::RTLD_DEFAULT, b"malloc\0") as usize;
-    first.abs_diff(has_own_allocator as fn() -> bool as usize) > LIBRARY_BYTES
+    let first = look_up(libc::RTLD_DEFAULT, b"malloc\0");
+    let here = has_own_allocator as fn() -> bool as usize;
+    (first as usize).abs_diff(here) > LIBRARY_BYTES && is_defined(first)
+}
+
+/// True unless the symbol at this address belongs to no section (SHN_UNDEF, elf(5)).
+fn is_defined(address: *const c_void) -> bool {
+    const UNDEFINED: u16 = 0;
+    const RTLD_DL_SYMENT: c_int = 1;
+    let mut symbol: *mut c_void = core::ptr::null_mut();
+    // SAFETY: dladdr1(3) takes any address, allocates nothing, and stores the symbol's entry in the
+    // dynamic symbol table, which stays mapped; all zeroes is a valid Dl_info.
+    unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        let found = libc::dladdr1(address, &mut info, &mut symbol, RTLD_DL_SYMENT);
+        let symbol = symbol.cast_const().cast::<libc::Elf64_Sym>();
+        found == 0 || symbol.is_null() || (*symbol).st_shndx != UNDEFINED
+    }
 }
 
 next_definitions! {
@@ -128,9 +149,12 @@ next_definitions! {
     dlclose: fn(library: *mut c_void) -> c_int, first { let _ = library; -1 };
     _exit: fn(status: c_int) -> (), first raw::exit(status);
     quick_exit: fn(status: c_int) -> (), first raw::exit(status);
+    exit: fn(status: c_int) -> (), first raw::exit(status);
+    __libc_start_main: fn(main: *const c_void, argc: c_int, argv: Strings, init: *const c_void, fini: *const c_void, at_exit: *const c_void, stack_end: *const c_void) -> c_int,
+        first { let _ = (main, argc, argv, init, fini, at_exit, stack_end); raw::exit(127) };
 }
 
-/// Finds the next definitions now, if nobody has needed one yet.
+/// Finds the next definitions now, if no call has done so yet.
 pub fn find_now() {
     // SAFETY: free(3) ignores a null pointer.
     unsafe { free(core::ptr::null_mut()) }
@@ -143,9 +167,6 @@ pub type Strings = *const *const c_char;
 pub fn malloc_address() -> usize {
     pointers::malloc.load(Ordering::Relaxed) as usize
 }
-
-/// 0: not looked for yet, 1: being looked for, 2: found.
-static FINDER: AtomicUsize = AtomicUsize::new(0);
 
 /// `dlsym`, with a NUL-terminated name.
 pub fn look_up(handle: *mut c_void, name: &[u8]) -> *mut c_void {
@@ -236,7 +257,7 @@ const POOL_BYTES: usize = 64 * 1024;
 #[repr(C, align(4096))]
 struct Pool(core::cell::UnsafeCell<[u8; POOL_BYTES]>);
 
-// SAFETY: every byte is handed out once, by an atomic counter.
+// SAFETY: every byte belongs to one block, by an atomic counter.
 unsafe impl Sync for Pool {}
 
 static POOL: Pool = Pool(core::cell::UnsafeCell::new([0; POOL_BYTES]));
@@ -254,7 +275,7 @@ fn pool_allocate(bytes: usize, alignment: usize) -> *mut c_void {
         return core::ptr::null_mut();
     }
     let base = POOL.0.get().cast::<u8>();
-    // SAFETY: [block - 16, block + bytes) lies in the pool and belongs to this call alone.
+    // SAFETY: [block - 16, block + bytes) lies in the pool and belongs only to this call.
     unsafe {
         base.add(block - 16).cast::<usize>().write(bytes);
         base.add(block).cast()
@@ -273,6 +294,6 @@ pub fn pool_bytes(block: *mut c_void) -> Option<usize> {
     if !is_of_pool(block) {
         return None;
     }
-    // SAFETY: a pointer into the pool was handed out by `pool_allocate`, which wrote the size before it.
+    // SAFETY: a pointer into the pool comes from `pool_allocate`, which wrote the size before it.
     Some(unsafe { block.cast::<u8>().sub(16).cast::<usize>().read() })
 }

@@ -1,9 +1,7 @@
-//! System calls without the C library's wrappers: `errno` stays untouched and nobody's interposed
-//! `mmap` or `close` (ours included) is entered.
+//! System calls without the C library's wrappers: `errno` stays untouched, and no interposed `mmap`
+//! or `close` (ours included) is entered.
 
 use core::arch::asm;
-
-use crate::sandbox;
 
 /// x86-64 system call; negative results are `-errno`.
 ///
@@ -53,12 +51,12 @@ pub fn close(descriptor: i32) {
 /// Sleeps; a signal may end it early.
 pub fn nanosleep(nanoseconds: u64) {
     let request = [nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000];
-    // SAFETY: `request` is a valid timespec; no remainder is asked for.
+    // SAFETY: `request` is a valid timespec; no remainder is requested.
     unsafe { syscall(libc::SYS_nanosleep, [request.as_ptr() as usize, 0, 0, 0, 0, 0]) };
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds. A real system call: only for slow paths and for machines whose TSC
-/// is not invariant.
+/// `CLOCK_MONOTONIC` in nanoseconds. A real system call: only for slow paths and for machines whose
+/// TSC is not invariant.
 pub fn monotonic_ns() -> u64 {
     let mut time = [0u64; 2];
     // SAFETY: `time` is a valid timespec.
@@ -72,23 +70,25 @@ pub fn monotonic_ns() -> u64 {
     seconds * 1_000_000_000 + nanoseconds
 }
 
-/// Sleeps until the futex `word` no longer holds `value`, somebody wakes it, or so much time is over.
+/// Sleeps until the futex `word` is no longer `value`, the tracer or another thread wakes it, or
+/// the time is over.
 pub fn futex_wait(word: &core::sync::atomic::AtomicU32, value: u32, nanoseconds: u64) {
     let most = [(nanoseconds / 1_000_000_000) as usize, (nanoseconds % 1_000_000_000) as usize];
     let wait = libc::FUTEX_WAIT as usize;
-    // SAFETY: a shared futex, because the waker may be another process; the timeout lives on the stack.
+    // SAFETY: a shared futex, because the waker may be another process; the
+    // timeout lives on the stack.
     unsafe {
         let arguments = [word.as_ptr() as usize, wait, value as usize, most.as_ptr() as usize, 0, 0];
         syscall(libc::SYS_futex, arguments);
     }
 }
 
-/// True while the process has a thread with this id (tgkill(2) with signal 0 only looks).
+/// True while the process has a thread with this id (tgkill(2) with signal 0 only checks).
 pub fn has_thread(tid: u32) -> bool {
     plain(libc::SYS_tgkill, getpid() as usize, tid as usize) != -(libc::ESRCH as isize)
 }
 
-/// Wakes whoever sleeps on the futex `word`.
+/// Wakes the thread that sleeps on the futex `word`.
 pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     // SAFETY: a shared (not private) futex, because the waiter is another process.
     unsafe {
@@ -98,7 +98,7 @@ pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
 
 /// True if the thread runs on its alternate signal stack now (sigaltstack(2)).
 pub fn on_signal_stack() -> bool {
-    // SAFETY: all zeroes is a valid stack_t; only asks.
+    // SAFETY: all zeroes is a valid stack_t; only reads.
     unsafe {
         let mut now: libc::stack_t = core::mem::zeroed();
         syscall(libc::SYS_sigaltstack, [0, (&raw mut now) as usize, 0, 0, 0, 0]);
@@ -120,26 +120,6 @@ pub fn read_own_memory(address: usize, word: &mut u64) -> Result<(), i32> {
     if read == 8 { Ok(()) } else { Err(-read as i32) }
 }
 
-/// True if every page between two addresses of the process can be read. False where the kernel does not say.
-pub fn is_readable_memory(from: usize, to: usize) -> bool {
-    const PAGE: usize = 4096;
-    const AT_ONCE: usize = 16;
-    let mut next = from;
-    while next < to && !sandbox::is_filtered() {
-        let mut bytes = [0u8; AT_ONCE];
-        let local = [bytes.as_mut_ptr() as usize, AT_ONCE];
-        let pages: [[usize; 2]; AT_ONCE] = core::array::from_fn(|page| [(next + page * PAGE).min(to - 1), 1]);
-        let (local, pages) = (local.as_ptr() as usize, pages.as_ptr() as usize);
-        let arguments = [getpid() as usize, local, 1, pages, AT_ONCE, 0];
-        // SAFETY: process_vm_readv(2) checks the remote side and writes only into `bytes`.
-        if unsafe { syscall(libc::SYS_process_vm_readv, arguments) } != AT_ONCE as isize {
-            return false;
-        }
-        next += AT_ONCE * PAGE;
-    }
-    next >= to
-}
-
 /// The thread's robust list as the kernel knows it, 0 if it knows none (get_robust_list(2)).
 pub fn robust_list() -> usize {
     let (mut head, mut length) = (0usize, 0usize);
@@ -153,7 +133,7 @@ pub fn robust_list() -> usize {
     head
 }
 
-/// Tells the kernel of it.
+/// Sets the thread's robust list.
 pub fn set_robust_list(head: usize) {
     /// `struct robust_list_head`: a pointer, an offset, a pointer.
     const BYTES: usize = 24;
@@ -179,7 +159,7 @@ pub fn is_readable(path: &core::ffi::CStr) -> bool {
     }
 }
 
-/// Opens a file to read and hands its descriptor on; `None` if it cannot be opened.
+/// Opens a file to read and passes its descriptor to `work`; `None` if it cannot be opened.
 ///
 /// # Safety
 /// `path` is a C string, or null, which the kernel refuses.
@@ -204,7 +184,7 @@ pub fn read(file: usize, buffer: &mut [u8]) -> usize {
     read.max(0) as usize
 }
 
-/// Largest resident size so far (VmHWM of proc_pid_status(5)), 0 if /proc does not tell.
+/// Largest resident size so far (VmHWM of proc_pid_status(5)), 0 if /proc does not say.
 pub fn largest_resident_bytes() -> usize {
     let mut text = [0u8; 4096];
     let path = c"/proc/self/status".as_ptr();
@@ -216,8 +196,8 @@ pub fn largest_resident_bytes() -> usize {
     digits.fold(0usize, |kib, digit| kib.wrapping_mul(10).wrapping_add(usize::from(digit - b'0'))) * 1024
 }
 
-/// Blocks every signal for the calling thread but those that report its own faults; returns what was blocked
-/// before (rt_sigprocmask(2)).
+/// Blocks every signal for the calling thread but those that report its own faults; returns what
+/// was blocked before (rt_sigprocmask(2)).
 pub fn block_signals() -> u64 {
     let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
     change_signal_mask(
@@ -256,7 +236,7 @@ pub fn map_memory(bytes: usize) -> Option<*mut u8> {
     (memory > 0).then_some(memory as *mut u8)
 }
 
-/// Gives it back.
+/// Returns it to the kernel.
 pub fn unmap_memory(memory: *mut u8, bytes: usize) {
     plain(libc::SYS_munmap, memory as usize, bytes);
 }

@@ -1,14 +1,25 @@
-//! Per-thread state in initial-exec TLS: one load and one addition away, no `__tls_get_addr`, which may
-//! allocate. Stable Rust has no thread-locals without std, so the block is laid out in assembly; the C
-//! library zeroes it for every thread, and all zeroes is a valid [`Thread`].
+//! Per-thread state in initial-exec TLS: one load and one addition away, no `__tls_get_addr`, which
+//! may allocate. Stable Rust has no thread-locals without std, so the block is laid out in
+//! assembly; the C library zeroes it for every thread, and all zeroes is a valid [`Thread`].
 
 use core::arch::{asm, global_asm};
+use core::ffi::c_void;
 use core::mem::offset_of;
+use core::sync::atomic::AtomicUsize;
 
 use memtrace_wire::ring::Writer;
 
-use crate::aside::Aside;
-use crate::unwind::Stacks;
+/// Events that wait until the one that a signal handler interrupted is written. Handlers may
+/// interrupt each other, but each returns before what it interrupted goes on.
+#[repr(C)]
+pub struct Deferred {
+    /// How many.
+    pub count: AtomicUsize,
+    /// How many of them have been written.
+    pub written: usize,
+    /// Where they are; null before the first.
+    pub events: *mut c_void,
+}
 
 /// What the probe keeps per thread.
 #[repr(C)]
@@ -17,14 +28,15 @@ pub struct Thread {
     pub writer: Writer,
     /// Stack address of the probe frame that is at work, 0 if none is.
     pub guard: usize,
-    /// The block that an `operator delete` of the allocator is releasing, recorded already; it may call `free`.
+    /// The block that an `operator delete` of the allocator is releasing, recorded
+    /// already; it may call `free`.
     pub releasing: usize,
     /// Bytes to the next block that is sampled.
     pub unsampled: i64,
-    /// How many events of signal handlers came in between.
-    pub aside: Aside,
-    /// Call stacks the thread has seen, and events put aside; null before the first.
-    pub stacks: *mut Stacks,
+    /// Events of signal handlers that came in between.
+    pub deferred: Deferred,
+    /// What the thread remembers of call stacks; null before the first.
+    pub stacks: *mut c_void,
     /// State of the generator that sampling draws with; 0: nothing was drawn yet.
     pub random: u64,
     /// No slot came free for too long; events are dropped until one is.
@@ -35,7 +47,7 @@ pub struct Thread {
 
 const _: () = assert!(size_of::<Thread>() <= 128 && align_of::<Thread>() <= 64);
 // What the hot path touches lies on one cache line.
-const _: () = assert!(offset_of!(Thread, aside) + offset_of!(Aside, count) < 64);
+const _: () = assert!(offset_of!(Thread, deferred) + offset_of!(Deferred, count) < 64);
 
 global_asm!(
     ".pushsection .tbss,\"awT\",@nobits",
@@ -49,13 +61,13 @@ global_asm!(
     ".popsection",
 );
 
-/// The calling thread's state. Use it through short-lived borrows: a signal handler on the same thread
-/// gets the same pointer.
+/// The calling thread's state. Use it through short-lived borrows: a signal handler on the same
+/// thread gets the same pointer.
 #[inline(always)]
 pub fn thread() -> *mut Thread {
     let pointer: *mut Thread;
-    // SAFETY: reads the block's offset from the GOT and the thread pointer from fs:0, as the x86-64 TLS
-    // ABI defines initial-exec access.
+    // SAFETY: reads the block's offset from the GOT and the thread pointer from fs:0, as the x86-64
+    // TLS ABI defines initial-exec access.
     unsafe {
         asm!(
             "mov {0}, qword ptr [rip + memtrace_thread@GOTTPOFF]",

@@ -1,9 +1,22 @@
 from os import PathLike
-from typing import Any, Sequence
+from typing import Any, Sequence, final
+
+__all__ = [
+    "ChunkChooser",
+    "Follower",
+    "Model",
+    "Table",
+    "Trace",
+    "bound_source",
+    "fit",
+    "fit_dry_runs",
+    "fit_table",
+]
 
 _Path = str | PathLike[str]
 _Scalar = bool | int | float | str
 
+@final
 class Table:
     @property
     def name(self) -> str: ...
@@ -14,6 +27,7 @@ class Table:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
     def __arrow_c_schema__(self) -> object: ...
 
+@final
 class Trace:
     def __new__(cls, path: _Path) -> Trace: ...
     @property
@@ -49,6 +63,7 @@ class Trace:
     def report(self) -> dict[str, Any]: ...
     def during(self, start_ns: int, end_ns: int | None = None, most: int = 5) -> dict[str, Any]: ...
 
+@final
 class Model:
     @staticmethod
     def load(path: _Path) -> Model: ...
@@ -92,22 +107,24 @@ class Model:
         self,
         operator: str,
         shape: Sequence[int],
-        memory_limit: int,
+        memory_limit: int | str,
         workers: int | str,
         threads_per_worker: int = 1,
-        halo: Sequence[int] | None = None,
+        halo: int | Sequence[int] | None = None,
         whole_axes: Sequence[int] = ...,
         dtype: str | None = None,
         budget_fraction: float | None = None,
         baseline_bytes: int | None = None,
         any_version: bool = False,
         *,
+        warmed: bool = False,
+        spare_bytes: int = 0,
         minimise: str = "time",
         source: str = "dask",
         storage_chunks: Sequence[int] | None = None,
         aligned: bool = False,
-        compare: str | None = None,
-        device_memory_limit: int | None = None,
+        compare: str | Sequence[int] | None = None,
+        device_memory_limit: int | str | None = None,
         **params: _Scalar,
     ) -> dict[str, Any]: ...
     def longest(
@@ -115,8 +132,8 @@ class Model:
         operator: str,
         shape: Sequence[int],
         axis: int,
-        memory_limit: int,
-        device_memory_limit: int | None = None,
+        memory_limit: int | str,
+        device_memory_limit: int | str | None = None,
         multiple: int = 1,
         dtype: str | None = None,
         baseline_bytes: int | None = None,
@@ -127,7 +144,7 @@ class Model:
         self,
         graph: str,
         *,
-        memory_limit: int | None = None,
+        memory_limit: int | str | None = None,
         workers: int | str | None = None,
         threads: int = 1,
         executor: str | None = None,
@@ -156,19 +173,21 @@ def bound_source(
     library: str | None = None,
 ) -> dict[str, Any]: ...
 
+@final
 class Follower:
     def allocated(self, bytes: int) -> None: ...
     def released(self, bytes: int) -> None: ...
     def forecast(self) -> dict[str, Any]: ...
 
+@final
 class ChunkChooser:
     def __new__(
         cls,
         shape: Sequence[int],
-        budget: int,
+        budget: int | str,
         workers: int = 1,
         threads_per_worker: int = 1,
-        halo: Sequence[int] | None = None,
+        halo: int | Sequence[int] | None = None,
         whole_axes: Sequence[int] = ...,
         chunks: Sequence[Sequence[int]] | None = None,
         seed: int = 0,

@@ -14,12 +14,16 @@ RECORDER = "_memtrace_recorder"
 def operator(function=None, *, name=None, params=None, shape_of=None):
     """Marks a function as an operator: each call is a span.
 
-    name: what to call it (default: `module:qualified name`).
-    params: the names of the scalar arguments to record (default: all).
-    shape_of: the name, or names, of the arrays that count as its input (default: all).
+    Calls of generator functions and coroutines are not spans.
 
-    Returns the very same function, recorded or not. Calls of generator functions and
-    coroutines are not spans.
+    Args:
+        function: The function to mark.
+        name: What to call the operator (default: `module:qualified name`).
+        params: The names of the scalar arguments to record (default: all).
+        shape_of: The name, or names, of the arrays that count as its input (default: all).
+
+    Returns:
+        The very same function, recorded or not; a decorator where `function` is not given.
     """
 
     def mark(function):
@@ -34,12 +38,18 @@ def operator(function=None, *, name=None, params=None, shape_of=None):
 def span(name, *inputs, **params):
     """A context in which the operator `name` runs.
 
-    inputs: arrays; or shapes, each followed by its dtype if it is known.
-    params: scalar parameters. `span.outputs(array, ...)` inside tells what came out.
+    Args:
+        name: The operator's name.
+        inputs: Arrays; or shapes, each followed by its dtype if it is known.
+        params: Scalar parameters.
 
-    >>> with span("stack", gathers, fold=24) as running:
-    ...     section = stack(gathers)
-    ...     running.outputs(section)
+    Returns:
+        A context manager. Its `outputs(array, ...)`, called inside, records the results.
+
+    Examples:
+        >>> with span("stack", gathers, fold=24) as running:
+        ...     section = stack(gathers)
+        ...     running.outputs(section)
     """
     recorder = sys.modules.get(RECORDER)
     return _NOTHING if recorder is None else _Span(recorder, name, inputs, params)
@@ -88,7 +98,7 @@ class _Span:
             self._recorder.end(self._id, self._outputs, kind and kind.__name__)
 
     def outputs(self, *arrays):
-        """Says which arrays, or shapes and dtypes, come out of the span."""
+        """Records which arrays, or shapes and dtypes, come out of the span."""
         self._outputs = _described(self._recorder, arrays)
 
 
@@ -97,7 +107,7 @@ def _described(recorder, values):
     try:
         return _describe(recorder, values)
     except Exception:
-        return []  # whatever an argument's own class raises, only where somebody records
+        return []  # an argument's own class may raise, and only in recorded programs
 
 
 def _shape(value):

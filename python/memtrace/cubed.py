@@ -1,5 +1,6 @@
-"""Laws in Cubed's plans: what an operator needs, which Cubed must else be told by hand, and chunks
-that keep a plan under `allowed_mem`.
+"""Laws in Cubed's plans: what an operator needs, and chunks that keep a plan under `allowed_mem`.
+
+Without a law, Cubed has to be given an operator's needs by hand (`extra_projected_mem`).
 
     import memtrace.cubed
     chunk = memtrace.cubed.chunks(model, "envelope", shape, "f4", spec=spec, whole_axes=[2])
@@ -15,14 +16,14 @@ try:
 except ImportError as error:
     raise ImportError("memtrace.cubed needs Cubed: pip install cubed") from error
 
-from ._names import name_in
+from ._planning.names import name_in
 
 if TYPE_CHECKING:
     from ._native import Model
 
 #: Copies that Cubed counts of what a task reads and of what it writes (files, no cloud storage).
 READ_COPIES, WRITE_COPIES = 1, 1
-#: Chunks are planned for one task at a time: what else a plan weighs are times, by their number.
+#: Chunks are planned for one task at a time: otherwise a plan considers times only.
 TASKS_AT_ONCE = 1
 
 
@@ -36,9 +37,21 @@ def map_blocks(
 ) -> Any:
     """`cubed.map_blocks` whose plan knows what `func` needs.
 
-    operator: its name in the model (default: that of `func`); params: parameters that choose its
-    law. ValueError: the model has no law for it. Cubed refuses to compute a plan over
-    `allowed_mem`.
+    Cubed refuses to compute a plan over `allowed_mem`.
+
+    Args:
+        func: The function, called with one block of each array.
+        *args: Arrays and other arguments, as Cubed takes them.
+        model: Has a law for the function.
+        operator: The function's name in the model (default: that of `func`).
+        params: Parameters that choose its law.
+        **kwargs: As for `cubed.map_blocks`.
+
+    Returns:
+        An array of Cubed's.
+
+    Raises:
+        ValueError: The model has no law for the function.
     """
     block = _first(args).chunksize
     extra = extra_projected_mem(
@@ -58,7 +71,20 @@ def map_overlap(
 ) -> Any:
     """`cubed.map_overlap` whose plan knows what `func` needs, and the halos Cubed joins for it.
 
-    depth: as Cubed takes it: cells on both sides, by axis or for all. The rest as `map_blocks`.
+    Args:
+        func: The function, called with one block of each array and its halo.
+        *args: Arrays and other arguments, as Cubed takes them.
+        model: Has a law for the function.
+        depth: Cells on both sides, by axis or for all axes.
+        operator: The function's name in the model (default: that of `func`).
+        params: Parameters that choose its law.
+        **kwargs: As for `cubed.map_overlap`.
+
+    Returns:
+        An array of Cubed's.
+
+    Raises:
+        ValueError: The model has no law for the function.
     """
     array = _first(args)
     halo = [_cells(depth, axis) for axis in range(array.ndim)]
@@ -88,18 +114,33 @@ def extra_projected_mem(
 
     Cubed counts chunks and results, each twice. What is missing is the halo, and what the operator
     allocates beyond a result that is counted already: by the upper bound of its law at chunk and
-    halo, with what its first call in a process leaves behind. padded: cells are put around the
-    array (a `boundary` that is a value), for which a block is copied.
+    halo, with what its first call in a process leaves behind.
+
+    Args:
+        model: Has a law for the operator.
+        operator: Its name in the model.
+        chunk: Lengths of the chunk's axes, in elements.
+        dtype: Of the array, as NumPy takes it.
+        halo: Cells on each side, by axis (default: none).
+        padded: Cells are put around the array (a `boundary` that is a value), for which a block is
+            copied.
+        **params: Parameters that choose its law.
+
+    Returns:
+        Bytes.
+
+    Raises:
+        ValueError: The model has no law for the operator.
     """
     sides = halo or [0] * len(chunk)
     block = [length + 2 * cells for length, cells in zip(chunk, sides)]
     law = _law(model, operator, block, dtype, params)
     own, given = _bytes(chunk, dtype), _bytes(block, dtype)
     result = law["output_bytes"] or own
-    if halo:  # trimmed by whoever wrote the function: Cubed counts the result of a chunk
+    if halo:  # the user's function trims it: Cubed counts the result of a chunk
         result = result * own // given
     joined = (given - own) + (given if padded else 0)
-    return joined + max(0, law["upper_bytes"] - (1 + WRITE_COPIES) * result) + law["once_bytes"]
+    return joined + max(0, law["upper_bytes"] - (1 + WRITE_COPIES) * result) + law["one_time_bytes"]
 
 
 def chunks(
@@ -118,14 +159,30 @@ def chunks(
 ) -> "Tuple[int, ...]":
     """The largest chunk of the fastest regular grid whose tasks Cubed lets pass.
 
-    spec: whose `allowed_mem` and `reserved_mem` count (default: Cubed's own). workers: tasks that
-    run at once, each in a process. The rest as for `Model.recommend` and `extra_projected_mem`.
-    MemoryError: no chunk fits.
+    Args:
+        model: Has a law for the operator.
+        operator: Its name in the model.
+        shape: Lengths of the array's axes, in elements.
+        dtype: Of the array, as NumPy takes it.
+        spec: Its `allowed_mem` and `reserved_mem` count (default: Cubed's own).
+        workers: Tasks that run at the same time, each in a process.
+        halo: Cells on each side of a chunk, by axis (default: none).
+        whole_axes: Axes to leave in one chunk.
+        padded: As for `extra_projected_mem`.
+        storage_chunks: Chunk lengths of the store that the array lies in.
+        **params: Parameters that choose the law.
+
+    Returns:
+        Lengths of the chunk's axes, in elements.
+
+    Raises:
+        MemoryError: No chunk fits.
+        ValueError: The model has no law for the operator.
     """
     spec = spec or cubed.Spec()
     allowed, reserved = int(spec.allowed_mem), int(spec.reserved_mem)
     limit = allowed
-    # What Cubed counts is more than what a task needs: ask for less until that fits as well.
+    # Cubed counts more than a task needs: the limit is lowered until that fits as well.
     while True:
         found = model.recommend(
             operator,
@@ -167,7 +224,10 @@ def projected_mem(
     padded: bool = False,
     **params: Any,
 ) -> int:
-    """What Cubed projects for a task that calls an operator on one chunk, with its law."""
+    """Bytes that Cubed projects for a task that calls an operator on one chunk, with its law.
+
+    The arguments are those of `extra_projected_mem` and `chunks`.
+    """
     spec = spec or cubed.Spec()
     sides = halo or [0] * len(chunk)
     block = [length + 2 * cells for length, cells in zip(chunk, sides)]

@@ -1,24 +1,28 @@
-"""Blocks that RMM's pools of GPU memory hand out: each is told to a recording.
+"""Blocks of RMM's pools of GPU memory: each is reported to a recording.
 
     import memtrace.cuda
     memtrace.cuda.watch_rmm()
 
-A pool takes memory from the driver in large pieces, which is all that a recording sees of it; what
-it hands out is what operators need. PyTorch's and CuPy's own pools are seen without this. Outside
-of a recorded process nothing is watched.
+A pool takes memory from the driver in large pieces, which is all that a recording sees of it. The
+blocks that it allocates are what operators need. PyTorch's and CuPy's own pools are seen without
+this. Outside of a recorded process nothing is watched.
 """
 
 import ctypes
 
 
 def watch_rmm(device=0):
-    """Has RMM's current resource of a device tell of the blocks that it hands out.
+    """Reports the blocks that RMM's current resource of a device allocates.
 
-    Returns the resource that now is the current one, and hands on to the one before; None in a
-    process that is not recorded.
+    Args:
+        device: The number of the device.
+
+    Returns:
+        The resource that is the current one from now on and forwards to the one before; None in
+        a process that is not recorded.
     """
-    tell = _door()
-    if tell is None:
+    report = _report_function()
+    if report is None:
         return None
     import rmm
 
@@ -28,12 +32,12 @@ def watch_rmm(device=0):
     def allocate(size, *stream):
         address = upstream.allocate(size, *stream)
         if size:
-            tell(address, size, device, 0, 0)
+            report(address, size, device, 0, 0)
         return address
 
     def deallocate(address, size, *stream):
         if size:
-            tell(address, 0, device, 0, 0)
+            report(address, 0, device, 0, 0)
         upstream.deallocate(address, size, *stream)
 
     resource = rmm.mr.CallbackMemoryResource(allocate, deallocate)
@@ -41,13 +45,13 @@ def watch_rmm(device=0):
     return resource
 
 
-def _door():
-    """The recording's function for blocks of pools; None where nobody records."""
+def _report_function():
+    """The recording's function for blocks of pools; None in a process that is not recorded."""
     try:
-        door = ctypes.CDLL(None).memtrace_device_block
+        report = ctypes.CDLL(None).memtrace_device_block
     except (AttributeError, OSError):
         return None
     unsigned = ctypes.c_uint64
-    door.argtypes = [unsigned, unsigned, ctypes.c_uint32, unsigned, unsigned]
-    door.restype = None
-    return door
+    report.argtypes = [unsigned, unsigned, ctypes.c_uint32, unsigned, unsigned]
+    report.restype = None
+    return report

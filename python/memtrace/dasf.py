@@ -1,17 +1,17 @@
-"""Blocks of DASF's pipelines that fit the memory of who runs them.
+"""Blocks of DASF's pipelines that fit the memory of the processes that run them.
 
     blocks = memtrace.dasf.BlockSize(pipeline, model, halo={"Gaussian": (12, 12, 12)})
     pipeline.register_plugin(blocks)
     pipeline.run()
 
-Needs DASF's interface, not DASF itself: whatever has its hooks and its table of elements will do.
+Needs DASF's interface, not DASF itself: an object with its hooks and its table of elements will do.
 """
 
 import math
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
 
-from . import _plan_dasf, _sizes, _workers
-from ._plan import given_bytes, plan
+from ._planning import dasf_graph, sizes, worker_limits
+from ._planning.plan import given_bytes, plan
 
 if TYPE_CHECKING:
     from ._native import Model
@@ -25,19 +25,27 @@ class BlockSize:
     such grid fits, each operator gets blocks of its own, and arrays are rechunked between them, by
     way of the workers' disks. Arrays that are not Dask's are left as they are.
 
-    pipeline: a pipeline of DASF, complete before it runs. model: with laws of its operators, which
-        are looked for under what they are called in the pipeline, their classes' names or
-        `MODULE:CLASS._transform_cpu`. memory_limit, workers, threads: bytes of each worker (or a
-        text like "1.5GB"), how many, threads of each; by default those of the Dask client of the
-        pipeline's executor. halo, whole_axes: extra cells per face and axis, and axes that stay
-        whole, of operators by the same names. given: bytes of operators without laws, results:
-        names of the elements whose results are held by the workers (default: the last; `[]`: they
-        are stored or reduced block by block), both as for `memtrace.plan`. any_version: also use
-        laws that were recorded with other releases of libraries.
+    When the pipeline starts, MemoryError is raised if nothing fits, with the smallest limit that
+    would, and ValueError if a law or the memory limit is missing.
 
-    When the pipeline starts: MemoryError if nothing fits, with the smallest limit that would;
-    ValueError if a law or the memory limit is missing. `plan` is then what `memtrace.plan`
-    returned, None if each operator has blocks of its own.
+    Args:
+        pipeline: A pipeline of DASF, complete before it runs.
+        model: Has laws of its operators, by what they are called in the pipeline, by their
+            classes' names or by `MODULE:CLASS._transform_cpu`.
+        memory_limit: Bytes of each worker, or a text like "1.5GB" (default: that of the Dask
+            client of the pipeline's executor; so are `workers` and `threads`).
+        workers: The number of workers.
+        threads: Threads of each.
+        halo: Extra cells per face and axis, of operators by the same names.
+        whole_axes: Axes that stay whole, of operators by the same names.
+        given: Bytes of operators without laws, as for `memtrace.plan`.
+        results: Names of the elements whose results the workers keep (default: the last; `[]`:
+            they are stored or reduced block by block), as for `memtrace.plan`.
+        any_version: Also use laws that were recorded with other releases of libraries.
+
+    Attributes:
+        plan: What `memtrace.plan` returned, as soon as the pipeline has started; None if each
+            operator has blocks of its own.
     """
 
     def __init__(
@@ -56,16 +64,17 @@ class BlockSize:
     ):
         self.plan = None
         self._pipeline, self._model = pipeline, model
-        self._asked = {"memory_limit": memory_limit, "workers": workers, "threads": threads}
+        self._requested = {"memory_limit": memory_limit, "workers": workers, "threads": threads}
         self._about = {"halo": halo, "whole_axes": whole_axes, "results": results}
         self._given = given_bytes(given or {})
         self._limits = {"any_version": any_version}
         self._document = {}
-        self._wrapped = None  # the executor, and what it had of its own as `execute`
+        self._wrapped = None  # the executor, and its own attribute `execute`, if it had one
 
     def on_pipeline_start(self, fn_keys: Any) -> None:
+        """Sets the blocks of datasets."""
         self._limits.update(self._known_limits())
-        self._document = _plan_dasf.document_of(
+        self._document = dasf_graph.document_of(
             self._pipeline, self._model.operators(), self._given, **self._about
         )
         try:
@@ -78,39 +87,41 @@ class BlockSize:
         self._wrap()
 
     def on_task_start(self, func: Any, params: Any, name: str) -> None:
-        """Nothing to do: blocks are set."""
+        """Does nothing: blocks are set."""
 
     def on_task_end(self, func: Any, params: Any, name: str, ret: Any) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
     def on_task_error(self, func: Any, params: Any, name: str, exception: Any) -> None:
+        """Restores the executor."""
         self._unwrap()
 
     def on_pipeline_end(self) -> None:
+        """Restores the executor."""
         self._unwrap()
 
     def _known_limits(self):
-        """What was said, and of the rest what the executor's client knows."""
+        """What was requested, and for the rest what the executor's client knows."""
         client = getattr(getattr(self._pipeline, "_executor", None), "client", None)
-        modules = _plan_dasf.modules(self._pipeline)
-        limits = {} if client is None else _workers.limits(client, modules)
-        limits.update({key: value for key, value in self._asked.items() if value is not None})
+        modules = dasf_graph.modules(self._pipeline)
+        limits = {} if client is None else worker_limits.limits(client, modules)
+        limits.update({key: value for key, value in self._requested.items() if value is not None})
         if "memory_limit" not in limits:
             raise ValueError(
                 "the workers' memory limit is not known: say memory_limit, e.g. '1.5GB', or give "
                 "the pipeline an executor whose Dask client has workers with a limit"
             )
-        limits["memory_limit"] = _sizes.parse(limits["memory_limit"])
+        limits["memory_limit"] = sizes.parse(limits["memory_limit"])
         return {"workers": 1, "threads": 1, **limits}
 
     def _set_blocks(self):
         """The block size of each dataset, which it uses when it loads."""
-        for name, dataset in _plan_dasf.datasets(self._pipeline):
+        for name, dataset in dasf_graph.datasets(self._pipeline):
             users = [step for step in self._document["steps"] if name in step["inputs"]]
             if self.plan is not None:
                 blocks = self._aligned(dataset.shape)
             else:
-                blocks = self._alone(users[0], dataset.shape, dataset.dtype) if users else None
+                blocks = self._blocks_for(users[0], dataset.shape, dataset.dtype) if users else None
             if blocks is None:
                 continue
             attribute = "_chunks" if hasattr(dataset, "_chunks") else "chunks"
@@ -121,7 +132,7 @@ class BlockSize:
         if executor is None or self._wrapped is not None:
             return
         execute = executor.execute
-        functions = _plan_dasf.functions(self._pipeline)
+        functions = dasf_graph.functions(self._pipeline)
         steps = {functions[each["name"]]: each for each in self._document["steps"]}
 
         def with_blocks(fn, *args, **kwargs):
@@ -150,7 +161,7 @@ class BlockSize:
         if self.plan is not None:
             blocks = self._aligned(array.shape)
             return array if blocks in (None, array.chunks) else array.rechunk(blocks)
-        blocks = self._alone(step, array.shape, array.dtype)
+        blocks = self._blocks_for(step, array.shape, array.dtype)
         if blocks == array.chunks:
             return array
         return array.rechunk(blocks, method="p2p")
@@ -162,14 +173,19 @@ class BlockSize:
             return None
         return tuple(tuple(axis) for axis in self.plan["chunks"])
 
-    def _alone(self, step, shape, dtype):
-        """Blocks for one operator as if it were alone."""
+    def _blocks_for(self, step, shape, dtype):
+        """Blocks for one operator by itself."""
         lengths = [int(length) for length in shape]
         source = {"shape": lengths, "dtype": getattr(dtype, "str", str(dtype))}
-        alone = {**step, "inputs": ["its input"] * len(step["inputs"])}
-        document = {"version": 1, "sources": {"its input": source}, "steps": [alone], "results": []}
+        single = {**step, "inputs": ["its input"] * len(step["inputs"])}
+        document = {
+            "version": 1,
+            "sources": {"its input": source},
+            "steps": [single],
+            "results": [],
+        }
         # What a rechunking keeps in memory before it writes it to disk is not for the operator.
-        buffers = min(math.prod(lengths) * dtype.itemsize, _workers.rechunking_bytes())
+        buffers = min(math.prod(lengths) * dtype.itemsize, worker_limits.rechunking_bytes())
         limit = self._limits["memory_limit"] - buffers / self._limits.get("budget_fraction", 1.0)
         found = plan(self._model, document, **{**self._limits, "memory_limit": max(int(limit), 1)})
         return tuple(tuple(axis) for axis in found["chunks"])

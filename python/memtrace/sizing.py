@@ -1,26 +1,26 @@
-"""How much memory to ask a scheduler for: by a law at first, and after a job was killed.
+"""How much memory to request from a scheduler: by a law at first, and after a job was killed.
 
     import memtrace.sizing
     sizes = memtrace.sizing.Sizes(memtrace.Model.load("model.json"))
     sizes.request("gst3d", (200, 200, 200))            bytes for a first attempt
-    sizes.mem_mb("gst3d", (200, 200, 200), attempt=2)  MB for a second, as Snakemake asks
+    sizes.mem_mb("gst3d", (200, 200, 200), attempt=2)  MB for a second, as Snakemake requests them
 
-Slurm, Kubernetes and whatever else kills a job that takes more than it asked for.
+For Slurm, Kubernetes and other schedulers that kill a job which takes more than it requested.
 """
 
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
 
-from . import _sizes
-from ._load import model_of
+from ._planning import sizes
+from ._running.load import model_of
 
 if TYPE_CHECKING:
     from ._native import Model
 
-#: Resident size of Python with NumPy and SciPy, where the recording did not look.
+#: Resident size of Python with NumPy and SciPy, where the recording did not sample it.
 PYTHON_BYTES = 100_000_000
-#: What is asked for after a kill, over what was not enough.
+#: A request after a kill, over the one that was not enough.
 GROWTH = 1.5
-#: Finished jobs of an operator that say more than its law's bound.
+#: From this many finished jobs of an operator on, they say more than its law's bound.
 ENOUGH = 5
 #: How much larger than they a job may be for that.
 TWICE = 2
@@ -32,18 +32,23 @@ class Sizes:
     """Requests for jobs that run one operator each, in a process of its own.
 
     A first request is the law's `resident_upper_bytes`: baseline, working peak and what malloc
-    keeps, at their upper bounds. What finished jobs peaked at says how much of that is needed:
-    from ENOUGH of them on, a line through their peaks over what the law foretold as likely, and
-    the most that any of them was above it, and some more; for jobs at most TWICE as large as they.
+    keeps, at their upper bounds. The peaks of finished jobs show how much of that is needed. From
+    ENOUGH of them on, a request is a line through their peaks over the law's likely prediction,
+    plus the largest error of any of them and some more; for jobs at most TWICE as large as they.
 
-    A kill at the bound or above shows that the law is wrong. From then on every job of that
-    operator, of whatever shape, is asked for at its upper bound times a factor GROWTH times the one
-    that was not enough, so no kill is paid for twice. When jobs have finished since, their peaks
+    A kill at the bound or above shows that the law is wrong. From then on the request of every job
+    of that operator, of any shape, is its upper bound times a factor, GROWTH times the one that was
+    not enough: the same mistake kills one job only. When jobs have finished since, their peaks
     bring the factor down, never to one that was killed. A kill below the bound puts the bound in
     force again until a job has finished that needed more.
 
-    model: it, or its file. margin: a part of each request that is added to it. any_version: also
-    use laws that were recorded with other releases of libraries.
+    Args:
+        model: The model, or its file.
+        margin: A part of each request that is added to it.
+        any_version: Also use laws that were recorded with other releases of libraries.
+
+    Raises:
+        ValueError: The margin is negative, or the file is no model.
     """
 
     def __init__(
@@ -55,8 +60,8 @@ class Sizes:
         self._model, self._margin, self._any_version = model, margin, any_version
         self._killed: Dict[str, float] = {}  # largest factor that was too little
         self._needed: Dict[str, float] = {}  # largest factor that a finished job needed
-        self._finished: Dict[str, List[Tuple[int, int]]] = {}  # foretold as likely, and the peak
-        # What was killed below the bound: foretold as likely, and granted.
+        self._finished: Dict[str, List[Tuple[int, int]]] = {}  # likely prediction, and peak
+        # What was killed below the bound: likely prediction, and granted.
         self._doubted: Dict[str, List[Tuple[int, int]]] = {}
 
     def request(
@@ -68,10 +73,21 @@ class Sizes:
         attempt: int = 1,
         **params: Any,
     ) -> int:
-        """Bytes to ask for.
+        """Bytes to request.
 
-        attempt: of this job; each beyond the first asks for GROWTH times as much as the one
-        before, where nobody says `killed`. ValueError: the model has no law for the operator.
+        Args:
+            operator: Its name in the model.
+            shape: Lengths of the input's axes, in elements.
+            dtype: As NumPy writes it; needed if there are laws for several.
+            attempt: Of this job, from 1 on; each beyond the first requests GROWTH times as much as
+                the one before, for callers that do not report kills by `killed`.
+            **params: Parameters that choose the law.
+
+        Returns:
+            Bytes.
+
+        Raises:
+            ValueError: The model has no law for the operator, or the attempt is below 1.
         """
         if attempt < 1:
             raise ValueError(f"attempts are counted from 1, not {attempt}")
@@ -81,9 +97,9 @@ class Sizes:
             size = min(size, self._learned(operator, likely))
         return int(size * GROWTH ** (attempt - 1) * (1 + self._margin)) + 1
 
-    def mem_mb(self, operator: str, shape: "Sequence[int]", **asked: Any) -> int:
-        """The same in MB, rounded up: for `resources: mem_mb=` and `--mem`."""
-        return -(-self.request(operator, shape, **asked) // 1_000_000)
+    def mem_mb(self, operator: str, shape: "Sequence[int]", **request: Any) -> int:
+        """`request` in MB, rounded up: for `resources: mem_mb=` and `--mem`."""
+        return -(-self.request(operator, shape, **request) // 1_000_000)
 
     def killed(
         self,
@@ -93,8 +109,22 @@ class Sizes:
         dtype: "Optional[str]" = None,
         **params: Any,
     ) -> int:
-        """A job was killed at `granted` bytes (or "2GB"); what to ask for now, for it."""
-        granted = _sizes.parse(granted)
+        """Takes in that a job was killed.
+
+        Args:
+            operator: Its operator.
+            shape: Lengths of the input's axes, in elements.
+            granted: The bytes that it was granted, or a text like "2GB".
+            dtype: As for `request`.
+            **params: As for `request`.
+
+        Returns:
+            Bytes to request for it now.
+
+        Raises:
+            ValueError: As for `request`, or it was granted nothing.
+        """
+        granted = sizes.parse(granted)
         if granted == 0:
             raise ValueError("a job cannot have been granted no memory")
         likely, upper = self._law(operator, shape, dtype, params)
@@ -112,44 +142,57 @@ class Sizes:
         dtype: "Optional[str]" = None,
         **params: Any,
     ) -> None:
-        """A job finished with this resident peak in bytes, or "1.5GB" (Slurm: `MaxRSS`). One of 0,
-        which schedulers tell of jobs too short to look at, says nothing."""
-        peak = _sizes.parse(peak)
+        """Takes in that a job finished.
+
+        Args:
+            operator: Its operator.
+            shape: Lengths of the input's axes, in elements.
+            peak: Its resident peak in bytes, or a text like "1.5GB" (Slurm: `MaxRSS`). A peak of
+                0, which schedulers report for jobs too short to sample, is ignored.
+            dtype: As for `request`.
+            **params: As for `request`.
+
+        Raises:
+            ValueError: As for `request`.
+        """
+        peak = sizes.parse(peak)
         if peak == 0:
             return
         likely, upper = self._law(operator, shape, dtype, params)
         self._needed[operator] = max(self._needed.get(operator, 0.0), peak / upper)
         self._finished.setdefault(operator, []).append((likely, peak))
-        # One that was foretold to need no more than the killed job, and did, says what it lacked.
+        # One that needed more than a killed job of no smaller prediction shows what that lacked.
         doubts = self._doubted.get(operator, [])
         doubts = [doubt for doubt in doubts if not (likely <= doubt[0] and peak >= doubt[1])]
         self._doubted[operator] = doubts
 
     def _factor(self, operator):
         killed, needed = self._killed.get(operator, 0.0), self._needed.get(operator, 0.0)
-        # Asked for so little once more, a job of the same kind would be killed once more.
+        # With the same request again, a job of the same kind would be killed again.
         grown = needed if needed > killed else killed * GROWTH
         return max(1.0, grown)
 
     def _learned(self, operator, likely):
-        """What finished jobs of the operator say of one that is foretold to need so much."""
+        """A request by finished jobs of the operator, for one with this likely prediction."""
         jobs = self._finished.get(operator, [])
-        if len(jobs) < ENOUGH or likely > TWICE * max(foretold for foretold, _ in jobs):
+        if len(jobs) < ENOUGH or likely > TWICE * max(predicted for predicted, _ in jobs):
             return float("inf")
         start, slope = _line(jobs)
-        errors = [peak - (start + slope * foretold) for foretold, peak in jobs]
+        errors = [peak - (start + slope * predicted) for predicted, peak in jobs]
         most, least = max(errors), min(errors)
         # The more have been seen, the less is the next one beyond them.
-        asked = start + slope * likely + most + SPREAD * (most - least) / len(jobs)
-        return max(asked, min(peak for _, peak in jobs))  # a smaller one needs Python all the same
+        request = start + slope * likely + most + SPREAD * (most - least) / len(jobs)
+        return max(
+            request, min(peak for _, peak in jobs)
+        )  # a smaller one needs Python all the same
 
     def _law(self, operator, shape, dtype, params):
         """What a process with the operator needs: likely, and at most."""
         law = self._model.predict(
             operator, list(shape), dtype, any_version=self._any_version, **params
         )
-        if law["resident_bytes"] is None:  # the recording did not look at resident memory
-            fixed = law["input_bytes"] + law["once_bytes"] + PYTHON_BYTES
+        if law["resident_bytes"] is None:  # the recording did not sample resident memory
+            fixed = law["input_bytes"] + law["one_time_bytes"] + PYTHON_BYTES
             return law["peak_bytes"] + fixed, law["upper_bytes"] + fixed
         return law["resident_bytes"], law["resident_upper_bytes"]
 

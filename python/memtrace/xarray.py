@@ -1,7 +1,7 @@
 """Chunks of xarray's arrays that fit: importing this module gives them `.memtrace`.
 
 import memtrace.xarray
-sizes = data.memtrace.chunk("gaussian", model="model.json", limit="1.5GB", workers=2)
+sizes = data.memtrace.chunk("gaussian", model="model.json", memory_limit="1.5GB", workers=2)
 smooth = data.chunk(sizes).map_overlap(...)
 """
 
@@ -13,11 +13,11 @@ try:
 except ImportError as error:
     raise ImportError("memtrace.xarray needs xarray: pip install xarray") from error
 
-import memtrace
 
-from . import _sizes, _workers
-from ._load import model_of
-from ._names import name_in
+from ._planning import worker_limits
+from ._planning.names import name_in
+from ._planning.plan import plan
+from ._running.load import model_of
 
 if TYPE_CHECKING:
     from ._native import Model
@@ -29,19 +29,19 @@ class Accessor:
     def __init__(self, data: "Union[xarray.DataArray, xarray.Dataset]"):
         self._data = data
 
-    def chunk(self, op: "Union[str, Callable[..., Any]]", **asked: Any) -> "Dict[Any, Tuple]":
+    def chunk(self, op: "Union[str, Callable[..., Any]]", **request: Any) -> "Dict[Any, Tuple]":
         """Sizes of the chunks along each dimension, ready for xarray's `.chunk()`.
 
         Arguments and errors are those of `recommend`.
         """
-        return self.recommend(op, **asked)["chunks"]
+        return self.recommend(op, **request)["chunks"]
 
     def recommend(
         self,
         op: "Union[str, Callable[..., Any]]",
         *,
         model: "Union[Model, str, os.PathLike[str]]",
-        limit: "Optional[Union[int, str]]" = None,
+        memory_limit: "Optional[Union[int, str]]" = None,
         workers: "Optional[Union[int, str]]" = None,
         threads: "Optional[int]" = None,
         halo: "Optional[Mapping[Any, int]]" = None,
@@ -49,24 +49,34 @@ class Accessor:
         variable: Any = None,
         **more: Any,
     ) -> "Dict[str, Any]":
-        """Chunks for an operator with what they are foretold to need, and why.
+        """Chunks for an operator with what they are predicted to need, and why.
 
-        op: an operator of the model, by its name or as the function itself. model: a model or its
-        file. limit, workers, threads: memory limit of each worker in bytes (or "1.5GB"), how many
-        ("auto": as many as are worth having), threads of each; by default those of the current
-        Dask client. halo: extra cells per face by dimension; whole: dimensions that are not to be
-        cut. variable: of a Dataset, the one that is chunked for (default: the largest).
-        Chunks of the file that the data comes from, as its encoding tells them, are kept together
-        where that fits. more: as for `Model.recommend`, parameters of the operator among them.
+        Chunks of the file that the data comes from, as its encoding has them, are kept together
+        where that fits.
 
-        The keys are those of `memtrace recommend --format json`; `chunks` is by dimension.
-        MemoryError: nothing fits; it names the smallest limit that would. ValueError: there is no
-        law, no limit is known, or a dimension is none of the array's.
+        Args:
+            op: An operator of the model, by its name or as the function itself.
+            model: A model or its file.
+            memory_limit: Of each worker: bytes, or a text like "1.5GB" (default: that of the
+                current Dask client; so are `workers` and `threads`).
+            workers: The number of workers, or "auto": as many as are worth having.
+            threads: Threads of each.
+            halo: Extra cells per face, by dimension.
+            whole: Dimensions that are not to be cut.
+            variable: Of a Dataset, the one that chunks are made for (default: the largest).
+            **more: As for `Model.recommend`, parameters of the operator among them.
+
+        Returns:
+            The keys of `memtrace recommend --format json`; `chunks` is by dimension.
+
+        Raises:
+            MemoryError: Nothing fits; the message names the smallest limit that would.
+            ValueError: There is no law, no limit is known, or a dimension is none of the array's.
         """
         array = self._array(variable)
-        limits = {**_workers.of_current_client(), **_said(limit, workers, threads)}
+        limits = {**worker_limits.of_current_client(), **_given(memory_limit, workers, threads)}
         if "memory_limit" not in limits:
-            raise ValueError("say the memory limit of a worker, e.g. limit='1.5GB'")
+            raise ValueError("say the memory limit of a worker, e.g. memory_limit='1.5GB'")
         known = model_of(model)
         about = {
             "dtype": array.dtype.str,
@@ -84,12 +94,14 @@ class Accessor:
             limits.get("threads", 1),
             **{**about, **more},
         )
-        sizes = (tuple(axis) for axis in found["chunks"])
-        return {**found, "chunks": dict(zip(array.dims, sizes))}
+        lengths = (tuple(axis) for axis in found["chunks"])
+        return {**found, "chunks": dict(zip(array.dims, lengths))}
 
-    def plan(self, model: "Union[Model, str, os.PathLike[str]]", **asked: Any) -> "Dict[str, Any]":
-        """What computing the data, which has chunks, is foretold to hold: see `memtrace.plan`."""
-        return memtrace.plan(model_of(model), self._data, **asked)
+    def plan(
+        self, model: "Union[Model, str, os.PathLike[str]]", **request: Any
+    ) -> "Dict[str, Any]":
+        """What computing the data, which has chunks, is predicted to need: see `memtrace.plan`."""
+        return plan(model_of(model), self._data, **request)
 
     def _array(self, variable):
         if not hasattr(self._data, "data_vars"):
@@ -105,10 +117,10 @@ class Accessor:
 
 
 def stored_chunks(array: "xarray.DataArray") -> "Optional[Sequence[int]]":
-    """Chunk lengths of the file that an array comes from, None if it tells none.
+    """Chunk lengths of the file that an array comes from, None if it has none.
 
     zarr's `preferred_chunks` or `chunks`, netCDF's `chunksizes`. A part of a file's array, as far
-    as that can be seen, tells none: where its chunks begin is not known.
+    as that can be seen, has none: where its chunks begin is not known.
     """
     encoding = array.encoding
     if tuple(encoding.get("original_shape") or array.shape) != array.shape:
@@ -122,13 +134,9 @@ def stored_chunks(array: "xarray.DataArray") -> "Optional[Sequence[int]]":
     return list(lengths) if lengths and plain and len(lengths) == array.ndim else None
 
 
-def _said(limit, workers, threads):
-    said = {
-        "memory_limit": None if limit is None else _sizes.parse(limit),
-        "workers": workers,
-        "threads": threads,
-    }
-    return {name: value for name, value in said.items() if value is not None}
+def _given(memory_limit, workers, threads):
+    given = {"memory_limit": memory_limit, "workers": workers, "threads": threads}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _along(dims, cells):

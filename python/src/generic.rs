@@ -3,22 +3,33 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use memtrace_analysis::generic::{Ask, Dtype, Library, Source, bound as bound_of};
+use memtrace_analysis::generic::{Dtype, Inputs, Library, Source, bound as bound_of};
 
 use crate::convert::{parameters, refused, to_python};
 
-/// A bound from a description of an operator's source (JSON text), as a dict: what `memtrace bound --json` prints.
+/// A bound from a description of an operator's source, as a dict: what `memtrace bound --json` prints.
 ///
-/// shapes, dtypes: of the array inputs in order. library: JSON text of what is known of library functions
-/// (default: what memtrace was built with). ValueError: the description or a shape means nothing.
+/// Args:
+///     source: The description, JSON text.
+///     shapes: Of the array inputs, in order.
+///     dtypes: Of the array inputs, in order.
+///     layout: How they lie in memory: "C", "F" or "strided".
+///     params: Values of other parameters.
+///     library: JSON text of laws of library functions (default: what memtrace was built with).
+///
+/// Returns:
+///     The bound.
+///
+/// Raises:
+///     ValueError: The description, a shape or a dtype is invalid.
 #[pyfunction]
-#[pyo3(signature = (source, shapes, dtypes, layout="C".to_owned(), params=None, library=None))]
+#[pyo3(signature = (source, shapes, dtypes, layout="C", params=None, library=None))]
 pub(crate) fn bound_source<'py>(
     py: Python<'py>,
     source: &str,
     shapes: Vec<Vec<u64>>,
     dtypes: Vec<String>,
-    layout: String,
+    layout: &str,
     params: Option<&Bound<'py, PyDict>>,
     library: Option<&str>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -27,8 +38,8 @@ pub(crate) fn bound_source<'py>(
     let dtypes = dtypes.iter().map(read).collect::<PyResult<Vec<_>>>()?;
     let loaded = library.map(Library::parse).transpose().map_err(refused)?;
     let library = loaded.as_ref().unwrap_or_else(|| Library::shipped());
-    let ask = Ask { shapes, dtypes, layout, params: parameters(params)? };
+    let inputs = Inputs { shapes, dtypes, layout: layout.to_owned(), params: parameters(params)? };
     let answer =
-        Source::parse(source).and_then(|source| bound_of(&source, library, &ask)).map_err(refused)?;
+        Source::parse(source).and_then(|source| bound_of(&source, library, &inputs)).map_err(refused)?;
     to_python(py, &answer)
 }

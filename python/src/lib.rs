@@ -4,9 +4,11 @@
 //! command line's JSON has; tables are Arrow streams; every error is a Python exception of one sentence.
 
 mod convert;
+mod fit;
 mod generic;
+mod laws;
+mod learn;
 mod model;
-mod online;
 mod operators;
 mod table;
 mod trace;
@@ -18,11 +20,13 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
+    use super::fit::{fit, fit_dry_runs, fit_table};
+    #[pymodule_export]
     use super::generic::bound_source;
     #[pymodule_export]
-    use super::model::{Model, fit, fit_dry_runs, fit_table};
+    use super::learn::{ChunkChooser, Follower};
     #[pymodule_export]
-    use super::online::{ChunkChooser, Follower};
+    use super::model::Model;
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]

@@ -1,101 +1,27 @@
 //! Fitted laws.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use memtrace_analysis::graph::{self, Executor, Graph, Libraries, Limits};
-use memtrace_analysis::online::{Observation, Tracker};
-use memtrace_analysis::plan::{
-    self, Answer, Device, Minimise, Process, Reach, Request, Source as From, Workers, recorded_bytes,
-};
-use memtrace_analysis::sequences::{self, DryRun};
-use memtrace_analysis::{Ask, Law};
-use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
+use memtrace_analysis::Law;
+use memtrace_analysis::graph::{self, Graph, Libraries, Planned};
+use memtrace_analysis::learn::{Observation, Tracker};
+use memtrace_analysis::plan::{Answer, Minimise, Options, Reach, Source as From};
+use pyo3::exceptions::{PyMemoryError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::convert::{from_python, parameters, refused, to_python};
-use crate::online::Follower;
-use crate::trace::Trace;
-use crate::words::{Count, Other, named_executor, one_of};
-
-/// A trace, or where it is.
-#[derive(FromPyObject)]
-pub(crate) enum Source<'py> {
-    Opened(PyRef<'py, Trace>),
-    Path(PathBuf),
-}
-
-/// One of them or several.
-#[derive(FromPyObject)]
-pub(crate) enum Sources<'py> {
-    One(Source<'py>),
-    Several(Vec<Source<'py>>),
-}
-
-/// Fits a law to each operator that was recorded at three shapes or more.
-///
-/// traces: traces or their directories, or one of them. Three non-cubic shapes whose lengths have no common
-/// factor tell most. ValueError: a trace cannot be read, or no operator was run at enough shapes.
-#[pyfunction]
-pub(crate) fn fit(py: Python<'_>, traces: Sources<'_>) -> PyResult<Model> {
-    let sources = match traces {
-        Sources::One(source) => vec![source],
-        Sources::Several(sources) => sources,
-    };
-    let opened = sources.iter().map(|source| match source {
-        Source::Opened(trace) => Ok(memtrace_trace::Trace::clone(&trace.0)),
-        Source::Path(path) => memtrace_trace::Trace::open(path).map_err(refused),
-    });
-    let traces = opened.collect::<PyResult<Vec<_>>>()?;
-    py.detach(|| memtrace_analysis::fit(&traces)).map(Model::new).map_err(refused)
-}
-
-/// Fits a law to figures that were measured elsewhere.
-///
-/// shapes: of the array the operator works on, one for each figure. bytes: the figures: working peaks or resident
-/// sizes; `peak_bytes` of a prediction is then of the same kind. dtype: of the array, as NumPy writes it.
-/// operator: what to call it. ValueError: fewer than three shapes, of several numbers of axes, or an unknown dtype.
-#[pyfunction]
-#[pyo3(signature = (shapes, bytes, dtype="<f4", operator="operator"))]
-pub(crate) fn fit_table(
-    py: Python<'_>,
-    shapes: Vec<Vec<u64>>,
-    bytes: Vec<u64>,
-    dtype: &str,
-    operator: &str,
-) -> PyResult<Model> {
-    let digits = dtype.trim_start_matches(|c: char| !c.is_ascii_digit());
-    let item_bytes = digits.parse().map_err(|_| {
-        PyValueError::new_err(format!(
-            "{dtype:?} is not a dtype of a known size; write it as NumPy does: <f4"
-        ))
-    })?;
-    let fitted = py.detach(|| memtrace_analysis::fit_table(operator, dtype, item_bytes, &shapes, &bytes));
-    fitted.map(Model::new).map_err(refused)
-}
-
-/// A dry run: see `fit_dry_runs`.
-#[derive(FromPyObject)]
-pub(crate) struct Dry(Vec<u64>, Vec<u64>, Vec<i64>, u64);
-
-/// Fits a law to dry runs of one operator: what `memtrace.torch.fit` calls.
-///
-/// runs: for each the shape, the bytes of its blocks, what happened to them in order (n allocates block n, -1 - n releases
-/// it), and the most that was reserved for them. ValueError: fewer than three shapes, or events that are none of the blocks'.
-#[pyfunction]
-pub(crate) fn fit_dry_runs(py: Python<'_>, operator: &str, runs: Vec<Dry>) -> PyResult<Model> {
-    let dry = |Dry(shape, blocks, events, reserved_peak)| DryRun { shape, blocks, events, reserved_peak };
-    let runs: Vec<DryRun> = runs.into_iter().map(dry).collect();
-    py.detach(|| sequences::fit_dry_runs(operator, &runs)).map(Model::new).map_err(refused)
-}
+use crate::convert::{from_python, refused, to_python};
+use crate::laws::{law, running};
+use crate::learn::Follower;
+use crate::words::{Count, Halo, Other, Size, named_executor, one_of};
 
 /// Laws of operators: `memtrace.fit(traces)`, or `Model.load("model.json")`.
 #[pyclass(frozen, module = "memtrace")]
 pub(crate) struct Model(RwLock<memtrace_analysis::Model>);
 
-/// What `Model.observe` is told: a span as a dict, or the shape of its input.
+/// The argument of `Model.observe`: a span as a dict, or the shape of its input.
 #[derive(FromPyObject)]
 enum Span<'py> {
     Dict(Bound<'py, PyDict>),
@@ -104,19 +30,42 @@ enum Span<'py> {
 
 #[pymethods]
 impl Model {
-    /// Reads a model file. A file that is none, or a newer program's, is a ValueError.
+    /// Reads a model file.
+    ///
+    /// Args:
+    ///     path: The file.
+    ///
+    /// Returns:
+    ///     The model.
+    ///
+    /// Raises:
+    ///     ValueError: The file is no model, or another version of memtrace wrote it.
     #[staticmethod]
     fn load(path: PathBuf) -> PyResult<Model> {
         memtrace_analysis::Model::load(path).map(Model::new).map_err(refused)
     }
 
-    /// Writes the model to a file, whole or not at all. ValueError: it cannot be written.
+    /// Writes the model to a file, whole or not at all.
+    ///
+    /// Args:
+    ///     path: The file.
+    ///
+    /// Raises:
+    ///     ValueError: The file cannot be written.
     fn save(&self, path: PathBuf) -> PyResult<()> {
         self.read().save(path).map_err(refused)
     }
 
-    /// This model and another as one. Laws of one operator, parameters, dtype, layout and versions become one: the better
-    /// proved one, and what the runs of both say together. `memtrace merge` is the same.
+    /// This model and another as one, as `memtrace merge` does it.
+    ///
+    /// Laws of one operator, parameters, dtype, layout and versions become one: the better proved one, with
+    /// what the runs of both show together.
+    ///
+    /// Args:
+    ///     other: The other model.
+    ///
+    /// Returns:
+    ///     A new model.
     fn merge(&self, other: &Model) -> Model {
         Model::new(self.read().merge(&other.read()))
     }
@@ -127,28 +76,40 @@ impl Model {
         self.read().notes.clone()
     }
 
-    /// The traces it was fitted to, as dicts: path, sha256, command, host, kernel, cpus, memtrace, recorded_unix_s,
-    /// recorded, operators, versions.
+    /// The traces it was fitted to, as dicts.
+    ///
+    /// Their keys: path, sha256, command, host, kernel, cpus, memtrace, recorded_unix_s, recorded, operators,
+    /// versions.
     #[getter]
     fn sources<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.read().sources)
     }
 
-    /// Names of the operators that have laws, each once, in order.
+    /// Names of the operators that have laws, in order.
     fn operators(&self) -> Vec<String> {
         let names: BTreeSet<String> = self.read().laws.iter().map(|law| law.key.operator.clone()).collect();
         names.into_iter().collect()
     }
 
-    /// What a call of `operator` needs for an input of `shape`, as a dict: what `memtrace predict --json` prints.
+    /// What a call of an operator needs, as a dict: what `memtrace predict --json` prints.
     ///
-    /// operator: its name as recorded, or the last part of it. shape: lengths of the input's axes, in elements.
-    /// dtype: as NumPy writes it ("f4"), needed if there are laws for several. Parameters of the operator are
-    /// given by name, as are `layout`, `device`, `threads` and versions of libraries (scipy="1.17"). A law that was
-    /// recorded with another release of a library than this process has is refused, unless any_version is true.
-    /// Among the keys: peak_bytes and upper_bytes (of the working peak, the input not
-    /// among them), input_bytes, output_bytes, once_bytes (per process), extrapolated. ValueError: no
-    /// such law, or several, or a shape of another number of axes.
+    /// A law that was recorded with another release of a library than this process has is refused, unless
+    /// any_version is true.
+    ///
+    /// Args:
+    ///     operator: Its name as recorded, or the last part of it.
+    ///     shape: Lengths of the input's axes, in elements.
+    ///     dtype: As NumPy writes it ("f4"); needed if there are laws for several.
+    ///     any_version: Also use laws of other releases of libraries.
+    ///     **params: Parameters of the operator, and `layout`, `device`, `threads` and versions of libraries
+    ///         (scipy="1.17").
+    ///
+    /// Returns:
+    ///     Among the keys: peak_bytes and upper_bytes (of the working peak, the input not included),
+    ///         input_bytes, output_bytes, one_time_bytes (per process), extrapolated.
+    ///
+    /// Raises:
+    ///     ValueError: There is no such law, or several, or the shape has another number of axes.
     #[pyo3(signature = (operator, shape, dtype=None, *, any_version=false, **params))]
     fn predict<'py>(
         &self,
@@ -165,14 +126,28 @@ impl Model {
         to_python(py, &prediction)
     }
 
-    /// Takes in what a call of `operator` needed; later predictions go by it, and `save` keeps it. An exact law stays as
-    /// it is unless it is contradicted by more than 0.1 %: then it is no longer called exact.
+    /// Takes in what a call of an operator needed; later predictions go by it, and `save` keeps it.
     ///
-    /// span: one of the spans of `Trace.report()`, or the shape of the input; then bytes is the working peak (the input
-    /// not among it) and seconds the time, if that is known. Returns a dict: predicted_bytes (before),
-    /// working_peak_bytes, expected_bytes (now), proof, note (why a span was left out, or what it changed).
-    /// A shape was run by this process, so its law is found as `predict` finds it; a span says itself what it was run
-    /// with. ValueError: no law for a span like this.
+    /// An exact law stays as it is unless a call contradicts it by more than 0.1 %: then it is no longer called
+    /// exact. A shape was run by this process, so its law is found as `predict` finds it; a span has its
+    /// parameters and versions itself.
+    ///
+    /// Args:
+    ///     operator: As for `predict`.
+    ///     span: One of the spans of `Trace.report()`, or the shape of the input.
+    ///     bytes: With a shape: the working peak, the input not included.
+    ///     seconds: With a shape: the time, if it is known.
+    ///     dtype: As for `predict`.
+    ///     any_version: As for `predict`.
+    ///     **params: As for `predict`.
+    ///
+    /// Returns:
+    ///     predicted_bytes (before), working_peak_bytes, expected_bytes (now), proof, note (why a span was left
+    ///         out, or what it changed).
+    ///
+    /// Raises:
+    ///     ValueError: There is no law for a span like this.
+    ///     TypeError: A shape without bytes.
     #[pyo3(signature = (operator, span, bytes=None, seconds=None, dtype=None, *, any_version=false, **params))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn observe<'py>(
@@ -204,8 +179,13 @@ impl Model {
         to_python(py, &observed.map_err(refused)?)
     }
 
-    /// Follows a call of `operator` while it runs: a `Follower` that is told of blocks as they come and forecasts the
-    /// peak. Arguments as for `predict`.
+    /// Follows a call of an operator while it runs. The arguments are those of `predict`.
+    ///
+    /// Returns:
+    ///     A `Follower`, which takes blocks as they come and predicts the peak.
+    ///
+    /// Raises:
+    ///     ValueError: As for `predict`.
     #[pyo3(signature = (operator, shape, dtype=None, *, any_version=false, **params))]
     fn follow(
         &self,
@@ -221,23 +201,45 @@ impl Model {
         Tracker::new(law, &shape).map(Follower::new).map_err(refused)
     }
 
-    /// Chunks of an array of `shape` that let `workers` of `memory_limit` bytes each run `operator`, as a dict: what
-    /// `memtrace recommend --format json` prints. Dask takes `tuple(map(tuple, plan["chunks"]))`.
+    /// Chunks of an array that let workers run an operator within their memory, as a dict.
     ///
-    /// shape: lengths of the axes, in elements. workers: their number, or "auto". halo: extra cells per axis that a chunk
-    /// needs on each side (default: none). whole_axes: axes to leave in one chunk. budget_fraction: the part of the limit a
-    /// worker may use (default: the lower of Dask's spill and pause). baseline_bytes: what a worker holds before it starts
-    /// (default: what the recorded processes held, 100 MB if nobody saw it, and 110 MB for Dask); warmed: after the operator
-    /// was called in it, so that what this allocates once is among them. spare_bytes: what each task may need beside all that
-    /// is counted for it. minimise: "time",
-    /// "memory" or "tasks". source: "dask" (tasks of one graph that neighbours share, as with map_overlap), "storage" (each
-    /// task reads its chunk and halo), or "waves" (a few blocks at a time, each from a graph of its own). storage_chunks: chunk lengths of
-    /// the store; chunks are made of whole ones where these fit, and only of them if `aligned`. compare: "auto" for what Dask's own choice
-    /// would need, or chunk lengths for what these would. device_memory_limit: memory of the GPU that each worker has to
-    /// itself, where the operator uses one: chunks fit both, and `bound_by` says which memory rules.
-    /// Among the keys: chunks (lengths along each axis), chunk_shape, tasks, predicted_task_bytes,
-    /// predicted_worker_bytes, budget_bytes, predicted_seconds, why, pareto (other choices), waves, compare, tried.
-    /// MemoryError: nothing fits; it names the smallest limit that would. ValueError: as for `predict`.
+    /// It is what `memtrace recommend --format json` prints. Dask takes `tuple(map(tuple, plan["chunks"]))`.
+    ///
+    /// Args:
+    ///     operator: As for `predict`.
+    ///     shape: Lengths of the array's axes, in elements.
+    ///     memory_limit: Of each worker: bytes, or a text like "900 MB".
+    ///     workers: Their number, or "auto": as many as are worth having.
+    ///     threads_per_worker: Threads of each.
+    ///     halo: Extra cells that a chunk needs on each side: one number for all axes, or one for each (default:
+    ///         none).
+    ///     whole_axes: Axes to leave in one chunk.
+    ///     dtype: As for `predict`.
+    ///     budget_fraction: The part of the limit a worker may use (default: the lower of Dask's spill and pause).
+    ///     baseline_bytes: Resident bytes of a worker before it starts (default: those of the recorded processes,
+    ///         100 MB if they were not sampled, and 110 MB for Dask).
+    ///     any_version: As for `predict`.
+    ///     warmed: The operator was called in the worker before the baseline was measured, so that its one-time
+    ///         allocations are included.
+    ///     spare_bytes: Bytes that each task may need in addition to all that is counted for it.
+    ///     minimise: "time", "memory" or "tasks".
+    ///     source: "dask" (tasks of one graph that neighbours share, as with map_overlap), "storage" (each task
+    ///         reads its chunk and halo), or "waves" (a few blocks at a time, each from a graph of its own).
+    ///     storage_chunks: Chunk lengths of the store; chunks are made of whole ones where these fit.
+    ///     aligned: Chunks are only made of whole ones of the store.
+    ///     compare: "auto" for what Dask's own choice would need, or chunk lengths for what these would.
+    ///     device_memory_limit: Memory of the GPU that each worker has to itself, where the operator uses one:
+    ///         chunks fit both, and `bound_by` says which memory rules.
+    ///     **params: As for `predict`.
+    ///
+    /// Returns:
+    ///     Among the keys: chunks (lengths along each axis), chunk_shape, tasks, predicted_task_bytes,
+    ///         predicted_worker_bytes, budget_bytes, predicted_seconds, why, pareto (other choices), waves,
+    ///         compare, tried.
+    ///
+    /// Raises:
+    ///     MemoryError: Nothing fits; the message names the smallest limit that would.
+    ///     ValueError: As for `predict`, or the arguments contradict each other.
     #[pyo3(signature = (operator, shape, memory_limit, workers, threads_per_worker=1, halo=None,
                         whole_axes=Vec::new(), dtype=None, budget_fraction=None, baseline_bytes=None,
                         any_version=false, *, warmed=false, spare_bytes=0, minimise="time", source="dask",
@@ -248,10 +250,10 @@ impl Model {
         py: Python<'py>,
         operator: &str,
         shape: Vec<u64>,
-        memory_limit: u64,
+        memory_limit: Size,
         workers: Count,
         threads_per_worker: u64,
-        halo: Option<Vec<u64>>,
+        halo: Option<Halo>,
         whole_axes: Vec<usize>,
         dtype: Option<&str>,
         budget_fraction: Option<f64>,
@@ -264,23 +266,20 @@ impl Model {
         storage_chunks: Option<Vec<u64>>,
         aligned: bool,
         compare: Option<Other>,
-        device_memory_limit: Option<u64>,
+        device_memory_limit: Option<Size>,
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let model = self.read();
-        let law = law(&model, py, operator, &shape, dtype, any_version, params)?;
-        let known = Request::of(law, shape, memory_limit).map_err(refused)?;
-        let workers = workers.workers()?;
-        let request = Request {
-            halo: halo.unwrap_or_else(|| known.halo.clone()),
-            whole_axes,
-            workers: if let Workers::Number(number) = workers { number } else { 1 },
+        let known = Options::new(memory_limit.0);
+        let options = Options {
+            device_limit_bytes: device_memory_limit.map(|limit| limit.0),
+            workers: workers.workers()?,
             threads_per_worker,
-            budget_fraction: budget_fraction.unwrap_or(known.budget_fraction),
-            baseline_bytes: baseline_bytes.unwrap_or(known.baseline_bytes),
-            once_bytes: if warmed { 0 } else { known.once_bytes },
+            halo: halo.map_or_else(|| known.halo.clone(), Halo::cells),
+            whole_axes,
+            budget_fraction,
+            baseline_bytes,
+            warmed,
             spare_bytes,
-            device: device_memory_limit.map(|limit| Device::of(law, limit)).transpose().map_err(refused)?,
             source: one_of(
                 &[("dask", From::Dask), ("storage", From::Storage), ("waves", From::Waves)],
                 source,
@@ -291,32 +290,38 @@ impl Model {
                 &[("time", Minimise::Time), ("memory", Minimise::Memory), ("tasks", Minimise::Tasks)],
                 minimise,
             )?,
+            compare: compare.map(Other::baseline).transpose()?,
             ..known
         };
-        let rival = compare.map(Other::rival).transpose()?;
-        let bytes = |shape: &[u64]| law.bytes(shape);
-        let answer = match workers {
-            Workers::Number(_) => plan::recommend(&request, &bytes),
-            Workers::Auto => plan::recommend_workers(&request, &bytes),
-        };
-        match answer.map_err(refused)? {
-            Answer::Plan(mut plan) => {
-                if let Some(rival) = rival {
-                    let asked = Request { workers: plan.workers, ..request };
-                    plan.compare = Some(rival.compared(&asked, &bytes).map_err(refused)?);
-                }
-                to_python(py, &plan)
-            }
+        let model = self.read();
+        let law = law(&model, py, operator, &shape, dtype, any_version, params)?;
+        match options.recommend(law, shape).map_err(refused)? {
+            Answer::Plan(plan) => to_python(py, &plan),
             Answer::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),
         }
     }
 
-    /// How long an axis may be at most, so that one call of `operator` stays within memory, as a dict: the largest batch.
+    /// How long an axis may be at most so that one call stays within memory, as a dict: the largest batch.
     ///
-    /// shape: lengths of all axes; the one of `axis` does not matter. memory_limit: of the process, device_memory_limit: of
-    /// its GPU, in bytes. multiple: lengths that are multiples of it. baseline_bytes: what the process holds before (default: what the
-    /// recorded processes held). Keys: axis, length, shape, predicted_worker_bytes, budget_bytes, device, bound_by, why.
-    /// MemoryError: not even the shortest fits. ValueError: as for `predict`, or no such axis.
+    /// Args:
+    ///     operator: As for `predict`.
+    ///     shape: Lengths of all axes; the one of `axis` is ignored.
+    ///     axis: Which axis, from 0.
+    ///     memory_limit: Of the process: bytes, or a text like "900 MB".
+    ///     device_memory_limit: Of its GPU.
+    ///     multiple: Lengths are multiples of it.
+    ///     dtype: As for `predict`.
+    ///     baseline_bytes: Resident bytes of the process before the call (default: those of the recorded
+    ///         processes).
+    ///     any_version: As for `predict`.
+    ///     **params: As for `predict`.
+    ///
+    /// Returns:
+    ///     axis, length, shape, predicted_worker_bytes, budget_bytes, device, bound_by, why.
+    ///
+    /// Raises:
+    ///     MemoryError: Not even the shortest fits.
+    ///     ValueError: As for `predict`, or there is no such axis.
     #[pyo3(signature = (operator, shape, axis, memory_limit, device_memory_limit=None, multiple=1, dtype=None,
                         baseline_bytes=None, any_version=false, **params))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
@@ -326,8 +331,8 @@ impl Model {
         operator: &str,
         shape: Vec<u64>,
         axis: usize,
-        memory_limit: u64,
-        device_memory_limit: Option<u64>,
+        memory_limit: Size,
+        device_memory_limit: Option<Size>,
         multiple: u64,
         dtype: Option<&str>,
         baseline_bytes: Option<u64>,
@@ -336,19 +341,29 @@ impl Model {
     ) -> PyResult<Bound<'py, PyAny>> {
         let model = self.read();
         let law = law(&model, py, operator, &shape, dtype, any_version, params)?;
-        let request = Request::alone(law, shape, memory_limit).map_err(refused)?;
-        let request = Request {
-            baseline_bytes: baseline_bytes.unwrap_or(request.baseline_bytes),
-            device: device_memory_limit.map(|limit| Device::of(law, limit)).transpose().map_err(refused)?,
-            ..request
+        let options = Options {
+            device_limit_bytes: device_memory_limit.map(|limit| limit.0),
+            baseline_bytes,
+            ..Options::new(memory_limit.0)
         };
-        match plan::longest(&request, axis, multiple, &|shape| law.bytes(shape)).map_err(refused)? {
+        match options.longest(law, shape, axis, multiple).map_err(refused)? {
             Reach::Longest(longest) => to_python(py, &longest),
             Reach::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),
         }
     }
 
-    /// What `memtrace.plan` asks for, which has more kinds of graphs: `graph` is the JSON text of one.
+    /// What `memtrace.plan` calls, which takes more kinds of graphs.
+    ///
+    /// Args:
+    ///     graph: The JSON text of a graph.
+    ///     memory_limit: As for `memtrace.plan`; so are the other arguments.
+    ///
+    /// Returns:
+    ///     As for `memtrace.plan`.
+    ///
+    /// Raises:
+    ///     MemoryError: Nothing fits; the message names the smallest limit that would.
+    ///     ValueError: The graph or the arguments are invalid, or a law is missing.
     #[pyo3(signature = (graph, *, memory_limit=None, workers=None, threads=1, executor=None, baseline_bytes=None,
                         budget_fraction=None, any_version=false))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
@@ -356,7 +371,7 @@ impl Model {
         &self,
         py: Python<'py>,
         graph: &str,
-        memory_limit: Option<u64>,
+        memory_limit: Option<Size>,
         workers: Option<Count>,
         threads: u64,
         executor: Option<&str>,
@@ -366,74 +381,31 @@ impl Model {
     ) -> PyResult<Bound<'py, PyAny>> {
         let model = self.read();
         let graph = Graph::parse(graph).map_err(refused)?;
-        let executor = executor.map(|name| named_executor(name, threads)).transpose()?.or(graph.executor());
+        let options = graph::Options {
+            memory_limit_bytes: memory_limit.map(|limit| limit.0),
+            workers: workers.map(Count::workers).transpose()?,
+            threads_per_worker: threads,
+            executor: executor.map(|name| named_executor(name, threads)).transpose()?,
+            budget_fraction,
+            baseline_bytes,
+        };
         let libraries = Libraries { versions: running(&model, py, graph.operators())?, any_version };
-        if let (Some(limit), None) = (memory_limit, executor) {
-            let worker = Process::dask_worker(recorded_bytes(&model));
-            let limits = Limits {
-                memory_limit_bytes: limit,
-                budget_fraction: budget_fraction.unwrap_or(worker.budget_fraction),
-                workers: workers.map_or(Ok(Workers::Number(1)), Count::workers)?,
-                threads_per_worker: threads,
-                baseline_bytes: baseline_bytes.unwrap_or(worker.baseline_bytes),
-            };
-            let answer = py.detach(|| graph::recommend(&model, &libraries, &graph, &limits));
-            return match answer.map_err(refused)? {
-                graph::Answer::Plan(plan) => to_python(py, &plan),
-                graph::Answer::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),
-            };
+        let too_large = |refusal: graph::Refusal| PyMemoryError::new_err(refusal.why);
+        match py.detach(|| options.plan(&model, &libraries, &graph)).map_err(refused)? {
+            Planned::Chunks(graph::Answer::Plan(plan)) => to_python(py, &plan),
+            Planned::Chunks(graph::Answer::Refusal(refusal)) => Err(too_large(refusal)),
+            Planned::AsItIs { fit: Some(Err(refusal)), .. } => Err(too_large(refusal)),
+            Planned::AsItIs { forecast, .. } => to_python(py, &forecast),
         }
-        if workers.is_some() {
-            return Err(refused("workers are for whole arrays that are to be cut; this graph runs as it is"));
-        }
-        let executor = executor.unwrap_or(Executor::Sequential);
-        let forecast =
-            py.detach(|| graph::foretell(&model, &libraries, &graph, executor)).map_err(refused)?;
-        if let Some(limit) = memory_limit {
-            let process = executor.process(forecast.baseline_bytes);
-            let baseline = baseline_bytes.unwrap_or(process.baseline_bytes);
-            graph::check(&forecast, limit, budget_fraction.unwrap_or(process.budget_fraction), baseline)
-                .map_err(|refusal| PyMemoryError::new_err(refusal.why))?;
-        }
-        to_python(py, &forecast)
     }
 }
 
 impl Model {
-    fn new(model: memtrace_analysis::Model) -> Model {
+    pub(crate) fn new(model: memtrace_analysis::Model) -> Model {
         Model(RwLock::new(model))
     }
 
     fn read(&self) -> RwLockReadGuard<'_, memtrace_analysis::Model> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Versions of the libraries of this process that laws of these operators name.
-fn running<'a>(
-    model: &memtrace_analysis::Model,
-    py: Python<'_>,
-    operators: impl IntoIterator<Item = &'a str>,
-) -> PyResult<BTreeMap<String, String>> {
-    let laws = operators.into_iter().flat_map(|operator| model.of_operator(operator));
-    let named: BTreeSet<&String> = laws.flat_map(|law| law.key.versions.keys()).collect();
-    if named.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    py.import("memtrace._versions")?.call_method1("running", (named,))?.extract()
-}
-
-/// The law that answers in this process: for its releases of libraries.
-fn law<'a>(
-    model: &'a memtrace_analysis::Model,
-    py: Python<'_>,
-    operator: &str,
-    shape: &[u64],
-    dtype: Option<&str>,
-    any_version: bool,
-    params: Option<&Bound<'_, PyDict>>,
-) -> PyResult<&'a Law> {
-    let (params, libraries) = (parameters(params)?, running(model, py, [operator])?);
-    let dims = Some(shape.len());
-    model.find(&Ask { operator, dtype, params, libraries, any_version, dims }).map_err(refused)
 }

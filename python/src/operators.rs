@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{Field, Schema};
-use memtrace_analysis::operators::{Operator, operators};
+use memtrace_analysis::report::operators::{Operator, operators};
 use memtrace_trace::Trace;
 use pyo3::prelude::*;
 
@@ -28,16 +28,16 @@ pub(crate) fn batch(trace: &Trace) -> PyResult<RecordBatch> {
     let columns: [(&str, ArrayRef); 12] = [
         ("operator", Arc::new(StringArray::from(names))),
         ("calls", number(&|operator| operator.calls)),
-        ("total_ns", number(&|operator| operator.total_ns)),
+        ("working_peak_bytes", number(&|operator| operator.largest.working_peak_bytes)),
+        ("net_peak_bytes", number(&|operator| operator.largest.net_peak_bytes)),
+        ("one_time_bytes", number(&|operator| operator.one_time_bytes)),
+        ("resident_peak_bytes", Arc::new(resident)),
+        ("device_peak_bytes", Arc::new(device)),
         ("inputs", Arc::new(StringArray::from(inputs))),
         ("input_bytes", number(&|operator| operator.largest.input_bytes)),
         ("output_bytes", number(&|operator| operator.largest.output_bytes)),
-        ("working_peak_bytes", number(&|operator| operator.largest.working_peak_bytes)),
-        ("net_peak_bytes", number(&|operator| operator.largest.net_peak_bytes)),
-        ("once_bytes", number(&|operator| operator.once_bytes)),
-        ("resident_peak_bytes", Arc::new(resident)),
         ("allocations", number(&|operator| operator.largest.allocations)),
-        ("device_peak_bytes", Arc::new(device)),
+        ("total_ns", number(&|operator| operator.total_ns)),
     ];
     let field = |(name, array): &(&str, ArrayRef)| {
         let nullable = matches!(*name, "resident_peak_bytes" | "device_peak_bytes");

@@ -17,10 +17,10 @@ use crate::convert::refused;
 const STREAM: &CStr = c"arrow_array_stream";
 const SCHEMA: &CStr = c"arrow_schema";
 
-/// A table of a trace, read when it is asked for: any library that knows the Arrow PyCapsule interface takes it.
+/// A table of a trace, read when it is used: any library that knows the Arrow PyCapsule interface takes it.
 ///
 /// `polars.DataFrame(table)`, `pyarrow.table(table)`, `pandas.DataFrame.from_arrow(table)`, and by its name in
-/// DuckDB's SQL. Rows are handed over in batches, without a copy; one row group is in memory at a time. Each use
+/// DuckDB's SQL. Rows are passed on in batches, without a copy; one row group is in memory at a time. Each use
 /// reads the files again. `len(table)` is the number of rows.
 #[pyclass(frozen, module = "memtrace")]
 pub(crate) struct Table {
@@ -64,7 +64,7 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// What the table is called in the trace.
+    /// The table's name in the trace.
     #[getter]
     fn name(&self) -> &str {
         self.name
@@ -85,7 +85,7 @@ impl Table {
         }
     }
 
-    /// Without it a table without rows would count as false, and files would be read to tell.
+    /// True also without rows; Python would read files to count them otherwise.
     fn __bool__(&self) -> bool {
         true
     }
@@ -99,9 +99,16 @@ impl Table {
         ))
     }
 
-    /// The rows, as a capsule with an Arrow C stream. ValueError: a file cannot be read.
+    /// The rows, as a capsule with an Arrow C stream.
     ///
-    /// requested_schema: not followed, as the interface allows; the columns are those of `__arrow_c_schema__`.
+    /// Args:
+    ///     requested_schema: Ignored, as the interface allows; the columns are those of `__arrow_c_schema__`.
+    ///
+    /// Returns:
+    ///     The capsule.
+    ///
+    /// Raises:
+    ///     ValueError: A file cannot be read.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

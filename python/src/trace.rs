@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memtrace_analysis::during;
+use memtrace_analysis::report::json::{Listed, report};
+use memtrace_analysis::report::window;
+use memtrace_analysis::units::Bytes;
 use memtrace_trace::Table as Which;
 use pyo3::prelude::*;
 
@@ -47,11 +49,11 @@ impl Trace {
         to_python(py, self.0.meta())
     }
 
-    /// One row per operator, that with the largest working peak first; figures are those of its largest call
-    /// in the steady state (after the first of its process), if it has one.
+    /// One row per operator, the one with the largest working peak first.
     ///
-    /// operator, calls; total_ns, all calls together; inputs, JSON with name, shape and dtype of each array;
-    /// input_bytes, output_bytes, working_peak_bytes, net_peak_bytes; once_bytes, the most in a process;
+    /// Figures are those of its largest call in the steady state (after the first of its process), if it has one.
+    /// Columns: operator, calls; total_ns, all calls together; inputs, JSON with name, shape and dtype of each array;
+    /// input_bytes, output_bytes, working_peak_bytes, net_peak_bytes; one_time_bytes, the most in a process;
     /// resident_peak_bytes (null: not sampled); allocations, blocks; device_peak_bytes (null: no memory of a device was
     /// seen).
     #[getter]
@@ -132,21 +134,31 @@ impl Trace {
         self.table(Which::Devices)
     }
 
-    /// Peaks, operators, sites, processes and losses as a dict: what `memtrace report --json` prints.
+    /// Peaks, operators, sites, processes and losses as a dict: what `memtrace report --json --stacks`
+    /// prints.
     ///
-    /// ValueError: a table is damaged.
+    /// Raises:
+    ///     ValueError: A table is damaged.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let report = py.detach(|| memtrace_analysis::report::json(&self.0, false)).map_err(refused)?;
+        let listed = Listed { stacks: true, ..Listed::default() };
+        let report = py.detach(|| report(&self.0, listed)).map_err(refused)?;
         to_python(py, &report)
     }
 
-    /// What was needed from `start_ns` to `end_ns` (default: the end of the recording) in all threads and processes:
-    /// the largest sum of bytes that were allocated in that time and not yet released.
+    /// What was needed in a part of the recording, in all threads and processes, as a dict: the largest sum of bytes
+    /// that were allocated in that time and not yet released.
     ///
-    /// A dict: peak_bytes, peak_ns; sites, the `most` places that held most of it (place, bytes); operators,
-    /// the `most` with the largest working peak of those that began after `start_ns` (operator,
-    /// working_peak_bytes). ValueError: blocks of that time have no rows (`--aggregate`, `--min-size`,
-    /// `--max-trace-size`).
+    /// Args:
+    ///     start_ns: The beginning, nanoseconds since the recording started.
+    ///     end_ns: The end (default: the end of the recording).
+    ///     most: How many sites and operators to return.
+    ///
+    /// Returns:
+    ///     peak_bytes, peak_ns; sites, the places with most of it (place, bytes); operators, those with the largest
+    ///         working peak that began after `start_ns` (operator, working_peak_bytes).
+    ///
+    /// Raises:
+    ///     ValueError: Blocks of that time have no rows (`--aggregate`, `--min-size`, `--max-trace-size`).
     #[pyo3(signature = (start_ns, end_ns=None, most=5))]
     fn during<'py>(
         &self,
@@ -156,12 +168,12 @@ impl Trace {
         most: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
         let end = end_ns.unwrap_or(i64::MAX);
-        let needed = py.detach(|| during::during(&self.0, start_ns, end, most)).map_err(refused)?;
+        let needed = py.detach(|| window::during(&self.0, start_ns, end, most)).map_err(refused)?;
         to_python(py, &needed)
     }
 
     fn __repr__(&self) -> String {
-        let peak = self.0.meta().peak.live_bytes as f64 / 1e6;
-        format!("<memtrace trace {}: peak {peak:.1} MB live>", self.0.directory().display())
+        let peak = Bytes(self.0.meta().peak.live_bytes);
+        format!("<memtrace trace {}: peak {peak} live>", self.0.directory().display())
     }
 }

@@ -1,7 +1,7 @@
-//! Words and numbers that Python hands over, and what they stand for.
+//! Words and numbers in Python's arguments, and what they stand for.
 
 use memtrace_analysis::graph::Executor;
-use memtrace_analysis::plan::{Rival, Workers};
+use memtrace_analysis::plan::{BaselineChunks, Workers};
 use pyo3::prelude::*;
 
 use crate::convert::refused;
@@ -26,6 +26,35 @@ impl Count {
     }
 }
 
+/// Bytes: a number, or a text like `"900 MB"`.
+pub(crate) struct Size(pub(crate) u64);
+
+impl<'py> FromPyObject<'_, 'py> for Size {
+    type Error = PyErr;
+
+    fn extract(size: Borrowed<'_, 'py, PyAny>) -> PyResult<Size> {
+        let parse = size.py().import("memtrace._planning.sizes")?.getattr("parse")?;
+        parse.call1((size,))?.extract().map(Size)
+    }
+}
+
+/// Cells of a halo: one number for all axes, or one for each.
+#[derive(FromPyObject)]
+pub(crate) enum Halo {
+    All(u64),
+    Each(Vec<u64>),
+}
+
+impl Halo {
+    /// One number for each axis, or one for all.
+    pub(crate) fn cells(self) -> Vec<u64> {
+        match self {
+            Halo::All(cells) => vec![cells],
+            Halo::Each(cells) => cells,
+        }
+    }
+}
+
 /// Whose chunks to compare with: those of `"auto"`, or lengths.
 #[derive(FromPyObject)]
 pub(crate) enum Other {
@@ -35,10 +64,10 @@ pub(crate) enum Other {
 
 impl Other {
     /// ValueError: another word.
-    pub(crate) fn rival(self) -> PyResult<Rival> {
+    pub(crate) fn baseline(self) -> PyResult<BaselineChunks> {
         match self {
-            Other::Chunks(lengths) => Ok(Rival::Chunks(lengths)),
-            Other::Word(word) => one_of(&[("auto", ())], &word).map(|()| Rival::Auto),
+            Other::Chunks(lengths) => Ok(BaselineChunks::Chunks(lengths)),
+            Other::Word(word) => one_of(&[("auto", ())], &word).map(|()| BaselineChunks::Auto),
         }
     }
 }

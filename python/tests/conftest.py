@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-PARTS = sorted(path.name for path in (HERE.parent / "memtrace").glob("_recorder*.py"))
+RECORDER = HERE.parent / "memtrace" / "_recorder"
+PARTS = sorted(path for path in RECORDER.glob("*.py") if path.name != "__init__.py")
 VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 
 # What the tracer's text does before `site`, as far as Python code goes.
@@ -29,8 +30,8 @@ def _interpreter(version):
     candidates = [shutil.which("python" + version)]
     candidates += sorted(root.glob(f"versions/{version}.*/bin/python3"))
     for candidate in filter(None, candidates):
-        ask = [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-        done = subprocess.run(ask, capture_output=True, text=True, check=False)
+        query = [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+        done = subprocess.run(query, capture_output=True, text=True, check=False)
         if done.returncode == 0 and done.stdout.strip() == version:
             return str(candidate)
     return None
@@ -79,7 +80,7 @@ def run(probe, tmp_path):
 
     def run(python, program, operators=(), recorded=True, check=True, automatic=None):
         spans = tmp_path / f"spans-{len(list(tmp_path.iterdir()))}"
-        text = "\n".join((HERE.parent / "memtrace" / part).read_text() for part in PARTS)
+        text = "\n".join(part.read_text() for part in PARTS)
         config = {"operators": list(operators)}
         if automatic is not None:
             config["automatic"] = list(automatic)
@@ -110,3 +111,10 @@ def numpy_python():
     """The interpreter that runs the tests, if it has NumPy."""
     pytest.importorskip("numpy")
     return sys.executable
+
+
+def pytest_collection_modifyitems(items):
+    """These are the `unit` tests: see pytest.ini."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.unit)

@@ -28,15 +28,15 @@ void memtrace_span_end_json(uint64_t id, const char *json, size_t length) {
     append("end", id, json, length);
 }
 
-uint64_t memtrace_span_hand(void) {
+uint64_t memtrace_span_export(void) {
     uint64_t token = atomic_fetch_add(&next_id, 1);
-    append("hand", token, "{}", 2);
+    append("export", token, "{}", 2);
     return token;
 }
 
-void memtrace_span_take(uint64_t token) { append("take", token, "{}", 2); }
+void memtrace_span_adopt(uint64_t token) { append("adopt", token, "{}", 2); }
 
-void memtrace_span_switch(uint64_t id) { append("switch", id, "{}", 2); }
+void memtrace_span_activate(uint64_t id) { append("activate", id, "{}", 2); }
 
 /* The filter of docs/python.md: a Py_tracefunc for CPython 3.8 to 3.11 that calls
    `on_match` for calls and returns of functions with a watched name, and reads a few

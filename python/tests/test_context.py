@@ -1,4 +1,4 @@
-"""Spans name the context they are in; what goes on elsewhere is told of."""
+"""Spans name the context they are in; what goes on elsewhere is reported."""
 
 MARKS = """
 import memtrace
@@ -24,7 +24,7 @@ with memtrace.span("next"):
     assert within == [("outer", 0), ("f", 1), ("f", 2), ("f", 3), ("next", 0)]
 
 
-def test_a_pool_takes_what_was_handed_over(run, python):
+def test_a_pool_adopts_what_was_submitted(run, python):
     program = (
         MARKS
         + """
@@ -44,15 +44,15 @@ pool.shutdown()
     outside = order[0][1]
     assert order[0] == ("begin", outside)
     assert [what for what, _ in order] == [
-        *("begin", "hand", "take", "begin", "end", "take"),
-        *("hand", "take", "take", "end"),
+        *("begin", "export", "adopt", "begin", "end", "adopt"),
+        *("export", "adopt", "adopt", "end"),
     ]
-    takes = [number for what, number in order if what == "take"]
-    hands = [number for what, number in order if what == "hand"]
-    assert takes == [hands[0], 0, hands[1], 0]
+    adopted = [number for what, number in order if what == "adopt"]
+    exported = [number for what, number in order if what == "export"]
+    assert adopted == [exported[0], 0, exported[1], 0]
 
 
-def test_a_loop_is_told_of_where_contexts_change(run, python):
+def test_a_loop_reports_where_contexts_change(run, python):
     program = (
         MARKS
         + """
@@ -77,16 +77,16 @@ asyncio.run(main())
             [span] = [span for span in done.spans if span["id"] == number]
             assert thread == span["within"]
             expected[number], thread = span["within"], number
-        elif what == "switch":
+        elif what == "activate":
             thread = number
         elif what == "end":
             assert thread == number, "the loop went on in that span's context before it ended"
             thread = expected[number]
     assert thread == 0
-    assert [what for what, _ in done.order].count("switch") >= 6
+    assert [what for what, _ in done.order].count("activate") >= 6
 
 
-def test_the_input_itself_is_told_from_a_view(run, python):
+def test_the_input_itself_differs_from_a_view(run, python):
     program = (
         MARKS
         + """
@@ -103,8 +103,8 @@ view(Array(3))
 """
     )
     same, view = run(python, program).spans
-    told = [(array.get("relation"), array.get("of")) for array in same["end"]["outputs"]]
-    assert told == [("in_place", "out"), (None, None), ("in_place", "x")]
+    found = [(array.get("relation"), array.get("of")) for array in same["end"]["outputs"]]
+    assert found == [("in_place", "out"), (None, None), ("in_place", "x")]
     arrays = same["inputs"] + same["end"]["outputs"] + view["inputs"] + view["end"]["outputs"]
     assert all("object" not in array for array in arrays)
 
@@ -120,8 +120,8 @@ with memtrace.span("s", *dense, *gaps, Array(50, strides=(0,)), Array(0, 3, stri
 """
     )
     [span] = run(python, program).spans
-    told = [(array["layout"], array.get("start"), array.get("extent")) for array in span["inputs"]]
-    assert told == [
+    found = [(array["layout"], array.get("start"), array.get("extent")) for array in span["inputs"]]
+    assert found == [
         ("C", None, None),
         ("F", None, None),
         ("strided", 4096, 3 * 48 + 2 * 16 + 8),

@@ -9,10 +9,10 @@ from memtrace import cuda
 
 
 @pytest.fixture
-def told(monkeypatch):
-    """What a recording is told: (address, bytes, device, reserved, used)."""
+def reported(monkeypatch):
+    """What a recording is sent: (address, bytes, device, reserved, used)."""
     found = []
-    monkeypatch.setattr(cuda, "_door", lambda: lambda *block: found.append(block))
+    monkeypatch.setattr(cuda, "_report_function", lambda: lambda *block: found.append(block))
     return found
 
 
@@ -34,8 +34,8 @@ def _rmm():
     return module
 
 
-def test_rmm(monkeypatch, told):
-    """The resource before goes on handing out the memory; a block of no bytes is none."""
+def test_rmm(monkeypatch, reported):
+    """The resource before goes on allocating the memory; a block of no bytes is none."""
     rmm = _rmm()
     monkeypatch.setitem(sys.modules, "rmm", rmm)
     resource = cuda.watch_rmm()
@@ -43,7 +43,7 @@ def test_rmm(monkeypatch, told):
     assert resource.allocate(1000, "stream") == 0x9000
     resource.deallocate(0x9000, 1000, "stream")
     resource.deallocate(resource.allocate(0, "stream"), 0, "stream")
-    assert told == [(0x9000, 1000, 0, 0, 0), (0x9000, 0, 0, 0, 0)]
+    assert reported == [(0x9000, 1000, 0, 0, 0), (0x9000, 0, 0, 0, 0)]
 
 
 def test_nothing_is_watched_outside_of_a_recording():

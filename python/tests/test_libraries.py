@@ -188,8 +188,8 @@ for module in modules:
                 names = code.co_varnames[: min(code.co_argcount, 3)]
                 lines = [line for _, line in dis.findlinestarts(code) if line is not None]
                 if ANNOUNCE:
-                    told = recorder.announce(function, names, lambda *values: seen.append(values))
-                    done, refused = done + told, refused + (not told)
+                    announced = recorder.announce(function, names, lambda *all: seen.append(all))
+                    done, refused = done + announced, refused + (not announced)
                     found = [l for _, l in dis.findlinestarts(function.__code__) if l is not None]
                     assert found[: len(lines)] == lines
 if ANNOUNCE:
@@ -217,14 +217,14 @@ assert bool(seen) == ANNOUNCE
 
 def test_functions_of_the_standard_library_work_as_before(run, python):
     """Whatever instructions a function has: jumps, handlers, closures, tables of lines."""
-    plain, told = (run(python, f"ANNOUNCE = {told}\n" + ENTRIES) for told in (False, True))
-    assert told.stdout == plain.stdout
+    plain, announced = (run(python, f"ANNOUNCE = {each}\n" + ENTRIES) for each in (False, True))
+    assert announced.stdout == plain.stdout
 
 
 def test_no_two_texts_of_the_recorder_define_the_same_name():
     """They are run as one."""
     places = {}
-    for path in sorted((Path(__file__).resolve().parents[1] / "memtrace").glob("_recorder*.py")):
+    for path in (Path(__file__).resolve().parents[1] / "memtrace" / "_recorder").glob("*.py"):
         for node in ast.parse(path.read_text()).body:
             targets = getattr(node, "targets", [])
             names = [target.id for target in targets if isinstance(target, ast.Name)]

@@ -11,7 +11,7 @@ memtrace = pytest.importorskip("memtrace")
 np = pytest.importorskip("numpy")
 pytest.importorskip("memtrace._native")
 
-from memtrace import _source  # noqa: E402
+from memtrace._planning.source import description, values  # noqa: E402
 
 SCALE = 3
 BOX = (1 / 3, 1 / 3, 1 / 3)
@@ -81,7 +81,7 @@ def peak(function, *shape, **params):
 
 
 def test_functions_of_the_program_are_described_and_those_of_libraries_named():
-    described = _source.describe(calls_helper)
+    described = description.describe(calls_helper)
     assert described["entry"] == f"{__name__}:calls_helper"
     assert set(described["functions"]) == {described["entry"], f"{__name__}:helper"}
     text = json.dumps(described)
@@ -92,20 +92,20 @@ def test_functions_of_the_program_are_described_and_those_of_libraries_named():
 
 def test_a_function_without_source_is_refused():
     with pytest.raises(TypeError, match="no Python source"):
-        _source.describe(len)
+        description.describe(len)
     with pytest.raises(ValueError, match="MODULE:FUNCTION"):
-        _source.load("numpy")
+        description.load("numpy")
 
 
 def test_names_are_those_that_users_write():
-    assert _source.public_name(np.fft.rfft) == "numpy.fft.rfft"
-    assert _source.public_name(np.add) == "numpy.add"
+    assert values.public_name(np.fft.rfft) == "numpy.fft.rfft"
+    assert values.public_name(np.add) == "numpy.add"
     ndimage = pytest.importorskip("scipy.ndimage")
-    assert _source.public_name(ndimage.gaussian_filter) == "scipy.ndimage.gaussian_filter"
+    assert values.public_name(ndimage.gaussian_filter) == "scipy.ndimage.gaussian_filter"
 
 
 def test_lifetimes_are_cpythons():
-    # `first` is held until the function returns; beside a number no temporary is reused.
+    # `first` lives until the function returns; next to a number no temporary is reused.
     assert peak(calls_helper) == pytest.approx(3 * BYTES, rel=0.02)
     assert peak(trims) == pytest.approx(BYTES, rel=0.02)
     assert peak(closes) == pytest.approx(BYTES, rel=0.02)
@@ -203,7 +203,7 @@ def test_all_statements_and_expressions_can_be_described(tmp_path, monkeypatch, 
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "written", raising=False)
     name = text.split()[1].split("(")[0]
-    function = _source.load(f"written:{name}")
-    described = json.loads(json.dumps(_source.describe(function)))
+    function = description.load(f"written:{name}")
+    described = json.loads(json.dumps(description.describe(function)))
     assert described["functions"][f"written:{name}"]["body"]
     assert memtrace.bound(function, (10, 10))["confidence"] == "unverified"

@@ -1,7 +1,8 @@
-//! Tells memtrace which operator a Rust program runs, with its arrays and parameters: the Rust side of `include/memtrace.h`.
+//! Names the operators that a Rust program runs, with their arrays and parameters: the Rust side of
+//! `include/memtrace.h`.
 //!
-//! Depends on nothing, prints nothing, never panics. A program that uses it runs unchanged without memtrace, where
-//! a span costs a test of a pointer.
+//! Depends on nothing, prints nothing, never panics. A program that uses it runs unchanged without
+//! memtrace, where a span costs a test of a pointer.
 //!
 //! ```
 //! use memtrace_span::{Array, begin};
@@ -80,7 +81,8 @@ impl Span {
     fn finish(&self, outputs: &[Array<'_>]) {
         if let (1.., Some(probe)) = (self.id, probe()) {
             let described = Described::of(outputs);
-            // SAFETY: the probe's function, with as many arrays as said, which live until it returns.
+            // SAFETY: the probe's function, with as many arrays as said,
+            // which live until it returns.
             unsafe { (probe.end)(self.id, described.arrays.as_ptr(), described.arrays.len()) };
         }
     }
@@ -123,7 +125,7 @@ unsafe extern "C" {
 fn probe() -> Option<&'static Probe> {
     static PROBE: OnceLock<Option<Probe>> = OnceLock::new();
     let find = || {
-        // SAFETY: names that end in NUL, looked for among what is loaded.
+        // SAFETY: names that end in NUL, looked up among what is loaded.
         let (begin, end) = unsafe {
             let all = std::ptr::null_mut();
             (dlsym(all, c"memtrace_span_begin".as_ptr()), dlsym(all, c"memtrace_span_end".as_ptr()))
@@ -192,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_records() {
+    fn without_a_recorder_spans_do_nothing() {
         let values = [1u8, 2, 3];
         let span = begin("op\0erator", &[Array::of("values", &values, &[3])], &[("a", "b\0c")]);
         assert_eq!(span.id, 0);

@@ -11,6 +11,8 @@ import pytest
 from conftest import MEMTRACE, Recording, memtrace
 from gst3d_traces import GST3D, SMALL, name_of
 
+pytestmark = pytest.mark.cluster
+
 PROGRAMS = Path(__file__).with_name("programs")
 pytest.importorskip("distributed", reason="distributed is not installed")
 

@@ -28,7 +28,7 @@ def told(*arguments, code=0):
     return (done.stdout if code == 0 else done.stderr).decode()
 
 
-def test_four_small_runs_foretell_a_large_one_to_the_byte(record, model):
+def test_four_small_runs_predict_a_large_one_to_the_byte(record, model):
     """Of 38 times the volume: every block is a form that CuPy's pool has rounded up to 512 bytes."""
     large = record(GST3D, name_of(LARGE), CALLS, options=["--operator", OPERATOR])
     shape = ",".join(map(str, LARGE))
@@ -37,7 +37,7 @@ def test_four_small_runs_foretell_a_large_one_to_the_byte(record, model):
     assert peaks == [device["peak_bytes"]] * CALLS
     assert device["upper_bytes"] == device["peak_bytes"] > 690_000_000
     assert device["input_bytes"] == 4 * math.prod(LARGE)
-    # A device that has no more than is foretold does: the pool gives back what nobody uses.
+    # A device that has no more than is predicted will do: the pool gives back unused memory.
     limited = record(
         GST3D,
         name_of(LARGE),
@@ -78,7 +78,7 @@ def test_plans_for_dask_need_no_more_of_the_host_than_the_command_line(model, li
     x = dask.array.zeros((600, 600, 600), dtype="f4", chunks=200)
     limits = {"memory_limit": limit, "device_memory_limit": "80GB"}
     one = {"workers": 1, "threads": 1, "any_version": True}
-    plan = recommend(x, "gst3d", str(model), depth=9, **limits, **one)
+    plan = recommend(x, "gst3d", str(model), halo=9, **limits, **one)
     assert plan.worker_peak <= plan.budget and plan.device_peak <= plan.device_limit
 
 

@@ -11,7 +11,7 @@ KINDS = {"linear": "cuda", "managed": "cuda_managed", "pool": "cuda_pool"}
 
 
 def record_pools(record, seed, steps, order):
-    """Automatic spans of nothing: blocks are told all the same."""
+    """Automatic spans of nothing: blocks are reported all the same."""
     options = ["--auto-operators", "none"]
     found = record("pools.py", seed, steps, order, options=options, STANDIN_MEMORY=MEMORY)
     assert found.told["refused"] > 10
@@ -39,7 +39,7 @@ def test_one_thread_at_a_time(record, seed):
 
 @pytest.mark.parametrize("seed", range(1, 3))
 def test_threads_at_once(record, seed):
-    """Every block has its row; between a release that is told and the pool's there may be another thread's look at the pool."""
+    """Every block has its row; between a release that is reported and the pool's own, another thread may read the pool."""
     found = record_pools(record, seed, 150, "free")
     device = found.device
     assert device["peak_driver_bytes"] <= found.driver["driver"]["peak"]

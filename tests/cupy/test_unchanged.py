@@ -28,7 +28,7 @@ def test_pools_blocks_and_errors(record, standin, request):
     assert record(SEEN).told == plain(standin, program)
 
 
-def test_without_the_driver_s_calls_nothing_is_told(standin, tmp_path):
+def test_without_the_driver_s_calls_nothing_is_reported(standin, tmp_path):
     command = [sys.executable, GST3D, "20x30x40"]
     done = subprocess.run(
         [MEMTRACE, "--quiet", "--cuda", "off", "-o", tmp_path / "trace", "--", *command],

@@ -40,7 +40,12 @@ class Recording(NamedTuple):
 
     @property
     def report(self):
-        return json.loads(memtrace("report", "--json", self.path).stdout)
+        return json.loads(memtrace("report", "--json", "--stacks", self.path).stdout)
+
+    @property
+    def details(self):
+        """What `report --details` says."""
+        return memtrace("report", "--details", self.path).stdout.decode()
 
     def sql(self, query):
         """Rows of a query over the trace's tables, as any DuckDB user would write it."""
@@ -105,7 +110,7 @@ def standin(cuda):
 
 @pytest.fixture
 def told(door, tmp_path):
-    """Runs a program with the library in front of a driver; what it was told, by process."""
+    """Runs a program with the library in front of a driver; the events it received, by process."""
 
     def run(*command, driver=None, before=(), after=(), **variables):
         events = tmp_path / f"told-{len(list(tmp_path.iterdir()))}"

@@ -15,7 +15,7 @@ from cuda_standin import read_oracle
 class Recorded(NamedTuple):
     """A recorded program."""
 
-    told: object  # what it said of itself: the last line, JSON
+    told: object  # what it printed of itself: the last line, JSON
     run: Recording
     report: dict
     driver: dict  # what the stand-in for the driver has counted

@@ -1,4 +1,4 @@
-"""Loads a recording with tests/targets/stress.c and looks at what it lost, what it held and what it left behind."""
+"""Loads a recording with tests/targets/stress.c and checks what it lost, what it held and what it left behind."""
 
 import json
 import os
@@ -162,7 +162,7 @@ def inode(path):
 
 
 def counted(trace):
-    """Events, blocks of the program's own, and children that asked for a block."""
+    """Events, blocks of the program's own, and children that allocated a block."""
     blocks = f"'{trace}/allocations/*.parquet'"
     [row] = duckdb.sql(
         f"select (select sum(events)::bigint from '{trace}/threads.parquet'),"

@@ -1,4 +1,4 @@
-"""Traces in Python: tables that other libraries take over, and what is asked of them."""
+"""Traces in Python: tables that other libraries take over, and queries of them."""
 
 import json
 import re
@@ -149,6 +149,51 @@ def test_operators_are_summed_up_by_their_largest_steady_call(trace):
     assert row["total_ns"] == sum(span["end_ns"] - span["start_ns"] for span in spans)
 
 
+FIRST_CALLS = """
+import numpy as np
+
+KEPT = []
+
+def steady(n):
+    return np.ones(n)
+
+def warmed(n):
+    if not KEPT:
+        KEPT.append(np.ones(10 * n))
+    return np.ones(n // 2)
+
+for _ in range(3):
+    warmed(100_000), steady(100_000)
+"""
+
+
+def test_operators_come_by_the_peak_that_their_rows_have(tmp_path):
+    command = [MEMTRACE, "-q", "-o", tmp_path / "trace", "--operator", "__main__:warmed"]
+    command += ["--operator", "__main__:steady", "--", sys.executable, "-c", FIRST_CALLS]
+    subprocess.run(command, check=True)
+    table = memtrace.load(tmp_path / "trace").operators
+    frame = pandas.DataFrame.from_arrow(table)
+    assert list(frame["operator"]) == ["__main__:steady", "__main__:warmed"]
+    assert list(frame["one_time_bytes"]) == [0, 8_000_000]
+    assert list(frame.columns[:3]) == ["operator", "calls", "working_peak_bytes"]
+
+
+def test_limits_are_sizes_and_a_halo_is_one_number_or_several():
+    shapes = [(50, 40, 30), (40, 30, 50), (70, 60, 50)]
+    sizes = [12 * shape[0] * shape[1] * shape[2] for shape in shapes]
+    model = memtrace.fit_table(shapes, sizes, operator="smooth")
+    asked = {"shape": (400, 400, 400), "workers": 2}
+    plan = model.recommend("smooth", memory_limit="900 MB", halo=2, **asked)
+    assert plan == model.recommend("smooth", memory_limit=900_000_000, halo=[2, 2, 2], **asked)
+    assert plan["memory_limit_bytes"] == 900_000_000 and plan["seconds_spread"] > 0
+    with pytest.raises(ValueError, match="'much' is not a size"):
+        model.recommend("smooth", memory_limit="much", **asked)
+    with pytest.raises(ValueError, match="has no unit"):
+        model.recommend("smooth", memory_limit="1.5", **asked)
+    longest = model.longest("smooth", (1, 64, 64), 0, "2 GB")
+    assert longest == model.longest("smooth", (1, 64, 64), 0, 2_000_000_000)
+
+
 def test_during_says_what_a_stretch_of_time_needed(trace):
     spans = pyarrow.table(trace.spans).to_pylist()
     needed = trace.during(spans[3]["start_ns"], spans[3]["end_ns"])
@@ -170,17 +215,29 @@ def test_a_trace_without_rows_says_so(tmp_path):
         memtrace.load(path).during(0)
 
 
-def test_columns_that_a_trace_is_too_old_for_are_null(copy):
+def test_columns_are_found_by_name_and_a_missing_one_is_an_error(copy):
     sites = copy / "sites.parquet"
-    old = duckdb.sql(f"select * exclude (untouched_bytes) from '{sites}'").to_arrow_table()
-    sites.unlink()
-    duckdb.sql(
-        f"copy (select 1 as later, * from old) to '{sites}' (format parquet, compression zstd)"
-    )
-    table = pyarrow.table(memtrace.load(copy).sites)
-    assert table.column_names == memtrace.load(copy).sites.columns
-    assert table["untouched_bytes"].null_count == table.num_rows == old.num_rows
-    assert table["site"].to_pylist() == old["site"].to_pylist()
+    rows = duckdb.sql(f"select * from '{sites}'").to_arrow_table()
+
+    def write(query, rows=rows):
+        sites.unlink()
+        duckdb.sql(f"copy ({query}) to '{sites}' (format parquet, compression zstd)")
+        return memtrace.load(copy).sites
+
+    table = write("select 1 as added, * from rows")
+    assert pyarrow.table(table).column_names == table.columns
+    assert pyarrow.table(table)["site"].to_pylist() == rows["site"].to_pylist()
+    table = write("select * exclude (untouched_bytes) from rows")
+    with pytest.raises(Exception, match="column `untouched_bytes` of table `sites` is missing"):
+        pyarrow.table(table)
+
+
+def test_a_trace_of_an_earlier_format_is_refused_in_one_sentence(copy):
+    meta = copy / "meta.json"
+    meta.write_text(json.dumps(json.loads(meta.read_text()) | {"schema_version": 1}))
+    with pytest.raises(ValueError, match="record") as refused:
+        memtrace.load(copy)
+    assert "\n" not in str(refused.value)
 
 
 def test_a_damaged_file_is_an_error_of_the_library_that_reads(copy, capfd):

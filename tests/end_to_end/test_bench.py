@@ -1,4 +1,4 @@
-"""scripts/bench runs and says what it should; what it measures is not looked at."""
+"""scripts/bench runs and says what it should; what it measures is not checked."""
 
 import json
 import subprocess
@@ -6,6 +6,8 @@ import sys
 
 import pytest
 from conftest import ROOT
+
+pytestmark = pytest.mark.serial
 
 QUICK = (sys.executable, ROOT / "scripts" / "bench", "--quick", "--as-installed")
 

@@ -31,7 +31,7 @@ def test_a_function_is_bounded_without_being_run(python, tmp_path):
     array = 651 * 951 * 461 * 4
     assert 2 * array <= answer["upper_bytes"] <= 10 * array
     shown = bound(python, tmp_path, "filters:rough", "--shape", "651,951,462")
-    assert b"from its source alone" in shown.stdout and b"filters.py:" in shown.stdout
+    assert b"from its source only" in shown.stdout and b"filters.py:" in shown.stdout
 
 
 def test_a_description_can_be_kept(python, tmp_path):

@@ -57,7 +57,7 @@ def projected(array):
 
 def test_the_law_is_what_the_plan_counts_beyond_chunks_and_results(model, spec):
     law = model.predict("hungry", CHUNK)
-    working = law["upper_bytes"] + law["once_bytes"]
+    working = law["upper_bytes"] + law["one_time_bytes"]
     extra = laws.extra_projected_mem(model, "hungry", CHUNK, "f4")
     assert extra == working - 2 * OWN > 0
     plain = cubed.map_blocks(hungry, ones(spec), dtype="f4")

@@ -130,7 +130,7 @@ def arguments(text, separator):
 
 def own_functions():
     """Those that cuda-probe stands in front of: name, version and types of arguments."""
-    text = (PROBE / "names.rs").read_text()
+    text = (PROBE / "intercept" / "calls.rs").read_text()
     rows = re.findall(r"^    (\d+) (cu\w+)\((.*?)\) =>", text, re.MULTILINE)
     assert len(rows) > 50
     return {name: (int(version), arguments(text, ":")) for version, name, text in rows}
@@ -138,7 +138,7 @@ def own_functions():
 
 def questions():
     """Those that it asks the driver."""
-    rows = re.findall(r'= c"(cu\w+)" \((.*?)\);', (PROBE / "driver.rs").read_text())
+    rows = re.findall(r'= c"(cu\w+)" \((.*?)\);', (PROBE / "driver" / "query.rs").read_text())
     assert len(rows) > 10
     return {name: arguments(text, ":") for name, text in rows}
 

@@ -11,7 +11,7 @@ def of_devices(figures):
     return [figures["device_driver_bytes"], figures["device_used_bytes"]]
 
 
-def test_who_watches_is_told_of_devices(cuda, watched, lines, monkeypatch):  # noqa: F811
+def test_a_client_sees_devices(cuda, watched, lines, monkeypatch):  # noqa: F811
     monkeypatch.setenv("LD_LIBRARY_PATH", str(cuda.folder))
     recording = watched(*cuda.program("spans", "linked", "hold-inside"))
     assert recording.recorder.stdout.readline() == b"holding\n"

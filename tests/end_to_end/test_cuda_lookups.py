@@ -12,7 +12,7 @@ from cuda_told import ACQUIRE, FOUND, LINEAR, MANAGED, RELEASE, compiled, librar
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 
 
-def test_what_functions_of_the_driver_call_in_turn_is_told_once(told, tmp_path):
+def test_what_functions_of_the_driver_call_in_turn_is_reported_once(told, tmp_path):
     driver = tmp_path / "driver"
     driver.mkdir()
     # Both are in the global scope, so that the driver's own call comes to the library in front of it.
@@ -105,7 +105,7 @@ assert not hasattr(driver, "cuMemAlloc_v3") and not hasattr(ctypes.CDLL(None), "
 
 
 def test_functions_of_a_later_cuda_are_not_stood_in_front_of(told, standin):
-    """Their arguments may be others: what is asked for with an unknown version is answered as the driver does."""
+    """Their arguments may be others: a function requested with an unknown version is answered as the driver does."""
     program = """
 import ctypes
 driver = ctypes.CDLL("libcuda.so.1")

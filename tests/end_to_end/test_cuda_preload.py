@@ -10,7 +10,7 @@ from conftest import CUDA_PROBE, ROOT, environment, memtrace
 
 
 def test_without_a_recording_programs_run_as_before(standin):
-    """The library alone, and both libraries with nobody who records."""
+    """The library alone, and both libraries without a recorder."""
     probe = ROOT / "target" / "preload" / "libmemtrace_probe.so"
     for preload in (f"{CUDA_PROBE}", f"{probe}:{CUDA_PROBE}"):
         variables = environment(LD_PRELOAD=preload, LD_LIBRARY_PATH=str(standin))

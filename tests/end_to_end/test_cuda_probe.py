@@ -1,4 +1,4 @@
-"""The library in front of the CUDA driver, on every road and in every call: what it tells, against the stand-in driver's own
+"""The library in front of the CUDA driver, for every look-up and call: what it reports, against the stand-in driver's own
 count."""
 
 import json
@@ -46,7 +46,7 @@ def same_each_time(events):
 
 @pytest.fixture(scope="session")
 def linked(standin, door, tmp_path_factory):
-    """What programs that are linked with the driver are told of."""
+    """Events of programs that are linked with the driver."""
     events = tmp_path_factory.mktemp("linked") / "told"
     variables = environment(
         LD_PRELOAD=f"{door}:{CUDA_PROBE}", TOLD=str(events), LD_LIBRARY_PATH=str(standin)
@@ -64,7 +64,7 @@ def test_all_roads_lead_to_the_same(told, standin, linked, road):
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_every_call_is_told_as_the_driver_counts_it(told, standin, tmp_path, phase):
+def test_every_call_is_reported_as_the_driver_counts_it(told, standin, tmp_path, phase):
     report = tmp_path / "oracle"
     done, events = told(
         standin / "all_calls", "ask_v2", phase, driver=standin, STANDIN_REPORT=str(report)
@@ -102,8 +102,8 @@ def test_pools_are_looked_at_whenever_they_may_have_changed(told, standin, tmp_p
     assert max(event["bytes"] for event in events if event["kind"] == POOL) == max(peaks)
 
 
-def test_pools_that_are_gone_are_not_asked(told, standin, tmp_path):
-    """While one thread destroys pools, another waits for its stream, and with that looks at what pools there are."""
+def test_pools_that_are_gone_are_not_queried(told, standin, tmp_path):
+    """While one thread destroys pools, another waits for its stream, and with that reads which pools there are."""
     report = tmp_path / "oracle"
     _, events = told(
         *(standin / "ending_pools", "dlsym", 100),
@@ -126,7 +126,7 @@ def test_graphs_are_looked_at_when_they_run(told, standin, tmp_path):
     assert looks[0]["most"] == 64 << 20
 
 
-def test_threads_and_processes_each_tell_all(told, standin, tmp_path):
+def test_threads_and_processes_each_report_all(told, standin, tmp_path):
     report = tmp_path / "oracle"
     _, events = told(
         *(standin / "all_calls", "dlsym", "processes", "threads"),
@@ -166,7 +166,7 @@ def test_random_programs(told, standin, tmp_path, seed, how):
             for key in [key for key in counts if key[0] in ("graph", "imported physical")]:
                 del counts[key]
         if how == "free":
-            # The driver may hand out a handle anew before the thread that has unmapped its last range tells so: then its
+            # The driver may hand out a handle anew before the thread that has unmapped its last range reports it: then its
             # memory is taken for one more reference to what was there.
             for key in [key for key in expected if key[0] == "physical"]:
                 assert 0.8 * expected[key] <= acquired.pop(key) <= expected.pop(key)
@@ -176,7 +176,7 @@ def test_random_programs(told, standin, tmp_path, seed, how):
             assert held == [block for block in oracle_held(oracle) if block[0] not in IMPORTS]
 
 
-def test_blocks_of_pytorch_are_told_and_handed_on(told, tmp_path):
+def test_blocks_of_pytorch_are_reported_and_passed_on(told, tmp_path):
     base = library(tmp_path, "libc10.so", "torch_blocks.c", "-DBASE")
     library(tmp_path, "libc10_cuda.so", "torch_blocks.c", base, f"-Wl,-rpath,{tmp_path}")
     program = f"""

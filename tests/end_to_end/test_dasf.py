@@ -16,6 +16,8 @@ np = pytest.importorskip("numpy")
 import memtrace as package  # noqa: E402
 from memtrace.dasf import BlockSize  # noqa: E402
 
+pytestmark = pytest.mark.cluster
+
 PLACES = [str(ROOT), str(ROOT / "examples")]
 TRANSFORMS = ("Gaussian", "Dip", "Semblance", "Envelope", "Running", "Coherent")
 HALO = {"Gaussian": (12, 12, 12), "Dip": (2, 2, 2), "Semblance": (1, 1, 4)}
@@ -113,7 +115,7 @@ def resident_peaks(client):
     return client.run(peak)
 
 
-def test_workers_stay_under_the_budget_that_their_client_tells(standin, model, client, tmp_path):
+def test_workers_stay_under_the_budget_that_their_client_sends(standin, model, client, tmp_path):
     client.run(sys.path.extend, PLACES)
     pipeline, last = coherent_dip(standin, stored(standin, tmp_path), standin.Executor(client))
     blocks = BlockSize(pipeline, model, halo=HALO, results=[])

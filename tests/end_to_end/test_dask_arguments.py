@@ -10,6 +10,8 @@ pytest.importorskip("distributed", reason="distributed is not installed")
 import dask.array as da  # noqa: E402
 import memtrace.dask as mdask  # noqa: E402
 
+pytestmark = pytest.mark.cluster
+
 SHAPES = [(40, 41, 43), (60, 50, 40), (80, 81, 83), (30, 100, 50)]
 X = da.zeros((48, 40, 36), dtype="f4", chunks=20)
 
@@ -23,10 +25,10 @@ def model():
 @pytest.mark.parametrize(
     "asked, error, word",
     [
-        ({"depth": {5: 2}}, ValueError, "axis 5 of an array of 3 axes"),
-        ({"depth": {"x": 2}}, ValueError, "'x'"),
-        ({"depth": 1.5}, ValueError, "whole number of cells"),
-        ({"depth": -1}, ValueError, "must not be negative"),
+        ({"halo": {5: 2}}, ValueError, "axis 5 of an array of 3 axes"),
+        ({"halo": {"x": 2}}, ValueError, "'x'"),
+        ({"halo": 1.5}, ValueError, "whole number of cells"),
+        ({"halo": -1}, ValueError, "must not be negative"),
         ({"whole_axes": 7}, ValueError, "axis 7 cannot stay whole"),
         ({"storage_chunks": 10}, ValueError, "one length of at least 1"),
         ({"storage_chunks": (10, 10)}, ValueError, "one length of at least 1"),
@@ -49,9 +51,9 @@ def test_what_cannot_be_meant_is_refused_in_a_sentence(model, asked, error, word
 def test_texts_one_axis_and_files_of_models_are_taken(model, tmp_path):
     file = tmp_path / "model.json"
     model.save(str(file))
-    asked = {"memory_limit": "1GB", "baseline_bytes": "200 MB", "depth": np.int64(2)}
+    asked = {"memory_limit": "1GB", "baseline_bytes": "200 MB", "halo": np.int64(2)}
     plan = mdask.recommend(X, smooth, file, whole_axes=1, **asked)
-    assert len(plan.chunks[1]) == 1 and plan.depth == {0: 2, 1: 2, 2: 2}
+    assert len(plan.chunks[1]) == 1 and plan.halo == {0: 2, 1: 2, 2: 2}
     same = mdask.recommend(X, "smooth", model, whole_axes=[1], **{**asked, "baseline_bytes": 2e8})
     assert plan == same
     sizes = memtrace.sizing.Sizes(file)

@@ -6,6 +6,8 @@ import math
 
 import pytest
 
+pytestmark = pytest.mark.cluster
+
 pytest.importorskip("distributed", reason="distributed is not installed")
 
 GST3D = """

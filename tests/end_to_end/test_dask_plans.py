@@ -23,6 +23,8 @@ from memtrace.dask._tiling import Tiling  # noqa: E402
 from memtrace.dask._waves import Job  # noqa: E402
 from memtrace.dask._workers import Workers, status_bytes  # noqa: E402
 
+pytestmark = pytest.mark.cluster
+
 zarr = pytest.importorskip("zarr")
 SHAPE = (48, 40, 36)
 SHAPES = [(40, 41, 43), (60, 50, 40), (80, 81, 83), (30, 100, 50)]
@@ -88,15 +90,15 @@ def expected(volume, chunks, function=smooth, **keywords):
 
 
 def test_a_plan_asks_the_cluster(model, client, stored):
-    plan = mdask.recommend(stored, smooth, model, depth=2)
+    plan = mdask.recommend(stored, smooth, model, halo=2)
     assert [sum(lengths) for lengths in plan.chunks] == list(SHAPE)
-    assert plan.depth == {0: 2, 1: 2, 2: 2} and plan.source == "storage"
+    assert plan.halo == {0: 2, 1: 2, 2: 2} and plan.source == "storage"
     assert plan.workers == 2 and plan.threads == 1 and plan.budget == 420 * MB
     assert plan.worker_peak <= plan.budget and plan.tasks == len(
         list(np.ndindex(*map(len, plan.chunks)))
     )
     assert "smooth" in plan.why and "chunks of" in repr(plan)
-    shared = mdask.recommend(da.from_zarr(stored), "smooth", model, depth=2)
+    shared = mdask.recommend(da.from_zarr(stored), "smooth", model, halo=2)
     assert shared.source == "dask"
     assert da.from_zarr(stored).rechunk(shared.chunks).chunks == shared.chunks
 
@@ -104,14 +106,14 @@ def test_a_plan_asks_the_cluster(model, client, stored):
 def test_a_plan_without_a_cluster(model):
     x = da.zeros((400, 400, 400), dtype="f4", chunks=100)
     given = {"memory_limit": "300 MB", "baseline_bytes": 100 * MB}
-    plan = mdask.recommend(x, "smooth", model, depth=1, **given)
+    plan = mdask.recommend(x, "smooth", model, halo=1, **given)
     assert plan.budget == 210 * MB and plan.tasks > 1 and plan.worker_peak <= plan.budget
-    least = mdask.recommend(x, "smooth", model, depth=1, minimise="memory", **given)
+    least = mdask.recommend(x, "smooth", model, halo=1, minimise="memory", **given)
     assert least.worker_peak <= plan.worker_peak
     whole = mdask.recommend(x, "smooth", model, whole_axes=[-1], **given)
     assert len(whole.chunks[2]) == 1
     with pytest.raises(MemoryError, match="raise the memory limit to"):
-        mdask.recommend(x, "smooth", model, depth=1, memory_limit="101 MB", baseline_bytes=100 * MB)
+        mdask.recommend(x, "smooth", model, halo=1, memory_limit="101 MB", baseline_bytes=100 * MB)
     with pytest.raises(ValueError, match="memory_limit"):
         mdask.recommend(x, "smooth", model)
     with pytest.raises(ValueError, match="no law for"):
@@ -243,8 +245,9 @@ def test_smaller_blocks_are_taken_where_gathering_large_ones_leaves_no_room():
         workers = Workers(1, 1, limit * MB, 0.7, 100 * MB)
         operator = mdask._laws.Operator.of("smooth", lean, x)
         depths = dict.fromkeys(range(3), 1)
-        beside = partial(mdask._overlap._beside, Job.of(smooth, {}, x, depths, x, None), lean)
-        plan = planned(operator, x, workers, depths, source="storage", beside=beside)
+        job = Job.of(smooth, {}, x, depths, x, None)
+        transfer = partial(mdask._overlap._transfer_bytes, job, lean)
+        plan = planned(operator, x, workers, depths, source="storage", transfer=transfer)
         assert plan.worker_peak <= limit * MB * 0.7
 
 
@@ -256,19 +259,19 @@ def test_waves_without_a_cluster(model, volume, stored):
     assert np.array_equal(out, expected(volume, done.plan.chunks)) and len(done.blocks) > 1
 
 
-def test_regions_tile_an_array_whatever_chunks_are_asked_for():
+def test_regions_tile_an_array_whatever_chunks_are_requested():
     shape, random = (37, 20, 55), np.random.default_rng(3)
     tiling = Tiling(shape, (4, 5, 6))
-    count, given_back = np.zeros(shape, int), 0
+    count, restored = np.zeros(shape, int), 0
     while tiling.left:
         region = tiling.take(random.integers(1, 40, 3))
-        if random.random() < 0.2 and given_back < 5:
-            tiling.give_back(region)
-            given_back += 1
+        if random.random() < 0.2 and restored < 5:
+            tiling.restore(region)
+            restored += 1
             continue
         count[region] += 1
         assert all(cut.start % atom == 0 for cut, atom in zip(region, (4, 5, 6), strict=True))
-    assert (count == 1).all() and given_back == 5
+    assert (count == 1).all() and restored == 5
     assert tiling.take((1, 1, 1)) is None
 
 
@@ -348,13 +351,13 @@ def test_of_a_memmap_few_pages_are_resident_at_a_time(tmp_path, order, monkeypat
     array[:] = np.arange(np.prod(shape), dtype="f4").reshape(shape)
     array.flush()
     array.base.madvise(mmap.MADV_DONTNEED)
-    resident, let_go = [], _stored._Mapping.let_go
+    resident, release = [], _stored._Mapping.release
 
-    def looks(mapping):
+    def measured(mapping):
         resident.append(status_bytes("RssFile"))
-        let_go(mapping)
+        release(mapping)
 
-    monkeypatch.setattr(_stored._Mapping, "let_go", looks)
+    monkeypatch.setattr(_stored._Mapping, "release", measured)
     monkeypatch.setattr(_stored, "MAPPED_BYTES", 500_000)
     before, region = status_bytes("RssFile"), (slice(1, 5), slice(20, 1090), slice(1, 990))
     block = _stored.MappedFile.of(array)[region]
@@ -399,7 +402,7 @@ def test_a_plan_knows_whether_the_operator_was_called_in_the_workers(model):
     assert not asked.warmed
 
 
-def test_what_reading_takes_is_planned_where_nobody_knows_the_baseline(model, tmp_path):
+def test_what_reading_takes_is_planned_where_the_baseline_is_unknown(model, tmp_path):
     array = zarr.open_array(
         tmp_path / "large.zarr", mode="w", shape=(400, 90, 90), chunks=(100, 90, 90), dtype="f4"
     )
@@ -433,7 +436,7 @@ def test_what_no_worker_has_declared_is_refused(model, stored):
             overlapped((40, 40, 40), 20).compute()
 
 
-def test_what_cannot_be_asked_or_cut_is_said_in_one_sentence(model):
+def test_what_cannot_be_requested_or_cut_is_said_in_one_sentence(model):
     class Asynchronous:
         asynchronous = True
 
@@ -451,7 +454,7 @@ def test_what_cannot_be_asked_or_cut_is_said_in_one_sentence(model):
         ({"workers": -1}, "workers must be a whole number of at least 1, not -1"),
         ({"workers": "4"}, "workers must be a whole number"),
         ({"threads": 0}, "threads must be a whole number of at least 1, not 0"),
-        ({"depth": -1}, "must not be negative"),
+        ({"halo": -1}, "must not be negative"),
     ):
         with pytest.raises(ValueError, match=said):
             mdask.recommend(x, smooth, model, memory_limit="1 GB", **options)
@@ -532,7 +535,7 @@ def test_needs_are_those_of_the_law(model, stored):
     assert mdask.needs(model, "smooth", (50, 50, 50)) == {"memory": 16 * 50**3}
     assert mdask.needs(model, smooth, stored)["memory"] == pytest.approx(16 * stored.size, rel=0.01)
     x = da.zeros((100, 100, 100), chunks=50, dtype="f4")
-    both = mdask.needs(model, "smooth", (10, 10, 10), x, depth=1)
+    both = mdask.needs(model, "smooth", (10, 10, 10), x, halo=1)
     assert both["memory"] == pytest.approx(16 * 51**3, rel=0.01)
     with pytest.raises(ValueError, match="shape"):
         mdask.needs(model, "smooth")

@@ -24,7 +24,9 @@ sys.path.insert(0, str(TARGETS))
 import memtrace as mt  # noqa: E402
 from memtrace.dask import record  # noqa: E402
 from memtrace.dask._view import Live  # noqa: E402
-from tasks import doubled, slept, worked  # noqa: E402
+from tasks import doubled, slept, warmed, worked  # noqa: E402
+
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +67,7 @@ def in_traces(directory):
     """Every span of all traces, as the documentation queries them."""
     rows = duckdb.sql(f"""
         select s.host, s.nanny, p.pid, s.span, s.operator, s.call, s.working_peak_bytes,
-               s.net_peak_bytes, s.once_bytes, s.output_bytes, s.start_ns, s.end_ns,
+               s.net_peak_bytes, s.one_time_bytes, s.output_bytes, s.start_ns, s.end_ns,
                s.inputs, s.outputs, s.params
         from read_parquet('{directory}/*/*/spans.parquet', hive_partitioning = true) s
         join read_parquet('{directory}/*/*/processes.parquet', hive_partitioning = true) p
@@ -75,7 +77,7 @@ def in_traces(directory):
 
 
 def streamed(recording):
-    fields = ("span", "operator", "call", "working_peak_bytes", "net_peak_bytes", "once_bytes")
+    fields = ("span", "operator", "call", "working_peak_bytes", "net_peak_bytes", "one_time_bytes")
     fields += ("output_bytes", "start_ns", "end_ns")
     return sorted(
         (
@@ -200,6 +202,27 @@ def test_predicted_against_measured(client, tmp_path, capsys):
     text = page.read_text()
     assert text.count("<circle") == 2 and 'http-equiv="refresh"' not in text
     assert "//" not in text.replace("http://www.w3.org", ""), "nothing from elsewhere"
+
+
+def test_one_time_bytes_are_predicted_of_the_first_call_of_each_worker(client, tmp_path):
+    shapes = [(150, 160), (210, 130), (330, 340), (64, 511)]
+    sizes = [16 * rows * columns for rows, columns in shapes]
+    path = tmp_path / "model.json"
+    mt.fit_table(shapes, sizes, dtype="<f8", operator="warmed").save(str(path))
+    document = json.loads(path.read_text())
+    document["laws"][0]["one_time"]["bytes"] = 32_000_000
+    path.write_text(json.dumps(document))
+    model = mt.Model.load(str(path))
+    with record(client, tmp_path / "traces", model) as recording:
+        blocks = client.map(np.ones, [(700, 900 + n) for n in range(8)])
+        client.gather(client.map(warmed, blocks))
+    tasks = [task for task in recording.tasks() if task["law"] == "warmed"]
+    assert len(tasks) == 8 and not any(task["over"] for task in tasks), str(recording)
+    first = [task for task in tasks if task["predicted_bytes"] > 32_000_000]
+    assert len(first) == len({task["pid"] for task in tasks})
+    for task in tasks:
+        assert task["measured_bytes"] == pytest.approx(task["predicted_bytes"], rel=0.05)
+    assert "OVER" not in str(recording)
 
 
 def test_the_page_opens_in_a_browser(client, tmp_path):

@@ -19,7 +19,7 @@ from memtrace.dask import _nanny, _record, _recorder, record  # noqa: E402
 
 @contextlib.contextmanager
 def talking():
-    """A recorder that tells of another process's spans for ever; its MEMTRACE_SOCKET."""
+    """A recorder that sends another process's spans for ever; its MEMTRACE_SOCKET."""
     name = f"memtrace-test-{os.getpid()}"
     over = threading.Event()
     with socket.socket(socket.AF_UNIX) as listener:
@@ -147,16 +147,16 @@ def span(number):
     return {"span": {"operator": "f", **fields, **measured}}
 
 
-def test_traces_without_an_end_are_told(tmp_path, monkeypatch):
+def test_traces_without_an_end_are_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(_record, "PATIENCE", 0.1)
     with record(Cluster(), tmp_path) as recording:
-        recording._take(batch("whole", "1", 0, span(0), {"ended": {"spans": 1}}))
-        recording._take(batch("short", "2", 0, span(0), {"ended": {"spans": 3}}))
-        recording._take(batch("cut off", "3", 0, span(0)))
+        recording._receive(batch("whole", "1", 0, span(0), {"ended": {"spans": 1}}))
+        recording._receive(batch("short", "2", 0, span(0), {"ended": {"spans": 3}}))
+        recording._receive(batch("cut off", "3", 0, span(0)))
         # Two workers under one recorder, which goes on.
-        recording._take(batch("of theirs", "4", 0, span(0)))
-        recording._take(batch("of theirs", "5", 1, span(2)))
-        recording._take(batch("of theirs", "5", 0, span(1)))
+        recording._receive(batch("of theirs", "4", 0, span(0)))
+        recording._receive(batch("of theirs", "5", 1, span(2)))
+        recording._receive(batch("of theirs", "5", 0, span(1)))
         end = {"trace": "of theirs", "host": "h", "batches": {"4": 1, "5": 2}, "problem": ""}
         recording.traces["of theirs"] = end
         assert recording.cut_off == []
@@ -180,5 +180,5 @@ def test_a_nanny_whose_worker_starts_again_is_waited_for(tmp_path):
             return {"a": end} if len(asked) > 1 else {}
 
     with record(Restarting(), tmp_path) as recording:
-        recording._take(batch("late", "1", 0, span(0)))
+        recording._receive(batch("late", "1", 0, span(0)))
     assert len(asked) == 2 and recording.cut_off == []

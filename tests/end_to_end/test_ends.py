@@ -53,7 +53,7 @@ def test_a_program_ends(record, target, how, code, at_exit, in_thread):
     assert end["signal"] == (code - 128 if code > 128 else None)
 
 
-def test_an_exception_nobody_catches(record, target):
+def test_an_uncaught_exception(record, target):
     bare = subprocess.run(
         [target("uncaught.cpp")], capture_output=True, check=False, preexec_fn=no_core
     )
@@ -159,7 +159,7 @@ def test_the_terminal_is_closed(terminal, target):
 
 
 def test_a_summary_that_cannot_be_written(target, tmp_path):
-    """The program's status is memtrace's, whether or not somebody could read the summary."""
+    """The program's status is memtrace's, whether or not the summary could be read."""
     command = [MEMTRACE, "-o", tmp_path / "t", "--", target("ends.c"), "exit"]
     with open("/dev/full", "wb") as full:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=full, check=False)

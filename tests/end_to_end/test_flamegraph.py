@@ -1,4 +1,4 @@
-"""`memtrace flamegraph`: widths add up, names are told, and nothing gets out of them."""
+"""`memtrace flamegraph`: widths add up, names are shown, and escaped."""
 
 import html
 import re

@@ -84,7 +84,7 @@ def test_the_peak_without_garbage_does_not_depend_on_the_collector(record, pytho
     assert all(96 * MEGABYTE <= lower <= 112 * MEGABYTE for lower in lowers.values()), lowers
 
 
-def test_observe_tells_what_the_program_itself_collects(record, python):
+def test_observe_reports_what_the_program_itself_collects(record, python):
     bare = record(python, "-c", CYCLES, "threshold", 1)
     run = record(python, "-c", CYCLES, "threshold", 1, options=("--gc", "observe"))
     assert run.stdout == bare.stdout
@@ -98,7 +98,7 @@ def test_observe_tells_what_the_program_itself_collects(record, python):
 
 
 def test_without_a_collection_garbage_is_not_taken_for_memory_in_use(record, python):
-    """Nobody collects: all that was never released before the end may be garbage."""
+    """There is no collection: all that was never released before the end may be garbage."""
     run = record(python, "-c", CYCLES, "disable", 1, options=("--gc", "observe"))
     peak = run.report["peak"]
     assert peak["gc_independent_bytes"] <= 35 * MEGABYTE
@@ -181,7 +181,7 @@ gc.freeze()
 for _ in range(30):
     Noisy(4_000_000)
     Returns(100_000)
-# A collection within another thread's, which a finalizer let go of the interpreter, does nothing.
+# A collection within another thread's, whose finalizer released the interpreter, does nothing.
 for _ in range(1000):
     gc.collect()
     if len(deleted) == len(back) == 30:

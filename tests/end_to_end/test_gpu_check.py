@@ -73,7 +73,7 @@ def counters(cuda, tmp_path_factory):
     return with_counters(cuda, tmp_path_factory.mktemp("counters"))
 
 
-def test_what_the_driver_set_aside_is_what_the_program_asked_for(check, cuda):
+def test_what_the_driver_set_aside_is_what_the_program_requested(check, cuda):
     page = check(cuda)
     assert page.status == 0, page.text
     assert page.held("calls of the driver") == {"taken from the driver": True}
@@ -110,7 +110,7 @@ def test_where_cupti_is(check, cuda, counters, tmp_path, variable, place):
 
 
 @pytest.mark.parametrize("way", ["hidden", "namesake", "silent"])
-def test_where_nvml_does_not_know_the_process_it_is_asked_of_the_device(check, counters, way):
+def test_where_nvml_does_not_know_the_process_the_device_is_queried(check, counters, way):
     page = check(counters, STANDIN_NVML=way)
     assert page.status == 0, page.text
     assert page.held("NVML") == {"taken from the driver": True, "bytes of the whole device": True}
@@ -129,7 +129,7 @@ def test_a_part_of_a_device(check, counters):
         ("CUPTI", "dropped", "1 records were dropped."),
     ],
 )
-def test_what_does_not_tell_is_not_checked(check, counters, library, way, why):
+def test_what_does_not_answer_is_not_checked(check, counters, library, way, why):
     page = check(counters, **{f"STANDIN_{library}": way})
     assert (page.status, page.held(library), page.not_checked(library)) == (0, {}, why)
 

@@ -68,8 +68,7 @@ def test_what_the_resident_peak_was_made_of(kernel_side, record, target):
     known = parts["live_bytes"] + (parts["stack_bytes"] or 0) + (parts["data_bytes"] or 0)
     assert parts["unexplained_bytes"] == parts["memory_bytes"] - known
     assert process["page_faults"] >= 48 * MIB // 4096
-    said = run.stderr.decode()
-    assert "exact to the page, by the kernel side" in said
+    assert "exact to the page, by the kernel side" in run.details
     assert run.report["recorded"]["kernel"] == "ebpf"
 
 
@@ -79,11 +78,11 @@ def test_without_the_kernel_side_that_is_said(record, target):
     [process] = run.report["processes"]
     assert process["resident_at_peak"] is None
     assert process["peak_resident_bytes"] >= 32 * MIB
-    assert "by /proc" in run.stderr.decode()
+    assert "by /proc" in run.details
     assert run.sql("SELECT count(*) FROM {kernel_events}") == [(0,)]
 
 
-def test_whoever_may_not_load_programs_is_told(as_nobody):
+def test_a_user_who_may_not_load_programs_is_told_why(as_nobody):
     folder, as_nobody = as_nobody
     path = folder / "trace"
     done = as_nobody("-o", path, "--", "/bin/true")
@@ -107,7 +106,7 @@ def test_doctor_says_what_there_is():
 
 
 def test_what_faults_touch_of_a_large_mapping_is_live(kernel_side, record, target):
-    """Nobody looks: it is killed right after it has touched three of eight parts."""
+    """Nothing is read in time: it is killed right after it has touched three of eight parts."""
     run = record(target("touched.c"), may_fail=True)
     assert run.code == 128 + signal.SIGKILL
     assert run.report["peak"]["live_bytes"] - run.report["peak"]["heap_bytes"] == 24 * MIB
@@ -195,7 +194,7 @@ def test_attach_sees_every_way_of_mapping(kernel_side, target, tmp_path):
     [process] = run.report["processes"]
     assert process["exit"] == 5
     assert process["peak_mapped_bytes"] >= 8 * MIB
-    said = run.stderr.decode()
+    said = run.details
     assert "every system call on this machine" in said
 
 
@@ -232,7 +231,7 @@ def test_attach_to_children_too(kernel_side, target, tmp_path):
 
 
 def test_a_zombie_does_not_keep_attach_going(kernel_side, tmp_path):
-    """A child that nobody waits for has ended all the same."""
+    """A child that no process waits for has ended all the same."""
     program = subprocess.Popen(["sh", "-c", "true & exec sleep 2"])
     wait_for(lambda: " Z " in processes_of(program.pid), "a zombie")
     path, recorder = attached(tmp_path, program.pid)
@@ -258,14 +257,14 @@ def test_interrupting_attach_closes_the_trace(kernel_side, target, tmp_path):
     program.communicate(b"go\n", timeout=60)
 
 
-def test_attach_to_nobody(tmp_path):
+def test_attach_to_no_process(tmp_path):
     done = memtrace("attach", "4194304", "-o", tmp_path / "trace")
     assert done.returncode == 125
     assert b"no process 4194304" in done.stderr
     assert not (tmp_path / "trace").exists()
 
 
-def test_functions_are_told_of(kernel_side, target, tmp_path):
+def test_functions_are_reported(kernel_side, target, tmp_path):
     program = subprocess.Popen([target("mapped.c")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     path, recorder = attached(tmp_path, program.pid, "--uprobe", "libc:madvise")
     wait_for(lambda: watches(recorder, path), "the recorder to watch")
@@ -302,7 +301,7 @@ def test_a_statically_linked_program(kernel_side, record, static):
     run = record(static("mapped.c"), input=b"go\n")
     assert run.code == 5
     assert mapping_rows(run) == EXPECTED
-    assert "statically linked" in run.stderr.decode()
+    assert "statically linked" in run.details
     [process] = run.report["processes"]
     assert process["origin"] == "exec" and process["exit"] == 5
     assert process["resident_at_peak"]["live_bytes"] >= 8 * MIB
@@ -337,22 +336,22 @@ def test_a_set_user_id_program(kernel_side, record, set_user_id):
     run = record(set_user_id, input=b"go\n")
     assert run.code == 5
     assert mapping_rows(run) == EXPECTED
-    assert f"No probe could be loaded into {set_user_id}" in run.stderr.decode()
+    assert f"No probe could be loaded into {set_user_id}" in run.details
 
 
 def test_children_that_no_probe_can_be_in(kernel_side, record, static, set_user_id):
-    """They have begun by the time system calls are told of."""
+    """They have begun by the time system calls are reported."""
     for program in (static("mapped.c"), set_user_id):
         run = record("sh", "-c", f"(sleep 0.5; echo go) | {program}; true")
         assert run.code == 0
         assert mapping_rows(run) == EXPECTED
         rows = run.sql("SELECT command, origin FROM {processes} WHERE peak_mapped_bytes > 1048576")
         assert rows == [(str(program), "exec")]
-        assert f"No probe could be loaded into {program} (" in run.stderr.decode()
+        assert f"No probe could be loaded into {program} (" in run.details
 
 
 def test_children_of_a_static_program_are_recorded_once(kernel_side, record, target, static):
-    """The probe is in them, though the kernel side tells of their system calls too."""
+    """The probe is in them, though the kernel side reports their system calls too."""
     run = record(static("runs.c"), target("mapped.c"), input=b"go\n")
     rows = run.sql(
         "SELECT count(*), sum(peak_mapped_bytes > 1048576) FROM {processes} WHERE origin = 'exec'"

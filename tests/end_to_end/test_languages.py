@@ -1,4 +1,4 @@
-"""Operators of programs in Fortran and Rust: named by themselves, and unchanged where nobody records."""
+"""Operators of programs in Fortran and Rust: named by themselves, and unchanged where nothing is recorded."""
 
 import shutil
 import subprocess
@@ -71,5 +71,5 @@ def test_rust(record, rust):
     assert (square["shape"], square["dtype"]) == ([1001, 1001], "<f8")
     assert (small["name"], small["shape"]) == ("small", [501, 501])
     assert span["working_peak_bytes"] == 8 * 501 * 1001 + 8 * 501 * 501
-    assert (span["output_bytes"], span["once_bytes"]) == (8 * 501 * 501, 0)
+    assert (span["output_bytes"], span["one_time_bytes"]) == (8 * 501 * 501, 0)
     assert span["params"] == {"step": "2"}

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import is_root
 
+pytestmark = pytest.mark.serial
+
 MIB = 1 << 20
 NUMBERS = itertools.count()
 # Moves itself, and what it becomes or starts, into the group, as a container runtime would.
@@ -58,7 +60,7 @@ def only_victim(run, limit):
 SMALL = 24 * MIB
 LARGE = 96 * MIB
 
-# In large steps: whoever runs much code between small ones makes the kernel reclaim and read that code again and
+# In large steps: a program that runs much code between small ones makes the kernel reclaim and read that code again and
 # again, for many seconds, before it kills.
 PROGRAM = """
 import numpy as np

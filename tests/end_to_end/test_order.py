@@ -1,4 +1,4 @@
-"""Addresses that go from thread to thread as fast as can be: every event is paired, whoever came first on the clock."""
+"""Addresses that go from thread to thread as fast as can be: every event is paired, whatever the order of the clocks."""
 
 import functools
 import shutil
@@ -7,7 +7,7 @@ import pytest
 from conftest import environment
 from test_allocators import under
 
-# One arena for all threads and no cache of their own: an address is used again by whoever comes next.
+# One arena for all threads and no cache of their own: an address is used again by the next thread.
 ONE_ARENA = "glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0"
 BLOCKS = 2_000_000
 

@@ -5,6 +5,8 @@ import signal
 
 import pytest
 
+pytestmark = pytest.mark.serial
+
 MIB = 1 << 20
 # What a process needs besides: stdio, ld.so and the C library, its stack, page tables not counted.
 SMALL = 64 << 10

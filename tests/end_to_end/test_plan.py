@@ -54,13 +54,13 @@ def graph(shape, **members):
     steps = [
         {"name": name, "operator": operator, "inputs": inputs} for name, operator, *inputs in STEPS
     ]
-    source = {"shape": list(shape), "dtype": "<f4", "held": "not_counted"}
+    source = {"shape": list(shape), "dtype": "<f4", "retained": "not_counted"}
     return {"version": 1, "sources": {"x": source}, "steps": steps, **members}
 
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory):
-    """Small runs, and a larger one that the laws are not asked about."""
+    """Small runs, and a larger one that the laws are not checked with."""
     path = tmp_path_factory.mktemp("plan") / "trace"
     script = PROGRAM.format(shapes=[(401, 307), (523, 449), (811, 331), (1501, 1201)])
     named = [f"--operator=__main__:{operator}" for operator in OPERATORS]
@@ -119,7 +119,7 @@ def test_the_command_line_says_what_python_says(model, tmp_path):
 @pytest.mark.parametrize("recorded", [150_000_000, None])
 @pytest.mark.parametrize("executor", ["sequential", "threaded", "distributed", None])
 def test_the_smallest_limit_is_one_for_all_who_ask(model, tmp_path, executor, recorded):
-    """Budget and baseline are the same on the command line and in Python, whoever names the executor."""
+    """Budget and baseline are the same on the command line and in Python, wherever the executor is named."""
     model.save(tmp_path / "model.json")
     document = json.loads((tmp_path / "model.json").read_text())
     for law in document["laws"]:

@@ -133,7 +133,7 @@ def test_a_test_fails_if_it_needs_more_than_its_limit(session):
     assert re.search(r"16\.0 MB  allocated at test_beyond test_suite\.py:22", text), text
     assert "ValueError: 2000000" in text
     assert "process ended early, with status 137" in text
-    assert "'much' is not a size; write 250 MB or 1.5 GiB" in text
+    assert "'much' is not a size; write 250 MB or 1.5 GB" in text
     assert "printed inside" in text  # a captured section of a test that passed (-rA)
 
 
@@ -162,3 +162,31 @@ def test_what_a_session_prints_and_writes(session, tmp_path):
         :1
     ]
     assert 16_000_000 <= int(peak) < 20_000_000
+
+
+UNSEEN = """
+import sys
+import pytest
+
+sys.modules.pop("_memtrace_recorder", None)  # as in an interpreter that the probe cannot read
+
+@pytest.mark.limit_memory("1 GB")
+def test_unseen():
+    pass
+"""
+
+
+def test_a_limit_that_cannot_be_measured_fails(tmp_path):
+    (tmp_path / "test_unseen.py").write_text(UNSEEN)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "memtrace.pytest_plugin", "-p", "no:cacheprovider"],
+        env=environment(
+            PYTHONPATH=str(ROOT / "python"), PATH=f"{MEMTRACE.parent}:{os.environ['PATH']}"
+        ),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "limit_memory cannot be measured: the recording has no span of the test" in done.stdout

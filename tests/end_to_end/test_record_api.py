@@ -147,7 +147,7 @@ def test_the_cell_magic_shows_the_report_and_returns_the_trace():
     [peak] = [int(line) for line in done.stdout.splitlines() if line.isdigit()]
     assert 8_000_000 <= peak < 8_000_000 + 65_536
     assert "failed 1\n" in done.stdout
-    assert "peak live bytes" in done.stderr
+    assert " live: " in done.stderr
     assert "__main__:f" in done.stderr
     assert "ZeroDivisionError" in done.stderr
 

@@ -1,10 +1,12 @@
 """Programs in C, C++ and Rust: every call, exact bytes, and nothing changed for the program."""
 
+import json
+import shutil
 import signal
 import subprocess
 
 import pytest
-from conftest import TARGETS, environment
+from conftest import MEMTRACE, TARGETS, environment, memtrace
 
 MIB = 1 << 20
 
@@ -178,3 +180,18 @@ def test_mapping_inside_realloc_is_not_the_realloc(record, target, tmp_path):
         " group by bytes order by bytes"
     ) == [(100000, 2000, 2000), (100001, 2000, 2000)]
     assert run.report["peak"]["heap_bytes"] < 1_000_000
+
+
+def test_memtrace_in_a_folder_with_a_space_in_its_name(target, tmp_path):
+    """The dynamic linker separates what it preloads by spaces and colons."""
+    folder = tmp_path / "my programs: new"
+    folder.mkdir()
+    shutil.copy(MEMTRACE, folder)
+    shutil.copy(MEMTRACE.parents[1] / "preload" / "libmemtrace_probe.so", folder)
+    program = [folder / "memtrace", "-o", tmp_path / "trace", target("held.c"), "malloc", "24"]
+    done = subprocess.run(
+        program, env=environment(TMPDIR=str(tmp_path)), capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(memtrace("report", "--json", tmp_path / "trace").stdout)
+    assert 24 << 20 <= report["peak"]["heap_bytes"] < 25 << 20

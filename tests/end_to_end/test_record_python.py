@@ -35,7 +35,7 @@ def test_a_function_of_the_script_is_an_operator(record, python):
     # The second product is made while the first is alive; the input came from outside.
     for call in calls[1:]:
         assert 1_600_000 <= call["working_peak_bytes"] < 1_600_000 + 16_384
-        # It releases the argument, to which nobody else holds a reference.
+        # It releases the argument, to which nothing else holds a reference.
         assert 800_000 <= call["net_peak_bytes"] < 800_000 + 16_384
 
 
@@ -114,7 +114,7 @@ def test_the_decorator_and_the_context_manager(record, python):
     assert inner[0]["spans"][0]["parent"] == outer["span"]
 
 
-def test_once_bytes_are_told_apart(record, python):
+def test_one_time_bytes_are_counted_separately(record, python):
     program = (
         "import numpy as np\n"
         "def solve(a):\n    return np.linalg.eigh(a)[1]\n"
@@ -123,8 +123,8 @@ def test_once_bytes_are_told_apart(record, python):
     )
     run = record(python, "-c", program, options=("--operator", "__main__:solve"))
     first, second, third = spans(run, "__main__:solve")
-    assert first["once_bytes"] >= 32 << 20, "OpenBLAS keeps a work buffer"
-    assert second["once_bytes"] == third["once_bytes"] == 0
+    assert first["one_time_bytes"] >= 32 << 20, "OpenBLAS keeps a work buffer"
+    assert second["one_time_bytes"] == third["one_time_bytes"] == 0
     assert second["working_peak_bytes"] == third["working_peak_bytes"]
 
 
@@ -146,10 +146,10 @@ for _ in range(3):
 """
 
 
-def test_reserved_addresses_are_no_once_bytes(record, python):
+def test_reserved_addresses_are_no_one_time_bytes(record, python):
     run = record(python, "-c", RESERVES, options=["--operator", "__main__:step"])
     assert run.code == 0
-    [(once,)] = run.sql("SELECT once_bytes FROM {spans} WHERE call = 0")
+    [(once,)] = run.sql("SELECT one_time_bytes FROM {spans} WHERE call = 0")
     assert once < 1 << 20
 
 
@@ -172,7 +172,7 @@ print(len(found), len(set(found)), hasattr(recorder, "nothing"))
 
 
 def test_the_recorder_is_compiled_when_it_has_work(record, python):
-    """Not at the start, unless there are operators; once, whoever asks first."""
+    """Not at the start, unless there are operators; once, whichever thread is first."""
     assert record(python, "-c", RECORDER).stdout == b"False\n8 1 False\n"
     run = record(python, "-c", RECORDER, options=("--operator", "json:dumps"))
     assert run.stdout == b"True\n8 1 False\n"

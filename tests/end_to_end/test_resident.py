@@ -1,11 +1,13 @@
-"""Why resident memory is another number than live bytes: what is told of it, by process, by span and by call stack."""
+"""Why resident memory is another number than live bytes: what is reported of it, by process, by span and by call stack."""
 
 import pytest
 from conftest import memtrace
 
+pytestmark = pytest.mark.serial
+
 MIB = 1 << 20
 PAGE = 4096
-# Resident memory is told in steps of 64 KiB and a 128th; what a span begins with is known to within one.
+# Resident memory is reported in steps of 64 KiB and a 128th; what a span begins with is known to within one.
 STEP = (64 << 10) + 12 * MIB // 128
 
 
@@ -32,7 +34,7 @@ def test_the_peak_of_a_process(explained):
     # Both blocks are live, of the larger one only a quarter is touched.
     assert parts["live_bytes"] == 72 * MIB
     assert parts["untouched_bytes"] == 48 * MIB
-    # Two headers of malloc, and stack and data, if nobody has looked.
+    # Two headers of malloc, and stack and data, if they were not read.
     assert 0 < parts["unexplained_bytes"] < MIB // 2
 
 
@@ -72,12 +74,12 @@ def test_what_was_never_touched_by_call_stack(explained):
         "SELECT site, sum(bytes) FROM {kernel_events} WHERE event = 'untouched' GROUP BY site"
     )
     assert sorted(rows) == sorted((site["site"], site["bytes"]) for site in sites)
-    said = explained.stderr.decode()
+    said = explained.details
     assert "never touched" in said and "50.3 MB" in said and "67.1 MB" in said
 
 
 def test_the_summary_has_a_line_for_each(explained):
-    lines = explained.stderr.decode().splitlines()
+    lines = explained.details.splitlines()
     places = [at for at, line in enumerate(lines) if line.startswith("  at resident peak")]
     assert ["page tables" if "tables" in lines[at] else "growth" for at in places] == [
         "page tables",
@@ -92,7 +94,7 @@ def test_the_summary_has_a_line_for_each(explained):
     assert max(len(line) for at in places for line in lines[at : at + 2]) <= 100
 
 
-def test_memory_of_an_arena_that_nobody_has_touched(kernel_side, record, target):
+def test_memory_of_an_arena_that_the_program_has_not_touched(kernel_side, record, target):
     """A block that does not get a mapping of its own: glibc extends its heap by it."""
     run = record(target("arena.c"), options=("--kernel", "ebpf"))
     untouched = run.report["untouched"]
@@ -107,8 +109,8 @@ def test_without_the_kernel_side_nothing_is_claimed(record, target):
     for span in spans_of(run).values():
         assert span["resident_at_peak"] is None
         assert span["resident_growth_bytes"] is None
-    assert "never touched" not in run.stderr.decode()
-    assert "at resident peak" not in run.stderr.decode()
+    assert "never touched" not in run.details
+    assert "at resident peak" not in run.details
 
 
 def test_a_trace_that_was_recomputed_is_the_same(explained):
@@ -116,15 +118,15 @@ def test_a_trace_that_was_recomputed_is_the_same(explained):
     assert done.returncode == 0, done.stdout.decode()
 
 
-def test_page_tables_are_told_beside_it(record, python):
-    """They are looked at every 50 ms. 64 MiB in pages of 4 KiB need 128 KiB of them, huge pages have theirs ready."""
+def test_page_tables_are_reported_separately(record, python):
+    """They are read every 50 ms. 64 MiB in pages of 4 KiB need 128 KiB of them, huge pages have theirs ready."""
     script = "import time; held = b'x' * (64 << 20); time.sleep(0.5)"
     run = record(python, "-S", "-c", script)
     [process] = run.report["processes"]
     assert 128 << 10 < process["page_table_bytes"] < MIB
 
 
-def test_stack_and_data_are_told_apart(kernel_side, record, target):
+def test_stack_and_data_are_counted_separately(kernel_side, record, target):
     run = record(target("image.c"))
     [process] = run.report["processes"]
     parts = process["resident_at_peak"]

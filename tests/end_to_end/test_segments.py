@@ -45,7 +45,7 @@ def objects(record, python, *options, **kwargs):
     return blocks
 
 
-def test_python_objects_have_rows_if_asked_for(record, python):
+def test_python_objects_have_rows_if_requested(record, python):
     assert objects(record, python) < 5_000
     assert objects(record, python, "--python-allocators") >= 10_000
 

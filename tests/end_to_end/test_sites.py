@@ -159,12 +159,12 @@ def test_python_stacks_are_what_traceback_says(record, interpreter):
 @pytest.mark.skipif(not INTERPRETERS, reason="no CPython 3.8 to 3.13 is installed under pyenv")
 @pytest.mark.parametrize("interpreter", INTERPRETERS, ids=lambda path: path.parts[-3])
 def test_every_small_block_has_its_python_stack(record, interpreter):
-    """Most of them remembered: each block's size tells which stack it must have."""
+    """Most of them remembered: each block's size identifies its stack."""
     run = record(interpreter, TARGETS / "sites_many.py", options=["--stacks", "all"])
     stacks = Stacks(run)
-    told = json.loads(run.stdout)
-    assert len(told) > 150
-    for size, expected in told:
+    printed = [json.loads(line) for line in run.stdout.splitlines()]
+    assert len(printed) > 150
+    for size, expected in printed:
         found = stacks.of(size)
         assert found, size
         for stack in found:
@@ -203,14 +203,14 @@ def test_numpy_arrays(record, python, tmp_path):
     largest = run.report["sites"][:3]
     assert [site["live_bytes_at_peak"] for site in largest] == [5_000_007, 5_000_003, 5_000_003]
     assert f"make ({script}:3)" in sum((site["stack"] for site in largest), [])
-    [heading] = [line for line in run.stderr.splitlines() if line.startswith(b"    at peak")]
-    table = run.stderr.split(heading)[1]
-    assert b"  wrapped arrays.py:7 (full " in table
-    assert b"  make arrays.py:3" in table
+    [heading] = [line for line in run.details.splitlines() if line.startswith("    at peak")]
+    table = run.details.split(heading)[1]
+    assert "  wrapped arrays.py:7 (full " in table
+    assert "  make arrays.py:3" in table
     known = sum(site["live_bytes_at_peak"] for site in run.report["sites"])
     # A sample may account for more than there was.
-    assert (b"(not sampled)" in table) == (known < run.report["peak"]["live_bytes"])
-    assert max(len(line.decode()) for line in table.splitlines()) <= 100
+    assert ("(not sampled)" in table) == (known < run.report["peak"]["live_bytes"])
+    assert max(len(line) for line in table.splitlines()) <= 100
 
 
 def test_sites_have_the_same_ids_in_every_run(record, program, python):

@@ -41,7 +41,7 @@ def test_a_first_request_is_the_upper_bound_of_the_process(model):
     assert more.mem_mb("blur", LARGE) * 10**6 >= more.request("blur", LARGE)
 
 
-def test_later_attempts_ask_for_more_without_being_told(model):
+def test_later_attempts_request_more_by_themselves(model):
     sizes = Sizes(model)
     first, second, third = (sizes.request("blur", LARGE, attempt=n) for n in (1, 2, 3))
     assert second == pytest.approx(GROWTH * first, rel=1e-6)
@@ -67,7 +67,7 @@ def test_a_kill_is_not_paid_for_twice(model):
     assert kills == 2
     for shape in (LARGE, SMALL, (200, 50, 80)):
         assert sizes.request("blur", shape) >= need(shape), "no further kill"
-    # What a job needed in the end is what the others are asked for.
+    # What a job needed in the end is the request of the others.
     sizes.finished("blur", SMALL, need(SMALL))
     for shape in (LARGE, SMALL):
         assert sizes.request("blur", shape) == pytest.approx(need(shape), rel=1e-4)
@@ -84,7 +84,7 @@ def test_a_kill_below_the_bound_is_not_forgotten_by_other_jobs(model):
     granted = sizes.request("blur", SMALL)
     assert granted < bound
     assert sizes.killed("blur", SMALL, granted) > bound - 2
-    # One that was foretold to need more says nothing of why this one was killed.
+    # One that was predicted to need more says nothing of why this one was killed.
     sizes.finished("blur", (120, 100, 100), granted + 10**6)
     assert sizes.request("blur", SMALL) > bound - 2
 

@@ -186,7 +186,7 @@ def test_the_same_shape_with_another_peak_depends_on_data(record, python):
     assert 3 * 400_000 <= peaks["min"] < 3 * 400_000 + 65_536
     assert peaks["max"] - peaks["min"] >= 2 * 3_200_000
     assert operators["__main__:plain"]["data_dependent"] == []
-    lines = run.stderr.decode().splitlines()
+    lines = run.details.splitlines()
     [told] = [line for line in lines if "data-dependent" in line]
     assert "__main__:chosen: same shape, different peak" in told
 
@@ -209,7 +209,7 @@ def test_where_the_peak_was(record, python, tmp_path):
         f"select bytes from {{allocations}} where site = {span['peak_site']} and span = {span['span']}"
     )
     assert size == 16_000_000
-    assert "__main__:f: peak at f script.py:4" in run.stderr.decode()
+    assert "__main__:f: peak at f script.py:4" in run.details
 
 
 PEAK = """

@@ -1,4 +1,4 @@
-"""Spans told as they end: all of them, however slowly they are read; who knows the token may join."""
+"""Spans sent as they end: all of them, however slowly they are read, to any client with the token."""
 
 import json
 import socket
@@ -64,7 +64,7 @@ def told(listener):
     return [json.loads(line) for line in rest(listener).splitlines()]
 
 
-def test_a_listener_that_reads_late_is_told_everything(tmp_path):
+def test_a_listener_that_reads_late_receives_everything(tmp_path):
     kept = Kept(tmp_path / "trace")
     listener = kept.listen()
     kept.run(calls=4000)  # some megabytes of lines: more than a socket holds
@@ -76,7 +76,7 @@ def test_a_listener_that_reads_late_is_told_everything(tmp_path):
     numbers = [line["span"]["span"] for line in spans]
     assert sorted(set(numbers)) == list(range(4000))
     assert last == {"ended": {"spans": 4000}}
-    # Told again when their process had ended: those with once bytes, of the first call at most.
+    # Sent again when their process had ended: those with one-time bytes, of the first call at most.
     assert all(line["span"]["call"] == 0 for line in spans[len(set(numbers)) :])
     assert {line["span"]["span"] for line in late[1:-1]} == set(numbers), "from the first one on"
     report = kept.end()
@@ -86,7 +86,7 @@ def test_a_listener_that_reads_late_is_told_everything(tmp_path):
     assert sorted(final.values()) == peaks and min(peaks) >= 8000
 
 
-def test_listeners_that_have_read_some_are_told_the_rest(tmp_path):
+def test_listeners_that_have_read_some_receive_the_rest(tmp_path):
     kept = Kept(tmp_path / "trace")
     listeners = [kept.listen() for _ in range(8)]
     kept.run(calls=2000)
@@ -103,7 +103,7 @@ def test_listeners_that_have_read_some_are_told_the_rest(tmp_path):
     kept.end()
 
 
-def test_who_does_not_read_keeps_nobody_waiting(tmp_path):
+def test_a_client_that_does_not_read_delays_no_other(tmp_path):
     kept = Kept(tmp_path / "trace")
     listener = kept.listen()
     kept.run(calls=4000)

@@ -3,6 +3,8 @@
 import pytest
 import stress
 
+pytestmark = pytest.mark.serial
+
 # docs/architecture.md says 100 for small ones; vectors grow by doubling.
 BYTES_PER_LIVE_BLOCK = 150
 

@@ -1,10 +1,12 @@
-"""Crates may know each other only along the arrows of docs/architecture.md."""
+"""Crates and their folders use each other only along the arrows written down here."""
 
 import json
+import re
 import subprocess
 
 import pytest
 from conftest import ROOT
+from rust_rooms import Crate, circles
 
 ALLOWED = {
     "memtrace-wire": set(),
@@ -25,6 +27,64 @@ ALLOWED = {
     "memtrace-span": set(),
 }
 
+# Folders of a crate's source, and files that stand by themselves, with what they may use, low to high.
+ROOMS = {
+    "analysis": {
+        "digest": "",
+        "error": "",
+        "shape": "",
+        "units": "",
+        "parallel": "error",
+        "stats": "shape",
+        "profile": "digest error parallel",
+        "law": "profile shape stats",
+        "report": "error parallel profile units",
+        "model": "digest error law profile shape stats units",
+        "fit": "error law model profile shape stats",
+        "generic": "error law model",
+        "learn": "error law model shape stats",
+        "plan": "error model shape stats units",
+        "graph": "error law model plan shape units",
+        "sweep": "error fit law model profile shape stats units",
+    },
+    "tracer": {
+        "live_protocol": "",
+        "record/state": "",
+        "signals": "",
+        "symbols": "",
+        "terminal": "",
+        "units": "",
+        "commands": "live_protocol signals symbols terminal units",
+        "record/procfs": "live_protocol symbols",
+        "record/spans": "record/state",
+        "record/launch": "record/procfs signals",
+        "record/sites": "live_protocol record/procfs record/state symbols",
+        "record/transport": "live_protocol record/procfs signals",
+        "record/kernel": "record/procfs record/state record/transport signals symbols",
+        "record/samples": "record/kernel record/transport signals",
+        "record/fold": "record/kernel record/procfs record/samples record/sites record/spans record/state record/transport",
+        "record/live": "live_protocol record/fold record/procfs record/sites record/spans record/state record/transport units",
+        "record/session": "live_protocol record/fold record/kernel record/launch record/live record/procfs record/samples record/sites record/state record/transport signals terminal units",
+    },
+    "probe-lib": {
+        "sys": "",
+        "tls": "",
+        "clock": "sys",
+        "next": "sys",
+        "sandbox": "sys",
+        "allocator": "next",
+        "connection": "clock next sandbox sys tls",
+        "own_stack": "sandbox sys tls",
+        "ring": "clock connection next own_stack sandbox sys tls",
+        "python": "connection next ring sys tls",
+        "stack": "connection next own_stack python ring sandbox sys tls",
+        "intercept": "allocator connection next ring sandbox stack sys tls",
+        "startup": "allocator connection intercept next python ring stack",
+    },
+}
+# In the tracer, `record` is a house of its own.
+OPENED = {"tracer": ["record"]}
+
 
 def metadata():
     command = ["cargo", "metadata", "--format-version", "1", "--no-deps"]
@@ -40,6 +100,22 @@ def test_no_crate_depends_against_the_arrows():
         assert ours <= ALLOWED[name], f"{name} must not know {ours - ALLOWED[name]}"
 
 
+@pytest.mark.parametrize("crate", ROOMS)
+def test_no_folder_uses_another_against_the_arrows(crate):
+    allowed = {room: set(used.split()) for room, used in ROOMS[crate].items()}
+    found = Crate(ROOT / crate / "src", OPENED.get(crate, ())).arrows()
+    assert set(found) == set(allowed), "a new folder needs a place among the others"
+    for room, used in found.items():
+        assert used <= allowed[room], f"{crate}: {room} must not use {used - allowed[room]}"
+    assert not circles(allowed)
+
+
+def test_what_a_recording_and_a_report_must_not_know():
+    recording = {room: used for room, used in ROOMS["tracer"].items() if room.startswith("record/")}
+    assert not any("commands" in used.split() for used in recording.values())
+    assert not {"law", "model", "plan"} & set(ROOMS["analysis"]["report"].split())
+
+
 @pytest.mark.parametrize(("library", "known"), [("probe", "malloc"), ("cuda", "dlsym")])
 def test_what_is_preloaded_knows_nothing_that_may_panic_or_look_up_tls(library, known):
     library = ROOT / "target" / "preload" / f"libmemtrace_{library}.so"
@@ -47,3 +123,27 @@ def test_what_is_preloaded_knows_nothing_that_may_panic_or_look_up_tls(library, 
     assert f" T {known}" in symbols
     for forbidden in ("core9panicking", "__tls_get_addr", "unwrap_failed"):
         assert forbidden not in symbols
+
+
+def tracked(*patterns):
+    command = ["git", "ls-files", *patterns]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
+    return [ROOT / name for name in listed.stdout.splitlines()]
+
+
+DOCUMENT = re.compile(r"\bdocs/[\w./-]+\.(?:md|json)\b")
+LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)")
+
+
+def test_every_document_that_is_referred_to_exists():
+    missing = []
+    for path in tracked():
+        if not path.is_file() or path.suffix in (".parquet", ".npy", ".png"):
+            continue
+        text = path.read_text(errors="replace")
+        named = [ROOT / name for name in DOCUMENT.findall(text) if "NAME" not in name]
+        if path.suffix == ".md":
+            links = [link for link in LINK.findall(text) if "://" not in link]
+            named += [path.parent / link for link in links]
+        missing += [f"{path.relative_to(ROOT)}: {each}" for each in named if not each.exists()]
+    assert not missing

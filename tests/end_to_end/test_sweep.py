@@ -21,10 +21,11 @@ def work(x):
     return total
 
 shape = tuple(int(n) for n in sys.argv[1].split(","))
-contents, layout, order = sys.argv[2:] + ["random", "C", "little"][len(sys.argv) - 2 :]
+values, layout, order = sys.argv[2:] + ["random", "C", "little"][len(sys.argv) - 2 :]
 if "TOO_LARGE" in os.environ and np.prod(shape) > int(os.environ["TOO_LARGE"]):
     os.kill(os.getpid(), 9)
-ballast = np.ones(60_000_000) if contents == "heavy" else None
+ballast = np.ones(60_000_000) if values == "heavy" else None
+print("made by", sys.argv[0])
 x = np.asarray(np.random.default_rng(0).standard_normal(shape), {"little": "<f4", "big": ">f4"}[order], order=layout)
 for _ in range(2):
     work(x)
@@ -68,6 +69,52 @@ def test_three_small_runs_and_one_large_prove_a_law(tmp_path, sweep):
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "t").rglob("*")}
     assert memtrace(*sweep(), cwd=tmp_path).returncode == 0
     assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "t").rglob("*")}
+
+
+def test_what_the_command_prints_is_not_in_the_answer(tmp_path, sweep):
+    done = memtrace(*sweep("--runs", "3"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"made by" not in done.stdout
+    assert done.stderr.count(b"made by program.py") == 3
+    assert done.stdout.startswith(b"__main__:work(<f4)")
+
+
+FILTERS = """
+import numpy as np
+from scipy import ndimage
+
+def smooth(x):
+    return ndimage.gaussian_filter(x, 2.0)
+
+def sharpen(x):
+    return x - ndimage.gaussian_filter(smooth(x), 1.0)
+
+for n in SHAPES:
+    for _ in range(2):
+        sharpen(np.ones((n, n + 5, n + 9), dtype="f4"))
+"""
+
+
+def test_laws_of_what_a_library_calls_inside_are_behind_all(tmp_path, python):
+    """`smooth` is inside `sharpen` and the user's; ndimage's functions are inside both."""
+    own = ("--operator", "__main__:smooth", "--operator", "__main__:sharpen")
+    both = (*own, "--auto-operators", "scipy.ndimage")
+    for shapes in ("(70, 60, 80, 65)", "(50,)"):
+        (tmp_path / "program.py").write_text(FILTERS.replace("SHAPES", shapes))
+        trace = f"trace{len(shapes)}"
+        done = memtrace("-o", trace, "-q", *both, "--", python, "program.py", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr.decode()
+    fitted = memtrace("fit", "trace16", "-o", "m.json", cwd=tmp_path).stdout.decode()
+    named = [line.split("(")[0] for line in fitted.splitlines() if "(<f4" in line]
+    assert named == ["__main__:sharpen", "__main__:smooth"], fitted
+    assert "of what libraries call inside of these: --all" in fitted
+    everything = memtrace("fit", "--all", "trace16", "-o", "m.json", cwd=tmp_path).stdout.decode()
+    assert "scipy.ndimage:" in everything and "--all" not in everything
+    # All at too few shapes: one sentence.
+    few = memtrace("fit", "trace5", "-o", "few.json", cwd=tmp_path)
+    assert few.returncode != 0
+    error = few.stderr.decode()
+    assert error.count("a law needs 3") == 1 and len(error) < 300, error
 
 
 def test_a_sweep_that_was_interrupted_goes_on(tmp_path, sweep):
@@ -116,7 +163,7 @@ def test_a_sweep_that_goes_on_deletes_no_good_trace(tmp_path, sweep):
     assert b"finished no call of __main__:more" in done.stderr
     assert b"another directory with -o" in done.stderr
     assert unchanged()
-    # Another command, even where its trace was never closed; and a trace that nobody can read.
+    # Another command, even where its trace was never closed; and a trace that cannot be read.
     [first, *_] = (tmp_path / "t").iterdir()
     meta = json.loads((first / "meta.json").read_text())
     other = {"complete": False, "command": ["other", *meta["command"]]}
@@ -142,9 +189,9 @@ def test_what_cannot_be_recorded_ends_as_a_recording_does(tmp_path, sweep):
         assert done.stderr == plain.stderr
 
 
-def test_other_contents_are_not_run_where_they_may_need_too_much(tmp_path, sweep):
-    arguments = ("{shape}", "{contents}")
-    options = ("--runs", "3", "--contents", "random,heavy,nan", "--memory-limit", "400MB")
+def test_other_data_values_are_not_run_where_they_may_need_too_much(tmp_path, sweep):
+    arguments = ("{shape}", "{data_values}")
+    options = ("--runs", "3", "--data-values", "random,heavy,nan", "--memory-limit", "400MB")
     swept = sweep(*options, arguments=arguments, shapes="20,20,20..60,60,60")
     done = memtrace(*swept, cwd=tmp_path)
     assert done.returncode == 0, done.stderr.decode()
@@ -152,7 +199,7 @@ def test_other_contents_are_not_run_where_they_may_need_too_much(tmp_path, sweep
     [note] = [
         note
         for note in json.loads((tmp_path / "m.json").read_text())["notes"]
-        if "contents nan" in note
+        if "data values nan" in note
     ]
     assert "--memory-limit" in note
 
@@ -169,19 +216,19 @@ def test_shapes_that_are_killed_are_too_large_and_no_more(tmp_path, sweep):
 def test_no_run_is_started_that_may_need_more_than_the_limit(tmp_path, sweep):
     limit = 60_000_000
     memtrace(*sweep("--memory-limit", str(limit)), cwd=tmp_path)
-    # The first run is foretold by nothing.
+    # Nothing predicts the first run.
     places = sorted((tmp_path / "t").iterdir(), key=lambda place: place.stat().st_ctime_ns)
     for place in places[1:]:
         peak = json.loads((place / "meta.json").read_text())["peak"]
         assert max(peak["live_bytes"], peak["resident_bytes"]) <= limit, place
 
 
-def test_layouts_and_byte_orders_get_laws_and_contents_a_run_each(tmp_path, sweep):
+def test_layouts_and_byte_orders_get_laws_and_data_values_a_run_each(tmp_path, sweep):
     done = memtrace(
         *sweep(
             *("--runs", "3", "--layouts", "C,F", "--byte-orders", "little,big"),
-            *("--contents", "random,constant"),
-            arguments=("{shape}", "{contents}", "{layout}", "{order}"),
+            *("--data-values", "random,constant"),
+            arguments=("{shape}", "{data_values}", "{layout}", "{order}"),
             shapes="20,20,20..60,60,60",
         ),
         cwd=tmp_path,

@@ -190,7 +190,7 @@ def test_inlined_templates(record, tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [(), ("fork",)])
-def test_generated_code_has_the_names_it_told_perf(record, target, arguments):
+def test_generated_code_has_the_names_it_wrote_for_perf(record, target, arguments):
     binary = target("generated.c")
     first, second = (record(binary, *arguments) for _ in range(2))
     Path(first.stdout.decode().strip()).unlink()
@@ -222,7 +222,7 @@ def test_a_map_for_perf_behind_a_link_is_not_read(record, target, tmp_path):
 
 @pytest.mark.skipif(not is_root(), reason="needs a mount of its own over /tmp")
 def test_a_map_for_perf_in_another_mount_namespace(record, target):
-    """Nobody else sees that /tmp, and nobody at all once the program has ended."""
+    """No other process sees that /tmp, and none at all once the program has ended."""
     if MEMTRACE.is_relative_to("/tmp"):
         pytest.skip("memtrace itself lies in /tmp")
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:

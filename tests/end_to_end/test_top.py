@@ -1,4 +1,4 @@
-"""The live view: what it tells of a running recording is so, and ends up as the report says."""
+"""The live view: what it shows of a running recording is so, and ends up as the report says."""
 
 import contextlib
 import fcntl
@@ -18,7 +18,9 @@ import pytest
 from conftest import MEMTRACE, ROOT, Recording, environment, memtrace
 from test_oom import ENTER, MIB, group  # noqa: F401 (a fixture)
 
-# A refresh is 0.1 s apart at least; whoever waits longer waits for what does not come.
+pytestmark = pytest.mark.serial
+
+# A refresh is 0.1 s apart at least; a longer wait is for what does not come.
 REFRESHES = 300
 
 
@@ -421,7 +423,7 @@ def test_a_recorder_that_talks_nonsense(tmp_path):
         assert "cannot be understood" in only_sentence(done)
 
 
-def test_the_doorman_is_not_held_up_by_who_says_nothing(watched, lines):
+def test_a_silent_client_does_not_block_the_listener(watched, lines):
     run = watched()
     lines(run.path).next()
     with contextlib.ExitStack() as guests:
@@ -433,7 +435,7 @@ def test_the_doorman_is_not_held_up_by_who_says_nothing(watched, lines):
     assert run.end().code == 3
 
 
-def test_the_recording_of_somebody_else_is_private(watched, as_nobody):
+def test_the_recording_of_another_user_is_private(watched, as_nobody):
     _, nobody = as_nobody
     run = watched()
     run.tell("grow")

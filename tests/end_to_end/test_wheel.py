@@ -12,7 +12,7 @@ from conftest import ROOT
 VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 
 PROGRAM = """
-import importlib.metadata, json, os, sys
+import importlib.metadata, importlib.util, json, os, sys
 import memtrace
 
 where, prefix = sys.argv[1], sys.argv[2]
@@ -25,8 +25,10 @@ assert "arrow_schema" in repr(trace.sites.__arrow_c_schema__())
 
 recorded = memtrace.record("data = bytearray(30_000_000)", output=where + "-2")
 assert recorded.report()["peak"]["live_bytes"] > 30_000_000
-from memtrace._command import command
+from memtrace._running.command import command
 assert command().startswith(prefix), command()
+for folder in ("dask", "torch"):
+    assert importlib.util.find_spec(f"memtrace.{folder}"), folder
 
 [plugin] = [
     entry
@@ -35,6 +37,14 @@ assert command().startswith(prefix), command()
 ]
 print(plugin.value, sys.version_info[:2])
 """
+
+
+#: Completions by shell, below the prefix of an installation.
+COMPLETIONS = {
+    "bash": "share/bash-completion/completions/memtrace",
+    "zsh": "share/zsh/site-functions/_memtrace",
+    "fish": "share/fish/vendor_completions.d/memtrace.fish",
+}
 
 
 def interpreter(version):
@@ -65,7 +75,7 @@ def clean(tmp_path):
 
 
 def check(python, bin_folder, prefix, folder, clean):
-    """Records by the command in `bin_folder`, and looks at it from Python."""
+    """Records by the command in `bin_folder`, and reads it from Python."""
     environment = {**clean, "PATH": f"{bin_folder}:{clean['PATH']}"}
     trace = folder / "trace"
 
@@ -80,6 +90,11 @@ def check(python, bin_folder, prefix, folder, clean):
     assert run("memtrace", "-q", "-o", trace, "--", python, "-c", source) == "hello\n"
     printed = run(python, "-c", PROGRAM, str(trace), str(prefix))
     assert printed.startswith("memtrace.pytest_plugin ")
+
+    for page in ("memtrace", "memtrace-record", "memtrace-recommend"):
+        assert ".TH" in (prefix / "share" / "man" / "man1" / f"{page}.1").read_text()
+    for shell, file in COMPLETIONS.items():
+        assert (prefix / file).read_text() == run("memtrace", "completions", shell), shell
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -6,6 +6,8 @@ import memtrace as package
 import pytest
 from conftest import memtrace
 
+pytestmark = pytest.mark.cluster
+
 np = pytest.importorskip("numpy")
 xarray = pytest.importorskip("xarray")
 pytest.importorskip("memtrace.xarray")
@@ -21,7 +23,7 @@ for shape in [(53, 61, 47), (59, 40, 64), (42, 71, 50), (97, 89, 101)]:
     for _ in range(2):
         blur(data)
 """
-ASKED = {"limit": "0.8GB", "workers": 2}
+ASKED = {"memory_limit": "0.8GB", "workers": 2}
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +72,7 @@ def test_dimensions_that_are_not_to_be_cut_stay_whole(model):
 
 
 def test_chunks_of_the_file_are_kept_together(model):
-    asked = {"limit": "0.55GB", "workers": 2, "model": model, "minimise": "memory"}
+    asked = {"memory_limit": "0.55GB", "workers": 2, "model": model, "minimise": "memory"}
     plain = array()
     plain.encoding["preferred_chunks"] = {"inline": 64, "crossline": 64, "time": 128}
     stored = plain.memtrace.chunk("blur", **asked)
@@ -103,7 +105,7 @@ def test_what_is_wrong_is_said(model):
     with pytest.raises(ValueError, match="no law for sharpen"):
         array().memtrace.chunk("sharpen", model=model, **ASKED)
     with pytest.raises(MemoryError, match="raise the memory limit"):
-        array().memtrace.chunk("blur", model=model, limit="10MB", workers=2)
+        array().memtrace.chunk("blur", model=model, memory_limit="10MB", workers=2)
 
 
 def test_limits_are_those_of_the_client(model):

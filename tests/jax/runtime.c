@@ -27,7 +27,7 @@ int cuLibraryGetKernel(void **out) { return new_handle(out); }
 int cuKernelGetFunction(void **out) { return new_handle(out); }
 int cudaGetFuncBySymbol(void **out) { return new_handle(out); }
 
-/* A program's constants: nobody reads what is copied there. */
+/* A program's constants: what is copied there is not read. */
 int cuModuleGetGlobal_v2(uint64_t *address, size_t *size) {
   *address = 1 << 20;
   if (size != NULL) *size = 1 << 20;
@@ -95,5 +95,5 @@ int nvmlInit_v2(void) { return 9; /* no driver is loaded, says NVML */ }
 int nvmlInit(void) { return 9; }
 int cudnnCreate(void **out) { return new_handle(out); }
 
-/* Nobody is to take this for CUPTI: it records nothing. */
+/* This must not be taken for CUPTI: it records nothing. */
 int cuptiActivityRegisterCallbacks(void) { return 15; /* CUPTI_ERROR_NOT_INITIALIZED */ }

@@ -10,12 +10,12 @@ import pytest
 from conftest import memtrace
 
 OPERATOR = "__main__:spectra"
-# Lengths without common factors: where all sizes are whole units, nobody can tell that they are rounded up.
+# Lengths without common factors: where all sizes are whole units, rounding up cannot be detected.
 SMALL = ((101, 1201), (151, 1999), (211, 1501), (251, 2011))
 LARGE = (601, 7013)  # 8 times as many samples as the largest of these
 
 
-def test_four_small_runs_foretell_a_large_one(record, tmp_path):
+def test_four_small_runs_predict_a_large_one(record, tmp_path):
     """Within 0.01 %: XLA lays temporary arrays side by side, each from a multiple of 128 bytes on."""
     runs = [record("spectra.py", *shape, 2, **jax_standin.FROM_THE_DRIVER) for shape in SMALL]
     model = tmp_path / "model.json"
@@ -36,7 +36,7 @@ def test_four_small_runs_foretell_a_large_one(record, tmp_path):
     [("device", {}), ("host", {}), ("device", {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"})],
 )
 def test_an_arena_is_not_taken_for_nothing(record, tmp_path, where, variables):
-    """XLA tells nobody what it hands out of it, and takes it before a call or in one."""
+    """XLA does not report what it allocates from it, and takes it before a call or in one."""
     runs = [record("spectra.py", *shape, 2, where, **variables) for shape in SMALL[:3]]
     model = tmp_path / "model.json"
     assert memtrace("fit", *[found.run.path for found in runs], "-o", model).returncode == 0

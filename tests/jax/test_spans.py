@@ -31,7 +31,7 @@ def test_calls_of_compiled_functions_are_spans(found):
     }
 
 
-def test_a_span_has_the_bytes_that_its_call_asked_for(found):
+def test_a_span_has_the_bytes_that_its_call_requested(found):
     """Their result, and two scalars of `marked`, of 4 bytes each."""
     peaks = {
         "__main__:alone": SIZE,

@@ -18,7 +18,7 @@ def test_chunks_cover_the_volume_and_only_the_last_is_smaller(splits):
         assert set(sizes[:-1]) <= {max(sizes)}
 
 
-def test_a_run_has_the_operators_result_and_tells_what_each_worker_held(tmp_path):
+def test_a_run_has_the_operators_result_and_what_each_worker_retained(tmp_path):
     shape = (60, 40, 40)
     options = Namespace(
         operator="gaussian",

@@ -39,7 +39,7 @@ def test_figures_of_the_document():
 
 
 def report(*spans):
-    keys = ("working_peak_bytes", "once_bytes")
+    keys = ("working_peak_bytes", "one_time_bytes")
     return {
         "operators": [
             {

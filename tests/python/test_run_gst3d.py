@@ -72,7 +72,7 @@ def test_a_mistake_gets_one_sentence(arguments, status, words):
 
 
 @pytest.mark.parametrize("name", operators.NAMES)
-def test_run_operator_runs_as_often_as_asked(name):
+def test_run_operator_runs_as_often_as_requested(name):
     done = run("run_operator.py", "--operator", name, "--shape", "13,14,15", "--repeat", 2)
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()

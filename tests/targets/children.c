@@ -40,7 +40,7 @@ int main(int argc, char **argv) {
     char command[4096];
     snprintf(command, sizeof command, "'%s' child", argv[0]);
     if (!strcmp(how, "child")) return work();
-    if (!strcmp(how, "sleeper")) { /* stays for a while, for those who look at it from outside */
+    if (!strcmp(how, "sleeper")) { /* stays for a while, for tests that read it from outside */
         int status = work();
         usleep(300000);
         return status;

@@ -37,7 +37,7 @@ static void works(const char *elsewhere) {
     fprintf(map, "%lx %zx second thing\n", (unsigned long)code + 64, sizeof calls);
     fclose(map);
 
-    /* Who holds a large mapping is looked at before it ends. */
+    /* The holders of a large mapping are read before it ends. */
     size_t large = 4 << 20;
     memset(mmap(NULL, large, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1, large);
     ((void (*)(void (*)(void)))code)(in_first);

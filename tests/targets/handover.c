@@ -1,6 +1,6 @@
 /* Threads that hand addresses over as fast as they can: half of them allocate into a queue without
  * locks, the others release from it; sizes repeat, so that an address is used again at once.
- * Usage: handover THREADS BLOCKS [yield]: with `yield`, threads give the processor up between call and hand-over. */
+ * Usage: handover THREADS BLOCKS [yield]: with `yield`, threads give the processor up between call and publishing the block. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

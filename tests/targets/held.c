@@ -1,5 +1,5 @@
 // Comes to a peak of resident memory in one of many ways, holds it, says how large it is by /proc/self/smaps_rollup, and
-// lets go of it. Usage: held WAY [MEBIBYTES]
+// releases it. Usage: held WAY [MEBIBYTES]
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@ static char text[1 << 14];
 static size_t bytes;
 static const size_t page = 4096;
 
-// Without allocating: what it says must not change by being asked.
+// Without allocating: reading it must not change it.
 static long resident(void) {
     int file = open("/proc/self/smaps_rollup", O_RDONLY);
     ssize_t length = 0, got;
@@ -195,7 +195,7 @@ static long come_and_go(const char *way) {
 int main(int count, char **arguments) {
     const char *way = count > 1 ? arguments[1] : "anonymous";
     bytes = (size_t)(count > 2 ? atol(arguments[2]) : 32) << 20;
-    // Twice: the second time, the code that lets go is in memory before there is anything to let go of.
+    // Twice: the second time, the code that releases is in memory before there is anything to release.
     int once = !strcmp(way, "fork") || !strcmp(way, "twice");
     if (once) munmap(map(bytes / 8, MAP_PRIVATE | MAP_ANONYMOUS), bytes / 8);
     else come_and_go(way);

@@ -1,4 +1,4 @@
-// Memory that nobody has allocated: variables with a value and without, and a stack. Held until it has been looked at.
+// Memory that no call has allocated: variables with a value and without, and a stack. Held until it has been read.
 #include <sys/prctl.h>
 #include <unistd.h>
 

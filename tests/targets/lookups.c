@@ -50,7 +50,7 @@ int curious(void) { return 1; }
 int main(int count, char **arguments) {
     if (count < 2) return 2;
     void *program = opened(NULL, 0), *own = opened(arguments[1], RTLD_LOCAL);
-    /* Without a driver, nobody has its functions. */
+    /* Without a driver, no library has its functions. */
     not_there(RTLD_DEFAULT, "cuMemAlloc_v2");
     not_there(program, "cuMemAlloc_v2");
     not_there(RTLD_NEXT, "cuNothing");

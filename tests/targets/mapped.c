@@ -1,4 +1,4 @@
-// Maps in all ways there are, once somebody has written a line to it: `mapped`. Says what it holds in the end.
+// Maps in all ways there are, once a line was written to it: `mapped`. Says what it holds in the end.
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>

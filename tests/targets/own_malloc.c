@@ -1,5 +1,5 @@
 /* A program with an allocator of its own, as some executables carry jemalloc: the linker finds its functions before
- * those of any library. It maps memory under a lock when it is first asked for some. */
+ * those of any library. It maps memory under a lock at the first request. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

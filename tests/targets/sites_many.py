@@ -1,4 +1,4 @@
-"""Many small blocks by few stacks, over and over: each block's size tells which stack it has."""
+"""Many small blocks by few stacks, over and over: each block's size identifies its stack."""
 
 import json
 import sys
@@ -75,4 +75,6 @@ thread = threading.Thread(target=work, args=(200,))
 thread.start()
 work(50)
 thread.join()
-print(json.dumps([[size, stack] for stack, size in known.items()]))
+# Line by line: a text of them all would be a block as large as one of these.
+for stack, size in known.items():
+    print(json.dumps([size, stack]))

@@ -5,7 +5,7 @@
  *   stress soak SECONDS              threads and children come and go
  *   stress hold BLOCKS               so many live blocks at one time
  *
- * Prints how many blocks it has asked for and how many children it had. Blocks have sizes with the remainder 3
+ * Prints how many blocks it has requested and how many children it had. Blocks have sizes with the remainder 3
  * modulo 8, which the C library never asks for; every child asks for one block of 12,345 bytes. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -32,7 +32,7 @@ static uint32_t below(uint64_t *state, uint32_t limit) {
     return (uint32_t)(*state >> 33) % limit;
 }
 
-/* Whoever draws the same slot next frees the block, mostly another thread. */
+/* The next thread that draws the same slot frees the block, mostly another one. */
 static void put(uint64_t *random, void *block) { free(atomic_exchange(&slots[below(random, SLOTS)], block)); }
 
 static void empty(void) {

@@ -1,4 +1,4 @@
-// Touches three of eight parts of a large mapping and is killed at once: nobody has time to look at it.
+// Touches three of eight parts of a large mapping and is killed at once: there is no time to read it.
 #include <signal.h>
 #include <sys/mman.h>
 

@@ -1,4 +1,4 @@
-// Dies of an exception nobody catches, thrown through frames that hold memory.
+// Dies of an exception that is not caught, thrown through frames that hold memory.
 #include <stdexcept>
 #include <vector>
 

@@ -1,4 +1,4 @@
-/* All kinds of stacks, each told by the probe and by libgcc (tests/end_to_end/test_unwinding.py). */
+/* All kinds of stacks, each as the probe and as libgcc report it (tests/end_to_end/test_unwinding.py). */
 #define UNWINDS_MAIN
 #include "unwinds.h"
 

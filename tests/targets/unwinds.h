@@ -1,4 +1,4 @@
-/* Compares the stack that the probe tells, remembered or not, with libgcc's unwinding of it, wherever it is called. */
+/* Compares the stack that the probe reports, remembered or not, with libgcc's unwinding of it, wherever it is called. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -15,7 +15,7 @@
 #define FRAMES_MAX 256
 #define STACKS 1024
 
-/* As in probe-lib/src/unwind/tested.rs. */
+/* As in probe-lib/src/intercept/tested.rs. */
 struct told {
     uint32_t number, is_new, is_complete, count;
     uint64_t frames[FRAMES_MAX];
@@ -24,7 +24,7 @@ struct told {
 #ifdef __cplusplus
 extern "C" {
 #endif
-void memtrace_tell_stack(struct told *) __attribute__((weak));
+void memtrace_report_stack(struct told *) __attribute__((weak));
 extern unsigned long checked, remembered, wrong, cut;
 void check(void);
 #ifdef __cplusplus
@@ -60,7 +60,7 @@ static void show(const char *who, const uint64_t *frames, uint64_t count) {
 }
 
 NOINLINE void check(void) {
-    if (busy || !memtrace_tell_stack)
+    if (busy || !memtrace_report_stack)
         return;
     busy = 1;
     /* Not on the stack: it may be a small one. */
@@ -68,7 +68,7 @@ NOINLINE void check(void) {
     static __thread struct list list;
     if (!known)
         known = (struct told *)calloc(STACKS, sizeof *known);
-    memtrace_tell_stack(&told);
+    memtrace_report_stack(&told);
     list.count = 0;
     _Unwind_Backtrace(each, &list);
     struct told *now = &known[told.number];

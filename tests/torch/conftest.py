@@ -19,6 +19,9 @@ TORCH = ROOT / "target" / "torch"
 MEMTRACE = ROOT / "target" / "release" / "memtrace"
 TRANSFORMER = ROOT / "experiments" / "gpu" / "programs" / "transformer.py"
 
+# Threads of PyTorch's that still run when its libraries are taken down end in abort().
+LEAVE = "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)\n"
+
 
 @pytest.fixture(scope="session")
 def runtime(tmp_path_factory):
@@ -47,7 +50,7 @@ def python(runtime):
         environment["PYTHONWARNINGS"] = "ignore"
         if not gpu:
             environment["STANDIN_NONE"] = "1"
-        command = [sys.executable, "-c", text, *map(str, args)]
+        command = [sys.executable, "-c", text + LEAVE, *map(str, args)]
         done = subprocess.run(
             command, capture_output=True, text=True, env=environment, cwd=PROGRAMS, check=False
         )

@@ -1,4 +1,4 @@
-"""What is foretold against PyTorch's own code, byte for byte."""
+"""Predictions against PyTorch's own code, byte for byte."""
 
 import json
 from pathlib import Path

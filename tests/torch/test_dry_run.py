@@ -12,7 +12,7 @@ def test_by_module(python):
         START
         + """
 run = dry_run(mlp.main)
-print(json.dumps([run.by_module, run.held, run.why, run.allocated_peak, run.reads]))
+print(json.dumps([run.by_module, run.live_at_peak, run.why, run.allocated_peak, run.reads]))
 """,
         gpu=False,
     )
@@ -70,7 +70,7 @@ print(json.dumps(peaks))
         gpu=False,
     )
     small, middle, large = found
-    # Not quite twice: up to 1 MiB of each large block is handed out beside what was asked for.
+    # Not quite twice: up to 1 MiB of each large block is allocated beyond the request.
     assert abs((large - middle) / (middle - small) - 2) < 0.05
 
 
@@ -125,7 +125,7 @@ dry_run(step)
 
 
 def test_modules_made_on_the_device(python):
-    """Initial values are drawn there; attention's own checks look at where tensors lie."""
+    """Initial values are drawn there; attention's own checks read where tensors lie."""
     found = python(
         START
         + """

@@ -12,7 +12,7 @@ def train(batch, length):
 """
 
 
-def test_four_small_runs_foretell_a_large_one(python):
+def test_four_small_runs_predict_a_large_one(python):
     """A transformer's batch and sequence, each of them more than eight times the largest."""
     pytest.importorskip("memtrace._native")
     found = python(
@@ -58,7 +58,7 @@ print(json.dumps([
     assert told.startswith(f"axis 0: {ours['length']}, bound by the device's memory")
 
 
-def test_four_recorded_runs_foretell_a_large_one(record, memtrace, tmp_path):
+def test_four_recorded_runs_predict_a_large_one(record, memtrace, tmp_path):
     """Of training steps on PyTorch's own allocator: one with eight times the tokens of the largest.
 
     Its blocks are up to 1 MB larger than what was asked for, by what the cache happened to have.

@@ -4,9 +4,9 @@ use memtrace_trace::rows::{AllocationRow, Kind, Role};
 
 /// How many call stacks allocate.
 const SITES: u64 = 200;
-/// Rows of one thread before the next one's turn, as rings are read.
+/// Rows of one thread before the next one's turn, as the tracer reads rings.
 const TURN: u32 = 2000;
-/// Processor clocks advance in steps of about so many nanoseconds.
+/// Processor clocks advance in steps of about this many nanoseconds.
 const TICK_NS: f64 = 10.003;
 
 /// What the program does.
@@ -35,7 +35,8 @@ impl Random {
         self.next() % limit
     }
 
-    /// Ticks from one event to the next, as measured: mostly few, at times a cache miss or a page fault.
+    /// Ticks from one event to the next, as measured: mostly few, at times a cache miss or a page
+    /// fault.
     fn ticks(&mut self) -> u64 {
         match self.below(100) {
             0..70 => 2 + self.below(2),
@@ -53,7 +54,7 @@ struct Block {
 }
 
 impl Churn {
-    /// Hands `rows` rows over, in the order of their release within a thread.
+    /// Passes `rows` rows to `each`, in the order of their release within a thread.
     pub fn rows(self, rows: usize, mut each: impl FnMut(AllocationRow)) {
         let mut random = Random(0x2545_f491_4f6c_dd1d);
         let block = |random: &mut Random, ticks, ordinal| Block {

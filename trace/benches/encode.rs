@@ -1,5 +1,5 @@
-//! How fast blocks become pages on disk, and what of that their columns cost. CPU time and bytes per column:
-//! `cargo run --release --example write_rate`.
+//! How fast blocks become pages on disk, and what of that their columns cost. CPU time and bytes
+//! per column: `cargo run --release --example write_rate`.
 
 mod churn;
 

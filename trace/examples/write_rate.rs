@@ -1,5 +1,6 @@
-//! Measures the writer by CPU time, and the bytes per row of each column, for a random pattern of `malloc` and
-//! `free`. Usage: `cargo run --release --example write_rate [SLOTS] [THREADS] [MILLIONS] [spans]`.
+//! Measures the writer by CPU time, and the bytes per row of each column, for a random pattern of
+//! `malloc` and `free`. Usage: `cargo run --release --example write_rate [SLOTS] [THREADS]
+//! [MILLIONS] [spans]`.
 #![allow(clippy::print_stdout)]
 
 #[path = "../benches/churn.rs"]

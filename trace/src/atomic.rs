@@ -1,4 +1,4 @@
-//! A file that appears under its name only once it is whole.
+//! A file that appears under its name only when it is whole.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -29,7 +29,7 @@ impl Replacement {
             }
             _ => {}
         }
-        // `create_new` never follows a link somebody left there (DESIGN §6.10).
+        // `create_new` never follows a link that another user left there.
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -60,13 +60,13 @@ impl Write for Replacement {
 impl Drop for Replacement {
     fn drop(&mut self) {
         if !self.committed {
-            // Nobody is left to hear of a failure, and readers ignore temporary names.
+            // There is no caller to report a failure to, and readers ignore temporary names.
             let _ = fs::remove_file(&self.temporary);
         }
     }
 }
 
-/// `.NAME.tmp` beside `target`: no reader's `*.parquet` matches it.
+/// `.NAME.tmp` next to `target`: no reader's `*.parquet` matches it.
 fn temporary_name(target: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(target.file_name().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! What can go wrong with a trace, said in one sentence each.
+//! What can go wrong with a trace, in one sentence each.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,10 +27,24 @@ pub enum Error {
     /// Nothing in the directory belongs to a trace.
     #[error("{} is not a trace: it has neither meta.json nor tables of one", .0.display())]
     NotATrace(PathBuf),
-    /// The trace follows a schema this version does not know.
+    /// The trace has an older schema version.
     #[error(
-        "{} was written by a newer memtrace (trace schema {found}, this one reads up to \
-         {supported}): update memtrace to read it",
+        "{} was written by an older memtrace (trace schema {found}, this one reads {supported}): \
+         record it again",
+        path.display()
+    )]
+    Older {
+        /// The trace.
+        path: PathBuf,
+        /// Its schema version.
+        found: u32,
+        /// The version this crate reads.
+        supported: u32,
+    },
+    /// The trace has a newer schema version.
+    #[error(
+        "{} was written by a newer memtrace (trace schema {found}, this one reads {supported}): \
+         update memtrace to read it",
         path.display()
     )]
     Newer {
@@ -38,7 +52,7 @@ pub enum Error {
         path: PathBuf,
         /// Its schema version.
         found: u32,
-        /// The newest version this crate reads.
+        /// The version this crate reads.
         supported: u32,
     },
     /// `meta.json` does not say what it should.

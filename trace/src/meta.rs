@@ -1,17 +1,20 @@
 //! `meta.json`: how the trace came to be, its sums, and what was lost.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::atomic::Replacement;
 use crate::error::{Error, Result};
 
-/// Version of the tables and of `meta.json`; raised when an older reader would misread them.
-pub const SCHEMA_VERSION: u32 = 1;
+/// Version of the tables and of `meta.json`, raised with every change of them: a trace is read by
+/// the versions of memtrace that write its version.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Name of the file in the trace directory.
 pub(crate) const FILE_NAME: &str = "meta.json";
@@ -48,7 +51,7 @@ pub struct Meta {
     pub exit: Option<i32>,
     /// The signal that killed the command, if one did.
     pub signal: Option<i32>,
-    /// True once the recording was closed in order; set by the writer alone.
+    /// True once the recording was closed in order; set by the writer only.
     pub complete: bool,
     /// The largest of each of the numbers.
     pub peak: Peak,
@@ -58,8 +61,14 @@ pub struct Meta {
     pub rows: Rows,
     /// Processes that were killed for lack of memory.
     pub out_of_memory: Vec<OutOfMemory>,
-    /// Sentences on what could not be seen.
+    /// Calls that were refused memory: the first few of each process.
+    pub refused: Vec<Refused>,
+    /// The nearest bound of the command's memory when it started; `None` if none is known.
+    pub limit: Option<MemoryLimit>,
+    /// Sentences on what could not be seen, and what to do about it.
     pub notes: Vec<String>,
+    /// Sentences on how it was recorded that ask for nothing.
+    pub remarks: Vec<String>,
 }
 
 impl Default for Meta {
@@ -84,7 +93,10 @@ impl Default for Meta {
             totals: Totals::default(),
             rows: Rows::default(),
             out_of_memory: Vec::new(),
+            limit: None,
+            refused: Vec::new(),
             notes: Vec::new(),
+            remarks: Vec::new(),
         }
     }
 }
@@ -99,9 +111,9 @@ pub struct Lost {
     pub late_events: u64,
     /// Releases of blocks the trace never saw allocated.
     pub unseen_releases: u64,
-    /// Events of the kernel side for which its ring or its tables had no room.
+    /// Events of the kernel side for which its ring or its tables had no space.
     pub kernel_events: u64,
-    /// Samples of page faults and accesses for which a ring had no room.
+    /// Samples of page faults and accesses for which a ring had no space.
     pub samples: u64,
 }
 
@@ -121,13 +133,15 @@ pub struct Peak {
     pub resident_sum_bytes: u64,
     /// When live bytes peaked, ns since the trace started.
     pub peak_ns: i64,
-    /// Lower bound of the peak of live bytes without garbage; `None` if garbage was not told apart (`--gc`).
+    /// Lower bound of the peak of live bytes without garbage; `None` if garbage was not tracked
+    /// (`--gc`).
     pub gc_independent_bytes: Option<u64>,
     /// Its upper bound.
     pub gc_independent_upper_bytes: Option<u64>,
     /// Known garbage among the live bytes at their peak.
     pub garbage_at_peak_bytes: Option<u64>,
-    /// Peak of the sum of driver bytes over all processes and devices at one time; `None` if no memory of a device was seen.
+    /// Peak of the sum of driver bytes over all processes and devices at one time; `None` if no
+    /// memory of a device was seen.
     pub device_driver_bytes: Option<u64>,
     /// The same of used bytes.
     pub device_used_bytes: Option<u64>,
@@ -145,27 +159,65 @@ pub struct OutOfMemory {
     pub command: String,
     /// Live bytes when it was killed.
     pub live_bytes: u64,
-    /// Resident bytes when it was last looked at before.
+    /// Resident bytes in the last sample before.
     pub resident_bytes: u64,
     /// Limit of its control group, if that has one.
     pub limit_bytes: Option<u64>,
-    /// Which operators' blocks it held, most first.
+    /// Which operators' blocks were live, most first.
     pub operators: Vec<Share>,
     /// Where the large ones were allocated, most first.
     pub sites: Vec<SiteShare>,
 }
 
-/// What one of several holds.
+/// What a program's memory may not exceed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+pub struct MemoryLimit {
+    /// `cgroup`, `address_space` (RLIMIT_AS) or `machine`.
+    pub kind: String,
+    /// Which: a control group's directory, a process, the machine.
+    pub name: String,
+    /// The bound.
+    pub bytes: u64,
+}
+
+/// A call that was refused memory: `malloc` returned NULL, `mmap` failed with ENOMEM.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Refused {
+    /// Index into `processes`.
+    pub process: u32,
+    /// Its pid.
+    pub pid: u32,
+    /// Its command line.
+    pub command: String,
+    /// When, ns since the trace started.
+    pub time_ns: i64,
+    /// How much it requested.
+    pub requested_bytes: u64,
+    /// Where, by id in `sites`; `None` if its call stack was not recorded.
+    pub site: Option<u64>,
+    /// The process's limit on address space (RLIMIT_AS), if it had one.
+    pub limit_bytes: Option<u64>,
+    /// Live bytes then.
+    pub live_bytes: u64,
+    /// Which operators' blocks were live, most first.
+    pub operators: Vec<Share>,
+    /// Where the large ones were allocated, most first.
+    pub sites: Vec<SiteShare>,
+}
+
+/// The bytes of one of several operators.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Share {
-    /// Who.
+    /// Its name.
     pub name: String,
     /// How much.
     pub bytes: u64,
 }
 
-/// What the blocks of one of several call stacks hold.
+/// The bytes of one of several call stacks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SiteShare {
@@ -176,7 +228,7 @@ pub struct SiteShare {
 }
 
 /// Which blocks have no row in `allocations`, and how many.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Rows {
     /// No block has one (`--aggregate`).
@@ -185,11 +237,12 @@ pub struct Rows {
     pub min_size_bytes: u64,
     /// Blocks that are in `folded` instead.
     pub folded: u64,
-    /// Rows that were deleted again to keep the trace within its size (`--max-trace-size`); set by the writer alone.
+    /// Rows that were deleted again to keep the trace within its size (`--max-trace-size`); set by
+    /// the writer only.
     pub rotated: u64,
     /// Every other block that was live after this time, ns, has its row; 0 if none was deleted.
     pub complete_from_ns: i64,
-    /// Rows of `timeline` that were deleted; set by the writer alone.
+    /// Rows of `timeline` that were deleted; set by the writer only.
     pub rotated_timeline: u64,
 }
 
@@ -209,7 +262,7 @@ impl Rows {
 }
 
 /// Sums over all processes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Totals {
     /// Blocks allocated.
@@ -218,7 +271,7 @@ pub struct Totals {
     pub requested_bytes: u64,
 }
 
-/// The one field that must be understood before the others are looked at.
+/// The one field that must be understood before the others are read.
 #[derive(Deserialize)]
 struct Version {
     schema_version: u32,
@@ -234,12 +287,11 @@ impl Meta {
         };
         let understood = |source| Error::Meta { path: path.clone(), source };
         let Version { schema_version } = serde_json::from_slice(&text).map_err(understood)?;
-        if schema_version > SCHEMA_VERSION {
-            return Err(Error::Newer {
-                path: directory.to_owned(),
-                found: schema_version,
-                supported: SCHEMA_VERSION,
-            });
+        let (path_of_trace, found, supported) = (directory.to_owned(), schema_version, SCHEMA_VERSION);
+        match found.cmp(&supported) {
+            Ordering::Less => return Err(Error::Older { path: path_of_trace, found, supported }),
+            Ordering::Greater => return Err(Error::Newer { path: path_of_trace, found, supported }),
+            Ordering::Equal => {}
         }
         serde_json::from_slice(&text).map(Some).map_err(understood)
     }

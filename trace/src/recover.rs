@@ -3,28 +3,25 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crate::block_columns::BlockColumns;
-use crate::block_file::BlockFile;
 use crate::error::Result;
-use crate::parts::Parts;
-use crate::reader::{AllocationFilter, Trace};
+use crate::read::{AllocationFilter, Trace};
 use crate::rows::AllocationRow;
-use crate::schema::Table;
-use crate::writer;
+use crate::table::Table;
+use crate::write::{self, BlockColumns, BlockFile, Parts};
 
 /// What [`recover`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recovered {
     /// The trace was complete: nothing was changed.
     pub was_complete: bool,
-    /// Blocks that were live when the recorder last wrote them down.
+    /// Blocks that were live when the recorder last wrote them.
     pub live_blocks: usize,
     /// The sum of their bytes, without those of devices.
     pub live_bytes: u64,
 }
 
-/// Closes the trace in `directory`: the live set that the recorder last wrote becomes rows without a release,
-/// tables that are missing become empty ones, and `meta.json` says how it came about.
+/// Closes the trace in `directory`: the live set that the recorder last wrote becomes rows without
+/// a release, tables that are missing become empty ones, and a note in `meta.json` says so.
 ///
 /// # Errors
 /// As [`Trace::open`], and [`Error::Io`] if the directory cannot be written.
@@ -46,12 +43,12 @@ pub fn recover(directory: impl AsRef<Path>) -> Result<Recovered> {
         "The recorder died; this is what it had written. The {} largest blocks that were live then have no release.",
         rows.len()
     ));
-    writer::complete(directory, &meta)?;
+    write::complete(directory, &meta)?;
     Ok(Recovered { was_complete: false, live_blocks: rows.len(), live_bytes })
 }
 
-/// The live set, less blocks whose rows were written after it. Rows of released blocks may have no address: those
-/// that are the same in all else are told apart by their number alone.
+/// The live set, less blocks whose rows were written after it. Rows of released blocks may have no
+/// address: of those that are the same in all else, only the number is known.
 fn still_live(trace: &Trace) -> Result<Vec<AllocationRow>> {
     let mut rows = trace.live()?;
     let key = |row: &AllocationRow| (row.process, row.thread, row.alloc_ns, row.bytes, row.kind);

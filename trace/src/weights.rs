@@ -1,10 +1,12 @@
-//! What a block with a call stack counts for in the sums of its site: where stacks are sampled, for its like too.
+//! What a block with a call stack counts for in the sums of its site: where stacks are sampled, it
+//! stands for others like it.
 
 use crate::meta::Meta;
 
 /// Where `meta.json` says from how many bytes on every block has a stack.
 pub const EXACT_FROM: &str = "stacks_exact_from_bytes";
-/// Where it says of how many bytes of smaller blocks one was marked on average: a block with a mark has a stack.
+/// Where it says how many bytes of smaller blocks lie between two samples on average: the block of
+/// a sample has a stack.
 pub const SAMPLED_MEAN: &str = "stacks_sampled_mean_bytes";
 
 /// Weights of heap blocks that have a stack; mappings count for themselves.
@@ -15,13 +17,13 @@ pub struct SiteWeights {
 }
 
 impl SiteWeights {
-    /// Those of a recording; each block counts for itself if it says nothing.
+    /// Those of a recording; each block counts for itself if `meta.json` says nothing.
     pub fn of(meta: &Meta) -> SiteWeights {
         let number = |name| meta.recorded.get(name).and_then(|number| number.parse().ok()).unwrap_or(0);
         SiteWeights { exact_from: number(EXACT_FROM), mean_bytes: number(SAMPLED_MEAN) }
     }
 
-    /// Bytes that a block of so many bytes counts for: bytes / (1 − exp(−bytes / mean)) if it was sampled.
+    /// What a block of `bytes` counts for: bytes / (1 − exp(−bytes / mean)) if it was sampled.
     #[inline]
     pub fn bytes(&self, bytes: u64) -> u64 {
         if self.is_exact(bytes) {
@@ -31,9 +33,9 @@ impl SiteWeights {
         (bytes as f64 / probability.max(f64::MIN_POSITIVE)).round() as u64
     }
 
-    /// True if every block of so many bytes has a stack.
+    /// True if every block of `bytes` has a stack.
     #[inline]
-    fn is_exact(&self, bytes: u64) -> bool {
+    pub fn is_exact(&self, bytes: u64) -> bool {
         bytes >= self.exact_from || self.mean_bytes == 0
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use memtrace_trace::rows::{AllocationRow, ArrayInfo, Kind, Role, SpanRow};
-use memtrace_trace::{AllocationFilter, Error, Meta, Result, Table, Trace, TraceWriter};
+use memtrace_trace::{AllocationFilter, Error, Meta, Result, SCHEMA_VERSION, Table, Trace, TraceWriter};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::basic::Encoding;
@@ -57,22 +57,16 @@ fn span() -> SpanRow {
         output_bytes: 2,
         working_peak_bytes: 3,
         net_peak_bytes: 4,
-        once_bytes: 5,
-        resident_peak_bytes: None,
-        at_resident_peak: None,
+        one_time_bytes: 5,
         allocations: 6,
         peak_ns: 7,
-        peak_site: None,
         temporaries: 1,
         temporary_bytes: 8,
         temporary_peak_bytes: Some(9),
         kept_bytes: Some(2),
         pinned_bytes: Some(0),
-        gc_independent_bytes: None,
-        gc_independent_upper_bytes: None,
-        garbage_at_peak_bytes: None,
         device_peak_bytes: Some(10),
-        device_driver_peak_bytes: None,
+        ..SpanRow::default()
     }
 }
 
@@ -142,7 +136,7 @@ fn flipped(bytes: &[u8], flips: &[(prop::sample::Index, u8)]) -> Vec<u8> {
     bytes
 }
 
-/// Takes every table as batches, and looks at them as closely as a program that trusts them would have to.
+/// Takes tables as batches, and checks them as closely as a program that trusts them would have to.
 fn take_batches(directory: &Path) -> Result<usize> {
     let trace = Trace::open(directory)?;
     let mut rows = 0;
@@ -197,7 +191,7 @@ proptest! {
         let _ = read_damaged(file, |bytes| flipped(bytes, &flips));
     }
 
-    /// Batches are handed to other programs: what is in one can be read without looking.
+    /// Batches are passed to other programs: what is in one can be read unchecked.
     #[test]
     fn batches_are_whole_or_an_error(
         file in prop::sample::select(FILES.to_vec()),
@@ -248,51 +242,30 @@ fn a_missing_column_is_named() {
     assert!(message.ends_with("column `process` of table `threads` is missing"), "{message}");
 }
 
-/// Columns that were added to schema version 1 are missing in traces of before: nulls, not an error.
-#[test]
-fn a_trace_from_before_a_column_was_added_reads() {
-    let directory = tempfile::tempdir().unwrap();
-    write_trace(directory.path());
-    let path = directory.path().join("spans.parquet");
+/// `spans.parquet` as written, without the columns that are not `kept`.
+fn drop_from_spans(directory: &Path, kept: impl Fn(&str) -> bool) {
+    let path = directory.join("spans.parquet");
     let mut batches = ParquetRecordBatchReader::try_new(fs::File::open(&path).unwrap(), 10).unwrap();
     let batch = batches.next().unwrap().unwrap();
     let schema = batch.schema();
-    let before: Vec<(&str, ArrayRef)> = schema
-        .fields()
-        .iter()
-        .filter(|field| !field.name().contains("gc_independent") && !field.name().starts_with("garbage"))
-        .map(|field| (field.name().as_str(), Arc::clone(batch.column_by_name(field.name()).unwrap())))
-        .collect();
-    assert_eq!(before.len(), batch.num_columns() - 3);
-    write_parquet(&path, before);
-    let [read] = &Trace::open(directory.path()).unwrap().spans().unwrap()[..] else { panic!("one span") };
-    assert_eq!(read, &span());
+    let columns = schema.fields().iter().zip(batch.columns()).filter(|(field, _)| kept(field.name()));
+    write_parquet(&path, columns.map(|(field, column)| (field.name().as_str(), column.clone())).collect());
 }
 
-/// What is known of devices was added together.
+/// A column that may hold nulls must be there all the same, for rows and for batches.
 #[test]
-fn a_trace_from_before_there_were_devices_reads() {
-    let directory = tempfile::tempdir().unwrap();
-    write_trace(directory.path());
-    let rows = read_all(directory.path()).unwrap();
-    fs::remove_file(directory.path().join("devices.parquet")).unwrap();
-    for (file, added) in [(FILES[0], 1), (FILES[1], 2)] {
-        let path = directory.path().join(file);
-        let mut batches = ParquetRecordBatchReader::try_new(fs::File::open(&path).unwrap(), 10_000).unwrap();
-        let batch = batches.next().unwrap().unwrap();
-        let schema = batch.schema();
-        let names = schema.fields().iter().map(|field| field.name().as_str());
-        let before = names.filter(|name| !name.starts_with("device"));
-        let before: Vec<_> =
-            before.map(|name| (name, Arc::clone(batch.column_by_name(name).unwrap()))).collect();
-        assert_eq!(before.len(), batch.num_columns() - added);
-        write_parquet(&path, before);
+fn a_missing_column_of_nulls_is_named() {
+    for name in Table::Spans.columns().iter().filter(|column| column.null.is_some()).map(|column| column.name)
+    {
+        let directory = tempfile::tempdir().unwrap();
+        write_trace(directory.path());
+        drop_from_spans(directory.path(), |column| column != name);
+        for result in [read_all(directory.path()), take_batches(directory.path())] {
+            let message = message(result);
+            let expected = format!("column `{name}` of table `spans` is missing");
+            assert!(message.ends_with(&expected), "{message}");
+        }
     }
-    assert_eq!(read_all(directory.path()).unwrap(), rows);
-    let trace = Trace::open(directory.path()).unwrap();
-    assert_eq!(trace.devices().unwrap(), []);
-    trace.allocations(AllocationFilter::default(), |row| assert_eq!(row.device, None)).unwrap();
-    assert_eq!(trace.spans().unwrap()[0].device_peak_bytes, None);
 }
 
 #[test]
@@ -356,13 +329,39 @@ fn what_is_not_a_trace_says_so() {
 #[test]
 fn a_newer_schema_is_refused_before_anything_else_is_understood() {
     let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("meta.json"), r#"{"schema_version": 2, "lost": "all"}"#).unwrap();
+    let newer = SCHEMA_VERSION + 1;
+    let meta = format!(r#"{{"schema_version": {newer}, "lost": "all"}}"#);
+    fs::write(directory.path().join("meta.json"), meta).unwrap();
     let error = Trace::open(directory.path()).unwrap_err();
-    assert!(matches!(error, Error::Newer { found: 2, supported: 1, .. }), "{error}");
+    let Error::Newer { found, supported, .. } = error else { panic!("{error}") };
+    assert_eq!((found, supported), (newer, SCHEMA_VERSION));
+}
+
+#[test]
+fn an_older_schema_is_refused_before_anything_else_is_understood() {
+    let directory = tempfile::tempdir().unwrap();
+    write_trace(directory.path());
+    fs::write(directory.path().join("meta.json"), r#"{"schema_version": 1, "lost": "all"}"#).unwrap();
+    let error = Trace::open(directory.path()).unwrap_err();
+    assert!(matches!(error, Error::Older { found: 1, supported: SCHEMA_VERSION, .. }), "{error}");
+    let message = error.to_string();
+    assert!(message.contains("older memtrace (trace schema 1, ") && message.ends_with("record it again"));
 }
 
 #[test]
 fn a_complete_trace_without_a_table_is_an_error() {
+    for table in Table::ALL {
+        let directory = tempfile::tempdir().unwrap();
+        write_trace(directory.path());
+        match table.in_parts() {
+            true => fs::remove_dir_all(directory.path().join(table.name())).unwrap(),
+            false => fs::remove_file(directory.path().join(format!("{}.parquet", table.name()))).unwrap(),
+        }
+        let trace = Trace::open(directory.path()).unwrap();
+        let Err(error) = trace.batches(table) else { panic!("{} is not missed", table.name()) };
+        let Error::MissingTable { table: missing, .. } = error else { panic!("{error}") };
+        assert_eq!(missing, table.name());
+    }
     let directory = tempfile::tempdir().unwrap();
     write_trace(directory.path());
     fs::remove_file(directory.path().join("spans.parquet")).unwrap();

@@ -1,7 +1,7 @@
 //! What pairing costs by itself: cargo bench --bench pairing
 //!
-//! The table of live blocks, on the addresses that the C library gave to a program that frees and allocates at random;
-//! lines are asked for as far ahead as the tracer asks.
+//! The table of live blocks, on the addresses that the C library gave to a program that frees and
+//! allocates at random; lines are prefetched as far ahead as the tracer does.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::hint::black_box;
@@ -10,11 +10,8 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use memtrace_trace::rows::Kind;
 
-mod sites {
-    pub type Site = std::num::NonZeroU32;
-}
 #[allow(dead_code, unused_imports)] // its tests
-#[path = "../src/record/blocks/mod.rs"]
+#[path = "../src/record/state/blocks/mod.rs"]
 mod blocks;
 use blocks::{Block, Blocks, Part};
 
@@ -26,7 +23,7 @@ fn main() {
     divan::main();
 }
 
-/// An acquire of so many bytes, or a release (0), of the block at an address.
+/// An acquire of this many bytes, or a release (0), of the block at an address.
 type Call = (u64, u64);
 
 /// Knuth's MMIX generator.
@@ -38,7 +35,7 @@ fn draw(state: &mut u64, below: usize) -> usize {
 fn churn(slots: usize) -> (Vec<Call>, Vec<Call>) {
     let mut state = 1;
     let layout = |bytes| Layout::from_size_align(bytes, 8).expect("small");
-    // SAFETY: no size is zero; each block is given back once, with its layout.
+    // SAFETY: no size is zero; each block is released once, with its layout.
     let new = |bytes| unsafe { alloc(layout(bytes)) };
     let mut live: Vec<(*mut u8, usize)> = (0..slots).map(|_| (new(16), 16)).collect();
     let first = live.iter().map(|(block, bytes)| (*block as u64, *bytes as u64)).collect();

@@ -1,8 +1,8 @@
-//! What telling a call stack costs by itself: cargo bench --bench unwinding
+//! What describing a call stack costs by itself: cargo bench --bench unwinding
 //!
-//! `remembered`: looking a stack of 12 frames up, each with a return address and a saved frame pointer, among the
-//! stacks that go through it. `rules`: reading the rule of a program counter from the C library's `.eh_frame`, which is
-//! done once for each.
+//! `remembered`: looking a stack of 12 frames up, each with a return address and a saved frame
+//! pointer, among the stacks that go through it. `rules`: reading the rule of a program counter
+//! from the C library's `.eh_frame`, which is done once for each.
 
 use std::hint::black_box;
 use std::mem::MaybeUninit;
@@ -12,16 +12,16 @@ use divan::counter::ItemsCount;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 
 #[allow(dead_code)]
-#[path = "../../probe-lib/src/unwind/cache.rs"]
+#[path = "../../probe-lib/src/stack/unwind/cache.rs"]
 mod cache;
 #[allow(dead_code)]
-#[path = "../../probe-lib/src/unwind/cfi.rs"]
+#[path = "../../probe-lib/src/stack/unwind/cfi/mod.rs"]
 mod cfi;
 
 use cache::{Cache, Read};
 
 const FRAMES: usize = 12;
-const LOOKS: usize = 10_000;
+const LOOK_UPS: usize = 10_000;
 
 fn main() {
     divan::main();
@@ -52,8 +52,8 @@ fn remembered(bencher: Bencher, stacks: usize) {
         }
     }
     let mut of = 0usize;
-    bencher.counter(ItemsCount::new(LOOKS)).bench_local(|| {
-        for _ in 0..LOOKS {
+    bencher.counter(ItemsCount::new(LOOK_UPS)).bench_local(|| {
+        for _ in 0..LOOK_UPS {
             of = of.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             enter(&mut stack, (of >> 33) % stacks);
             // SAFETY: as above.
@@ -62,13 +62,13 @@ fn remembered(bencher: Bencher, stacks: usize) {
     });
 }
 
-/// Entering alone, to be subtracted.
+/// Only entering, to be subtracted.
 #[divan::bench]
 fn entered(bencher: Bencher) {
     let mut stack = Box::new([0; 2 * FRAMES]);
     let mut of = 0usize;
-    bencher.counter(ItemsCount::new(LOOKS)).bench_local(|| {
-        for _ in 0..LOOKS {
+    bencher.counter(ItemsCount::new(LOOK_UPS)).bench_local(|| {
+        for _ in 0..LOOK_UPS {
             of = of.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             enter(&mut stack, (of >> 33) % 700);
             black_box(&stack);

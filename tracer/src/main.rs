@@ -1,28 +1,21 @@
-//! memtrace: records every allocation a program makes, says which operator needed how much memory, and
-//! turns a few small runs into a law, *operator + input shape → peak bytes*.
+//! memtrace: records every allocation a program makes, says which operator needed how much memory,
+//! and turns a few small runs into a law, *operator + input shape → peak bytes*.
 //!
-//! This crate is the command line: it launches and collects (`record`), shows (`report`) and hands traces
-//! to `memtrace-analysis` (`laws`). What it prints about itself goes to stderr.
+//! This crate is the command line: `commands` has one module per subcommand, `record` is the
+//! recording itself, `symbols` names native frames, `live_protocol` is what a recording sends
+//! to its clients, and `signals` sets masks and handlers.
 
-mod arguments;
-mod bound;
-mod cli;
-mod doctor;
-mod flamegraph;
-mod laws;
-mod plan;
-mod recommend;
-mod recomputed;
+mod commands;
+mod live_protocol;
 mod record;
-mod summary;
-mod sweep;
+mod signals;
 mod symbols;
-mod top;
+mod terminal;
 mod units;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     memtrace_trace::quiet_panics();
-    cli::main()
+    commands::main()
 }

@@ -2,14 +2,19 @@
 
 use std::fmt;
 
-/// Reads a size: bytes, or a number with kB/MB/GB/TB (powers of 1000) or KiB/MiB/GiB/TiB (powers of 1024).
+pub use memtrace_analysis::units::Bytes;
+
+/// Reads a size: a whole number of bytes, or a number with kB/MB/GB/TB (powers of 1000) or
+/// KiB/MiB/GiB/TiB (powers of 1024).
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
-    let number: f64 =
-        number.parse().map_err(|_| format!("{text:?} is not a size; write 1500MB or 1.5GiB"))?;
+    let number: f64 = number.parse().map_err(|_| format!("{text:?} is not a size; write 1500MB or 1.5GB"))?;
     let factor: f64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" if number.fract() != 0.0 => {
+            return Err(format!("{text:?} has no unit; write {text}GB, or a whole number of bytes"));
+        }
         "" | "b" => 1.0,
         "k" | "kb" => 1e3,
         "m" | "mb" => 1e6,
@@ -19,7 +24,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "mib" => 1024f64.powi(2),
         "gib" => 1024f64.powi(3),
         "tib" => 1024f64.powi(4),
-        other => return Err(format!("{other:?} is not a unit of size; use kB, MB, GB or KiB, MiB, GiB")),
+        other => return Err(format!("{other:?} is not a unit of size; use kB, MB, GB or TB")),
     };
     let bytes = number * factor;
     if bytes.is_finite() && bytes < 2f64.powi(63) {
@@ -37,30 +42,34 @@ pub fn parse_shape(text: &str) -> Result<Vec<u64>, String> {
     if shape.contains(&0) { Err(error()) } else { Ok(shape) }
 }
 
-/// Bytes for people: three digits and a unit, powers of 1000.
-pub struct Bytes(pub u64);
+/// Lengths of the axes of an array, as an argument.
+#[derive(Debug, Clone)]
+pub struct Shape(pub Vec<u64>);
 
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = ["kB", "MB", "GB", "TB", "PB", "EB"];
-        let mut value = self.0 as f64;
-        let mut unit = "B";
-        for next in units {
-            if value < 999.5 {
-                break;
-            }
-            value /= 1000.0;
-            unit = next;
-        }
-        let digits = if unit == "B" || value >= 99.95 {
-            0
-        } else if value >= 9.995 {
-            1
-        } else {
-            2
-        };
-        f.pad(&format!("{value:.digits$} {unit}"))
+impl std::str::FromStr for Shape {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shape, String> {
+        parse_shape(text).map(Shape)
     }
+}
+
+/// A number with its digits in groups of three.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A size that is 0 where it was not measured: a process that ended before it was sampled.
+pub fn measured(bytes: u64) -> String {
+    if bytes == 0 { "unknown".into() } else { Bytes(bytes).to_string() }
 }
 
 /// Nanoseconds for people.
@@ -83,23 +92,16 @@ mod tests {
         assert_eq!(parse_size("1.5 GiB"), Ok(1_610_612_736));
         assert_eq!(parse_size("700MB"), Ok(700_000_000));
         assert_eq!(parse_size("4096"), Ok(4096));
-        for bad in ["", "GB", "1.5XB", "-1GB", "1e999GB", "99999999TB"] {
+        for bad in ["", "GB", "1.5XB", "-1GB", "1e999GB", "99999999TB", "1.5", "0.5B"] {
             assert!(parse_size(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn sizes_are_printed_with_three_digits() {
-        for (bytes, text) in [
-            (0, "0 B"),
-            (999, "999 B"),
-            (1000, "1.00 kB"),
-            (33_554_432, "33.6 MB"),
-            (999_950, "1.00 MB"),
-            (u64::MAX, "18.4 EB"),
-        ] {
-            assert_eq!(Bytes(bytes).to_string(), text);
-        }
+    fn digits_are_grouped() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1234567), "1,234,567");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! The probe's memory of stacks, which cannot be tested where it is built (it has no standard library): whatever it
-//! answers, unwinding would have said the same.
+//! The probe's memory of stacks, which cannot be tested where it is built (it has no standard
+//! library): whatever it answers, unwinding would have said the same.
 
 #[allow(dead_code)]
-#[path = "../../probe-lib/src/unwind/cache.rs"]
+#[path = "../../probe-lib/src/stack/unwind/cache.rs"]
 mod cache;
 
 use std::collections::HashMap;
@@ -11,8 +11,8 @@ use std::mem::MaybeUninit;
 use cache::{Cache, NOT_KEPT, Read};
 use proptest::prelude::*;
 
-/// Stands for unwinding: which word is read next, and when to stop, depends on where it began and on the words read
-/// so far, and on nothing else. Returns what was read.
+/// Stands for unwinding: which word is read next, and when to stop, depends on where it began and
+/// on the words read so far, and on nothing else. Returns what was read.
 fn unwind(memory: &[u64], counter: usize) -> Vec<Read> {
     let mut state = counter as u64;
     let mut reads = Vec::new();

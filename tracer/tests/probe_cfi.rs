@@ -1,8 +1,8 @@
-//! The probe's reading of `.eh_frame`, which cannot be tested where it is built (it has no standard library),
-//! against gimli's, for every row of real libraries.
+//! The probe's reading of `.eh_frame`, which cannot be tested where it is built (it has no standard
+//! library), against gimli's, for every row of real libraries.
 
 #[allow(dead_code)]
-#[path = "../../probe-lib/src/unwind/cfi.rs"]
+#[path = "../../probe-lib/src/stack/unwind/cfi/mod.rs"]
 mod cfi;
 
 use std::fs;

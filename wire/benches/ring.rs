@@ -1,7 +1,8 @@
 //! What the ring costs by itself: cargo bench --bench ring
 //!
-//! One thread writes a part of the ring and reads it again, so that both sides find their lines in the cache: a lower
-//! bound for the probe's hot path and the drain's first look at events. A round is EVENTS of them.
+//! One thread writes a part of the ring and reads it again, so that both sides find their lines in
+//! the cache: a lower bound for the probe's hot path and for the drain's first pass over events. A round
+//! is EVENTS of them.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +30,8 @@ fn ring() -> Ring {
     let slot = Box::new(unsafe { std::mem::MaybeUninit::<Slot>::zeroed().assume_init() });
     let words: Vec<AtomicU64> = (0..RING_WORDS).map(|_| AtomicU64::new(0)).collect();
     let (at, first) = (&raw const *slot, words.as_ptr());
-    // SAFETY: both live on the heap, as long as the ends that are returned with them; each end is made once.
+    // SAFETY: both live on the heap, as long as the ends that are returned with
+    // them; each end is made once.
     let (writer, reader) = unsafe { (Writer::new(at, first), Reader::new(at, first)) };
     Ring { writer, reader, _memory: (slot, words) }
 }

@@ -1,14 +1,17 @@
-//! What is told of memory that a CUDA driver hands out: the texts of the device events, as little-endian words.
+//! What is reported of memory that a CUDA driver allocates: the texts of the device events, as
+//! little-endian words.
 //!
-//! Every device event has a text: a [`DeviceRecord`], and for [`Kind::DeviceFound`](crate::event::Kind::DeviceFound)
-//! the device's name behind it. The event's address is the block's, as in all other acquires; handles and pools, whose
-//! values may take all 64 bits, are in the record. Acquires bear a stack.
+//! Every device event has a text: a [`DeviceRecord`], and for
+//! [`Kind::DeviceFound`](crate::event::Kind::DeviceFound) the device's name behind it. The event's
+//! address is the block's, as in all other acquires; handles and pools, whose values may take all
+//! 64 bits, are in the record. Acquires bear a stack.
 //!
-//! Order: an acquire is told after the driver's call has succeeded, so a call that fails leaves nothing. A release is told
-//! before the call, since another thread may be handed the same address before the call has returned, and is taken
-//! back by [`DeviceKept`](crate::event::Kind::DeviceKept) if the call fails. The driver hands out and takes back stream-ordered
-//! memory (`cuMemAllocAsync`, `cuMemFreeAsync`) in the order of the calls of a stream, so the order of calls on the host is the order
-//! of allocation; when kernels run does not matter.
+//! Order: an acquire is reported after the driver's call has succeeded, so a call that fails leaves
+//! nothing. A release is reported before the call, since another thread may get the same address
+//! before the call has returned; [`DeviceReleaseFailed`](crate::event::Kind::DeviceReleaseFailed)
+//! revokes it if the call fails. The driver allocates and frees stream-ordered memory
+//! (`cuMemAllocAsync`, `cuMemFreeAsync`) in the order of the calls of a stream, so the order of
+//! calls on the host is the order of allocation, whenever kernels run.
 
 use core::mem::size_of;
 
@@ -41,18 +44,22 @@ pub enum Memory {
     Mipmap = 7,
     /// `cuMemAllocAsync`, `cuMemAllocFromPoolAsync`: part of what its pool (`owner`) has reserved.
     Pool = 8,
-    /// `cuMemCreate`: physical memory, its handle is `owner`. Each acquire of the same handle is one more reference to it
-    /// (`cuMemRetainAllocationHandle`). It is held until its last reference is released and its last range unmapped.
+    /// `cuMemCreate`: physical memory, its handle is `owner`. Each acquire of the same handle is
+    /// one more reference to it (`cuMemRetainAllocationHandle`). It stays until its last
+    /// reference is released and its last range unmapped.
     Physical = 9,
-    /// `cuMemImportFromShareableHandle`: a reference to physical memory that may be another process's.
+    /// `cuMemImportFromShareableHandle`: a reference to physical memory
+    /// that may be another process's.
     ImportedPhysical = 10,
     /// `cuIpcOpenMemHandle`: memory of another process.
     Ipc = 11,
     /// `cuMemPoolImportPointer`: a block of another process's pool.
     ImportedPool = 12,
-    /// `cuGraphAddMemAllocNode`: an address that is backed while the graph runs, from memory the device reserves for graphs.
+    /// `cuGraphAddMemAllocNode`: an address that is backed while the graph runs, from memory the
+    /// device reserves for graphs.
     Graph = 13,
-    /// A range that `cuMemMap` has mapped to physical memory (`owner`); `extra` is the offset in it.
+    /// A range that `cuMemMap` has mapped to physical memory (`owner`);
+    /// `extra` is the offset in it.
     Mapped = 14,
     /// A block that PyTorch's caching allocator handed out: part of what it has reserved.
     TorchBlock = 15,
@@ -87,24 +94,28 @@ impl Memory {
     }
 }
 
-/// What a device event says, beside its address, stamp and stack. What an event does not name is 0.
+/// What a device event says, in addition to its address, stamp and stack. What
+/// an event does not name is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct DeviceRecord {
     /// [`Memory`]'s code; 0 where the event is about no memory, or about any.
     pub memory: u32,
-    /// Ordinal of the device as the driver counts (after `CUDA_VISIBLE_DEVICES`); [`NO_DEVICE`] if there is none.
+    /// Ordinal of the device as the driver counts (after `CUDA_VISIBLE_DEVICES`);
+    /// [`NO_DEVICE`] if there is none.
     pub device: u32,
     /// The context it belongs to; 0 for what outlives contexts (pools, physical memory).
     pub context: u64,
     /// A pool's or physical memory's handle.
     pub owner: u64,
-    /// Bytes acquired, mapped or unmapped; of a look at a pool: reserved now; of a device: all its memory.
+    /// Bytes acquired, mapped or unmapped; of a sample of a pool: reserved now;
+    /// of a device: all its memory.
     pub bytes: u64,
-    /// Of a look at a pool: used now. Of a range: its offset in the physical memory. Of a framework's block: what the framework
-    /// says it has reserved of the device after this.
+    /// Of a sample of a pool: used now. Of a range: its offset in the physical memory. Of a
+    /// framework's block: what the framework says it has reserved of the device after this.
     pub extra: u64,
-    /// Of a look at a pool: the most it ever reserved. Of a framework's block: what it says it has handed out after this.
+    /// Of a sample of a pool: the most it ever reserved. Of a framework's block: what it says it
+    /// has handed out after this.
     pub most: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Events as 64-bit words, always an even number of them. What a program does all the time takes two, a release
-//! and an acquire of less than [`COMPACT_BYTES`]:
+//! Events as 64-bit words, always an even number of them. What a program does all the time takes
+//! two, a release and an acquire of less than [`COMPACT_BYTES`]:
 //!
 //! ```text
 //! 63 62  61 60            44 43                             0
@@ -10,8 +10,8 @@
 //! +----------------------------------------------+----------+
 //! ```
 //!
-//! In all others the first word holds the kind in its top 8 bits and an address (or a span's id) in the
-//! lower 56, the second the stamp; what follows depends on the kind:
+//! In all others the first word holds the kind in its top 8 bits and an address (or a span's id) in
+//! the lower 56, the second the stamp; what follows depends on the kind:
 //!
 //! ```text
 //! 63     56 55                                             0
@@ -28,7 +28,8 @@
 //! +--------------------------------------------------------+
 //! ```
 //!
-//! `stack` is the number under which the writer has described the call stack of what it acquires, 0 for none.
+//! `stack` is the number under which the writer has described the call stack of
+//! what it acquires, 0 for none.
 
 /// Most bytes of text an event carries.
 pub const TEXT_MAX: usize = 60 * 1024;
@@ -52,8 +53,8 @@ const COMPACT_CALL_SHIFT: u32 = 61;
 /// Acquires of fewer bytes take two words, if their address is a multiple of 8.
 pub const COMPACT_BYTES: usize = 1 << (COMPACT_CALL_SHIFT - COMPACT_ADDRESS_BITS);
 
-/// Bit of [`Kind::MapEnd`]'s extra: the heap's own allocator (jemalloc, mimalloc, tcmalloc) mapped this. Its
-/// blocks are recorded themselves, so the mapping is not live memory of its own.
+/// Bit of [`Kind::MapEnd`]'s extra: the heap's own allocator (jemalloc, mimalloc, tcmalloc) mapped
+/// this. Its blocks are recorded themselves, so the mapping is not live memory of its own.
 pub const ARENA: u64 = 1 << 63;
 /// Bit of [`Kind::MapEnd`]'s extra: `brk` or `sbrk` moved the program break up over this range.
 pub const BREAK: u64 = 1 << 62;
@@ -62,8 +63,22 @@ pub const BREAK: u64 = 1 << 62;
 pub const ENDING_EXIT: u64 = 0;
 /// [`Kind::Ending`]: the process is about to execute another program.
 pub const ENDING_EXEC: u64 = 1;
-/// Bit of [`Kind::Ending`]: the writer waits for its slot's `look`.
+/// Bit of [`Kind::Ending`]: the writer waits for its slot's `awaits_sample`.
 pub const ENDING_WAITS: u64 = 1 << 8;
+
+/// [`Kind::Python`]: its frames and functions are read.
+pub const PYTHON_READ: u64 = 0;
+/// [`Kind::Python`]: not a version whose frames can be read.
+pub const PYTHON_VERSION: u64 = 1;
+/// [`Kind::Python`]: a debug build (`--with-pydebug`).
+pub const PYTHON_DEBUG: u64 = 2;
+/// [`Kind::Python`]: a free-threaded build (`--disable-gil`).
+pub const PYTHON_FREE_THREADED: u64 = 3;
+/// [`Kind::Python`]: PyPy.
+pub const PYTHON_PYPY: u64 = 4;
+/// [`Kind::Python`]: the executable defines `malloc` itself, so that nothing was looked up; whether
+/// it is an interpreter is not known.
+pub const PYTHON_OWN_ALLOCATOR: u64 = 5;
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,8 +102,8 @@ pub enum Kind {
     MapBegin = 8,
     /// `mmap` returned; extra = prot << 32 | flags. bytes [`FAILED`]: it failed.
     MapEnd = 9,
-    /// `munmap` is about to be called, or what else releases a range; bytes 0: `shmdt`, all that was attached
-    /// together at this address.
+    /// `munmap` is about to be called, or what else releases a range; bytes 0: `shmdt`, all that
+    /// was attached together at this address.
     UnmapBegin = 10,
     /// It returned; bytes [`FAILED`]: nothing changed.
     UnmapEnd = 11,
@@ -113,45 +128,59 @@ pub enum Kind {
     ExecFailed = 20,
     /// `posix_spawn` made the process whose pid is the address; the text names its program.
     Spawned = 21,
-    /// So many bytes (extra) of this range are in memory, and a call that follows may take them away.
+    /// This many bytes (extra) of this range are in memory, and a call that follows may drop them.
     Touched = 22,
     /// A garbage collection begins on this thread: bytes = generation.
     CollectBegin = 24,
-    /// It ended: bytes = generation; address 1 if it looked at every generation.
+    /// It ended: bytes = generation; address 1 if it examined every generation.
     CollectEnd = 25,
-    /// bytes 1: the process's garbage collector is watched from now on; 0: its interpreter shuts down.
+    /// bytes 1: the process's garbage collector is watched from now on; 0:
+    /// its interpreter shuts down.
     Collector = 26,
-    /// A call stack: acquires of this writer that bear the number `address` have it, until another one is described
-    /// under that number. Text as in [`stack`](crate::stack).
+    /// A call stack: acquires of this writer that bear the number `address` have it, until another
+    /// one is described under that number. Text as in [`stack`](crate::stack).
     Frames = 28,
     /// A Python code object that stacks refer to; text as in [`stack`](crate::stack).
     PythonCode = 29,
     /// An executable or library that is mapped; text as in [`stack`](crate::stack).
     Module = 30,
-    /// From now on the address, a span's id that no span has, stands for the span that this thread is in.
-    SpanHand = 31,
-    /// This thread works for the span that the address stands for from now on (0: it goes on with what it did before);
-    /// bytes 1: nobody else will take it.
-    SpanTake = 32,
+    /// From now on the address, a span's id that no span has, stands for the
+    /// span that this thread is in.
+    SpanExport = 31,
+    /// This thread works for the span that the address stands for from now on (0: it goes on with
+    /// what it did before); bytes 1: no other thread will adopt it.
+    SpanAdopt = 32,
     /// This thread goes on in a context that is in the span with this id; 0: in none of its own.
-    SpanSwitch = 33,
-    /// A device's memory was acquired; this and the kinds below have texts as in [`device`](crate::device).
+    SpanActivate = 33,
+    /// A device's memory was acquired; this and the kinds below have texts as in
+    /// [`device`](crate::device).
     DeviceAcquire = 34,
-    /// A device's memory is about to be released: a block by its address, physical memory by its `owner`, a pool, which
-    /// its blocks may outlive, by its `owner` and [`Memory::Pool`](crate::device::Memory::Pool) at address 0.
+    /// A device's memory is about to be released: a block by its address, physical memory by its
+    /// `owner`, a pool, which its blocks may outlive, by its `owner` and
+    /// [`Memory::Pool`](crate::device::Memory::Pool) at address 0.
     DeviceRelease = 35,
-    /// The release that this thread told last of this block has failed: it is still live.
-    DeviceKept = 36,
+    /// The release that this thread reported last of this block has failed: it is still live.
+    DeviceReleaseFailed = 36,
     /// A range was unmapped (`cuMemUnmap`): every mapped range in `bytes` from the address on.
     DeviceUnmap = 37,
     /// What a pool (`owner`) has reserved and handed out now.
     DevicePool = 38,
-    /// A context, or all of a device in this process (context 0), is destroyed, and with it what belonged to it.
+    /// A context, or all of a device in this process (context 0), is destroyed, and with it what
+    /// belonged to it.
     DeviceEnd = 39,
     /// The program has begun to use a device: its memory and its name.
     DeviceFound = 40,
     /// A framework has handed out a block (`bytes` > 0) or taken it back (`bytes` 0).
     DeviceBlock = 41,
+    /// The program itself has ended: `main` has returned, or `__main__` of an interpreter, or
+    /// `exit` was called. What follows only tidies up.
+    MainEnded = 42,
+    /// A call was refused memory (ENOMEM): bytes = how much it requested; extra = the process's
+    /// limit on address space (RLIMIT_AS).
+    Refused = 43,
+    /// A Python interpreter runs, or is there: address = how far it can be read
+    /// ([`PYTHON_READ`] and so on), bytes = its version as major << 8 | minor, 0 if not known.
+    Python = 44,
 }
 
 impl Kind {
@@ -185,17 +214,20 @@ impl Kind {
             28 => Frames,
             29 => PythonCode,
             30 => Module,
-            31 => SpanHand,
-            32 => SpanTake,
-            33 => SpanSwitch,
+            31 => SpanExport,
+            32 => SpanAdopt,
+            33 => SpanActivate,
             34 => DeviceAcquire,
             35 => DeviceRelease,
-            36 => DeviceKept,
+            36 => DeviceReleaseFailed,
             37 => DeviceUnmap,
             38 => DevicePool,
             39 => DeviceEnd,
             40 => DeviceFound,
             41 => DeviceBlock,
+            42 => MainEnded,
+            43 => Refused,
+            44 => Python,
             _ => return None,
         })
     }
@@ -204,13 +236,18 @@ impl Kind {
     #[inline(always)]
     pub const fn words(self) -> usize {
         match self {
-            Kind::Free | Kind::ReallocBegin | Kind::ExecFailed | Kind::SpanHand | Kind::SpanSwitch => 2,
-            Kind::MapEnd | Kind::RemapBegin | Kind::RemapEnd | Kind::Touched => 4,
+            Kind::Free
+            | Kind::ReallocBegin
+            | Kind::ExecFailed
+            | Kind::SpanExport
+            | Kind::SpanActivate
+            | Kind::MainEnded => 2,
+            Kind::MapEnd | Kind::RemapBegin | Kind::RemapEnd | Kind::Touched | Kind::Refused => 4,
             _ => 3,
         }
     }
 
-    /// Words that an event of this kind takes with a text of so many bytes: an even number.
+    /// Words that an event of this kind takes with a text of this many bytes: an even number.
     #[inline(always)]
     pub const fn size(self, text_bytes: usize) -> usize {
         (self.words() + text_bytes.div_ceil(8)).next_multiple_of(2)
@@ -241,13 +278,13 @@ impl Kind {
         ) || self.is_device()
     }
 
-    /// True for what the CUDA probe tells.
+    /// True for what the CUDA probe reports.
     pub const fn is_device(self) -> bool {
         matches!(
             self,
             Kind::DeviceAcquire
                 | Kind::DeviceRelease
-                | Kind::DeviceKept
+                | Kind::DeviceReleaseFailed
                 | Kind::DeviceUnmap
                 | Kind::DevicePool
                 | Kind::DeviceEnd
@@ -322,7 +359,8 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Reads two words; `None` if they are the begin of another event. `near` is as for [`Event::decode`].
+    /// Reads two words; `None` if they are the begin of another event. `near`
+    /// is as for [`Event::decode`].
     #[inline(always)]
     pub fn decode(first: u64, second: u64, near: u64) -> Option<Pair> {
         if first & COMPACT != 0 {
@@ -358,9 +396,10 @@ impl Event {
         [first_word(self.kind, self.address), self.stamp, stack | self.bytes & BYTES_MASK, self.extra]
     }
 
-    /// Reads the event that `words` begin with, and how many words it takes with its text. `near` is a stamp at
-    /// most 2⁵³ ticks from the event's own (34 days at 3 GHz): the stamp of the event before it will do.
-    /// `None` if these words were not written by [`Event::encode`] or [`compact`].
+    /// Reads the event that `words` begin with, and how many words it takes with its text.
+    /// `near` is a stamp at most 2⁵³ ticks from the event's own (34 days at 3 GHz): the stamp
+    /// of the event before it will do. `None` if these words were not written by
+    /// [`Event::encode`] or [`compact`].
     #[inline(always)]
     pub fn decode(words: &[u64], near: u64) -> Option<(Event, usize)> {
         let [first, second, rest @ ..] = words else { return None };

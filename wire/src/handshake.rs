@@ -1,11 +1,12 @@
-//! What is said over the socket before the segment is shared: the probe sends a [`Hello`], the tracer
-//! answers with a [`Welcome`] that carries the segment's descriptor (SCM_RIGHTS).
+//! What is exchanged over the socket before the segment is shared: the probe sends a [`Hello`], the
+//! tracer answers with a [`Welcome`] that carries the segment's descriptor (SCM_RIGHTS).
 
 use crate::layout::{MAGIC, VERSION};
 
 /// Variable that names the tracer's socket.
 pub const SOCKET_VARIABLE: &str = "MEMTRACE_SOCKET";
-/// Variable with the token, 32 hex digits: who can read the recorded program's environment may join.
+/// Variable with the token, 32 hex digits: who can read the recorded
+/// program's environment may join.
 pub const TOKEN_VARIABLE: &str = "MEMTRACE_TOKEN";
 
 /// Probe to tracer.

@@ -1,4 +1,5 @@
-//! Where things are in the segment, a `memfd` that the tracer creates and every recorded process maps:
+//! Where things are in the segment, a `memfd` that the tracer creates and
+//! every recorded process maps:
 //!
 //! ```text
 //! 0            [`SegmentHeader`]   one page
@@ -7,22 +8,23 @@
 //! RINGS_OFFSET ring × SLOTS        RING_WORDS × 8 bytes each
 //! ```
 //!
-//! A slot is claimed by a thread (`FREE → CLAIMING → ACTIVE`, compare-and-swap) and given back by the
-//! tracer once its owner is gone and its ring is empty. The owner holds the slot's robust mutex: when it
-//! dies, whichever way, the kernel sets [`OWNER_DIED`] in the mutex's first word (set_robust_list(2)).
+//! A slot is claimed by a thread (`FREE → CLAIMING → ACTIVE`, compare-and-swap) and freed by the
+//! tracer as soon as its owner is gone and its ring is empty. The owner holds the slot's robust
+//! mutex: when it dies, whichever way, the kernel sets [`OWNER_DIED`] in the mutex's first word
+//! (set_robust_list(2)).
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of a segment: "memtrace" in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrace");
-/// Version of everything in this crate; both sides must have the same. The sizes are part of it: a stale probe
-/// beside a newer tracer must be refused, not misread.
-pub const VERSION: u32 = 7 << 24 | (SLOTS as u32) << 8 | RING_WORDS.trailing_zeros();
+/// Version of everything in this crate; both sides must have the same. The sizes are part of it: a
+/// stale probe with a newer tracer must be refused, not misread.
+pub const VERSION: u32 = 8 << 24 | (SLOTS as u32) << 8 | RING_WORDS.trailing_zeros();
 /// Threads that can be recorded at one time.
 pub const SLOTS: usize = 1024;
-/// Words of a ring (a power of two). 256 KiB: of the sizes tried from 64 KiB to 64 MiB, those between
-/// 256 KiB and 1 MiB cost the program least, and its pages are resident in the program.
+/// Words of a ring (a power of two). 256 KiB: of the sizes tried from 64 KiB to 64 MiB, those
+/// between 256 KiB and 1 MiB cost the program least, and its pages are resident in the program.
 pub const RING_WORDS: usize = 1 << 15;
 /// Offset of the Python text.
 pub const TEXT_OFFSET: usize = 4096;
@@ -77,7 +79,7 @@ pub struct SegmentHeader {
     pub tracer: RobustMutex,
 }
 
-/// Nobody owns the slot.
+/// No thread owns the slot.
 pub const FREE: u32 = 0;
 /// A thread is filling the slot in.
 pub const CLAIMING: u32 = 1;
@@ -89,12 +91,12 @@ pub const ORIGIN_EXEC: u32 = 1;
 /// The process began by fork.
 pub const ORIGIN_FORK: u32 = 2;
 
-/// The thread of [`Slot::collect`] is not waiting to be asked for a garbage collection.
+/// The thread of [`Slot::collect`] is not waiting for a request of a garbage collection.
 pub const COLLECT_NOT: u32 = 0;
 /// It waits (futex) for the word to change.
 pub const COLLECT_WAITING: u32 = 1;
-/// The tracer asks for a collection.
-pub const COLLECT_ASKED: u32 = 2;
+/// The tracer requests a collection.
+pub const COLLECT_REQUESTED: u32 = 2;
 /// The program wants the thread to end.
 pub const COLLECT_NO_MORE: u32 = 3;
 
@@ -111,7 +113,7 @@ pub struct Slot {
     pub ppid: AtomicU32,
     /// [`ORIGIN_EXEC`] or [`ORIGIN_FORK`].
     pub origin: AtomicU32,
-    /// [`COLLECT_NOT`] or, of the thread that collects garbage when asked, one of the other three.
+    /// [`COLLECT_NOT`] or, of the thread that collects garbage on request, one of the other three.
     pub collect: AtomicU32,
     /// Stamp at which the process image began: with `pid` it names the image.
     pub image: AtomicU64,
@@ -130,8 +132,8 @@ pub struct Slot {
     pub lost: AtomicU64,
     /// Nanoseconds the thread waited for the tracer.
     pub waited_ns: AtomicU64,
-    /// 1 while the owner, which is about to end, waits for the tracer to look at its process.
-    pub look: AtomicU32,
+    /// 1 while the owner, which is about to end, waits for the tracer to sample its process.
+    pub awaits_sample: AtomicU32,
     pad3: AtomicU32,
     pad4: [AtomicU64; 3],
 

@@ -2,8 +2,9 @@
 //!
 //! The shared memory that memtrace's probe (inside the recorded program) and its tracer agree on:
 //! where things are ([`layout`]), what an event looks like ([`event`]), how a ring of events is
-//! written and read ([`ring`]), how a call stack travels ([`stack`]) and which blocks come with one ([`sampling`]), what
-//! is told of a GPU's memory ([`device`]), and what is said before it is shared ([`handshake`]).
+//! written and read ([`ring`]), how a call stack travels ([`stack`]) and which blocks come with one
+//! ([`sampling`]), what is reported of a GPU's memory ([`device`]), and what is exchanged before it
+//! is shared ([`handshake`]).
 #![no_std]
 
 pub mod device;

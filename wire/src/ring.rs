@@ -1,9 +1,10 @@
 //! A ring of words with one writer and one reader, in memory that both map.
 //!
-//! `head` counts the words ever committed, `tail` those ever read; both only grow, so nothing is lost
-//! or seen twice as long as each side publishes its own counter with release and reads the other's with
-//! acquire order. The writer keeps copies of both and looks at the reader's line only when its copy says
-//! that the ring may be full. Both counters stay even, so that two words never wrap.
+//! `head` counts the words ever committed, `tail` those ever read; both only grow, so nothing
+//! is lost or seen twice as long as each side publishes its own counter with release and
+//! reads the other's with acquire order. The writer keeps copies of both and reads the
+//! reader's line only when its copy says that the ring may be full. Both counters stay even,
+//! so that two words never wrap.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
@@ -12,7 +13,8 @@ use crate::event::{EVENT_WORDS_MAX, Event, Kind, compact_stamp};
 use crate::layout::{RING_WORDS, Slot};
 
 const MASK: u64 = RING_WORDS as u64 - 1;
-/// Words between the event that is written and the line that is asked for: 16 to 128 measured alike, 2,048 worse.
+/// Words between the event that is written and the line that is prefetched: 16 to 128 measured
+/// alike, 2,048 worse.
 const FETCH_AHEAD: u64 = 32;
 const _: () = assert!(EVENT_WORDS_MAX <= RING_WORDS / 4);
 
@@ -26,7 +28,7 @@ pub struct Writer {
     words: *const AtomicU64,
     slot: *const Slot,
     head: u64,
-    /// Up to where `head` may go before the slow path has to look.
+    /// Up to where `head` may go before the slow path has to run.
     limit: u64,
 }
 
@@ -37,8 +39,8 @@ impl Writer {
     /// A writer at the start of an empty ring.
     ///
     /// # Safety
-    /// `slot` and the [`RING_WORDS`] words at `words` stay mapped for as long as the writer, or a slot it gave out,
-    /// is used, and it is the only writer of both.
+    /// `slot` and the [`RING_WORDS`] words at `words` stay mapped for as long as the writer, or the
+    /// slot that it returns, is used, and it is the only writer of both.
     pub unsafe fn new(slot: *const Slot, words: *const AtomicU64) -> Writer {
         Writer { words, slot, head: 0, limit: 0 }
     }
@@ -46,8 +48,8 @@ impl Writer {
     /// The slot, if the writer has a ring.
     #[inline(always)]
     pub fn slot(&self) -> Option<&'static Slot> {
-        // SAFETY: null or, by the contract of `new`, a slot that stays mapped for as long as anybody looks at it:
-        // in the program, that is the life of the process.
+        // SAFETY: null or, by the contract of `new`, a slot that stays mapped for as long as
+        // it is used: in the program, that is the life of the process.
         unsafe { self.slot.as_ref() }
     }
 
@@ -57,8 +59,8 @@ impl Writer {
         self.head + words as u64 <= self.limit
     }
 
-    /// Looks at the reader's progress. At most `stride` words are granted before the next look, so that
-    /// the caller's slow path runs at least that often.
+    /// Reads the reader's progress. At most `stride` words are granted before the next refill, so
+    /// that the caller's slow path runs at least that often.
     pub fn refill(&mut self, words: usize, stride: u64) -> Result<(), Full> {
         let Some(slot) = self.slot() else { return Err(Full) };
         let end = slot.tail.load(Ordering::Acquire) + RING_WORDS as u64;
@@ -75,14 +77,14 @@ impl Writer {
         self.slot().map_or(0, |slot| self.head - slot.tail.load(Ordering::Acquire))
     }
 
-    /// Announces that a stamp is about to be taken: until [`Writer::close`], the reader holds back everything
-    /// later than the ring's last event.
+    /// Announces that a stamp is about to be taken: until [`Writer::close`], the reader holds back
+    /// everything later than the ring's last event.
     #[inline(always)]
     pub fn open(&self) {
         if let Some(slot) = self.slot() {
             slot.open.store(1, Ordering::Relaxed);
-            // x86 keeps stores in order, so this one is visible before the commit; keep the compiler
-            // from sinking it below the stamp.
+            // x86 keeps stores in order, so this one is visible before the commit; keep the
+            // compiler from sinking it below the stamp.
             compiler_fence(Ordering::SeqCst);
         }
     }
@@ -108,8 +110,9 @@ impl Writer {
         unsafe { &*self.slot }.head.store(self.head, Ordering::Release);
     }
 
-    /// Writes and commits a release or a compact acquire: `second` makes its second word when the reader has been
-    /// told that a stamp is being taken. Room for two words must have been granted. The slot, still open.
+    /// Writes and commits a release or a compact acquire: `second` makes its second word when the
+    /// slot is marked open. Room for two words must have been granted.
+    /// The slot, still open.
     #[inline(always)]
     pub fn push_pair(&mut self, first: u64, second: impl FnOnce() -> u64) -> &'static Slot {
         debug_assert!(self.has_room(2));
@@ -120,7 +123,8 @@ impl Writer {
         compiler_fence(Ordering::SeqCst);
         let second = second();
         let at = (self.head & MASK) as usize;
-        // SAFETY: `head` is even and so is the ring's length: both words lie in it; mapped by the contract of `new`.
+        // SAFETY: `head` is even and so is the ring's length: both words lie in it; mapped by the
+        // contract of `new`.
         unsafe {
             (*self.words.add(at)).store(first, Ordering::Relaxed);
             (*self.words.add(at + 1)).store(second, Ordering::Relaxed);
@@ -130,12 +134,14 @@ impl Writer {
         slot
     }
 
-    /// Asks for a cache line of the ring, to write to, some time before it is written. The reader has it: without this
-    /// every fourth event waits some 30 ns until it comes back, with stores piling up behind it.
+    /// Prefetches a cache line of the ring, to write to, some time before it is written. The reader
+    /// has it: without this every fourth event waits some 30 ns until it comes back, with stores
+    /// piling up behind it.
     #[inline(always)]
     fn fetch_ahead(&self) {
         let ahead = ((self.head + FETCH_AHEAD) & MASK) as usize;
-        // SAFETY: a prefetch accesses nothing (where the processor does not know this one, it does nothing).
+        // SAFETY: a prefetch accesses nothing (where the processor does not know
+        // this one, it does nothing).
         unsafe {
             asm!("prefetchw byte ptr [{}]", in(reg) self.words.wrapping_add(ahead), options(nostack, preserves_flags));
         }
@@ -158,8 +164,9 @@ impl Writer {
         self.commit(event.kind.size(0) as u64);
     }
 
-    /// Writes and commits an event with its text (at most [`TEXT_MAX`](crate::event::TEXT_MAX) bytes;
-    /// `event.bytes` is its length). Room for [`Kind::size`](crate::event::Kind::size) must have been granted.
+    /// Writes and commits an event with its text (at most [`TEXT_MAX`](crate::event::TEXT_MAX)
+    /// bytes; `event.bytes` is its length). Room for [`Kind::size`](crate::event::Kind::size) must
+    /// have been granted.
     pub fn push_text(&mut self, event: Event, text: impl Iterator<Item = u64>) {
         let end = self.put_all(self.head + 3, text);
         self.put_head(event);
@@ -207,8 +214,8 @@ impl Reader {
         unsafe { &*self.slot }
     }
 
-    /// Hands all that was committed since the last time to `each`, in one or two pieces, then gives the room back.
-    /// On [`Corrupt`] it is skipped.
+    /// Passes all that was committed since the last time to `each`, in one or two pieces, then
+    /// frees the room. On [`Corrupt`] it is skipped.
     pub fn read(&mut self, mut each: impl FnMut(&[AtomicU64])) -> Result<(), Corrupt> {
         let head = self.slot().head.load(Ordering::Acquire);
         let count = head.wrapping_sub(self.tail) as usize;
@@ -217,7 +224,8 @@ impl Reader {
         if sane && count > 0 {
             let start = (self.tail & MASK) as usize;
             let first = count.min(RING_WORDS - start);
-            // SAFETY: inside the ring, mapped by the contract of `new`; atomics may be written to meanwhile.
+            // SAFETY: inside the ring, mapped by the contract of `new`; atomics
+            // may be written to meanwhile.
             unsafe {
                 each(core::slice::from_raw_parts(self.words.add(start), first));
                 each(core::slice::from_raw_parts(self.words, count - first));

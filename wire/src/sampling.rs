@@ -1,15 +1,16 @@
-//! Which blocks come with their call stack: large ones all, of small ones some, so that sums over them stay right.
+//! Which blocks come with their call stack: large ones all, of small ones some, so that sums over
+//! them stay right.
 //!
-//! A Poisson process marks one byte in [`Sampling::mean_bytes`], on average, of all that a thread asks for, and a block
-//! with a mark in it gets a stack. So a block of `s` bytes gets one with the probability 1 − exp(−s/mean), and
-//! stands for s / (1 − exp(−s/mean)) bytes of its like.
+//! A Poisson process marks one byte in [`Sampling::mean_bytes`], on average, of all that a thread
+//! asks for, and a block with a mark in it gets a stack. So a block of `s` bytes gets one with the
+//! probability 1 − exp(−s/mean), and stands for s / (1 − exp(−s/mean)) bytes of its like.
 
 /// Which blocks and mappings come with their call stack.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sampling {
-    /// All of at least so many bytes.
+    /// All of at least this many bytes.
     pub exact_from: u64,
-    /// Of smaller blocks one for so many bytes on average, by a Poisson process; 0: none of them.
+    /// Of smaller blocks one for this many bytes on average, by a Poisson process; 0: none of them.
     pub mean_bytes: u64,
 }
 
@@ -32,8 +33,8 @@ const LN_2: u64 = fixed(core::f64::consts::LN_2);
 const SERIES: [u64; 6] =
     [fixed(1.0 / 11.0), fixed(1.0 / 9.0), fixed(1.0 / 7.0), fixed(1.0 / 5.0), fixed(1.0 / 3.0), fixed(1.0)];
 
-/// A number with the mean `mean` whose distances are exponentially distributed, from 64 random bits: −ln(u) · mean.
-/// Integers only: the program may have told its floating-point unit to trap.
+/// A number with the mean `mean` whose distances are exponentially distributed, from 64 random
+/// bits: −ln(u) · mean. Integers only: the program may have set its floating-point unit to trap.
 pub fn exponential(random: u64, mean: u64) -> u64 {
     let random = random | 1;
     let zeros = random.leading_zeros();

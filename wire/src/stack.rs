@@ -1,14 +1,14 @@
 //! The texts of stack events, as little-endian words.
 //!
-//! [`Kind::Frames`](crate::event::Kind::Frames): a [`FramesHead`], then the addresses of the native frames, innermost
-//! first (each less one lies in its frame's function), then for every Python frame, innermost first, the id of its
-//! code and its [`PythonFrame`] word.
+//! [`Kind::Frames`](crate::event::Kind::Frames): a [`FramesHead`], then the addresses of the native
+//! frames, innermost first (each less one lies in its frame's function), then for every Python
+//! frame, innermost first, the id of its code and its [`PythonFrame`] word.
 //!
-//! [`Kind::PythonCode`](crate::event::Kind::PythonCode): a [`CodeHead`], then file, name and line table, each
-//! zero-padded to whole words.
+//! [`Kind::PythonCode`](crate::event::Kind::PythonCode): a [`CodeHead`], then file, name and line
+//! table, each zero-padded to whole words.
 //!
-//! [`Kind::Module`](crate::event::Kind::Module): load bias, first address, one past the last address, then the
-//! path as the dynamic linker knows it.
+//! [`Kind::Module`](crate::event::Kind::Module): load bias, first address, one past the last
+//! address, then the path as the dynamic linker knows it.
 
 /// Most native frames of a stack.
 pub const NATIVE_FRAMES_MAX: usize = 256;

@@ -59,7 +59,7 @@ fn write(writer: &mut Writer, n: u64, text_length: usize, stride: u64) -> Result
     Ok(())
 }
 
-/// Reads all there is and hands the events to `each`; how many there were.
+/// Reads all there is and passes the events to `each`; how many there were.
 fn drain(reader: &mut Reader, mut each: impl FnMut(Event, &[u8])) -> Result<u64, Corrupt> {
     let mut words = Vec::new();
     reader.read(|part| words.extend(part.iter().map(|word| word.load(Ordering::Relaxed))))?;

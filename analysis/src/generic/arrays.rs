@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use super::arguments::{array_of, broadcast};
 use super::dtype::Dtype;
 use super::index;
 use super::machine::Machine;
-use super::shape::{array_of, broadcast};
 use super::value::{Array, Layout, Place, Value};
 
-/// NumPy reuses a temporary operand for the result from this size on, if the other is an array too (measured: 2.4
-/// does not beside a number).
+/// NumPy reuses a temporary operand for the result from this size on, if the other is an array too
+/// (measured: 2.4 does not with a number).
 const ELISION_BYTES: u64 = 256 * 1024;
 /// Elements that a ufunc converts at a time.
 const BUFFER_ELEMENTS: u64 = 8192;
@@ -82,7 +82,8 @@ impl Machine<'_> {
         };
         let place = self.place(operator, line);
         let bytes = super::value::product(&shape).saturating_mul(dtype.size);
-        // Its operands are held by `values` alone if nobody else has them: `arrays` are copies.
+        // Its operands are kept alive by `values` only, unless other values share them: `arrays`
+        // are copies.
         let conversions: Vec<(Dtype, Dtype)> =
             arrays.iter().flatten().map(|array| (array.dtype, inner)).collect();
         let fits = |array: &Array| array.shape == shape && array.dtype == dtype;
@@ -92,7 +93,7 @@ impl Machine<'_> {
         let plain = candidates.len() == values.len()
             && !values.iter().any(|value| matches!(value, Value::Number { .. }));
         if bytes >= ELISION_BYTES && class.is_none() && plain {
-            // The right one only where the order does not matter.
+            // The right one only where the order makes no difference.
             let taken = if matches!(operator, "+" | "*" | "&" | "|" | "^") { 2 } else { 1 };
             for (value, fits) in values.iter_mut().zip(candidates).take(taken) {
                 let Value::Array(array) = value else { continue };
@@ -164,7 +165,7 @@ fn of_sequence(of: &Value, at: &Value) -> Value {
             Value::list(items.into_iter().skip(start as usize).take(taken).step_by(step as usize).collect())
         }
         other => match other.whole() {
-            Some(at) => super::shape::place(at, items.len()).map_or_else(unknown, |at| items[at].clone()),
+            Some(at) => super::arguments::place(at, items.len()).map_or_else(unknown, |at| items[at].clone()),
             None => match items.first() {
                 // Any of them: the first stands for all.
                 Some(first) if other.number().is_none() => first.clone(),

@@ -1,12 +1,13 @@
-//! Calls: of the program's own functions, of the language's, of libraries, and of what nobody knows.
+//! Calls: of the program's own functions, of the language's, of libraries, and of unknown
+//! functions.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::arguments::array_of;
 use super::dtype::Dtype;
 use super::machine::{Frame, Machine};
 use super::scalar;
-use super::shape::array_of;
 use super::source::{Function, Takes};
 use super::value::{Array, Layout, Value};
 use crate::error::Error;
@@ -108,12 +109,13 @@ impl<'a> Machine<'a> {
                 let function = args.remove(0);
                 let known = named.into_iter().map(|(key, value)| (Value::Text(key.as_str().into()), value));
                 let known = Value::Mapping(Rc::new(known.collect::<Vec<_>>().into()));
-                let held = Value::list(vec![function, Value::list(args), known]);
-                Ok(Value::Method(Box::new(held), "partial call".into()))
+                let call = Value::list(vec![function, Value::list(args), known]);
+                Ok(Value::Method(Box::new(call), "partial call".into()))
             }
             _ if matches!(args.first(), Some(Value::Function(called, _)) if self.source.functions.contains_key(&**called)) =>
             {
-                // scipy.ndimage.generic_filter(…, function), apply_along_axis(function, …): what it does to a part.
+                // scipy.ndimage.generic_filter(…, function), apply_along_axis(function, …): what it
+                // does to a part.
                 args.remove(0);
                 named.remove("function");
                 Ok(self.unknown_call(name, Value::Nothing, args, named, line))

@@ -60,7 +60,7 @@ impl Dtype {
         Dtype { swapped: false, ..self }
     }
 
-    /// What holds the values of both.
+    /// What can represent the values of both.
     pub fn with(self, other: Dtype) -> Dtype {
         let (a, b) = if rank(self.kind) <= rank(other.kind) { (self, other) } else { (other, self) };
         match (a.kind, b.kind) {
@@ -76,7 +76,7 @@ impl Dtype {
         }
     }
 
-    /// What comes out beside a number of the language, which has no size of its own.
+    /// What comes out with a number of the language, which has no size of its own.
     pub fn with_number(self, float: bool) -> Dtype {
         match (self.kind, float) {
             ('b' | 'i' | 'u', true) => Dtype::DOUBLE,
@@ -100,7 +100,7 @@ fn rank(kind: char) -> usize {
     "buifc".find(kind).unwrap_or(9)
 }
 
-/// Size of the smallest real type that holds integers of so many bytes.
+/// Size of the smallest real type that represents integers of `bytes` bytes.
 fn real_bytes(size: u64) -> u64 {
     (size * 2).clamp(2, 8)
 }

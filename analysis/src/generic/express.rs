@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use serde_json::Value as Json;
 
+use super::arguments::array_of;
 use super::dtype::Dtype;
 use super::machine::{Frame, MAX_ITEMS, Machine, TOO_MANY};
-use super::shape::array_of;
 use super::source::Expression;
 use super::value::Value;
 use crate::error::Error;
@@ -27,19 +27,7 @@ impl<'a> Machine<'a> {
             Expression::Call { function, args, keywords, line } => {
                 let function = self.value(function, frame)?;
                 let args = self.values(args, frame)?;
-                let mut named = BTreeMap::new();
-                for (name, value) in keywords {
-                    match self.value(value, frame)? {
-                        Value::Mapping(items) if name == "**" => {
-                            for (key, value) in items.borrow().iter() {
-                                if let Value::Text(key) = key {
-                                    named.insert(key.to_string(), value.clone());
-                                }
-                            }
-                        }
-                        value => drop(named.insert(name.clone(), value)),
-                    }
-                }
+                let named = self.keywords(keywords, frame)?;
                 if self.raised() {
                     return Ok(Value::Nothing);
                 }
@@ -61,10 +49,9 @@ impl<'a> Machine<'a> {
                 let mut edges = [None; 3];
                 for (edge, part) in edges.iter_mut().zip(parts.iter()) {
                     let Some(part) = part else { continue };
-                    *edge = match self.value(part, frame)? {
-                        Value::Nothing => None,
-                        value => Some(value.number().unwrap_or(f64::NAN)),
-                    };
+                    let value = self.value(part, frame)?;
+                    let is_given = !matches!(value, Value::Nothing);
+                    *edge = is_given.then(|| value.number().unwrap_or(f64::NAN));
                 }
                 Value::Slice(edges)
             }
@@ -97,6 +84,28 @@ impl<'a> Machine<'a> {
         })
     }
 
+    /// Keyword arguments, those of a spread mapping among them.
+    fn keywords(
+        &mut self,
+        keywords: &'a [(String, Expression)],
+        frame: &mut Frame,
+    ) -> Result<BTreeMap<String, Value>, Error> {
+        let mut named = BTreeMap::new();
+        for (name, value) in keywords {
+            match self.value(value, frame)? {
+                Value::Mapping(items) if name == "**" => {
+                    for (key, value) in items.borrow().iter() {
+                        if let Value::Text(key) = key {
+                            named.insert(key.to_string(), value.clone());
+                        }
+                    }
+                }
+                value => drop(named.insert(name.clone(), value)),
+            }
+        }
+        Ok(named)
+    }
+
     fn values(&mut self, expressions: &'a [Expression], frame: &mut Frame) -> Result<Vec<Value>, Error> {
         let mut values = Vec::with_capacity(expressions.len());
         for expression in expressions {
@@ -111,7 +120,7 @@ impl<'a> Machine<'a> {
         Ok(values)
     }
 
-    /// `a or b`, `a and b`: the first that decides; any of them where nobody knows.
+    /// `a or b`, `a and b`: the first that decides; any of them where that is not known.
     fn either(&mut self, or: bool, args: &'a [Expression], frame: &mut Frame) -> Result<Value, Error> {
         let mut open = None;
         for (i, argument) in args.iter().enumerate() {
@@ -252,7 +261,7 @@ fn set_item(of: &Value, index: &[Value], value: Value) {
     match (of, index) {
         (Value::Sequence(items), [at]) => {
             let count = items.borrow().len();
-            if let Some(at) = at.whole().and_then(|at| super::shape::place(at, count)) {
+            if let Some(at) = at.whole().and_then(|at| super::arguments::place(at, count)) {
                 items.borrow_mut()[at] = value;
             }
         }

@@ -51,7 +51,7 @@ pub fn part(array: &Array, index: &[Value]) -> Part {
     }
     walk.whole(walk.left.len());
     if let Some(place) = place {
-        let chosen = super::shape::broadcast(advanced.iter().map(Vec::as_slice));
+        let chosen = super::arguments::broadcast(advanced.iter().map(Vec::as_slice));
         walk.shape.splice(place..place, chosen);
         walk.copies = true;
     }

@@ -1,13 +1,14 @@
-//! Calls of library functions whose laws are known, and of functions nobody knows.
+//! Calls of library functions whose laws are known, and of unknown functions.
 
 use std::rc::Rc;
 
+use super::arguments::{Bound, Shapes, array_of};
 use super::call::{Named, as_dtype};
 use super::dtype::Dtype;
 use super::library::{Cost, Known};
 use super::machine::Machine;
-use super::shape::{Bound, Rule, Shapes, array_of};
-use super::value::{Array, Layout, Value};
+use super::shape::Rule;
+use super::value::{Array, Layout, Place, Value, product};
 
 /// Parameters whose lists of numbers are settings and not arrays.
 const SETTINGS: [&str; 30] = [
@@ -82,18 +83,14 @@ impl Machine<'_> {
         line: u32,
     ) -> Value {
         let bound = self.bound(known, args, named);
-        let place = self.place(name, line);
         let main = main_array(known.rule, &bound);
-        let asked = match (bound.get(&["dtype"]), bound.get(&["output"])) {
+        let wanted = match (bound.get(&["dtype"]), bound.get(&["output"])) {
             (Some(value), _) | (None, Some(value)) => as_dtype(value),
             _ => None,
         };
-        let target = match bound.get(&["out", "output"]) {
-            Some(value) => value.arrays().into_iter().next(),
-            None => None,
-        };
-        let found = known.cost(main.as_ref(), asked.unwrap_or(Dtype::DOUBLE));
-        let (Some(shapes), Some((cost, looked_up))) = (known.rule.shapes(&bound), found) else {
+        let target = bound.get(&["out", "output"]).and_then(|value| value.arrays().into_iter().next());
+        let found = known.cost(main.as_ref(), wanted.unwrap_or(Dtype::DOUBLE));
+        let (Some(shapes), Some((cost, of_dtype))) = (known.rule.shapes(&bound), found) else {
             let all = bound.named.into_values().collect();
             return self.unknown_call(
                 &format!("{name}, whose arguments do not say what comes out"),
@@ -104,110 +101,56 @@ impl Machine<'_> {
             );
         };
         let input = main.as_ref().map_or(0, Array::elements);
-        let shapes = match shapes {
-            Shapes::One(shape) => vec![shape],
+        let in_place = target.is_some();
+        let place = self.place(name, line);
+        let call = Call { known, bound: &bound, main, cost: &cost, of_dtype, wanted, input, in_place };
+        match shapes {
+            Shapes::One(shape) => {
+                let result = self.results(&call, &[shape], &place).into_iter().next();
+                target.or(result).map_or(Value::Nothing, Value::Array)
+            }
             Shapes::Several(shapes) => {
-                let results = self.results(
-                    &cost,
-                    looked_up,
-                    &shapes,
-                    asked,
-                    input,
-                    target.is_some(),
-                    &bound,
-                    known,
-                    &place,
-                );
-                return Value::list(results.into_iter().map(Value::Array).collect());
+                Value::list(self.results(&call, &shapes, &place).into_iter().map(Value::Array).collect())
             }
             Shapes::Number => {
                 self.meter.touch(cost.bytes(input, 0), &place);
-                return Value::Number {
-                    value: None,
-                    float: cost.outputs.first().is_none_or(|dtype| dtype.contains('f')),
-                };
+                let float = cost.outputs.first().is_none_or(|dtype| dtype.contains('f'));
+                Value::Number { value: None, float }
             }
             Shapes::Nothing => {
                 self.meter.touch(cost.bytes(input, 0), &place);
-                return Value::Nothing;
+                Value::Nothing
             }
-        };
-        let results =
-            self.results(&cost, looked_up, &shapes, asked, input, target.is_some(), &bound, known, &place);
-        match (target, results.into_iter().next()) {
-            (Some(target), _) => Value::Array(target),
-            (None, Some(result)) => Value::Array(result),
-            (None, None) => Value::Nothing,
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what one call is made of")]
-    fn results(
-        &mut self,
-        cost: &Cost,
-        looked_up: Dtype,
-        shapes: &[Vec<u64>],
-        asked: Option<Dtype>,
-        input: u64,
-        in_place: bool,
-        bound: &Bound,
-        known: &Known,
-        place: &super::value::Place,
-    ) -> Vec<Array> {
-        let wanted = main_array(known.rule, bound).map_or(looked_up, |main| main.dtype.native());
-        let measured = |i: usize| {
-            let text = cost.outputs.get(i).or(cost.outputs.last());
-            text.and_then(|text| Dtype::parse(text)).unwrap_or(Dtype::DOUBLE)
-        };
-        // A type that was not measured: what follows the input there follows it here.
-        let dtype = |i: usize| {
-            let made = measured(i);
-            asked.unwrap_or(if made == looked_up.native() { wanted } else { made })
-        };
-        let bytes = |i: usize, dtype: Dtype| super::value::product(&shapes[i]).saturating_mul(dtype.size);
-        let output: u64 = (0..shapes.len()).map(|i| bytes(i, dtype(i))).sum();
-        let as_measured: u64 = (0..shapes.len()).map(|i| bytes(i, measured(i))).sum();
-        let elements = shapes.iter().map(|shape| super::value::product(shape)).sum();
-        let growth = if as_measured == 0 { 1.0 } else { (output as f64 / as_measured as f64).max(1.0) };
-        let mut working = cost.bytes(input, elements);
-        if asked.is_some() || looked_up.native() != wanted {
-            working = (working as f64 * growth) as u64;
-            if asked.is_some_and(|asked| asked.size < measured(0).size) {
-                working = match known.rule {
-                    Rule::Filled | Rule::Like => working.saturating_sub(as_measured.saturating_sub(output)),
-                    _ => working.saturating_add(output), // made in the wider type, then converted
-                };
+    /// The arrays that a call makes, with what it allocates for a moment.
+    fn results(&mut self, call: &Call, shapes: &[Vec<u64>], place: &Place) -> Vec<Array> {
+        let measured = call.output_bytes(shapes, Call::measured);
+        let working = call.working_bytes(shapes);
+        self.meter.touch(if call.in_place { working.saturating_sub(measured) } else { working }, place);
+        let is_view = call.cost.bytes(call.input, elements(shapes)) < measured / 2;
+        let kept: Vec<_> = call.bound.arrays.iter().flat_map(|array| array.blocks.clone()).collect();
+        let class: Option<Rc<str>> = call.known.class.as_deref().map(Rc::from);
+        let layout = call.main.as_ref().map_or(Layout::C, |main| main.layout);
+        let keeps_order = layout == Layout::F && call.known.rule == Rule::Broadcast;
+        let layout = if keeps_order { Layout::F } else { Layout::C };
+        let result = |(i, shape): (usize, &Vec<u64>)| {
+            let (shape, dtype, class) = (shape.clone(), call.dtype(i), class.clone());
+            if is_view || call.in_place {
+                return Array { shape, dtype, layout, blocks: kept.clone(), class };
             }
-        }
-        let made_bytes = if in_place { working.saturating_sub(as_measured) } else { working };
-        self.meter.touch(made_bytes, place);
-        let view = cost.bytes(input, elements) < as_measured / 2;
-        let held: Vec<_> = bound.arrays.iter().flat_map(|array| array.blocks.clone()).collect();
-        let class: Option<Rc<str>> = known.class.as_deref().map(Rc::from);
-        let layout = main_array(known.rule, bound).map_or(Layout::C, |main| main.layout);
-        let layout = if layout == Layout::F && known.rule == Rule::Broadcast { Layout::F } else { Layout::C };
-        (0..shapes.len())
-            .map(|i| {
-                let shape = shapes[i].clone();
-                if view || in_place {
-                    return Array {
-                        shape,
-                        dtype: dtype(i),
-                        layout,
-                        blocks: held.clone(),
-                        class: class.clone(),
-                    };
-                }
-                let mut array = Array { class: class.clone(), layout, ..self.fresh(shape, dtype(i), place) };
-                if class.is_some() {
-                    array.blocks.extend(held.iter().cloned());
-                }
-                array
-            })
-            .collect()
+            let mut array = Array { class, layout, ..self.fresh(shape, dtype, place) };
+            if array.class.is_some() {
+                array.blocks.extend(kept.iter().cloned());
+            }
+            array
+        };
+        shapes.iter().enumerate().map(result).collect()
     }
 
-    /// A call nobody knows: needs what most known functions stay below; gives what its largest input is.
+    /// A call of an unknown function: needs what most known functions stay below; gives what its
+    /// largest input is.
     pub(super) fn unknown_call(
         &mut self,
         name: &str,
@@ -224,7 +167,7 @@ impl Machine<'_> {
             // Random numbers, say: as many as a shape that is given.
             let shape = all.iter().rev().filter(|value| matches!(value, Value::Sequence(_)));
             let shape = shape.filter_map(|value| value.items()?.iter().map(Value::length).collect()).next();
-            if let Some(shape) = shape.filter(|shape: &Vec<u64>| super::value::product(shape) > 64) {
+            if let Some(shape) = shape.filter(|shape: &Vec<u64>| product(shape) > 64) {
                 let place = self.place(name, line);
                 self.note(name, line);
                 return Value::Array(self.fresh(shape, Dtype::DOUBLE, &place));
@@ -243,6 +186,71 @@ impl Machine<'_> {
         }
         Value::Array(result)
     }
+}
+
+/// A call of a function whose law is known.
+struct Call<'c> {
+    known: &'c Known,
+    bound: &'c Bound,
+    /// The array that its law is a function of.
+    main: Option<Array>,
+    cost: &'c Cost,
+    /// The element type that `cost` was measured with.
+    of_dtype: Dtype,
+    /// The element type of the results, if the call names one.
+    wanted: Option<Dtype>,
+    /// Elements of `main`.
+    input: u64,
+    /// The result is an array that the call is given.
+    in_place: bool,
+}
+
+impl Call<'_> {
+    /// Element type of a result in the measured calls.
+    fn measured(&self, result: usize) -> Dtype {
+        let text = self.cost.outputs.get(result).or(self.cost.outputs.last());
+        text.and_then(|text| Dtype::parse(text)).unwrap_or(Dtype::DOUBLE)
+    }
+
+    /// Element type of a result here. A type that was not measured: what follows the input there
+    /// follows it here.
+    fn dtype(&self, result: usize) -> Dtype {
+        let made = self.measured(result);
+        let follows = made == self.of_dtype.native();
+        self.wanted.unwrap_or(if follows { self.input_dtype() } else { made })
+    }
+
+    fn input_dtype(&self) -> Dtype {
+        self.main.as_ref().map_or(self.of_dtype, |main| main.dtype.native())
+    }
+
+    fn output_bytes(&self, shapes: &[Vec<u64>], dtype: impl Fn(&Self, usize) -> Dtype) -> u64 {
+        let bytes = |(i, shape): (usize, &Vec<u64>)| product(shape).saturating_mul(dtype(self, i).size);
+        shapes.iter().enumerate().map(bytes).sum()
+    }
+
+    /// Working bytes, those of results of another type than the measured ones included.
+    fn working_bytes(&self, shapes: &[Vec<u64>]) -> u64 {
+        let working = self.cost.bytes(self.input, elements(shapes));
+        if self.wanted.is_none() && self.of_dtype.native() == self.input_dtype() {
+            return working;
+        }
+        let (output, measured) =
+            (self.output_bytes(shapes, Self::dtype), self.output_bytes(shapes, Self::measured));
+        let growth = if measured == 0 { 1.0 } else { (output as f64 / measured as f64).max(1.0) };
+        let working = (working as f64 * growth) as u64;
+        if self.wanted.is_none_or(|wanted| wanted.size >= self.measured(0).size) {
+            return working;
+        }
+        match self.known.rule {
+            Rule::Filled | Rule::Like => working.saturating_sub(measured.saturating_sub(output)),
+            _ => working.saturating_add(output), // made in the wider type, then converted
+        }
+    }
+}
+
+fn elements(shapes: &[Vec<u64>]) -> u64 {
+    shapes.iter().map(|shape| product(shape)).sum()
 }
 
 /// The array whose type and layout say what a call costs.

@@ -1,24 +1,14 @@
 //! Functions of the language, and attributes of values.
 
-use super::builtin::turned;
 use super::call::Named;
 use super::machine::Machine;
-use super::value::{Array, Value};
+use super::value::{Array, Value, choices};
+use super::views::turned;
 
 impl Machine<'_> {
     pub(super) fn of_language(&mut self, name: &str, args: &[Value], named: &Named) -> Value {
-        let numbers = || args.iter().map(Value::number).collect::<Option<Vec<f64>>>();
         match (name, args) {
-            ("range", _) => {
-                let (start, stop, step) = match numbers().as_deref() {
-                    Some([stop]) => (0.0, *stop, 1.0),
-                    Some([start, stop]) => (*start, *stop, 1.0),
-                    Some([start, stop, step]) => (*start, *stop, *step),
-                    _ => return Value::Unknown(Vec::new()),
-                };
-                let count = ((stop - start) / step).ceil().max(0.0);
-                Value::Range { start, step, count: if count.is_finite() { count as u64 } else { 0 } }
-            }
+            ("range", _) => range(args),
             ("list" | "tuple" | "set" | "sorted" | "iter" | "frozenset", []) => Value::list(Vec::new()),
             ("list" | "tuple" | "set" | "sorted" | "reversed" | "iter" | "frozenset", [one, ..]) => {
                 match one.items() {
@@ -34,16 +24,7 @@ impl Machine<'_> {
                 }
                 None => Value::Unknown(one.blocks()),
             },
-            ("zip", several) => {
-                let lists: Vec<Vec<Value>> =
-                    several.iter().filter_map(|one| self.listed(one).items()).collect();
-                if lists.len() < several.len() {
-                    return Value::Unknown(several.iter().flat_map(Value::blocks).collect());
-                }
-                let count = lists.iter().map(Vec::len).min().unwrap_or(0);
-                let row = |i: usize| Value::list(lists.iter().map(|list| list[i].clone()).collect());
-                Value::list((0..count).map(row).collect())
-            }
+            ("zip", several) => self.zipped(several),
             ("dict", _) => {
                 let pairs =
                     named.iter().map(|(name, value)| (Value::Text(name.as_str().into()), value.clone()));
@@ -55,14 +36,7 @@ impl Machine<'_> {
             }
             ("hasattr", [Value::Array(array), Value::Text(_)]) if array.class.is_none() => Value::Flag(None),
             ("getattr", [value, Value::Text(name), ..]) => self.attribute(value.clone(), name),
-            ("slice", parts) => {
-                let edge = |at: usize| parts.get(at).filter(|part| !matches!(part, Value::Nothing));
-                let number = |part: &Value| part.number().unwrap_or(f64::NAN);
-                match parts.len() {
-                    1 => Value::Slice([None, edge(0).map(number), None]),
-                    _ => Value::Slice([edge(0).map(number), edge(1).map(number), edge(2).map(number)]),
-                }
-            }
+            ("slice", parts) => slice(parts),
             ("any" | "all", [one]) => Value::Flag(one.items().and_then(|items| {
                 let truths: Vec<Option<bool>> = items.iter().map(Value::truth).collect();
                 let deciding = name == "any";
@@ -89,6 +63,17 @@ impl Machine<'_> {
             _ => super::scalar::function(name, args)
                 .unwrap_or_else(|| Value::Unknown(args.iter().flat_map(Value::blocks).collect())),
         }
+    }
+
+    /// Rows of the items at one place.
+    fn zipped(&self, several: &[Value]) -> Value {
+        let lists: Vec<Vec<Value>> = several.iter().filter_map(|one| self.listed(one).items()).collect();
+        if lists.len() < several.len() {
+            return Value::Unknown(several.iter().flat_map(Value::blocks).collect());
+        }
+        let count = lists.iter().map(Vec::len).min().unwrap_or(0);
+        let row = |i: usize| Value::list(lists.iter().map(|list| list[i].clone()).collect());
+        Value::list((0..count).map(row).collect())
     }
 
     /// Sequences made of sequences.
@@ -178,14 +163,27 @@ impl Machine<'_> {
     }
 }
 
-/// All ways to choose one of each, 4,096 at most.
-pub(super) fn choices(counts: Vec<usize>) -> Vec<Vec<usize>> {
-    let mut rows: Vec<Vec<usize>> = vec![Vec::new()];
-    for count in counts {
-        let longer = rows.iter().flat_map(|row| (0..count).map(move |i| [row.as_slice(), &[i]].concat()));
-        rows = longer.take(4096).collect();
+fn range(args: &[Value]) -> Value {
+    let numbers: Option<Vec<f64>> = args.iter().map(Value::number).collect();
+    let (start, stop, step) = match numbers.as_deref() {
+        Some([stop]) => (0.0, *stop, 1.0),
+        Some([start, stop]) => (*start, *stop, 1.0),
+        Some([start, stop, step]) => (*start, *stop, *step),
+        _ => return Value::Unknown(Vec::new()),
+    };
+    let count = ((stop - start) / step).ceil().max(0.0);
+    Value::Range { start, step, count: if count.is_finite() { count as u64 } else { 0 } }
+}
+
+fn slice(parts: &[Value]) -> Value {
+    let edge = |at: usize| {
+        let given = parts.get(at).filter(|part| !matches!(part, Value::Nothing));
+        given.map(|part| part.number().unwrap_or(f64::NAN))
+    };
+    match parts.len() {
+        1 => Value::Slice([None, edge(0), None]),
+        _ => Value::Slice([edge(0), edge(1), edge(2)]),
     }
-    rows
 }
 
 fn is_instance(value: &Value, kind: &Value) -> Option<bool> {

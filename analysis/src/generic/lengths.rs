@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::shape::{Bound, Shapes, broadcast, place};
+use super::arguments::{Bound, Shapes, broadcast, place, reduced};
 use super::value::{Array, Value, product};
 
 pub(super) fn spectrum(bound: &Bound, mut shape: Vec<u64>) -> Option<Vec<u64>> {
@@ -68,8 +68,8 @@ pub(super) fn einsum(bound: &Bound, arrays: &[Array]) -> Option<Vec<u64>> {
     let (inputs, output) = match text.split_once("->") {
         Some((inputs, output)) => (inputs, output.to_owned()),
         None => {
-            let once = |letter: &char| text.matches(*letter).count() == 1 && letter.is_alphabetic();
-            let mut letters: Vec<char> = text.chars().filter(once).collect();
+            let single = |letter: &char| text.matches(*letter).count() == 1 && letter.is_alphabetic();
+            let mut letters: Vec<char> = text.chars().filter(single).collect();
             letters.sort_unstable();
             (text.as_str(), letters.into_iter().collect())
         }
@@ -184,4 +184,86 @@ pub(super) fn stft(bound: &Bound, mut shape: Vec<u64>) -> Option<Shapes> {
     shape.remove(axis);
     shape.extend([frequencies, windows]);
     Some(Shapes::Several(vec![vec![frequencies], vec![windows], shape]))
+}
+
+pub(super) fn unique(bound: &Bound, shape: &[u64]) -> Option<Shapes> {
+    let more = ["return_index", "return_inverse", "return_counts"];
+    let wanted = |name: &&&str| bound.get(&[**name]).and_then(Value::truth) == Some(true);
+    let more = more.iter().filter(wanted).count();
+    let flat = vec![product(shape)];
+    Some(if more == 0 { Shapes::One(flat) } else { Shapes::Several(vec![flat; more + 1]) })
+}
+
+pub(super) fn eigen(whole: Vec<u64>) -> Option<Shapes> {
+    let values = whole.get(..whole.len().checked_sub(1)?)?.to_vec();
+    Some(Shapes::Several(vec![values, whole]))
+}
+
+pub(super) fn qr(whole: &[u64]) -> Option<Shapes> {
+    let (stack, ends) = whole.split_at_checked(whole.len().checked_sub(2)?)?;
+    let least = ends[0].min(ends[1]);
+    Some(Shapes::Several(vec![[stack, &[ends[0], least]].concat(), [stack, &[least, ends[1]]].concat()]))
+}
+
+pub(super) fn gradient(bound: &Bound, shape: Vec<u64>) -> Option<Shapes> {
+    let count = bound.axes(shape.len()).map_or(shape.len(), |axes| axes.len());
+    Some(if count == 1 { Shapes::One(shape) } else { Shapes::Several(vec![shape; count]) })
+}
+
+pub(super) fn histogram(bound: &Bound) -> Shapes {
+    let edges = bound.get(&["bins"]).and_then(|bins| bins.arrays().first().map(Array::elements));
+    let bins = bound.length(&["bins"]).or(edges).unwrap_or(10);
+    Shapes::Several(vec![vec![bins], vec![bins + 1]])
+}
+
+pub(super) fn quantile(bound: &Bound, shape: &[u64]) -> Vec<u64> {
+    let wanted = match bound.get(&["q"]) {
+        Some(Value::Array(q)) => q.shape.clone(),
+        Some(q) => q.items().map(|items| vec![items.len() as u64]).unwrap_or_default(),
+        None => Vec::new(),
+    };
+    [wanted, reduced(bound, shape)].concat()
+}
+
+pub(super) fn zoomed(bound: &Bound, shape: &[u64]) -> Vec<u64> {
+    let zoom = bound.get(&["zoom"]);
+    let each = zoom.and_then(Value::items);
+    let times = |axis: usize| match &each {
+        Some(items) => items.get(axis).and_then(Value::number),
+        None => zoom.and_then(Value::number),
+    };
+    let longer = |(axis, &n): (usize, &u64)| (n as f64 * times(axis).unwrap_or(1.0)).round() as u64;
+    shape.iter().enumerate().map(longer).collect()
+}
+
+pub(super) fn coordinates(bound: &Bound) -> Option<Vec<u64>> {
+    let spread = bound.get(&["coordinates"]).map(Value::arrays).unwrap_or_default();
+    match spread.as_slice() {
+        [one] => Some(one.shape.get(1..)?.to_vec()),
+        several => Some(broadcast(several.iter().map(|array| array.shape.as_slice()))),
+    }
+}
+
+pub(super) fn meshgrid(bound: &Bound, arrays: &[Array]) -> Shapes {
+    let mut grid: Vec<u64> = arrays.iter().map(Array::elements).collect();
+    let plain = matches!(bound.get(&["indexing"]), Some(Value::Text(text)) if &**text == "ij");
+    if grid.len() > 1 && !plain {
+        grid.swap(0, 1);
+    }
+    Shapes::Several(vec![grid; arrays.len()])
+}
+
+/// How many elements `take` picks.
+pub(super) fn taken(bound: &Bound) -> Option<u64> {
+    let indices = bound.get(&["indices"])?;
+    let count = indices.arrays().first().map(Array::elements);
+    Some(count.or(indices.items().map(|items| items.len() as u64)).unwrap_or(1))
+}
+
+pub(super) fn covariance(bound: &Bound, shape: &[u64]) -> Option<Vec<u64>> {
+    let rows = shape.first().copied()?;
+    let columns = shape.get(1).copied().unwrap_or(1);
+    let flipped = bound.get(&["rowvar"]).and_then(Value::truth) == Some(false);
+    let side = if flipped { columns } else { rows };
+    Some(vec![side, side])
 }

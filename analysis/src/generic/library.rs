@@ -1,7 +1,8 @@
 //! What is known of library functions: which shape comes out, and how many bytes a call takes.
 //!
-//! `library.json` is measured, not typed: scripts/measure-library records each function with memtrace at small
-//! shapes and fits bytes per element of what goes in and comes out, the largest over its variants.
+//! `library.json` is measured, not typed: experiments/laws/library.py records each function with
+//! memtrace at small shapes and fits bytes per element of what goes in and comes out, the largest
+//! over its variants.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -42,7 +43,8 @@ pub struct Known {
     /// What its result is, if no plain array: `pandas.DataFrame`.
     #[serde(default)]
     pub class: Option<String>,
-    /// By element type of the input, then with its layout if that matters: `<f4`, `<f4 strided`.
+    /// By element type of the input, then with its layout if it differs by that: `<f4`, `<f4
+    /// strided`.
     pub costs: BTreeMap<String, Cost>,
 }
 
@@ -125,7 +127,8 @@ fn usable(figure: f64) -> bool {
 }
 
 impl Known {
-    /// What a call needs whose largest input is `main`, or whose result is of type `dtype` where it has none.
+    /// What a call needs whose largest input is `main`, or whose result is of type `dtype` where it
+    /// has none.
     pub fn cost(&self, main: Option<&Array>, dtype: Dtype) -> Option<(Cost, Dtype)> {
         let wanted = main.map_or(dtype, |main| main.dtype);
         let layout = match main.map(|main| main.layout) {
@@ -144,7 +147,8 @@ impl Known {
             cost.per_input += wanted.size as f64; // converted first
             return Some((cost, wanted.native()));
         }
-        // Of what was measured, the nearest type: the same kind before others, no smaller before smaller.
+        // Of what was measured, the nearest type: the same kind before others, no smaller before
+        // smaller.
         let measured = self.costs.keys().filter_map(|key| Dtype::parse(key.split(' ').next()?));
         let distance = |known: &Dtype| {
             (known.kind != wanted.kind, known.size < wanted.size, known.size.abs_diff(wanted.size))
@@ -155,7 +159,7 @@ impl Known {
 }
 
 impl Cost {
-    /// Working peak of a call with so many elements in and out.
+    /// Working peak of a call with these numbers of elements in and out.
     pub fn bytes(&self, input: u64, output: u64) -> u64 {
         (self.per_input * input as f64 + self.per_output * output as f64 + self.constant).ceil() as u64
     }

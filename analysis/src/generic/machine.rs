@@ -1,7 +1,8 @@
 //! Walks a described program at given shapes: every value has a shape, no element is computed.
 //!
-//! Constraints: never panics, whatever the description says; a path ends after [`MAX_STEPS`]. A condition nobody
-//! knows is taken one way per path, the same at each visit; [`super::bound`] tries the ways.
+//! Constraints: never panics, whatever the description says; a path ends after [`MAX_STEPS`]. A
+//! condition that is not known is taken one way per path, the same at each visit; [`super::bound`]
+//! tries the ways.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -17,20 +18,20 @@ const MAX_STEPS: u64 = 150_000;
 const MAX_DEPTH: usize = 40;
 /// Repetitions of a loop that are walked; the others are like the last of them.
 const WALKED: u64 = 64;
-/// Repetitions of a loop whose number nobody knows.
+/// Repetitions of a loop whose number is not known.
 pub const ASSUMED: u64 = 10;
 /// Most items that a list is filled up with after a loop was cut short.
 pub(super) const MAX_ITEMS: u64 = 1 << 16;
 /// What is said where there are more.
 pub(super) const TOO_MANY: &str = "more than 65,536 results that a loop keeps";
 
-/// A condition that the text alone does not decide: function and line.
+/// A condition that the text does not decide: function and line.
 pub type Site = (Rc<str>, u32);
 /// Variables of a function that runs.
 pub type Frame = BTreeMap<String, Value>;
 
 /// Control statements met on a path.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Control {
     /// Conditions that the shapes and parameters decide.
     pub decided: usize,
@@ -60,7 +61,7 @@ pub struct Machine<'a> {
     pub(super) meter: Rc<Meter>,
     /// Longest axis of the inputs: the length of what has an unknown one.
     pub(super) longest: u64,
-    /// What nobody knew, in sentences.
+    /// What was not known, in sentences.
     pub unknown: BTreeSet<String>,
     /// Undecided conditions in the order they were met, and which way they were taken.
     pub met: Vec<(Site, bool)>,
@@ -187,7 +188,7 @@ impl<'a> Machine<'a> {
                     self.assign(target, value.clone(), frame)?;
                 }
                 if let Some(target) = targets.last() {
-                    self.assign(target, value, frame)?; // moved: nobody else holds it
+                    self.assign(target, value, frame)?; // moved: no other name refers to it
                 }
             }
             Statement::Update { target, operator, value } => {
@@ -244,12 +245,12 @@ impl<'a> Machine<'a> {
             self.note("number of repetitions", line);
         }
         let walked = count.min(WALKED);
-        let mut held = lengths(frame);
+        let mut before = lengths(frame);
         for i in 0..walked {
             // The last one too: what shrinks or grows with the index is seen at both ends.
             let last = i + 1 == walked && count > walked;
             if i + 2 == walked && count > walked {
-                held = lengths(frame);
+                before = lengths(frame);
             }
             let item = self.item(&over, if last { count - 1 } else { i });
             self.assign(target, item, frame)?;
@@ -260,7 +261,7 @@ impl<'a> Machine<'a> {
             }
         }
         if count > walked {
-            self.fill_up(&held, count - walked, frame, line);
+            self.fill_up(&before, count - walked, frame, line);
         }
         Ok(Flow::Next)
     }
@@ -329,9 +330,9 @@ impl<'a> Machine<'a> {
     }
 
     /// What lists gained in the last repetition walked, they gain in each that was not.
-    fn fill_up(&mut self, held: &BTreeMap<String, usize>, more: u64, frame: &Frame, line: u32) {
+    fn fill_up(&mut self, before: &BTreeMap<String, usize>, more: u64, frame: &Frame, line: u32) {
         for (name, value) in frame {
-            let (Value::Sequence(items), Some(&before)) = (value, held.get(name)) else { continue };
+            let (Value::Sequence(items), Some(&before)) = (value, before.get(name)) else { continue };
             let gained = items.borrow().len().saturating_sub(before) / 2;
             if gained == 0 {
                 continue;

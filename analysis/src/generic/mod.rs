@@ -1,8 +1,11 @@
-//! Bounds for an operator that was never run: the laws of the library functions it calls, composed along its text.
+//! Bounds for an operator that was never run: the laws of the library functions it calls, composed
+//! along its text.
 //!
-//! Constraints: prints nothing, runs nothing, never panics. A [`Source`] says what the text does, a [`Library`] what
-//! its calls need, and [`bound`] walks the one with the other at given shapes (docs/generic.md).
+//! Constraints: prints nothing, runs nothing, never panics. A [`Source`] says what the text does, a
+//! [`Library`] what its calls need, and [`bound`] walks the one with the other at given shapes
+//! (docs/generic.md).
 
+mod arguments;
 mod arrays;
 mod builtin;
 mod call;
@@ -20,15 +23,17 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod value;
+mod views;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::error::Error;
-use crate::predict::Term;
+use crate::model::predict::Term;
 pub use dtype::Dtype;
 pub use library::Library;
 pub use machine::Control;
@@ -39,9 +44,9 @@ use value::{Array, Layout, Meter, Place, Value};
 /// Most paths through undecided conditions that are walked.
 const MAX_PATHS: usize = 64;
 
-/// What an operator is asked for.
+/// The inputs of an operator.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ask {
+pub struct Inputs {
     /// Shape of each array input; the last stands for those that are missing.
     pub shapes: Vec<Vec<u64>>,
     /// Element type of each, likewise.
@@ -52,8 +57,8 @@ pub struct Ask {
     pub params: BTreeMap<String, Json>,
 }
 
-/// A bound, with the keys of [`crate::Prediction`]. Sizes are bytes.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// A bound, with the keys of [`crate::model::Prediction`]. Sizes are bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Bounded {
     /// The operator.
     pub operator: String,
@@ -82,7 +87,7 @@ pub struct Bounded {
 }
 
 /// The part of a bound that explains it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Explained {
     /// `generic`
     pub kind: &'static str,
@@ -122,8 +127,8 @@ struct Path {
 ///
 /// # Errors
 /// [`Error::Shape`]: no shape, or an empty one. [`Error::Source`]: too long to be walked through.
-pub fn bound(source: &Source, library: &Library, ask: &Ask) -> Result<Bounded, Error> {
-    if ask.shapes.is_empty() || ask.shapes.iter().flatten().any(|&length| length == 0) {
+pub fn bound(source: &Source, library: &Library, wanted: &Inputs) -> Result<Bounded, Error> {
+    if wanted.shapes.is_empty() || wanted.shapes.iter().flatten().any(|&length| length == 0) {
         return Err(Error::Shape("give a shape with lengths of at least 1".to_owned()));
     }
     let mut open: Vec<Vec<(Site, bool)>> = vec![Vec::new()];
@@ -134,7 +139,7 @@ pub fn bound(source: &Source, library: &Library, ask: &Ask) -> Result<Bounded, E
             break;
         }
         walked += 1;
-        let path = walk(source, library, ask, &decisions, None)?;
+        let path = walk(source, library, wanted, &decisions, None)?;
         // Each condition that was new on this path is taken the other way on one of its own.
         for at in decisions.len()..path.met.len() {
             let mut other = path.met[..=at].to_vec();
@@ -149,19 +154,19 @@ pub fn bound(source: &Source, library: &Library, ask: &Ask) -> Result<Bounded, E
     }
     let more = !open.is_empty();
     let (path, decisions) = largest.ok_or_else(|| Error::Source("it has no path".to_owned()))?;
-    let seen = walk(source, library, ask, &decisions, Some(path.peak))?.seen;
+    let seen = walk(source, library, wanted, &decisions, Some(path.peak))?.seen;
     Ok(bounded(source, library, path, &seen, walked, more))
 }
 
 fn walk(
     source: &Source,
     library: &Library,
-    ask: &Ask,
+    wanted: &Inputs,
     decisions: &[(Site, bool)],
     watch: Option<u64>,
 ) -> Result<Path, Error> {
     let meter = Meter::watching(watch);
-    let longest = ask.shapes.iter().flatten().copied().max().unwrap_or(1);
+    let longest = wanted.shapes.iter().flatten().copied().max().unwrap_or(1);
     let mut machine = Machine::new(source, library, Rc::clone(&meter), longest, decisions);
     let name: Rc<str> = source.entry.as_str().into();
     let missing = || Error::Source(format!("its entry {name} is not among its functions"));
@@ -173,15 +178,15 @@ fn walk(
     };
     let required = function.parameters.iter().filter(taken).count();
     for parameter in &function.parameters {
-        let asked = ask.params.get(&parameter.name).map(express::constant);
-        if asked.is_none() && (required == 0 && inputs.is_empty()) {
+        let given = wanted.params.get(&parameter.name).map(express::constant);
+        if given.is_none() && (required == 0 && inputs.is_empty()) {
             // Every parameter has a default: the first is taken to be the array.
-            let array = input(ask, 0);
+            let array = input(wanted, 0);
             inputs.push(array.clone());
             frame.insert(parameter.name.clone(), Value::Array(array));
             continue;
         }
-        let value = match (asked, &parameter.default) {
+        let value = match (given, &parameter.default) {
             (Some(value), _) => value,
             (None, Some(default)) => machine.value(default, &mut Frame::new())?,
             (None, None) if parameter.takes == source::Takes::Rest => Value::list(Vec::new()),
@@ -189,7 +194,7 @@ fn walk(
                 Value::Mapping(Rc::new(Vec::new().into()))
             }
             (None, None) => {
-                let array = input(ask, inputs.len());
+                let array = input(wanted, inputs.len());
                 inputs.push(array.clone());
                 Value::Array(array)
             }
@@ -210,10 +215,10 @@ fn walk(
     })
 }
 
-fn input(ask: &Ask, at: usize) -> Array {
-    let shape = ask.shapes.get(at).or(ask.shapes.last()).cloned().unwrap_or_default();
-    let dtype = ask.dtypes.get(at).or(ask.dtypes.last()).copied().unwrap_or(Dtype::new('f', 4));
-    let layout = match ask.layout.as_str() {
+fn input(wanted: &Inputs, at: usize) -> Array {
+    let shape = wanted.shapes.get(at).or(wanted.shapes.last()).cloned().unwrap_or_default();
+    let dtype = wanted.dtypes.get(at).or(wanted.dtypes.last()).copied().unwrap_or(Dtype::new('f', 4));
+    let layout = match wanted.layout.as_str() {
         "F" => Layout::F,
         "strided" => Layout::Strided,
         _ => Layout::C,

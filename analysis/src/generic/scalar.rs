@@ -152,7 +152,8 @@ fn length(value: &Value) -> Option<Value> {
     })
 }
 
-/// The next good length of an FFT is at most so long (docs/models.md); where it is not known exactly, longer.
+/// The next good length of an FFT is at most so long (docs/models.md); where it is not known
+/// exactly, longer.
 fn fast_length(length: f64) -> f64 {
     let length = length.clamp(0.0, 9e15) as u64;
     crate::law::Rule::FastComplex.of(length).map_or(f64::NAN, |fast| fast as f64)

@@ -19,7 +19,7 @@ pub struct Source {
     pub source_version: u32,
     /// `python`, …
     pub language: String,
-    /// Name of the function asked about, a key of `functions`.
+    /// Name of the function to bound, a key of `functions`.
     pub entry: String,
     /// Functions by name; calls of names that are not here go to the library.
     pub functions: BTreeMap<String, Function>,
@@ -82,7 +82,7 @@ pub struct Line {
     pub statement: Statement,
 }
 
-/// A statement. A value lives as long as a name, or a value that does, holds it.
+/// A statement. A value lives as long as a name, or a value that does, refers to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Statement {
@@ -102,7 +102,7 @@ pub enum Statement {
         /// Right-hand side.
         value: Expression,
     },
-    /// A value nobody keeps.
+    /// A value that is not kept.
     Evaluate(Expression),
     /// The function's result.
     Return(Option<Expression>),
@@ -110,7 +110,7 @@ pub enum Statement {
     If {
         /// Condition.
         test: Expression,
-        /// Where it holds.
+        /// Where it is true.
         then: Vec<Line>,
         /// Where it does not.
         #[serde(default)]
@@ -125,7 +125,7 @@ pub enum Statement {
         /// What is done with each.
         body: Vec<Line>,
     },
-    /// While a condition holds.
+    /// While a condition is true.
     While {
         /// Condition.
         test: Expression,
@@ -134,7 +134,7 @@ pub enum Statement {
     },
     /// `break`, `continue` or `raise`.
     Leave(Leave),
-    /// Names that hold nothing from here on.
+    /// Names that refer to nothing from here on.
     Release(Vec<String>),
 }
 
@@ -188,7 +188,7 @@ pub enum Expression {
     },
     /// `of[index]`
     Item {
-        /// What is looked into.
+        /// The container.
         of: Box<Expression>,
         /// One per axis.
         index: Vec<Expression>,
@@ -221,7 +221,7 @@ pub enum Expression {
         target: Box<Expression>,
         /// What is gone through.
         over: Box<Expression>,
-        /// Conditions; an item is taken if they may hold.
+        /// Conditions; an item is taken if they may be true.
         #[serde(default)]
         when: Vec<Expression>,
     },
@@ -229,7 +229,7 @@ pub enum Expression {
     Choose {
         /// Condition.
         test: Box<Expression>,
-        /// Where it holds.
+        /// Where it is true.
         then: Box<Expression>,
         /// Where it does not.
         otherwise: Box<Expression>,

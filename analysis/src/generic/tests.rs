@@ -46,14 +46,14 @@ fn set(target: &str, value: serde_json::Value) -> serde_json::Value {
     json!({"line": 3, "assign": {"targets": [name(target)], "value": value}})
 }
 
-fn asked(body: serde_json::Value, shape: &[u64]) -> Bounded {
-    let ask = Ask {
+fn bounded_of(body: serde_json::Value, shape: &[u64]) -> Bounded {
+    let inputs = Inputs {
         shapes: vec![shape.to_vec()],
         dtypes: vec![Dtype::parse("f4").unwrap()],
         layout: "C".to_owned(),
         params: BTreeMap::new(),
     };
-    bound(&source(body), &library(), &ask).unwrap()
+    bound(&source(body), &library(), &inputs).unwrap()
 }
 
 const SHAPE: [u64; 3] = [100, 100, 100];
@@ -63,11 +63,11 @@ const BYTES: u64 = 4_000_000;
 fn names_hold_what_they_are_given_until_they_get_something_else() {
     let sqrt = || call("numpy.sqrt", json!([name("x")]));
     // Two names, two blocks; the same name again: the new one is made before the old one goes.
-    let two = asked(json!([set("a", sqrt()), set("b", sqrt()), {"return": name("b")}]), &SHAPE);
+    let two = bounded_of(json!([set("a", sqrt()), set("b", sqrt()), {"return": name("b")}]), &SHAPE);
     assert_eq!(two.peak_bytes, 2 * BYTES);
-    let again = asked(json!([set("a", sqrt()), set("a", sqrt()), set("a", sqrt())]), &SHAPE);
+    let again = bounded_of(json!([set("a", sqrt()), set("a", sqrt()), set("a", sqrt())]), &SHAPE);
     assert_eq!(again.peak_bytes, 2 * BYTES);
-    let released = asked(json!([set("a", sqrt()), {"release": ["a"]}, set("b", sqrt())]), &SHAPE);
+    let released = bounded_of(json!([set("a", sqrt()), {"release": ["a"]}, set("b", sqrt())]), &SHAPE);
     assert_eq!(released.peak_bytes, BYTES);
     assert_eq!(two.output_shape, SHAPE);
     assert_eq!(two.output_dtype, "<f4");
@@ -83,7 +83,7 @@ fn views_keep_what_they_look_at() {
     let part =
         json!({"item": {"of": call("numpy.sqrt", json!([name("x")])), "index": [{"value": 0}], "line": 4}});
     let body = json!([set("a", part), set("b", call("numpy.sqrt", json!([name("x")])))]);
-    assert_eq!(asked(body, &SHAPE).peak_bytes, 2 * BYTES);
+    assert_eq!(bounded_of(body, &SHAPE).peak_bytes, 2 * BYTES);
 }
 
 #[test]
@@ -92,8 +92,8 @@ fn temporaries_are_reused_when_they_are_large() {
     let squares = operate("*", json!([name("x"), name("x")]));
     let sum = operate("+", json!([call("numpy.sqrt", json!([name("x")])), squares]));
     let body = json!([{"return": sum}]);
-    assert_eq!(asked(body.clone(), &SHAPE).peak_bytes, 2 * BYTES);
-    assert_eq!(asked(body, &[10, 10, 10]).peak_bytes, 3 * 4000);
+    assert_eq!(bounded_of(body.clone(), &SHAPE).peak_bytes, 2 * BYTES);
+    assert_eq!(bounded_of(body, &[10, 10, 10]).peak_bytes, 3 * 4000);
 }
 
 #[test]
@@ -102,13 +102,13 @@ fn locals_of_a_called_function_go_when_it_returns() {
         set("a", call("a:helper", json!([name("x")]))),
         set("b", call("a:helper", json!([name("x")])))
     ]);
-    let both = asked(body, &SHAPE);
+    let both = bounded_of(body, &SHAPE);
     assert_eq!(both.peak_bytes, 2 * BYTES);
 }
 
 #[test]
 fn what_a_library_needs_for_a_moment_counts() {
-    let filtered = asked(json!([{"return": call("scipy.ndimage.filter", json!([name("x")]))}]), &SHAPE);
+    let filtered = bounded_of(json!([{"return": call("scipy.ndimage.filter", json!([name("x")]))}]), &SHAPE);
     assert_eq!(filtered.peak_bytes, 6_000_000);
     assert_eq!(filtered.output_bytes, BYTES);
 }
@@ -118,15 +118,15 @@ fn loops_count_once_unless_they_keep() {
     let over = |count: u64| call("builtins.range", json!([{ "value": count }]));
     let plain = json!({"line": 5, "for": {"target": name("i"), "over": over(500), "body": [
         set("a", call("numpy.sqrt", json!([name("x")])))]}});
-    assert_eq!(asked(json!([plain]), &SHAPE).peak_bytes, 2 * BYTES);
+    assert_eq!(bounded_of(json!([plain]), &SHAPE).peak_bytes, 2 * BYTES);
     let append = json!({"call": {"function": {"attribute": {"of": name("all"), "name": "append"}},
         "args": [call("numpy.sqrt", json!([name("x")]))], "line": 6}});
     let keeps =
         json!({"line": 5, "for": {"target": name("i"), "over": over(500), "body": [{"evaluate": append}]}});
-    let kept = asked(json!([set("all", json!({"sequence": []})), keeps]), &SHAPE);
+    let kept = bounded_of(json!([set("all", json!({"sequence": []})), keeps]), &SHAPE);
     assert_eq!(kept.peak_bytes, 500 * BYTES);
     let each = json!({"each": {"item": call("numpy.sqrt", json!([name("x")])), "target": name("i"), "over": over(700)}});
-    assert_eq!(asked(json!([set("all", each)]), &SHAPE).peak_bytes, 700 * BYTES);
+    assert_eq!(bounded_of(json!([set("all", each)]), &SHAPE).peak_bytes, 700 * BYTES);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn undecided_conditions_are_taken_both_ways() {
                            "otherwise": [set("a", sqrt()), set("b", sqrt()), set("c", sqrt())]}},
         {"return": name("a")}
     ]);
-    let answer = asked(body, &SHAPE);
+    let answer = bounded_of(body, &SHAPE);
     assert_eq!((answer.model.paths, answer.model.control.undecided), (2, 1));
     assert!(answer.peak_bytes >= 3 * BYTES && answer.peak_bytes < 3 * BYTES + 100);
 }
@@ -149,13 +149,13 @@ fn what_shapes_decide_is_decided() {
     let test = operate("!=", json!([ndim, {"value": 3}]));
     let body = json!([{"line": 4, "if": {"test": test, "then": [{"leave": "raise"}]}},
                       {"return": call("numpy.sqrt", json!([name("x")]))}]);
-    let answer = asked(body, &SHAPE);
+    let answer = bounded_of(body, &SHAPE);
     assert_eq!((answer.model.paths, answer.peak_bytes), (1, BYTES));
 }
 
 #[test]
 fn unknown_calls_are_said() {
-    let answer = asked(json!([{"return": call("elsewhere.magic", json!([name("x")]))}]), &SHAPE);
+    let answer = bounded_of(json!([{"return": call("elsewhere.magic", json!([name("x")]))}]), &SHAPE);
     assert_eq!(answer.peak_bytes, 5 * BYTES);
     assert_eq!(answer.model.unknown, ["elsewhere.magic (a.py:7)"]);
     assert_eq!(answer.upper_bytes, 10 * BYTES);
@@ -226,13 +226,13 @@ proptest! {
     ) {
         let body: Vec<serde_json::Value> =
             values.into_iter().map(|value| set("a", value)).chain([json!({"return": name("a")})]).collect();
-        let ask = Ask {
+        let inputs = Inputs {
             shapes: vec![shape],
             dtypes: vec![Dtype::DOUBLE],
             layout: "strided".to_owned(),
             params: BTreeMap::new(),
         };
-        if let Ok(answer) = bound(&source(json!(body)), &library(), &ask) {
+        if let Ok(answer) = bound(&source(json!(body)), &library(), &inputs) {
             prop_assert!(answer.upper_bytes >= answer.peak_bytes);
         }
     }

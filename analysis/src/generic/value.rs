@@ -1,7 +1,8 @@
-//! Values of a program that is walked, not run: shapes instead of elements, and who holds which block.
+//! Values of a program that is walked, not run: shapes instead of elements, and which values keep
+//! which block alive.
 //!
-//! A block is released when the last value that refers to it goes, as in CPython: the values of this
-//! module are counted the same way, so lifetimes come out by themselves.
+//! A block is released when the last value that refers to it goes, as in CPython: the values of
+//! this module are counted the same way, so lifetimes come out by themselves.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -48,7 +49,7 @@ impl Meter {
         self.seen.borrow().clone()
     }
 
-    /// So many bytes are live for a moment beside what is.
+    /// `bytes` more are live for a moment.
     pub fn touch(&self, bytes: u64, place: &Place) {
         let reached = self.live.get().saturating_add(bytes);
         self.peak.set(self.peak.get().max(reached));
@@ -73,7 +74,7 @@ impl Meter {
     }
 }
 
-/// Memory somebody holds.
+/// Memory that values keep alive.
 #[derive(Debug)]
 pub struct Block {
     /// Its size.
@@ -100,7 +101,7 @@ pub enum Layout {
     Strided,
 }
 
-/// An array, or an object of a library that holds one (`class`).
+/// An array, or an object of a library that has one (`class`).
 #[derive(Debug, Clone)]
 pub struct Array {
     /// Lengths of its axes.
@@ -126,12 +127,12 @@ impl Array {
         self.elements().saturating_mul(self.dtype.size)
     }
 
-    /// Another look at the same memory.
+    /// Another view of the same memory.
     pub fn view(&self, shape: Vec<u64>, layout: Layout) -> Array {
         Array { shape, layout, ..self.clone() }
     }
 
-    /// Nobody else holds its memory.
+    /// No other value keeps its memory alive.
     pub fn is_temporary(&self) -> bool {
         matches!(self.blocks.as_slice(), [block] if Rc::strong_count(block) == 1 && block.bytes >= self.bytes())
     }
@@ -183,7 +184,7 @@ pub enum Value {
     Slice([Option<f64>; 3]),
     /// `...`
     Rest,
-    /// Nobody knows; what it may keep alive.
+    /// Not known; what it may keep alive.
     Unknown(Vec<Rc<Block>>),
 }
 
@@ -248,7 +249,7 @@ impl Value {
         let mut blocks = Vec::new();
         self.visit(&mut Vec::new(), &mut |value| match value {
             Value::Array(array) => blocks.extend(array.blocks.iter().cloned()),
-            Value::Unknown(held) => blocks.extend(held.iter().cloned()),
+            Value::Unknown(kept) => blocks.extend(kept.iter().cloned()),
             _ => {}
         });
         blocks
@@ -265,7 +266,8 @@ impl Value {
         arrays
     }
 
-    /// Everything in it that is no container, in order; a container that holds itself counts once.
+    /// Everything in it that is no container, in order; a container that contains itself counts
+    /// once.
     fn visit(&self, seen: &mut Vec<*const ()>, each: &mut dyn FnMut(&Value)) {
         let mut entered = |container: *const ()| {
             let new = !seen.contains(&container);
@@ -326,4 +328,14 @@ impl Value {
             _ => Some(false),
         }
     }
+}
+
+/// All ways to choose one of each, 4,096 at most.
+pub(super) fn choices(counts: Vec<usize>) -> Vec<Vec<usize>> {
+    let mut rows: Vec<Vec<usize>> = vec![Vec::new()];
+    for count in counts {
+        let longer = rows.iter().flat_map(|row| (0..count).map(move |i| [row.as_slice(), &[i]].concat()));
+        rows = longer.take(4096).collect();
+    }
+    rows
 }

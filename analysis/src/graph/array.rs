@@ -1,14 +1,15 @@
 //! Shapes and element types of what goes from step to step.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Error;
+use super::error::Error;
 
 /// NumPy's arrays have no more axes.
 const MOST_AXES: usize = 64;
 
 /// An array that a step takes in or gives out.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Array {
     /// Lengths of its axes, elements.

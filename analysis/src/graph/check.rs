@@ -1,13 +1,15 @@
 //! Does a graph, run as it stands, fit a memory limit?
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Forecast;
+use crate::units::{AtLeast, Bytes};
 
-/// A process that would run the graph, beside its limit.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// A process that would run the graph, and its limit.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Fit {
-    /// Baseline, once bytes and the upper bound of the peak.
+    /// Baseline, one-time bytes and the upper bound of the peak.
     pub process_bytes: u64,
     /// What the process may use.
     pub budget_bytes: u64,
@@ -16,7 +18,7 @@ pub struct Fit {
 }
 
 /// Nothing fits: the smallest limit that would do.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Refusal {
     /// What a process may use as things are.
     pub budget_bytes: u64,
@@ -28,7 +30,8 @@ pub struct Refusal {
     pub why: String,
 }
 
-/// Whether `budget_fraction` of a limit is enough for a process that holds `baseline_bytes` before it starts.
+/// Whether `budget_fraction` of a limit is enough for a process that has `baseline_bytes` resident
+/// before it starts.
 ///
 /// # Errors
 /// [`Refusal`]: it is not.
@@ -39,7 +42,7 @@ pub fn check(
     baseline_bytes: u64,
 ) -> Result<Fit, Refusal> {
     let process_bytes =
-        forecast.upper_bytes.saturating_add(forecast.once_bytes).saturating_add(baseline_bytes);
+        forecast.upper_bytes.saturating_add(forecast.one_time_bytes).saturating_add(baseline_bytes);
     let budget_bytes = (limit as f64 * budget_fraction) as u64;
     if process_bytes <= budget_bytes {
         return Ok(Fit { process_bytes, budget_bytes, memory_limit_bytes: limit });
@@ -52,15 +55,10 @@ pub fn check(
         why: format!(
             "The pipeline needs {} as it is cut, most of it while {} runs, and a process may use {}; raise the \
              memory limit to {} or cut the arrays into smaller chunks.",
-            megabytes(process_bytes),
+            AtLeast(process_bytes),
             forecast.set_by.operator,
-            megabytes(budget_bytes),
-            megabytes(smallest),
+            Bytes(budget_bytes),
+            AtLeast(smallest),
         ),
     })
-}
-
-/// Rounded up: a reader who grants the printed number grants enough.
-pub(super) fn megabytes(bytes: u64) -> String {
-    format!("{} MB", bytes.div_ceil(1_000_000))
 }

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::array::Output;
+use super::array::{Array, Output};
+use super::error::Error;
 use super::view::Cut;
-use super::{Array, Error, Executor, GRAPH_VERSION, Graph, Input, Node, SourceHeld, Work};
+use super::{Executor, GRAPH_VERSION, Graph, Input, Node, Retention, Work};
 
 /// More steps than this are refused: a plan of them would take minutes.
 const MOST_STEPS: usize = 2_000_000;
@@ -30,7 +31,7 @@ struct Source {
     shape: Vec<u64>,
     dtype: String,
     #[serde(default)]
-    held: SourceHeld,
+    retained: Retention,
 }
 
 #[derive(Deserialize)]
@@ -66,30 +67,39 @@ struct Bytes {
     seconds_per_element: f64,
 }
 
-pub(super) fn parse(text: &str) -> Result<Graph, Error> {
-    let value: Value =
-        serde_json::from_str(text).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
-    let version = value.get("version").and_then(Value::as_u64);
-    let version = version.ok_or_else(|| wrong("it has no version: this memtrace reads version 1".into()))?;
-    if version != GRAPH_VERSION {
-        return Err(wrong(format!("it has version {version}, this memtrace reads version {GRAPH_VERSION}")));
-    }
-    let document: Document = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
-    let mut outermost = Builder::default();
-    for (name, Source { shape, dtype, held }) in document.sources {
-        let array = Array { shape, dtype }.checked()?;
-        outermost.sources.insert(name.clone(), node(name, Work::Source(held), array.into()));
-    }
-    let mut reader = Reader { around: Vec::new(), inside: outermost };
-    document.steps.into_iter().try_for_each(|step| reader.step(step))?;
-    let results = match document.results {
-        Some(names) => {
-            let mut known = |name: &String| Ok(reader.input(0, name)?.node);
-            names.iter().map(&mut known).collect::<Result<_, Error>>()?
+impl Graph {
+    /// Reads a graph from JSON text (docs/planning.md has the format).
+    ///
+    /// # Errors
+    /// [`Error::Graph`]: it is none, of a later version, or names what it does not have.
+    pub fn parse(text: &str) -> Result<Graph, Error> {
+        let value: Value =
+            serde_json::from_str(text).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
+        let version = value.get("version").and_then(Value::as_u64);
+        let version =
+            version.ok_or_else(|| wrong("it has no version: this memtrace reads version 1".into()))?;
+        if version != GRAPH_VERSION {
+            return Err(wrong(format!(
+                "it has version {version}, this memtrace reads version {GRAPH_VERSION}"
+            )));
         }
-        None => unused(&reader.inside.nodes),
-    };
-    Ok(Graph { nodes: reader.inside.nodes, results, executor: document.executor })
+        let document: Document = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
+        let mut outermost = Builder::default();
+        for (name, Source { shape, dtype, retained }) in document.sources {
+            let array = Array { shape, dtype }.checked()?;
+            outermost.sources.insert(name.clone(), node(name, Work::Source(retained), array.into()));
+        }
+        let mut reader = Reader { around: Vec::new(), inside: outermost };
+        document.steps.into_iter().try_for_each(|step| reader.step(step))?;
+        let results = match document.results {
+            Some(names) => {
+                let mut known = |name: &String| Ok(reader.input(0, name)?.node);
+                names.iter().map(&mut known).collect::<Result<_, Error>>()?
+            }
+            None => unused(&reader.inside.nodes),
+        };
+        Ok(Graph { nodes: reader.inside.nodes, results, executor: document.executor })
+    }
 }
 
 /// Nodes that no other takes in.
@@ -194,8 +204,8 @@ impl Reader {
         Ok((Graph { nodes: inside.nodes, results: vec![last], executor: None }, inside.arguments))
     }
 
-    /// The array called `name` in the graph that is `up` graphs around the innermost; one that comes from further
-    /// out becomes an argument of each in between.
+    /// The array called `name` in the graph that is `up` graphs around the innermost; one that
+    /// comes from further out becomes an argument of each in between.
     fn input(&mut self, up: usize, name: &str) -> Result<Input, Error> {
         if let Some(input) = self.graph(up).known(name)? {
             return Ok(input);

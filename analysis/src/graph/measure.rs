@@ -4,13 +4,21 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use super::walk::{Start, Task, walk};
-use super::{Array, Error, Executor, Graph, Libraries, Node, SourceHeld, Work, view};
-use crate::law::Point;
+use super::{Array, Error, Executor, Graph, Libraries, Node, Retention, Work, view};
 use crate::model::{Body, Variable};
-use crate::{Ask, Law, Model, TaskBytes, predict, variables};
+use crate::model::{Law, Model, Query, Seconds, TaskBytes, predict};
+use crate::shape::Point;
 
 /// Where the bytes of a step come from, weakest last.
 const CONFIDENCE: [&str; 5] = ["given", "exact", "worst case", "calibrated", "unverified"];
+
+/// The weakest confidence of the laws used so far.
+struct Weakest {
+    /// Index into [`CONFIDENCE`].
+    rank: usize,
+    /// As `predict` puts it.
+    words: String,
+}
 
 /// One call of a step.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,13 +29,12 @@ pub(super) struct Needs {
     pub(super) outputs: Vec<Array>,
 }
 
-/// A model with what it has answered already: chunks of one shape are asked for thousands of times.
+/// A model with what it has answered already: chunks of one shape are measured thousands of times.
 pub(super) struct Laws<'a> {
     model: &'a Model,
     libraries: &'a Libraries,
     known: RefCell<HashMap<(usize, Vec<u64>), Known>>,
-    /// What the plan rests on so far: an index into [`CONFIDENCE`], and how it was put.
-    weakest: RefCell<(usize, String)>,
+    weakest: RefCell<Weakest>,
     extrapolated: Cell<bool>,
     used: RefCell<Vec<&'a Law>>,
 }
@@ -35,9 +42,7 @@ pub(super) struct Laws<'a> {
 #[derive(Clone, Copy)]
 struct Known {
     bytes: TaskBytes,
-    left: u64,
-    left_upper: u64,
-    pins: bool,
+    value: ValueBytes,
 }
 
 impl<'a> Laws<'a> {
@@ -46,29 +51,35 @@ impl<'a> Laws<'a> {
             model,
             libraries,
             known: RefCell::default(),
-            weakest: RefCell::new((0, CONFIDENCE[0].to_owned())),
+            weakest: RefCell::new(Weakest { rank: 0, words: CONFIDENCE[0].to_owned() }),
             extrapolated: Cell::new(false),
             used: RefCell::default(),
         }
     }
 
-    /// The weakest confidence among all laws that were asked, as `predict` puts it.
+    /// The weakest confidence among all laws that were used, as `predict` puts it.
     pub(super) fn confidence(&self) -> String {
-        self.weakest.borrow().1.clone()
+        self.weakest.borrow().words.clone()
     }
 
     pub(super) fn extrapolated(&self) -> bool {
         self.extrapolated.get()
     }
 
-    /// What first calls leave in a process, of all laws that were asked.
-    pub(super) fn once_bytes(&self) -> u64 {
-        self.used.borrow().iter().map(|law| law.once.bytes).fold(0, u64::saturating_add)
+    /// What first calls leave in a process, of all laws that were used.
+    pub(super) fn one_time_bytes(&self) -> u64 {
+        self.used.borrow().iter().map(|law| law.one_time.bytes).fold(0, u64::saturating_add)
     }
 
-    /// The most that a recorded process held before one of these operators ran.
+    /// The most that a recorded process retained before one of these operators ran.
     pub(super) fn baseline_bytes(&self) -> Option<u64> {
         self.used.borrow().iter().filter_map(|law| law.baseline.as_ref()?.resident_bytes).max()
+    }
+
+    /// How far the seconds of these laws may be off: [`crate::model::Seconds::spread`].
+    pub(super) fn seconds_spread(&self) -> f64 {
+        let spreads = self.used.borrow();
+        spreads.iter().map(|law| law.seconds.spread()).fold(Seconds::default().spread(), f64::max)
     }
 
     /// The law of an operator for inputs like these.
@@ -76,13 +87,13 @@ impl<'a> Laws<'a> {
         let Work::Law { operator, dtype, params } = &node.work else { return Ok(None) };
         let of_inputs: Vec<&str> = inputs.iter().map(|array| array.dtype.as_str()).collect();
         let dtype = dtype.clone().unwrap_or_else(|| of_inputs.join(","));
-        let law = self.model.find(&Ask {
+        let law = self.model.find(&Query {
             operator,
             dtype: Some(&dtype).filter(|dtype| !dtype.is_empty()).map(String::as_str),
             params: params.clone(),
             libraries: self.libraries.versions.clone(),
             any_version: self.libraries.any_version,
-            ..Ask::default()
+            ..Query::default()
         });
         law.map(Some).map_err(|source| Error::Law { step: node.name.clone(), source })
     }
@@ -90,7 +101,7 @@ impl<'a> Laws<'a> {
     /// One call of a node with these arrays.
     pub(super) fn needs(&self, node: &Node, inputs: &[&Array]) -> Result<Needs, Error> {
         match &node.work {
-            Work::Source(held) => source(node, *held),
+            Work::Source(retained) => source(node, *retained),
             Work::Argument(position) => {
                 let array = inputs.get(*position).ok_or_else(|| wrong(node, "it lacks an input"))?;
                 Ok(Needs { task: Task::default(), outputs: vec![(*array).clone()] })
@@ -129,25 +140,24 @@ impl<'a> Laws<'a> {
             outputs.splice(..outputs.len().min(1), [stated]);
         }
         let task = Task {
-            pins: known.pins,
-            working: known.bytes.working.max(known.left),
-            upper: known.bytes.working_upper.max(known.left_upper),
-            left: known.left,
-            left_upper: known.left_upper,
+            pins: known.value.is_view,
+            working: known.bytes.working.max(known.value.bytes),
+            upper: known.bytes.working_upper.max(known.value.upper),
+            left: known.value.bytes,
+            left_upper: known.value.upper,
             seconds: known.bytes.seconds,
             ..Task::default()
         };
         Ok(Needs { task, outputs })
     }
 
-    fn at(&self, law: &'a Law, point: &Point) -> Result<Known, crate::Error> {
+    fn at(&self, law: &'a Law, point: &Point) -> Result<Known, crate::error::Error> {
         let key = (std::ptr::from_ref(law) as usize, point.to_vec());
         if let Some(known) = self.known.borrow().get(&key) {
             return Ok(*known);
         }
         let bytes = law.bytes(point)?;
-        let (left, left_upper, pins) = left(law, point, bytes.output);
-        let known = Known { bytes, left, left_upper: left_upper.max(left), pins };
+        let known = Known { bytes, value: value(law, point, bytes.output) };
         let said = predict(law, point)?;
         self.weaken(&said.confidence);
         self.extrapolated.set(self.extrapolated.get() || said.extrapolated);
@@ -162,8 +172,8 @@ impl<'a> Laws<'a> {
         let known = CONFIDENCE.iter().position(|known| confidence.starts_with(known));
         let rank = known.unwrap_or(CONFIDENCE.len() - 1);
         let mut weakest = self.weakest.borrow_mut();
-        if rank > weakest.0 {
-            *weakest = (rank, confidence.to_owned());
+        if rank > weakest.rank {
+            *weakest = Weakest { rank, words: confidence.to_owned() };
         }
     }
 
@@ -206,12 +216,13 @@ impl<'a> Laws<'a> {
     }
 }
 
-/// Tasks that run one after another inside of one, whose value is that of the last: values between them are let go
-/// after their last use.
+/// Tasks that run one after another inside of one, whose value is that of the last: values between
+/// them are released after their last use.
 pub(super) fn as_one(tasks: &[Task], is_argument: impl Fn(usize) -> bool) -> Task {
     let run = walk(tasks, Executor::Sequential, None);
     let peak = |of: fn(&Start) -> u64| run.starts.iter().map(of).max().unwrap_or(0);
-    // Where the value is a view, what it looks into stays: what one of these tasks made, or an argument.
+    // Where the value is a view, what it is a part of stays: what one of these tasks made, or an
+    // argument.
     let mut root = tasks.len() - 1;
     let (mut left, mut left_upper) = (tasks[root].left, tasks[root].left_upper);
     while tasks[root].pins
@@ -232,9 +243,9 @@ pub(super) fn as_one(tasks: &[Task], is_argument: impl Fn(usize) -> bool) -> Tas
     }
 }
 
-fn source(node: &Node, held: SourceHeld) -> Result<Needs, Error> {
+fn source(node: &Node, retained: Retention) -> Result<Needs, Error> {
     let array = node.output.like(None).ok_or_else(|| wrong(node, "it has no shape"))?;
-    let bytes = if held == SourceHeld::UntilUsed { array.bytes() } else { 0 };
+    let bytes = if retained == Retention::UntilUsed { array.bytes() } else { 0 };
     Ok(Needs { task: Task::making(bytes), outputs: vec![array] })
 }
 
@@ -249,18 +260,32 @@ fn given(node: &Node, inputs: &[&Array], fixed: u64, per_element: f64, seconds: 
     Ok(Needs { task, outputs: vec![output] })
 }
 
-/// Bytes of a call's value, the most they can be, and whether it is a view of its inputs: then the sequence leaves next
-/// to nothing behind. It may leave more than the value, as a function's locals outlive its span by a moment.
-fn left(law: &Law, point: &Point, output: u64) -> (u64, u64, bool) {
+/// Bytes of a call's value.
+#[derive(Clone, Copy)]
+struct ValueBytes {
+    bytes: u64,
+    /// The most they can be.
+    upper: u64,
+    /// The value is a view of the inputs.
+    is_view: bool,
+}
+
+/// The value of a call. Of a view the sequence leaves next to nothing behind. It may leave more
+/// than the value, as a function's locals outlive its span by a moment.
+fn value(law: &Law, point: &Point, output: u64) -> ValueBytes {
     // What does not fit 64 bits fits no memory.
     let fit = |bytes: Option<u128>| bytes.and_then(|bytes| u64::try_from(bytes).ok());
     let outputs = law.outputs.iter().map(|array| fit(array.upper_bytes(point)).unwrap_or(u64::MAX));
-    let whole = (output, outputs.fold(0, u64::saturating_add), false);
+    let upper = outputs.fold(0, u64::saturating_add).max(output);
+    let whole = ValueBytes { bytes: output, upper, is_view: false };
     let Body::Symbolic(sequence) = &law.body else { return whole };
     let Some(left) = fit(sequence.left_bytes(point)) else { return whole };
     // Blocks below the threshold are not in the sequence.
-    let view = left.saturating_add(sequence.threshold_bytes.max(1)).saturating_mul(2) < output;
-    if view { (left, fit(sequence.left_upper_bytes(point)).unwrap_or(u64::MAX), true) } else { whole }
+    if left.saturating_add(sequence.threshold_bytes.max(1)).saturating_mul(2) >= output {
+        return whole;
+    }
+    let upper = fit(sequence.left_upper_bytes(point)).unwrap_or(u64::MAX).max(left);
+    ValueBytes { bytes: left, upper, is_view: true }
 }
 
 /// The law's variables at these inputs.
@@ -275,9 +300,9 @@ fn point(law: &Law, inputs: &[&Array]) -> Result<Vec<u64>, String> {
         ));
     }
     let value = |variable: &Variable| {
-        let Variable { name, .. } = variable;
-        variables::value(name, &shapes)
-            .ok_or_else(|| format!("the law of {operator} has a variable {name} that no input has"))
+        let name = &variable.name;
+        let missing = || format!("the law of {operator} has a variable {name} that no input has");
+        variable.value_in(&shapes).ok_or_else(missing)
     };
     let point = law.variables.iter().map(value).collect::<Result<Vec<u64>, String>>()?;
     for (known, input) in law.inputs.iter().zip(inputs) {

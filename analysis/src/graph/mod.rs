@@ -1,20 +1,24 @@
 //! Plans for whole pipelines: laws composed over a graph of operators.
 //!
-//! Constraints: pure; reads and prints nothing; a graph may come from a stranger, so nothing in it makes this
-//! panic, and what it names is checked before it is used.
+//! Constraints: pure; reads and prints nothing; a graph may come from a stranger, so nothing in it
+//! makes this panic, and what it names is checked before it is used.
 //!
-//! A graph ([`Graph`]) is read from JSON ([`document`]). Each step's law says what it allocates and what comes out
-//! of it ([`measure`]), which the next step takes in. [`walk`] runs the steps as an executor does and keeps the live
-//! sum; [`foretell`] tells where it is largest. Under a memory limit [`recommend`] cuts the arrays into chunks
-//! ([`chunks`]) and takes the fastest cut that fits ([`search`], [`choose`]).
+//! A graph ([`Graph`]) is read from JSON ([`document`]). Each step's law says what it allocates and
+//! what comes out of it ([`measure`]), which the next step takes in. [`walk`] runs the steps as an
+//! executor does and keeps the live sum; [`predict`](fn@predict) says where it is largest. Under a
+//! memory limit [`recommend`] cuts the arrays into chunks ([`chunks`]) and takes the fastest cut
+//! that fits ([`search`], [`choose`]).
 
+mod answer;
 mod array;
 mod check;
 mod choose;
 mod chunks;
 mod document;
-mod foretell;
+mod error;
 mod measure;
+mod options;
+mod predict;
 mod search;
 mod view;
 mod walk;
@@ -22,13 +26,17 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+pub use answer::{Answer, ChunkPlan, Limits, OperatorChunks};
 pub use array::Array;
 pub use check::{Fit, Refusal, check};
-pub use choose::{Answer, ChunkPlan, Limits, OperatorChunks, recommend};
-pub use foretell::{Forecast, Held, Moment, SetBy, StepForecast, foretell};
+pub use choose::recommend;
+pub use error::Error;
+pub use options::{Options, Planned};
+pub use predict::{Forecast, Moment, Retained, SetBy, StepForecast, predict};
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -50,7 +58,7 @@ pub struct Graph {
 }
 
 /// Who runs the steps, and how many at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Executor {
     /// One after another, as listed: a plain program.
@@ -76,7 +84,7 @@ impl Executor {
         }
     }
 
-    /// Who runs the steps as far as nobody says more of it; `recorded`: as for [`Process::plain`].
+    /// Who runs the steps unless the user says more of it; `recorded`: as for [`Process::plain`].
     pub fn process(self, recorded: Option<u64>) -> Process {
         match self {
             Executor::Sequential | Executor::Threaded { .. } => Process::plain(recorded),
@@ -88,7 +96,7 @@ impl Executor {
 /// The libraries that will run a graph: the laws of its operators must be for their versions.
 #[derive(Debug, Clone, Default)]
 pub struct Libraries {
-    /// Versions by name, of those that matter to somebody.
+    /// Versions by name, of those that some law names.
     pub versions: BTreeMap<String, String>,
     /// A law for any others will do.
     pub any_version: bool,
@@ -119,31 +127,31 @@ struct Input {
 #[derive(Debug, Clone)]
 enum Work {
     /// Brings in an array from outside.
-    Source(SourceHeld),
+    Source(Retention),
     /// Inside a fused step: what goes into it, by its position.
     Argument(usize),
     /// Calls an operator that the model has a law for.
     Law { operator: String, dtype: Option<String>, params: BTreeMap<String, Value> },
     /// Calls one whose bytes the graph gives.
     Given { operator: String, fixed: u64, per_element: f64, seconds_per_element: f64 },
-    /// Looks at a part of its first input, which stays whole as long as the part is used.
+    /// A part of its first input, which stays whole as long as the part is used.
     View(Vec<Cut>),
-    /// Copies a grid of blocks, so many along each axis, into one array.
+    /// Copies a grid of blocks, this many along each axis, into one array.
     Join(Vec<u64>),
-    /// Several steps as one task: its inputs are held until the last of them is done.
+    /// Several steps as one task: its inputs are retained until the last of them is done.
     Fused(Box<Graph>),
 }
 
 /// How long an array from outside counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum SourceHeld {
+enum Retention {
     /// From its first use to its last: the pipeline loads it.
     #[default]
     UntilUsed,
-    /// Always: whoever runs the pipeline holds it.
+    /// Always: the program that runs the pipeline keeps it.
     Throughout,
-    /// Never: it is in a file, or somebody else's.
+    /// Never: it is in a file, or another program's.
     NotCounted,
 }
 
@@ -164,15 +172,7 @@ impl Node {
 }
 
 impl Graph {
-    /// Reads a graph from JSON text (docs/planning.md has the format).
-    ///
-    /// # Errors
-    /// [`Error::Graph`]: it is none, of a later version, or names what it does not have.
-    pub fn parse(text: &str) -> Result<Graph, Error> {
-        document::parse(text)
-    }
-
-    /// How the graph says that it runs, if it does: then its steps are tasks that somebody else has cut.
+    /// How the graph says that it runs, if it does: then its steps are tasks that were cut before.
     pub fn executor(&self) -> Option<Executor> {
         self.executor
     }
@@ -193,23 +193,4 @@ impl Graph {
     fn steps(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| !matches!(node.work, Work::Source(_) | Work::Argument(_)))
     }
-}
-
-/// Why a graph cannot be planned.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// What the graph says cannot be used.
-    #[error("the graph cannot be planned: {0}")]
-    Graph(String),
-    /// A step's law is missing, or has no value there.
-    #[error("step {step}: {source}")]
-    Law {
-        /// The step.
-        step: String,
-        /// Why.
-        source: crate::Error,
-    },
-    /// What was asked for makes no sense.
-    #[error("{0}")]
-    Request(String),
 }

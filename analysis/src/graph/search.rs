@@ -1,21 +1,24 @@
 //! Grids for a pipeline from the fastest to the slowest until one fits.
 
-use super::check::{Refusal, megabytes};
-use super::choose::{ChunkPlan, Limits, OperatorChunks};
+use super::answer::{ChunkPlan, Limits, OperatorChunks};
+use super::check::Refusal;
 use super::chunks::Whole;
+use super::chunks::expand::tasks;
 use super::measure::Laws;
 use super::walk::walk;
 use super::{Array, Error, Executor, Work};
-use crate::TaskBytes;
-use crate::model::joined;
-use crate::plan::dask::{FRAMEWORK_BYTES, seconds};
+use crate::model::TaskBytes;
 use crate::plan::frontier::MOST_WALKED;
 use crate::plan::grid::{Grid, candidates};
-use crate::plan::search::{LEAST_CELL_SECONDS, SAME_TIME};
+use crate::plan::search::{LEAST_CELL_SECONDS, ROOMY};
 use crate::plan::source::share;
+use crate::plan::time::{Duration, SAME_TIME};
 use crate::plan::why::what_helps;
+use crate::plan::worker_bytes::FRAMEWORK_BYTES;
 use crate::plan::workers::why;
 use crate::plan::{self, Request, Tried, Workers};
+use crate::shape::joined;
+use crate::units::{AtLeast, Bytes};
 
 /// A grid with its time and memory for some number of workers.
 pub(super) struct Found {
@@ -28,15 +31,15 @@ pub(super) struct Found {
 #[derive(Clone, Copy)]
 struct Memory {
     worker: u64,
-    held: u64,
+    retained: u64,
     /// The step whose task began then.
     step: usize,
 }
 
-/// What a worker alone would hold, walking a grid's tasks.
+/// What a single worker would retain, walking a grid's tasks.
 struct Walked {
     tasks: u64,
-    /// Moments that no other exceeds in what runs and in what is held.
+    /// Moments that no other exceeds in what runs and in what is retained.
     moments: Vec<Memory>,
     /// The largest finished chunk: it may be on its way from another worker.
     largest: u64,
@@ -64,32 +67,36 @@ impl<'a> Search<'a> {
 
     fn fixed(&self) -> u64 {
         let Limits { baseline_bytes, .. } = *self.limits;
-        baseline_bytes.saturating_add(self.laws.once_bytes()).saturating_add(FRAMEWORK_BYTES)
+        baseline_bytes.saturating_add(self.laws.one_time_bytes()).saturating_add(FRAMEWORK_BYTES)
     }
 
-    /// The fastest grid under the budget; of those as fast as anybody can tell, the one that needs least.
+    /// The fastest grid under the budget; of those that are as fast within the accuracy of the
+    /// estimate, one that leaves a worker room, with the fewest chunks, that needs least.
     pub(super) fn fastest(&mut self, workers: u64) -> Option<Found> {
+        let spread = self.laws.seconds_spread();
         let mut ranked: Vec<(f64, usize)> =
-            (0..self.grids.len()).map(|at| (self.seconds(at, workers), at)).collect();
+            (0..self.grids.len()).map(|at| (self.duration(at, workers).rank(spread), at)).collect();
         ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let budget = self.budget();
-        let mut best: Option<Found> = None;
-        for (seconds, at) in ranked {
-            if best.as_ref().is_some_and(|best| seconds > best.seconds * SAME_TIME) {
+        let mut most = f64::INFINITY;
+        let mut found: Vec<(usize, Memory)> = Vec::new();
+        for (rank, at) in ranked {
+            if rank > most {
                 break;
             }
-            if self.floor(at) > budget {
-                continue;
-            }
-            let Ok(memory) = self.memory(at, workers) else { continue };
-            let better = best.as_ref().is_none_or(|best| memory.worker < best.memory.worker);
-            if memory.worker <= budget && better {
-                // The time to beat stays that of the first one found.
-                let seconds = best.as_ref().map_or(seconds, |best| best.seconds);
-                best = Some(Found { grid: at, seconds, memory });
+            let fits = self.floor(at) <= self.budget();
+            let memory = fits.then(|| self.memory(at, workers).ok()).flatten();
+            if let Some(memory) = memory.filter(|memory| memory.worker <= self.budget()) {
+                most = most.min(rank * SAME_TIME);
+                found.push((at, memory));
             }
         }
-        best.map(|best| Found { seconds: self.seconds(best.grid, workers), ..best })
+        let roomy = self.budget() as f64 * ROOMY;
+        let ease = |(at, memory): &(usize, Memory)| {
+            let grid = &self.grids[*at];
+            (memory.worker as f64 > roomy, grid.chunks(), memory.worker, grid.chunk.clone())
+        };
+        let (grid, memory) = found.into_iter().min_by_key(ease)?;
+        Some(Found { grid, seconds: self.duration(grid, workers).seconds(), memory })
     }
 
     /// The smallest budget that some grid fits.
@@ -116,38 +123,42 @@ impl<'a> Search<'a> {
             smallest_memory_limit_bytes: limit,
             why: format!(
                 "No chunking of {} into at most {MOST_WALKED} chunks fits a budget of {}: chunks of {} need the \
-                 least, {}, of which {} are finished chunks held while {} runs; {}.",
+                 least, {}, of which {} are finished chunks retained while {} runs; {}.",
                 joined(self.whole.shape()),
-                megabytes(self.budget()),
+                Bytes(self.budget()),
                 joined(&self.grids[at].chunk),
-                megabytes(memory.worker),
-                megabytes(memory.held),
+                AtLeast(memory.worker),
+                AtLeast(memory.retained),
                 self.whole.graph.nodes[memory.step].operator(),
                 what_helps(limit, self.limits.threads_per_worker),
             ),
         })
     }
 
-    /// From submission to result: the sum over the steps, those that are fused paying for no tasks of their own.
-    fn seconds(&self, at: usize, workers: u64) -> f64 {
+    /// From submission to result: the sum over the steps, those that are fused without tasks of
+    /// their own.
+    fn duration(&self, at: usize, workers: u64) -> Duration {
         let grid = &self.grids[at];
         let slots = workers.saturating_mul(self.limits.threads_per_worker);
         let step = |node: usize| {
-            let Some((request, own)) = self.alone(node, grid, workers) else { return 0.0 };
+            let Some((request, own)) = self.separate(node, grid, workers) else {
+                return Duration::default();
+            };
             let elements = request.shape.iter().map(|&n| n as f64).product::<f64>();
             let cell = (self.whole.tasks[node].seconds / elements).max(LEAST_CELL_SECONDS);
             let reads = self.whole.graph.nodes[node].inputs.iter().any(|input| input.node == self.whole.base);
             if reads || self.whole.overlaps(node, grid) {
-                seconds(&request, &own, cell)
+                Duration::of(&request, &own, cell)
             } else {
-                own.work(slots).0 * cell
+                Duration::of_cells(own.work(slots).0 * cell)
             }
         };
-        (0..self.whole.graph.nodes.len()).map(step).sum()
+        (0..self.whole.graph.nodes.len()).map(step).fold(Duration::default(), Duration::plus)
     }
 
-    /// A step by itself: its first input, cut as the grid cuts it. `None`: it takes in no array with axes.
-    fn alone(&self, node: usize, grid: &Grid, workers: u64) -> Option<(Request, Grid)> {
+    /// A step by itself: its first input, cut as the grid cuts it. `None`: it takes in no array
+    /// with axes.
+    fn separate(&self, node: usize, grid: &Grid, workers: u64) -> Option<(Request, Grid)> {
         let step = &self.whole.graph.nodes[node];
         let array = self.whole.input(node, 0)?;
         if array.shape.is_empty() || array.shape.contains(&0) {
@@ -163,14 +174,15 @@ impl<'a> Search<'a> {
             threads_per_worker: self.limits.threads_per_worker,
             budget_fraction: self.limits.budget_fraction,
             baseline_bytes: self.limits.baseline_bytes,
-            once_bytes: self.laws.once_bytes(),
+            one_time_bytes: self.laws.one_time_bytes(),
+            seconds_spread: self.laws.seconds_spread(),
             ..Request::new(array.shape.clone(), array.item_bytes(), self.limits.memory_limit_bytes)
         };
         Some((request, own))
     }
 
-    /// What a worker needs at least with a grid: the largest task of a single step. Where a law has no value, no
-    /// memory would do.
+    /// What a worker needs at least with a grid: the largest task of a single step. Where a law has
+    /// no value, no memory would do.
     fn floor(&self, at: usize) -> u64 {
         let step = |node: usize| match self.whole.graph.nodes[node].work {
             Work::Source(_) => 0,
@@ -187,8 +199,8 @@ impl<'a> Search<'a> {
         Ok(self.whole.measure(node, blocks)?.task.upper.saturating_add(taken))
     }
 
-    /// One worker at its peak. What is held is as much as one alone would hold, up to some number of workers; while a
-    /// chunk moves between workers both have it ([`crate::plan`]).
+    /// One worker at its peak. What is retained is as much as a single one would retain, up to some
+    /// number of workers; while a chunk moves between workers both have it ([`crate::plan`]).
     fn memory(&mut self, at: usize, workers: u64) -> Result<Memory, Error> {
         if self.walked[at].is_none() {
             self.walked[at] = Some(self.walk(at)?);
@@ -201,34 +213,34 @@ impl<'a> Search<'a> {
         } else {
             0
         };
-        let weigh = |moment: &Memory| {
-            let held = share(moment.held, walked.largest, workers).saturating_add(moving);
+        let measured = |moment: &Memory| {
+            let retained = share(moment.retained, walked.largest, workers).saturating_add(moving);
             Memory {
-                worker: moment.worker.saturating_add(held).saturating_add(self.fixed()),
-                held,
+                worker: moment.worker.saturating_add(retained).saturating_add(self.fixed()),
+                retained,
                 ..*moment
             }
         };
-        let most = walked.moments.iter().map(weigh).max_by_key(|memory| memory.worker);
+        let most = walked.moments.iter().map(measured).max_by_key(|memory| memory.worker);
         most.ok_or_else(|| Error::Request("the graph has no steps".into()))
     }
 
-    /// Runs the tasks of a grid on one worker, all at their upper bounds; [`Memory::worker`] is what runs, without what
-    /// is held.
+    /// Runs the tasks of a grid on one worker, all at their upper bounds; [`Memory::worker`] is
+    /// what runs, without what is retained.
     fn walk(&self, at: usize) -> Result<Walked, Error> {
-        let tasks = self.whole.tasks(&self.grids[at])?;
+        let tasks = tasks(self.whole, &self.grids[at])?;
         let executor = Executor::Distributed { threads: self.limits.threads_per_worker };
         let run = walk(&tasks.tasks, executor, None);
         let moment = |start: &super::walk::Start| Memory {
             worker: start.running_upper,
-            held: start.held_upper,
+            retained: start.retained_upper,
             step: tasks.steps[start.task],
         };
         let mut all: Vec<Memory> = run.starts.iter().map(moment).collect();
-        all.sort_by_key(|moment| std::cmp::Reverse((moment.worker, moment.held)));
+        all.sort_by_key(|moment| std::cmp::Reverse((moment.worker, moment.retained)));
         let mut moments: Vec<Memory> = Vec::new();
         for moment in all {
-            if moments.last().is_none_or(|last| moment.held > last.held) {
+            if moments.last().is_none_or(|last| moment.retained > last.retained) {
                 moments.push(moment);
             }
         }
@@ -248,14 +260,14 @@ impl<'a> Search<'a> {
         };
         let set_by = graph.nodes[best.memory.step].operator();
         let why = format!(
-            "{} chunks of {} are foretold to need {} of the {} a worker may use, {} of it finished chunks that are \
-             held while {set_by} runs{}",
+            "{} chunks of {} are predicted to need {} of the {} a worker may use, {} of it finished chunks that are \
+             retained while {set_by} runs{}",
             grid.chunks(),
             joined(&grid.chunk),
-            megabytes(best.memory.worker),
-            megabytes(self.budget()),
-            megabytes(best.memory.held),
-            self.why_so_many(found, chosen),
+            AtLeast(best.memory.worker),
+            Bytes(self.budget()),
+            AtLeast(best.memory.retained),
+            self.why_this_many(found, chosen),
         );
         ChunkPlan {
             source: graph.nodes[self.whole.base].name.clone(),
@@ -266,7 +278,7 @@ impl<'a> Search<'a> {
                 .filter_map(|node| self.operator(node, grid, *workers))
                 .collect(),
             set_by,
-            predicted_frontier_bytes: best.memory.held,
+            predicted_frontier_bytes: best.memory.retained,
             predicted_worker_bytes: best.memory.worker,
             budget_bytes: self.budget(),
             memory_limit_bytes: self.limits.memory_limit_bytes,
@@ -279,8 +291,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The reason for a number of workers that was not asked for, and an end to the sentence.
-    fn why_so_many(&self, found: &[(u64, Found)], chosen: usize) -> String {
+    /// The reason for a number of workers that was not given, and an end to the sentence.
+    fn why_this_many(&self, found: &[(u64, Found)], chosen: usize) -> String {
         if self.limits.workers != Workers::Auto {
             return ".".into();
         }
@@ -291,13 +303,13 @@ impl<'a> Search<'a> {
 
     fn operator(&self, node: usize, grid: &Grid, workers: u64) -> Option<OperatorChunks> {
         let step = &self.whole.graph.nodes[node];
-        let (request, _) = self.alone(node, grid, workers)?;
+        let (request, _) = self.separate(node, grid, workers)?;
         let dtype = &self.whole.input(node, 0)?.dtype;
         let law = |shape: &[u64]| {
             let block = Array { shape: shape.to_vec(), dtype: dtype.clone() };
             let input = block.bytes();
             let needs = self.whole.measure(node, vec![block]);
-            let task = needs.map_err(|error| crate::Error::Shape(error.to_string()))?.task;
+            let task = needs.map_err(|error| crate::error::Error::Shape(error.to_string()))?.task;
             Ok(TaskBytes {
                 working: task.working,
                 working_upper: task.upper,
@@ -307,7 +319,7 @@ impl<'a> Search<'a> {
                 ..TaskBytes::default()
             })
         };
-        let alone = match plan::recommend(&request, &law) {
+        let separate = match plan::recommend(&request, &law) {
             Ok(plan::Answer::Plan(plan)) if step.inputs.len() == 1 => Some(plan.chunk_shape),
             _ => None,
         };
@@ -316,7 +328,7 @@ impl<'a> Search<'a> {
             operator: step.operator(),
             block_shape: self.whole.largest_blocks(node, grid).swap_remove(0).shape,
             task_bytes: self.task_bytes(node, grid).ok()?,
-            alone,
+            separate,
         })
     }
 }

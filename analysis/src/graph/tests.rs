@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::measure::Laws;
 use super::walk::{Task, walk};
 use super::*;
-use crate::Model;
 use crate::law::{Factor, Form, Rule, Sequence, Size};
+use crate::model::Model;
 use crate::model::{ArrayLaw, Body, Key, Law, Seconds, Variable};
 use crate::plan::Workers;
 
@@ -20,7 +20,8 @@ fn axis(variable: usize) -> Size {
     Size::Exact { form: Form::variable(variable), others: vec![] }
 }
 
-/// An operator on a volume of floats: it allocates `temporary` bytes per cell beside its result.
+/// An operator on a volume of floats: it allocates `temporary` bytes per cell in addition to its
+/// result.
 fn law(operator: &str, temporary: u64) -> Law {
     let array = || ArrayLaw {
         name: String::new(),
@@ -46,7 +47,7 @@ fn law(operator: &str, temporary: u64) -> Law {
             steps: vec![1, 2, -1],
             ..Sequence::default()
         }),
-        seconds: Seconds { overhead: 0.0, per_element: 1e-8 },
+        seconds: Seconds { per_element: 1e-8, ..Seconds::default() },
         ..Law::default()
     }
 }
@@ -56,7 +57,7 @@ fn model() -> Model {
     Model { laws, ..Model::default() }
 }
 
-fn no_matter() -> Libraries {
+fn any_libraries() -> Libraries {
     Libraries::default()
 }
 
@@ -71,16 +72,16 @@ const CHAIN: &str = r#"{"name": "a", "operator": "light", "inputs": ["v"]},
     {"name": "b", "operator": "heavy", "inputs": ["a"]}, {"name": "c", "operator": "light", "inputs": ["b"]}"#;
 
 #[test]
-fn values_are_held_from_the_step_that_makes_them_to_the_last_that_takes_them_in() {
-    let peak = |graph: &Graph| foretell(&model(), &no_matter(), graph, Executor::Sequential).unwrap();
-    // While b runs, a is held (4 bytes a cell) and b allocates 44; v is gone.
+fn values_are_retained_from_the_step_that_makes_them_to_the_last_that_takes_them_in() {
+    let peak = |graph: &Graph| predict(&model(), &any_libraries(), graph, Executor::Sequential).unwrap();
+    // While b runs, a is retained (4 bytes a cell) and b allocates 44; v is gone.
     let forecast = peak(&pipeline("", CHAIN));
     assert_eq!(forecast.peak_bytes, 48_000_000);
     assert_eq!(forecast.set_by.operator, "heavy");
-    assert_eq!(forecast.set_by.held, [Held { step: "a".into(), bytes: 4_000_000 }]);
+    assert_eq!(forecast.set_by.retained, [Retained { step: "a".into(), bytes: 4_000_000 }]);
     assert_eq!(forecast.result_bytes, 4_000_000);
-    assert_eq!(peak(&pipeline(r#", "held": "throughout""#, CHAIN)).peak_bytes, 52_000_000);
-    assert_eq!(peak(&pipeline(r#", "held": "not_counted""#, CHAIN)).peak_bytes, 48_000_000);
+    assert_eq!(peak(&pipeline(r#", "retained": "throughout""#, CHAIN)).peak_bytes, 52_000_000);
+    assert_eq!(peak(&pipeline(r#", "retained": "not_counted""#, CHAIN)).peak_bytes, 48_000_000);
     // A step that needs v once more keeps it until then.
     let again = format!(r#"{CHAIN}, {{"name": "d", "operator": "light", "inputs": ["v"]}}"#);
     assert_eq!(peak(&pipeline("", &again)).peak_bytes, 52_000_000);
@@ -91,10 +92,10 @@ fn a_slice_keeps_what_it_looks_into() {
     let steps = r#"{"name": "a", "operator": "light", "inputs": ["v"]},
         {"name": "part", "slice": [[null, 10, null]], "inputs": ["a"]},
         {"name": "b", "operator": "light", "inputs": ["part"]}"#;
-    let forecast = foretell(
+    let forecast = predict(
         &model(),
-        &no_matter(),
-        &pipeline(r#", "held": "not_counted""#, steps),
+        &any_libraries(),
+        &pipeline(r#", "retained": "not_counted""#, steps),
         Executor::Sequential,
     )
     .unwrap();
@@ -105,7 +106,7 @@ fn a_slice_keeps_what_it_looks_into() {
 #[test]
 fn a_fused_step_holds_its_inputs_and_lets_go_of_what_is_between() {
     let fused = format!(r#"{{"name": "f", "steps": [{CHAIN}]}}"#);
-    let forecast = foretell(&model(), &no_matter(), &pipeline("", &fused), Executor::Sequential).unwrap();
+    let forecast = predict(&model(), &any_libraries(), &pipeline("", &fused), Executor::Sequential).unwrap();
     // As the chain, but v stays.
     assert_eq!(forecast.peak_bytes, 52_000_000);
     assert_eq!(forecast.set_by.operator, "light + heavy + light");
@@ -114,8 +115,8 @@ fn a_fused_step_holds_its_inputs_and_lets_go_of_what_is_between() {
 #[test]
 fn two_threads_run_two_branches_at_once() {
     let steps = r#"{"name": "a", "operator": "heavy", "inputs": ["v"]}, {"name": "b", "operator": "heavy", "inputs": ["v"]}"#;
-    let graph = pipeline(r#", "held": "throughout""#, steps);
-    let peak = |executor| foretell(&model(), &no_matter(), &graph, executor).unwrap().peak_bytes;
+    let graph = pipeline(r#", "retained": "throughout""#, steps);
+    let peak = |executor| predict(&model(), &any_libraries(), &graph, executor).unwrap().peak_bytes;
     assert_eq!(peak(Executor::Threaded { threads: 2 }), 92_000_000);
     assert_eq!(peak(Executor::Distributed { threads: 2 }), 92_000_000);
     assert_eq!(peak(Executor::Threaded { threads: 1 }), 52_000_000);
@@ -123,7 +124,7 @@ fn two_threads_run_two_branches_at_once() {
 
 #[test]
 fn an_operator_without_a_law_is_named_unless_its_bytes_are_given() {
-    let of = |step: &str| foretell(&model(), &no_matter(), &pipeline("", step), Executor::Sequential);
+    let of = |step: &str| predict(&model(), &any_libraries(), &pipeline("", step), Executor::Sequential);
     let error = of(r#"{"name": "a", "operator": "unheard", "inputs": ["v"]}"#).unwrap_err().to_string();
     assert!(error.contains("step a") && error.contains("unheard"), "{error}");
     let given = of(
@@ -156,7 +157,8 @@ fn graphs_that_make_no_sense_are_refused_in_words() {
         r#"{"name": "a", "join": [3], "inputs": ["v"]}"#,
         r#"{"name": "a", "operator": "light", "inputs": ["v", "v"]}"#,
     ] {
-        let error = foretell(&model, &no_matter(), &pipeline("", steps), Executor::Sequential).unwrap_err();
+        let error =
+            predict(&model, &any_libraries(), &pipeline("", steps), Executor::Sequential).unwrap_err();
         assert!(error.to_string().contains("step a"), "{error}");
     }
 }
@@ -171,9 +173,9 @@ fn limits(limit: u64, workers: Workers) -> Limits {
     }
 }
 
-/// What is held may be as large as its law says at most, and so may the plan.
+/// What is retained may be as large as its law says at most, and so may the plan.
 #[test]
-fn held_values_count_at_their_upper_bounds() {
+fn retained_values_count_at_their_upper_bounds() {
     let mut uncertain = law("uncertain", 4);
     let square = Factor { variable: 2, rule: Rule::Length, offset: 0, power: 2 };
     let longer = Form { coefficient: 1, factors: vec![square], constant: 0 };
@@ -182,12 +184,13 @@ fn held_values_count_at_their_upper_bounds() {
     let steps = r#"{"name": "a", "operator": "uncertain", "inputs": ["v"]},
         {"name": "b", "operator": "heavy", "inputs": ["v"]}, {"name": "c", "operator": "heavy", "inputs": ["a"]}"#;
     let graph = pipeline("", steps);
-    let forecast = foretell(&model, &no_matter(), &graph, Executor::Sequential).unwrap();
-    // 100 times as much as it likely leaves, beside the volume, what comes of it and what makes that.
+    let forecast = predict(&model, &any_libraries(), &graph, Executor::Sequential).unwrap();
+    // 100 times as much as it likely leaves, next to the volume, what comes of it and what makes
+    // that.
     assert_eq!(forecast.peak_bytes, 4_000_000 + 4_000_000 + 44_000_000);
     assert_eq!(forecast.upper_bytes, 4_000_000 + 400_000_000 + 44_000_000);
     let fused = format!(r#"{{"name": "all", "steps": [{steps}], "inputs": []}}"#);
-    let forecast = foretell(&model, &no_matter(), &pipeline("", &fused), Executor::Sequential).unwrap();
+    let forecast = predict(&model, &any_libraries(), &pipeline("", &fused), Executor::Sequential).unwrap();
     assert!(forecast.upper_bytes >= 448_000_000, "{forecast:?}");
 }
 
@@ -202,15 +205,19 @@ fn arrays_of_many_axes_are_cut_in_fewer_ways() {
         Graph::parse(&text)
     };
     for axes in [4, 8, 12, 21] {
-        let answer =
-            recommend(&model(), &no_matter(), &steps(axes).unwrap(), &limits(1 << 40, Workers::Number(2)));
+        let answer = recommend(
+            &model(),
+            &any_libraries(),
+            &steps(axes).unwrap(),
+            &limits(1 << 40, Workers::Number(2)),
+        );
         assert!(matches!(answer, Ok(Answer::Plan(_) | Answer::Refusal(_))), "{axes}: {answer:?}");
     }
     let error = steps(65).unwrap_err().to_string();
     assert!(error.contains("65 axes"), "{error}");
 }
 
-/// A law for other versions of libraries than run here is none, unless that does not matter to who asks.
+/// A law for other versions of libraries than run here is none, unless any version will do.
 #[test]
 fn laws_of_other_versions_are_refused() {
     let mut light = law("light", 4);
@@ -227,9 +234,9 @@ fn laws_of_other_versions_are_refused() {
         (libraries("1.15.2", false), true),
         (libraries("1.17.1", false), false),
         (libraries("1.17.1", true), true),
-        (no_matter(), true),
+        (any_libraries(), true),
     ] {
-        let forecast = foretell(&model, &libraries, &graph, Executor::Sequential);
+        let forecast = predict(&model, &libraries, &graph, Executor::Sequential);
         assert_eq!(forecast.is_ok(), answers, "{forecast:?}");
         assert_eq!(recommend(&model, &libraries, &graph, &limits).is_ok(), answers);
         let said = forecast.err().map(|error| error.to_string()).unwrap_or_default();
@@ -245,28 +252,28 @@ const LARGE: &str = r#"{"version": 1, "sources": {"v": {"shape": [400, 300, 200]
 fn chunks_fit_the_limit_or_the_refusal_names_one_that_does() {
     let (model, graph) = (model(), Graph::parse(LARGE).unwrap());
     let Ok(Answer::Plan(plan)) =
-        recommend(&model, &no_matter(), &graph, &limits(600_000_000, Workers::Number(2)))
+        recommend(&model, &any_libraries(), &graph, &limits(600_000_000, Workers::Number(2)))
     else {
         panic!("no plan")
     };
     assert!(plan.predicted_worker_bytes <= plan.budget_bytes, "{plan:?}");
     assert_eq!(plan.chunk_shape[2], 200, "{plan:?}");
     let Ok(Answer::Refusal(refusal)) =
-        recommend(&model, &no_matter(), &graph, &limits(160_000_000, Workers::Number(2)))
+        recommend(&model, &any_libraries(), &graph, &limits(160_000_000, Workers::Number(2)))
     else {
         panic!("no refusal")
     };
     let enough = limits(refusal.smallest_memory_limit_bytes + 1, Workers::Number(2));
-    assert!(matches!(recommend(&model, &no_matter(), &graph, &enough), Ok(Answer::Plan(_))));
+    assert!(matches!(recommend(&model, &any_libraries(), &graph, &enough), Ok(Answer::Plan(_))));
     let less = limits(refusal.smallest_memory_limit_bytes / 100 * 99, Workers::Number(2));
-    assert!(matches!(recommend(&model, &no_matter(), &graph, &less), Ok(Answer::Refusal(_))));
+    assert!(matches!(recommend(&model, &any_libraries(), &graph, &less), Ok(Answer::Refusal(_))));
 }
 
 #[test]
 fn the_number_of_workers_has_a_reason() {
     let (model, graph) = (model(), Graph::parse(LARGE).unwrap());
     let Ok(Answer::Plan(plan)) =
-        recommend(&model, &no_matter(), &graph, &limits(1_000_000_000, Workers::Auto))
+        recommend(&model, &any_libraries(), &graph, &limits(1_000_000_000, Workers::Auto))
     else {
         panic!("no plan")
     };
@@ -283,7 +290,7 @@ fn halos_and_whole_axes_are_of_axes_that_there_are() {
     let refused = |from: &str, to: &str| {
         let graph = Graph::parse(&LARGE.replace(from, to)).unwrap();
         let limits = limits(600_000_000, Workers::Number(2));
-        recommend(&model(), &no_matter(), &graph, &limits).unwrap_err().to_string()
+        recommend(&model(), &any_libraries(), &graph, &limits).unwrap_err().to_string()
     };
     let axis = refused(r#""whole_axes": [2]"#, r#""whole_axes": [3]"#);
     assert!(axis.contains("step b") && axis.contains("axis 3"), "{axis}");
@@ -291,26 +298,26 @@ fn halos_and_whole_axes_are_of_axes_that_there_are() {
     assert!(halo.contains("step a") && halo.contains("2 numbers"), "{halo}");
 }
 
-/// The tasks of one step with a halo hold what the walk of `map_overlap`'s graph holds.
+/// The tasks of one step with a halo retain what the walk of `map_overlap`'s graph retains.
 #[test]
 fn the_tasks_of_a_grid_hold_what_the_frontier_says() {
-    use crate::plan::frontier::held_chunks;
+    use crate::plan::frontier::retained_chunks;
     use crate::plan::grid::Grid;
     let text = LARGE.replace("[400, 300, 200]", "[80, 80, 80]").replace(r#", "whole_axes": [2]"#, "");
     let (model, graph) = (model(), Graph::parse(&text).unwrap());
-    let libraries = no_matter();
+    let libraries = any_libraries();
     let laws = Laws::new(&model, &libraries);
     let whole = chunks::Whole::new(&laws, &graph).unwrap();
     for chunk in [[20, 20, 20], [10, 80, 80], [20, 20, 80]] {
         let grid = Grid { shape: vec![80; 3], chunk: chunk.to_vec(), halo: vec![2; 3] };
-        let tasks = whole.tasks(&grid).unwrap().tasks;
+        let tasks = super::chunks::expand::tasks(&whole, &grid).unwrap().tasks;
         let run = walk(&tasks, Executor::Sequential, None);
-        let held = run.starts.iter().map(|start| start.held).max().unwrap_or(0);
-        let chunks = held as f64 / (4 * chunk.iter().product::<u64>()) as f64;
-        let ours = held_chunks(&grid) as f64;
+        let retained = run.starts.iter().map(|start| start.retained).max().unwrap_or(0);
+        let chunks = retained as f64 / (4 * chunk.iter().product::<u64>()) as f64;
+        let ours = retained_chunks(&grid) as f64;
         assert!(
             (chunks - ours).abs() <= 0.35 * ours + 2.0,
-            "{chunk:?}: {chunks} held, the frontier says {ours}"
+            "{chunk:?}: {chunks} retained, the frontier says {ours}"
         );
     }
 }
@@ -345,7 +352,8 @@ fn tasks() -> impl Strategy<Value = Vec<Task>> {
     })
 }
 
-/// A value is there if somebody who has not run yet takes it in, or a value that is there looks into it.
+/// A value is there if a step that has not run yet takes it in, or a value that is there is a view
+/// of it.
 fn alive(tasks: &[Task], done: &[bool]) -> Vec<bool> {
     let mut alive = vec![false; tasks.len()];
     for value in (0..tasks.len()).rev().filter(|&value| done[value]) {
@@ -367,14 +375,15 @@ proptest! {
         let mut done = vec![false; tasks.len()];
         for (index, start) in run.starts.iter().enumerate() {
             prop_assert_eq!(start.task, index);
-            let held: u64 = alive(&tasks, &done).iter().zip(&tasks).filter(|(alive, _)| **alive).map(|(_, task)| task.left).sum();
-            prop_assert_eq!((start.held, start.running), (held, tasks[index].working));
+            let retained: u64 = alive(&tasks, &done).iter().zip(&tasks).filter(|(alive, _)| **alive).map(|(_, task)| task.left).sum();
+            prop_assert_eq!((start.retained, start.running), (retained, tasks[index].working));
             done[index] = true;
         }
         prop_assert_eq!(run.starts.len(), tasks.len());
     }
 
-    /// Every task runs once, after all it needs, whoever runs them; the peak is never below the largest task.
+    /// Every task runs once, after all it needs, on every executor; the peak is never below the
+    /// largest task.
     #[test]
     fn every_task_runs_once_under_every_executor(tasks in tasks(), threads in 1u64..5, stack in any::<bool>()) {
         let executor = if stack { Executor::Threaded { threads } } else { Executor::Distributed { threads } };

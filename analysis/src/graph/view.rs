@@ -14,8 +14,8 @@ pub(super) enum Cut {
     Range(Option<i64>, Option<i64>, Option<i64>),
 }
 
-/// The array that `cuts` take out of another, one per axis from the first; what they do not name stays whole.
-/// `None`: more cuts than axes, or steps of no length.
+/// The array that `cuts` take out of another, one per axis from the first; what they do not name
+/// stays whole. `None`: more cuts than axes, or steps of no length.
 pub(super) fn cut(array: &Array, cuts: &[Cut]) -> Option<Array> {
     let (named, rest) = array.shape.split_at_checked(cuts.len())?;
     let mut shape = Vec::with_capacity(array.shape.len());
@@ -46,8 +46,8 @@ fn range(length: u64, start: Option<i64>, stop: Option<i64>, step: i64) -> Optio
     if step == 0 { None } else { u64::try_from(count).ok() }
 }
 
-/// The array that a grid of blocks makes, `counts` of them along each axis, in C order. `None`: another number
-/// of blocks, or blocks whose shapes do not meet.
+/// The array that a grid of blocks makes, `counts` of them along each axis, in C order. `None`:
+/// another number of blocks, or blocks whose shapes do not meet.
 pub(super) fn join(blocks: &[&Array], counts: &[u64]) -> Option<Array> {
     let first = blocks.first()?;
     // Axes before those of the grid are as they are in every block.

@@ -1,7 +1,7 @@
 //! The frontier of any graph of tasks: runs them as an executor would and keeps the live sum.
 //!
-//! [`crate::plan`] walks the one graph that `map_overlap` makes, in a form that is quick enough to be tried for
-//! thousands of grids; this one takes the tasks one by one.
+//! [`crate::plan`] walks the one graph that `map_overlap` makes, in a form that is quick enough to
+//! be tried for thousands of grids; this one takes the tasks one by one.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,7 +13,7 @@ use super::Executor;
 pub(super) struct Task {
     /// Tasks whose values it takes in: listed before it, none of them twice.
     pub(super) needs: Vec<usize>,
-    /// Its value looks into those it needs: they stay as long as it does.
+    /// Its value is a view of those it needs: they stay as long as it does.
     pub(super) pins: bool,
     /// The value is kept until the end.
     pub(super) kept: bool,
@@ -35,9 +35,9 @@ pub(super) struct Start {
     pub(super) task: usize,
     pub(super) seconds: f64,
     /// Bytes of finished values.
-    pub(super) held: u64,
+    pub(super) retained: u64,
     /// The same at their upper bounds.
-    pub(super) held_upper: u64,
+    pub(super) retained_upper: u64,
     /// Working bytes of all tasks that run.
     pub(super) running: u64,
     /// The same at their upper bounds.
@@ -45,7 +45,7 @@ pub(super) struct Start {
 }
 
 impl Task {
-    /// One that makes an array and nothing else, of so many bytes for certain.
+    /// One that makes an array and nothing else, of exactly `bytes`.
     pub(super) fn making(bytes: u64) -> Task {
         Task { working: bytes, upper: bytes, left: bytes, left_upper: bytes, ..Task::default() }
     }
@@ -53,15 +53,15 @@ impl Task {
 
 impl Start {
     pub(super) fn bytes(&self) -> u64 {
-        self.held.saturating_add(self.running)
+        self.retained.saturating_add(self.running)
     }
 
     pub(super) fn upper(&self) -> u64 {
-        self.held_upper.saturating_add(self.running_upper)
+        self.retained_upper.saturating_add(self.running_upper)
     }
 }
 
-/// Runs all tasks, up to the `last`-th start if that is given; what is live then can be asked for.
+/// Runs all tasks, up to the `last`-th start if that is given; what is live then can be read.
 pub(super) fn walk(tasks: &[Task], executor: Executor, last: Option<usize>) -> Walk<'_> {
     let mut walk = Walk::new(tasks, executor);
     walk.run(last.map_or(usize::MAX, |last| last.saturating_add(1)));
@@ -82,8 +82,8 @@ pub(super) struct Walk<'a> {
     running: BinaryHeap<Reverse<Ending>>,
     pub(super) starts: Vec<Start>,
     seconds: f64,
-    held: u64,
-    held_upper: u64,
+    retained: u64,
+    retained_upper: u64,
     working: u64,
     upper: u64,
 }
@@ -104,8 +104,8 @@ impl<'a> Walk<'a> {
             running: BinaryHeap::new(),
             starts: Vec::with_capacity(tasks.len()),
             seconds: 0.0,
-            held: 0,
-            held_upper: 0,
+            retained: 0,
+            retained_upper: 0,
             working: 0,
             upper: 0,
             users,
@@ -139,8 +139,8 @@ impl<'a> Walk<'a> {
         self.starts.push(Start {
             task: index,
             seconds: self.seconds,
-            held: self.held,
-            held_upper: self.held_upper,
+            retained: self.retained,
+            retained_upper: self.retained_upper,
             running: self.working,
             running_upper: self.upper,
         });
@@ -152,8 +152,8 @@ impl<'a> Walk<'a> {
         let task = &self.tasks[index];
         self.working = self.working.saturating_sub(task.working);
         self.upper = self.upper.saturating_sub(task.upper);
-        self.held = self.held.saturating_add(task.left);
-        self.held_upper = self.held_upper.saturating_add(task.left_upper);
+        self.retained = self.retained.saturating_add(task.left);
+        self.retained_upper = self.retained_upper.saturating_add(task.left_upper);
         self.alive[index] = true;
         for user in self.users[index].clone().into_iter().rev() {
             self.waits_for[user] -= 1;
@@ -174,7 +174,7 @@ impl<'a> Walk<'a> {
         while let Some(need) = waiting.pop() {
             self.uses_left[need] -= 1;
             if self.uses_left[need] == 0 {
-                self.let_go(need);
+                self.release_value(need);
                 if self.tasks[need].pins {
                     waiting.extend(&self.tasks[need].needs);
                 }
@@ -183,15 +183,15 @@ impl<'a> Walk<'a> {
     }
 
     fn drop_value(&mut self, index: usize) {
-        self.let_go(index);
+        self.release_value(index);
         if self.tasks[index].pins {
             self.release_needs(index);
         }
     }
 
-    fn let_go(&mut self, index: usize) {
-        self.held = self.held.saturating_sub(self.tasks[index].left);
-        self.held_upper = self.held_upper.saturating_sub(self.tasks[index].left_upper);
+    fn release_value(&mut self, index: usize) {
+        self.retained = self.retained.saturating_sub(self.tasks[index].left);
+        self.retained_upper = self.retained_upper.saturating_sub(self.tasks[index].left_upper);
         self.alive[index] = false;
     }
 
@@ -202,8 +202,8 @@ impl<'a> Walk<'a> {
         running.into_iter().map(|ending| ending.task).collect()
     }
 
-    /// Tasks whose values are held.
-    pub(super) fn held(&self) -> Vec<usize> {
+    /// Tasks whose values are retained.
+    pub(super) fn retained(&self) -> Vec<usize> {
         (0..self.tasks.len()).filter(|&task| self.alive[task]).collect()
     }
 

@@ -2,53 +2,32 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use memtrace_trace::rows::Kind;
-
+use super::course::{Course, Sized};
 use super::fold;
-use crate::profile::{Block, Event, Program};
+use crate::profile::{Block, Program};
 
-/// Thresholds tried in this order, bytes (DESIGN §8).
+/// Thresholds tried in this order, bytes.
 pub const THRESHOLDS: [u64; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
 /// Blocks up to this size may come and go with the shape without being part of the sequence.
-const MAX_ASIDE: u64 = 1 << 20;
+const MAX_WORKSPACE: u64 = 1 << 20;
 /// Fewest shapes that must take one course if not all do.
 const MAJORITY: usize = 3;
 
-/// A sequence of allocations and releases without sizes; blocks are numbered as allocated.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Course {
-    /// What happened, in order.
-    pub events: Vec<Event>,
-    /// The call that made each block.
-    pub kinds: Vec<Kind>,
-}
-
-/// One run seen in a view: its course, and each block's bytes.
-#[derive(Debug, Clone, Default)]
-pub struct Sized {
-    /// The sequence.
-    pub course: Course,
-    /// Bytes of each block.
-    pub bytes: Vec<u64>,
-    /// Call stack of each block, where it is known.
-    pub sites: Vec<Option<u64>>,
-}
-
-/// What of a program is looked at.
+/// The part of a program that is compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct View {
     /// Blocks of at least this many bytes.
     pub threshold: u64,
     /// True if loops are folded into the fewest repetitions.
     pub folded: bool,
-    /// Call stacks whose blocks are left aside: workspaces that some shapes need and others do not.
-    pub aside: BTreeSet<u64>,
+    /// Call stacks whose blocks are left out: workspaces that some shapes need and others do not.
+    pub workspaces: BTreeSet<u64>,
 }
 
 /// Runs that took the same course.
 #[derive(Debug, Clone)]
 pub struct Alignment {
-    /// How they were looked at.
+    /// The part of them that was compared.
     pub view: View,
     /// The common sequence.
     pub course: Course,
@@ -65,65 +44,28 @@ pub struct Alignment {
 impl View {
     /// A program in this view.
     pub fn of(&self, program: &Program) -> Sized {
-        let wanted = |block: &Block| block.bytes >= self.threshold && !self.sets_aside(block);
+        let wanted = |block: &Block| block.bytes >= self.threshold && !self.is_workspace(block);
         let sized = Sized::of(program, wanted);
         if self.folded { fold::fold(&sized) } else { sized }
     }
 
-    /// By how much the blocks left aside raise the largest live sum.
-    pub fn aside_bytes(&self, program: &Program) -> u64 {
-        if self.aside.is_empty() {
+    /// By how much the workspaces raise the largest live sum.
+    pub fn workspace_bytes(&self, program: &Program) -> u64 {
+        if self.workspaces.is_empty() {
             return 0;
         }
         let all = Sized::of(program, |block| block.bytes >= self.threshold).peak();
-        let rest = Sized::of(program, |block| block.bytes >= self.threshold && !self.sets_aside(block));
+        let rest = Sized::of(program, |block| block.bytes >= self.threshold && !self.is_workspace(block));
         all.saturating_sub(rest.peak())
     }
 
-    fn sets_aside(&self, block: &Block) -> bool {
-        block.site.is_some_and(|site| self.aside.contains(&site))
-    }
-}
-
-impl Sized {
-    /// The blocks of a program that are wanted.
-    fn of(program: &Program, wanted: impl Fn(&Block) -> bool) -> Sized {
-        let mut numbers: HashMap<usize, usize> = HashMap::new();
-        let mut sized = Sized::default();
-        for event in &program.events {
-            match *event {
-                Event::Alloc(block) if wanted(&program.blocks[block]) => {
-                    numbers.insert(block, sized.bytes.len());
-                    sized.course.events.push(Event::Alloc(sized.bytes.len()));
-                    sized.course.kinds.push(program.blocks[block].kind);
-                    sized.bytes.push(program.blocks[block].bytes);
-                    sized.sites.push(program.blocks[block].site);
-                }
-                Event::Free(block) => {
-                    sized.course.events.extend(numbers.get(&block).map(|&number| Event::Free(number)));
-                }
-                Event::Alloc(_) => {}
-            }
-        }
-        sized
-    }
-
-    /// The largest live sum of the sequence.
-    pub fn peak(&self) -> u64 {
-        let (mut live, mut peak) = (0u64, 0);
-        for event in &self.course.events {
-            match *event {
-                Event::Alloc(block) => live = live.saturating_add(self.bytes[block]),
-                Event::Free(block) => live = live.saturating_sub(self.bytes[block]),
-            }
-            peak = peak.max(live);
-        }
-        peak
+    fn is_workspace(&self, block: &Block) -> bool {
+        block.site.is_some_and(|site| self.workspaces.contains(&site))
     }
 }
 
 /// The view in which runs of every shape take one course: the lowest threshold, plain or with loops
-/// folded; else the same with workspaces left aside. Where there is none, once more for the course
+/// folded; else the same without workspaces. Where there is none, once more for the course
 /// that most shapes take, three at least. `None` if that fails too.
 ///
 /// A run that takes another course while others of its shape do not (a garbage collection, a
@@ -157,15 +99,15 @@ fn alignment(view: &View, sized: &[Sized], course: Course, runs: Vec<usize>, par
 fn views(programs: &[&Program]) -> Vec<View> {
     let workspaces = THRESHOLDS.map(|threshold| workspaces(programs, threshold));
     let plain = THRESHOLDS.map(|threshold| (threshold, BTreeSet::new()));
-    let aside = THRESHOLDS.into_iter().zip(workspaces).filter(|(threshold, aside)| {
-        let view = View { threshold: *threshold, folded: false, aside: aside.clone() };
-        let held = |program: &&Program| view.aside_bytes(program);
-        !aside.is_empty() && programs.iter().map(held).all(|bytes| bytes <= MAX_ASIDE)
+    let without = THRESHOLDS.into_iter().zip(workspaces).filter(|(threshold, workspaces)| {
+        let view = View { threshold: *threshold, folded: false, workspaces: workspaces.clone() };
+        let bytes = |program: &&Program| view.workspace_bytes(program);
+        !workspaces.is_empty() && programs.iter().map(bytes).all(|bytes| bytes <= MAX_WORKSPACE)
     });
-    let both = |(threshold, aside): (u64, BTreeSet<u64>)| {
-        [false, true].map(|folded| View { threshold, folded, aside: aside.clone() })
+    let both = |(threshold, workspaces): (u64, BTreeSet<u64>)| {
+        [false, true].map(|folded| View { threshold, folded, workspaces: workspaces.clone() })
     };
-    plain.into_iter().chain(aside).flat_map(both).collect()
+    plain.into_iter().chain(without).flat_map(both).collect()
 }
 
 /// Call stacks whose blocks all have one size, at most a megabyte, and are not equally many in
@@ -183,13 +125,14 @@ fn workspaces(programs: &[&Program], threshold: u64) -> BTreeSet<u64> {
         }
     }
     let comes_and_goes = |(count, sizes): &(Vec<usize>, BTreeSet<u64>)| {
-        let one_size = sizes.len() == 1 && sizes.iter().all(|bytes| *bytes <= MAX_ASIDE);
+        let one_size = sizes.len() == 1 && sizes.iter().all(|bytes| *bytes <= MAX_WORKSPACE);
         one_size && count.iter().any(|blocks| *blocks != count[0])
     };
     sites.into_iter().filter(|(_, site)| comes_and_goes(site)).map(|(site, _)| site).collect()
 }
 
-/// The course that covers at least so many shapes; the most of them, then the most runs, if several do.
+/// The course that covers at least `least` shapes; the most of them, then the most runs, if several
+/// do.
 fn common(sized: &[Sized], points: &[Vec<u64>], least: usize) -> Option<(Course, Vec<usize>)> {
     let mut courses: HashMap<&Course, Vec<usize>> = HashMap::new();
     for (run, sized) in sized.iter().enumerate() {
@@ -205,7 +148,9 @@ fn common(sized: &[Sized], points: &[Vec<u64>], least: usize) -> Option<(Course,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Block;
+    use memtrace_trace::rows::Kind;
+
+    use crate::profile::{Block, Event};
 
     fn program(blocks: &[u64], events: Vec<Event>) -> Program {
         let block = |&bytes: &u64| Block { kind: Kind::Malloc, bytes, output: false, site: None };

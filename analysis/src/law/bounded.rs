@@ -1,12 +1,14 @@
-//! Sizes of blocks that no exact form gives: whole lines in a fixed buffer, narrow limits, or a fit.
+//! Sizes of blocks that no exact form gives: whole lines in a fixed buffer, narrow limits, or a
+//! fit.
 
 use std::collections::BTreeSet;
 
 use super::search::Search;
-use super::{Factor, Form, Rule, Size, regression};
-use crate::verify::MIN_SHAPES;
+use super::{Factor, Form, Rule, Size};
+use crate::law::MIN_SHAPES;
+use crate::stats::regression;
 
-/// A block above this is never called a constant (DESIGN §8).
+/// A block above this is never called a constant (docs/models.md, "Size forms").
 const MAX_BOUNDED: u64 = 1 << 20;
 /// A bounded block varies less than this.
 const MAX_RATIO: f64 = 1.6;
@@ -62,8 +64,8 @@ fn in_units(search: &Search, bytes: &[u64]) -> Option<Size> {
 }
 
 /// A turn of a loop that works block by block: what is left of all elements for the last one, or at
-/// most a block where some runs' last turn was too small to be in the sequence and a whole one is in
-/// its place. The block is a size that another row always has.
+/// most a block where some runs' last turn was too small to be in the sequence and a whole one is
+/// in its place. The block is a size that another row always has.
 ///
 /// Wants as many shapes as a product form does: three agree by chance in one of block³.
 fn turn(known: &[Option<Size>], points: &[Vec<u64>], bytes: &[u64]) -> Option<Size> {
@@ -90,7 +92,7 @@ fn turn(known: &[Option<Size>], points: &[Vec<u64>], bytes: &[u64]) -> Option<Si
     judged.min_by_key(|(whole, _)| *whole).map(|(_, size)| size)
 }
 
-/// As many lines of another length as `buffer` holds of its own.
+/// As many lines of another length as `buffer` has of its own.
 fn as_many_lines(search: &Search, points: &[Vec<u64>], buffer: &Size, bytes: &[u64]) -> Option<Size> {
     let Size::Lines { counted, budget, budget_upper, .. } = buffer else { return None };
     let line = |(point, &bytes): (&Vec<u64>, &u64)| {
@@ -102,8 +104,8 @@ fn as_many_lines(search: &Search, points: &[Vec<u64>], buffer: &Size, bytes: &[u
     Some(Size::Lines { line, counted: counted.clone(), budget: *budget, budget_upper: *budget_upper })
 }
 
-/// The largest possible value of sizes within narrow limits: the largest seen and, as nobody saw
-/// its limit, the whole width of what was seen on top.
+/// The largest possible value of sizes within narrow limits: the largest seen and, as its limit
+/// was not seen, the whole width of what was seen on top.
 pub fn bounded(bytes: &[u64]) -> Option<Size> {
     let (max, min) = (*bytes.iter().max()?, *bytes.iter().min()?);
     let narrow = max <= MAX_BOUNDED && (max as f64) < MAX_RATIO * min as f64;

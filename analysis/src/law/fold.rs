@@ -1,23 +1,23 @@
 //! Folds loops: repetitions of a stretch that releases as much as it allocates become the fewest
 //! that show everything.
 //!
-//! Such a stretch leaves no more behind the longer it runs, so how often it runs does not change the
-//! peak. A stretch may release what the repetition before it allocated (a variable that is bound
-//! anew in each turn): as many repetitions are kept as such blocks live through.
+//! Such a stretch leaves no more behind the longer it runs, so how often it runs does not change
+//! the peak. A stretch may release what the repetition before it allocated (a variable that is
+//! bound anew in each turn): as many repetitions are kept as such blocks live through.
 
 use std::collections::HashMap;
 
-use super::align::Sized;
+use super::course::Sized;
 use crate::profile::Event;
 
 /// Longest stretch that is recognised, events.
 const MAX_STRETCH: usize = 256;
-/// Events looked at in vain, for each event of a sequence.
+/// Events compared in vain, for each event of a sequence.
 const PATIENCE: usize = 512;
 /// Longer sequences are left as they are: folding compares stretches pairwise.
 const MAX_EVENTS: usize = 2_000_000;
 
-/// An event told by its distance from its partner, so that repetitions compare equal.
+/// An event described by its distance from its partner, so that repetitions compare equal.
 #[derive(Debug, Clone, Copy)]
 struct Token {
     allocates: bool,
@@ -71,7 +71,7 @@ struct Moved {
 /// What stays after one pass from left to right.
 fn pass(tokens: &[Token]) -> Vec<Token> {
     let mut kept: Vec<Token> = Vec::with_capacity(tokens.len());
-    // Where each event of the input is now; releases ask where their allocation is.
+    // Where each event of the input is now: releases follow their allocation.
     let mut moved: Vec<Moved> = Vec::with_capacity(tokens.len());
     let mut position = 0;
     let mut patience = PATIENCE * (tokens.len() + MAX_STRETCH);
@@ -99,9 +99,10 @@ fn pass(tokens: &[Token]) -> Vec<Token> {
     measured(tokens, kept, &moved)
 }
 
-/// If `tokens` begins with repetitions of a balanced stretch of this length, more than need be kept.
+/// If `tokens` begins with repetitions of a balanced stretch of this length, more than need be
+/// kept.
 ///
-/// Loops that do not fold are looked through again from each of their events; `patience` is how many
+/// Loops that do not fold are compared again from each of their events; `patience` is how many
 /// more events that may take.
 fn repetition(tokens: &[Token], length: usize, patience: &mut usize) -> Option<Loop> {
     if *patience == 0 {
@@ -113,7 +114,7 @@ fn repetition(tokens: &[Token], length: usize, patience: &mut usize) -> Option<L
         return None;
     }
     let count = tokens.chunks_exact(length).take_while(|other| alike(other)).count();
-    // A block of one repetition is released within it, or so many later.
+    // A block of one repetition is released within it, or some repetitions later.
     let end = |(position, token): (usize, &Token)| if token.allocates { position + token.span } else { 0 };
     let kept = 1 + stretch.iter().enumerate().map(end).max()? / length;
     let round = |which: usize| tokens[which * length..][..length].iter().map(|token| token.bytes);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Point;
+use crate::shape::Point;
 
 /// What is taken of a length before it enters a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -22,7 +22,8 @@ pub enum Rule {
     FastReal,
     /// ⌊f/2⌋ + 1 of the smallest 5-smooth f that is at least n: a padded real FFT.
     HalfFastReal,
-    /// Smallest 11-smooth number that is at least n: pocketfft's good length for complex transforms.
+    /// Smallest 11-smooth number that is at least n: pocketfft's good length for complex
+    /// transforms.
     FastComplex,
 }
 

@@ -1,11 +1,12 @@
-//! A small model of glibc's `malloc`: which blocks become mappings that vanish when they are released, and what
-//! the heap keeps of the others.
+//! A small model of glibc's `malloc`: which blocks become mappings that vanish when they are
+//! released, and what the heap keeps of the others.
 //!
-//! Rules from mallopt(3) and the comments of glibc's malloc.c (2.26 and later, 64 bits): a request is served from
-//! free chunks (best fit), else from the top of the heap, else by a mapping if it is at least the mmap threshold,
-//! else by a longer heap. Releasing a mapping of up to 32 MiB raises that threshold to its size and the trim
-//! threshold to twice that, unless either was set. Releasing next to the top gives the top back beyond the trim threshold.
-//! Arenas of other threads, tcache and fast bins (blocks of some KiB) are left out.
+//! Rules from mallopt(3) and the comments of glibc's malloc.c (2.26 and later, 64 bits): a request
+//! is served from free chunks (best fit), else from the top of the heap, else by a mapping if it is
+//! at least the mmap threshold, else by a longer heap. Releasing a mapping of up to 32 MiB raises
+//! that threshold to its size and the trim threshold to twice that, unless either was set.
+//! Releasing next to the top gives the top back beyond the trim threshold. Arenas of other threads,
+//! tcache and fast bins (blocks of some KiB) are left out.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -19,7 +20,7 @@ const MIN_CHUNK: u64 = 32;
 /// `DEFAULT_MMAP_THRESHOLD`, `DEFAULT_TRIM_THRESHOLD` and `DEFAULT_TOP_PAD`.
 const DEFAULT_THRESHOLD: u64 = 128 << 10;
 /// `DEFAULT_MMAP_THRESHOLD_MAX`: how far the threshold grows by itself.
-pub(super) const MAX_DYNAMIC: u64 = 32 << 20;
+pub const MAX_DYNAMIC: u64 = 32 << 20;
 /// `FASTBIN_CONSOLIDATION_THRESHOLD`: a smaller free chunk does not make the heap be trimmed.
 const TRIMMING_CHUNK: u64 = 64 << 10;
 
@@ -48,8 +49,9 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// From what an environment says: `MALLOC_TRIM_THRESHOLD_=65536 GLIBC_TUNABLES=glibc.malloc.top_pad=0`.
-    /// Setting any of the three, or the number of mappings, ends the growth of the thresholds (mallopt(3)).
+    /// From what an environment says: `MALLOC_TRIM_THRESHOLD_=65536
+    /// GLIBC_TUNABLES=glibc.malloc.top_pad=0`. Setting any of the three, or the number of mappings,
+    /// ends the growth of the thresholds (mallopt(3)).
     pub fn parse(text: &str) -> Settings {
         let mut settings = Settings::default();
         let mut set = |name: &str, value: &str| {
@@ -87,7 +89,7 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// A heap and the mappings beside it; bytes.
+/// A heap and the mappings next to it; bytes.
 #[derive(Debug)]
 pub struct Heap {
     settings: Settings,
@@ -96,7 +98,7 @@ pub struct Heap {
     /// Where the top begins, and where the heap ends.
     top: u64,
     end: u64,
-    /// How far it has been handed out since it was that long: all of that is resident.
+    /// How much of it has been allocated since it was that long: all of that is resident.
     touched: u64,
     mapped: u64,
     /// Largest resident sum so far.
@@ -118,12 +120,12 @@ impl Heap {
         Heap { settings, free, top: 0, end: 0, touched: 0, mapped: 0, peak: 0, used }
     }
 
-    /// The most that was resident, if all that was handed out was written to.
+    /// The most that was resident, if all that was allocated was written to.
     pub fn peak(&self) -> u64 {
         self.peak
     }
 
-    /// Hands out a block.
+    /// Allocates a block.
     pub fn alloc(&mut self, bytes: u64) {
         let length = rounded_up(bytes.saturating_add(HEADER).max(MIN_CHUNK), ALIGNMENT);
         let chunk = match self.fitting(length) {
@@ -183,7 +185,7 @@ impl Heap {
         start
     }
 
-    /// Makes the heap longer and hands out its new end.
+    /// Makes the heap longer and allocates its new end.
     fn grow(&mut self, length: u64) -> u64 {
         let wanted = length.saturating_add(self.settings.top_pad.min(1 << 40)).saturating_add(MIN_CHUNK);
         let missing = rounded_up(wanted.saturating_sub(self.end - self.top), PAGE);
@@ -258,7 +260,7 @@ mod tests {
         assert_eq!(kept("MALLOC_TRIM_THRESHOLD_=65536", 20 * MIB), 0);
     }
 
-    /// A law may be asked for a shape that no memory holds.
+    /// A law may be evaluated at a shape that fits no memory.
     #[test]
     fn absurd_sizes_are_too_large_and_no_less() {
         for settings in ["", "MALLOC_MMAP_MAX_=0", "MALLOC_MMAP_THRESHOLD_=18446744073709551615"] {
@@ -273,7 +275,8 @@ mod tests {
     }
 
     proptest! {
-        /// Resident memory is never less than what is in use, and all comes back where nothing is kept.
+        /// Resident memory is never less than what is in use, and all comes back where nothing is
+        /// kept.
         #[test]
         fn in_use_is_resident(sizes in prop::collection::vec(1u64..40_000_000, 1..40), keep in any::<bool>()) {
             let text = if keep { "" } else { "MALLOC_TRIM_THRESHOLD_=0 MALLOC_TOP_PAD_=0" };
@@ -294,7 +297,8 @@ mod tests {
             prop_assert_eq!(heap.mapped, 0);
             prop_assert!(heap.peak() >= sizes.iter().copied().max().unwrap_or(0));
             if !keep {
-                // glibc trims when it has freed a chunk of 64 KiB or more (FASTBIN_CONSOLIDATION_THRESHOLD).
+                // glibc trims when it has freed a chunk of 64 KiB or more
+                // (FASTBIN_CONSOLIDATION_THRESHOLD).
                 prop_assert!(heap.touched <= 65536 + 2 * PAGE, "{:?}", heap.touched);
             }
         }

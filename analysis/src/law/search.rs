@@ -6,22 +6,23 @@ use super::{Factor, Form, Rule};
 const MAX_OFFSET: i64 = 64;
 /// Hop lengths tried for ⌈n/h⌉. Two is [`Rule::HalfPlusOne`] of n−1.
 const HOPS: [u32; 20] = [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 32, 64, 128, 256, 512, 1024];
-/// Constants tried beside a product: alignment pads, small headers, differences of neighbours.
+/// Constants tried in addition to a product: alignment pads, small headers, differences of
+/// neighbours.
 const CONSTANTS: [i64; 20] = [1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 128, 192, 256, -1, -2, -4, -8];
-/// How many forms are remembered beside the simplest.
+/// How many forms are remembered in addition to the simplest.
 const MAX_OTHERS: usize = 16;
 /// A form is believed if chance would have produced it at most once in this many tries.
 const CHANCE: f64 = 1000.0;
 
-/// Factors that made at most so many choices are tried for sizes that were rounded: lengths with an offset of up to four,
-/// halves.
+/// Factors of at most this many choices are tried for sizes that were rounded: lengths with an
+/// offset of up to four, halves.
 const NEAR: f64 = 10.0;
 
 /// Factors tried for one row of rounded values: plain lengths of five axes, or near ones of three.
 const MOST_PRODUCTS: usize = 50_000;
 
-/// Factors tried for one row of values. Highly composite sizes of four or more short axes would take
-/// minutes; of what is tried first (plain lengths, small offsets) such a row has forms enough.
+/// Factors tried for one row of values. Highly composite sizes of four or more short axes would
+/// take minutes; of what is tried first (plain lengths, small offsets) such a row has forms enough.
 const MOST_TRIES: usize = 2_000_000;
 
 /// What a search has found, and how many factors it may still try.
@@ -36,7 +37,7 @@ struct Candidate {
     values: Vec<u64>,
 }
 
-/// All that can be said about the variables of a set of runs; built once, asked per block.
+/// All that can be said about the variables of a set of runs; built once, used for every block.
 pub struct Search {
     /// Per variable; empty for one that never varied.
     candidates: Vec<Vec<Candidate>>,
@@ -55,7 +56,7 @@ impl Search {
     }
 
     /// Forms that give `values` (one per run) exactly: the simplest first, then those that the
-    /// runs do not tell apart from it.
+    /// runs do not distinguish from it.
     ///
     /// Order: no constant before a constant; then the fewest choices that had to be made
     /// (offsets, rules, squares), then the smallest offsets, then the smallest coefficient.
@@ -65,13 +66,13 @@ impl Search {
         self.forms_by(values, CHANCE)
     }
 
-    /// The same for lengths of axes or lines: they are short numbers, so less is asked of them.
+    /// The same for lengths of axes or lines: they are short numbers, so less evidence is enough.
     pub fn lengths(&self, values: &[u64]) -> Vec<Form> {
         self.forms_by(values, 1.0)
     }
 
-    /// Rules of one variable that give `lengths` as they are, the simplest first. Nothing is asked
-    /// of them but that they agree with every run: an axis that follows from an axis is the rule.
+    /// Rules of one variable that give `lengths` as they are, the simplest first. It is
+    /// enough that they agree with every run: an axis that follows from an axis is the rule.
     pub fn of_axis(&self, variable: usize, lengths: &[u64]) -> Vec<Form> {
         let candidates = self.candidates.get(variable).into_iter().flatten();
         let agreeing = candidates.filter(|candidate| candidate.values == lengths);
@@ -83,8 +84,8 @@ impl Search {
         forms
     }
 
-    /// Products of lengths that give `values` once they are rounded up to whole units: the simplest, with the roundest and
-    /// the largest coefficient that agree with every run.
+    /// Products of lengths that give `values` once they are rounded up to whole units: the
+    /// simplest, with the roundest and the largest coefficient that agree with every run.
     pub fn in_units(&self, values: &[u64], unit: u64) -> Option<(Form, Form)> {
         let in_units = values.iter().all(|value| value.is_multiple_of(unit)) && values.len() == self.runs;
         let varies = values.iter().any(|value| *value != values[0]);
@@ -92,52 +93,17 @@ impl Search {
             return None;
         }
         let mut found = Vec::new();
-        let mut tell = |factors: &[Factor], products: &[u64]| {
-            let (least, most) = coefficients(values, products, unit)?;
-            let form = |coefficient| Form { coefficient, factors: factors.to_vec(), constant: 0 };
-            found.push((form(roundest(least, most)), form(most)));
-            Some(())
+        let note = |factors: &[Factor], products: &[u64]| {
+            if let Some((least, most)) = coefficients(values, products, unit) {
+                let form = |coefficient| Form { coefficient, factors: factors.to_vec(), constant: 0 };
+                found.push((form(roundest(least, most)), form(most)));
+            }
         };
-        let ones = vec![1; self.runs];
-        self.multiply(0, (&ones, values), &mut Vec::new(), &mut (MOST_PRODUCTS, &mut tell));
+        Products { values, factors: Vec::new(), left: MOST_PRODUCTS, note }
+            .multiply(&self.candidates, &vec![1; self.runs]);
         let units: Vec<u64> = values.iter().map(|value| value / unit).collect();
         found.retain(|(form, _)| self.is_believable(form, &units, CHANCE));
         found.into_iter().min_by_key(|(form, _)| simplicity(form))
-    }
-
-    /// Hands on every product of near factors, one or none of each variable, with its value in every run, that is not above
-    /// these values; as many as are left of what may be tried.
-    fn multiply(
-        &self,
-        variable: usize,
-        (products, values): (&[u64], &[u64]),
-        factors: &mut Vec<Factor>,
-        tell: &mut (usize, &mut impl FnMut(&[Factor], &[u64]) -> Option<()>),
-    ) {
-        let Some(candidates) = self.candidates.get(variable) else {
-            if !factors.is_empty() {
-                (tell.1)(factors, products);
-            }
-            return;
-        };
-        for candidate in candidates.iter().take_while(|near| factor_choices(&near.factor) <= NEAR) {
-            let mut product = products.to_vec();
-            for power in 1..=2 {
-                tell.0 = tell.0.saturating_sub(1);
-                let multiplied =
-                    product.iter().zip(&candidate.values).zip(values).map(|((product, by), value)| {
-                        product.checked_mul(*by).filter(|product| product <= value)
-                    });
-                let Some(multiplied) = multiplied.collect::<Option<Vec<u64>>>().filter(|_| tell.0 > 0) else {
-                    break;
-                };
-                product = multiplied;
-                factors.push(Factor { power, ..candidate.factor });
-                self.multiply(variable + 1, (&product, values), factors, tell);
-                factors.pop();
-            }
-        }
-        self.multiply(variable + 1, (products, values), factors, tell);
     }
 
     fn forms_by(&self, values: &[u64], chance: f64) -> Vec<Form> {
@@ -207,7 +173,54 @@ impl Search {
     }
 }
 
-/// The least and the largest coefficient with which products, rounded up to whole units, are these values.
+/// Products of near factors, one or none of each variable, that are not above some values in any
+/// run.
+struct Products<'a, F> {
+    values: &'a [u64],
+    /// Factors of the product so far.
+    factors: Vec<Factor>,
+    /// How many products may still be tried.
+    left: usize,
+    /// Called with the factors of each product and its value in every run.
+    note: F,
+}
+
+impl<F: FnMut(&[Factor], &[u64])> Products<'_, F> {
+    /// Multiplies `products` with factors of each of the variables.
+    fn multiply(&mut self, variables: &[Vec<Candidate>], products: &[u64]) {
+        let Some((candidates, rest)) = variables.split_first() else {
+            if !self.factors.is_empty() {
+                (self.note)(&self.factors, products);
+            }
+            return;
+        };
+        for candidate in candidates.iter().take_while(|near| factor_choices(&near.factor) <= NEAR) {
+            let mut product = products.to_vec();
+            for power in 1..=2 {
+                self.left = self.left.saturating_sub(1);
+                let Some(multiplied) = self.times(&product, candidate).filter(|_| self.left > 0) else {
+                    break;
+                };
+                product = multiplied;
+                self.factors.push(Factor { power, ..candidate.factor });
+                self.multiply(rest, &product);
+                self.factors.pop();
+            }
+        }
+        self.multiply(rest, products);
+    }
+
+    /// One factor more; `None` if that is above a value.
+    fn times(&self, products: &[u64], candidate: &Candidate) -> Option<Vec<u64>> {
+        let times = |((product, by), value): ((&u64, &u64), &u64)| {
+            product.checked_mul(*by).filter(|product| product <= value)
+        };
+        products.iter().zip(&candidate.values).zip(self.values).map(times).collect()
+    }
+}
+
+/// The least and the largest coefficient with which products, rounded up to whole units, are these
+/// values.
 fn coefficients(values: &[u64], products: &[u64], unit: u64) -> Option<(u64, u64)> {
     let (mut least, mut most) = (1, u64::MAX);
     for (&value, &product) in values.iter().zip(products) {
@@ -226,7 +239,8 @@ fn roundest(least: u64, most: u64) -> u64 {
     (0..63).rev().find_map(multiple).unwrap_or(most)
 }
 
-/// Nearly every candidate fails at one of the first values: nothing is made before all are looked at.
+/// Nearly every candidate fails at one of the first values: nothing is made before all are
+/// compared.
 fn divided(values: &[u64], by: &[u64]) -> Option<Vec<u64>> {
     let pairs = || values.iter().zip(by);
     pairs()
@@ -362,7 +376,7 @@ mod tests {
         assert_eq!(rounded(&|p| p[0] * p[1] * p[2]), "1·n0·n1·n2");
         assert_eq!(rounded(&|p| 8 * (p[0] + 4) * p[1] * (p[2] / 2 + 1)), "8·(n0+4)·n1·(⌊n2/2⌋+1)");
         assert_eq!(rounded(&|p| 4096 * p[1]), "4096·n1");
-        // One axis alone is too short to tell this coefficient: the largest that agrees bounds it.
+        // One axis is too short to determine this coefficient: the largest that agrees bounds it.
         let values: Vec<u64> = points().iter().map(|p| (5001 * p[1]).div_ceil(512) * 512).collect();
         let (form, most) = Search::new(&points()).in_units(&values, 512).unwrap();
         assert!(most.coefficient >= 5001 && form.coefficient != 5001, "{form} to {most}");
@@ -376,12 +390,10 @@ mod tests {
             [[3, 5, 7, 11, 13, 17], [4, 6, 9, 10, 15, 14], [5, 7, 8, 13, 11, 19]].map(Vec::from).into();
         let search = Search::new(&points);
         let mut tried = 0;
-        let mut count = |_: &[Factor], _: &[u64]| -> Option<()> {
-            tried += 1;
-            None
-        };
-        let (ones, large) = ([1; 3], [u64::MAX; 3]);
-        search.multiply(0, (&ones, &large), &mut Vec::new(), &mut (MOST_PRODUCTS, &mut count));
+        let note = |_: &[Factor], _: &[u64]| tried += 1;
+        let mut products =
+            Products { values: &[u64::MAX; 3], factors: Vec::new(), left: MOST_PRODUCTS, note };
+        products.multiply(&search.candidates, &[1; 3]);
         assert!(tried <= MOST_PRODUCTS, "{tried}");
         let plain: Vec<u64> =
             points.iter().map(|p| (4 * p.iter().product::<u64>()).div_ceil(512) * 512).collect();
@@ -398,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn remembers_what_the_shapes_do_not_tell_apart() {
+    fn remembers_what_the_shapes_do_not_distinguish() {
         // Cubes: n0, n1 and n2 are the same number.
         let cubes: Vec<Vec<u64>> = [30, 40, 50].iter().map(|&n| vec![n; 3]).collect();
         let values: Vec<u64> = cubes.iter().map(|p| 4 * p[0] * p[1] * p[2]).collect();

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Form, Point, Regression};
+use super::Form;
+use crate::shape::Point;
+use crate::stats::regression::Regression;
 
 /// The size of a block as a function of the shape.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,7 +14,7 @@ pub enum Size {
     Exact {
         /// The simplest such form.
         form: Form,
-        /// Other forms that the training shapes do not tell apart from it.
+        /// Other forms that the training shapes do not distinguish from it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         others: Vec<Form>,
     },
@@ -35,24 +37,24 @@ pub enum Size {
         /// The most it was seen to have.
         cap: u64,
     },
-    /// form mod block: what is left for the last turn of a loop that works block by block, as NumPy's
-    /// histogram does with 65,536 elements at a time.
+    /// form mod block: what is left for the last turn of a loop that works block by block, as
+    /// NumPy's histogram does with 65,536 elements at a time.
     Remainder {
         /// Bytes of all turns together.
         form: Form,
         /// Bytes of a whole turn.
         block: u64,
     },
-    /// The form rounded up to whole units: what pools of devices hand out.
+    /// The form rounded up to whole units: what pools of devices allocate.
     Units {
-        /// Bytes that were asked for.
+        /// Bytes that were requested.
         form: Form,
-        /// The most that can have been asked for, as far as the runs tell.
+        /// The most that can have been requested, as far as the runs show.
         most: Form,
         /// Bytes of a unit.
         unit: u64,
     },
-    /// Blocks that some shapes need and others do not: what the run of the nearest shape held.
+    /// Blocks that some shapes need and others do not: what the run of the nearest shape had.
     Nearby {
         /// One entry per training run.
         seen: Vec<Seen>,
@@ -72,7 +74,7 @@ impl Default for Size {
     }
 }
 
-/// What one run held.
+/// What one run had of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// One value per variable.
@@ -163,7 +165,7 @@ fn units(form: &Form, unit: u64, point: &Point) -> Option<u128> {
     form.at(point)?.div_ceil(unit).checked_mul(unit)
 }
 
-/// What the run of the nearest shape held: nearest by the ratios of the lengths.
+/// What the run of the nearest shape had: nearest by the ratios of the lengths.
 fn nearest(seen: &[Seen], point: &Point) -> u64 {
     let distance = |seen: &Seen| {
         let apart = |(&a, &b): (&u64, &u64)| (a.max(1) as f64 / b.max(1) as f64).ln().powi(2);

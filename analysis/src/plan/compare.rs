@@ -1,37 +1,29 @@
-//! Chunks that somebody else chose, to see what they need: Dask itself (`chunks="auto"`), or who asks.
+//! Chunks chosen otherwise, as a baseline: by Dask itself (`chunks="auto"`), or by the user.
 
-use serde::Serialize;
-
+use super::answer::Compared;
+use super::candidate::Law;
+use super::error::PlanError;
 use super::grid::Grid;
-use super::search::{Law, Search};
-use super::{Choice, PlanError, Request};
+use super::request::Request;
+use super::search::Search;
 
-/// `array.chunk-size`, and `array.chunk-size-tolerance` does not matter without earlier chunks: Dask's defaults.
+/// `array.chunk-size`, and `array.chunk-size-tolerance` has no effect without earlier chunks:
+/// Dask's defaults.
 const CHUNK_BYTES: f64 = 128.0 * 1024.0 * 1024.0;
 
 /// More chunks than this are not compared.
 const MOST_COMPARED: u64 = 100_000;
 
-/// Whose chunks a plan is compared with.
+/// The chunks that a plan is compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rival {
+pub enum BaselineChunks {
     /// Dask's, with `chunks="auto"`.
     Auto,
     /// Chunks of these lengths.
     Chunks(Vec<u64>),
 }
 
-/// What these chunks need, whether they fit or not.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Compared {
-    /// Those of [`Rival::Auto`].
-    Auto(Choice),
-    /// Those of [`Rival::Chunks`].
-    Chunks(Choice),
-}
-
-impl Rival {
+impl BaselineChunks {
     /// What its chunks need.
     ///
     /// # Errors
@@ -40,8 +32,8 @@ impl Rival {
     pub fn compared(&self, request: &Request, law: Law) -> Result<Compared, PlanError> {
         request.check()?;
         let chunk = match self {
-            Rival::Auto => auto_chunk(&request.shape, request.item_bytes),
-            Rival::Chunks(lengths) => given(request, lengths)?,
+            BaselineChunks::Auto => auto_chunk(&request.shape, request.item_bytes),
+            BaselineChunks::Chunks(lengths) => given(request, lengths)?,
         };
         let grid = Grid { shape: request.shape.clone(), chunk, halo: request.halo.clone() };
         if grid.chunks() > MOST_COMPARED {
@@ -50,8 +42,8 @@ impl Rival {
         }
         let needs = Search::new(request, law, None)?.needs(grid)?;
         Ok(match self {
-            Rival::Auto => Compared::Auto(needs),
-            Rival::Chunks(_) => Compared::Chunks(needs),
+            BaselineChunks::Auto => Compared::Auto(needs),
+            BaselineChunks::Chunks(_) => Compared::Chunks(needs),
         })
     }
 }
@@ -77,8 +69,8 @@ fn given(request: &Request, lengths: &[u64]) -> Result<Vec<u64>, PlanError> {
     Ok(grid.chunk)
 }
 
-/// `dask.array.core.auto_chunks` without earlier chunks (2026.8): equal sides of 128 MiB together; axes that are shorter
-/// stay whole and the others grow.
+/// `dask.array.core.auto_chunks` without earlier chunks (2026.8): equal sides of 128 MiB together;
+/// axes that are shorter stay whole and the others grow.
 fn auto_chunk(shape: &[u64], item_bytes: u64) -> Vec<u64> {
     let mut chunk: Vec<Option<u64>> = vec![None; shape.len()];
     loop {

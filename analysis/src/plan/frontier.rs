@@ -1,14 +1,14 @@
-//! The frontier: how many source chunks a worker holds because neighbours still need them.
+//! The frontier: how many source chunks a worker retains because neighbours still need them.
 //!
 //! `map_overlap` and a reduction of its result make a graph in which an operator task needs the
 //! source chunk below it and all its neighbours, and a tree of reductions joins the results.
-//! Dask's `order` walks the tree depth first, towards the most inputs; a chunk is held from its
+//! Dask's `order` walks the tree depth first, towards the most inputs; a chunk is retained from its
 //! first use to its last. Walking the same tree the same way gives the number `dask.order`
 //! (2026.8) itself gives: 41 of 64 chunks for 4×4×4 (41 here), 8 of 32 for slabs (8), 193 of 512
 //! for 8×8×8 (194), 53 of 256 for 16×16×1 (54).
 //!
-//! Measured on two workers (docs/results/chunks.md): slicing tasks and whole source chunks move
-//! to whichever worker is idle, so that *each* worker holds as much as one alone would, not half
+//! Measured on two workers (docs/results/chunks.md): slicing tasks and whole source chunks move to
+//! whichever worker is idle, so that *each* worker retains as much as a single one would, not half
 //! of it.
 
 use std::cmp::Reverse;
@@ -27,18 +27,18 @@ fn fan_in(ndim: usize) -> u64 {
 /// Larger graphs are not walked: their frontier is bounded instead.
 pub(crate) const MOST_WALKED: u64 = 1_000;
 
-/// The most source chunks held at once when the graph's tasks run in order. 0 where no block
+/// The most source chunks retained at once when the graph's tasks run in order. 0 where no block
 /// needs a neighbour: Dask fuses reading and computing then, and nothing waits.
-pub(crate) fn held_chunks(grid: &Grid) -> u64 {
+pub(crate) fn retained_chunks(grid: &Grid) -> u64 {
     if overlapping_chunks(grid) == 1 {
         return u64::from(grid.halo.iter().any(|&halo| halo > 0));
     }
-    if grid.chunks() > MOST_WALKED { most_held_chunks(grid) } else { Walk::new(grid).run() }
+    if grid.chunks() > MOST_WALKED { most_retained_chunks(grid) } else { Walk::new(grid).run() }
 }
 
-/// A number of held chunks that the walk does not exceed: layers across the longest axis, two
+/// A number of retained chunks that the walk does not exceed: layers across the longest axis, two
 /// for every level of the tree along it. Up to three times too many for cubes of chunks.
-fn most_held_chunks(grid: &Grid) -> u64 {
+fn most_retained_chunks(grid: &Grid) -> u64 {
     let (all, longest) = (overlapping_chunks(grid), longest_axis(grid));
     let levels = u64::from(longest.next_power_of_two().ilog2());
     (2 * levels * (all / longest)).min(all)
@@ -57,13 +57,13 @@ fn overlapping(grid: &Grid) -> impl Iterator<Item = u64> {
     (0..grid.shape.len()).filter(|&axis| grid.overlaps(axis)).map(|axis| grid.count(axis))
 }
 
-/// A number of held chunks that [`held_chunks`] does not fall below, cheap to get: the
+/// A number of retained chunks that [`retained_chunks`] does not fall below, cheap to get: the
 /// neighbours of a block in the middle, and 2.5 layers across the longest axis (the walk goes
 /// along it, and the layers between what is done and what is not are all needed).
-pub(super) fn least_held_chunks(grid: &Grid) -> u64 {
+pub(super) fn least_retained_chunks(grid: &Grid) -> u64 {
     let (all, longest) = (overlapping_chunks(grid), longest_axis(grid));
     if all == 1 {
-        return held_chunks(grid);
+        return retained_chunks(grid);
     }
     let neighbours = overlapping(grid).map(|count| count.min(3)).fold(1, u64::saturating_mul);
     neighbours.max(5 * (all / longest) / 2).min(all)
@@ -71,8 +71,8 @@ pub(super) fn least_held_chunks(grid: &Grid) -> u64 {
 
 const UNUSED: u64 = u64::MAX;
 
-/// The order in which the walk computes blocks, each as its place along every axis. Grids of more than
-/// [`MOST_WALKED`] blocks are not walked; theirs is a long way round.
+/// The order in which the walk computes blocks, each as its place along every axis. Grids of more
+/// than [`MOST_WALKED`] blocks are not walked; theirs is a long way round.
 pub(crate) fn block_order(grid: &Grid) -> Vec<Vec<u64>> {
     let mut order = Vec::new();
     Tree::new(grid).leaves(&mut |blocks| order.extend_from_slice(blocks));
@@ -143,15 +143,15 @@ struct Walk {
     tree: Tree,
     /// Per source chunk: operator tasks that still need it, [`UNUSED`] before it is loaded.
     uses_left: Vec<u64>,
-    held: u64,
-    most_held: u64,
+    retained: u64,
+    most_retained: u64,
 }
 
 impl Walk {
     fn new(grid: &Grid) -> Self {
         let tree = Tree::new(grid);
         let chunks = tree.counts.iter().product::<u64>() as usize;
-        Walk { tree, uses_left: vec![UNUSED; chunks], held: 0, most_held: 0 }
+        Walk { tree, uses_left: vec![UNUSED; chunks], retained: 0, most_retained: 0 }
     }
 
     fn run(mut self) -> u64 {
@@ -160,20 +160,20 @@ impl Walk {
             blocks.iter().for_each(|block| self.neighbours(block, Self::load));
             blocks.iter().for_each(|block| self.neighbours(block, Self::compute));
         });
-        self.most_held
+        self.most_retained
     }
 
     fn load(&mut self, source: usize) {
         if self.uses_left[source] == UNUSED {
             self.uses_left[source] = self.consumers(source);
-            self.held += 1;
-            self.most_held = self.most_held.max(self.held);
+            self.retained += 1;
+            self.most_retained = self.most_retained.max(self.retained);
         }
     }
 
     fn compute(&mut self, source: usize) {
         self.uses_left[source] -= 1;
-        self.held -= u64::from(self.uses_left[source] == 0);
+        self.retained -= u64::from(self.uses_left[source] == 0);
     }
 
     /// Takes `step` with every source chunk that a block needs, its own among them.
@@ -216,10 +216,10 @@ fn product(axes: impl Iterator<Item = Vec<u64>>) -> Vec<Vec<u64>> {
 mod tests {
     use super::*;
 
-    fn held(counts: [u64; 3], halo: [u64; 3]) -> u64 {
+    fn retained(counts: [u64; 3], halo: [u64; 3]) -> u64 {
         let chunk = vec![10; 3];
         let shape = counts.iter().map(|count| count * 10).collect();
-        held_chunks(&Grid { shape, chunk, halo: halo.to_vec() })
+        retained_chunks(&Grid { shape, chunk, halo: halo.to_vec() })
     }
 
     /// The numbers `dask.order` gives for `map_overlap(...).mean()` on these grids.
@@ -237,16 +237,16 @@ mod tests {
             ([8, 8, 8], 193),
             ([10, 10, 10], 518),
         ] {
-            let ours = held(counts, [2, 2, 2]) as f64;
+            let ours = retained(counts, [2, 2, 2]) as f64;
             assert!((ours / f64::from(dask) - 1.0).abs() <= 0.05, "{counts:?}: {ours}, Dask {dask}");
         }
     }
 
     #[test]
-    fn nothing_is_held_without_a_halo_and_one_chunk_where_no_neighbour_is() {
-        assert_eq!(held([4, 4, 4], [0, 0, 0]), 0);
-        assert_eq!(held([4, 4, 1], [0, 0, 2]), 1);
-        assert_eq!(held([1, 1, 1], [2, 2, 2]), 1);
+    fn nothing_is_retained_without_a_halo_and_one_chunk_where_no_neighbour_is() {
+        assert_eq!(retained([4, 4, 4], [0, 0, 0]), 0);
+        assert_eq!(retained([4, 4, 1], [0, 0, 2]), 1);
+        assert_eq!(retained([1, 1, 1], [2, 2, 2]), 1);
     }
 
     #[test]
@@ -259,15 +259,15 @@ mod tests {
         let small = (1..=6).flat_map(|a| (1..=6).flat_map(move |b| (1..=6).map(move |c| grid(a, b, c))));
         for grid in small.chain([grid(16, 16, 1), grid(40, 3, 3), grid(2, 64, 5), grid(100, 5, 3)]) {
             let walked = if grid.chunks() > 1 { Walk::new(&grid).run() } else { 1 };
-            assert!(least_held_chunks(&grid) <= walked, "{grid:?}: {walked}");
-            assert!(grid.chunks() == 1 || walked <= most_held_chunks(&grid), "{grid:?}: {walked}");
+            assert!(least_retained_chunks(&grid) <= walked, "{grid:?}: {walked}");
+            assert!(grid.chunks() == 1 || walked <= most_retained_chunks(&grid), "{grid:?}: {walked}");
         }
     }
 
     #[test]
     fn a_long_row_holds_few_whatever_its_length() {
-        assert!(held([1000, 1, 1], [2, 2, 2]) <= 15);
-        assert!(held([4000, 1, 1], [2, 2, 2]) <= 24);
-        assert_eq!(held([1, 1, 32], [2, 2, 2]), held([32, 1, 1], [2, 2, 2]));
+        assert!(retained([1000, 1, 1], [2, 2, 2]) <= 15);
+        assert!(retained([4000, 1, 1], [2, 2, 2]) <= 24);
+        assert_eq!(retained([1, 1, 32], [2, 2, 2]), retained([32, 1, 1], [2, 2, 2]));
     }
 }

@@ -96,7 +96,7 @@ impl Grid {
         let blocks = self.blocks();
         let total: f64 = blocks.iter().map(|&(cells, n)| cells * n as f64).sum();
         if self.chunks() > slots.saturating_mul(64) {
-            // So many blocks even out; what remains is the last one of an unlucky slot.
+            // This many blocks even out; what remains is the last one of an unlucky slot.
             return (total / slots as f64 + blocks[0].0 / 2.0, total);
         }
         if self.chunks() > MOST_DEALT {
@@ -140,8 +140,9 @@ impl PartialOrd for Load {
     }
 }
 
-/// Every grid worth a look: ⌈n/k⌉ along each axis, no chunk below the halo, whole axes whole. Where all lengths of all
-/// axes make too many grids, those of the axes with the most are thinned out.
+/// Every grid worth considering: ⌈n/k⌉ along each axis, no chunk below the halo, whole axes whole.
+/// Where all lengths of all axes make too many grids, those of the axes with the most are thinned
+/// out.
 pub(crate) fn candidates(
     shape: &[u64],
     halo: &[u64],
@@ -171,8 +172,8 @@ pub(crate) fn candidates(
     grids
 }
 
-/// Drops every second cut of the axis that has the most, of several the last, until few enough grids are left. The whole
-/// axis stays, and its halves as long as there is any cut.
+/// Drops every second cut of the axis that has the most, of several the last, until few enough
+/// grids are left. The whole axis stays, and its halves as long as there is any cut.
 fn thin(lengths: &mut [Vec<u64>]) {
     let grids = |lengths: &[Vec<u64>]| {
         lengths.iter().fold(1u64, |product, sizes| product.saturating_mul(sizes.len() as u64))
@@ -190,8 +191,8 @@ fn partial_chunks(grid: &Grid) -> u64 {
     (0..grid.chunk.len()).fold(1u64, |product, axis| product.saturating_mul(grid.count(axis)))
 }
 
-/// Chunk lengths for an axis, longest first: multiples of `unit`. A last chunk below the halo is refused: Dask would
-/// silently rechunk it.
+/// Chunk lengths for an axis, longest first: multiples of `unit`. A last chunk below the halo is
+/// refused: Dask would silently rechunk it.
 fn axis_chunks(length: u64, halo: u64, unit: u64) -> Vec<u64> {
     let mut sizes = Vec::new();
     let mut splits = 1;

@@ -1,21 +1,26 @@
-//! How long an axis may be at most, so that one call stays within memory: the largest batch, the longest sequence.
+//! How long an axis may be at most, so that one call stays within memory: the largest batch, the
+//! longest sequence.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::dask::WorkerBytes;
+use super::answer::Refusal;
+use super::candidate::Law;
 use super::device::{self, Bound, DevicePlan};
+use super::error::PlanError;
 use super::grid::Grid;
-use super::search::Law;
+use super::request::{Request, Source};
 use super::source::Frontier;
-use super::{PlanError, Refusal, Request, Source, why};
-use crate::TaskBytes;
-use crate::model::joined;
+use super::why;
+use super::worker_bytes::WorkerBytes;
+use crate::model::TaskBytes;
+use crate::shape::joined;
 
 /// No array has an axis of more elements.
 const MOST: u64 = 1 << 48;
 
 /// The longest that fits. Bytes.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Longest {
     /// Which axis, from 0.
     pub axis: usize,
@@ -23,7 +28,8 @@ pub struct Longest {
     pub length: u64,
     /// The whole shape.
     pub shape: Vec<u64>,
-    /// The process at its peak: what it holds before, once, input, and all that the call allocates.
+    /// The process at its peak: what it has before, one-time bytes, input, and all that the call
+    /// allocates.
     pub predicted_worker_bytes: u64,
     /// What it may use.
     pub budget_bytes: u64,
@@ -37,7 +43,7 @@ pub struct Longest {
 }
 
 /// What [`longest`] answers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Reach {
     /// This long.
@@ -46,8 +52,8 @@ pub enum Reach {
     Refusal(Refusal),
 }
 
-/// The longest `axis` of the request's shape, a multiple of `multiple`, at which one call fits; lengths of the other axes
-/// are the shape's. Bytes are taken to grow with the length.
+/// The longest `axis` of the request's shape, a multiple of `multiple`, at which one call fits;
+/// lengths of the other axes are the shape's. Bytes are taken to grow with the length.
 ///
 /// # Errors
 /// There is no such axis, or the law fails for every length.
@@ -55,7 +61,7 @@ pub fn longest(
     request: &Request,
     axis: usize,
     multiple: u64,
-    law: &dyn Fn(&[u64]) -> Result<TaskBytes, crate::Error>,
+    law: &dyn Fn(&[u64]) -> Result<TaskBytes, crate::error::Error>,
 ) -> Result<Reach, PlanError> {
     // Arguments of a dry run have no elements.
     let request = &Request { item_bytes: request.item_bytes.max(1), ..request.clone() };
@@ -99,14 +105,14 @@ impl Call {
         shape[axis] = length;
         let task = law(&shape).map_err(PlanError::Law)?;
         let grid = Grid { shape: shape.clone(), chunk: shape.clone(), halo: vec![0; shape.len()] };
-        // Nobody else needs the array.
-        let alone = Request {
+        // No other process needs the array.
+        let separate = Request {
             shape: shape.clone(),
             source: Source::Storage,
             threads_per_worker: 1,
             ..request.clone()
         };
-        let worker = WorkerBytes::of(&alone, &grid, &task, Frontier::AtLeast);
+        let worker = WorkerBytes::of(&separate, &grid, &task, Frontier::AtLeast);
         let fits = device::is_within(request, &worker);
         Ok(Call { shape, task, worker, fits })
     }
@@ -140,7 +146,7 @@ impl Call {
             None => "no length that was tried needs more than there is".to_owned(),
         };
         let why = format!(
-            "{} of {} is foretold to need {}; {longer}.{}",
+            "{} of {} is predicted to need {}; {longer}.{}",
             request.operator,
             joined(&self.shape),
             why::needed(request, self.worker),

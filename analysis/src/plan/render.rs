@@ -1,6 +1,6 @@
 //! A plan in the words of the program that will follow it.
 
-use super::Plan;
+use super::answer::Plan;
 
 /// Who is to follow the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Plan {
         }
     }
 
-    /// The memory limit whose usable part is what a worker is foretold to need.
+    /// The memory limit whose usable part is what a worker is predicted to need.
     fn needed_limit_bytes(&self) -> u64 {
         let usable = self.budget_bytes as f64 / self.memory_limit_bytes as f64;
         (self.predicted_worker_bytes as f64 / usable).ceil() as u64

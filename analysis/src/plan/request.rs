@@ -1,7 +1,8 @@
-//! What is asked: an operator on an array, and the workers there are.
+//! A request: an operator on an array, and the workers there are.
 
-use super::{Device, PlanError, Process, Source};
-use crate::Law;
+use super::error::PlanError;
+use super::process::Process;
+use crate::model::{Law, Seconds};
 
 /// What a plan is to make small, as long as workers stay under their budget.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,6 +14,50 @@ pub enum Minimise {
     Memory,
     /// The number of chunks.
     Tasks,
+}
+
+/// How a task comes by its chunk and the halo around it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// Chunks are tasks of one graph, and neighbours use them too (`map_overlap`): a worker retains
+    /// a frontier of them.
+    #[default]
+    Dask,
+    /// Every task reads its chunk and halo from a store: nothing is retained for neighbours.
+    Storage,
+    /// As many blocks at a time as there are threads, each from a graph of its own that makes the
+    /// source chunks it touches anew: they stay while it runs.
+    Waves,
+}
+
+/// The device of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Device {
+    /// Its memory, or the part that a worker may use; [`super::CONTEXT_BYTES`] of it are gone
+    /// before the first task.
+    pub limit_bytes: u64,
+}
+
+impl Device {
+    /// One of which a worker may use `limit_bytes`.
+    pub fn new(limit_bytes: u64) -> Device {
+        Device { limit_bytes }
+    }
+
+    /// The same, for an operator whose law says what it needs there.
+    ///
+    /// # Errors
+    /// Its runs used a device, but there is no law of that.
+    pub fn of(law: &Law, limit_bytes: u64) -> Result<Device, PlanError> {
+        match &law.devices_unknown {
+            None => Ok(Device::new(limit_bytes)),
+            Some(reason) => Err(PlanError::Request(format!(
+                "what {} needs of a device is not known: {reason}",
+                law.key.operator
+            ))),
+        }
+    }
 }
 
 /// What is to be computed, and on what.
@@ -34,26 +79,29 @@ pub struct Request {
     pub threads_per_worker: u64,
     /// Memory limit of each worker, bytes.
     pub memory_limit_bytes: u64,
-    /// Part of the limit a worker may use: [`budget_fraction`] of the framework's settings.
+    /// Part of the limit a worker may use: [`super::budget_fraction`] of the framework's settings.
     pub budget_fraction: f64,
     /// Resident bytes of a warmed worker before the first task.
     pub baseline_bytes: u64,
-    /// Bytes the operator allocates once per process, as far as the baseline lacks them.
-    pub once_bytes: u64,
+    /// One-time bytes of the operator in a process, as far as the baseline lacks them.
+    pub one_time_bytes: u64,
     /// The device that each worker has to itself, if its memory is to do.
     pub device: Option<Device>,
     /// The array is on that device, not in the host's memory.
     pub on_device: bool,
-    /// Bytes that each task may need beside all that is counted for it.
+    /// Bytes that each task may need in addition to all that is counted for it.
     pub spare_bytes: u64,
     /// Where a task gets its cells from.
     pub source: Source,
-    /// Chunk of the store that the array lies in, one length per axis: chunks are to be made of whole ones.
+    /// Chunk of the store that the array lies in, one length per axis: chunks are to be made of
+    /// whole ones.
     pub storage_chunks: Option<Vec<u64>>,
     /// No chunks but whole ones of the store: two tasks must not write one.
     pub aligned: bool,
     /// What to choose by.
     pub minimise: Minimise,
+    /// How far the law's seconds may be off: [`crate::model::Seconds::spread`].
+    pub seconds_spread: f64,
 }
 
 impl Request {
@@ -70,7 +118,7 @@ impl Request {
             memory_limit_bytes,
             budget_fraction: 1.0,
             baseline_bytes: 0,
-            once_bytes: 0,
+            one_time_bytes: 0,
             device: None,
             on_device: false,
             spare_bytes: 0,
@@ -78,6 +126,7 @@ impl Request {
             storage_chunks: None,
             aligned: false,
             minimise: Minimise::default(),
+            seconds_spread: Seconds::default().spread(),
         }
     }
 
@@ -94,8 +143,9 @@ impl Request {
             operator: law.key.operator.clone(),
             budget_fraction: worker.budget_fraction,
             baseline_bytes: worker.baseline_bytes,
-            once_bytes: law.once.bytes,
+            one_time_bytes: law.one_time.bytes,
             on_device: law.is_on_device(),
+            seconds_spread: law.seconds.spread(),
             ..Request::new(shape, input.item_bytes, memory_limit_bytes)
         })
     }
@@ -104,7 +154,7 @@ impl Request {
     ///
     /// # Errors
     /// The operator takes no array.
-    pub fn alone(law: &Law, shape: Vec<u64>, memory_limit_bytes: u64) -> Result<Request, PlanError> {
+    pub fn in_own_process(law: &Law, shape: Vec<u64>, memory_limit_bytes: u64) -> Result<Request, PlanError> {
         let process = Process::plain(law.baseline.as_ref().and_then(|baseline| baseline.resident_bytes));
         Ok(Request {
             budget_fraction: process.budget_fraction,

@@ -3,36 +3,27 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::dask::{self, WorkerBytes};
+use super::answer::{Choice, Plan, Refusal};
+use super::candidate::{Candidate, Law, Timed};
+use super::device::{self, Bound};
+use super::error::PlanError;
 use super::grid::{self, Grid};
+use super::request::{Minimise, Request};
 use super::source::Frontier;
-use super::{Bound, Choice, Minimise, Plan, PlanError, Refusal, Request, device, why};
-use crate::TaskBytes;
+use super::time::{Duration, SAME_TIME};
+use super::why;
+use super::worker_bytes::{self, WorkerBytes};
+use crate::model::TaskBytes;
 
-pub(super) type Law<'a> = &'a dyn Fn(&[u64]) -> Result<TaskBytes, crate::Error>;
-
-/// Grids whose times differ by less than this are equally fast as far as anybody can tell; the
-/// one that needs the least memory is taken.
-pub(crate) const SAME_TIME: f64 = 1.03;
+/// A worker that needs no more than this part of its memory has room to spare: of grids that are
+/// equally fast, those that leave it come before those that do not, and less memory is no better.
+pub(crate) const ROOMY: f64 = 0.5;
 
 /// Grids whose workers' peaks differ by less than this need the same; the fastest is taken.
 const SAME_BYTES: f64 = 1.03;
 
 /// Seconds per cell at the least: a law without timings must not make idle workers free.
 pub(crate) const LEAST_CELL_SECONDS: f64 = 5e-9;
-
-/// A grid with its time.
-pub(super) struct Timed {
-    pub(super) grid: Grid,
-    pub(super) seconds: f64,
-}
-
-/// A grid with its memory.
-pub(super) struct Weighed<'a> {
-    pub(super) timed: &'a Timed,
-    pub(super) task: TaskBytes,
-    pub(super) worker: WorkerBytes,
-}
 
 /// The candidates of a request, fastest first.
 pub(super) struct Search<'a> {
@@ -56,71 +47,110 @@ impl<'a> Search<'a> {
         let cell_seconds = cell_seconds(&grids, law)?.max(LEAST_CELL_SECONDS);
         let mut search = Search { request, law, cell_seconds, ranked: Vec::new() };
         search.ranked = grids.into_iter().map(|grid| search.timed(grid)).collect();
-        search.ranked.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        search.ranked.sort_by(|a, b| a.rank.total_cmp(&b.rank));
         Ok(search)
     }
 
     fn timed(&self, grid: Grid) -> Timed {
-        Timed { seconds: dask::seconds(self.request, &grid, self.cell_seconds), grid }
+        let duration = Duration::of(self.request, &grid, self.cell_seconds);
+        Timed { rank: duration.rank(self.request.seconds_spread), duration, grid }
     }
 
-    /// The grid under the budget that is best by what the request minimises, `None` where none is under it.
+    /// The grid under the budget that is best by what the request minimises, `None` where none is
+    /// under it.
     pub(super) fn plan(&self) -> Option<Plan> {
         match self.request.minimise {
             Minimise::Time => self.fastest(),
             Minimise::Memory => {
                 let enough = self.part(&self.least()?) * SAME_BYTES;
-                let mut fitting = self.ranked.iter().filter_map(|timed| self.weighed(timed));
-                Some(self.describe(&fitting.find(|weighed| self.part(weighed) <= enough)?, None))
+                let fits = |timed: &&Timed| {
+                    self.fitting(timed).is_some_and(|candidate| self.part(&candidate) <= enough)
+                };
+                let fitting: Vec<&Timed> = self.ranked.iter().filter(fits).collect();
+                let most = fitting.first()?.rank * SAME_TIME;
+                let as_fast = fitting.into_iter().filter(|timed| timed.rank <= most);
+                Some(self.describe(&self.easiest(by_chunks(as_fast))?, None))
             }
             Minimise::Tasks => {
-                let mut fewest: Vec<&Timed> = self.ranked.iter().collect();
-                fewest.sort_by_key(|timed| timed.grid.chunks());
-                Some(self.describe(&self.first(fewest.into_iter())?, None))
+                let fewest = self.first(by_chunks(&self.ranked).into_iter())?;
+                Some(self.describe(&fewest, None))
             }
         }
     }
 
     /// The first grid that fits.
-    fn first<'s>(&'s self, mut grids: impl Iterator<Item = &'s Timed>) -> Option<Weighed<'s>> {
-        grids.find_map(|timed| self.weighed(timed))
+    fn first<'s>(&'s self, mut grids: impl Iterator<Item = &'s Timed>) -> Option<Candidate<'s>> {
+        grids.find_map(|timed| self.fitting(timed))
     }
 
     /// Memory of a grid that fits the budget and the device; `None` where it does not.
-    fn weighed<'s>(&'s self, timed: &'s Timed) -> Option<Weighed<'s>> {
-        let fits = |weighed: &Weighed| device::is_within(self.request, &weighed.worker);
-        self.weigh(timed, self.request.budget_bytes()).filter(fits)
+    fn fitting<'s>(&'s self, timed: &'s Timed) -> Option<Candidate<'s>> {
+        let fits = |candidate: &Candidate| device::is_within(self.request, &candidate.worker);
+        self.candidate(timed, self.request.budget_bytes()).filter(fits)
     }
 
-    /// The fastest grid under the budget; of those as fast as anybody can tell, the one that needs least.
+    /// The fastest grid under the budget; of those that are as fast within the accuracy of the
+    /// estimate, the easiest.
     fn fastest(&self) -> Option<Plan> {
-        let fits = |timed| self.weighed(timed);
+        let fits = |timed| self.fitting(timed);
         let (first, fastest) =
             self.ranked.iter().enumerate().find_map(|(i, timed)| Some((i, fits(timed)?)))?;
-        let as_fast = self.ranked[first..]
-            .iter()
-            .take_while(|timed| timed.seconds <= fastest.timed.seconds * SAME_TIME);
-        let best = as_fast.filter_map(fits).min_by(|a, b| self.by_need(a, b))?;
-        // The one that was skipped last tells what more memory would buy.
-        let skipped = self.ranked[..first].last().and_then(|timed| self.weigh(timed, u64::MAX));
+        let as_fast =
+            self.ranked[first..].iter().take_while(|timed| timed.rank <= fastest.timed.rank * SAME_TIME);
+        let best = self.easiest(by_chunks(as_fast))?;
+        // The one that was skipped last shows what more memory would buy.
+        let as_fast = |timed: &&Timed| timed.rank <= best.timed.rank;
+        let skipped = self.ranked[..first].iter().rev().find(as_fast);
+        let skipped = skipped.and_then(|timed| self.candidate(timed, u64::MAX));
         Some(self.describe(&best, skipped.as_ref()))
     }
 
+    /// The easiest of grids with fewer chunks before those with more: one that leaves a worker room
+    /// before one that does not, and fewer chunks before more. Of those that are alike in both and
+    /// need the same, the fastest, cut along its first axes, whose cells lie far apart.
+    fn easiest<'s>(&'s self, grids: Vec<&'s Timed>) -> Option<Candidate<'s>> {
+        let mut alike: Vec<Candidate> = Vec::new();
+        let ease = |candidate: &Candidate| (!self.is_roomy(candidate), candidate.timed.grid.chunks());
+        for timed in grids {
+            let best = alike.first().map(ease);
+            if best.is_some_and(|best| best < (false, timed.grid.chunks())) {
+                break;
+            }
+            let Some(candidate) = self.fitting(timed) else { continue };
+            match best.map_or(Ordering::Less, |best| ease(&candidate).cmp(&best)) {
+                Ordering::Less => alike = vec![candidate],
+                Ordering::Equal => alike.push(candidate),
+                Ordering::Greater => {}
+            }
+        }
+        let least = alike.iter().map(|candidate| self.part(candidate)).fold(f64::INFINITY, f64::min);
+        alike.retain(|candidate| self.part(candidate) <= least * SAME_BYTES);
+        let fastest = alike.iter().map(|candidate| candidate.timed.rank).fold(f64::INFINITY, f64::min);
+        // What is equal may differ in the last digit.
+        alike.retain(|candidate| candidate.timed.rank <= fastest * (1.0 + 1e-9));
+        alike.into_iter().min_by(|a, b| a.timed.grid.chunk.cmp(&b.timed.grid.chunk))
+    }
+
+    /// It leaves a worker room to spare.
+    fn is_roomy(&self, candidate: &Candidate) -> bool {
+        self.part(candidate) <= ROOMY
+    }
+
     /// What part it needs of the memory that there is least of.
-    fn part(&self, weighed: &Weighed) -> f64 {
-        device::part(self.request, &weighed.worker)
+    fn part(&self, candidate: &Candidate) -> f64 {
+        device::part(self.request, &candidate.worker)
     }
 
     /// By that part; of two that need as much of it, the one that needs less of the host.
-    fn by_need(&self, a: &Weighed, b: &Weighed) -> Ordering {
+    fn by_need(&self, a: &Candidate, b: &Candidate) -> Ordering {
         self.part(a).total_cmp(&self.part(b)).then(a.worker.peak().cmp(&b.worker.peak()))
     }
 
-    /// Grids under the budget of which none is better than another in time, memory and tasks together, the fastest first:
-    /// `chosen`, and of every doubling of the number of chunks two.
-    fn front(&self, chosen: &Weighed) -> Vec<Choice> {
+    /// Grids under the budget of which none is better than another in time, memory and tasks
+    /// together, the fastest first: `chosen`, and of every doubling of the number of chunks two.
+    fn front(&self, chosen: &Candidate) -> Vec<Choice> {
         const TRIED: usize = 4;
-        // Nobody waits longer for a little less memory.
+        // A little less memory is not worth a longer wait.
         const SLOWEST: f64 = 3.0;
         let mut kinds: BTreeMap<u32, Vec<&Timed>> = BTreeMap::new();
         for timed in &self.ranked {
@@ -143,14 +173,14 @@ impl<'a> Search<'a> {
         choices
     }
 
-    fn choice(&self, weighed: &Weighed) -> Choice {
+    fn choice(&self, candidate: &Candidate) -> Choice {
         Choice {
-            chunk_shape: weighed.timed.grid.chunk.clone(),
-            tasks: weighed.timed.grid.chunks(),
-            predicted_worker_bytes: weighed.worker.peak(),
-            predicted_seconds: weighed.timed.seconds,
-            predicted_device_bytes: self.request.device.map(|_| weighed.worker.device),
-            fits: device::is_within(self.request, &weighed.worker),
+            chunk_shape: candidate.timed.grid.chunk.clone(),
+            tasks: candidate.timed.grid.chunks(),
+            predicted_worker_bytes: candidate.worker.peak(),
+            predicted_seconds: candidate.timed.duration.seconds(),
+            predicted_device_bytes: self.request.device.map(|_| candidate.worker.device),
+            fits: device::is_within(self.request, &candidate.worker),
         }
     }
 
@@ -162,7 +192,7 @@ impl<'a> Search<'a> {
         let task = (self.law)(&grid.block()).map_err(PlanError::Law)?;
         let worker = WorkerBytes::of(self.request, &grid, &task, Frontier::Walked);
         let timed = self.timed(grid);
-        Ok(self.choice(&Weighed { timed: &timed, task, worker }))
+        Ok(self.choice(&Candidate { timed: &timed, task, worker }))
     }
 
     /// The smallest budget that some grid fits.
@@ -181,18 +211,18 @@ impl<'a> Search<'a> {
     }
 
     /// The grid that needs least of the memory that there is least of.
-    fn least(&self) -> Option<Weighed<'_>> {
+    fn least(&self) -> Option<Candidate<'_>> {
         let floor = |timed| Some((device::part(self.request, &self.floor(timed, u64::MAX)?.1), timed));
         let mut floors: Vec<(f64, &Timed)> = self.ranked.iter().filter_map(floor).collect();
         floors.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut least: Option<Weighed> = None;
+        let mut least: Option<Candidate> = None;
         for (part, timed) in floors {
             // Floors ascend: from here on nothing can be better.
             if least.as_ref().is_some_and(|least| part > self.part(least)) {
                 break;
             }
-            let weighed = self.weigh(timed, u64::MAX);
-            let all = least.into_iter().chain(weighed);
+            let candidate = self.candidate(timed, u64::MAX);
+            let all = least.into_iter().chain(candidate);
             least = all.min_by(|a, b| self.by_need(a, b));
         }
         least
@@ -201,7 +231,7 @@ impl<'a> Search<'a> {
     /// The law's bytes for a grid and the least they make a worker need; `None` where the law
     /// fails or it is plain that `limit` bytes will not do.
     fn floor(&self, timed: &Timed, limit: u64) -> Option<(TaskBytes, WorkerBytes)> {
-        if dask::least_bytes(self.request, &timed.grid) > limit {
+        if worker_bytes::least_bytes(self.request, &timed.grid) > limit {
             return None;
         }
         let task = (self.law)(&timed.grid.block()).ok()?;
@@ -210,26 +240,27 @@ impl<'a> Search<'a> {
     }
 
     /// Memory of a grid; `None` where it cannot be had or it is plain that `limit` will not do.
-    fn weigh<'s>(&'s self, timed: &'s Timed, limit: u64) -> Option<Weighed<'s>> {
+    fn candidate<'s>(&'s self, timed: &'s Timed, limit: u64) -> Option<Candidate<'s>> {
         let (task, _) = self.floor(timed, limit)?;
         let worker = WorkerBytes::of(self.request, &timed.grid, &task, Frontier::Walked);
-        Some(Weighed { timed, task, worker })
+        Some(Candidate { timed, task, worker })
     }
 
-    fn describe(&self, best: &Weighed, skipped: Option<&Weighed>) -> Plan {
+    fn describe(&self, best: &Candidate, skipped: Option<&Candidate>) -> Plan {
         let (request, grid) = (self.request, &best.timed.grid);
         Plan {
             chunks: (0..request.shape.len()).map(|axis| grid.sizes(axis)).collect(),
             chunk_shape: grid.chunk.clone(),
             tasks: grid.chunks(),
-            predicted_task_bytes: dask::task_bytes(request, grid, &best.task),
+            predicted_task_bytes: worker_bytes::task_bytes(request, grid, &best.task),
             predicted_frontier_bytes: best.worker.frontier,
             predicted_worker_bytes: best.worker.peak(),
             budget_bytes: request.budget_bytes(),
             memory_limit_bytes: request.memory_limit_bytes,
             workers: request.workers,
             threads_per_worker: request.threads_per_worker,
-            predicted_seconds: best.timed.seconds,
+            predicted_seconds: best.timed.duration.seconds(),
+            seconds_spread: request.seconds_spread,
             source: request.source,
             device: device::plan(request, &best.task, &best.worker),
             bound_by: skipped.map(|skipped| Bound::of(request, &skipped.worker)),
@@ -243,7 +274,14 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Seconds per cell in the largest block the law can tell about.
+/// Grids with fewer chunks before those with more.
+fn by_chunks<'t>(grids: impl IntoIterator<Item = &'t Timed>) -> Vec<&'t Timed> {
+    let mut grids: Vec<&Timed> = grids.into_iter().collect();
+    grids.sort_by_key(|timed| timed.grid.chunks());
+    grids
+}
+
+/// Seconds per cell in the largest block the law has a value for.
 fn cell_seconds(grids: &[Grid], law: Law) -> Result<f64, PlanError> {
     let too_many = PlanError::Request(format!(
         "the array cannot be cut into {} chunks or fewer of a size worth planning",

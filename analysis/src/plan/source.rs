@@ -1,54 +1,41 @@
-//! Where the cells of a block come from, and what a worker holds because of it.
+//! Where the cells of a block come from, and what a worker retains because of it.
 
-use super::Request;
 use super::frontier;
 use super::grid::Grid;
+use super::request::{Request, Source};
 
-/// How a task comes by its chunk and the halo around it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// Chunks are tasks of one graph, and neighbours use them too (`map_overlap`): a worker holds a frontier of them.
-    #[default]
-    Dask,
-    /// Every task reads its chunk and halo from a store: nothing is held for neighbours.
-    Storage,
-    /// As many blocks at a time as there are threads, each from a graph of its own that makes the source chunks it touches
-    /// anew: they are held while it runs.
-    Waves,
-}
+/// Workers that retain as much as a single one would: of what one worker retained, the most that
+/// any of 2, 4 and 8 workers retained was 1.0, 0.72 and 0.37.
+const EQUAL_SHARERS: u64 = 3;
 
-/// Workers that hold as much as one alone would: of what one worker held, the most that any of
-/// 2, 4 and 8 workers held was 1.0, 0.72 and 0.37.
-const EQUAL_HOLDERS: u64 = 3;
-
-/// What one of `workers` holds at most of what one alone would hold, both in chunks or both in bytes: an even part for
-/// each of those beyond [`EQUAL_HOLDERS`], and a chunk more, since parts are whole chunks and none comes out even. (Four
-/// blocks on four workers: 3.3 chunks were measured.)
-pub(crate) fn share(held: u64, chunk: u64, workers: u64) -> u64 {
-    if workers <= EQUAL_HOLDERS {
-        return held;
+/// What one of `workers` retains at most of what a single one would, both in chunks or both in
+/// bytes: an even part for each of those beyond [`EQUAL_SHARERS`], and a chunk more, since parts
+/// are whole chunks and none comes out even. (Four blocks on four workers: 3.3 chunks were
+/// measured.)
+pub(crate) fn share(retained: u64, chunk: u64, workers: u64) -> u64 {
+    if workers <= EQUAL_SHARERS {
+        return retained;
     }
-    let even = (u128::from(held) * u128::from(EQUAL_HOLDERS)).div_ceil(u128::from(workers)) as u64;
-    even.saturating_add(chunk).min(held)
+    let even = (u128::from(retained) * u128::from(EQUAL_SHARERS)).div_ceil(u128::from(workers)) as u64;
+    even.saturating_add(chunk).min(retained)
 }
 
-/// Chunks that zarr reads and decodes at a time: `async.concurrency` of zarr 3. Each is held as it is stored and as it is
-/// decoded.
+/// Chunks that zarr reads and decodes at a time: `async.concurrency` of zarr 3. Each is in memory
+/// as it is stored and as it is decoded.
 const CHUNKS_AT_ONCE: u64 = 10;
 
 /// How exactly the frontier is to be known.
 #[derive(Clone, Copy)]
 pub(super) enum Frontier {
-    /// As few held chunks as the grid allows: no candidate needs less.
+    /// As few retained chunks as the grid allows: no candidate needs less.
     AtLeast,
-    /// Those that the order of the graph's tasks makes a worker hold.
+    /// Those that the order of the graph's tasks makes a worker retain.
     Walked,
 }
 
 impl Source {
-    /// Bytes a worker holds beside the blocks of its tasks and what these allocate.
-    pub(super) fn held_bytes(self, request: &Request, grid: &Grid, frontier: Frontier) -> u64 {
+    /// Bytes a worker retains in addition to the blocks of its tasks and what these allocate.
+    pub(super) fn retained_bytes(self, request: &Request, grid: &Grid, frontier: Frontier) -> u64 {
         let threads = request.threads_per_worker;
         match self {
             Source::Dask => shared(request, grid, frontier),
@@ -59,8 +46,8 @@ impl Source {
         }
     }
 
-    /// Bytes that a task holds for a moment to come by its block, beside the block: a store hands out a part of a chunk by
-    /// reading all of it.
+    /// Bytes that a task needs for a moment to get its block, in addition to the block: a store
+    /// returns a part of a chunk by reading all of it.
     pub(super) fn moment_bytes(self, request: &Request, grid: &Grid) -> u64 {
         // Blocks in waves are gathered from chunks that tasks of their own have made.
         let (Source::Storage | Source::Dask, Some(stored)) = (self, &request.storage_chunks) else {
@@ -137,16 +124,16 @@ fn touched<'a>(request: &'a Request, grid: &'a Grid) -> impl Iterator<Item = Tou
     })
 }
 
-/// Source chunks held for neighbours, and one on its way.
+/// Source chunks retained for neighbours, and one on its way.
 fn shared(request: &Request, grid: &Grid, frontier: Frontier) -> u64 {
-    let held = match frontier {
-        Frontier::AtLeast => frontier::least_held_chunks(grid),
-        Frontier::Walked => frontier::held_chunks(grid),
+    let retained = match frontier {
+        Frontier::AtLeast => frontier::least_retained_chunks(grid),
+        Frontier::Walked => frontier::retained_chunks(grid),
     };
     let chunk = request.bytes(grid.chunk.iter().copied());
-    let share = share(held, 1, request.workers);
+    let share = share(retained, 1, request.workers);
     let waits = share > 0 && grid.chunks() > 1;
-    // While a chunk moves between workers both have it. Alone, there is nobody to move it.
+    // While a chunk moves between workers both have it. A single worker moves nothing.
     let moving = if waits && request.workers > 1 { request.threads_per_worker } else { 0 };
     // Pieces of a neighbour's chunk have memory of their own where they came from elsewhere.
     let pieces = if waits { request.bytes(grid.block()).saturating_sub(chunk) } else { 0 };

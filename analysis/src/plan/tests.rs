@@ -3,14 +3,14 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::DeviceBytes;
+use crate::model::{DeviceBytes, TaskBytes};
 
 /// A law like the examples': `bytes` per cell of the block, its output included.
-fn law(bytes: f64) -> impl Fn(&[u64]) -> Result<TaskBytes, crate::Error> {
+fn law(bytes: f64) -> impl Fn(&[u64]) -> Result<TaskBytes, crate::error::Error> {
     move |block| {
         let cells = block.iter().map(|&n| n as f64).product::<f64>();
         if cells > 1e17 {
-            return Err(crate::Error::Shape("too large for any memory".into()));
+            return Err(crate::error::Error::Shape("too large for any memory".into()));
         }
         let working = (bytes * cells) as u64;
         let (input, output) = (4 * cells as u64, 4 * cells as u64);
@@ -49,6 +49,12 @@ fn plan(request: &Request, bytes: f64) -> Plan {
     }
 }
 
+/// No slower by more than what counts as the same time: a twentieth of the longest that the cells may
+/// take by the spread of 30 %, and tasks that are not noticed.
+fn is_as_fast(seconds: f64, other: f64) -> bool {
+    seconds <= other * 1.05 * 1.3 + 0.25
+}
+
 #[test]
 fn a_heavy_operator_keeps_both_workers_busy_within_the_budget() {
     let plan = plan(&request(&[200, 200, 200], 2, 1_500_000_000), 204.0);
@@ -60,17 +66,17 @@ fn a_heavy_operator_keeps_both_workers_busy_within_the_budget() {
 /// The law of the tests needs twice as much of the device as of the host.
 #[test]
 fn chunks_fit_the_host_and_the_device() {
-    let alone = plan(&request(&[200, 200, 200], 2, 1_500_000_000), 204.0);
-    assert_eq!((alone.device, alone.bound_by), (None, None));
-    assert!(alone.why.contains("allocates on a device too"), "{}", alone.why);
+    let plain = plan(&request(&[200, 200, 200], 2, 1_500_000_000), 204.0);
+    assert_eq!((plain.device, plain.bound_by), (None, None));
+    assert!(plain.why.contains("allocates on a device too"), "{}", plain.why);
     let with =
         |limit| Request { device: Some(Device::new(limit)), ..request(&[200, 200, 200], 2, 1_500_000_000) };
     let large = plan(&with(80_000_000_000), 204.0);
-    assert_eq!((&large.chunk_shape, large.bound_by), (&alone.chunk_shape, None));
+    assert_eq!((&large.chunk_shape, large.bound_by), (&plain.chunk_shape, None));
     let small = plan(&with(1_000_000_000), 204.0);
     assert_eq!(small.bound_by, Some(Bound::DeviceMemory), "{}", small.why);
     assert!(small.tasks > large.tasks && small.device.unwrap().predicted_worker_bytes <= 1_000_000_000);
-    assert!(small.why.contains("of its device's 1000 MB"), "{}", small.why);
+    assert!(small.why.contains("of its device's 1.00 GB"), "{}", small.why);
     let Ok(Answer::Refusal(refusal)) = recommend(&with(500_001_000), &law(204.0)) else {
         panic!("nothing fits")
     };
@@ -79,9 +85,9 @@ fn chunks_fit_the_host_and_the_device() {
     assert!(refusal.why.contains("take a device of"), "{}", refusal.why);
 }
 
-/// Of an array that lies on a device, a worker holds nothing in the host's memory.
+/// Of an array that lies on a device, a worker has nothing in the host's memory.
 #[test]
-fn held_chunks_are_where_the_array_is() {
+fn retained_chunks_are_where_the_array_is() {
     let host = request(&[400, 400, 400], 12, 700_000_000);
     let there = Request { on_device: true, device: Some(Device::new(2_000_000_000)), ..host.clone() };
     let (host, there) = (plan(&host, 4.1), plan(&there, 4.1));
@@ -102,7 +108,7 @@ fn the_largest_batch_is_the_last_that_fits() {
         Reach::Longest(found) => found.length,
         Reach::Refusal(refusal) => panic!("{}", refusal.why),
     };
-    // 204 bytes a cell on the device, beside the context.
+    // 204 bytes a cell on the device, in addition to the context.
     let fits = |limit: u64| (limit - CONTEXT_BYTES) / (204 * 64 * 64);
     for limit in [502_000_000, 1_000_000_000, 80_000_000_000, 80_000_835_583] {
         assert_eq!(found(limit, 1), fits(limit), "{limit}");
@@ -114,11 +120,11 @@ fn the_largest_batch_is_the_last_that_fits() {
 }
 
 #[test]
-fn held_neighbours_decide_for_a_lean_operator() {
+fn retained_neighbours_decide_for_a_lean_operator() {
     let plan = plan(&request(&[400, 400, 400], 12, 700_000_000), 4.1);
     assert!(plan.predicted_worker_bytes <= 490_000_000);
     assert!(plan.predicted_frontier_bytes > plan.predicted_task_bytes, "{plan:?}");
-    assert!(plan.why.contains("held for their neighbours"), "{}", plan.why);
+    assert!(plan.why.contains("kept for their neighbours"), "{}", plan.why);
 }
 
 #[test]
@@ -129,7 +135,7 @@ fn a_long_array_is_cut_along_its_long_axis() {
 }
 
 #[test]
-fn nothing_is_held_for_neighbours_where_tasks_read_their_halos_themselves() {
+fn nothing_is_retained_for_neighbours_where_tasks_read_their_halos_themselves() {
     let shared = request(&[400, 400, 400], 12, 700_000_000);
     let stored = Request { source: Source::Storage, ..shared.clone() };
     let (shared, stored) = (plan(&shared, 4.1), plan(&stored, 4.1));
@@ -151,7 +157,7 @@ fn reading_a_block_counts_as_far_as_the_operator_needs_less() {
         minimise: Minimise::Tasks,
         ..request(&[200, 200, 200], 0, u64::MAX)
     };
-    // Eight chunks of 4 MB, each as it is stored and as it is decoded, beside the block.
+    // Eight chunks of 4 MB, each as it is stored and as it is decoded, in addition to the block.
     let (lean, heavy) = (plan(&stored, 4.0), plan(&stored, 200.0));
     assert_eq!((lean.tasks, lean.predicted_task_bytes), (1, 2 * 8 * 4_000_000 + 32_000_000));
     assert_eq!(heavy.predicted_task_bytes, 200 * 8_000_000 + 32_000_000);
@@ -202,8 +208,8 @@ fn memory_or_the_number_of_tasks_may_count_instead_of_time() {
     let (time, memory, tasks) = (with(Minimise::Time), with(Minimise::Memory), with(Minimise::Tasks));
     assert!(memory.predicted_worker_bytes < time.predicted_worker_bytes);
     assert!(tasks.tasks <= time.tasks && tasks.tasks <= memory.tasks);
-    assert!(time.predicted_seconds <= memory.predicted_seconds.min(tasks.predicted_seconds) * 1.031);
-    // The choices that are told are on the front, the chosen one or a better one among them.
+    assert!(is_as_fast(time.predicted_seconds, memory.predicted_seconds.min(tasks.predicted_seconds)));
+    // The choices that are given are on the front, the chosen one or a better one among them.
     for (at, choice) in time.pareto.iter().enumerate() {
         assert!(choice.predicted_worker_bytes <= time.budget_bytes);
         assert!(time.pareto[at + 1..].iter().all(|slower| !choice.beats(slower) && !slower.beats(choice)));
@@ -213,9 +219,9 @@ fn memory_or_the_number_of_tasks_may_count_instead_of_time() {
 }
 
 #[test]
-fn dasks_own_choice_is_told_with_what_it_needs() {
+fn dasks_own_choice_is_given_with_what_it_needs() {
     let heavy = request(&[200, 200, 200], 2, 1_500_000_000);
-    let Compared::Auto(auto) = Rival::Auto.compared(&heavy, &law(204.0)).unwrap() else {
+    let Compared::Auto(auto) = BaselineChunks::Auto.compared(&heavy, &law(204.0)).unwrap() else {
         panic!("not Dask's")
     };
     assert_eq!((auto.chunk_shape.as_slice(), auto.tasks, auto.fits), ([200, 200, 200].as_slice(), 1, false));
@@ -223,9 +229,9 @@ fn dasks_own_choice_is_told_with_what_it_needs() {
 }
 
 #[test]
-fn chunks_that_somebody_has_are_told_with_what_they_need() {
+fn baseline_chunks_are_given_with_what_they_need() {
     let heavy = request(&[200, 200, 200], 2, 1_500_000_000);
-    let needs = |lengths: &[u64]| Rival::Chunks(lengths.to_vec()).compared(&heavy, &law(204.0));
+    let needs = |lengths: &[u64]| BaselineChunks::Chunks(lengths.to_vec()).compared(&heavy, &law(204.0));
     let plan = plan(&heavy, 204.0);
     assert_eq!(needs(&plan.chunk_shape).unwrap(), Compared::Chunks(plan.as_choice()));
     for (lengths, word) in [
@@ -254,8 +260,8 @@ fn as_many_workers_are_taken_as_are_worth_having() {
 }
 
 #[test]
-fn few_blocks_may_all_be_held_by_one_of_as_many_workers() {
-    // Measured: four blocks of a Gaussian on four workers, 3.3 chunks held by one of them.
+fn few_blocks_may_all_be_retained_by_one_of_as_many_workers() {
+    // Measured: four blocks of a Gaussian on four workers, 3.3 chunks retained by one of them.
     assert_eq!([1, 3, 4, 8].map(|workers| source::share(4, 1, workers)), [4, 4, 4, 3]);
     // Where there are many, one more is next to nothing.
     assert_eq!([4, 8].map(|workers| source::share(1000, 1, workers)), [751, 376]);
@@ -328,9 +334,9 @@ fn requests() -> impl Strategy<Value = (Request, f64)> {
     let minimise = prop_oneof![Just(Minimise::Time), Just(Minimise::Memory), Just(Minimise::Tasks)];
     let stored = prop::option::of(prop_oneof![1u64..200, Just(u64::MAX)]);
     let device = prop::option::of(prop_oneof![1u64..1 << 34, Just(u64::MAX)]);
-    let asked = (source, minimise, stored, device, any::<bool>());
-    (axes, numbers, 0.0..300.0, asked).prop_map(|(axes, numbers, bytes, asked)| {
-        let (source, minimise, stored, device, on_device) = asked;
+    let choices = (source, minimise, stored, device, any::<bool>());
+    (axes, numbers, 0.0..300.0, choices).prop_map(|(axes, numbers, bytes, choices)| {
+        let (source, minimise, stored, device, on_device) = choices;
         let (workers, threads, limit, baseline) = numbers;
         let shape: Vec<u64> = axes.iter().map(|axis| axis.0).collect();
         let request = Request {
@@ -353,7 +359,7 @@ fn requests() -> impl Strategy<Value = (Request, f64)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever is asked: no panic, and a plan can be stored, cut and afforded.
+    /// Whatever the request: no panic, and a plan can be stored, cut and afforded.
     #[test]
     fn every_plan_is_storable_and_under_its_budget((request, bytes) in requests()) {
         if let Ok(Answer::Plan(plan)) = recommend(&request, &law(bytes)) {
@@ -378,6 +384,6 @@ proptest! {
             Ok(Answer::Plan(plan)) => plan.predicted_seconds,
             _ => f64::INFINITY,
         };
-        prop_assert!(seconds((limit as f64 * more) as u64) <= seconds(limit) * 1.031);
+        prop_assert!(is_as_fast(seconds((limit as f64 * more) as u64), seconds(limit)));
     }
 }

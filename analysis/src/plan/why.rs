@@ -1,17 +1,20 @@
 //! The sentences that explain a plan.
 
-use super::dask::WorkerBytes;
+use super::answer::Choice;
+use super::candidate::Candidate;
+use super::device::Bound;
 use super::grid;
-use super::search::Weighed;
-use super::{Bound, Choice, Minimise, Request};
-use crate::TaskBytes;
-use crate::model::joined;
+use super::request::{Minimise, Request};
+use super::worker_bytes::WorkerBytes;
+use crate::model::TaskBytes;
+use crate::shape::joined;
+use crate::units::{AtLeast, Bytes};
 
 /// Why these chunks: the memory they need, and what kept faster ones out.
-pub(super) fn chosen(request: &Request, best: &Weighed, skipped: Option<&Weighed>) -> String {
+pub(super) fn chosen(request: &Request, best: &Candidate, skipped: Option<&Candidate>) -> String {
     let grid = &best.timed.grid;
     let head = format!(
-        "{} in {} chunks of {} is foretold to need {}",
+        "{} in {} chunks of {} is predicted to need {}",
         request.operator,
         grid.chunks(),
         joined(&grid.chunk),
@@ -24,17 +27,17 @@ pub(super) fn chosen(request: &Request, best: &Weighed, skipped: Option<&Weighed
             most(request, faster.worker),
         ),
         None if request.minimise == Minimise::Time => {
-            format!("{head}, and no chunking is foretold to be noticeably faster.")
+            format!("{head}, and no chunking is predicted to be noticeably faster.")
         }
         None => format!("{head}."),
     };
     sentence + unlimited(request, &best.task)
 }
 
-/// A word on memory of devices that nobody gave a limit for, or that a law knows nothing of.
+/// A word on memory of devices for which no limit was given, or that a law knows nothing of.
 pub(super) fn unlimited(request: &Request, task: &TaskBytes) -> &'static str {
     match request.device {
-        None if task.device.upper() > 0 => " It allocates on a device too, whose memory was not asked about.",
+        None if task.device.upper() > 0 => " It allocates on a device too, whose memory was given no limit.",
         Some(_) if task.device.upper() == 0 => {
             " In the recorded runs it allocated nothing on a device, so its law knows nothing of one."
         }
@@ -47,20 +50,20 @@ pub(super) fn in_waves(waves: &Choice, would_be: &str) -> String {
     format!(
         " In waves (a few blocks at a time, each with its halo) chunks of {} would be {would_be}: {} for a worker, {:.1} s.",
         joined(&waves.chunk_shape),
-        megabytes(waves.predicted_worker_bytes),
+        AtLeast(waves.predicted_worker_bytes),
         waves.predicted_seconds,
     )
 }
 
 /// Why there is no plan, and what would help.
-pub(super) fn refused(request: &Request, least: &Weighed) -> String {
+pub(super) fn refused(request: &Request, least: &Candidate) -> String {
     format!(
         "No chunking of {} into at most {} chunks fits {}: chunks of {} need the least, {}; {}.",
         joined(&request.shape),
         grid::MOST_CHUNKS,
         match (Bound::of(request, &least.worker), request.device) {
-            (Bound::DeviceMemory, Some(device)) => format!("a device of {}", megabytes(device.limit_bytes)),
-            _ => format!("a budget of {}", megabytes(request.budget_bytes())),
+            (Bound::DeviceMemory, Some(device)) => format!("a device of {}", Bytes(device.limit_bytes)),
+            _ => format!("a budget of {}", Bytes(request.budget_bytes())),
         },
         joined(&least.timed.grid.chunk),
         most(request, least.worker),
@@ -71,11 +74,11 @@ pub(super) fn refused(request: &Request, least: &Weighed) -> String {
 /// What a worker needs of what there is.
 pub(super) fn needed(request: &Request, worker: WorkerBytes) -> String {
     let host =
-        format!("{} of the {} a worker may use", megabytes(worker.peak()), megabytes(request.budget_bytes()));
+        format!("{} of the {} a worker may use", AtLeast(worker.peak()), Bytes(request.budget_bytes()));
     match request.device {
         Some(device) => {
-            let limit = megabytes(device.limit_bytes);
-            format!("{host} and {} of its device's {limit}", megabytes(worker.device))
+            let limit = Bytes(device.limit_bytes);
+            format!("{host} and {} of its device's {limit}", AtLeast(worker.device))
         }
         None => host,
     }
@@ -84,17 +87,17 @@ pub(super) fn needed(request: &Request, worker: WorkerBytes) -> String {
 /// What a worker needs of the memory that rules, and most of that for what.
 pub(super) fn most(request: &Request, worker: WorkerBytes) -> String {
     match Bound::of(request, &worker) {
-        Bound::DeviceMemory => format!("{} of the device", megabytes(worker.device)),
-        Bound::Memory => format!("{}, most of it for {}", megabytes(worker.peak()), largest_part(worker)),
+        Bound::DeviceMemory => format!("{} of the device", AtLeast(worker.device)),
+        Bound::Memory => format!("{}, most of it for {}", AtLeast(worker.peak()), largest_part(worker)),
     }
 }
 
-/// What would help where a worker needs so much.
+/// What would help where a worker needs this much.
 pub(super) fn remedy(request: &Request, worker: WorkerBytes) -> String {
     let threads = request.threads_per_worker;
     let more = what_helps(request.limit_for(worker.peak()), threads);
     let larger = request.device.filter(|device| worker.device > device.limit_bytes);
-    let larger = larger.map(|_| format!("take a device of {}", megabytes(worker.device)));
+    let larger = larger.map(|_| format!("take a device of {}", AtLeast(worker.device)));
     match larger {
         Some(larger) if worker.peak() > request.budget_bytes() => format!("{larger} and {more}"),
         Some(larger) => larger + or_fewer_threads(threads),
@@ -102,9 +105,9 @@ pub(super) fn remedy(request: &Request, worker: WorkerBytes) -> String {
     }
 }
 
-/// What somebody can do whom nothing fits.
+/// What the user can do if nothing fits.
 pub(crate) fn what_helps(limit_bytes: u64, threads: u64) -> String {
-    format!("raise the memory limit to {}{}", megabytes(limit_bytes), or_fewer_threads(threads))
+    format!("raise the memory limit to {}{}", AtLeast(limit_bytes), or_fewer_threads(threads))
 }
 
 fn or_fewer_threads(threads: u64) -> &'static str {
@@ -114,13 +117,8 @@ fn or_fewer_threads(threads: u64) -> &'static str {
 fn largest_part(worker: WorkerBytes) -> &'static str {
     let parts = [
         (worker.tasks, "the operator itself"),
-        (worker.frontier, "source chunks held for their neighbours"),
-        (worker.fixed, "what the worker holds before it starts"),
+        (worker.frontier, "source chunks kept for their neighbours"),
+        (worker.fixed, "what the worker needs before it starts"),
     ];
     parts.into_iter().max_by_key(|part| part.0).map_or("", |part| part.1)
-}
-
-/// Rounded up: a reader who grants the printed number grants enough.
-fn megabytes(bytes: u64) -> String {
-    format!("{} MB", bytes.div_ceil(1_000_000))
 }

@@ -1,5 +1,6 @@
 //! How many workers are worth having.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// More workers must make the work faster by this much each time they are doubled.
@@ -10,14 +11,14 @@ pub(crate) const MOST_WORKERS: u64 = 1_024;
 /// How many workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workers {
-    /// So many.
+    /// This many.
     Number(u64),
     /// The fewest that fit and are not much slower than more of them.
     Auto,
 }
 
 /// A number of workers, with the chunks that suit it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Tried {
     /// How many.
     pub workers: u64,
@@ -44,7 +45,8 @@ impl Workers {
         }
     }
 
-    /// A number that a refusal can be about: held chunks are shared by more workers, so more need less.
+    /// A number that a refusal can be about: retained chunks are shared by more workers, so more
+    /// need less.
     pub(crate) fn most(self) -> u64 {
         match self {
             Workers::Number(number) => number,
@@ -61,7 +63,8 @@ impl Workers {
         let mut found: Vec<(u64, T)> = Vec::new();
         for workers in self.numbers() {
             let Some(fits) = find(workers) else { if found.is_empty() { continue } else { break } };
-            // Once even a task for every thread is no faster than with half as many, more workers only wait.
+            // If even a task for every thread is no faster than with half as many, more workers
+            // only wait.
             let half = found.iter().rfind(|(fewer, _)| 2 * fewer <= workers);
             let stop = half.is_some_and(|(_, last)| seconds(&fits) >= seconds(last) * 0.999);
             found.push((workers, fits));
@@ -73,7 +76,8 @@ impl Workers {
     }
 }
 
-/// Of numbers of workers, in order, and their seconds: the last up to which each step was worth its workers.
+/// Of numbers of workers, in order, and their seconds: the last up to which each step was worth its
+/// workers.
 pub(crate) fn worthwhile(found: &[(u64, f64)]) -> usize {
     let mut chosen = 0;
     for (at, &(workers, seconds)) in found.iter().enumerate().skip(1) {

@@ -1,4 +1,5 @@
-//! What of a trace is memory of devices: what was used of it when, and what pools kept beside that.
+//! What of a trace is memory of devices: what was used of it when, and what pools reserved in
+//! addition.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,8 +12,8 @@ type Name = (u32, Option<u64>, i64);
 /// Used bytes of devices.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
-    /// Driver's memory that a framework hands out parts of: its blocks count, not this. And blocks of frameworks that lie in
-    /// memory which is on no device or on any, as managed memory is.
+    /// Driver's memory that a framework allocates from: its blocks count, not this. And blocks of
+    /// frameworks that lie in memory which is on no device or on any, as managed memory is.
     uncounted: HashSet<Name>,
     /// By process: used bytes from each time on.
     used: HashMap<u32, Vec<(i64, i64)>>,
@@ -34,14 +35,16 @@ impl Devices {
     }
 
     fn of(rows: &[AllocationRow]) -> Devices {
-        // An address is one device's, or the host's (CUDA C++ Programming Guide, Unified Virtual Address Space).
+        // An address is one device's, or the host's (CUDA C++ Programming Guide, Unified Virtual
+        // Address Space).
         let mut blocks: BTreeMap<(u32, u64), Vec<&AllocationRow>> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.kind.is_of_framework()) {
             blocks.entry((row.process, row.address.unwrap_or(0))).or_default().push(row);
         }
         let inside = |row: &AllocationRow| {
             let from = row.address.unwrap_or(0);
-            // Physical memory has no address of its own: PyTorch maps its expandable segments to it.
+            // Physical memory has no address of its own: PyTorch maps its expandable segments to
+            // it.
             let to = row.address.map_or(u64::MAX, |from| from.saturating_add(row.bytes));
             let inside = blocks.range((row.process, from)..(row.process, to)).flat_map(|(_, blocks)| blocks);
             let there = inside.filter(|block| row.address.is_some() || block.device == row.device);
@@ -78,13 +81,13 @@ impl Devices {
         row.kind.is_on_device() && row.device.is_some() && !self.uncounted.contains(&name(row))
     }
 
-    /// What the process of a span held on devices when it began, its inputs left out.
+    /// What the process of a span used on devices when it began, its inputs left out.
     pub(super) fn before(&self, span: &SpanRow) -> u64 {
         let Some(used) = self.used.get(&span.process) else { return 0 };
         let earlier = used.partition_point(|(time, _)| *time < span.start_ns);
-        let held = earlier.checked_sub(1).map_or(0, |last| used[last].1.max(0) as u64);
+        let before = earlier.checked_sub(1).map_or(0, |last| used[last].1.max(0) as u64);
         let inputs = span.inputs.iter().filter(|input| !input.device.is_empty());
-        held.saturating_sub(inputs.fold(0, |sum, input| sum.saturating_add(input.bytes)))
+        before.saturating_sub(inputs.fold(0, |sum, input| sum.saturating_add(input.bytes)))
     }
 }
 
@@ -117,13 +120,14 @@ fn lives_while(block: &AllocationRow, memory: &AllocationRow) -> bool {
     before(memory.free_ns, block.alloc_ns) && before(block.free_ns, memory.alloc_ns)
 }
 
-/// Driver bytes at their peak, or what a framework said that it had reserved where the driver was not seen (that may be managed
-/// memory too), and what of them was used then, by process: of the device where that was most.
+/// Driver bytes at their peak, or what a framework said that it had reserved where the driver was
+/// not seen (that may be managed memory too), and what of them was used then, by process: of the
+/// device where that was most.
 pub(super) fn reserved(trace: &Trace) -> Result<HashMap<u32, (u64, u64)>> {
     let mut most: HashMap<u32, (u64, u64)> = HashMap::new();
     for row in trace.devices()?.iter().filter(|row| row.used_at_peak_bytes > 0) {
-        let told = row.peak_framework_reserved_bytes.unwrap_or(0);
-        let reserved = if row.peak_driver_bytes > 0 { row.peak_driver_bytes } else { told };
+        let announced = row.peak_framework_reserved_bytes.unwrap_or(0);
+        let reserved = if row.peak_driver_bytes > 0 { row.peak_driver_bytes } else { announced };
         let known = most.entry(row.process).or_default();
         *known = (*known).max((reserved, row.used_at_peak_bytes));
     }
@@ -183,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_held_before_a_span_leaves_out_its_inputs() {
+    fn what_a_process_used_before_a_span_leaves_out_its_inputs() {
         let rows = [row(Kind::PoolBlock, 0, 700, 0, None), row(Kind::PoolBlock, 800, 50, 1, Some(9))];
         let devices = Devices::of(&rows);
         let input = ArrayInfo { bytes: 300, device: "cuda".to_owned(), ..ArrayInfo::default() };

@@ -1,6 +1,8 @@
 //! What a whole run needs (interpreter, data, operator), from the runs so far.
 
-use crate::law::{Regression, regression, volume};
+use crate::shape::volume;
+use crate::stats::regression;
+use crate::stats::regression::Regression;
 
 /// Until three runs say more, memory is taken to grow no faster than this power of the volume: a
 /// Gram matrix of a flattened array does.
@@ -10,7 +12,7 @@ const FASTEST: i32 = 2;
 pub(super) struct Forecast {
     /// Shapes and peaks.
     runs: Vec<(Vec<u64>, u64)>,
-    /// Fitted to them, once there are three.
+    /// Fitted to them, as soon as there are three.
     fitted: Option<Regression>,
 }
 

@@ -1,5 +1,5 @@
 //! Which shape to run an operator at next, so that its law comes out determined and proven by the
-//! fewest and cheapest runs: smallest first, never one that is foretold to exceed the budget.
+//! fewest and cheapest runs: smallest first, never one that is predicted to exceed the budget.
 //!
 //! [`next`] is a function of what has been run so far and nothing else, so a sweep that was
 //! interrupted goes on where it was.
@@ -12,10 +12,12 @@ mod stop;
 pub use shapes::Range;
 pub use stop::Stop;
 
-use crate::law::{Size, volume};
+use crate::fit::verify;
+use crate::law::MIN_SHAPES;
+use crate::law::Size;
 use crate::model::{Body, Law, Proof};
 use crate::profile::Profile;
-use crate::verify::{self, MIN_SHAPES};
+use crate::shape::volume;
 
 use forecast::Forecast;
 use seen::Seen;
@@ -23,7 +25,7 @@ use shapes::Steps;
 
 /// Without a verification run one more than the least number of shapes has to agree.
 const UNVERIFIED_SHAPES: usize = MIN_SHAPES + 1;
-/// A shape that failed, and all that were foretold to need as much less this share, are too large.
+/// A shape that failed, and all that were predicted to need as much less this share, are too large.
 const BELOW_FAILED: f64 = 0.8;
 /// How many times smaller the next shape is, where one is too large.
 const SHRINK: f64 = 1.3;
@@ -49,7 +51,7 @@ pub struct Attempt {
 /// A run that ended well.
 #[derive(Debug, Clone)]
 pub struct Recorded {
-    /// What its processes held at most, bytes.
+    /// Peak of its processes, bytes.
     pub peak_bytes: u64,
     /// Its spans.
     pub profile: Profile,
@@ -75,10 +77,11 @@ pub fn next(range: &Range, limits: Limits, attempts: &[Attempt], laws: &[Law]) -
     Planner::new(range, limits, attempts, laws).next()
 }
 
-/// Chooses the shape for a run with other contents, after the sweep has ended: the middle one of the training shapes,
-/// or the largest below it that may be afforded. `attempts` has the runs with other contents so far, too, at the end.
-pub fn next_contents(range: &Range, limits: Limits, attempts: &[Attempt], laws: &[Law]) -> Next {
-    Planner::new(range, limits, attempts, laws).next_contents()
+/// Chooses the shape for a run with other data values, after the sweep has ended: the middle one of
+/// the training shapes, or the largest below it that may be afforded. `attempts` has the runs with
+/// other data values so far, too, at the end.
+pub fn next_data_values(range: &Range, limits: Limits, attempts: &[Attempt], laws: &[Law]) -> Next {
+    Planner::new(range, limits, attempts, laws).next_data_values()
 }
 
 struct Planner<'a> {
@@ -112,7 +115,7 @@ impl<'a> Planner<'a> {
             forecast,
             budget: limits.budget_bytes as f64,
         };
-        // What failed needed more than there was, whatever was foretold.
+        // What failed needed more than there was, whatever was predicted.
         let needed = planner.failed.iter().map(|shape| planner.needs(shape) * BELOW_FAILED);
         planner.budget = needed.fold(planner.budget, f64::min);
         planner
@@ -138,7 +141,7 @@ impl<'a> Planner<'a> {
         // The last of the runs is for the verification.
         let spare = self.limits.runs - self.recorded.len() - self.failed.len();
         let may_train = spare > usize::from(verification.is_ok());
-        if may_train && let Some(shape) = self.telling(&trained, verified) {
+        if may_train && let Some(shape) = self.distinguishing(&trained, verified) {
             return Next::Run(shape);
         }
         match verification {
@@ -151,7 +154,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn next_contents(&self) -> Next {
+    fn next_data_values(&self) -> Next {
         let Some(middle) = self.recorded.get(self.recorded.len().min(MIN_SHAPES) / 2) else {
             return Next::Stop(Stop::Failed);
         };
@@ -197,7 +200,7 @@ impl<'a> Planner<'a> {
         smaller && self.needs(shape) <= self.budget
     }
 
-    /// The range as far as it is foretold (not bounded) to fit the budget.
+    /// The range as far as it is predicted (not bounded) to fit the budget.
     fn affordable(&self) -> Range {
         let fits = |shape: &[u64]| {
             let smaller = self.failed.iter().all(|failed| volume(shape) < volume(failed));
@@ -262,8 +265,8 @@ impl<'a> Planner<'a> {
             return Err(Stop::Range { needed: shapes::least_far(trained) });
         };
         let beyond = Range { lower: least.clone(), upper: self.range.upper.clone() };
-        let told = |shape: &[u64]| self.told_apart(shape);
-        let roomy = shapes::near(&least, &beyond, &self.recorded, &told);
+        let distinguished = |shape: &[u64]| self.distinguished(shape);
+        let roomy = shapes::near(&least, &beyond, &self.recorded, &distinguished);
         let far = |shape: &Vec<u64>| trained.iter().all(|trained| verify::is_far(shape, trained));
         let candidates = [roomy, least].into_iter().filter(far).collect::<Vec<_>>();
         match candidates.iter().find(|shape| self.is_affordable(shape)) {
@@ -272,22 +275,22 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// How many forms a run at this shape would tell apart.
-    fn told_apart(&self, shape: &[u64]) -> u64 {
-        self.seen.iter().map(|seen| seen.told_apart(shape)).sum()
+    /// How many forms a run at this shape would distinguish.
+    fn distinguished(&self, shape: &[u64]) -> u64 {
+        self.seen.iter().map(|seen| seen.distinguished(shape)).sum()
     }
 
     /// The cheapest shape, no larger than training shapes may be, at which the most of the
-    /// remaining forms differ; `None` if none tells any apart.
-    fn telling(&self, trained: &[&[u64]], verified: bool) -> Option<Vec<u64>> {
+    /// remaining forms differ; `None` if no shape distinguishes any.
+    fn distinguishing(&self, trained: &[&[u64]], verified: bool) -> Option<Vec<u64>> {
         if !self.laws.iter().any(is_undetermined) {
             return None;
         }
         let steps = self.steps();
-        let told = |shape: &[u64]| self.told_apart(shape);
-        let candidates = steps
-            .volumes()
-            .map(|wished| shapes::near(&self.range.at_volume(wished), self.range, &self.recorded, &told));
+        let distinguished = |shape: &[u64]| self.distinguished(shape);
+        let candidates = steps.volumes().map(|wished| {
+            shapes::near(&self.range.at_volume(wished), self.range, &self.recorded, &distinguished)
+        });
         // The run that verifies must stay far from all others.
         let largest = self.recorded.iter().max_by_key(|shape| volume(shape));
         let far = |shape: &Vec<u64>| !verified || largest.is_none_or(|last| verify::is_far(last, shape));
@@ -297,7 +300,8 @@ impl<'a> Planner<'a> {
         };
         let usable = candidates
             .filter(|shape| self.is_new(shape) && far(shape) && in_reach(shape) && self.is_affordable(shape));
-        let best = usable.map(|shape| (told(&shape), std::cmp::Reverse(volume(&shape)), shape)).max()?;
+        let best =
+            usable.map(|shape| (distinguished(&shape), std::cmp::Reverse(volume(&shape)), shape)).max()?;
         (best.0 > 0).then_some(best.2)
     }
 }

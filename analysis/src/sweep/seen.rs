@@ -6,9 +6,8 @@ use memtrace_trace::rows::{ArrayInfo, SpanRow};
 
 use crate::law::search::Search;
 use crate::law::{Form, Size};
-use crate::model::{Body, Law};
+use crate::model::{self, Body, Law};
 use crate::profile::Profile;
-use crate::variables;
 
 /// A law and how its variables follow from the command's shape.
 pub(super) struct Seen<'a> {
@@ -26,7 +25,7 @@ impl<'a> Seen<'a> {
             let of_law = profile.runs.iter().map(|run| &run.span).filter(|span| is_of(law, span));
             // A command may call it at several shapes: memory is for the one that needs most.
             let largest = of_law.max_by_key(|span| span.working_peak_bytes.saturating_add(span.input_bytes));
-            if let Some(point) = largest.and_then(|span| variables::point(&law.variables, &span.inputs)) {
+            if let Some(point) = largest.and_then(|span| model::point(&law.variables, &span.inputs)) {
                 shapes.push(shape.to_vec());
                 points.push(point);
             }
@@ -48,26 +47,26 @@ impl<'a> Seen<'a> {
     pub(super) fn needs(&self, shape: &[u64]) -> Option<f64> {
         let bytes = self.law.bytes(&self.point(shape)?).ok()?;
         let baseline = self.law.baseline.as_ref();
-        let held = baseline.map_or(0, |held| held.resident_bytes.unwrap_or(held.heap_bytes));
-        Some(bytes.working_upper as f64 + bytes.input as f64 + self.law.once.bytes as f64 + held as f64)
+        let before = baseline.map_or(0, |before| before.resident_bytes.unwrap_or(before.heap_bytes));
+        Some(bytes.working_upper as f64 + bytes.input as f64 + self.law.one_time.bytes as f64 + before as f64)
     }
 
     /// How many values the forms of undetermined sizes would show at this shape, less one each.
-    pub(super) fn told_apart(&self, shape: &[u64]) -> u64 {
+    pub(super) fn distinguished(&self, shape: &[u64]) -> u64 {
         let (Body::Symbolic(sequence), Some(point)) = (&self.law.body, self.point(shape)) else { return 0 };
-        let told = |size: &Size| match size {
+        let distinguished = |size: &Size| match size {
             Size::Exact { form, others } => {
                 let values = others.iter().chain([form]).map(|form| form.at(&point));
                 values.collect::<BTreeSet<_>>().len() as u64 - 1
             }
             _ => 0,
         };
-        sequence.sizes.iter().map(told).sum()
+        sequence.sizes.iter().map(distinguished).sum()
     }
 }
 
-/// True if a call belongs to those that a law was fitted to: its key's dtypes, layouts and parameters, and arrays of as
-/// many axes.
+/// True if a call belongs to those that a law was fitted to: its key's dtypes, layouts and
+/// parameters, and arrays of as many axes.
 fn is_of(law: &Law, span: &SpanRow) -> bool {
     let joined = |of: fn(&ArrayInfo) -> &str| span.inputs.iter().map(of).collect::<Vec<_>>().join(",");
     let key = &law.key;

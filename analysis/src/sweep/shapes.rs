@@ -1,18 +1,20 @@
 //! Shapes of a range: at a volume, with few common divisors, far from others.
 
 use crate::error::Error;
-use crate::law::{Rule, volume};
-use crate::model::joined;
-use crate::verify::{self, MIN_SHAPES};
+use crate::fit::verify;
+use crate::law::MIN_SHAPES;
+use crate::law::Rule;
+use crate::shape::joined;
+use crate::shape::volume;
 
-/// NumPy elides temporaries of expressions from exactly this many bytes (DESIGN §8): smaller
+/// NumPy elides temporaries of expressions from exactly this many bytes: smaller
 /// arrays allocate differently.
 const ELISION_BYTES: f64 = 262_144.0;
 /// Bytes of the elements usual in large arrays; masks have one.
 const ITEM_BYTES: f64 = 4.0;
 /// Volumes of training shapes grow by this factor, so that the largest has four times the smallest.
 const GROWTH: f64 = 2.0;
-/// How many lengths either side of the wished one are looked at.
+/// How many lengths either side of the wished one are considered.
 const REACH: u64 = 12;
 
 /// The shapes a sweep may use.
@@ -66,7 +68,7 @@ impl Range {
         self.at(((wished / smallest).ln() / (largest / smallest).ln()).clamp(0.0, 1.0))
     }
 
-    /// The part of the range, from its lower end, in which `fits` holds.
+    /// The part of the range, from its lower end, in which `fits` is true.
     pub(super) fn up_to(&self, fits: impl Fn(&[u64]) -> bool) -> Range {
         let reach = (0..=100).rev().map(|percent| self.at(f64::from(percent) / 100.0));
         let upper = reach.into_iter().find(|shape| fits(shape)).unwrap_or_else(|| self.lower.clone());
@@ -123,7 +125,8 @@ impl Range {
     }
 }
 
-/// The smallest shape far from all of these, whatever the range; axes that never varied stay as they are.
+/// The smallest shape far from all of these, whatever the range; axes that never varied stay as
+/// they are.
 pub(super) fn least_far(trained: &[&[u64]]) -> Vec<u64> {
     let axes = trained.first().map_or(0, |shape| shape.len());
     let longest = |axis: usize| trained.iter().map(|shape| shape[axis]).max().unwrap_or(1) as f64;
@@ -180,7 +183,7 @@ impl Steps {
         self.top as u128
     }
 
-    /// Volumes worth a look for further training shapes, small to large.
+    /// Volumes to consider for further training shapes, small to large.
     pub(super) fn volumes(&self) -> impl Iterator<Item = f64> {
         let reach = (self.top / self.start).min(GROWTH.powi(4));
         let start = self.start;
@@ -188,9 +191,9 @@ impl Steps {
     }
 }
 
-/// A shape near the wished one that scores high, and whose lengths have as little as possible in common with each other
-/// and with those of earlier shapes. Of run k the k-th axis (counted round) may be even: without
-/// any even length nobody can tell ⌊n/2⌋+1 from ⌈n/2⌉.
+/// A shape near the wished one that scores high, and whose lengths have as little as possible in
+/// common with each other and with those of earlier shapes. Of run k the k-th axis (counted round)
+/// may be even: without any even length ⌊n/2⌋+1 and ⌈n/2⌉ look the same.
 pub(super) fn near(
     wished: &[u64],
     range: &Range,
@@ -219,7 +222,7 @@ pub(super) fn near(
 }
 
 /// At how many small offsets this length and all earlier ones of its axis are good lengths of an
-/// FFT: there nobody can tell a trimmed or padded axis from one that was rounded up.
+/// FFT: there a trimmed or padded axis cannot be distinguished from one that was rounded up.
 fn looks_smooth(length: u64, earlier: impl Iterator<Item = u64> + Clone) -> u64 {
     const OFFSETS: u64 = 4;
     let is_smooth = |length: u64| Rule::FastComplex.of(length) == Some(length);
@@ -230,7 +233,7 @@ fn looks_smooth(length: u64, earlier: impl Iterator<Item = u64> + Clone) -> u64 
     offsets.count() as u64
 }
 
-/// The price of a common divisor; a common two alone is cheap across shapes.
+/// The price of a common divisor; a common two is cheap across shapes.
 fn clash(a: u64, b: u64, price: u64) -> u64 {
     match gcd(a, b) {
         1 => 0,

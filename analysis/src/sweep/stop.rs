@@ -2,21 +2,22 @@
 
 use std::fmt;
 
-use crate::model::joined;
+use crate::shape::joined;
+use crate::units::{AtLeast, Bytes};
 
 /// Why nothing more is run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stop {
     /// The laws are proved.
     Proved,
-    /// So many runs were allowed.
+    /// All runs that were allowed were made.
     Runs(usize),
     /// The law is determined; to prove it the range would have to reach this shape.
     Range {
         /// The smallest verification run.
         needed: Vec<u64>,
     },
-    /// The next run is foretold to need more than the budget.
+    /// The next run is predicted to need more than the budget.
     Budget {
         /// Its shape.
         shape: Vec<u64>,
@@ -45,10 +46,10 @@ impl fmt::Display for Stop {
             ),
             Stop::Budget { shape, needs_bytes, budget_bytes } => write!(
                 f,
-                "a run at {} may need {} MB, more than the {} MB it may have (--memory-limit)",
+                "a run at {} may need {}, more than the {} it may have (--memory-limit)",
                 joined(shape),
-                needs_bytes.div_ceil(1_000_000),
-                budget_bytes / 1_000_000
+                AtLeast(*needs_bytes),
+                Bytes(*budget_bytes)
             ),
             Stop::Exhausted => write!(f, "the range has no further shape: give a wider one"),
             Stop::Contradicted => write!(f, "the verification run does not agree with the law"),

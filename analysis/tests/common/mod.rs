@@ -1,7 +1,7 @@
 //! Synthetic runs: programs whose sizes are known functions of the shape.
 
-use memtrace_analysis::law::volume;
 use memtrace_analysis::profile::{Block, Event, Profile, Program, Run};
+use memtrace_analysis::shape::volume;
 use memtrace_trace::rows::{ArrayInfo, Kind, SpanRow};
 
 /// What a synthetic operator does at a shape: (block, bytes) allocates, (block, 0) releases.

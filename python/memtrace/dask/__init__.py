@@ -1,6 +1,6 @@
 """Chunks that fit the workers of a Dask cluster, and recordings of what its tasks need.
 
-`recommend` says which chunks, `map_overlap` picks them itself. `declare` and `needs` let tasks
+`recommend` chooses chunks, `map_overlap` chooses them and runs. `declare` and `needs` let tasks
 run together only if they fit together; `checked` refuses a computation of which some task cannot
 fit. `record` records every task of a cluster and streams it here while it computes.
 """

@@ -1,13 +1,13 @@
 """Chunks that are learned while the job runs, from no model (docs/learning.md).
 
-Each block's chunk is chosen when it is submitted, and never changed after. Workers tell what each
+Each block's chunk is chosen when it is submitted, and never changed after. Workers report what each
 block needed; the next is chosen by that, and never one whose bound is above the budget of a task.
 """
 
 import math
 
-import memtrace
-
+from .._extension import native
+from .._planning import sizes
 from ._halo import block_shape, most, sides, whole_axes_of
 from ._stored import storage_bytes
 from ._tiling import Tiling, atoms_of, chunk_shapes
@@ -15,17 +15,17 @@ from ._waves import Flight, Written, outcome
 
 #: Pieces along an axis that chunks are made of.
 MOST_ATOMS = 16
-#: The first block is this part of a task's budget, or less: few operators need as many times their
+#: The first block is at most this part of a task's budget: few operators need 500 times their
 #: input.
 FIRST = 1 / 500
-#: A small array is cut into so many blocks for each slot, or fewer.
+#: A small array is cut into at most this many blocks for each slot.
 MOST_PER_SLOT = 4
-#: After so many measured blocks, or this part of the cells, chunks are no longer tried but taken.
+#: After this many measured blocks, or this part of the cells, the best known chunk is taken.
 ENOUGH, TRIED = 8, 0.3
-#: Chunks that compute so many times the halo cells of others, or more, are not tried.
+#: Chunks that compute more halo cells than others, by this factor or more, are not tried.
 EXCESS = 1.1
 LEAST_HALO = 2
-#: With fewer blocks left for each slot, how they come out even matters.
+#: With fewer blocks left for each slot than this, all slots should end together.
 NEARLY = 2
 
 
@@ -66,10 +66,10 @@ class Learner:
         if not chunks:
             raise MemoryError(
                 f"no chunk fits: blocks of {'×'.join(map(str, self._block(atom)))}, read and "
-                f"stored, are more than the budget of a task, {budget / 1e6:.0f} MB"
+                f"stored, are more than the budget of a task, {sizes.text(budget)}"
             )
         self.chunks = self._worth_trying(self._not_too_small(chunks, budget))
-        self.chooser = memtrace.ChunkChooser(
+        self.chooser = native("ChunkChooser")(
             shape,
             budget,
             workers=workers.number,
@@ -83,7 +83,7 @@ class Learner:
         self.measured = 0
 
     def _not_too_small(self, chunks, budget):
-        """Without those that are smaller than the first need be: they would only cost time."""
+        """Without those that are smaller than the first has to be: they would only cost time."""
 
         def part(chunk):
             return math.prod(self._block(chunk)) * self.item / budget
@@ -110,11 +110,11 @@ class Learner:
 
     def _least_bytes(self, chunk):
         """What a task needs whatever the function does: the block and as large a result, or one of
-        them and what reading or storing it holds for a moment."""
+        them and the buffers of reading or storing it."""
         job, block = self.job, self._block(chunk)
         source = job.x if job.source is None else job.source
-        moments = storage_bytes(source, block), storage_bytes(job.store, chunk, aligned=True)
-        return math.prod(block) * self.item + max(math.prod(block) * self.item, *moments)
+        buffers = storage_bytes(source, block), storage_bytes(job.store, chunk, aligned=True)
+        return math.prod(block) * self.item + max(math.prod(block) * self.item, *buffers)
 
     def _block(self, chunk):
         return block_shape(chunk, self.job.x.shape, self.job.depths)
@@ -125,7 +125,7 @@ class Learner:
         chunk = tuple(self.chooser.choose() if explores else self.chooser.best())
         region = self.tiling.take(chunk if explores else self._share(chunk))
         self.taken[_corner(region)] = chunk
-        # Alone in its process, a block is measured exactly; with one thread each always is.
+        # A block is measured exactly if it runs by itself in its process; with one thread all do.
         measure = self.threads == 1 or (chunk not in self.known and self._is_whole(region, chunk))
         return region, measure
 
@@ -147,8 +147,10 @@ class Learner:
         return tuple(cut.stop - cut.start for cut in region) == chunk
 
     def observe(self, block):
-        """What a block of its chunk's full size needed. One at a face has less halo than others: it
-        counts as what a block in the middle would have needed."""
+        """Takes in what a block of its chunk's full size needed.
+
+        One at a face has less halo than others: it counts as a block in the middle.
+        """
         chunk = self.taken.pop(_corner(block.region))
         if not self._is_whole(block.region, chunk):
             return
@@ -164,7 +166,7 @@ class Learner:
         """A block needed more than there is: its chunk is not chosen again."""
         chunk = self.taken.pop(_corner(region))
         self.chooser.failed(chunk)
-        self.tiling.give_back(region)
+        self.tiling.restore(region)
 
 
 def _corner(region):

@@ -1,11 +1,11 @@
-"""What the tasks of a graph need by their laws, as far as shapes can be told."""
+"""What the tasks of a graph need by their laws, as far as shapes are known."""
 
 import inspect
 import math
 import operator as operators_of_python
 from typing import NamedTuple
 
-from .._plan_dask import Tasks, _cut, _name
+from .._planning.dask_graph import Tasks, _cut, _name
 from ._laws import Operator
 
 
@@ -28,9 +28,9 @@ class Needs(NamedTuple):
 
 
 def needs_of(graph, model, known=None, any_version=False):
-    """The needs of a graph's tasks. What cannot be told needs nothing here, and is counted."""
+    """The needs of a graph's tasks. What is not known needs nothing here, and is counted."""
     tasks = _Lenient(model.operators(), {}, known or {})
-    tasks.take(graph)
+    tasks.add_all(graph)
     shapes = _Shapes(model, any_version)
     shapes.values.update(
         {name: (tuple(s["shape"]), s["dtype"]) for name, s in tasks.sources.items()}
@@ -45,7 +45,7 @@ def needs_of(graph, model, known=None, any_version=False):
 
 
 class _Lenient(Tasks):
-    """A translation that lets pass what it cannot translate."""
+    """A translation that keeps tasks which it cannot translate, as operators without a law."""
 
     def __init__(self, operators, given, known):
         super().__init__(operators, given, known)
@@ -55,7 +55,7 @@ class _Lenient(Tasks):
         before = len(self.steps)
         try:
             super().add(key, node)
-        except Exception:  # of whatever is in somebody's graph
+        except Exception:  # graphs of users contain anything
             self.names.add(_name(key))
             inputs = [name for name in self.references(node) if name in self.names]
             self.steps.append({"name": _name(key), "inputs": inputs, "operator": str(key)})
@@ -77,7 +77,7 @@ class _Lenient(Tasks):
         args, kwargs = call.args, call.kwargs
         try:
             kwargs = inspect.signature(call.function).bind_partial(*args, **kwargs).arguments
-        except (TypeError, ValueError):  # a function of C tells no names
+        except (TypeError, ValueError):  # a function of C has no known names
             pass
         values = {name: self.constant(value) for name, value in kwargs.items()}
         return {
@@ -98,7 +98,7 @@ def _is_elementwise(function):
 
 
 class _Shapes:
-    """Shape and dtype of every value of a graph: of what makes it, None where nobody can tell."""
+    """Shape and dtype of every value of a graph, by what makes it; None where unknown."""
 
     def __init__(self, model, any_version):
         self.model, self.any_version = model, any_version
@@ -124,18 +124,18 @@ class _Shapes:
         if "join" in step:
             return self.joined(step["join"], inputs)
         output = step.get("output")
-        told = None if output is None or "shape" not in output else tuple(output["shape"])
-        if told is not None:
-            told = told, output["dtype"]
+        known = None if output is None or "shape" not in output else tuple(output["shape"])
+        if known is not None:
+            known = known, output["dtype"]
         elif output is not None and inputs and inputs[0]:
-            told = inputs[0][0], output["dtype"]  # another element type
+            known = inputs[0][0], output["dtype"]  # another element type
         if "bytes" in step:
-            return told
+            return known
         answer = self.law(step["operator"], inputs, step.get("params", {}), needs)
-        if answer is None and told is None and step.get("elementwise"):
+        if answer is None and known is None and step.get("elementwise"):
             shapes = [each[0] for each in inputs]
             return max(shapes, key=math.prod), inputs[0][1]
-        return told or answer
+        return known or answer
 
     def law(self, name, inputs, params, needs):
         """What comes out of an operator; what it needs joins the needs."""
@@ -145,22 +145,22 @@ class _Shapes:
             self.count(key_split(name))
             return None
         shape, dtype = inputs[0]
-        asked = name, shape, dtype, tuple(sorted(params.items()))
-        if asked not in self.answers:
-            self.answers[asked] = self.ask(name, shape, dtype, params)
-        if self.answers[asked] is None:
+        query = name, shape, dtype, tuple(sorted(params.items()))
+        if query not in self.answers:
+            self.answers[query] = self.query(name, shape, dtype, params)
+        if self.answers[query] is None:
             self.count(key_split(name))
             return None
-        answer, known = self.answers[asked]
+        answer, recorded = self.answers[query]
         most = max(answer["upper_bytes"], answer["peak_bytes"]) + answer["input_bytes"]
-        needs.append(Need(name, shape, dtype, int(most), known))
+        needs.append(Need(name, shape, dtype, int(most), recorded))
         if not answer["output_shape"]:
             return None
         return tuple(answer["output_shape"]), answer["output_dtype"] or dtype
 
-    def ask(self, name, shape, dtype, params):
-        """The law's answer and the parameters it was asked with; None if there is no law, or one
-        of other values of them."""
+    def query(self, name, shape, dtype, params):
+        """The law's answer and the parameters of the query; None if there is no law for these
+        values of them."""
         law = Operator(self.model, name, dtype, {}, self.any_version)
         try:
             law = law._replace(params=law.known(shape, params))

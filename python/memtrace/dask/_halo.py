@@ -67,10 +67,12 @@ def block_shape(chunk, shape, depths):
 
 
 def sides(depth):
+    """Cells before and after a chunk along an axis."""
     return depth if isinstance(depth, tuple) else (depth, depth)
 
 
 def most(depth):
+    """The larger of both sides."""
     return max(sides(depth))
 
 

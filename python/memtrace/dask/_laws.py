@@ -3,8 +3,8 @@
 from functools import partial
 from typing import Any, NamedTuple
 
-from .._load import model_of
-from .._names import name_in, unwrapped
+from .._planning.names import name_in, unwrapped
+from .._running.load import model_of
 
 #: Keywords of functions that `Model.predict` takes itself.
 NOT_PARAMETERS = ("operator", "shape", "dtype", "any_version")
@@ -23,7 +23,7 @@ class Operator(NamedTuple):
     @classmethod
     def of(cls, operator, model, x=None, *, params=None, any_version=False, keywords=None):
         """operator: a name or a function. model: it, or its file. keywords: what the function is
-        called with beside `x`.
+        called with in addition to `x`.
 
         ValueError: the model has no law for it. TypeError: that is no operator, or no model.
         """
@@ -72,7 +72,7 @@ class Operator(NamedTuple):
         )
 
     def task_bytes(self, shape):
-        """The most that a task holds that calls it: its input, and all that it allocates."""
+        """The most that a task needs that calls it: its input, and all that it allocates."""
         answer = self.predict(shape)
         return int(max(answer["upper_bytes"], answer["peak_bytes"]) + answer["input_bytes"])
 
@@ -90,8 +90,7 @@ def _scalar(name, value):
     value = value.item() if getattr(value, "shape", None) == () else value
     if not isinstance(value, (bool, int, float, str)):
         raise ValueError(
-            f"laws depend on {name}, and {value!r} is no number or text: say which law is meant by "
-            "params="
+            f"laws depend on {name}, and {value!r} is no number or text: choose the law by params="
         )
     return value
 

@@ -11,10 +11,10 @@ except ImportError as error:
     message = f"recording a cluster needs distributed: pip install 'dask[distributed]' ({error})"
     raise ImportError(message) from error
 
-from .. import _command
+from .._running import command
 from ._recorder import SOCKET, VARIABLES, Recorder, Stream, is_recorded
 
-#: A worker has so many seconds to start again; Dask's 30 are too few on a host that is busy.
+#: A worker has this many seconds to start again; Dask's 30 are too few on a busy host.
 START_SECONDS = 120
 
 #: Of this process, by the name of the recording: nannies of one process (those of a LocalCluster,
@@ -24,7 +24,7 @@ _lock = threading.Lock()
 
 
 class _Shared:
-    """The recorder of a process of nannies, and who uses it."""
+    """The recorder of a process of nannies, and the nannies that use it."""
 
     def __init__(self, plugin, nanny):
         place = os.path.join(plugin.directory, f"host={platform.node()}", f"nanny={os.getpid()}")
@@ -35,24 +35,24 @@ class _Shared:
             sockets = os.environ[SOCKET]
         else:
             environment = {**os.environ, **nanny.pre_spawn_env}
-            self.recorder = Recorder(_command.command(), place, environment, plugin.options)
+            self.recorder = Recorder(command.command(), place, environment, plugin.options)
             self.environment = self.recorder.environment
             sockets = self.environment[SOCKET]
         try:
             self.stream = Stream(sockets, lambda batch: self._send(plugin.name, batch))
-        except BaseException:  # nobody else knows of the recorder, which would run for ever
+        except BaseException:  # nothing else would ever close the recorder
             if self.recorder is not None:
                 self.recorder.close()
             raise
         self.closed = None
 
     def _send(self, topic, batch):
-        """Called by the thread of the stream: any nanny will do that is not closed."""
+        """Called by the thread of the stream: sends through any nanny that is not closed."""
         nanny = next(iter(self.nannies.values()))
         nanny.loop.add_callback(nanny.log_event, topic, batch)
 
     def close(self):
-        """Ends the recording, once. What the client wants to know of it."""
+        """Ends the recording, one time. Returns what the client needs to know of it."""
         with _lock:
             if self.closed is None:
                 problem = self.recorder.close() if self.recorder else ""
@@ -62,13 +62,13 @@ class _Shared:
 
 
 class RecordNanny(NannyPlugin):
-    """Starts a recorder beside a nanny, and its worker again with what makes it say hello there.
+    """Starts a recorder next to a nanny, and its worker again in an environment that connects it.
 
     The worker's environment must be there before it is spawned (the dynamic linker reads it), so
     the nanny's process has the variables for that moment, like its `pre-spawn-environ`.
     """
 
-    restart = False  # it is done in `setup`, where what a failure says reaches the client
+    restart = False  # done in `setup`, so that the message of a failure reaches the client
 
     def __init__(self, name, directory, options=()):
         self.name, self.directory, self.options = name, directory, tuple(options)
@@ -134,7 +134,7 @@ class RecordWorker(WorkerPlugin):
 
 
 def _end(stream, problem):
-    """What the client wants to know of a stream that has ended."""
+    """What the client needs to know of a stream that has ended."""
     recording = stream.recording
     batches = {stream.name: stream.batches}
     return {
@@ -158,7 +158,7 @@ async def finish_worker(name, dask_worker):
 
 
 def _forget(environment):
-    """Takes the variables out of this process's own environment, where the nanny put them."""
+    """Removes the variables from this process's own environment, where the nanny put them."""
     for name, value in environment.items():
         if os.environ.get(name) == value:
             parts = value.split(":") if name == "LD_PRELOAD" else []

@@ -7,7 +7,7 @@ import dask
 import dask.array as da
 import numpy as np
 
-from .._load import model_of
+from .._running.load import model_of
 from ._adaptive import run_adaptively
 from ._halo import depth_of, padding_of
 from ._laws import Operator
@@ -46,23 +46,36 @@ def map_overlap(
 
     The values are those that it has in the plan's chunks, bit for bit. Where `x` is in storage (an
     array with shape, dtype and __getitem__, or a Dask array that is nothing but the chunks of one),
-    each task reads its own block with its halo, and workers hold nothing for neighbours; a memmap
+    each task reads its own block with its halo, and workers keep nothing for neighbours; a memmap
     is given as it is.
 
-    model: has a law for `function`, or for `operator` (a name). client, memory_limit,
-    device_memory_limit, workers, threads, minimise, whole_axes, storage_chunks, baseline_bytes,
-    any_version: as for `recommend`.
-    params: of the law (default: the scalars of kwargs that it was recorded with). kwargs: `meta`,
-    `new_axis`, `drop_axis`, `chunks` as for `da.map_blocks`, and keywords of the function.
+    With `store` the result is computed now, region by region. Regions are aligned to the store's
+    chunks, so that no two tasks write one. This works for any Dask array: what a block needs is
+    computed in the block's own task. Without a model, chunks are learned on the way (docs/dask.md).
 
-    Without `store`: a lazy Dask array whose chunks are the plan's. With `store` (a zarr array, a
-    memmap, an HDF5 dataset, whatever takes a region) it is computed now, region by region, at most
-    in_flight blocks (default: as many as the workers have threads) at a time, and a `Written` says
-    what was done. Regions are aligned to the store's chunks, so that no two tasks write one. This
-    works for any Dask array: what a block needs is computed in the block's own task. Without a
-    model chunks are learned on the way (docs/dask.md).
+    Args:
+        function: Called with a block and its halo.
+        x: A Dask array, or an array in storage.
+        depth: Cells from the neighbours, as for `da.map_overlap`.
+        model: Has a law for `function`, or for `operator`; a `memtrace.Model` or its file.
+        operator: The function's name in the model.
+        client: As for `recommend`, like all arguments that are not listed here.
+        store: Takes the result: a zarr array, a memmap, an HDF5 dataset or another array that can
+            be written by regions.
+        in_flight: With `store`: blocks at a time (default: as many as the workers have threads).
+        params: Of the law (default: the scalars of `kwargs` that it was recorded with).
+        boundary: As for `da.map_overlap`.
+        trim: As for `da.map_overlap`.
+        dtype: As for `da.map_overlap`.
+        **kwargs: `meta`, `new_axis`, `drop_axis`, `chunks` as for `da.map_blocks`, and keywords of
+            the function.
 
-    MemoryError: nothing fits. ValueError: no law, or a store of another shape.
+    Returns:
+        Without `store`, a lazy Dask array whose chunks are the plan's; with `store`, a `Written`.
+
+    Raises:
+        MemoryError: Nothing fits.
+        ValueError: There is no law, or the store has another shape.
     """
     model = None if model is None else model_of(model)
     depths = depth_of(x, depth)
@@ -72,17 +85,20 @@ def map_overlap(
         named = {"params": params, "any_version": any_version, "keywords": kwargs}
         law = Operator.of(operator or function, model, x, **named)._replace(function=call)
     given = (memory_limit, workers, threads, baseline_bytes)
+    cut = {
+        "minimise": minimise,
+        "whole_axes": whole_axes,
+        "storage_chunks": storage_chunks,
+        "device_memory_limit": device_memory_limit,
+    }
     if store is None:
         if model is None:
             raise ValueError(
                 "without a model chunks are learned while blocks are stored: give store="
             )
         found = find_workers(law, x, depths, client, *given)
-        cut = {"minimise": minimise, "whole_axes": whole_axes, "storage_chunks": storage_chunks}
-        cut["auto"] = workers == "auto"
-        cut["device_memory_limit"] = device_memory_limit
         options = {"boundary": boundary, "trim": trim, "dtype": dtype, **kwargs}
-        return _lazy(function, x, law, found, depths, cut, options)
+        return _lazy(function, x, law, found, depths, {**cut, "auto": workers == "auto"}, options)
     if workers == "auto":
         raise ValueError(
             "a store is filled now, by the workers there are: workers='auto' is for arrays without "
@@ -92,19 +108,22 @@ def map_overlap(
         raise ValueError("a store takes what has the shape of x: boundary 'none', trimmed")
     client = current_client(client)
     job = Job.of(function, _of_function(kwargs), x, depths, store, client)
-    align = job.alignment(storage_chunks)
+    cut["storage_chunks"] = job.alignment(storage_chunks)
     found = find_workers(law, x, depths, client, *given, here=True)
-    if model is None and device_memory_limit is not None:
-        raise ValueError("device_memory_limit needs a model: chunks are learned by host memory")
+    return _into_store(job, model, law, found, cut, in_flight)
+
+
+def _into_store(job, model, law, workers, cut, in_flight):
+    """Fills the job's store, in chunks of the model or in learned ones."""
     if model is None:
-        return run_adaptively(job, found, whole_axes, align, in_flight)
-    cut = {"minimise": minimise, "whole_axes": whole_axes, "storage_chunks": align}
-    beside = partial(_beside, job, model)
-    cut["device_memory_limit"] = device_memory_limit
+        if cut["device_memory_limit"] is not None:
+            raise ValueError("device_memory_limit needs a model: chunks are learned by host memory")
+        return run_adaptively(job, workers, cut["whole_axes"], cut["storage_chunks"], in_flight)
     # Two tasks that write one chunk of a store would undo what the other wrote.
     cut["aligned"] = storage_chunks_of(job.store) is not None
-    plan = planned(law, x, found, depths, source="storage", beside=beside, **cut)
-    return run_in_waves(job, found, plan, in_flight)
+    transfer = partial(_transfer_bytes, job, model)
+    plan = planned(law, job.x, workers, job.depths, source="storage", transfer=transfer, **cut)
+    return run_in_waves(job, workers, plan, in_flight)
 
 
 def _of_function(kwargs):
@@ -113,15 +132,15 @@ def _of_function(kwargs):
     return {name: value for name, value in kwargs.items() if name not in ours}
 
 
-def _beside(job, model, chunk, block):
-    """What fetching a block, or storing it, takes for a moment."""
+def _transfer_bytes(job, model, chunk, block):
+    """Buffers of fetching a block, or of storing it, in bytes."""
     fetched = (
         storage_bytes(job.source, block)
         if job.source is not None
         else gathered_bytes(job.x, block, model)
     )
     stored = storage_bytes(job.store, chunk, aligned=True)
-    if job.store.dtype != job.x.dtype:  # the result as the store has it, beside the result
+    if job.store.dtype != job.x.dtype:  # the result as the store has it, in addition to the result
         stored += math.prod(chunk) * job.store.dtype.itemsize
     return max(fetched, stored)
 
@@ -136,8 +155,8 @@ def _lazy(function, x, law, workers, depths, cut, options):
         return da.map_overlap(function, whole, depth=depths, allow_rechunk=False, **options)
     if cut["storage_chunks"] is None:
         cut["storage_chunks"] = storage_chunks_of(source)
-    beside = partial(fetching, source)
-    plan = planned(law, x, workers, depths, source="storage", beside=beside, **cut)
+    transfer = partial(fetching, source)
+    plan = planned(law, x, workers, depths, source="storage", transfer=transfer, **cut)
     del options["boundary"]
     trim = options.pop("trim")
     if not trim:
@@ -166,8 +185,8 @@ def _read_block(source, cuts, block_id=None):
 
 
 def reaches(lengths, depth):
-    """Where each chunk along an axis begins and ends with its halo, which the array's faces have
-    not."""
+    """Where each chunk along an axis begins and ends with its halo; at the array's faces there is
+    none."""
     before, after = depth if isinstance(depth, tuple) else (depth, depth)
     stops = np.cumsum(lengths).tolist()
     starts = [stop - length for stop, length in zip(stops, lengths)]

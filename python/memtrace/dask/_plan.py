@@ -4,7 +4,7 @@ import math
 from functools import partial
 from typing import NamedTuple, Optional
 
-from .. import _sizes
+from .._planning import sizes
 from ._halo import block_shape, depth_of, most, whole_axes_of, without_padding
 from ._laws import Operator
 from ._stored import lengths_of, readable, source_of, storage_bytes, storage_chunks_of
@@ -12,29 +12,50 @@ from ._workers import current_client, workers_of
 
 OBJECTIVES = ("time", "memory", "tasks")
 SOURCES = ("dask", "storage", "waves")
-#: What is kept free is found to so many bytes.
+#: What is kept free is found to this many bytes.
 LEAST_SPARE = 500_000
 
 
 class Plan(NamedTuple):
-    """Chunks, and what they are foretold to need. Bytes and seconds."""
+    """Chunks, and what they are predicted to need. Bytes and seconds.
+
+    Attributes:
+        operator: The operator's name in the model.
+        chunks: Lengths of the chunks along each axis, ready for `x.rechunk(plan.chunks)`.
+        halo: Axis -> cells (or (before, after)) that a chunk needs from its neighbours; the
+            `depth` of `da.map_overlap`.
+        why: What the chunks are bound by, in a sentence.
+        worker_peak: Of a process: its baseline, its tasks, and what it keeps for others.
+        task_bytes: Of one task: its block with halo, and all that it allocates.
+        budget: What a process may use.
+        seconds: From submission to result.
+        tasks: How many there are.
+        workers: How many processes.
+        threads: Of each.
+        source: "storage": tasks read their own block with halo; "dask": chunks are shared.
+        pareto: Other choices, as dicts: chunk_shape, tasks, predicted_worker_bytes,
+            predicted_seconds.
+        device_peak: Of the GPU that each worker has to itself.
+        device_limit: Of that GPU.
+        bound_by: "memory" or "device_memory": what excludes faster chunks.
+    """
 
     operator: str
-    chunks: tuple  # of tuples: ready for x.rechunk(plan.chunks)
-    depth: dict  # axis -> cells (or (before, after)) that a chunk needs from its neighbours
+    chunks: tuple
+    halo: dict
     why: str
-    worker_peak: int  # of a process: what it held before, its tasks, what it holds for others
-    task_bytes: int  # of one task: its block with halo, and all that it allocates
-    budget: int  # what a process may use
+    worker_peak: int
+    task_bytes: int
+    budget: int
     seconds: "Optional[float]"
     tasks: int
     workers: int
-    threads: int  # of each
-    source: str  # "storage": tasks read their own block with halo; "dask": chunks are shared
-    pareto: tuple = ()  # of dicts: chunk_shape, tasks, predicted_worker_bytes, predicted_seconds
-    device_peak: "Optional[int]" = None  # of the GPU that each worker has to itself
+    threads: int
+    source: str
+    pareto: tuple = ()
+    device_peak: "Optional[int]" = None
     device_limit: "Optional[int]" = None
-    bound_by: "Optional[str]" = None  # "memory" or "device_memory": what keeps faster chunks out
+    bound_by: "Optional[str]" = None
 
     @property
     def chunk_shape(self):
@@ -44,19 +65,19 @@ class Plan(NamedTuple):
     @property
     def block_shape(self):
         """The largest chunk with its halo: the shape that the operator is called with."""
-        return block_shape(self.chunk_shape, tuple(map(sum, self.chunks)), self.depth)
+        return block_shape(self.chunk_shape, tuple(map(sum, self.chunks)), self.halo)
 
     def __repr__(self):
         chunk = "×".join(map(str, self.chunk_shape))
         device = ""
         if self.device_peak is not None:
-            used, limit = _sizes.text(self.device_peak), _sizes.text(self.device_limit)
+            used, limit = sizes.text(self.device_peak), sizes.text(self.device_limit)
             device = f", {used} of its device's {limit}"
         return (
             f"Plan: {self.operator} in {self.tasks} chunks of {chunk}; "
-            f"{_sizes.text(self.worker_peak)} of the {_sizes.text(self.budget)} that each of "
+            f"{sizes.text(self.worker_peak)} of the {sizes.text(self.budget)} that each of "
             f"{self.workers} workers × {self.threads} threads may use{device}, "
-            f"{_sizes.text(self.task_bytes)} per task, {self.seconds:.3g} s\n{self.why}"
+            f"{sizes.text(self.task_bytes)} per task, {self.seconds:.3g} s\n{self.why}"
         )
 
 
@@ -66,7 +87,7 @@ def recommend(
     model,
     client=None,
     *,
-    depth=0,
+    halo=0,
     memory_limit=None,
     device_memory_limit=None,
     workers=None,
@@ -79,30 +100,45 @@ def recommend(
     any_version=False,
     **params,
 ):
-    """Chunks of `x` that let the workers of a cluster run an operator within their memory: a
-    `Plan`.
+    """Chunks of `x` that let the workers of a cluster run an operator within their memory.
 
-    x: a Dask array, or an array in storage (anything with shape, dtype and __getitem__).
-    operator: its name in the model, or the function itself. client: of the cluster; limits, threads
-    and number of workers are asked of it, and what a worker holds before the first task is measured
-    (a function is called once on a tiny block in each for that). Without one (none given, none
-    current) say memory_limit, workers (1) and threads (1). memory_limit: of one worker, bytes or a
-    text like "1.5 GB". device_memory_limit: of the GPU that each worker has to itself (Dask-CUDA
-    gives each one); chunks then fit both, where the law knows device memory. workers: how many, or
-    "auto". depth: as for `da.map_overlap`. minimise: "time", "memory" or "tasks". baseline_bytes:
-    what a worker holds before its first task, instead of measuring it. whole_axes: axes to leave in
-    one chunk. storage_chunks: lengths of the store's chunks, which chunks are aligned to (default:
-    those of an array in storage). source: "dask" for `x.rechunk(plan.chunks)` and `da.map_overlap`,
-    whose tasks share chunks; "storage" for tasks that read their own block, as
-    `memtrace.dask.map_overlap` does (default: "dask" for a Dask array). Parameters of the operator
-    choose among its laws.
+    Limits, threads and number of workers are those of the client's cluster, and a worker's resident
+    size before the first task is measured. For that, a function is called one time on a tiny block
+    in each worker. Without a client, give memory_limit, workers and threads.
 
-    MemoryError: nothing fits; it names the smallest limit that would. ValueError: no such law.
+    Args:
+        x: A Dask array, or an array in storage (anything with shape, dtype and __getitem__).
+        operator: Its name in the model, or the function itself.
+        model: A `memtrace.Model`, or its file.
+        client: Of the cluster (default: the current one, if there is one).
+        halo: Cells from the neighbours, as the `depth` of `da.map_overlap`.
+        memory_limit: Of one worker: bytes, or a text like "1.5 GB".
+        device_memory_limit: Of the GPU that each worker has to itself (as with Dask-CUDA); chunks
+            then fit both, where the law knows device memory.
+        workers: How many (default: 1 without a client), or "auto".
+        threads: Of each (default: 1 without a client).
+        minimise: "time", "memory" or "tasks".
+        whole_axes: Axes to leave in one chunk.
+        storage_chunks: Lengths of the store's chunks, which chunks are aligned to (default: those
+            of an array in storage).
+        baseline_bytes: Resident bytes of a worker before its first task, instead of measuring it.
+        source: "dask" for `x.rechunk(plan.chunks)` and `da.map_overlap`, whose tasks share chunks;
+            "storage" for tasks that read their own block, as `memtrace.dask.map_overlap` does
+            (default: "dask" for a Dask array).
+        any_version: Also use laws that were recorded with other releases of libraries.
+        **params: Parameters of the operator, which choose among its laws.
+
+    Returns:
+        The plan.
+
+    Raises:
+        MemoryError: Nothing fits; the message names the smallest limit that would.
+        ValueError: There is no such law, or an argument is invalid.
     """
     source = source or ("dask" if hasattr(x, "__dask_graph__") else "storage")
     if source not in SOURCES:
         raise ValueError(f"source must be one of {', '.join(SOURCES)}, not {source!r}")
-    depths = depth_of(x, depth)
+    depths = depth_of(x, halo)
     stored = source_of(x) if source == "storage" else None
     if storage_chunks is None and stored is not None:
         storage_chunks = storage_chunks_of(stored)
@@ -117,16 +153,16 @@ def recommend(
         storage_chunks=storage_chunks,
         device_memory_limit=device_memory_limit,
         source=source,
-        beside=None if stored is None else partial(fetching, readable(stored)),
+        transfer=None if stored is None else partial(fetching, readable(stored)),
         auto=workers == "auto",
     )
 
 
 def find_workers(law, x, depths, client, memory_limit, workers, threads, baseline, here=False):
-    """The workers, warmed by the operator itself where that is at hand."""
+    """The workers, warmed by the operator itself where its function is known."""
     client = current_client(client)
-    asked = baseline is None and (client is not None or here)
-    warm = law.on_a_tiny_block(x, depths) if asked else None
+    measured = baseline is None and (client is not None or here)
+    warm = law.on_a_tiny_block(x, depths) if measured else None
     return workers_of(
         client,
         warm=warm,
@@ -149,19 +185,21 @@ def planned(
     storage_chunks=None,
     device_memory_limit=None,
     source="dask",
-    beside=None,
+    transfer=None,
     auto=False,
     padding=None,
     aligned=False,
 ):
-    """The plan for these workers. beside: bytes that moving a chunk and its block takes for a
-    moment. padding: cells that a boundary adds to the array along each axis. aligned: only whole
-    chunks of the store will do."""
+    """The plan for these workers.
+
+    transfer: gives the bytes of buffers that moving a chunk and its block takes. padding: cells
+    that a boundary adds to the array along each axis. aligned: chunks are whole ones of the store.
+    """
     if minimise not in OBJECTIVES:
         raise ValueError(f"minimise must be one of {', '.join(OBJECTIVES)}, not {minimise!r}")
     if device_memory_limit is not None:
-        device_memory_limit = _sizes.parse(device_memory_limit)
-    asked = {
+        device_memory_limit = sizes.parse(device_memory_limit)
+    request = {
         "device_memory_limit": device_memory_limit,
         "whole_axes": whole_axes_of(x.shape, whole_axes),
         "source": source,
@@ -169,13 +207,13 @@ def planned(
         "aligned": aligned,
     }
     padding = padding or (0,) * len(x.shape)
-    ask = partial(_asked, law, x, workers, depths, padding, auto, **asked)
-    answer = _settled(partial(ask, minimise=minimise), beside, x, depths)
+    recommended = partial(_recommended, law, x, workers, depths, padding, auto, **request)
+    answer = _with_room(partial(recommended, minimise=minimise), transfer, x, depths)
     chunks = without_padding(answer["chunks"], x.shape, padding, depths)
     return _plan_of(law, answer, chunks, depths)
 
 
-def _asked(law, x, workers, depths, padding, auto, **asked):
+def _recommended(law, x, workers, depths, padding, auto, **request):
     """What the model recommends for these workers."""
     return law.model.recommend(
         law.name,
@@ -189,13 +227,13 @@ def _asked(law, x, workers, depths, padding, auto, **asked):
         baseline_bytes=workers.baseline_bytes,
         warmed=workers.warmed,
         any_version=law.any_version,
-        **asked,
+        **request,
         **law.params,
     )
 
 
-def _settled(ask, beside, x, depths):
-    """A recommendation that has room for what coming by its own blocks takes for a moment.
+def _with_room(recommended, transfer, x, depths):
+    """A recommendation that has room for the buffers of fetching and storing its blocks.
 
     Larger blocks take more, so what is kept free for it grows with them; where nothing fits any
     more, less is kept free: then blocks are smaller, and may need no more than that.
@@ -203,17 +241,17 @@ def _settled(ask, beside, x, depths):
     low, high, spare, refusal = 0, None, 0, None
     while True:
         try:
-            answer = ask(spare_bytes=spare)
+            answer = recommended(spare_bytes=spare)
         except MemoryError as error:
             if not spare:
                 raise
             high, refusal = spare, error
         else:
-            if beside is None:
+            if transfer is None:
                 return answer
             block = block_shape(answer["chunk_shape"], x.shape, depths)
             used = math.prod(block) * x.dtype.itemsize + spare
-            needed = beside(answer["chunk_shape"], block)
+            needed = transfer(answer["chunk_shape"], block)
             short = needed - (answer["predicted_task_bytes"] - used)
             if short <= spare:
                 return answer
@@ -226,7 +264,7 @@ def _settled(ask, beside, x, depths):
 
 
 def fetching(source, chunk, block):
-    """What reading a block holds for a moment."""
+    """Buffers of reading a block, in bytes."""
     return storage_bytes(source, block)
 
 
@@ -235,7 +273,7 @@ def _plan_of(law, answer, chunks, depths):
     return Plan(
         operator=law.name,
         chunks=tuple(map(tuple, chunks)),
-        depth=depths,
+        halo=depths,
         why=answer["why"],
         worker_peak=answer["predicted_worker_bytes"],
         task_bytes=answer["predicted_task_bytes"],

@@ -1,11 +1,11 @@
-"""What a model says of recorded tasks, beside what was measured."""
+"""What a model predicts of recorded tasks, next to what was measured."""
 
-#: A task is over its prediction beyond what a law is held to (DESIGN §10): so much is noise.
+#: Beyond this noise a task is over its prediction: a part of the upper bound, and bytes.
 NOISE_PART, NOISE_BYTES = 0.005, 256 << 10
 
 
 class Predictions:
-    """Predicted against measured, task by task. A law is asked once for the same call."""
+    """Predicted against measured, task by task. A law is queried one time for the same call."""
 
     def __init__(self, model):
         self._model = model
@@ -24,9 +24,12 @@ class Predictions:
             if task is not None and span["operator"] in self._laws:
                 inside.setdefault((task["trace"], task["span"]), []).append(span)
         tasks.sort(key=lambda span: (span["end_ns"] is None, span["start_unix_ns"] + _took(span)))
-        return [self._row(task, inside.get((task["trace"], task["span"]), [])) for task in tasks]
+        ends = _first_ends(spans)
+        return [
+            self._row(task, inside.get((task["trace"], task["span"]), []), ends) for task in tasks
+        ]
 
-    def _row(self, task, candidates):
+    def _row(self, task, candidates, ends):
         row = {
             "key": task["key"],
             "operator": task["operator"],
@@ -51,10 +54,12 @@ class Predictions:
         predicted = self._predict(span)
         if predicted is not None:
             measured, on_device = span["working_peak_bytes"], span["device_peak_bytes"]
-            upper, device = _upper(predicted), predicted["device"]
+            device = predicted["device"]
+            one_time = predicted["one_time_bytes"] if _is_first(span, ends) else 0
+            upper = _upper(predicted) + one_time
             row.update(
                 measured_bytes=measured,
-                predicted_bytes=predicted["peak_bytes"],
+                predicted_bytes=predicted["peak_bytes"] + one_time,
                 upper_bytes=upper,
                 device_bytes=on_device,
                 law=span["operator"],
@@ -91,6 +96,29 @@ def _upper(predicted):
 
 def _is_over(measured, upper):
     return measured > upper + max(NOISE_PART * upper, NOISE_BYTES)
+
+
+def _first_ends(spans):
+    """When the first call of each operator in each process ended."""
+    ends = {}
+    for span in spans:
+        if span["end_ns"] is not None:
+            process = _process(span)
+            ends[process] = min(ends.get(process, span["end_ns"]), span["end_ns"])
+    return ends
+
+
+def _is_first(span, ends):
+    """No call of its operator had ended in its process: what is allocated one time only may be its.
+
+    Threads of a worker begin several such calls at once, and any of them may do it.
+    """
+    end = ends.get(_process(span))
+    return end is None or span["start_ns"] < end
+
+
+def _process(span):
+    return span["trace"], span["pid"], span["operator"]
 
 
 def _task_around(span, by_id):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import dask
 
-from .._load import model_of
+from .._running.load import model_of
 from . import _view
 from ._predict import Predictions
 
@@ -24,21 +24,27 @@ PIECE = 8 << 20  # bytes of a trace fetched at a time
 def record(client, directory, model=None, options=()):
     """Records every task of a cluster: `with record(client, "traces") as recording: ...`.
 
-    Starts a memtrace recorder beside every nanny and the workers again under it, so what they held
-    in memory is gone: begin before you `persist`. memtrace must be installed where the nannies run.
-    Workers without a nanny are not started again; those started as `memtrace -- dask worker
-    --no-nanny ...` stream from the recorder they have. Workers that join later are recorded too.
+    Starts a memtrace recorder next to every nanny, and the workers again under it. The data in
+    their memory is lost by that: begin before you `persist`. memtrace must be installed where the
+    nannies run. Workers without a nanny are not started again; those started as `memtrace -- dask
+    worker --no-nanny ...` stream from the recorder they have. Workers that join later are recorded
+    too.
 
-    directory: where each nanny's host writes its trace, as `host=H/nanny=PID/`: all of them are one
-        dataset, see `docs/cluster.md`. On hosts that share no file system with this one,
-        `Recording.collect` fetches them.
-    model: a `memtrace.Model`, or its file; predicts each task. Calls of the Python functions that
-        it has laws of (`module:function`) are recorded inside of tasks. A law predicts whatever
-        versions of Python and libraries the workers have, also others than it was fitted on.
-    options: more for `memtrace record`, e.g. `["--operator", "scipy.ndimage:gaussian_filter"]`.
+    The beginning of `with` raises RuntimeError if a host cannot record, with the reason, or if the
+    client is asynchronous.
 
-    RuntimeError at the beginning of `with`: some host could not record, and why; or the client is
-    asynchronous.
+    Args:
+        client: Of the cluster.
+        directory: Where each nanny's host writes its trace, as `host=H/nanny=PID/`: all of them
+            are one dataset, see `docs/cluster.md`. On hosts that share no file system with this
+            one, `Recording.collect` fetches them.
+        model: A `memtrace.Model`, or its file; predicts each task. Calls of the Python functions
+            that it has laws of (`module:function`) are recorded inside of tasks. A law predicts
+            for all versions of Python and libraries, also others than it was fitted on.
+        options: More for `memtrace record`, e.g. `["--operator", "scipy.ndimage:gaussian_filter"]`.
+
+    Returns:
+        The recording, a context manager.
     """
     return Recording(client, directory, model, options)
 
@@ -47,24 +53,29 @@ class Recording:
     """The tasks of a cluster, as they end. Made by `record`; a context manager.
 
     At the end of `with` the recorders are closed and the traces complete, and every span has
-    arrived here. Workers are left alone, not started again, because their data would be lost: the
-    library that records stays loaded in them and does nothing any more.
+    arrived here. Workers are not started again, because their data would be lost: the library that
+    records stays loaded in them and does nothing any more.
+
+    Attributes:
+        directory: Where the traces are, on their hosts.
+        traces: Directory of a trace -> dict with `host`, `batches` (by stream) and `problem`, as
+            soon as it is closed.
+        running: Whether the recording is running.
     """
 
     def __init__(self, client, directory, model=None, options=()):
         model = None if model is None else model_of(model)
         self.directory = Path(os.path.abspath(directory))
-        #: trace's directory -> {"host", "batches" by stream, "problem"}, once closed
         self.traces = {}
         self.running = False
         self._client, self._options = client, [*options, *_operators_of(model)]
         self._name = f"memtrace-{uuid.uuid4().hex[:12]}"
         self._predictions = Predictions(model)
         self._lines = {}  # (trace, span) -> its JSON
-        self._recordings = {}  # trace -> how it introduced itself
+        self._recordings = {}  # trace -> the first line of its stream
         self._batches = {}  # stream -> how many were taken in
         self._early = {}  # (stream, batch) -> those that came before their turn
-        self._totals = {}  # trace -> spans it has, told at its end
+        self._totals = {}  # trace -> spans it has, reported at its end
         self._workers = []
         self._fractions = {}  # address of a worker -> part of its limit that it may use
         self._registered = []
@@ -81,7 +92,7 @@ class Recording:
                 "record waits for the cluster, which an asynchronous client does not: give it a "
                 "Client without asynchronous=True, outside of the event loop"
             )
-        client.subscribe_topic(self._name, self._take)
+        client.subscribe_topic(self._name, self._receive)
         self.running = True
         # A cluster object closes a nanny whose worker was gone this long ago and is not there then,
         # which may be while it starts again: under a recorder, on a busy host, that takes longer.
@@ -108,7 +119,7 @@ class Recording:
         if not self.running:
             return
         client, name = self._client, self._name
-        # Whatever fails, or is interrupted: no worker stays recorded, and nothing subscribed.
+        # Whatever fails or is interrupted: no worker stays recorded, no topic subscribed.
         with contextlib.ExitStack() as last:
             last.callback(self._settings.close)
             last.callback(client.run_on_scheduler, _forget_events, name)
@@ -123,16 +134,16 @@ class Recording:
         self._views.close()
 
     def _finish(self):
-        self.workers()  # the last look
-        self._ask_for_ends()
+        self.workers()  # the last snapshot
+        self._request_ends()
         # A nanny whose worker is just being started again is not among the scheduler's.
         deadline = time.monotonic() + PATIENCE
         while not all(map(self._has_end, [*self._recordings])) and time.monotonic() < deadline:
             time.sleep(0.2)
-            self._ask_for_ends()
+            self._request_ends()
         self._await_all()
 
-    def _ask_for_ends(self):
+    def _request_ends(self):
         from . import _nanny
 
         client = self._client
@@ -144,9 +155,9 @@ class Recording:
     def _has_end(self, trace):
         return trace in self.traces or trace in self._totals
 
-    # What has come ---------------------------------------------------------------------------
+    # What has arrived -------------------------------------------------------------------------
 
-    def _take(self, event):
+    def _receive(self, event):
         """A batch of spans. Several may be on their way at a time: they are taken in in order."""
         _, message = event
         recording, stream = message["recording"], message["stream"]
@@ -166,7 +177,7 @@ class Recording:
             if line.startswith(b'{"ended":'):
                 self._totals[trace] = json.loads(line)["ended"]["spans"]
             else:
-                # The number is looked for in what is read anyway; the rest is read when asked for.
+                # Only the span's number is kept of it; the line is read again when it is requested.
                 span = json.loads(line)["span"]
                 self._lines[trace, span["span"]] = line
 
@@ -179,24 +190,31 @@ class Recording:
 
     @property
     def missing(self):
-        """Spans that the traces have and this recording was not told of. Known at the end, of the
-        traces whose recorder said how many it has; the others are in `cut_off`."""
-        told = {}
+        """The number of spans that the traces have and that did not arrive here.
+
+        Known at the end, for the traces whose recorder reported its number of spans; the others
+        are in `cut_off`.
+        """
+        arrived = {}
         for trace, _ in self._lines:
-            told[trace] = told.get(trace, 0) + 1
-        return sum(total - told.get(trace, 0) for trace, total in self._totals.items())
+            arrived[trace] = arrived.get(trace, 0) + 1
+        return sum(total - arrived.get(trace, 0) for trace, total in self._totals.items())
 
     @property
     def cut_off(self):
-        """Traces (directories, sorted) whose last spans did not come, and nobody knows how many:
-        their host, their recorder or the scheduler was cut off. Known at the end. A host that was
-        cut off before it sent anything is not among them."""
-        traces = set() if self.running else {*self._recordings, *self.traces}
-        return sorted(trace for trace in traces - set(self._totals) if not self._is_told(trace))
+        """Traces (directories, sorted) of which an unknown number of spans did not arrive.
 
-    def _is_told(self, trace):
-        """Whether all batches came that somebody sent who could say when they were all: a recorder
-        that workers were started under goes on, and never says how many spans it has."""
+        Their host, their recorder or the scheduler was cut off. Known at the end. A host that was
+        cut off before it sent anything is not among them.
+        """
+        traces = set() if self.running else {*self._recordings, *self.traces}
+        return sorted(trace for trace in traces - set(self._totals) if not self._is_complete(trace))
+
+    def _is_complete(self, trace):
+        """Whether all batches of a stream that has ended arrived.
+
+        A recorder that workers were started under goes on, and never reports its number of spans.
+        """
         end = self.traces.get(trace)
         return end is not None and not end["problem"] and self._has_all(end)
 
@@ -205,9 +223,9 @@ class Recording:
 
     @property
     def spans(self):
-        """All spans so far, in the order in which they began: dicts.
+        """All spans so far, in the order in which they began, as dicts.
 
-        As the row in `spans.parquet` has them (bytes; nanoseconds since the trace began), with
+        The keys are the columns of `spans.parquet` (bytes; nanoseconds since the trace began) and
         `trace` (its directory), `host`, `pid`, `tid`, `start_unix_ns` and, of Dask's tasks,
         `key`, `worker` (name) and `address`. `end_ns` is None if the worker died in it.
         """
@@ -234,20 +252,25 @@ class Recording:
         }
 
     def tasks(self):
-        """Every task of Dask so far, in the order in which they ended: dicts with
+        """Every task of Dask so far, in the order in which they ended, as dicts.
 
-        `key`, `operator`, `host`, `worker`, `pid`, `seconds` (None if it never ended), `error`;
-        `measured_bytes`, its working peak; `predicted_bytes`, `upper_bytes` and `law`, the operator
-        whose law predicts it: the task's own, or the largest inside it (then `measured_bytes` is
-        that one's). None without a model or a law. `device_bytes`, its working peak on GPUs (None:
-        its process had no memory of one), and `predicted_device_bytes`. `over`: more was measured
-        than the upper bound, on the host or on GPUs, by 0.5 % and 256 KiB at least.
+        Their keys: `key`, `operator`, `host`, `worker`, `pid`, `seconds` (None if it never ended),
+        `error`; `measured_bytes`, its working peak; `predicted_bytes`, `upper_bytes` and `law`, the
+        operator whose law predicts it: the task's own, or the largest inside it (then
+        `measured_bytes` is that one's). These are None without a model or a law. `device_bytes`,
+        its working peak on GPUs (None: its process had no memory of one), and
+        `predicted_device_bytes`. `over`: more was measured than the upper bound, on the host or on
+        GPUs, by 0.5 % and 256 KiB at least. The prediction of a first call in a process has the
+        law's one-time bytes in it.
         """
         return self._predictions.tasks(self.spans)
 
     def workers(self):
-        """The cluster's workers, as the scheduler knows them: dicts with `address`, `name`, `host`,
-        `memory_bytes` now and `budget_bytes` (None without a limit)."""
+        """The cluster's workers, as the scheduler knows them, as dicts.
+
+        Their keys: `address`, `name`, `host`, `memory_bytes` now and `budget_bytes` (None without a
+        limit).
+        """
         if self.running:
             self._workers = _view.workers_of(self._client, self._fractions)
         return self._workers
@@ -265,6 +288,9 @@ class Recording:
         """Writes a page: predicted against measured, and every task in a table that can be sorted.
 
         While the recording runs, the file is written anew every two seconds and reloads itself.
+
+        Args:
+            path: The file to write.
         """
         self._views.html(path)
 
@@ -274,7 +300,14 @@ class Recording:
         """Copies all traces into the directory `to` of this host, laid out as `directory` is.
 
         Those that are not in this host's file system are fetched through the nannies that made
-        them. RuntimeError: the recording runs, or a trace cannot be had; then the others are there.
+        them.
+
+        Args:
+            to: The directory, which is made if it is not there.
+
+        Raises:
+            RuntimeError: The recording is running, or a trace cannot be fetched; then the others
+                have been copied.
         """
         if self.running:
             raise RuntimeError("traces can be collected when the recording has ended")
@@ -323,7 +356,7 @@ class Recording:
 def _operators_of(model):
     """Options that make the Python functions a model has laws of spans."""
     names = model.operators() if model is not None else ()
-    return [word for name in names if ":" in name for word in ("--operator", name)]
+    return [option for name in names if ":" in name for option in ("--operator", name)]
 
 
 def _files_of(trace, start_unix_ns):
@@ -345,7 +378,7 @@ def _piece_of(trace, name, offset):
 
 
 def _forget_events(topic, dask_scheduler):
-    """Runs in the scheduler, which would keep a topic's last events for ever."""
+    """Runs in the scheduler, which would never drop a topic's last events."""
     broker = getattr(dask_scheduler, "_broker", None)
     if broker is not None:
         broker.truncate(topic)

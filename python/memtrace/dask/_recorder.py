@@ -1,4 +1,4 @@
-"""One recorder for all workers of a nanny's process, and the stream of spans it tells."""
+"""One recorder for all workers of a nanny's process, and the stream of spans that it sends."""
 
 import json
 import os
@@ -13,26 +13,26 @@ import zlib
 from pathlib import Path
 
 SOCKET, TOKEN = "MEMTRACE_SOCKET", "MEMTRACE_TOKEN"
-#: What a worker needs to say hello to the recorder.
+#: What a worker needs to connect to the recorder.
 VARIABLES = ("LD_PRELOAD", SOCKET, TOKEN)
-#: The recorded command: it tells what its environment is, and lives until its standard input is
-#: closed, which also happens when the nanny dies. Workers are no children of it; who knows the
+#: The recorded command: it prints its environment, and lives until its standard input is closed,
+#: which also happens when the nanny dies. Workers are no children of it; a process that has the
 #: token may join.
 KEEPER = "printf '%s\\n' " + " ".join(f'"${name}"' for name in VARIABLES) + "; read -r _ || :"
-#: What a viewer says first to be told of spans (tracer/src/top/model.rs): as long as a hello.
+#: The first bytes of a client that subscribes to spans (docs/architecture.md): as long as a hello.
 REQUEST = b"mtspans1".ljust(40, b"\0")
-#: Lines are sent on after so many seconds, or bytes. The scheduler keeps the last thousand events
+#: Lines are sent on after this many seconds, or bytes. The scheduler keeps the last thousand events
 #: of a topic, so they are compressed.
 BATCH_SECONDS, BATCH_BYTES = 0.25, 256 << 10
-#: A stream that is told to stop reads on for so long at most: others may never be silent.
+#: A stream that has to stop reads on for this many seconds at most: others may never be silent.
 LAST_SECONDS = 5
 
 
 class Recorder:
-    """A memtrace that records whoever starts with `environment`."""
+    """A memtrace that records the processes that start with `environment`."""
 
     def __init__(self, command, trace, environment, options=()):
-        """Starts it. RuntimeError: it could not record, and why."""
+        """Starts it. RuntimeError: it could not record, with the reason."""
         self.trace = _unused(Path(trace))
         self.trace.parent.mkdir(parents=True, exist_ok=True)
         arguments = [command, "--quiet", "-o", str(self.trace), *options]
@@ -47,32 +47,32 @@ class Recorder:
         lines = [self._process.stdout.readline().decode() for _ in VARIABLES]
         if not all(line.endswith("\n") for line in lines):
             self._process.stdin.close()
-            said = self._process.stderr.read().decode(errors="replace").strip()
+            message = self._process.stderr.read().decode(errors="replace").strip()
             self._process.wait()
-            raise RuntimeError(f"memtrace could not record ({shlex.join(arguments)}): {said}")
+            raise RuntimeError(f"memtrace could not record ({shlex.join(arguments)}): {message}")
         values = [line.rstrip("\n") for line in lines]
         self.environment = dict(zip(VARIABLES, values))
-        self._said = []
-        # A pipe that nobody reads would stop the recorder when it is full.
-        self._listens = threading.Thread(target=self._listen, daemon=True)
-        self._listens.start()
+        self._messages = []
+        # A full pipe would stop the recorder.
+        self._reader = threading.Thread(target=self._read_messages, daemon=True)
+        self._reader.start()
 
-    def _listen(self):
+    def _read_messages(self):
         for line in self._process.stderr:
-            self._said = [*self._said[-9:], line.decode(errors="replace").strip()]
+            self._messages = [*self._messages[-9:], line.decode(errors="replace").strip()]
 
     def close(self):
-        """Ends the recording; then the trace is complete. What went wrong, if anything."""
+        """Ends the recording; then the trace is complete. Returns what went wrong, or ""."""
         self._process.stdin.close()
         status = self._process.wait()
-        self._listens.join()
+        self._reader.join()
         self._process.stdout.close()
         self._process.stderr.close()
-        return "" if status == 0 else f"memtrace ended with {status}: {' '.join(self._said)}"
+        return "" if status == 0 else f"memtrace ended with {status}: {' '.join(self._messages)}"
 
 
 def _unused(place):
-    """A directory that is not there yet: `place`, or one beside it."""
+    """A directory that is not there yet: `place`, or one next to it."""
     number, free = 1, place
     while free.exists():
         number += 1
@@ -81,18 +81,18 @@ def _unused(place):
 
 
 class Stream:
-    """Reads what a recorder tells of spans, in a thread, and sends it on in batches."""
+    """Reads the spans that a recorder sends, in a thread, and passes them on in batches."""
 
     def __init__(self, sockets, send, pid=None):
         """sockets: value of MEMTRACE_SOCKET. send: called with each batch, a dict that msgpack
-        can write, from the thread. pid: spans of this process alone.
+        can write, from the thread. pid: spans of this process only.
 
-        OSError: nobody listens there.
+        OSError: no recorder listens there.
         """
         self._send, self._wanted = send, f'{{"span":{{"pid":{pid},'.encode() if pid else b""
-        self.name = uuid.uuid4().hex  # several streams may tell of one trace
+        self.name = uuid.uuid4().hex  # several streams may have spans of one trace
         self.batches = 0
-        self._stop_by = float("inf")  # not told to stop
+        self._stop_by = float("inf")  # until `finish(stop=True)`
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._rest = b""
         try:
@@ -112,7 +112,7 @@ class Stream:
         while b"\n" not in self._rest:
             data = self._read()
             if data == b"" or time.monotonic() > deadline:
-                raise OSError("the recorder says nothing: is it another version of memtrace?")
+                raise OSError("the recorder sends nothing: is it another version of memtrace?")
             self._rest += data or b""
         line, _, self._rest = self._rest.partition(b"\n")
         return json.loads(line)["recording"]
@@ -127,19 +127,19 @@ class Stream:
             return b""
 
     def _run(self):
-        lines, held, sent = [], 0, time.monotonic()
+        lines, size, sent = [], 0, time.monotonic()
         while True:
             data = self._read()
             *new, self._rest = (self._rest + (data or b"")).split(b"\n")
             new = [line for line in new if line.startswith(self._wanted)]
             lines += new
-            held += sum(map(len, new))
+            size += sum(map(len, new))
             silent = data is None and self._stop_by < float("inf")
             over = data == b"" or silent or time.monotonic() > self._stop_by
-            due = held > BATCH_BYTES or time.monotonic() - sent > BATCH_SECONDS
+            due = size > BATCH_BYTES or time.monotonic() - sent > BATCH_SECONDS
             if lines and (due or over):
                 self._send_on(lines)
-                lines, held, sent = [], 0, time.monotonic()
+                lines, size, sent = [], 0, time.monotonic()
             if over:
                 self._socket.close()
                 return
@@ -151,8 +151,8 @@ class Stream:
         self.batches += 1
 
     def finish(self, stop=False):
-        """Waits until all is sent on: to the end of the recording, or, if told to stop, until
-        nothing new has come for a moment (`LAST_SECONDS` at most)."""
+        """Waits until all is passed on: to the end of the recording, or with `stop` until nothing
+        new has come for a moment (`LAST_SECONDS` at most)."""
         if stop:
             self._stop_by = time.monotonic() + LAST_SECONDS
         self._thread.join()

@@ -5,8 +5,8 @@ from collections import defaultdict
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Optional
 
-from .. import _sizes
-from .._load import model_of
+from .._planning import sizes
+from .._running.load import model_of
 from ._graph import needs_of
 from ._laws import Operator
 from ._resources import MEMORY
@@ -14,7 +14,13 @@ from ._workers import FRAMEWORK_BYTES, Workers, current_client, workers_of
 
 
 class Checks:
-    """What was looked at. `notes` says in sentences what could not be judged."""
+    """What `checked` has checked.
+
+    Attributes:
+        computations: How many computations.
+        tasks: How many of their tasks have a law.
+        unknown: Name of an operator without a law -> number of its tasks.
+    """
 
     def __init__(self):
         self.computations, self.tasks, self.unknown = 0, 0, {}
@@ -27,6 +33,7 @@ class Checks:
 
     @property
     def notes(self):
+        """Sentences on what could not be judged."""
         most = sorted(self.unknown.items(), key=lambda each: -each[1])
         if not most:
             return []
@@ -42,14 +49,24 @@ def checked(model, client=None, memory_limit=None, *, baseline_bytes=None, any_v
     """A context in which no computation starts of which some task cannot fit its worker.
 
     `compute` and `persist` of collections, `client.compute`, `client.persist` and `client.submit`
-    within are looked through first: `MemoryError` names the operator, its block, what it needs,
-    what there is, and blocks that would do. Tasks without a law are let through; the context's
-    `notes` count them. Where workers have declared their memory (`declare`), tasks with a law take
-    what they need of it.
+    within are checked first. Tasks without a law are let through; the context's `notes` count them.
+    Where workers have declared their memory (`declare`), tasks with a law reserve what they need of
+    it.
 
-    client: of the cluster (default: the current one); its workers' limits count unless memory_limit
-    says otherwise. Without one, computations of this process are held against memory_limit (bytes,
-    or a text like "1.5 GB").
+    Args:
+        model: A `memtrace.Model`, or its file.
+        client: Of the cluster (default: the current one). Without one, computations of this
+            process are checked.
+        memory_limit: Of one process: bytes, or a text like "1.5 GB" (default: the workers' own).
+        baseline_bytes: Resident bytes of a worker before its first task, instead of measuring it.
+        any_version: Also use laws that were recorded with other releases of libraries.
+
+    Yields:
+        `Checks`: what has been checked.
+
+    Raises:
+        MemoryError: A task does not fit; the message names the operator, its block, what it needs,
+            what there is, and blocks that would fit.
     """
     model = model_of(model)
     client = current_client(client)
@@ -67,7 +84,7 @@ class _Guard(NamedTuple):
     any_version: bool
     checks: Checks
 
-    def look(self, graph):
+    def check(self, graph):
         """What the tasks need, by key. MemoryError: one does not fit."""
         needs = needs_of(graph, self.model, any_version=self.any_version)
         free = self.workers.budget - (self.workers.baseline_bytes or 0) - FRAMEWORK_BYTES
@@ -88,8 +105,8 @@ class _Guard(NamedTuple):
         limit = math.ceil((self.workers.budget - free + need.bytes) / self.workers.budget_fraction)
         return (
             f"{need.operator} on a block of {_joined(need.block)} {need.dtype} (task {key}) needs "
-            f"{_sizes.text(need.bytes)} of the {_sizes.text(max(0, free))} that a worker has for "
-            f"its tasks; {advice} (or a memory limit of {_sizes.text(limit)})"
+            f"{sizes.text(need.bytes)} of the {sizes.text(max(0, free))} that a worker has for "
+            f"its tasks; {advice} (or a memory limit of {sizes.text(limit)})"
         )
 
 
@@ -113,10 +130,10 @@ def _joined(lengths):
 
 @contextmanager
 def _in_this_process(guard):
-    """The local schedulers tell a callback before they start."""
+    """The local schedulers call a callback before they start."""
     from dask.callbacks import Callback
 
-    with Callback(start=guard.look):
+    with Callback(start=guard.check):
         yield
 
 
@@ -127,17 +144,17 @@ def _on_client(guard, client):
     if send is None:
         raise RuntimeError("this release of distributed sends graphs in a way that is not known")
 
-    def look_and_send(expr, keys, *rest, **options):
+    def check_and_send(expr, keys, *rest, **options):
         graph = getattr(expr, "__dask_graph__", lambda: expr)()
-        tasks = guard.look(dict(graph))
+        tasks = guard.check(dict(graph))
         if guard.workers.declared is not None and tasks and not options.get("resources"):
             needs = {key: {MEMORY: need.bytes} for key, need in tasks.items()}
-            # The scheduler asks by key, and has no need of memtrace for that.
+            # The scheduler calls this with a key, and does not need memtrace for that.
             options["resources"] = defaultdict(dict, needs).__getitem__
         return send(expr, keys, *rest, **options)
 
     outer = vars(client).get("_graph_to_futures")  # of a context around this one
-    client._graph_to_futures = look_and_send
+    client._graph_to_futures = check_and_send
     try:
         yield
     finally:

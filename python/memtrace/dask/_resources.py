@@ -9,11 +9,21 @@ MEMORY = "memory"
 
 
 def declare(client=None, warm=None):
-    """Gives every worker a `memory` resource: what it may use less what it holds now, in bytes.
+    """Gives every worker a `memory` resource: what it may use less its resident size, in bytes.
 
-    Workers that join later get theirs too. warm: a function of no arguments that is called in each
-    first, once per thread, so that what the operators keep is there already. Returns the bytes by
-    address. ValueError: there is no client.
+    Workers that join later get theirs too.
+
+    Args:
+        client: Of the cluster (default: the current one).
+        warm: A function of no arguments that is called in each worker first, one time per thread,
+            so that what the operators retain is allocated already.
+
+    Returns:
+        Bytes by the workers' addresses.
+
+    Raises:
+        ValueError: There is no client.
+        RuntimeError: A worker cannot declare its memory.
     """
     client = current_client(client)
     if client is None:
@@ -44,13 +54,25 @@ def _plugin(warm):
     return Declares()
 
 
-def needs(model, operator, *blocks, depth=0, dtype=None, any_version=False, **params):
-    """What a call of an operator takes of a worker's memory: `{"memory": bytes}`, for
-    `client.submit(..., resources=...)` and `dask.annotate(resources=...)`.
+def needs(model, operator, *blocks, halo=0, dtype=None, any_version=False, **params):
+    """What a call of an operator takes of a worker's memory.
 
-    operator: a name, or the function. blocks: shapes or arrays it may be called with; the largest
-    need counts. Of a Dask array its largest chunk, with `depth` cells of its neighbours. dtype: of
-    shapes. ValueError: no law.
+    Args:
+        model: A `memtrace.Model`, or its file.
+        operator: Its name in the model, or the function itself.
+        *blocks: Shapes or arrays it may be called with; the largest need counts. Of a Dask array
+            its largest chunk counts, with `halo` cells of its neighbours.
+        halo: Cells from the neighbours, as the `depth` of `da.map_overlap`.
+        dtype: Of shapes.
+        any_version: Also use laws that were recorded with other releases of libraries.
+        **params: Parameters of the operator, which choose among its laws.
+
+    Returns:
+        `{"memory": bytes}`, for `client.submit(..., resources=...)` and
+            `dask.annotate(resources=...)`.
+
+    Raises:
+        ValueError: There is no law, or no block.
     """
     if not blocks:
         raise ValueError("say what the operator is called with: a shape or an array")
@@ -58,7 +80,7 @@ def needs(model, operator, *blocks, depth=0, dtype=None, any_version=False, **pa
     for block in blocks:
         shape = getattr(block, "shape", block)
         if hasattr(block, "chunksize"):
-            shape = block_shape(block.chunksize, block.shape, depth_of(block, depth))
+            shape = block_shape(block.chunksize, block.shape, depth_of(block, halo))
         law = Operator.of(operator, model, params=params, any_version=any_version)
         own = getattr(block, "dtype", None)
         law = law._replace(dtype=dtype if own is None else own.str)

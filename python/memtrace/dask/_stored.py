@@ -1,6 +1,7 @@
 """Arrays in storage: what lies below a Dask array, reading a region, writing one.
 
-A task that reads its own block needs no neighbour, so a worker holds nothing for any (DESIGN §8).
+A task that reads its own block needs no neighbour, so a worker keeps nothing for any
+(docs/planning.md).
 """
 
 import math
@@ -12,13 +13,13 @@ import numpy as np
 
 #: Chunks that zarr reads and decodes at a time (its `async.concurrency`).
 ZARR_AT_ONCE = 10
-#: Mapped pages of a file count as resident: so many bytes are looked at before they are let go.
+#: Mapped pages of a file count as resident: this many bytes are touched before they are released.
 MAPPED_BYTES = 8_000_000
-#: A page fault maps so much of a file around it (fault_around_bytes of Linux), on both sides.
+#: A page fault maps this much of a file around it (fault_around_bytes of Linux), on both sides.
 FAULT_BYTES = 2 << 16
 
 
-#: Stores of zarr that one process alone can write: `zarr.storage` of 3 and 2.
+#: Stores of zarr that only one process can write: `zarr.storage` of 3 and 2.
 IN_ONE_PROCESS = (
     "MemoryStore",
     "GpuMemoryStore",
@@ -86,7 +87,7 @@ def storage_chunks_of(array):
 
 
 def lengths_of(chunks, shape):
-    """Chunk lengths that somebody gave for an array of this shape; None if nobody did.
+    """Chunk lengths that the caller gave for an array of this shape; None if there are none.
 
     ValueError: they are not one for each axis.
     """
@@ -102,8 +103,10 @@ def lengths_of(chunks, shape):
 
 
 def storage_bytes(array, region_shape, aligned=False):
-    """What reading or writing a region holds for a moment beside the region itself; of one that is
-    aligned no piece is shared with another."""
+    """Bytes of buffers that reading or writing a region takes, in addition to the region itself.
+
+    aligned: the region consists of whole pieces.
+    """
     chunks = storage_chunks_of(array)
     if chunks is None:
         return min(MAPPED_BYTES, math.prod(region_shape) * array.dtype.itemsize)
@@ -111,22 +114,22 @@ def storage_bytes(array, region_shape, aligned=False):
         min(-(-n // c) + (not aligned), -(-whole // c))
         for n, c, whole in zip(region_shape, chunks, array.shape)
     )
-    # A piece is held as it is stored and as it is decoded.
+    # A piece is in memory as it is stored and as it is decoded.
     return 2 * min(pieces, ZARR_AT_ONCE) * math.prod(chunks) * array.dtype.itemsize
 
 
 def can_be_written_by_workers(store):
-    """True of what several processes may write regions of at the same time, and will all see."""
+    """True of stores whose regions several processes can write at the same time, and all see."""
     if isinstance(store, np.ndarray):
         return _is_file(store)
     if type(store).__module__.startswith("h5py"):
         return False
-    # A worker would fill a copy of zarr's memory, or write into a ZIP file beside others.
+    # A worker would fill a copy of zarr's memory, or write into a ZIP file while others do.
     return type(getattr(store, "store", None)).__name__ not in IN_ONE_PROCESS
 
 
 def place_of(array):
-    """Where an array in storage lies, the same for all who open it; None if that cannot be told."""
+    """Where an array in storage lies, the same wherever it is opened; None if that is not known."""
     if isinstance(array, MappedFile):
         return os.path.realpath(array.path)
     file = getattr(array, "file", None)  # of h5py
@@ -142,6 +145,7 @@ def read(array, region):
 
 
 def write(array, region, block):
+    """Stores a region."""
     array[region] = block
 
 
@@ -158,7 +162,7 @@ def _is_file(array):
 
 
 class MappedFile:
-    """A memmap that every process opens for itself, and lets go of while it reads or writes."""
+    """A memmap that every process opens for itself, and whose pages it releases as it goes."""
 
     def __init__(self, path, dtype, shape, offset, order, mode):
         self.path, self.dtype, self.shape = path, dtype, shape
@@ -185,14 +189,14 @@ class MappedFile:
             block = np.empty(shape, self.dtype)
             for own, cut in mapped.slabs(region):
                 block[own] = mapped.array[cut]
-                mapped.let_go()
+                mapped.release()
         return block
 
     def __setitem__(self, region, block):
         with _Mapping(self) as mapped:
             for own, cut in mapped.slabs(region):
                 mapped.array[cut] = block[own]
-                mapped.let_go()
+                mapped.release()
 
 
 class _Mapping:
@@ -250,6 +254,6 @@ class _Mapping:
         """Bytes in the file from a cell to the next along the first of these axes."""
         return math.prod(self.file.shape[axis] for axis in axes[1:]) * self.file.dtype.itemsize
 
-    def let_go(self):
-        """Pages that were copied stay in the page cache, and are no longer this process's."""
+    def release(self):
+        """Unmaps the pages that were copied; they stay in the page cache."""
         self.array.base.madvise(mmap.MADV_DONTNEED)

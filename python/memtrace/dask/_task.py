@@ -14,14 +14,14 @@ def compute_block(fetch, call, shape, own, target, dtype, measure):
     """Fetches a block with its halo, computes it and stores its own cells.
 
     fetch: a call, or the block. shape: the block's. own: its cells without halo. target: (store,
-    region), or None: then the block is given back. measure: run alone in this process and say what
-    that needed. Returns the block or None, and what
-    a `Block` is made of. ValueError: what comes out is of another shape than the block.
+    region), or None: then the block is returned. measure: run by itself in this process and measure
+    what that needed. Returns the block or None, and what a `Block` is made of. ValueError: what
+    comes out is of another shape than the block.
     """
-    with _turns.alone() if measure else _turns.together():
-        resting = _rest() if measure else None
+    with _turns.exclusive() if measure else _turns.shared():
+        baseline = _baseline() if measure else None
         start = time.perf_counter()
-        # Neither the block nor its halo has a name here: it is freed when the operator lets go.
+        # Neither the block nor its halo has a name here: it is freed when the operator drops it.
         result = np.asarray(call(fetch() if callable(fetch) else fetch))
         if result.shape != shape:
             raise ValueError(
@@ -34,7 +34,7 @@ def compute_block(fetch, call, shape, own, target, dtype, measure):
             store[region] = result
             result = None
         seconds, peak = time.perf_counter() - start, status_bytes("VmHWM")
-    needed = None if resting is None else max(1, peak - resting)
+    needed = None if baseline is None else max(1, peak - baseline)
     most = max(peak, _most)
     return result, {"seconds": seconds, "worker": _name(), "peak_bytes": most, "bytes": needed}
 
@@ -49,12 +49,12 @@ def _name():
         return f"pid {os.getpid()}"
 
 
-_least = None  # resident bytes of this process at rest
-_most = 0  # its peak before it was last forgotten
+_least = None  # resident bytes of this process between blocks, at least
+_most = 0  # its peak before the last reset
 
 
-def _rest():
-    """Forgets the peak so far (proc(5), clear_refs); what this process holds at rest."""
+def _baseline():
+    """Resets the peak (proc(5), clear_refs); returns the resident bytes between blocks."""
     global _least, _most
     _most = max(_most, status_bytes("VmHWM"))
     with open("/proc/self/clear_refs", "w") as peak:
@@ -65,13 +65,13 @@ def _rest():
 
 
 class _Turns:
-    """A peak belongs to a process, so what is measured runs alone in it; all else runs together."""
+    """A peak belongs to a process: what is measured excludes all else, which runs together."""
 
     def __init__(self):
         self.change, self.running, self.waiting = threading.Condition(), 0, 0
 
     @contextmanager
-    def alone(self):
+    def exclusive(self):
         with self.change:
             self.waiting += 1
             self.change.wait_for(lambda: self.running == 0)
@@ -84,7 +84,7 @@ class _Turns:
                 self.change.notify_all()
 
     @contextmanager
-    def together(self):
+    def shared(self):
         with self.change:
             self.change.wait_for(lambda: self.running >= 0 and not self.waiting)
             self.running += 1

@@ -1,4 +1,4 @@
-"""Regions that tile an array, whatever chunks they are asked for one after the other."""
+"""Regions that tile an array, for any sequence of requested chunks."""
 
 import math
 
@@ -28,8 +28,8 @@ class Tiling:
         self.left -= _cells(region)
         return region
 
-    def give_back(self, region):
-        """A region that was taken is free again."""
+    def restore(self, region):
+        """Makes a region that was taken free again."""
         box = tuple(slice(cut.start // a, -(-cut.stop // a)) for cut, a in zip(region, self.atom))
         self.free[box] = True
         self.left += _cells(region)

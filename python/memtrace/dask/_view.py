@@ -7,7 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
-from .. import _sizes
+from .._planning import sizes
 from ._workers import facts_of_worker
 
 REFRESH_TEXT, REFRESH_PAGE = 1.0, 2.0  # seconds
@@ -22,7 +22,7 @@ def workers_of(client, fractions):
     """The rows of `Recording.workers`.
 
     fractions: address of a worker -> the part of its limit that it may use, by its own settings;
-        workers that are not in it are asked and added.
+        workers that are not in it are queried and added.
     """
     try:
         info = client.scheduler_info(n_workers=-1)
@@ -80,9 +80,9 @@ def _by_operator(tasks):
         groups.items(), key=lambda item: -_largest(item[1], "measured_bytes")
     ):
         predicted = [task for task in group if task["predicted_bytes"] is not None]
-        most = _sizes.text(_largest(predicted, "predicted_bytes")) if predicted else "–"
+        most = sizes.text(_largest(predicted, "predicted_bytes")) if predicted else "–"
         over = str(sum(task["over"] for task in group)) if predicted else "–"
-        measured = _sizes.text(_largest(group, "measured_bytes"))
+        measured = sizes.text(_largest(group, "measured_bytes"))
         largest = {field: _largest(group, field) for field in DEVICE_FIELDS}
         yield name, str(len(group)), measured, most, over, *_device_cells(largest)
 
@@ -100,7 +100,7 @@ def _use_devices(tasks):
 
 
 def _device_cells(task):
-    return tuple(_sizes.text(task[field]) if task[field] else "–" for field in DEVICE_FIELDS)
+    return tuple(sizes.text(task[field]) if task[field] else "–" for field in DEVICE_FIELDS)
 
 
 def _task_cells(task):
@@ -111,9 +111,9 @@ def _task_cells(task):
     ]
     if task["seconds"] is None:
         marks.append("killed")
-    size = _sizes.text(predicted) if predicted is not None else "–"
+    size = sizes.text(predicted) if predicted is not None else "–"
     worker = str(task["worker"] or task["pid"])
-    return task["key"], worker, _sizes.text(measured), size, ratio, " ".join(marks)
+    return task["key"], worker, sizes.text(measured), size, ratio, " ".join(marks)
 
 
 def _worker_cells(worker):
@@ -122,7 +122,7 @@ def _worker_cells(worker):
     mark = "NEAR ITS BUDGET" if part >= NEAR else ""
     of_it = f"{part:.0%}" if budget else "–"
     name, host = str(worker["name"]), str(worker["host"])
-    return name, host, _sizes.text(memory), _sizes.text(budget) if budget else "none", of_it, mark
+    return name, host, sizes.text(memory), sizes.text(budget) if budget else "none", of_it, mark
 
 
 def _table(head, rows):
@@ -134,12 +134,12 @@ def _table(head, rows):
 
 
 def _clean(cell):
-    """Without what a terminal would obey: keys and names are the program's."""
+    """Without control characters of terminals: keys and names are the program's."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(cell))
 
 
 def _losses(recording):
-    """A sentence for each thing that the recording knows it was not told."""
+    """A sentence for each known loss of the recording."""
     missing = recording.missing if not recording.running else 0
     if missing:
         yield f"{missing} spans of the traces did not come"
@@ -269,7 +269,7 @@ def _scatter(tasks):
         return f'cx="{x:.1f}" cy="{y:.1f}"'
 
     bottom = edge / 2 + side
-    ticks = [(part, _sizes.text(round(most * part))) for part in (0.25, 0.5, 0.75, 1)]
+    ticks = [(part, sizes.text(round(most * part))) for part in (0.25, 0.5, 0.75, 1)]
     marks = "".join(
         f'<text x="{edge + side * part:.0f}" y="{bottom + 18:.0f}" text-anchor="middle">'
         f'{size}</text><text x="{edge - 6}" y="{bottom - side * part + 4:.0f}" '

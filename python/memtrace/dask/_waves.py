@@ -1,4 +1,4 @@
-"""Region by region into a store: at most so many blocks in flight."""
+"""Region by region into a store, with a bounded number of blocks in flight."""
 
 import math
 import time
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from .. import _sizes
+from .._planning import sizes
 from ._halo import most
 from ._plan import Plan
 from ._stored import (
@@ -25,33 +25,48 @@ from ._task import compute_block
 
 
 class Block(NamedTuple):
-    """What became of one block. Bytes are of the process that ran it."""
+    """One finished block. Bytes are of the process that ran it.
 
-    region: tuple  # of slices, of the store
-    at: float  # seconds after the beginning when it was finished
+    Attributes:
+        region: Slices of the store.
+        at: Seconds after the beginning when it was finished.
+        seconds: How long it took.
+        worker: Address of the worker, or the process.
+        peak_bytes: The most that its process ever had resident until then (VmHWM).
+        bytes: Of its process above its baseline, if it ran by itself.
+    """
+
+    region: tuple
+    at: float
     seconds: float
     worker: str
-    peak_bytes: int  # the most that its process ever held until then (VmHWM)
-    bytes: "Optional[int]" = None  # of its process above its rest, if it ran alone
+    peak_bytes: int
+    bytes: "Optional[int]" = None
 
 
 class Written(NamedTuple):
-    """What was done, block by block in the order in which they were finished."""
+    """A filled store.
+
+    Attributes:
+        blocks: A `Block` for each, in the order in which they were finished.
+        seconds: How long all took.
+        plan: The plan; None where chunks were learned on the way.
+    """
 
     blocks: list
     seconds: float
-    plan: "Optional[Plan]" = None  # None where chunks were learned on the way
+    plan: "Optional[Plan]" = None
 
     @property
     def peaks(self):
-        """The most that each worker held, in bytes (VmHWM)."""
+        """Resident peak of each worker, in bytes (VmHWM), by its address."""
         found = {}
         for block in self.blocks:
             found[block.worker] = max(block.peak_bytes, found.get(block.worker, 0))
         return found
 
     def __repr__(self):
-        most = _sizes.text(max(self.peaks.values(), default=0))
+        most = sizes.text(max(self.peaks.values(), default=0))
         return f"Written: {len(self.blocks)} blocks in {self.seconds:.3g} s, a worker's peak {most}"
 
 
@@ -127,7 +142,7 @@ class Job(NamedTuple):
         )
 
     def finished(self, region, at, answer):
-        """Takes in what a task gave back."""
+        """Takes in what a task returned."""
         block, rest = answer
         if block is not None:
             write(self.store, region, block)
@@ -149,7 +164,7 @@ def part_of(x, region, client):
 
 
 def _on_workers(x):
-    """True of what was persisted: its graph holds futures."""
+    """True of what was persisted: its graph has futures."""
     from distributed import Future
 
     layers = getattr(x.dask, "layers", {"": x.dask}).values()
@@ -162,13 +177,16 @@ def _on_workers(x):
 
 
 def gathered_bytes(x, block, model):
-    """What a task holds while it gathers a block of a Dask array, beside the block itself."""
-    from .._plan import plan
+    """Bytes that a task takes to gather a block of a Dask array, next to the block itself."""
+    from .._planning.plan import plan
 
     region = tuple(slice(0, n) for n in block)
     try:
         return plan(model, x[region].rechunk(-1))["upper_bytes"]
-    except (AttributeError, ValueError):  # no laws for what is above: at least the pieces are there
+    except (
+        AttributeError,
+        ValueError,
+    ):  # no laws for what makes them: at least the pieces are there
         cells = math.prod(
             sum(length for length, end in zip(lengths, np.cumsum(lengths)) if end - length < n)
             for lengths, n in zip(x.chunks, block)
@@ -249,7 +267,7 @@ class Flight:
         self.running[future] = region
 
     def landed(self):
-        """Waits for one; what became of it. MemoryError: a worker was killed."""
+        """Waits for one and returns its `Block`. MemoryError: a worker was killed."""
         future, region = self.next()
         return self.job.finished(region, self.seconds, outcome(future))
 
@@ -260,7 +278,7 @@ class Flight:
 
 
 def outcome(future):
-    """What a task gave back. MemoryError: it needed more memory than its worker has."""
+    """What a task returned. MemoryError: it needed more memory than its worker has."""
     try:
         return future.result()
     except Exception as error:

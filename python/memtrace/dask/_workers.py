@@ -1,9 +1,9 @@
-"""What the processes that run tasks may use, and what they hold before the first one."""
+"""What the processes that run tasks may use, and their baseline before the first one."""
 
 import os
 from typing import NamedTuple, Optional
 
-from .. import _sizes
+from .._planning import sizes
 
 #: What Dask leaves in a worker while it runs tasks: 2–4 MB measured, doubled
 #: (docs/results/chunks.md).
@@ -17,7 +17,7 @@ class Workers(NamedTuple):
     threads: int
     memory_limit: int
     budget_fraction: float
-    baseline_bytes: "Optional[int]" = None  # None: nobody has looked
+    baseline_bytes: "Optional[int]" = None  # None: not measured
     warmed: bool = False  # the baseline was measured after the operator had been called in each
     declared: "Optional[tuple]" = None  # least and most of the `memory` resource that each has
 
@@ -33,16 +33,16 @@ class Workers(NamedTuple):
 
     def task_budget(self):
         """What one task may take when a process runs as many as it has threads."""
-        held = (self.baseline_bytes or 0) + FRAMEWORK_BYTES
-        own = max(0, self.budget - held) // self.threads
+        taken = (self.baseline_bytes or 0) + FRAMEWORK_BYTES
+        own = max(0, self.budget - taken) // self.threads
         return own if self.declared is None else min(own, self.declared[0])
 
     def must_take(self, needed, what):
         """MemoryError: no worker has declared as much, so that a task would wait for ever."""
         if self.declared is not None and needed > self.declared[1]:
             raise MemoryError(
-                f"{what} needs {_sizes.text(needed)}, but no worker has declared more than "
-                f"{_sizes.text(self.declared[1])} of memory: give a lower memory_limit, or declare "
+                f"{what} needs {sizes.text(needed)}, but no worker has declared more than "
+                f"{sizes.text(self.declared[1])} of memory: give a lower memory_limit, or declare "
                 "the workers' memory again"
             )
 
@@ -86,16 +86,16 @@ def workers_of(
     baseline=None,
     here=False,
 ):
-    """The workers of a client; without one those of a cluster to come. What is given counts.
+    """The workers of a client; without one those of a future cluster. Given values win.
 
-    warm: called in each worker, once per thread, before its baseline is measured. here: without a
-    client it is this process that runs the tasks: it may use all of the limit.
-    ValueError: nobody says how much memory there is, or there are fewer than one.
+    warm: called in each worker, one time per thread, before its baseline is measured.
+    here: without a client, this process runs the tasks and may use all of the limit.
+    ValueError: no memory limit is known, or a number is below 1.
     """
     for name, number in (("workers", workers), ("threads", threads)):
         if number is not None and not (isinstance(number, int) and number >= 1):
             raise ValueError(f"{name} must be a whole number of at least 1, not {number!r}")
-    limit = None if memory_limit is None else _sizes.parse(memory_limit)
+    limit = None if memory_limit is None else sizes.parse(memory_limit)
     if client is None:
         if limit is None:
             raise ValueError("say memory_limit=, or give the client of a cluster")
@@ -106,7 +106,7 @@ def workers_of(
     else:
         found = _of_cluster(client, warm, limit)
     if baseline is not None:
-        baseline = _sizes.parse(baseline)
+        baseline = sizes.parse(baseline)
         found = found._replace(warmed=False)
     given = {"number": workers, "threads": threads, "baseline_bytes": baseline}
     return found._replace(**{name: each for name, each in given.items() if each is not None})
@@ -160,7 +160,7 @@ def facts_of_worker(warm=None, dask_worker=None):
 
 def _warmed(warm, threads):
     """Calls an operator: BLAS has buffers for each thread that is in it at one time, so all are.
-    False if it has no answer for a tiny block: then it stays cold."""
+    False if it raises for a tiny block: then it stays cold."""
     from concurrent.futures import ThreadPoolExecutor
 
     if warm is None:
@@ -183,5 +183,5 @@ def _configured_fraction():
 
 
 def _fraction(parts):
-    """The lowest enabled of spill and pause (DESIGN §8, Budget)."""
+    """The lowest enabled of spill and pause (docs/planning.md)."""
     return min((float(part) for part in parts if part and 0 < part <= 1), default=1.0)

@@ -1,12 +1,21 @@
-"""What PyTorch programs need on a GPU, foretold without one.
+"""What PyTorch programs need on a GPU, predicted without one.
 
 `dry_run` runs a program's training step with tensors that have no elements, and plays its
 allocations to a simulator of PyTorch's caching allocator; `fit` makes laws of such runs, and
 `recommend_batch` finds the largest batch that fits.
 """
 
+from typing import TYPE_CHECKING
+
 from ._allocator import Allocator, OutOfMemory
 from ._settings import Settings
+
+if TYPE_CHECKING:
+    from ._cuda import Gpu
+    from ._dry_run import dry_run
+    from ._laws import fit, recommend_batch
+    from ._pretend import NoValue
+    from ._result import DryRun
 
 __all__ = [
     "Allocator",

@@ -5,7 +5,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from .. import _sizes
+from .._planning import sizes
 from . import NoValue, Settings, dry_run, recommend_batch
 
 
@@ -27,7 +27,7 @@ def main():
         parser.error("--axis batch and --device-memory-limit go together")
     try:
         settings = Settings.given(given.settings)
-        limit = _sizes.parse(given.device_memory_limit) if given.axis else None
+        limit = sizes.parse(given.device_memory_limit) if given.axis else None
     except ValueError as error:
         parser.error(str(error))
     step = _function(parser, given.step)

@@ -1,6 +1,6 @@
 """A simulator of PyTorch's CUDA caching allocator.
 
-The rules are those of c10/cuda/CUDACachingAllocator.cpp: what is asked for is rounded; a block
+The rules are those of c10/cuda/CUDACachingAllocator.cpp: requests are rounded; a block
 comes from the smallest free one that is large enough and is cut from it, or from a new segment of
 the driver; free neighbours become one block; segments stay reserved. Nothing here needs PyTorch.
 """
@@ -11,12 +11,16 @@ from ._settings import LARGE_SEGMENT, MIN_BLOCK, Settings
 
 SMALL = 1 << 20  # the largest request that is served from small segments
 SMALL_SEGMENT = 2 << 20
-LARGE_ALONE = 10 << 20  # from here on a request has a segment of its own
+OWN_SEGMENT = 10 << 20  # from here on a request has a segment of its own
 ROUND_LARGE = 2 << 20
 
 
 class OutOfMemory(Exception):
-    """A request that neither the cache nor the device has room for."""
+    """A request that neither the cache nor the device has room for.
+
+    Attributes:
+        requested: Its bytes.
+    """
 
     def __init__(self, requested, allocated, reserved, capacity):
         super().__init__(
@@ -78,10 +82,19 @@ class _Pool:
 
 
 class Allocator:
-    """Hands out addresses, and counts as `torch.cuda` does.
+    """Allocates addresses, and counts as `torch.cuda` does.
 
-    settings: as PYTORCH_CUDA_ALLOC_CONF has them. capacity: bytes that the driver can give
-    (default: no limit); free segments are given back before a request fails.
+    Args:
+        settings: As PYTORCH_CUDA_ALLOC_CONF has them.
+        capacity: Bytes that the driver can give (default: no limit); free segments are released
+            before a request fails.
+
+    Attributes:
+        allocated: Bytes of blocks in use.
+        allocated_peak: The most of them.
+        reserved: Bytes of segments.
+        reserved_peak: The most of them.
+        requested: Bytes of blocks in use, as requested.
     """
 
     def __init__(self, settings=None, capacity=None):
@@ -96,7 +109,18 @@ class Allocator:
         self._next = 1 << 45
 
     def malloc(self, size, stream=0):
-        """The address of a block for `size` bytes. OutOfMemory: there is no room."""
+        """Allocates a block.
+
+        Args:
+            size: Bytes.
+            stream: The number of the stream that uses it.
+
+        Returns:
+            Its address.
+
+        Raises:
+            OutOfMemory: There is no room.
+        """
         rounded = self.settings.rounded(size)
         pool = self._small if rounded <= SMALL else self._large
         block = self._cached(pool, rounded, stream)
@@ -112,7 +136,14 @@ class Allocator:
         return block.address
 
     def free(self, address):
-        """Takes a block back. KeyError: none is in use at this address."""
+        """Frees a block.
+
+        Args:
+            address: Its address.
+
+        Raises:
+            KeyError: No block is in use at this address.
+        """
         block = self._blocks.pop(address)
         self.allocated -= block.size
         self.requested -= block.requested
@@ -126,7 +157,7 @@ class Allocator:
         return self._blocks[address].size
 
     def empty_cache(self):
-        """Gives every segment without a block in use back to the driver."""
+        """Releases every segment without a block in use to the driver."""
         for pool in (self._small, self._large):
             for *_, block in list(pool.free):
                 if self.settings.expandable_segments:
@@ -227,7 +258,7 @@ class Allocator:
     def _length_of_segment(self, size):
         if size <= SMALL:
             return SMALL_SEGMENT
-        if size < LARGE_ALONE:
+        if size < OWN_SEGMENT:
             return LARGE_SEGMENT
         return -(-size // ROUND_LARGE) * ROUND_LARGE
 
@@ -236,7 +267,7 @@ class Allocator:
         self.reserved_peak = max(self.reserved_peak, self.reserved)
 
     def _release(self, block):
-        """Gives a whole free segment back."""
+        """Releases a whole free segment."""
         block.pool.take(block)
         del self._segments[block.address]
         self.reserved -= block.size
@@ -337,7 +368,7 @@ class Allocator:
         return True
 
     def _unmap(self, block):
-        """Gives the whole pages of a free block back."""
+        """Releases the whole pages of a free block."""
         pool = block.pool
         page = SMALL_SEGMENT if pool.small else LARGE_SEGMENT
         start = -(-block.address // page) * page

@@ -1,6 +1,7 @@
 """Which kernel computes attention on a GPU.
 
-PyTorch asks the GPU that; without one it would take the way that makes every intermediate result.
+PyTorch queries the GPU for that; without one it would choose the kernel that makes every
+intermediate result.
 """
 
 import torch

@@ -15,12 +15,17 @@ from ._streams import Event, Streams
 
 @dataclass(frozen=True)
 class Gpu:
-    """What of a GPU changes how much is allocated.
+    """The properties of a GPU that change how much is allocated.
 
-    capability: its architecture; (9, 0) is an H100. total_memory: in bytes.
-    processors, threads: its multiprocessors, and the most threads of each.
-    cublas_workspace, cublaslt_workspace: bytes of scratch memory of a matrix product, where
-    CUBLAS_WORKSPACE_CONFIG and CUBLASLT_WORKSPACE_SIZE are set or PyTorch has another default.
+    Attributes:
+        name: What the program sees as its name.
+        capability: Its architecture; (9, 0) is an H100.
+        total_memory: Bytes.
+        processors: Its multiprocessors.
+        threads: The most threads of each.
+        cublas_workspace: Bytes of scratch memory of a matrix product, where
+            CUBLAS_WORKSPACE_CONFIG is set or PyTorch has another default.
+        cublaslt_workspace: The same, for CUBLASLT_WORKSPACE_SIZE.
     """
 
     name: str = "dry run"
@@ -41,7 +46,46 @@ class Gpu:
 
 @contextmanager
 def pretended_cuda(gpu, allocator, recorder):
-    """Has `torch.cuda` speak of the pretended GPU and of the simulated allocator."""
+    """Has `torch.cuda` describe the simulated GPU and the simulated allocator."""
+    streams = Streams(recorder.choose_stream)
+    answers = {**_device_answers(gpu), **_stream_answers(streams)}
+    answers.update(_memory_answers(gpu, allocator, recorder))
+    accelerator = {
+        "current_stream": lambda device=None: streams.current,
+        "current_device_index": lambda: 0,
+        "synchronize": lambda device=None: None,
+        "is_available": lambda: True,
+    }
+    from torch.optim import optimizer
+
+    # Makes the optimizers take the path for tensors of a GPU.
+    known = [*optimizer._foreach_supported_types, FakeTensor]
+    # The guard of the current device in C++ queries the driver, unless it is replaced while
+    # PyTorch still says that there is no GPU; FakeTensorMode would come too late for that.
+    torch._C._ensureCUDADeviceGuardSet()
+    with ExitStack() as stack:
+        for name, answer in answers.items():
+            for module in (torch.cuda, torch.cuda.memory, torch.cuda.random):
+                if hasattr(module, name):
+                    stack.enter_context(mock.patch.object(module, name, answer))
+        for name, answer in accelerator.items():
+            stack.enter_context(mock.patch.object(torch.accelerator, name, answer))
+        # cuDNN is off: its results are as large as those of PyTorch's kernels.
+        stack.enter_context(torch.backends.cudnn.flags(enabled=False))
+        attention = attention_for(gpu.capability)
+        stack.enter_context(mock.patch.object(torch, "Generator", _Generator))
+        stack.enter_context(mock.patch.object(torch.Tensor, "pin_memory", _as_it_is))
+        stack.enter_context(mock.patch.object(torch.Tensor, "record_stream", _nothing_waits))
+        functional = torch.nn.functional
+        stack.enter_context(
+            mock.patch.object(functional, "scaled_dot_product_attention", attention)
+        )
+        stack.enter_context(mock.patch.object(optimizer, "_foreach_supported_types", known))
+        yield
+
+
+def _device_answers(gpu):
+    """Functions of `torch.cuda` on the device and its random numbers."""
     major, minor = gpu.capability
     about = SimpleNamespace(
         name=gpu.name,
@@ -52,19 +96,12 @@ def pretended_cuda(gpu, allocator, recorder):
         warp_size=32,
         max_threads_per_multi_processor=gpu.threads,
     )
-    streams = Streams(recorder.choose_stream)
-    answers = {
+    return {
         "is_available": lambda: True,
         "device_count": lambda: 1,
         "current_device": lambda: 0,
         "set_device": lambda device: None,
         "synchronize": lambda device=None: None,
-        "Event": Event,
-        "Stream": streams.Stream,
-        "current_stream": lambda device=None: streams.current,
-        "default_stream": lambda device=None: streams.default,
-        "set_stream": streams.choose,
-        "is_current_stream_capturing": lambda: False,
         "_exchange_device": lambda device: 0,
         "_maybe_exchange_device": lambda device: 0,
         "_lazy_init": lambda: None,
@@ -76,6 +113,25 @@ def pretended_cuda(gpu, allocator, recorder):
         "get_device_name": lambda device=None: gpu.name,
         "get_device_capability": lambda device=None: gpu.capability,
         "get_device_properties": lambda device=None: about,
+        "initial_seed": torch.initial_seed,
+    }
+
+
+def _stream_answers(streams):
+    """Functions of `torch.cuda` on streams."""
+    return {
+        "Event": Event,
+        "Stream": streams.Stream,
+        "current_stream": lambda device=None: streams.current,
+        "default_stream": lambda device=None: streams.default,
+        "set_stream": streams.choose,
+        "is_current_stream_capturing": lambda: False,
+    }
+
+
+def _memory_answers(gpu, allocator, recorder):
+    """Functions of `torch.cuda` on memory."""
+    return {
         "mem_get_info": lambda device=None: (
             max(gpu.total_memory - allocator.reserved, 0),
             gpu.total_memory,
@@ -90,41 +146,8 @@ def pretended_cuda(gpu, allocator, recorder):
         ),
         "reset_peak_memory_stats": lambda device=None: allocator.reset_peaks(),
         "reset_max_memory_allocated": lambda device=None: allocator.reset_peaks(),
-        "initial_seed": torch.initial_seed,
         "empty_cache": recorder.empty_cache,
     }
-    accelerator = {
-        "current_stream": lambda device=None: streams.current,
-        "current_device_index": lambda: 0,
-        "synchronize": lambda device=None: None,
-        "is_available": lambda: True,
-    }
-    from torch.optim import optimizer
-
-    # So that the optimizers take the way that they take for tensors of a GPU.
-    known = [*optimizer._foreach_supported_types, FakeTensor]
-    # What guards the current device in C++ asks the driver for it, unless it is replaced while
-    # PyTorch still says that there is no GPU; FakeTensorMode would come too late for that.
-    torch._C._ensureCUDADeviceGuardSet()
-    with ExitStack() as stack:
-        for name, answer in answers.items():
-            for module in (torch.cuda, torch.cuda.memory, torch.cuda.random):
-                if hasattr(module, name):
-                    stack.enter_context(mock.patch.object(module, name, answer))
-        for name, answer in accelerator.items():
-            stack.enter_context(mock.patch.object(torch.accelerator, name, answer))
-        # cuDNN is asked nothing: what it gives out is as large as what PyTorch's kernels do.
-        stack.enter_context(torch.backends.cudnn.flags(enabled=False))
-        attention = attention_for(gpu.capability)
-        stack.enter_context(mock.patch.object(torch, "Generator", _Generator))
-        stack.enter_context(mock.patch.object(torch.Tensor, "pin_memory", _as_it_is))
-        stack.enter_context(mock.patch.object(torch.Tensor, "record_stream", _nothing_waits))
-        functional = torch.nn.functional
-        stack.enter_context(
-            mock.patch.object(functional, "scaled_dot_product_attention", attention)
-        )
-        stack.enter_context(mock.patch.object(optimizer, "_foreach_supported_types", known))
-        yield
 
 
 def _counted(allocator):
@@ -155,14 +178,14 @@ class _AnyGenerator(type(torch.Generator)):
 
 
 class _Generator(torch.Generator, metaclass=_AnyGenerator):
-    """Its numbers are nobody's: tensors of the GPU have no elements."""
+    """Its numbers are unused: tensors of the GPU have no elements."""
 
     def __new__(cls, device="cpu"):
         return super().__new__(cls)
 
 
 def _as_it_is(tensor, device=None):
-    """In place of `pin_memory`, which changes nothing of what the GPU holds."""
+    """In place of `pin_memory`, which changes nothing on the GPU."""
     return tensor
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .. import _sizes
+from .._planning import sizes
 from ._allocator import Allocator
 from ._cuda import Gpu, pretended_cuda
 from ._events import Recorder
@@ -24,20 +24,31 @@ def device_of(gpu, memory):
 
 
 def dry_run(step, *args, gpu=None, settings=None, capacity=None, **kwargs):
-    """What a program would need on a GPU: runs `step(*args, **kwargs)` once, without one.
+    """What a program would need on a GPU: runs `step(*args, **kwargs)` one time, without one.
 
-    step: a function that makes its model, optimizer and batch on the device "cuda" and does one or
-    two steps of training, or whatever is asked about. Nothing is computed, and tensors take no
-    memory; a model may be larger than any GPU.
-    gpu: a `Gpu`, where another than the default (an H100 of 80 GiB) makes a difference.
-    settings: a text as in PYTORCH_CUDA_ALLOC_CONF, which is the default. capacity: bytes that
-    PyTorch can reserve; then a program that does not fit fails with `torch.OutOfMemoryError`.
+    Nothing is computed, and tensors take no memory; a model may be larger than any GPU.
 
-    NoValue: the program needs a value of the GPU that decides on a shape.
+    Args:
+        step: A function that makes its model, optimizer and batch on the device "cuda" and does
+            one or two steps of training, or other work that is to be predicted.
+        *args: Its arguments.
+        gpu: A `Gpu`, where another than the default (an H100 of 80 GiB) makes a difference.
+        settings: A text as in PYTORCH_CUDA_ALLOC_CONF, which is the default.
+        capacity: Bytes that PyTorch can reserve; a program that does not fit then fails with
+            `torch.OutOfMemoryError`.
+        **kwargs: Its keyword arguments.
 
-    >>> dry_run(train, 64).allocated_peak
+    Returns:
+        A `DryRun`.
+
+    Raises:
+        NoValue: The program needs a value of the GPU that decides on a shape.
+        ValueError: The settings or the capacity are invalid.
+
+    Examples:
+        >>> dry_run(train, 64).allocated_peak
     """
-    capacity = None if capacity is None else _sizes.parse(capacity)
+    capacity = None if capacity is None else sizes.parse(capacity)
     gpu = device_of(gpu, capacity)
     settings = Settings.given(settings)
     allocator = Allocator(settings, capacity)

@@ -1,4 +1,4 @@
-"""What happens to the memory of a pretended GPU, in order, and who runs meanwhile."""
+"""What happens to the memory of a simulated GPU, in order, and which module runs meanwhile."""
 
 from collections import namedtuple
 
@@ -7,13 +7,13 @@ import torch
 from ._allocator import OutOfMemory
 from ._kernels import extra_of
 
-#: A storage, or scratch memory: bytes asked for, who made it, by what operator, for which stream.
+#: A storage, or scratch memory: requested bytes, its owner, the operator, the stream.
 Allocate = namedtuple("Allocate", "number bytes owner operator stream")
 Free = namedtuple("Free", "number")
-#: The program gave the cache back to the driver.
+#: The program released the cache to the driver.
 Empty = namedtuple("Empty", "")
 
-#: Who makes what is made outside of modules and optimizers.
+#: The owner of what is made outside of modules and optimizers.
 PROGRAM = "(program)"
 
 
@@ -35,12 +35,12 @@ class Owner:
 
 
 class Recorder:
-    """Listens to what is pretended, keeps every event, and plays it to an allocator at once."""
+    """Listens to the simulated GPU, keeps every event, and plays it to an allocator at once."""
 
     def __init__(self, allocator, gpu):
         self.events = []
         self.timeline = []  # after each allocation: bytes allocated and reserved
-        self.peak, self.peak_at = 0, 0  # the largest bytes allocated, after so many events
+        self.peak, self.peak_at = 0, 0  # the largest bytes allocated, and after how many events
         self.owners = {}
         self.backward_of = lambda: None  # the module whose backward pass runs
         self._allocator, self._gpu = allocator, gpu
@@ -52,7 +52,7 @@ class Recorder:
         self._scratch = []  # of the operator that runs
         self._stream = 0  # number of the one that operators run on
 
-    # What is pretended ---------------------------------------------------------------
+    # What is simulated ---------------------------------------------------------------
 
     def begin(self, function, args, kwargs):
         extra = extra_of(function)

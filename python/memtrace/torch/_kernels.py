@@ -1,7 +1,7 @@
-"""What PyTorch's CUDA kernels allocate beside what they give out.
+"""What PyTorch's CUDA kernels allocate in addition to their results.
 
-Nobody sees it without a GPU, so it is said here, as it was observed of PyTorch's own kernels
-(experiments/torch_dry_run): scratch memory of matrix products, and what a loss holds on to.
+It cannot be observed without a GPU. The rules here are what was observed of PyTorch's own kernels
+(experiments/torch_dry_run): scratch memory of matrix products, and what a loss retains.
 """
 
 import torch
@@ -14,7 +14,7 @@ _aten = torch.ops.aten
 def extra_of(function):
     """A function of the GPU and the arguments, or None where the outputs are all there is.
 
-    It tells how large the first output's storage is, if other than it seems, and the bytes
+    It returns how large the first output's storage is, if other than it seems, and the bytes
     of what is allocated after the outputs and freed before the kernel is done.
     """
     return _EXTRA.get(function)
@@ -32,7 +32,7 @@ def _affine(gpu, bias, first, second, **kwargs):
 
 
 def _loss(gpu, input, target, reduction=1, *rest):
-    """The result is made as large as the input first, and shrinks without giving that back."""
+    """The result is made as large as the input first, and shrinks without releasing that."""
     if reduction == 0:
         return None, []
     size = torch.broadcast_tensors(input, target)[0].numel() * input.element_size()

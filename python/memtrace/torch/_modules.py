@@ -1,4 +1,4 @@
-"""Who runs: modules, their backward passes, and the steps of optimizers."""
+"""What runs: modules, their backward passes, and the steps of optimizers."""
 
 from contextlib import contextmanager
 
@@ -9,7 +9,7 @@ from torch.optim import optimizer as optimizer_hooks
 
 @contextmanager
 def watched(recorder):
-    """Has a recorder told when modules and optimizers begin and end."""
+    """Notifies a recorder when modules and optimizers begin and end."""
     watch = _Watch(recorder)
     handles = [
         module_hooks.register_module_forward_pre_hook(watch.module_begins),

@@ -1,9 +1,9 @@
 """A GPU that is not there: tensors on it have shapes, types and storages, and no elements.
 
-PyTorch's FakeTensorMode does that. Above it stands a mode of our own, because three things
-differ: small tensors of the CPU stay real (an optimizer's count of steps needs a value); whoever
-listens is told of each new storage on the GPU, and of its end; and the engine of the backward
-pass, which asks a GPU for its streams, is told that there is none.
+PyTorch's FakeTensorMode does that. A mode of our own stands above it, because three things differ.
+Small tensors of the CPU stay real (an optimizer's count of steps needs a value). A listener is
+notified of each new storage on the GPU, and of its end. The engine of the backward pass, which
+queries a GPU for its streams, sees none.
 """
 
 import math
@@ -22,18 +22,18 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-#: Larger tensors of the CPU are pretended too: a model is often made there before it is moved.
+#: Larger tensors of the CPU have no elements either: models are often made there and moved.
 LARGEST_REAL = 1 << 20
 
 _GPU, _META = torch.device("cuda", 0), torch.device("meta")
 _aten = torch.ops.aten
 
 
-#: Who holds a gradient while the engine adds it up: its buffer, the dispatcher (twice), Python.
+#: References to a gradient while the engine adds it up: its buffer, the dispatcher (two), Python.
 _ENGINE = 4
-#: Who holds a storage: the tensor, and the one that FakeTensorMode keeps behind it.
-_ALONE = 2
-#: What is done in place, in zeros made for it, unless tensors are of a class of somebody's own.
+#: References to a storage: the tensor's, and the one that FakeTensorMode keeps behind it.
+_OWN = 2
+#: What is done in place, in zeros made for it, unless tensors are of a subclass.
 _IN_PLACE = {
     _aten.index_put.default: _aten.index_put_.default,
     _aten.scatter.src: _aten.scatter_.src,
@@ -71,11 +71,11 @@ class NoValue(RuntimeError):
 
 @contextmanager
 def pretended(listener):
-    """Has tensors of a GPU pretended, and tells a listener of the storages there.
+    """Replaces tensors of a GPU by ones without elements, and notifies a listener of storages.
 
     listener: has `begin(function, args, kwargs)`, `allocated(key, bytes, function)`,
-    `end(function)` and `released(key)`. Gives the mode, whose `reads` counts elements that the
-    program asked for: it got zeros.
+    `end(function)` and `released(key)`. Yields the mode, whose `reads` counts elements that the
+    program read: it got zeros.
     """
     mode = _Storages(listener)
     calls = _Calls(mode)
@@ -95,8 +95,8 @@ def pretended(listener):
 
 
 def _swapped(parameter, moved):
-    """What `module.to(...)` does with a parameter that is pretended: PyTorch's own function
-    would refuse, since FakeTensorMode holds weak references to it."""
+    """What `module.to(...)` does with a parameter without elements: PyTorch's own function
+    would refuse, since FakeTensorMode has weak references to it."""
     parameter.data = moved.data
     parameter.fake_device = moved.fake_device
 
@@ -147,7 +147,7 @@ class _Storages(TorchDispatchMode):
 
     @contextmanager
     def answering(self, device):
-        """Where tensors of the GPU are said to be, when C++ asks."""
+        """The device of the GPU's tensors, as C++ sees it."""
         before, self._answer = self._answer, device
         try:
             yield
@@ -207,7 +207,7 @@ class _Storages(TorchDispatchMode):
             if function in _IN_PLACE and _shares(args[0]) == 0:
                 return _IN_PLACE[function], args, kwargs
             if function is _aten.add.Tensor and _is_sum_of_gradients(*args[:2]):
-                return _aten.add_.Tensor, sorted(args[:2], key=_holders), {}
+                return _aten.add_.Tensor, sorted(args[:2], key=_references), {}
         return function, args, kwargs
 
     def _run(self, function, args, kwargs):
@@ -220,7 +220,7 @@ class _Storages(TorchDispatchMode):
             raise _no_value(function) from error
 
     def _note(self, function, result):
-        """Tells of the storages that are new."""
+        """Notifies the listener of storages that are new."""
         leaves = tree_leaves(result)
         for leaf in reversed(leaves) if function in _LAST_FIRST else leaves:
             if not isinstance(leaf, FakeTensor) or not _is_on_gpu(leaf):
@@ -237,7 +237,7 @@ class _Storages(TorchDispatchMode):
         self._listener.released(key)
 
     def _brought(self, tensor):
-        """What was copied to the CPU is real there, so that a program can look at it."""
+        """What was copied to the CPU is real there, so that a program can read it."""
         if _is_on_gpu(tensor) or tensor.nbytes > LARGEST_REAL:
             return tensor
         self.reads += tensor.numel()
@@ -245,7 +245,7 @@ class _Storages(TorchDispatchMode):
 
     def elements(self, tensor):
         """A tensor as a NumPy array: zeros, which take no memory until written."""
-        import numpy  # who asks for an array has it
+        import numpy  # a program that wants an array has it
 
         self.reads += tensor.numel()
         kind = torch.empty((), dtype=tensor.dtype).numpy().dtype
@@ -264,7 +264,7 @@ def _is_mask(index):
 
 
 def _numbered(argument):
-    """A GPU without a number is the first one: PyTorch would ask which is the current one."""
+    """A GPU without a number is the first one: PyTorch would query which is the current one."""
     if isinstance(argument, torch.device):
         return _GPU if argument.type == "cuda" and argument.index is None else argument
     return _GPU if isinstance(argument, str) and argument == "cuda" else argument
@@ -277,21 +277,21 @@ def _is_on_gpu(leaf):
 
 
 def _is_sum_of_gradients(first, second):
-    """True if only the engine holds one of two gradients: the other is added to that one."""
+    """True if only the engine refers to one of two gradients: the other is added to that one."""
     return (
         _is_on_gpu(second)
         and first.shape == second.shape
-        and min(_holders(first), _holders(second)) == 0
+        and min(_references(first), _references(second)) == 0
     )
 
 
-def _holders(gradient):
+def _references(gradient):
     return max(gradient._use_count() - _ENGINE, 0) + _shares(gradient)
 
 
 def _shares(tensor):
     """How many other tensors share the storage."""
-    return max(torch._C._storage_Use_Count(tensor.untyped_storage()._cdata) - _ALONE, 0)
+    return max(torch._C._storage_Use_Count(tensor.untyped_storage()._cdata) - _OWN, 0)
 
 
 def _is_there(tensor, kwargs):

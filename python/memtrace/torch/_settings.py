@@ -1,4 +1,4 @@
-"""What PYTORCH_CUDA_ALLOC_CONF says."""
+"""The options in PYTORCH_CUDA_ALLOC_CONF."""
 
 import os
 import re
@@ -15,7 +15,7 @@ _OPTION = re.compile(r"([^:,\[\]]+):(\[[^\]]*\]|[^:,\[\]]+)(?:,|$)")
 
 @dataclass(frozen=True)
 class Settings:
-    """Options of PyTorch's allocator; the defaults are PyTorch's."""
+    """Options of PyTorch's allocator, as documented there; the defaults are PyTorch's."""
 
     max_split_size: float = float("inf")
     max_non_split_rounding: int = LARGE_SEGMENT
@@ -38,7 +38,7 @@ class Settings:
     def parse(cls, text):
         """Settings as the variable has them: `max_split_size_mb:128,expandable_segments:True`.
 
-        ValueError: PyTorch would not take it, or it changes what is not simulated here.
+        ValueError: PyTorch would not accept it, or it changes what is not simulated here.
         """
         text, at, found = re.sub(r"\s", "", text or ""), 0, {}
         while at < len(text):
@@ -66,7 +66,7 @@ class Settings:
         return cls(**found)
 
     def rounded(self, size):
-        """The size of a block for so many bytes."""
+        """The size of a block for a request of `size` bytes."""
         if size < MIN_BLOCK:
             return MIN_BLOCK
         interval = size.bit_length() - 1 - _FIRST_INTERVAL
@@ -105,7 +105,7 @@ def _native(value):
 
 
 def _divisions(value):
-    """One number for all sizes, or `[256:1,512:2,>:8]`: from so many MiB on."""
+    """One number for all sizes, or `[256:1,512:2,>:8]`: from each number of MiB on."""
     if not value.startswith("["):
         return (_whole(value),) * _INTERVALS if _is_power_of_two(_whole(value)) else None
     found, last, first = [0] * _INTERVALS, 0, True

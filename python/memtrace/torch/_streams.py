@@ -1,10 +1,10 @@
-"""Streams and events of a pretended GPU: whatever is asked of it has been done at once."""
+"""Streams and events of a simulated GPU, where all work is done at once."""
 
 from collections import Counter
 
 import torch
 
-#: PyTorch hands out so many streams of a priority, and then the same again.
+#: PyTorch has this many streams of a priority, which it returns in turn.
 POOL = 32
 
 
@@ -33,7 +33,7 @@ class Event:
 class Streams:
     """Those of one dry run. The allocator has a cache for each, by its number.
 
-    chosen: is told the number of the stream that the program goes on with.
+    chosen: is called with the number of the stream that the program goes on with.
     """
 
     def __init__(self, chosen):

@@ -1,4 +1,4 @@
-/* A stand-in for CUPTI: its records of memory, made of what the stand-in for the driver tells. They come four to a buffer from a
+/* A stand-in for CUPTI: its records of memory, made of what the stand-in for the driver reports. They come four to a buffer from a
  * thread of CUPTI's own, the last buffer first: only timestamps tell their order. STANDIN_CUPTI is a way to be different:
  *   refused   does not record
  *   dropped   has no room for one record, and says so

@@ -1,5 +1,5 @@
 /* A stand-in for NVML: another process's memory on each device, and this one's: a context, and what the driver has taken. Of
- * devices and processes it knows what the stand-in for the driver tells. STANDIN_NVML is a way to be different:
+ * devices and processes it knows what the stand-in for the driver reports. STANDIN_NVML is a way to be different:
  *   none      no driver
  *   mig       the device is a part of one
  *   hidden    this process is not listed, as in a container

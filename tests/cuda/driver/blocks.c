@@ -1,5 +1,5 @@
 /* Ranges of addresses and the blocks in them. Nothing but managed memory can be touched from the host. A range that was
- * given back is the next one to be handed out: the driver reuses addresses at once, and whoever watches it must keep up. */
+ * given back is the next one to be handed out: the driver reuses addresses at once, and a recorder must keep up. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/mman.h>

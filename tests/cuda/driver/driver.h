@@ -146,7 +146,7 @@ void end_block(struct block *block);
 struct block *block_around(enum class class, uint64_t address);
 bool is_room(int device, uint64_t bytes);
 
-/* told.c */
+/* watcher.c */
 void tell(const struct block *block, bool made);
 
 /* devices.c */
@@ -193,7 +193,7 @@ struct event {
     struct context *context;
     struct point recorded;
 };
-struct point point_of_stream(CUstream stream, struct context *context); /* what it was asked for last */
+struct point point_of_stream(CUstream stream, struct context *context); /* its last request */
 struct point point_of_context(struct context *context);
 bool is_reached(struct point work, struct point reached);
 CUresult context_of_stream(CUstream stream, struct context **context);
@@ -225,7 +225,7 @@ CUresult free_pool_block(struct block *block, struct point when);
 struct pool *pool_of_block(const struct block *block); /* NULL: it is of none, or of another process's */
 void settle_pools(struct point reached); /* what was given back until then, anybody can have */
 void pools_at_synchronisation(struct point reached);
-extern uint64_t dead_pools_asked; /* times that somebody wanted to know something of a pool that is gone */
+extern uint64_t dead_pools_asked; /* queries of a pool that was destroyed */
 
 /* graphs.c */
 struct graph {

@@ -15,7 +15,7 @@ static const struct function {
     CUDA_FUNCTIONS(ROW)
 };
 
-/* In order of preference: made for a default stream per thread if that is asked for, then the newest. */
+/* In order of preference: made for a default stream per thread if that is requested, then the newest. */
 static bool is_better(const struct function *function, const struct function *than) {
     if (!than) return true;
     if (function->per_thread != than->per_thread) return function->per_thread;

@@ -27,7 +27,7 @@ struct segment {
 
 static bool is_free(const struct piece *piece) { return !piece->taken && !piece->given_back.context; }
 
-/* Whoever asks now, in a stream, comes after it. */
+/* A later request, in a stream, comes after it. */
 static bool is_in_order(struct point given_back, struct point now) {
     return !given_back.context || (given_back.context == now.context && given_back.stream == now.stream);
 }

@@ -1,5 +1,5 @@
 /* What one process can give another: IPC handles, physical memory and pools. A handle says what it is a handle to; nothing
- * is shared behind it, since nobody can look into device memory. */
+ * is shared behind it, since device memory cannot be read directly. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>

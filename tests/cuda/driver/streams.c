@@ -71,7 +71,7 @@ ENTRY(cuStreamDestroy_v2)(CUstream handle) {
     ENTER();
     struct stream *stream = find(CLASS_STREAM, KEY(handle));
     REFUSE_IF(!stream, CUDA_ERROR_INVALID_HANDLE);
-    settle_pools(point_of_stream(handle, stream->context)); /* nobody can wait for it any more */
+    settle_pools(point_of_stream(handle, stream->context)); /* no call can wait for it any more */
     drop(stream);
     return CUDA_SUCCESS;
 }

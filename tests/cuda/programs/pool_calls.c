@@ -126,7 +126,7 @@ void pool_streams_phase(void) {
     GIVES(CUDA_ERROR_INVALID_HANDLE, cu.cuStreamSynchronize(streams[0]));
     GIVES(CUDA_ERROR_INVALID_HANDLE, cu.cuMemAllocFromPoolAsync(&again, 1, pool, streams[0]));
     GIVES(CUDA_ERROR_INVALID_HANDLE, cu.cuEventSynchronize(event));
-    /* The pool stays, and with it what was told of it last. */
+    /* The pool stays, and with it what was reported of it last. */
     DO(cu.cuCtxDestroy_v2(context));
 }
 

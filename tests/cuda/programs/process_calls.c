@@ -6,7 +6,7 @@
 
 #include "calls.h"
 
-/* What the exporting process tells the other. */
+/* What the exporting process sends to the other. */
 struct offer {
     CUipcMemHandle block, pitched;
     CUmemPoolPtrExportData in_pool;

@@ -3,7 +3,7 @@
  *     random_calls ROAD SEED STEPS ordered|free
  *
  * A few processes of several threads each allocate, free, and hand what they have to each other, in contexts on both devices.
- * ordered: one call at a time, so that every peak is the same for whoever watches; free: all at once.
+ * ordered: one call at a time, so that every recorder sees the same peak; free: all at once.
  *
  * To add a kind of memory, write how it is made and how it ends and add a row to `kinds`. */
 #include <pthread.h>

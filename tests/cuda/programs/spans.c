@@ -35,7 +35,7 @@ static void hold(void) {
     getchar();
 }
 
-/* Blocks of memory that is asked for in one piece. */
+/* Blocks of memory that is requested in one piece. */
 static void pool(bool waits) {
     uint64_t first = begin("first of pool");
     CUdeviceptr arena = allocated(64 * MIB);

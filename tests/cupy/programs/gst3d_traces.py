@@ -17,7 +17,7 @@ MEMTRACE = ROOT / "target" / "release" / "memtrace"
 GST3D = ROOT / "experiments" / "gpu" / "programs" / "gst3d_cupy.py"
 OPERATOR = "__main__:gst3d"
 CALLS = 2  # in one process: the first also compiles kernels
-# Lengths without common factors: where all sizes are whole units, nobody can tell that they are rounded up.
+# Lengths without common factors: where all sizes are whole units, rounding up cannot be detected.
 SMALL = ((38, 41, 43), (45, 46, 47), (49, 53, 52), (58, 59, 55))
 LARGE = (150, 200, 240)  # 38 times as many cells as the largest of these
 

@@ -16,11 +16,13 @@ SHAPE, DEPTH, LARGE = (120, 130, 140), 9, "80GB"
 
 
 def computed(volume, model, client, limit):
-    asked = {"depth": DEPTH, "model": model, "client": client, "device_memory_limit": limit}
-    plan = memtrace.dask.recommend(volume, gpu_blocks.dip, source="storage", **asked)
+    asked = {"model": model, "client": client, "device_memory_limit": limit}
+    plan = memtrace.dask.recommend(volume, gpu_blocks.dip, source="storage", halo=DEPTH, **asked)
     told = {name: getattr(plan, name) for name in ("bound_by", "tasks", "block_shape")}
     told.update(peak=plan.device_peak, text=str(plan))
-    result = memtrace.dask.map_overlap(gpu_blocks.dip, volume, meta=EMPTY, dtype="f4", **asked)
+    result = memtrace.dask.map_overlap(
+        gpu_blocks.dip, volume, depth=DEPTH, meta=EMPTY, dtype="f4", **asked
+    )
     assert result.chunks == plan.chunks
     try:
         assert result.compute().shape == SHAPE

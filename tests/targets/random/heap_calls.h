@@ -105,7 +105,7 @@ static void call_heap_in_vain(struct world *world) {
 
 static pthread_mutex_t parcel_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Hands a block over to whoever takes it, to be released there. */
+/* Gives a block to the thread that takes it, to be released there. */
 static void give_block(struct world *world) {
     pthread_mutex_lock(&parcel_lock);
     if (world->block_count > 1 && parcel_count < (int)(sizeof parcels / sizeof *parcels)) {

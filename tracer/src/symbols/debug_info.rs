@@ -14,7 +14,7 @@ use super::elf::Elf;
 type Sections<'a> = DwarfSections<Cow<'a, [u8]>>;
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
-/// Debug information of a file that unpacks to more is left alone: it would be in memory as a whole.
+/// Debug information of a file that unpacks to more is not read: it would be in memory as a whole.
 const BYTES_MAX: u64 = 1 << 30;
 /// Functions inlined into one another at one instruction.
 const INLINED_MAX: usize = 64;
@@ -38,8 +38,8 @@ pub fn is_in(file: &Elf<'_>) -> bool {
     file.section_by_name(SectionId::DebugInfo.name()).is_some_and(|section| section.size() > 0)
 }
 
-/// What is at each of the addresses: the innermost inlined function first, the function itself last. `shared` is
-/// the file that dwz(1) has moved common parts to.
+/// What is at each of the addresses: the innermost inlined function first, the function itself
+/// last. `shared` is the file that dwz(1) has moved common parts to.
 pub fn places(
     file: &Elf<'_>,
     shared: Option<&Elf<'_>>,

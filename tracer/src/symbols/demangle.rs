@@ -1,4 +1,4 @@
-//! Names as their programmer wrote them. Whoever builds a file chooses its names: what they may cost is bounded.
+//! Names as their programmer wrote them. A file may have any names: what they may cost is bounded.
 
 use std::fmt::{self, Write};
 

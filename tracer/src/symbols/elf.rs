@@ -1,5 +1,5 @@
-//! ELF files, read through a descriptor: a file that is cut short meanwhile gives an error, where a mapping would
-//! give a signal.
+//! ELF files, read through a descriptor: a file that is cut short meanwhile gives an error, where a
+//! mapping would give a signal.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;

@@ -7,7 +7,7 @@ use object::{Object, ObjectSection};
 
 use super::elf::Elf;
 
-/// What is unpacked may take so many bytes; Fedora's largest take some megabytes.
+/// What is unpacked may take this many bytes; Fedora's largest take some megabytes.
 const UNPACKED_MAX: u64 = 256 << 20;
 /// What unpacking itself may take.
 const MEMORY_MAX_KB: u32 = 128 << 10;

@@ -4,8 +4,9 @@ use memtrace_trace::rows::{FrameRow, SiteRow};
 
 use super::Place;
 
-/// Puts the places of each frame (by its index; the innermost first, none if nothing is known) into its row, those
-/// of inlined functions into rows of their own below it. Callers stay before what they call.
+/// Puts the places of each frame (by its index; the innermost first, none if nothing is known) into
+/// its row, those of inlined functions into rows of their own below it. Callers stay before what
+/// they call.
 pub fn expand<'a>(
     frames: Vec<FrameRow>,
     sites: &mut [SiteRow],

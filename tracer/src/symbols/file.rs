@@ -47,9 +47,9 @@ impl Wanted {
         let embedded = embedded.as_deref().and_then(|bytes| object::File::parse(bytes).ok());
         let separately = debug.iter().flat_map(symbols).chain(embedded.iter().flat_map(symbols));
         let own = symbols(&binary);
-        // What runs a program is named too, but says little about it: to read some 30 MB of debug information for its
-        // lines would take longer than most programs.
-        let is_runtime = own.iter().any(|(.., name)| RUNTIMES.contains(name));
+        // What runs a program is named too, but says little about it: to read some 30 MB of debug
+        // information for its lines would take longer than most programs.
+        let is_runtime = own.iter().any(|function| RUNTIMES.contains(&function.name));
         let functions = Functions::new(own.into_iter().chain(separately));
         let (described, at) =
             if bare { (debug.as_ref(), separate.as_ref()) } else { (Some(&binary), Some(&source)) };
@@ -60,7 +60,8 @@ impl Wanted {
             .and_then(|file| debug_info::places(file, shared.as_ref(), &self.addresses))
             .unwrap_or_default();
         for address in &self.addresses {
-            // The linker's name tells overloads and clones apart; the compiler's is all there is of inlined ones.
+            // The linker's name distinguishes overloads and clones; the compiler's is all there is
+            // of inlined ones.
             if let Some(name) = functions.find(*address) {
                 let chain = places.entry(*address).or_default();
                 match chain.last_mut() {
@@ -98,7 +99,7 @@ mod tests {
         file.look_up()
     }
 
-    /// Whatever is damaged in a file, looking it up ends, and only what was asked for is told.
+    /// Whatever is damaged in a file, looking it up ends, and only what was requested is named.
     #[test]
     fn damaged_files_are_read() {
         let folder = tempfile::tempdir().expect("a folder");

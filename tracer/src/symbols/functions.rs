@@ -4,37 +4,43 @@ use std::ffi::CStr;
 
 use object::{Object, ObjectSection};
 
-struct Function<'a> {
-    start: u64,
-    bytes: u64,
-    name: &'a str,
+/// A function as a symbol table has it.
+#[derive(Debug, Clone, Copy)]
+pub struct Function<'a> {
+    /// Its address, as stated in the file.
+    pub start: u64,
+    /// Its length; 0: not known.
+    pub bytes: u64,
+    /// Its name.
+    pub name: &'a str,
 }
 
-/// A function may have others inside it (labels that assembly calls functions): so many are looked past.
+/// A function may have others inside it (labels that assembly calls functions): this many are
+/// skipped.
 const NESTED_MAX: usize = 8;
 
 /// Functions by address; of several names for one, the plainest.
 pub struct Functions<'a>(Vec<Function<'a>>);
 
-/// Runs Python code: who exports it is CPython.
+/// Runs Python code: a file that exports it is CPython.
 pub const EVALUATION: &str = "_PyEval_EvalFrameDefault";
 
-/// The functions in a file's two symbol tables, in no order: start, length (0: not known) and name of each.
-pub fn symbols<'a>(file: &impl Object<'a>) -> Vec<(u64, u64, &'a str)> {
+/// The functions in a file's two symbol tables, in no order.
+pub fn symbols<'a>(file: &impl Object<'a>) -> Vec<Function<'a>> {
     table(file, ".symtab", ".strtab").chain(exports(file)).collect()
 }
 
 /// The functions that a file exports or is linked to by name, as [`symbols`] has them.
-pub fn exports<'a, F: Object<'a>>(file: &F) -> impl Iterator<Item = (u64, u64, &'a str)> + use<'a, F> {
+pub fn exports<'a, F: Object<'a>>(file: &F) -> impl Iterator<Item = Function<'a>> + use<'a, F> {
     table(file, ".dynsym", ".dynstr")
 }
 
-/// Read whole: asked for each of a hundred thousand names, a file would be read as often.
+/// Read whole: read for each of a hundred thousand names, a file would be read as often.
 fn table<'a, F: Object<'a>>(
     file: &F,
     entries: &str,
     names: &str,
-) -> impl Iterator<Item = (u64, u64, &'a str)> + use<'a, F> {
+) -> impl Iterator<Item = Function<'a>> + use<'a, F> {
     let section = |name| file.section_by_name(name)?.data().ok();
     let table = section(entries).zip(section(names));
     table
@@ -43,7 +49,7 @@ fn table<'a, F: Object<'a>>(
 }
 
 /// An Elf64_Sym that is a function and has its code here (elf(5)).
-fn symbol<'a>(entry: &[u8], names: &'a [u8]) -> Option<(u64, u64, &'a str)> {
+fn symbol<'a>(entry: &[u8], names: &'a [u8]) -> Option<Function<'a>> {
     const STT_FUNC: u8 = 2;
     const STT_GNU_IFUNC: u8 = 10;
     const SHN_UNDEF: [u8; 2] = [0, 0];
@@ -55,14 +61,13 @@ fn symbol<'a>(entry: &[u8], names: &'a [u8]) -> Option<(u64, u64, &'a str)> {
     let (value, rest) = rest.split_first_chunk()?;
     let name = CStr::from_bytes_until_nul(names.get(u32::from_le_bytes(*name) as usize..)?).ok()?;
     let bytes = u64::from_le_bytes(*rest.first_chunk()?);
-    Some((u64::from_le_bytes(*value), bytes, name.to_str().ok()?))
+    Some(Function { start: u64::from_le_bytes(*value), bytes, name: name.to_str().ok()? })
 }
 
 impl<'a> Functions<'a> {
     /// Of what [`symbols`] gives.
-    pub fn new(symbols: impl Iterator<Item = (u64, u64, &'a str)>) -> Functions<'a> {
-        let mut functions: Vec<Function> =
-            symbols.map(|(start, bytes, name)| Function { start, bytes, name }).collect();
+    pub fn new(symbols: impl Iterator<Item = Function<'a>>) -> Functions<'a> {
+        let mut functions: Vec<Function> = symbols.collect();
         let plainness = |name: &str| (name.bytes().take_while(|byte| *byte == b'_').count(), name.len());
         functions.sort_by(|a, b| {
             let key = |function: &Function<'a>| (function.start, plainness(function.name), function.name);
@@ -92,17 +97,20 @@ mod tests {
     fn an_address_has_the_innermost_function_around_it_by_its_plainest_name() {
         let table =
             [(16, 64, "__outer"), (16, 64, "outer"), (32, 4, "label"), (96, 0, "open"), (128, 8, "last")];
-        let functions = Functions::new(table.into_iter());
+        let functions =
+            Functions::new(table.into_iter().map(|(start, bytes, name)| Function { start, bytes, name }));
         let found = [15, 16, 31, 32, 36, 79, 80, 96, 127, 135, 136].map(|address| functions.find(address));
         let [inner, outer, open, last] = ["label", "outer", "open", "last"].map(Some);
         assert_eq!(found, [None, outer, outer, inner, outer, outer, None, open, open, last, None]);
     }
 
     proptest::proptest! {
-        /// Whatever a table says, a name comes from it and its function begins at or before the address.
+        /// Whatever a table contains, a name comes from it and its function begins at or before the
+        /// address.
         #[test]
         fn any_table_is_searched(table: Vec<(u64, u64)>, address: u64) {
-            let functions = Functions::new(table.iter().map(|(start, bytes)| (*start, *bytes, "f")));
+            let symbols = table.iter().map(|&(start, bytes)| Function { start, bytes, name: "f" });
+            let functions = Functions::new(symbols);
             let found = functions.find(address).is_some();
             let possible = table.iter().any(|(start, bytes)| {
                 *start <= address && (*bytes == 0 || address - start < *bytes)

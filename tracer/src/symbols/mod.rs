@@ -1,7 +1,7 @@
-//! Names, lines and inlined functions of native frames, from files alone: nothing is asked of a process.
+//! Names, lines and inlined functions of native frames, from files only: no process is read.
 //!
-//! While a program is recorded its frames are addresses in files. Once it has ended, [`name`] looks them all up,
-//! each file once and several at a time.
+//! While a program is recorded its frames are addresses in files. Once it has ended, [`name`] looks
+//! them all up, each file once and several at a time.
 
 mod debug_info;
 mod demangle;
@@ -41,9 +41,9 @@ pub struct Place {
 /// Debug information nests, and so do calls that read it.
 const STACK_BYTES: usize = 64 << 20;
 
-/// Names native frames. Functions that were inlined get rows of their own between a frame and what it calls, so
-/// frames are numbered anew, and sites follow. `build_id` says of which build of its file a frame is; `None` if that
-/// is not known, and the frame stays as it is.
+/// Names native frames. Functions that were inlined get rows of their own between a frame and what
+/// it calls, so frames are numbered anew, and sites follow. `build_id` is that of the file of a
+/// frame; `None` if that is not known, and the frame stays as it is.
 pub fn name<'a>(
     frames: Vec<FrameRow>,
     sites: &mut [SiteRow],
@@ -80,8 +80,8 @@ pub fn name<'a>(
     expand(frames, sites, |index| places(index).map_or(&[], Vec::as_slice))
 }
 
-/// Names the native frames of a trace whose recorder could not. A path at which there was more than one file says
-/// too little.
+/// Names the native frames of a trace whose recorder could not. A path at which there was more than
+/// one file says too little.
 ///
 /// # Errors
 /// The trace cannot be read or written.

@@ -1,14 +1,16 @@
-//! Names of code that a program has generated itself, from the file that it writes for perf: `START SIZE NAME` in
-//! hex, a line per function (Linux, tools/perf/Documentation/jit-interface.txt).
+//! Names of code that a program has generated itself, from the file that it writes for perf: `START
+//! SIZE NAME` in hex, a line per function (Linux, tools/perf/Documentation/jit-interface.txt).
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
+use rustix::process::geteuid;
+
 use super::demangle::shorten;
 
-/// So much of a file is read.
+/// This much of a file is read.
 const BYTES_MAX: u64 = 256 << 20;
 /// What a line may take.
 const LINE_MAX: u64 = 64 << 10;
@@ -16,9 +18,9 @@ const LINE_MAX: u64 = 64 << 10;
 /// Names of addresses, as far as they are known.
 pub type Names = BTreeMap<u64, Option<String>>;
 
-/// Names the addresses of a process: `pid` is its number in its own namespace, `shown` the one under which /proc
-/// shows it, if it still does. `since` is when it cannot have been started yet (seconds since 1970): older files are
-/// of another process that had its number.
+/// Names the addresses of a process: `pid` is its number in its own namespace, `shown` the one
+/// under which /proc shows it, if it still does. `since` is when it cannot have been started yet
+/// (seconds since 1970): older files are of another process that had its number.
 pub fn name(names: &mut Names, pid: u32, shown: Option<u32>, since: i64) {
     let inside = shown.map(|shown| format!("/proc/{shown}/root/tmp/perf-{pid}.map"));
     let paths = inside.into_iter().chain([format!("/tmp/perf-{pid}.map")]);
@@ -27,14 +29,12 @@ pub fn name(names: &mut Names, pid: u32, shown: Option<u32>, since: i64) {
     }
 }
 
-/// Anybody may write into /tmp: only a file of the user's own counts, and no link.
+/// Any user may write into /tmp: only a file of the user's own counts, and no link.
 fn open(path: &str, since: i64) -> Option<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     let about = file.metadata().ok()?;
-    // SAFETY: asks for a number.
-    let user = unsafe { libc::geteuid() };
-    (about.is_file() && about.uid() == user && about.mtime() >= since).then_some(file)
+    (about.is_file() && about.uid() == geteuid().as_raw() && about.mtime() >= since).then_some(file)
 }
 
 /// Later lines replace earlier ones: code is thrown away, and other code takes its place.

@@ -13,7 +13,8 @@ const FOLDER: &str = "/usr/lib/debug";
 /// A larger file is not read whole for its checksum.
 const CHECKED_MAX: u64 = 1 << 30;
 
-/// The file that goes with a binary: by its build id, or by the name and checksum that the binary has of it.
+/// The file that goes with a binary: by its build id, or by the name and checksum that the binary
+/// has of it.
 pub fn find(path: &Path, binary: &Elf<'_>) -> Option<Source> {
     by_build_id(&elf::build_id(binary)).or_else(|| by_link(path, binary))
 }
@@ -22,8 +23,8 @@ pub fn find(path: &Path, binary: &Elf<'_>) -> Option<Source> {
 pub fn shared(debug: &Source) -> Option<Source> {
     let (name, build_id) = debug.elf()?.gnu_debugaltlink().ok().flatten()?;
     let build_id = elf::hex(build_id);
-    let beside = debug.path.parent()?.join(std::str::from_utf8(name).ok()?);
-    by_build_id(&build_id).or_else(|| Source::open(&beside).filter(|file| has_build_id(file, &build_id)))
+    let linked = debug.path.parent()?.join(std::str::from_utf8(name).ok()?);
+    by_build_id(&build_id).or_else(|| Source::open(&linked).filter(|file| has_build_id(file, &build_id)))
 }
 
 fn by_build_id(build_id: &str) -> Option<Source> {

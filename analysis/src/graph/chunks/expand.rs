@@ -16,8 +16,13 @@ pub(in crate::graph) struct Tasks {
     pub(in crate::graph) steps: Vec<usize>,
 }
 
+/// All tasks of a grid.
+pub(in crate::graph) fn tasks(whole: &Whole, grid: &Grid) -> Result<Tasks, Error> {
+    Expansion::new(whole, grid).run()
+}
+
 /// The tasks of one grid, as far as they are made.
-pub(super) struct Expansion<'w, 'a> {
+struct Expansion<'w, 'a> {
     whole: &'w Whole<'a>,
     grid: &'w Grid,
     /// Steps of each group, under its last step.
@@ -30,7 +35,7 @@ pub(super) struct Expansion<'w, 'a> {
 }
 
 impl<'w, 'a> Expansion<'w, 'a> {
-    pub(super) fn new(whole: &'w Whole<'a>, grid: &'w Grid) -> Self {
+    fn new(whole: &'w Whole<'a>, grid: &'w Grid) -> Self {
         let groups = whole.groups(grid);
         let mut group_of = vec![0; groups.len()];
         for (last, steps) in groups.iter().enumerate() {
@@ -40,8 +45,9 @@ impl<'w, 'a> Expansion<'w, 'a> {
         Expansion { whole, grid, groups, group_of, kinds: HashMap::new(), made: HashMap::new(), result }
     }
 
-    /// Depth first from the last steps, block by block in the order of a reduction over all of them.
-    pub(super) fn run(mut self) -> Result<Tasks, Error> {
+    /// Depth first from the last steps, block by block in the order of a reduction over all of
+    /// them.
+    fn run(mut self) -> Result<Tasks, Error> {
         let mut used = vec![false; self.groups.len()];
         for (node, step) in self.whole.graph.nodes.iter().enumerate() {
             let own = self.group_of[node];

@@ -1,4 +1,5 @@
-//! Memory of devices: what the CUDA probe and frameworks tell, as rows, peaks of spans, and sums over all processes.
+//! Memory of devices: what the CUDA probe and frameworks report, as rows, peaks of spans, and sums
+//! over all processes.
 
 use memtrace_trace::rows::{AllocationRow, DeviceRow, Kind, ProcessRow};
 use memtrace_wire::device::{DeviceRecord, Memory, NO_DEVICE};
@@ -6,23 +7,23 @@ use memtrace_wire::event::{Event, Kind as Wire};
 
 use super::Fold;
 use super::heap::EARLY_NS;
-use crate::record::blocks::{Block, Part};
-use crate::record::devices::{Change, Devices, Held, Key, Outcome, device_of, kind};
+use crate::record::state::blocks::{Block, Part};
+use crate::record::state::devices::{Change, DeviceBlock, Devices, Key, Outcome, device_of, kind};
 
-/// A block that a thread has said it would release: its row is written when the thread says what comes next, and it is not
-/// that the release has failed.
-pub struct Released {
+/// The row of a block whose release a thread has reported: it is written with the thread's next
+/// report, unless that is that the release has failed.
+pub struct PendingRow {
     block: Block,
     row: AllocationRow,
 }
 
 /// No host has as many devices.
 const DEVICES_MAX: u32 = 1 << 12;
-/// No block is as large; sums of so many do not overflow.
+/// No block is as large; sums of these do not overflow.
 const BYTES_MAX: u64 = 1 << 50;
 
-/// What an event of a device says, taken apart.
-struct Told {
+/// What an event is about.
+struct Report {
     index: u32,
     writer: u32,
     memory: Memory,
@@ -44,10 +45,10 @@ impl Fold {
         if self.processes[index as usize].devices.is_none() {
             self.processes[index as usize].devices = Some(Box::default());
             self.spans.on_devices(index, 0);
-            self.total.has_devices = true;
+            self.totals.devices_mut();
         }
-        if event.kind != Wire::DeviceKept {
-            self.settle_released(writer);
+        if event.kind != Wire::DeviceReleaseFailed {
+            self.settle_device_release(writer);
         }
         let (address, stamp) = (event.address, event.stamp);
         let device = device_of(&record);
@@ -56,7 +57,9 @@ impl Fold {
             Wire::DeviceUnmap => {
                 self.change_devices(index, stamp, |devices| devices.unmap(address, record.bytes, stamp))
             }
-            Wire::DevicePool => self.change_devices(index, stamp, |devices| devices.look(&record, stamp)),
+            Wire::DevicePool => {
+                self.change_devices(index, stamp, |devices| devices.pool_reported(&record, stamp))
+            }
             Wire::DeviceEnd => {
                 self.change_devices(index, stamp, |devices| devices.end(record.context, device, stamp))
             }
@@ -65,12 +68,12 @@ impl Fold {
                     return self.lose_event(index);
                 };
                 let key = Key::of(memory, address, &record);
-                let told = Told { index, writer, memory, key, record, stamp };
+                let report = Report { index, writer, memory, key, record, stamp };
                 match event.kind {
-                    Wire::DeviceKept => self.device_kept(&told),
-                    Wire::DeviceRelease => self.device_released(&told),
-                    Wire::DeviceBlock if record.bytes == 0 => self.device_released(&told),
-                    _ => self.device_acquired(&told, &event),
+                    Wire::DeviceReleaseFailed => self.device_release_failed(&report),
+                    Wire::DeviceRelease => self.device_released(&report),
+                    Wire::DeviceBlock if record.bytes == 0 => self.device_released(&report),
+                    _ => self.device_acquired(&report, &event),
                 }
             }
         }
@@ -86,8 +89,8 @@ impl Fold {
         self.processes[index as usize].devices.get_or_insert_default()
     }
 
-    fn device_acquired(&mut self, told: &Told, event: &Event) {
-        let Told { index, writer, memory, key, record, stamp } = *told;
+    fn device_acquired(&mut self, report: &Report, event: &Event) {
+        let Report { index, writer, memory, key, record, stamp } = *report;
         if self.devices(index).refers_again(key, memory, record.bytes) {
             return;
         }
@@ -97,54 +100,54 @@ impl Fold {
         let bytes = record.bytes;
         let block =
             Block { bytes, alloc: stamp, thread: writer, span, ordinal, kind, site, part: Part::None };
-        let held = Held::new(block, memory, &record);
+        let block = DeviceBlock::new(block, memory, &record);
         self.change_devices(index, stamp, |devices| match event.kind {
-            Wire::DeviceBlock => devices.hand_out(key, held, record.extra),
-            _ => devices.acquire(key, held),
+            Wire::DeviceBlock => devices.suballocate(key, block, record.extra),
+            _ => devices.acquire(key, block),
         });
         let patience = self.clock.ticks(EARLY_NS);
         if let Some(releaser) = self.devices(index).early_release(writer, key, stamp, patience) {
-            self.device_released(&Told { writer: releaser, ..*told });
+            self.device_released(&Report { writer: releaser, ..*report });
         }
     }
 
-    fn device_released(&mut self, told: &Told) {
-        let Told { index, writer, key, record, stamp, .. } = *told;
-        let (patience, said) = (self.clock.patience(), device_of(&record));
-        let outcome = self.fold_devices(index, |devices| devices.release(writer, key, said, stamp, patience));
+    fn device_released(&mut self, report: &Report) {
+        let Report { index, writer, key, record, stamp, .. } = *report;
+        let (patience, on) = (self.clock.patience(), device_of(&record));
+        let outcome = self.fold_devices(index, |devices| devices.release(writer, key, on, stamp, patience));
         // One at most: it is gone unless the driver refuses.
-        for (key, held) in outcome.ended {
-            let row = self.device_row(index, key, &held, Some(stamp));
-            self.settle_released(writer);
-            self.released.insert(writer, Released { block: held.block, row });
+        for (key, ended) in outcome.ended {
+            let row = self.device_row(index, key, &ended, Some(stamp));
+            self.settle_device_release(writer);
+            self.pending_rows.insert(writer, PendingRow { block: ended.block, row });
         }
     }
 
-    fn device_kept(&mut self, told: &Told) {
-        let Told { index, writer, key, stamp, .. } = *told;
+    fn device_release_failed(&mut self, report: &Report) {
+        let Report { index, writer, key, stamp, .. } = *report;
         let mut restored = false;
         self.change_devices(index, stamp, |devices| {
-            let outcome = devices.kept(writer, key, stamp);
+            let outcome = devices.release_failed(writer, key, stamp);
             restored = outcome.is_some();
             outcome.unwrap_or_default()
         });
         if restored {
-            self.released.remove(&writer);
+            self.pending_rows.remove(&writer);
         }
     }
 
     /// The last release of the thread has not failed.
-    pub(super) fn settle_released(&mut self, writer: u32) {
-        if let Some(Released { block, row }) = self.released.remove(&writer) {
+    pub(super) fn settle_device_release(&mut self, writer: u32) {
+        if let Some(PendingRow { block, row }) = self.pending_rows.remove(&writer) {
             self.write_device_row(&block, row);
         }
     }
 
     /// Does something to what a process has of devices, and writes the blocks that end by it.
     fn change_devices(&mut self, index: u32, stamp: u64, change: impl FnOnce(&mut Devices) -> Outcome) {
-        for (key, held) in self.fold_devices(index, change).ended {
-            let row = self.device_row(index, key, &held, Some(stamp));
-            self.write_device_row(&held.block, row);
+        for (key, ended) in self.fold_devices(index, change).ended {
+            let row = self.device_row(index, key, &ended, Some(stamp));
+            self.write_device_row(&ended.block, row);
         }
     }
 
@@ -160,15 +163,14 @@ impl Fold {
         }
         outcome.used.iter().for_each(|change| self.spans.device_changed(*change));
         if self.processes[index as usize].parted.is_none() {
-            let total = &mut self.total;
-            [high as i64 - before as i64, after as i64 - high as i64]
-                .into_iter()
-                .for_each(|bytes| total.device_driver.change(bytes));
+            let totals = self.totals.devices_mut();
+            totals.change_driver(high as i64 - before as i64);
+            totals.change_driver(after as i64 - high as i64);
             for change in &outcome.used {
-                if total.device_used.change(*change) {
-                    self.sites.new_device_peak();
+                if totals.change_used(*change) {
+                    self.sites.accounts_mut().new_device_peak();
                 }
-                self.sites.change_on_devices(change.site, change.bytes);
+                self.sites.accounts_mut().change_on_devices(change.site, change.bytes);
             }
         }
         outcome
@@ -177,12 +179,13 @@ impl Fold {
     /// What a process has of devices no longer counts for all together.
     pub(super) fn part_devices(&mut self, index: u32) {
         if let Some(devices) = &self.processes[index as usize].devices {
-            self.total.device_driver.change(-(devices.driver() as i64));
-            if self.total.device_used.change(Change::of_all(-devices.used())) {
-                self.sites.new_device_peak();
+            let totals = self.totals.devices_mut();
+            totals.change_driver(-(devices.driver() as i64));
+            if totals.change_used(Change::of_all(-devices.used())) {
+                self.sites.accounts_mut().new_device_peak();
             }
-            for (_, held) in devices.iter() {
-                self.sites.change_on_devices(held.block.site, -(held.used_bytes() as i64));
+            for (_, live) in devices.iter() {
+                self.sites.accounts_mut().change_on_devices(live.block.site, -(live.used_bytes() as i64));
             }
         }
     }
@@ -190,26 +193,32 @@ impl Fold {
     /// The process has ended: its blocks become rows without a release.
     pub(super) fn end_devices(&mut self, index: u32) {
         let threads: Vec<u32> =
-            self.released.iter().filter(|(_, last)| last.row.process == index).map(|(t, _)| *t).collect();
-        threads.into_iter().for_each(|thread| self.settle_released(thread));
-        let held = self.processes[index as usize].devices.as_mut().map(|devices| devices.end_all());
-        for (key, held) in held.into_iter().flatten() {
-            let row = self.device_row(index, key, &held, None);
-            self.write_device_row(&held.block, row);
+            self.pending_rows.iter().filter(|(_, last)| last.row.process == index).map(|(t, _)| *t).collect();
+        threads.into_iter().for_each(|thread| self.settle_device_release(thread));
+        let left = self.processes[index as usize].devices.as_mut().map(|devices| devices.end_all());
+        for (key, live) in left.into_iter().flatten() {
+            let row = self.device_row(index, key, &live, None);
+            self.write_device_row(&live.block, row);
         }
     }
 
-    pub(super) fn device_row(&self, index: u32, key: Key, held: &Held, free: Option<u64>) -> AllocationRow {
-        let row = self.row(index, key.address, &held.block, free, false);
+    pub(super) fn device_row(
+        &self,
+        index: u32,
+        key: Key,
+        live: &DeviceBlock,
+        free: Option<u64>,
+    ) -> AllocationRow {
+        let row = self.row(index, key.address, &live.block, free, false);
         let is_handle = matches!(row.kind, Kind::CudaPhysical | Kind::CudaImportedPhysical);
-        AllocationRow { address: row.address.filter(|_| !is_handle), device: held.device, ..row }
+        AllocationRow { address: row.address.filter(|_| !is_handle), device: live.device, ..row }
     }
 
     fn write_device_row(&mut self, block: &Block, row: AllocationRow) {
-        if self.folded.takes(block) {
-            return self.folded.add(block, row.free_ns.map(|free| free - row.alloc_ns));
+        if self.rows.is_summed(block) {
+            return self.rows.add(block, row.free_ns.map(|free| free - row.alloc_ns));
         }
-        self.write(|out| out.allocation(row));
+        self.rows.allocation(row);
     }
 
     /// The rows of `devices`.
@@ -220,7 +229,7 @@ impl Fold {
         rows.flatten().collect()
     }
 
-    /// The process's row with the releases that met nothing of devices.
+    /// The process's row with the releases that matched no block of a device.
     pub fn with_devices(&self, row: ProcessRow) -> ProcessRow {
         let devices = self.processes[row.process as usize].devices.as_ref();
         let unseen = devices.map_or(0, |devices| devices.unseen());

@@ -1,4 +1,5 @@
-//! Garbage collections: their marks, what they free, and what is known of a process's garbage when it ends.
+//! Garbage collections: their marks, what they free, and what is known of a process's garbage when
+//! it ends.
 
 use std::sync::atomic::AtomicU32;
 
@@ -6,12 +7,13 @@ use memtrace_trace::rows::ProcessRow;
 use memtrace_wire::event::{Event, Kind};
 
 use super::Fold;
-use crate::record::blocks::Block;
-use crate::record::garbage::{self, Collection, Freed};
-use crate::record::mappings::Piece;
+use crate::record::state::blocks::Block;
+use crate::record::state::garbage::{Collection, Freed};
+use crate::record::state::mappings::Piece;
+use crate::record::transport::collection;
 
 impl Fold {
-    /// The collector of the writer's process tells something.
+    /// The collector of the writer's process reports something.
     pub(super) fn collector(&mut self, writer: u32, event: Event) {
         let index = self.threads[writer as usize].process;
         let Some(garbage) = &mut self.garbage else { return };
@@ -46,24 +48,29 @@ impl Fold {
         }
     }
 
-    /// The process has ended; its blocks are still there to look at.
+    /// The process has ended; its blocks are still there.
     pub(super) fn garbage_ended(&mut self, index: u32, stamp: u64) {
         let process = &self.processes[index as usize];
-        let left =
-            process.blocks.iter().map(|(_, block)| freed(&block)).chain(process.mappings.iter().map(touched));
+        let left = process
+            .heap
+            .blocks()
+            .iter()
+            .map(|(_, block)| freed(&block))
+            .chain(process.mappings.iter().map(touched));
         if let Some(garbage) = &mut self.garbage {
             let collection = garbage.process_ended(index, stamp, left);
             self.settle(index, &collection);
         }
     }
 
-    /// Asks the writer, who waits on `word`, to collect its process's garbage, if there may be much of it.
-    pub fn ask_for_collection(&mut self, writer: u32, word: &AtomicU32, now: u64) {
+    /// Requests a collection of the writer, which waits on `word`, if its process may have much
+    /// garbage.
+    pub fn request_collection(&mut self, writer: u32, word: &AtomicU32, now: u64) {
         let index = self.threads[writer as usize].process;
         let live = self.processes[index as usize].live();
         let Some(garbage) = &mut self.garbage else { return };
-        if garbage.is_wanted(index, live, now) && garbage::ask(word) {
-            garbage.asked(index, now);
+        if garbage.is_wanted(index, live, now) && collection::request(word) {
+            garbage.requested(index, now);
         }
     }
 

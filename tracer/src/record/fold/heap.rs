@@ -5,35 +5,37 @@ use memtrace_wire::event::{Event, FAILED};
 use rustc_hash::FxHashSet;
 
 use super::Fold;
-use crate::record::backlog::Backlog;
-use crate::record::blocks::{Block, Part};
-use crate::record::process::{Held, Released};
-use crate::record::sites::Site;
-use crate::record::spans::{Acquired, BlockKey, Memory};
+use crate::record::spans::Acquired;
+use crate::record::state::blocks::{Block, Part, Site};
+use crate::record::state::heap::Released;
+use crate::record::state::in_flight::InFlight;
+use crate::record::state::memory::{BlockKey, Memory};
+use crate::record::transport::backlog::Backlog;
 
-/// How much earlier a release may be stamped than the acquire of the block by another thread (at most 0.9 µs were
-/// seen where 64 threads fought for one block).
+/// How much earlier a release may be stamped than the acquire of the block by another thread (at
+/// most 0.9 µs were seen where 64 threads fought for one block).
 pub(super) const EARLY_NS: u64 = 10_000;
 
 /// What calls are in rows, in the order of [`CALLS`](memtrace_wire::event::CALLS).
 const KINDS: [Kind; 4] = [Kind::Malloc, Kind::Calloc, Kind::Aligned, Kind::Realloc];
 
-/// How many events ahead memory is asked for what it knows of a block.
+/// How many events ahead the cache lines of a block are prefetched.
 const EXPECTED: usize = 16;
 
 impl Fold {
-    /// Takes heap events as long as they come, those in two words: see [`Sink::heap_events`](crate::record::drain::Sink).
+    /// Takes heap events as long as they come, those in two words: see
+    /// [`Sink::heap_events`](crate::record::transport::drain::Sink).
     pub(super) fn heap_run(&mut self, writer: u32, events: &mut Backlog, until: u64, passed_on: u64) -> u64 {
         let thread = &self.threads[writer as usize];
         let index = thread.process;
         let (mut late, mut count) = (0, 0);
         let before = self.processes[index as usize].acquired();
-        // The first event of a thread says more than this.
+        // The first event of a thread also begins it.
         if thread.events == 0 {
             return 0;
         }
         loop {
-            let blocks = &self.processes[index as usize].blocks;
+            let blocks = self.processes[index as usize].heap.blocks();
             events.coming(EXPECTED).into_iter().for_each(|address| blocks.expect(address));
             events.coming(EXPECTED / 2).into_iter().for_each(|address| blocks.expect_soon(address));
             let Some(pair) = events.next_pair_until(until) else { break };
@@ -49,23 +51,24 @@ impl Fold {
             }
         }
         self.threads[writer as usize].events += count;
-        self.note_left_out(index, writer, before);
+        self.note_unattributed(index, writer, before);
         self.now = self.now.max(events.taken());
         late
     }
 
-    /// A heap block that an event of its own says was acquired.
+    /// A heap block was acquired, by an event of its own.
     pub(super) fn acquire(&mut self, writer: u32, kind: Kind, event: Event) {
         let index = self.threads[writer as usize].process;
         let site = self.sites.acquired(writer, event.stack, event.bytes);
         let before = self.processes[index as usize].acquired();
         self.acquired(index, writer, kind, (event.address, event.stamp), event.bytes, site);
-        self.note_left_out(index, writer, before);
+        self.note_unattributed(index, writer, before);
     }
 
-    /// Counts what the thread has acquired since `before` if that was in no span while spans of other threads ran.
+    /// Counts what the thread has acquired since `before` if that was in no span while spans of
+    /// other threads ran.
     #[inline]
-    pub(super) fn note_left_out(&mut self, index: u32, writer: u32, before: (u64, u64)) {
+    pub(super) fn note_unattributed(&mut self, index: u32, writer: u32, before: (u64, u64)) {
         let row = &mut self.processes[index as usize].row;
         let (blocks, bytes) = (row.allocations - before.0, row.requested_bytes - before.1);
         if blocks > 0 && self.spans.leave_out(index, writer) {
@@ -96,7 +99,7 @@ impl Fold {
         let block =
             Block { bytes, alloc: stamp, thread: writer, span, ordinal, kind, site, part: Part::None };
         let old = process.acquire(address, block);
-        let early = process.has_early_releases();
+        let early = process.heap.has_early_releases();
         self.count(index, site, bytes as i64);
         if let Some(old) = old {
             self.replaced_by_acquire(index, writer, address, &old, stamp);
@@ -154,33 +157,54 @@ impl Fold {
         let process = &mut self.processes[index as usize];
         let released = process.release_if_known(event.address, event.stamp, self.clock.patience());
         let unknown = matches!(released, Released::Unknown);
-        let mut held = None;
+        let mut given = None;
         if let Released::Block(block) = released {
             // Its address may be reused from now on, its bytes stay live until the call returns.
-            process.heap += block.bytes;
-            held = Some((event.address, block));
+            process.heap.begin_in_flight(block.bytes);
+            given = Some((event.address, block));
         }
-        process.hold(writer, Held::Block { block: held, unknown });
+        process.begin_call(writer, InFlight::Realloc { block: given, unknown });
     }
 
     pub(super) fn realloc_end(&mut self, writer: u32, event: Event) {
         let index = self.threads[writer as usize].process;
         let process = &mut self.processes[index as usize];
-        let held = process.take_held(writer, |held| matches!(held, Held::Block { .. }));
+        let call = process.finish_call(writer, |call| matches!(call, InFlight::Realloc { .. }));
         if event.bytes == FAILED {
-            return held.into_iter().for_each(|held| process.give_back(held));
+            return call.into_iter().for_each(|call| process.restore(call));
         }
-        if let Some(Held::Block { block, unknown }) = held {
+        if let Some(InFlight::Realloc { block, unknown }) = call {
             if unknown {
                 *process.unknown_releases() += 1;
             }
             if let Some((address, block)) = block {
-                process.heap -= block.bytes;
+                process.heap.end_in_flight(block.bytes);
                 self.block_ended(index, writer, address, &block, event.stamp);
             }
         }
         if event.address != 0 {
             self.acquire(writer, Kind::Realloc, event);
+        }
+    }
+
+    /// Adds heap bytes to the sums over all processes.
+    #[inline(always)]
+    fn count(&mut self, index: u32, site: Option<Site>, bytes: i64) {
+        if self.processes[index as usize].parted.is_none() {
+            self.totals.change_heap(bytes);
+            self.sites.accounts_mut().count_block(site, bytes);
+        }
+    }
+
+    /// Live bytes may have grown.
+    #[inline(always)]
+    pub(super) fn note_peak(&mut self, index: u32, stamp: u64) {
+        self.processes[index as usize].note_peak(stamp);
+        if let Some(garbage) = &mut self.garbage {
+            garbage.note(index, stamp, self.processes[index as usize].live(), self.totals.live());
+        }
+        if self.totals.note_peak(stamp) {
+            self.sites.accounts_mut().new_peak();
         }
     }
 }

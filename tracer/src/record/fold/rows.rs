@@ -1,68 +1,71 @@
-//! Rows of blocks, mappings and the timeline.
+//! Rows of blocks and mappings.
 
-use memtrace_trace::rows::{AllocationRow, Role, TimelineRow};
+use memtrace_trace::rows::{AllocationRow, Role};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Fold;
-use crate::record::blocks::{Block, Part};
-use crate::record::devices::{Held, Key};
-use crate::record::kernel;
-use crate::record::mappings::Piece;
-use crate::record::process::{Holdings, Process};
-use crate::record::sites::Site;
-use crate::record::spans::BlockKey;
+use crate::record::state::blocks::{Block, Part, Site};
+use crate::record::state::devices::{DeviceBlock, Key};
+use crate::record::state::large::LARGE;
+use crate::record::state::mappings::Piece;
+use crate::record::state::memory::BlockKey;
+use crate::record::state::process::{Process, Retained};
 
-/// A live block: its process, where it is, and what it is of a device.
-type Live<'a> = (u32, u64, Block, Option<(Key, &'a Held)>);
+/// A live block.
+struct Live<'a> {
+    process: u32,
+    address: u64,
+    block: Block,
+    /// What it is on a device.
+    on_device: Option<(Key, &'a DeviceBlock)>,
+}
 
 impl Fold {
-    /// Writes what a process holds now.
-    pub fn sample(&mut self, index: u32, stamp: u64, resident: Option<u64>) {
-        let process = &self.processes[index as usize];
-        let row = TimelineRow {
-            process: index,
-            time_ns: self.clock.ns(stamp),
-            reason: "sample".into(),
-            live_bytes: process.live(),
-            heap_bytes: process.heap,
-            mapped_bytes: process.mappings.mapped_bytes(),
-            resident_bytes: resident,
-            pages: self.kernel_image(index).map(|image| kernel::pages(&image.now)),
-            device_bytes: process.devices.as_ref().map(|devices| devices.driver()),
-        };
-        self.write(|out| out.timeline(row));
-    }
-
     /// The largest live blocks of all processes, as rows without a release.
     pub fn live_set(&self) -> Vec<AllocationRow> {
         const ROWS_MAX: usize = 1 << 16;
         let running = self.processes.iter().filter(|process| process.end.is_none());
         let mut live: Vec<Live> = Vec::new();
-        for process in running {
-            let index = process.row.process;
-            live.extend(process.blocks.iter().map(|(address, block)| (index, address, block, None)));
-            live.extend(process.mappings.iter().map(|piece| (index, piece.start, as_block(piece), None)));
-            let held = process.devices.iter().flat_map(|devices| devices.iter());
-            live.extend(held.map(|(key, held)| (index, key.address, held.block, Some((key, held)))));
+        for of in running {
+            let process = of.row.process;
+            live.extend(of.heap.blocks().iter().map(|(address, block)| Live {
+                process,
+                address,
+                block,
+                on_device: None,
+            }));
+            live.extend(of.mappings.iter().map(|piece| Live {
+                process,
+                address: piece.start,
+                block: as_block(piece),
+                on_device: None,
+            }));
+            let devices = of.devices.iter().flat_map(|devices| devices.iter());
+            live.extend(devices.map(|(key, found)| Live {
+                process,
+                address: key.address,
+                block: found.block,
+                on_device: Some((key, found)),
+            }));
         }
         if live.len() > ROWS_MAX {
-            live.select_nth_unstable_by_key(ROWS_MAX, |(_, _, block, _)| std::cmp::Reverse(block.bytes));
+            live.select_nth_unstable_by_key(ROWS_MAX, |live| std::cmp::Reverse(live.block.bytes));
             live.truncate(ROWS_MAX);
         }
         live.iter()
-            .map(|(process, address, block, of_device)| match of_device {
-                Some((key, held)) => self.device_row(*process, *key, held, None),
+            .map(|Live { process, address, block, on_device }| match on_device {
+                Some((key, found)) => self.device_row(*process, *key, found, None),
                 None => self.row(*process, *address, block, None, false),
             })
             .collect()
     }
 
-    /// Who holds what now.
-    pub(super) fn holdings(&self, process: &Process) -> Holdings {
+    /// What a process retains now, by operator and by call stack.
+    pub(super) fn retained(&self, process: &Process) -> Retained {
         let mut operators: FxHashMap<&str, u64> = FxHashMap::default();
         let mut sites: FxHashMap<Site, u64> = FxHashMap::default();
-        let of_site = |block: &Block| self.sites.weights.bytes(block.bytes);
-        let blocks = process.blocks.iter();
+        let of_site = |block: &Block| self.sites.weight(block.bytes);
+        let blocks = process.heap.blocks().iter();
         let blocks = blocks.map(|(_, block)| (block.span, block.site, block.bytes, of_site(&block)));
         let pieces = process.mappings.iter();
         let pieces = pieces.map(|piece| (piece.span, piece.site, piece.touched, piece.touched));
@@ -75,17 +78,17 @@ impl Fold {
             }
         }
         let operators = operators.into_iter().map(|(name, bytes)| (name.to_string(), bytes));
-        Holdings {
+        Retained {
             live: process.live(),
             operators: most_first(operators.collect()),
             sites: most_first(sites.into_iter().collect()),
         }
     }
 
-    /// True if it is to be told which part of the block was touched.
+    /// True if the untouched part of the block gets a row.
     #[inline(always)]
     pub(super) fn is_large(&self, block: &Block) -> bool {
-        block.bytes >= kernel::LARGE && self.kernel.is_some()
+        block.bytes >= LARGE && self.kernel.is_some()
     }
 
     #[inline]
@@ -95,14 +98,14 @@ impl Fold {
         address: u64,
         block: &Block,
         free: Option<u64>,
-        once: &FxHashSet<BlockKey>,
+        one_time: &FxHashSet<BlockKey>,
     ) {
-        if self.folded.takes(block) {
+        if self.rows.is_summed(block) {
             let lifetime = free.map(|free| self.clock.ns(free) - self.clock.ns(block.alloc));
-            return self.folded.add(block, lifetime);
+            return self.rows.add(block, lifetime);
         }
-        let row = self.row(process, address, block, free, once.contains(&(address, block.alloc)));
-        self.write(|out| out.allocation(row));
+        let row = self.row(process, address, block, free, one_time.contains(&(address, block.alloc)));
+        self.rows.allocation(row);
     }
 
     pub(super) fn write_piece(
@@ -110,13 +113,13 @@ impl Fold {
         process: u32,
         piece: &Piece,
         free: Option<u64>,
-        once: &FxHashSet<BlockKey>,
+        one_time: &FxHashSet<BlockKey>,
     ) {
         let block = as_block(piece);
         if self.is_large(&block) {
             self.note_untouched(process, piece.start, &block, free);
         }
-        self.write_block(process, piece.start, &block, free, once);
+        self.write_block(process, piece.start, &block, free, one_time);
     }
 
     #[inline(always)]
@@ -126,27 +129,27 @@ impl Fold {
         address: u64,
         block: &Block,
         free: Option<u64>,
-        once: bool,
+        one_time: bool,
     ) -> AllocationRow {
         AllocationRow {
             process,
             thread: block.thread,
             kind: block.kind,
-            address: self.folded.keeps_address(block, free.is_some()).then_some(address),
+            address: self.rows.keeps_address(block, free.is_some()).then_some(address),
             bytes: block.bytes,
             alloc_ns: self.clock.ns(block.alloc),
             free_ns: free.map(|stamp| self.clock.ns(stamp)),
             site: block.site.map(|site| self.sites.id(site)),
             ordinal: block.ordinal,
             span: block.span,
-            role: self.role(block.span, block.part, free.is_some(), once),
+            role: self.role(block.span, block.part, free.is_some(), one_time),
             device: None,
         }
     }
 
-    fn role(&self, span: Option<u32>, part: Part, freed: bool, once: bool) -> Role {
+    fn role(&self, span: Option<u32>, part: Part, freed: bool, one_time: bool) -> Role {
         match (span, part) {
-            _ if once => Role::Once,
+            _ if one_time => Role::OneTime,
             (_, Part::Output) => Role::Output,
             (Some(span), _) if freed && self.spans.is_open(span) => Role::Temporary,
             (_, Part::Input) => Role::Input,

@@ -1,17 +1,18 @@
-//! Spans begin and end: what their arrays lie in is noted.
+//! Spans begin, end, and move between threads; what their arrays lie in is noted.
 
-use memtrace_wire::event::Event;
+use memtrace_wire::event::{Event, Kind as Wire};
 
 use super::Fold;
-use crate::record::blocks::Part;
-use crate::record::spans::Memory;
+use crate::record::state::blocks::Part;
+use crate::record::state::footprint::Footprint;
+use crate::record::state::memory::Memory;
 
 impl Fold {
     pub(super) fn span_begin(&mut self, writer: u32, event: Event, text: &[u8]) {
         let index = self.threads[writer as usize].process;
         let process = &mut self.processes[index as usize];
         // Arrays may begin anywhere in their blocks.
-        process.blocks.keep_order();
+        process.heap.blocks_mut().keep_order();
         let span = self.spans.begin(index, writer, event.address, event.stamp, text);
         for start in self.spans.inputs(span).iter().filter_map(|array| array.range()).map(|range| range.start)
         {
@@ -29,5 +30,23 @@ impl Fold {
         let process = &mut self.processes[index as usize];
         let outputs = self.spans.end((index, writer), event.address, event.stamp, text, process);
         outputs.into_iter().for_each(|block| process.set_part(block, Part::Output));
+    }
+
+    /// A thread exports its span, adopts one, or activates another context.
+    pub(super) fn span_moved(&mut self, writer: u32, event: Event) {
+        let process = self.process_of(writer);
+        match event.kind {
+            Wire::SpanExport => self.spans.export(process, writer, event.address),
+            Wire::SpanAdopt => self.spans.adopt(process, writer, event.address, event.bytes != 0),
+            _ => self.spans.activate(process, writer, event.address),
+        }
+    }
+
+    /// A span has begun: from here on, resident memory is its own.
+    fn note_resident_before(&mut self, process: u32, span: u32) {
+        let Some(image) = self.kernel_image(process).filter(|image| image.now.resident() > 0) else { return };
+        let of = &self.processes[process as usize];
+        let resident = image.now.resident().saturating_sub(of.row.probe_bytes);
+        self.spans.resident_before(span, resident, image.now.file, Footprint::of(of));
     }
 }

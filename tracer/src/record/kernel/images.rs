@@ -1,17 +1,17 @@
-//! Process images as the kernel saw them. One begins with a fork or an exec; the probe says hello in it a little later,
-//! or never.
+//! Process images as the kernel saw them. One begins with a fork or an exec; the probe says hello
+//! in it a little later, or never.
 
-use memtrace_ebpf::Counters;
+use memtrace_ebpf::{Counters, Leftover};
 use rustc_hash::FxHashMap;
 
-use super::Held;
+use crate::record::state::footprint::Footprint;
 
 /// What ran under a pid from a fork or an exec on.
 #[derive(Debug, Clone, Default)]
 pub struct Image {
     /// Its pid.
     pub pid: u32,
-    /// Its parent's, if it was forked under our eyes.
+    /// Its parent's, if it was forked while recorded.
     pub parent: u32,
     /// When it began, CLOCK_MONOTONIC.
     pub begin_ns: u64,
@@ -27,34 +27,83 @@ pub struct Image {
     pub victim: bool,
     /// Wait status, once it has exited.
     pub status: Option<u32>,
-    /// No probe is in it, or can be: its row, its mappings are made from what the kernel tells.
-    pub alone: bool,
+    /// No probe is in it, or can be: its row and its mappings are made from the kernel's events.
+    pub uninstrumented: bool,
     /// Where its program break is, once it was moved.
     pub program_break: Option<u64>,
     /// The image before it under its pid.
     pub before: Option<usize>,
-    /// Its end was told, with its peak.
-    pub told_end: bool,
+    /// Its end was reported, with its peak.
+    pub reported_end: bool,
     /// It executed another program.
     pub replaced: bool,
     /// Its row in `processes`, once the probe has said hello in it.
     pub process: Option<u32>,
     /// Resident memory, now or in the end.
     pub now: Counters,
-    /// The most there ever was, as told so far; exact once the image has ended.
+    /// The most there ever was, as reported so far; exact once the image has ended.
     pub peak: u64,
     /// When that ended.
     pub peak_ns: u64,
     /// Of what.
     pub at_peak: Counters,
-    /// What was held then.
-    pub held_at_peak: Option<Held>,
-    /// The most that was held since resident memory was last told.
-    pub held_since: Option<Held>,
+    /// The process's footprint then.
+    pub footprint_at_peak: Option<Footprint>,
+    /// The largest footprint since resident memory was last reported.
+    pub footprint_since: Option<Footprint>,
     /// Page faults, the kernel's on its behalf included.
     pub faults: u64,
-    /// Those whose addresses were not told.
+    /// Those whose addresses were not reported.
     pub thinned: u64,
+}
+
+/// How resident memory has moved, by an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moved {
+    /// It rose.
+    pub rose: bool,
+    /// The most since the last event is the most so far.
+    pub higher: bool,
+    /// What it was made of when it was highest.
+    pub at_high: Counters,
+    /// The image's process, once it has a row.
+    pub process: Option<u32>,
+    /// The largest footprint since the last event.
+    pub footprint_since: Option<Footprint>,
+}
+
+impl Image {
+    /// Notes the process's footprint before it releases some of it. That memory has fallen is
+    /// reported afterwards, when it is too late to see the footprint where memory was highest.
+    pub fn note_footprint(&mut self, footprint: Footprint) {
+        self.footprint_since = Some(self.footprint_since.map_or(footprint, |before| before.max(footprint)));
+    }
+
+    /// Resident memory has moved: `now`, and at most `high` since the last event.
+    pub fn moved(&mut self, now: Counters, high: u64, high_ns: u64) -> Moved {
+        let before = std::mem::replace(&mut self.now, now);
+        let rose = now.resident() > before.resident();
+        let higher = high >= self.peak;
+        // Where it has fallen meanwhile, what it was made of at its highest is known of the step
+        // before; the end of the image reports it exactly.
+        let of_what = if rose { now } else { before };
+        let anon = high.saturating_sub(of_what.file + of_what.shmem);
+        let at_high = Counters { anon, swap: now.swap, ..of_what };
+        if higher {
+            (self.peak, self.peak_ns, self.at_peak) = (high, high_ns, at_high);
+        }
+        let (process, footprint_since) = (self.process, self.footprint_since);
+        Moved { rose, higher, at_high, process, footprint_since }
+    }
+
+    /// Its end is reported, with its exact peak.
+    pub fn end(&mut self, ns: u64, at_peak: Counters, peak: u64, peak_ns: u64) {
+        if peak > self.peak {
+            self.footprint_at_peak = self.footprint_since.or(self.footprint_at_peak);
+        }
+        (self.peak, self.peak_ns, self.at_peak) = (peak, peak_ns, at_peak);
+        (self.end_ns, self.reported_end) = (Some(ns), true);
+    }
 }
 
 /// All of them.
@@ -76,24 +125,36 @@ impl Images {
     }
 
     /// The image that runs, or ran last, under a pid.
-    pub fn latest(&mut self, pid: u32) -> Option<&mut Image> {
+    pub fn latest(&self, pid: u32) -> Option<&Image> {
+        self.latest.get(&pid).map(|index| &self.all[*index])
+    }
+
+    /// The same, to be changed.
+    pub fn latest_mut(&mut self, pid: u32) -> Option<&mut Image> {
         self.latest.get(&pid).map(|index| &mut self.all[*index])
     }
 
-    /// The first image under a pid whose end was not told.
-    pub fn untold(&mut self, pid: u32) -> Option<&mut Image> {
-        self.all.iter_mut().find(|image| image.pid == pid && !image.told_end)
+    /// The peak of an image that the programs still had when they were read for the last time.
+    pub fn left_over(&mut self, left: &Leftover) {
+        let unreported = |image: &&mut Image| image.pid == left.pid && !image.reported_end;
+        let image = match left.ended {
+            true => self.all.iter_mut().find(unreported),
+            false => self.latest_mut(left.pid),
+        };
+        if let Some(image) = image.filter(|image| left.peak > image.peak) {
+            (image.peak, image.at_peak, image.peak_ns) = (left.peak, left.at_peak, left.peak_ns);
+        }
     }
 
-    /// A process whose probe said hello at that time is the image that ran under its pid then. It may be over: hellos of
-    /// one pid that follow each other closely are met together. Returns the row that stood for the image, if nobody had
-    /// expected a probe in it.
+    /// A process whose probe said hello at that time is the image that ran under its pid then. It
+    /// may be over: hellos of one pid that follow each other closely are met together. Returns the
+    /// row that stood for the image, if no probe was expected in it.
     pub fn met(&mut self, pid: u32, process: u32, ns: u64) -> Option<u32> {
         let mut next = self.latest.get(&pid).copied();
         while let Some(index) = next {
             let image = &mut self.all[index];
             if image.begin_ns <= ns {
-                let expected = !std::mem::replace(&mut image.alone, false);
+                let expected = !std::mem::replace(&mut image.uninstrumented, false);
                 if expected && image.process.is_some() {
                     return None;
                 }
@@ -124,7 +185,7 @@ impl Images {
         self.of_process.get(&process).map(|index| &mut self.all[*index])
     }
 
-    /// Faults whose addresses were not told.
+    /// Faults whose addresses were not reported.
     pub fn thinned(&self) -> u64 {
         self.all.iter().map(|image| image.thinned).sum()
     }
@@ -142,5 +203,56 @@ impl Images {
     /// All images, in the order in which they began.
     pub fn iter(&self) -> impl Iterator<Item = &Image> {
         self.all.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn anon(bytes: u64) -> Counters {
+        Counters { anon: bytes, ..Counters::default() }
+    }
+
+    #[test]
+    fn a_peak_that_has_passed_is_made_of_what_there_was_before() {
+        let mut image = Image::default();
+        assert!(image.moved(Counters { file: 10, ..anon(50) }, 60, 1).rose);
+        let fallen = image.moved(anon(5), 80, 2);
+        assert_eq!(
+            (fallen.rose, fallen.higher, fallen.at_high),
+            (false, true, Counters { file: 10, ..anon(70) })
+        );
+        assert_eq!((image.peak, image.peak_ns), (80, 2));
+        assert!(!image.moved(anon(20), 20, 3).higher);
+    }
+
+    #[test]
+    fn the_end_of_an_image_reports_its_peak_exactly() {
+        let mut image = Image { peak: 80, ..Image::default() };
+        image.note_footprint(Footprint { live: 7, ..Footprint::default() });
+        image.note_footprint(Footprint { live: 6, ..Footprint::default() });
+        image.end(9, anon(90), 90, 8);
+        assert_eq!((image.peak, image.end_ns, image.reported_end), (90, Some(9), true));
+        assert_eq!(image.footprint_at_peak.map(|footprint| footprint.live), Some(7));
+    }
+
+    #[test]
+    fn a_probe_takes_the_place_of_an_image_that_was_uninstrumented() {
+        let mut images = Images::default();
+        images.begin(Image {
+            pid: 5,
+            begin_ns: 10,
+            executed: true,
+            uninstrumented: true,
+            ..Image::default()
+        });
+        let image = images.latest(5).cloned().unwrap();
+        images.belongs(&image, 3);
+        images.begin(Image { pid: 5, begin_ns: 30, executed: true, ..Image::default() });
+        assert_eq!(images.met(5, 8, 20), Some(3), "the older one");
+        assert_eq!(images.of(8).map(|image| image.begin_ns), Some(10));
+        assert_eq!(images.met(5, 9, 40), None);
+        assert!(images.of(8).is_some_and(|image| image.replaced));
     }
 }

@@ -1,182 +1,165 @@
-//! The kernel side of a recording: what BPF programs see of the recorded processes, joined with what the probe tells.
+//! The kernel side of a recording: what BPF programs see of the recorded processes, until it is
+//! folded.
 
-mod alone;
-mod calls;
-mod held;
+mod call;
 mod images;
-mod join;
-mod large;
-mod pages;
-mod untouched;
+mod loading;
+mod pending_release;
+mod rows;
+pub mod uprobe;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-use memtrace_ebpf::{Attached, Error, Event, Parts, Rest, What};
+use memtrace_ebpf::{Event, What};
 use rustc_hash::FxHashMap;
 
-use super::clock::Clock;
+pub use self::call::{MapCall, length_at};
+pub use self::images::{Image, Images};
+use self::loading::Attacher;
+pub use self::loading::{Loading, Source};
+pub use self::pending_release::PendingReleases;
+pub use self::rows::{describe, exit_code, pages};
+use super::transport::clock::Clock;
 
-pub use alone::parent_of;
-pub use held::Held;
-pub use images::{Image, Images};
-pub use join::pages;
-pub use large::{LARGE, LargeBlocks};
-pub use pages::Pages;
-
-/// What sees the kernel's side of memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Source {
-    /// BPF programs where they are allowed, else /proc.
-    Auto,
-    /// BPF programs, or no recording.
-    Ebpf,
-    /// /proc: sampled sizes, and VmHWM.
-    Proc,
+/// Programs at work.
+struct Programs {
+    kernel: memtrace_ebpf::Kernel,
+    attacher: Attacher,
 }
 
-/// Programs that are being loaded on a thread of their own: that takes some ten milliseconds. It goes on with those
-/// that no command has to wait for.
-pub struct Loading(Option<Loaded>);
-
-struct Loaded {
-    loaded: Receiver<Result<memtrace_ebpf::Kernel, Error>>,
-    later: Later,
-    calls: bool,
-}
-
-/// The thread that attaches the rest.
-struct Later {
-    asks: Sender<Ask>,
-    /// Tells that system calls are told of.
-    calls: Receiver<()>,
-    thread: JoinHandle<(Attached, Result<(), Error>)>,
-}
-
-/// What it is asked for.
-enum Ask {
-    Calls,
-    Stop,
-}
-
-/// Who runs for less time than this is not told of lack of memory.
-const BEFORE_PRESSURE: Duration = Duration::from_millis(100);
-
-impl Loading {
-    /// Begins to load, unless it is not asked for.
-    pub fn start(source: Source, parts: Parts) -> Loading {
-        Loading((source != Source::Proc).then(|| {
-            let (ready, loaded) = channel();
-            let (asks, asked) = channel();
-            let (told, calls) = channel();
-            let thread = std::thread::spawn(move || {
-                super::launch::block_signals();
-                load(parts, &ready, &asked, &told)
-            });
-            Loaded { loaded, later: Later { asks, calls, thread }, calls: parts.calls }
-        }))
-    }
-
-    /// Waits for it; `None` if nothing is to be loaded.
-    pub fn wait(self) -> Option<Result<Kernel, Error>> {
-        let loading = self.0?;
-        let side = loading.loaded.recv().ok()?;
-        Some(side.map(|side| Kernel::new(side, loading.later, loading.calls)))
-    }
-}
-
-fn load(
-    parts: Parts,
-    ready: &Sender<Result<memtrace_ebpf::Kernel, Error>>,
-    asked: &Receiver<Ask>,
-    told: &Sender<()>,
-) -> (Attached, Result<(), Error>) {
-    let mut attached = Attached::default();
-    let (kernel, mut rest) = match memtrace_ebpf::Kernel::load(parts) {
-        Ok((kernel, rest)) => (Ok(kernel), rest),
-        Err(error) => (Err(error), Rest::default()),
-    };
-    let _ = ready.send(kernel);
-    let mut result = Ok(());
-    let mut patience = BEFORE_PRESSURE;
-    loop {
-        match asked.recv_timeout(patience) {
-            Ok(Ask::Calls) => {
-                let calls = attached.calls(&mut rest);
-                if calls.is_ok() {
-                    let _ = told.send(());
-                }
-                result = result.and(calls);
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                result = result.and_then(|()| attached.pressure(&mut rest));
-                patience = Duration::MAX;
-            }
-            Ok(Ask::Stop) | Err(RecvTimeoutError::Disconnected) => return (attached, result),
-        }
-    }
-}
-
-/// Programs at work, and what they have told that is not folded yet.
+/// See the module.
 pub struct Kernel {
-    side: Option<(memtrace_ebpf::Kernel, Later)>,
+    /// `None` once they are detached.
+    programs: Option<Programs>,
     lost: u64,
+    /// Events that are not folded yet.
     pending: VecDeque<Event>,
     /// Runs of faults that went on when it was last read.
     unfinished: Vec<Event>,
-    /// Stamps up to which the probe's events are to be folded first, to know what was live when memory came so high.
+    /// Stamps up to which the probe's events are to be folded first, to know what was live when
+    /// memory came so high.
     pauses: VecDeque<u64>,
     /// Threads of processes without a probe, by process and kernel id.
     threads: FxHashMap<(u32, u32), u32>,
-    /// Places of theirs that were mapped anew before their unmapping was told.
-    owed: Vec<calls::Owed>,
+    releases: PendingReleases,
     /// Lengths of System V segments, by id.
     segments: FxHashMap<u64, u64>,
     /// Programs that were recorded without a probe.
-    pub probeless: BTreeSet<String>,
-    /// System calls are told of, or will be.
+    uninstrumented: BTreeSet<String>,
+    /// System calls are reported, or will be.
     calls: bool,
-    /// Process images as the kernel saw them.
-    pub images: Images,
+    images: Images,
 }
 
 impl Kernel {
-    /// Nothing was told yet.
-    fn new(side: memtrace_ebpf::Kernel, later: Later, calls: bool) -> Kernel {
+    fn new(kernel: memtrace_ebpf::Kernel, attacher: Attacher, calls: bool) -> Kernel {
         Kernel {
-            side: Some((side, later)),
+            programs: Some(Programs { kernel, attacher }),
             lost: 0,
             pending: VecDeque::new(),
             unfinished: Vec::new(),
             pauses: VecDeque::new(),
             threads: FxHashMap::default(),
-            owed: Vec::new(),
+            releases: PendingReleases::default(),
             segments: FxHashMap::default(),
-            probeless: BTreeSet::new(),
+            uninstrumented: BTreeSet::new(),
             calls,
             images: Images::default(),
         }
     }
 
     /// The programs, until they are detached.
-    pub fn side(&mut self) -> Option<&mut memtrace_ebpf::Kernel> {
-        self.side.as_mut().map(|(side, _)| side)
+    pub fn programs(&mut self) -> Option<&mut memtrace_ebpf::Kernel> {
+        self.programs.as_mut().map(|programs| &mut programs.kernel)
     }
 
-    /// Some program has no probe in it: from a moment on, system calls are told of.
-    fn ask_for_calls(&mut self) {
-        if let Some((_, later)) = &self.side
+    /// Process images as the kernel saw them.
+    pub fn images(&self) -> &Images {
+        &self.images
+    }
+
+    /// The same, to be changed.
+    pub fn images_mut(&mut self) -> &mut Images {
+        &mut self.images
+    }
+
+    /// Ranges of processes without a probe whose unmapping is still to be reported.
+    pub fn releases(&mut self) -> &mut PendingReleases {
+        &mut self.releases
+    }
+
+    /// Takes in what was reported since.
+    pub fn read(&mut self, clock: &Clock) {
+        let Some(Programs { kernel, .. }) = &mut self.programs else { return };
+        let before = self.pending.len();
+        // In this order: a run that comes to its end in between is reported twice, not never.
+        self.unfinished = kernel.unfinished();
+        kernel.read(|event| self.pending.push_back(event));
+        if self.pending.len() > before {
+            // A run of faults has the time of its first and is reported after its last.
+            self.pending.make_contiguous().sort_by_key(|event| event.ns);
+            self.plan_pauses(clock);
+        }
+    }
+
+    /// The next event up to a time of the recording.
+    pub fn next_until(&mut self, clock: &Clock, until_ns: i64) -> Option<Event> {
+        let event = self.pending.front()?;
+        if clock.of_monotonic(event.ns) <= until_ns { self.pending.pop_front() } else { None }
+    }
+
+    /// True if there are events to be folded.
+    pub fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// All events that are left.
+    pub fn take_pending(&mut self) -> VecDeque<Event> {
+        std::mem::take(&mut self.pending)
+    }
+
+    /// Runs of faults that went on when it was last read, and began by then (CLOCK_MONOTONIC).
+    pub fn take_unfinished(&mut self, until_ns: u64) -> Vec<Event> {
+        self.unfinished.extract_if(.., |event| event.ns <= until_ns).collect()
+    }
+
+    /// The index of a thread of a process without a probe; `next` if it is new.
+    pub fn thread(&mut self, process: u32, tid: u32, next: u32) -> u32 {
+        *self.threads.entry((process, tid)).or_insert(next)
+    }
+
+    /// The length of a System V segment, which may be gone when it is attached elsewhere.
+    pub fn note_segment(&mut self, id: u64, bytes: u64) {
+        self.segments.insert(id, bytes);
+    }
+
+    /// The length of the segment with this id.
+    pub fn segment(&self, id: u64) -> Option<u64> {
+        self.segments.get(&id).copied()
+    }
+
+    /// A program is recorded without a probe.
+    pub fn note_uninstrumented(&mut self, program: &str) {
+        self.uninstrumented.insert(program.into());
+    }
+
+    /// Programs that were recorded without a probe.
+    pub fn uninstrumented(&self) -> &BTreeSet<String> {
+        &self.uninstrumented
+    }
+
+    /// Some program has no probe in it: from a moment on, system calls are reported.
+    pub fn request_calls(&mut self) {
+        if let Some(programs) = &self.programs
             && !std::mem::replace(&mut self.calls, true)
         {
-            let _ = later.asks.send(Ask::Calls);
+            programs.attacher.request_calls();
         }
     }
 
     /// True once, after that moment.
-    fn calls_begin(&self) -> bool {
-        self.side.as_ref().is_some_and(|(_, later)| later.calls.try_recv().is_ok())
+    pub fn calls_began(&self) -> bool {
+        self.programs.as_ref().is_some_and(|programs| programs.attacher.calls_began())
     }
 
     /// The next pause up to the horizon.
@@ -185,7 +168,8 @@ impl Kernel {
         self.pauses.pop_front()
     }
 
-    /// Finds the pauses: where memory has come higher by a step. Any of those may be the peak of its process or of a span.
+    /// Finds the pauses: where memory has come higher by a step. Any of those may be the peak of
+    /// its process or of a span.
     fn plan_pauses(&mut self, clock: &Clock) {
         let mut before: FxHashMap<u32, u64> = FxHashMap::default();
         self.pauses.clear();
@@ -202,20 +186,25 @@ impl Kernel {
         self.pauses.make_contiguous().sort_unstable();
     }
 
+    /// Takes in the peaks of processes that run on, or whose end found no room among the events.
+    pub fn read_leftovers(&mut self) {
+        let leftovers = self.programs().map(|kernel| kernel.leftovers()).unwrap_or_default();
+        leftovers.iter().for_each(|left| self.images.left_over(left));
+    }
+
     /// Events and processes for which there was no room.
     pub fn lost(&self) -> u64 {
-        let lost = self.side.as_ref().map(|(side, _)| side.lost());
+        let lost = self.programs.as_ref().map(|programs| programs.kernel.lost());
         lost.map_or(self.lost, |lost| lost.events + lost.processes)
     }
 
-    /// Detaches the programs: that takes some milliseconds, so somebody else does it. Returns a sentence on those that
-    /// could not be attached.
+    /// Detaches the programs, which takes some milliseconds, on a thread of its own. Returns a
+    /// sentence on those that could not be attached.
     pub fn detach(&mut self) -> Option<String> {
         self.lost = self.lost();
-        let (side, later) = self.side.take()?;
-        let _ = later.asks.send(Ask::Stop);
-        let (attached, result) = later.thread.join().ok()?;
-        std::thread::spawn(move || drop((attached, side)));
+        let Programs { kernel, attacher } = self.programs.take()?;
+        let (attached, result) = attacher.stop()?;
+        std::thread::spawn(move || drop((attached, kernel)));
         result.err().map(|error| format!("Part of the kernel side is missing: {error}."))
     }
 }

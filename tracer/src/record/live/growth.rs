@@ -1,19 +1,20 @@
-//! Which call stacks hold most, and which have grown most in the last seconds.
+//! Which call stacks have the most live bytes, and which have grown most in the last seconds.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use rustc_hash::FxHashSet;
 
+use crate::live_protocol::{Site, Stack};
 use crate::record::sites::Sites;
-use crate::top::{Site, Stack};
 
 /// Sites that are named for each of the two reasons.
 const NAMED: usize = 10;
-/// What sites hold is noted so often, in seconds, and so many notes are kept: sites are compared with ten seconds ago.
+/// Live bytes of sites are noted at this interval, in seconds, and this many notes are kept: sites
+/// are compared with ten seconds ago.
 const NOTED_EVERY: f64 = 2.0;
 const NOTES: usize = 5;
 
-/// What sites held before.
+/// Live bytes of sites before.
 #[derive(Default)]
 pub struct Growth {
     /// Time in seconds, and live bytes by number of the site; the oldest first.
@@ -23,7 +24,8 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// The sites to name at a time, those that have grown most first, and the stacks of those that are new.
+    /// The sites to name at a time, those that have grown most first, and the stacks of those that
+    /// are new.
     pub fn sites(&mut self, sites: &Sites, now: f64) -> (Vec<Site>, Vec<Stack>) {
         let live: Vec<u64> = sites.live_bytes().collect();
         let stacks = |number: usize| sites.stack(number);
@@ -50,10 +52,10 @@ impl Growth {
         }
         let (then, before) = self.notes.front().map_or((now, live), |(then, before)| (*then, before));
         let grew = |number: usize| live[number] as i64 - before.get(number).copied().unwrap_or(0) as i64;
-        let mut held: Vec<usize> = (0..live.len()).filter(|number| live[*number] > 0).collect();
+        let mut live_sites: Vec<usize> = (0..live.len()).filter(|number| live[*number] > 0).collect();
         let mut chosen = BTreeSet::new();
-        chosen.extend(most(&mut held, |number| live[number] as i64));
-        chosen.extend(most(&mut held, grew).iter().filter(|number| grew(**number) > 0));
+        chosen.extend(most(&mut live_sites, |number| live[number] as i64));
+        chosen.extend(most(&mut live_sites, grew).iter().filter(|number| grew(**number) > 0));
         let mut named: Vec<(usize, i64)> = chosen.into_iter().map(|number| (number, grew(number))).collect();
         named.sort_by_key(|(number, grew)| std::cmp::Reverse((*grew, live[*number])));
         (then, named)
@@ -89,6 +91,6 @@ mod tests {
         assert_eq!(named[..2], [(7, 10 * 10), (30, 50)]);
         live[7] = 0;
         let (_, named) = growth.compare(&live, 20.5);
-        assert!(named.iter().all(|(number, _)| *number != 7), "it holds nothing any more");
+        assert!(named.iter().all(|(number, _)| *number != 7), "nothing of it is live any more");
     }
 }

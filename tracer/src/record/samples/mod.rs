@@ -1,7 +1,7 @@
-//! What perf events sample of the recorded processes: page faults where no BPF program tells of them, and memory accesses
-//! if they are asked for (`--accesses`), joined with what was live when they happened.
+//! What perf events sample of the recorded processes: page faults where no BPF program reports
+//! them, and memory accesses if they are requested (`--accesses`), joined with what was live when
+//! they happened.
 
-mod accesses;
 mod faults;
 mod reader;
 
@@ -12,19 +12,22 @@ use memtrace_perf::{Error, Event, Missing, Record, Sampler, What, memory_events}
 use memtrace_trace::rows::ProcessRow;
 use rustc_hash::FxHashMap;
 
-use self::faults::Touched;
-use self::reader::{Reader, Told};
-use super::fold::Fold;
+use self::faults::FaultRuns;
+pub use self::faults::{Counter, Touched};
+use self::reader::Reader;
+pub use self::reader::Sampled;
 use super::kernel::{Image, Images};
+use super::transport::clock::Clock;
 
 /// Which memory accesses are sampled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accesses {
     /// None.
     Off,
     /// Loads and stores, by the processor (PEBS, IBS), where it can.
     Hardware,
-    /// The first touch of each page alone, by its fault: everywhere, at the cost of a third of a fault.
+    /// The first touch of each page only, by its fault: everywhere, at the cost of a third of a
+    /// fault.
     Faults,
 }
 
@@ -38,66 +41,64 @@ impl Accesses {
     }
 }
 
-/// One of so many faults is sampled if they are only counted: that costs 5 to 6 % of the time of first touches (each of
-/// 16: 11 %, each: 34 % and more).
+/// One in this many faults is sampled if they are only counted: that costs 5 to 6 % of the time of
+/// first touches (each of 16: 11 %, each: 34 % and more).
 const FAULTS_PERIOD: u64 = 64;
 
-/// Where units say what they can sample.
+/// Where units list what they can sample.
 const UNITS: &str = "/sys/bus/event_source/devices";
 
-/// Events at work, and what they have told that is not folded yet.
+/// Events at work, and the samples that are not folded yet.
 #[derive(Default)]
 pub struct Samples {
     readers: Vec<Reader>,
     /// In the order of time.
-    pending: VecDeque<Told>,
+    pending: VecDeque<Sampled>,
     /// Samples are joined with blocks and get rows.
     joins: bool,
     /// Those of faults too.
     joins_faults: bool,
-    /// Faults are counted; each sample stands for so many.
+    /// Faults are counted; each sample stands for this many.
     counts: Option<u64>,
-    /// Processes as faults tell of them.
+    /// Processes as samples of faults show them.
     images: Images,
     /// Indices into `processes` by pid, in the order in which they began.
     processes: FxHashMap<u32, Vec<u32>>,
     /// Indices into `threads`, by process and kernel id.
     threads: FxHashMap<(u32, u32), u32>,
-    /// The page and the stamp of the last sample of a thread in a ring.
-    last_pages: FxHashMap<(u32, u32), (u64, u64)>,
-    /// Pages that samples in a row tell of, not folded yet.
-    touched: Option<Touched>,
-    /// Samples of programs that nobody records.
+    runs: FaultRuns,
+    /// Samples of programs that are not recorded.
     strangers: u64,
 }
 
-/// What is said of it in `meta.recorded`.
+/// What `meta.recorded` has of it.
 pub type Recorded = Vec<(String, String)>;
 
 impl Samples {
-    /// Opens events for the programs that this thread will start: faults to be counted if nothing else `sees_faults`.
-    pub fn open(asked: Accesses, sees_faults: bool) -> (Samples, Recorded) {
+    /// Opens events for the programs that this thread will start: faults to be counted if nothing
+    /// else `sees_faults`.
+    pub fn open(requested: Accesses, sees_faults: bool) -> (Samples, Recorded) {
         let mut samples = Samples::default();
-        let mut recorded = vec![("accesses".into(), asked.name().into())];
-        let say = |recorded: &mut Recorded, what: &str, why: &Error| {
+        let mut recorded = vec![("accesses".into(), requested.name().into())];
+        let note_why = |recorded: &mut Recorded, what: &str, why: &Error| {
             recorded.push((format!("{what}_why"), why.to_string()));
         };
-        if asked == Accesses::Hardware {
+        if requested == Accesses::Hardware {
             match samples.open_hardware() {
                 Ok(names) => recorded.push(("accesses_events".into(), names)),
-                Err(error) => say(&mut recorded, "accesses", &error),
+                Err(error) => note_why(&mut recorded, "accesses", &error),
             }
         }
-        if asked != Accesses::Faults && sees_faults {
+        if requested != Accesses::Faults && sees_faults {
             return (samples, recorded);
         }
-        let period = if asked == Accesses::Faults { 1 } else { FAULTS_PERIOD };
+        let period = if requested == Accesses::Faults { 1 } else { FAULTS_PERIOD };
         match samples.add(&Event::page_faults(period)) {
             Ok(user_only) => {
-                samples.joins_faults = asked == Accesses::Faults;
+                samples.joins_faults = requested == Accesses::Faults;
                 samples.joins |= samples.joins_faults;
                 samples.counts = (!sees_faults).then_some(period);
-                if asked == Accesses::Faults {
+                if requested == Accesses::Faults {
                     recorded.push(("accesses_events".into(), "page-faults".into()));
                 }
                 if !sees_faults {
@@ -107,12 +108,12 @@ impl Samples {
                 }
             }
             Err(error) => {
-                if asked == Accesses::Faults {
-                    say(&mut recorded, "accesses", &error);
+                if requested == Accesses::Faults {
+                    note_why(&mut recorded, "accesses", &error);
                 }
                 if !sees_faults {
                     recorded.push(("page_faults".into(), "off".into()));
-                    say(&mut recorded, "page_faults", &error);
+                    note_why(&mut recorded, "page_faults", &error);
                 }
             }
         }
@@ -124,7 +125,7 @@ impl Samples {
         if events.is_empty() {
             return Err(Error::NoUnit);
         }
-        // One kind of access is better than none: what matters is the first that works.
+        // One kind of access is better than none.
         let results: Vec<_> = events.iter().map(|event| (event, self.add(event))).collect();
         let (opened, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(|(_, result)| result.is_ok());
         if opened.is_empty()
@@ -145,7 +146,7 @@ impl Samples {
         Ok(user_only)
     }
 
-    /// What could not be told.
+    /// What could not be sampled.
     pub fn missing(&self) -> Missing {
         self.readers.iter().map(Reader::missing).fold(Missing::default(), |sum, one| Missing {
             lost: sum.lost + one.lost,
@@ -161,8 +162,9 @@ impl Samples {
             (lost + damaged, "samples of page faults or accesses found no room or made no sense"),
             (throttled, "times the kernel took no samples for a moment, because there were too many"),
         ];
-        let said = what.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
-        let said: Vec<String> = said.collect();
+        let losses =
+            what.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+        let losses: Vec<String> = losses.collect();
         let strangers = || match self.strangers {
             0 => None,
             count => {
@@ -170,12 +172,12 @@ impl Samples {
             }
         };
         let bounds =
-            (!said.is_empty()).then(|| format!("{}: counts of them are lower bounds.", said.join("; ")));
+            (!losses.is_empty()).then(|| format!("{}: counts of them are lower bounds.", losses.join("; ")));
         let sentences: Vec<String> = bounds.into_iter().chain(strangers()).collect();
         (!sentences.is_empty()).then(|| sentences.join(" "))
     }
 
-    /// Who is who, and how many faults each had.
+    /// Notes new images, and how many faults each had.
     fn count(&mut self, record: &Record) {
         let counted = match (record.what, self.counts) {
             (What::Sample { memory: None, .. }, Some(period)) => period,
@@ -187,9 +189,100 @@ impl Samples {
             let image = Image { pid: record.pid, begin_ns: record.ns, ..Image::default() };
             self.images.begin(image);
         }
-        if let Some(image) = self.images.latest(record.pid) {
+        if let Some(image) = self.images.latest_mut(record.pid) {
             image.faults += counted;
         }
+    }
+
+    /// Takes in what was sampled since.
+    pub fn read(&mut self) {
+        let mut new = Vec::new();
+        self.readers.iter().for_each(|reader| reader.take(&mut new));
+        if new.is_empty() {
+            return;
+        }
+        // Each processor has a ring of its own.
+        new.sort_by_key(|sampled| sampled.record.ns);
+        new.iter().for_each(|sampled| self.count(&sampled.record));
+        let late = self.pending.back().is_some_and(|last| last.record.ns > new[0].record.ns);
+        self.pending.extend(new.iter().filter(|sampled| matches!(sampled.record.what, What::Sample { .. })));
+        if late {
+            self.pending.make_contiguous().sort_by_key(|sampled| sampled.record.ns);
+        }
+    }
+
+    /// True if samples wait to be folded.
+    pub fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// The stamp of the next sample that is to be joined with what is live then, up to the horizon.
+    pub fn pause(&self, clock: &Clock, horizon: u64) -> Option<u64> {
+        let first = self.pending.front().filter(|_| self.joins)?;
+        // A little later: the sample itself is to be folded then, however times are rounded.
+        Some(clock.stamp_of_monotonic(first.record.ns + 100)).filter(|stamp| *stamp <= horizon)
+    }
+
+    /// The next sample up to a time of the recording.
+    pub fn next_until(&mut self, clock: &Clock, until_ns: i64) -> Option<Sampled> {
+        let sampled = self.pending.front()?;
+        if clock.of_monotonic(sampled.record.ns) <= until_ns { self.pending.pop_front() } else { None }
+    }
+
+    /// True if samples of accesses are joined with blocks.
+    pub fn joins(&self) -> bool {
+        self.joins
+    }
+
+    /// True if samples of faults are too.
+    pub fn joins_faults(&self) -> bool {
+        self.joins && self.joins_faults
+    }
+
+    /// How many faults each sample of one stands for, if they are counted.
+    pub fn faults_period(&self) -> Option<u64> {
+        self.counts
+    }
+
+    /// Runs of touched pages.
+    pub fn runs(&mut self) -> &mut FaultRuns {
+        &mut self.runs
+    }
+
+    /// A process has begun under this pid, if that is known here.
+    pub fn met(&mut self, process: u32, pid: Option<u32>, ns: u64) {
+        let Some(pid) = pid else { return };
+        self.processes.entry(pid).or_default().push(process);
+        // What began it is sampled before.
+        self.read();
+        self.images.met(pid, process, ns);
+    }
+
+    /// Processes that ran under a pid, the last one first.
+    pub fn processes(&self, pid: u32) -> impl Iterator<Item = u32> {
+        self.processes.get(&pid).into_iter().flatten().rev().copied()
+    }
+
+    /// A sample belongs to no process that is recorded. Before the first hello of one that is, the
+    /// dynamic linker was at work.
+    pub fn note_stranger(&mut self, pid: u32) {
+        self.strangers += u64::from(self.joins && !self.processes.contains_key(&pid));
+    }
+
+    /// A thread has got a ring.
+    pub fn note_thread(&mut self, process: u32, tid: u32, thread: u32) {
+        self.threads.insert((process, tid), thread);
+    }
+
+    /// The index of a thread that has a ring.
+    pub fn thread(&self, process: u32, tid: u32) -> Option<u32> {
+        self.threads.get(&(process, tid)).copied()
+    }
+
+    /// A row with what was counted of its process.
+    pub fn complete(&self, row: ProcessRow) -> ProcessRow {
+        let image = self.images.of(row.process).filter(|_| self.counts.is_some());
+        ProcessRow { page_faults: row.page_faults.or(image.map(|image| image.faults)), ..row }
     }
 }
 
@@ -206,93 +299,31 @@ pub fn can_sample_accesses() -> Result<String, Error> {
     Samples::default().open_hardware()
 }
 
-impl Fold {
-    /// Takes in what was sampled since.
-    pub fn read_samples(&mut self) {
-        let samples = &mut self.samples;
-        let mut told = Vec::new();
-        samples.readers.iter().for_each(|reader| reader.take(&mut told));
-        if told.is_empty() {
-            return;
-        }
-        // Each processor has a ring of its own.
-        told.sort_by_key(|told| told.record.ns);
-        told.iter().for_each(|told| samples.count(&told.record));
-        let late = samples.pending.back().is_some_and(|last| last.record.ns > told[0].record.ns);
-        samples.pending.extend(told.iter().filter(|told| matches!(told.record.what, What::Sample { .. })));
-        if late {
-            samples.pending.make_contiguous().sort_by_key(|told| told.record.ns);
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(ns: u64, pid: u32) -> Record {
+        Record { ns, pid, tid: pid, what: What::Sample { address: 4096, memory: None } }
     }
 
-    /// The stamp of the next sample that is to be joined with what is live then, up to the horizon.
-    pub fn next_sample(&self, horizon: u64) -> Option<u64> {
-        let first = self.samples.pending.front().filter(|_| self.samples.joins)?;
-        // A little later: the sample itself is to be folded then, however times are rounded.
-        Some(self.clock.stamp_of_monotonic(first.record.ns + 100)).filter(|stamp| *stamp <= horizon)
+    #[test]
+    fn faults_are_counted_by_process_as_many_as_each_sample_stands_for() {
+        let mut samples = Samples { counts: Some(64), ..Samples::default() };
+        (0..3).for_each(|ns| samples.count(&sample(ns, 7)));
+        samples.met(2, Some(7), 1);
+        let row = |process| samples.complete(ProcessRow { process, ..ProcessRow::default() });
+        assert_eq!((row(2).page_faults, row(3).page_faults), (Some(3 * 64), None));
+        assert_eq!(samples.processes(7).collect::<Vec<_>>(), [2]);
     }
 
-    /// Folds what was sampled up to this stamp.
-    pub fn samples_until(&mut self, stamp: u64) {
-        if self.samples.pending.is_empty() {
-            return;
-        }
-        let until = self.clock.ns(stamp);
-        while let Some(told) = self.samples.pending.front()
-            && self.clock.of_monotonic(told.record.ns) <= until
-            && let Some(told) = self.samples.pending.pop_front()
-        {
-            self.sampled(told);
-        }
-        self.fold_touched();
-    }
-
-    fn sampled(&mut self, Told { ring, record }: Told) {
-        let What::Sample { address, memory } = record.what else { return };
-        let stamp = self.clock.stamp_of_monotonic(record.ns);
-        let Some(process) = self.process_at(record.pid, stamp) else {
-            // Before the first hello of a process that is recorded, the dynamic linker was at work.
-            let known = self.samples.processes.contains_key(&record.pid);
-            self.samples.strangers += u64::from(self.samples.joins && !known);
-            return;
-        };
-        if let (None, Some(period)) = (memory, self.samples.counts) {
-            self.touched_by_faults(process, (ring, record.tid), address, period, stamp);
-        }
-        if self.samples.joins && (memory.is_some() || self.samples.joins_faults) {
-            self.accessed(process, &record, address, memory);
-        }
-    }
-
-    /// A process has said hello, or was forked by one that had; its pid here, if that is known.
-    pub fn samples_met(&mut self, process: u32, pid: Option<u32>, stamp: u64) {
-        if self.samples.joins {
-            self.processes[process as usize].blocks.keep_order();
-        }
-        let Some(pid) = pid else { return };
-        self.samples.processes.entry(pid).or_default().push(process);
-        // What began it is told before.
-        self.read_samples();
-        self.samples.images.met(pid, process, self.clock.to_monotonic(stamp));
-    }
-
-    /// A thread has got a ring.
-    pub fn samples_thread(&mut self, process: u32, tid: u32, thread: u32) {
-        self.samples.threads.insert((process, tid), thread);
-    }
-
-    /// The process that ran under a pid at that time.
-    fn process_at(&self, pid: u32, stamp: u64) -> Option<u32> {
-        let mut processes = self.samples.processes.get(&pid)?.iter().rev().copied();
-        processes.find(|index| {
-            let process = &self.processes[*index as usize];
-            process.start <= stamp && process.end.is_none_or(|end| stamp <= end)
-        })
-    }
-
-    /// A row with what was counted of its process.
-    pub fn with_samples(&self, row: ProcessRow) -> ProcessRow {
-        let image = self.samples.images.of(row.process).filter(|_| self.samples.counts.is_some());
-        ProcessRow { page_faults: row.page_faults.or(image.map(|image| image.faults)), ..row }
+    #[test]
+    fn samples_of_other_programs_are_noted() {
+        let mut samples = Samples { joins: true, ..Samples::default() };
+        samples.met(0, Some(7), 1);
+        samples.note_stranger(7);
+        assert_eq!(samples.note(), None);
+        samples.note_stranger(8);
+        assert!(samples.note().is_some_and(|note| note.starts_with("1 samples came from programs")));
     }
 }

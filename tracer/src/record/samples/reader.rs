@@ -1,4 +1,5 @@
-//! Empties the rings of an event before they are full: a thread of its own that sleeps until one is half full.
+//! Empties the rings of an event before they are full: a thread of its own that sleeps until one is
+//! half full.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -6,11 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memtrace_perf::{Missing, Record, Sampler};
 
-/// What was told, and the ring it came through.
+use crate::signals;
+
+/// A record, and the ring it came through.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Told {
-    pub(super) ring: u32,
-    pub(super) record: Record,
+pub struct Sampled {
+    /// The ring.
+    pub ring: u32,
+    /// The record.
+    pub record: Record,
 }
 
 /// See the module. Dropping it ends the thread.
@@ -22,20 +27,20 @@ pub(super) struct Reader {
 
 struct Shared {
     sampler: Sampler,
-    told: Vec<Told>,
+    records: Vec<Sampled>,
 }
 
 impl Shared {
     fn read(&mut self) {
-        let Shared { sampler, told } = self;
-        sampler.read(|ring, record| told.push(Told { ring, record }));
+        let Shared { sampler, records } = self;
+        sampler.read(|ring, record| records.push(Sampled { ring, record }));
     }
 }
 
 impl Reader {
     /// Without a thread (there may be no more of them) rings are read in each round all the same.
     pub(super) fn start(sampler: Sampler) -> Reader {
-        let shared = Arc::new(Mutex::new(Shared { sampler, told: Vec::new() }));
+        let shared = Arc::new(Mutex::new(Shared { sampler, records: Vec::new() }));
         let stop = Reader::spawn(shared.clone()).ok();
         Reader { shared, _stop: stop }
     }
@@ -43,7 +48,7 @@ impl Reader {
     fn spawn(shared: Arc<Mutex<Shared>>) -> std::io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         std::thread::Builder::new().name("samples".into()).spawn(move || {
-            crate::record::launch::block_signals();
+            signals::block();
             let mut waiter = lock(&shared).sampler.waiter(theirs.as_fd());
             while waiter.wait() {
                 lock(&shared).read();
@@ -52,11 +57,11 @@ impl Reader {
         Ok(ours)
     }
 
-    /// Moves what has come to the end of `told`.
-    pub(super) fn take(&self, told: &mut Vec<Told>) {
+    /// Moves what has come to the end of `records`.
+    pub(super) fn take(&self, records: &mut Vec<Sampled>) {
         let mut shared = lock(&self.shared);
         shared.read();
-        told.append(&mut shared.told);
+        records.append(&mut shared.records);
     }
 
     pub(super) fn missing(&self) -> Missing {
@@ -64,7 +69,7 @@ impl Reader {
     }
 }
 
-/// A thread that panicked left nothing half done that matters: what was read may be read again as nothing.
+/// A thread that panicked left nothing half done: what was read may be read again as nothing.
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -23,7 +23,7 @@ pub struct Binary {
 impl Binary {
     /// Reads a file; `None` if it is not an ELF file or cannot be read (any more).
     pub fn read(path: &str) -> Option<Binary> {
-        look_into(path, |file| Binary::of(path, file))?
+        read_elf(path, |file| Binary::of(path, file))?
     }
 
     fn of(path: &str, file: &Elf<'_>) -> Option<Binary> {
@@ -49,26 +49,26 @@ impl Binary {
 
     /// Whether a return address (as stated in the file) is in the function that runs Python code.
     pub fn evaluates(&self, offset: u64) -> bool {
-        let parts = self.evaluation.get_or_init(|| look_into(&self.path, evaluation).unwrap_or_default());
+        let parts = self.evaluation.get_or_init(|| read_elf(&self.path, evaluation).unwrap_or_default());
         // The call before a return address may be its function's last instruction.
         offset.checked_sub(1).is_some_and(|address| parts.iter().any(|part| part.contains(&address)))
     }
 }
 
-/// Looks into a file; `None` if it is not an ELF file or cannot be read.
-fn look_into<T>(path: &str, look: impl FnOnce(&Elf<'_>) -> T) -> Option<T> {
+/// Reads a file; `None` if it is not an ELF file or cannot be read.
+fn read_elf<T>(path: &str, read: impl FnOnce(&Elf<'_>) -> T) -> Option<T> {
     let source = Source::open(Path::new(path))?;
-    Some(look(&source.elf()?))
+    Some(read(&source.elf()?))
 }
 
-/// Where Python code is run. That function's symbol is exported, so that most files need not be asked for all
-/// their names; its parts, where a compiler split it, begin with the same name.
+/// Where Python code is run. That function's symbol is exported, so that of most files not all
+/// names need to be read; its parts, where a compiler split it, begin with the same name.
 fn evaluation(file: &Elf<'_>) -> Vec<Range<u64>> {
-    if !symbols::exports(file).any(|(.., name)| name == EVALUATION) {
+    if !symbols::exports(file).any(|function| function.name == EVALUATION) {
         return Vec::new();
     }
-    let parts = symbols::symbols(file).into_iter().filter(|(.., name)| name.starts_with(EVALUATION));
-    parts.map(|(start, bytes, _)| start..start.saturating_add(bytes)).collect()
+    let parts = symbols::symbols(file).into_iter().filter(|function| function.name.starts_with(EVALUATION));
+    parts.map(|part| part.start..part.start.saturating_add(part.bytes)).collect()
 }
 
 #[cfg(test)]

@@ -1,27 +1,27 @@
-//! What those who watch a recording see of its sites.
+//! What clients of the live view see of sites.
 
 use memtrace_trace::rows::FrameRow;
 
 use super::Sites;
-use crate::top::Stack;
+use crate::live_protocol::Stack;
 
-/// Innermost frames that are told: enough to name the user's own code.
+/// Innermost frames that are sent: enough to name the user's own code.
 const FRAMES_MAX: usize = 64;
 
 impl Sites {
     /// Live bytes of each site, by number.
     pub fn live_bytes(&self) -> impl Iterator<Item = u64> {
-        self.sites.iter().map(|(_, account)| account.live.now())
+        self.accounts.live_bytes()
     }
 
     /// Id of the site with this number.
     pub fn id_of(&self, number: usize) -> u64 {
-        self.tree.nodes[self.sites[number].0 as usize].hash
+        self.tree.nodes[self.leaves[number] as usize].hash
     }
 
     /// Id and call stack of the site with this number; of a deep one the innermost frames.
     pub fn stack(&self, number: usize) -> Stack {
-        let (leaf, _) = self.sites[number];
+        let leaf = self.leaves[number];
         let mut nodes = Vec::new();
         let mut next = Some(leaf);
         while let Some(node) = next.filter(|_| nodes.len() < FRAMES_MAX) {

@@ -1,5 +1,5 @@
-//! One stack from two: where the interpreter's evaluation function is in the native one, the Python frames it
-//! runs are put in its place.
+//! One stack from two: where the interpreter's evaluation function is in the native one, the Python
+//! frames it runs are put in its place.
 
 /// A frame of the merged stack, by its position in the one it comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,11 +10,11 @@ pub enum Step {
     Python(usize),
 }
 
-/// Merges two stacks, innermost first. `evaluates` says which native frames are the evaluation function,
-/// `entries` which Python frames are the outermost that one call of it runs, `complete` whether the native
-/// stack reaches its outermost frame.
+/// Merges two stacks, innermost first. `evaluates` marks the native frames that are the evaluation
+/// function, `entries` which Python frames are the outermost that one call of it runs, `complete`
+/// whether the native stack reaches its outermost frame.
 ///
-/// If the calls cannot be told to fit together, the native frames inside the innermost call are kept and all
+/// If the calls do not fit together, the native frames inside the innermost call are kept and all
 /// Python frames follow.
 pub fn merge(evaluates: &[bool], entries: &[bool], complete: bool) -> Vec<Step> {
     let calls = evaluates.iter().filter(|evaluates| **evaluates).count();

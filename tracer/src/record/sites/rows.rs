@@ -1,34 +1,22 @@
-//! The tables of sites and frames. Native frames are addresses in files, to be named once nothing runs any more.
+//! The tables of sites and frames. Native frames are addresses in files, to be named once nothing
+//! runs any more.
 
 use memtrace_trace::rows::{FrameRow, SiteRow};
 
 use super::Sites;
-use super::account::Bytes;
 use super::tree::{Frame, Node};
+use crate::record::state::blocks::Site;
 use crate::symbols;
 
 impl Sites {
     /// One row per site. Used bytes of devices may be at their peak just now.
     pub fn rows(&self, devices_peak: bool) -> Vec<SiteRow> {
-        let at_peak =
-            |bytes: &Bytes| if devices_peak { bytes.now() } else { bytes.at_peak(self.device_peaks) };
-        let untouched = |number: u32| match self.sees_touches {
-            true => Some(self.untouched.get(&number).copied().unwrap_or_default()),
-            false => None,
-        };
-        let row = |(number, (leaf, account)): (u32, &(u32, super::Account))| SiteRow {
-            site: self.tree.nodes[*leaf as usize].hash,
-            frame: *leaf,
-            blocks: account.blocks,
-            requested_bytes: account.requested,
-            peak_live_bytes: account.peak,
-            live_bytes_at_peak: account.live.at_peak(self.peaks),
-            untouched: untouched(number),
-            device_bytes_at_peak: self.devices.get(&number).map(at_peak),
-        };
-        let used =
-            |number: u32, account: &super::Account| account.blocks > 0 || self.devices.contains_key(&number);
-        (1..).zip(&self.sites).filter(|(number, (_, account))| used(*number, account)).map(row).collect()
+        let leaves = (1..).zip(&self.leaves);
+        let rows = leaves.filter_map(|(number, leaf)| {
+            let figures = self.accounts.row(Site::new(number)?, devices_peak)?;
+            Some(SiteRow { site: self.tree.nodes[*leaf as usize].hash, frame: *leaf, ..figures })
+        });
+        rows.collect()
     }
 
     /// One row per frame of the tree, native ones without names but for generated code.
@@ -46,7 +34,7 @@ impl Sites {
     /// The build of the file that a frame is in.
     pub(super) fn build_id(&self, frame: u32) -> Option<&str> {
         match self.tree.nodes[frame as usize].frame {
-            Frame::Native { binary, .. } => Some(&self.binaries[binary as usize].build_id),
+            Frame::Native { binary, .. } => Some(&self.loaded.binary(binary).build_id),
             _ => None,
         }
     }
@@ -55,7 +43,7 @@ impl Sites {
         let row = FrameRow { frame, parent: node.parent, kind: "native".into(), ..FrameRow::default() };
         match node.frame {
             Frame::Native { binary, offset } => FrameRow {
-                module: Some(self.binaries[binary as usize].path.clone()),
+                module: Some(self.loaded.binary(binary).path.clone()),
                 offset: Some(offset),
                 ..row
             },

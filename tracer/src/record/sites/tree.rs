@@ -1,6 +1,8 @@
-//! All stacks as one prefix tree, the outermost frame nearest the root: a stack is the node of its leaf.
+//! All stacks as one prefix tree, the outermost frame nearest the root: a stack is the node of its
+//! leaf.
 //!
-//! A node's hash depends on what its frames are in the program's files alone, so it is the same in every run.
+//! A node's hash depends only on what its frames are in the program's files, so it is the same in
+//! every run.
 
 use rustc_hash::FxHashMap;
 
@@ -28,7 +30,8 @@ pub enum Frame {
         /// The address.
         address: u64,
     },
-    /// At the root: what lies farther out is not known. Elsewhere: a Python function that is not known.
+    /// At the root: what lies farther out is not known. Elsewhere: a Python function that is not
+    /// known.
     Unknown,
 }
 
@@ -52,7 +55,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// The node of `frame` under `parent`. `identity` names the frame's file or function in every run.
+    /// The node of `frame` under `parent`. `identity` names the frame's file or function in every
+    /// run.
     pub fn child(&mut self, parent: Option<u32>, frame: Frame, identity: &[&str]) -> u32 {
         *self.numbers.entry((parent, frame)).or_insert_with(|| {
             let above = parent.map_or(FNV_OFFSET, |parent| self.nodes[parent as usize].hash);
@@ -70,7 +74,8 @@ fn hash(above: u64, frame: Frame, identity: &[&str]) -> u64 {
     let place = match frame {
         Frame::Native { offset, .. } => offset,
         Frame::Python { line, .. } => u64::from(line),
-        // Address spaces are random to the page; within it, what a program generates lies where it lay before.
+        // Address spaces are random to the page; within it, what a program generates lies where it
+        // lay before.
         Frame::Generated { address, .. } => address % 4096,
         Frame::Unknown => 0,
     };

@@ -3,10 +3,10 @@
 use memtrace_trace::rows::Kind;
 
 use super::Spans;
-use crate::record::devices::Change;
+use crate::record::state::devices::Change;
 
 impl Spans {
-    /// The process has memory of devices from now on: so many driver bytes.
+    /// The process has memory of devices from now on: this many driver bytes.
     pub fn on_devices(&mut self, process: u32, driver: u64) {
         for span in self.open.get(&process).into_iter().flatten() {
             let row = &mut self.spans[*span as usize].row;
@@ -15,13 +15,14 @@ impl Spans {
         }
     }
 
-    /// A span begins in a process that has so many driver bytes.
+    /// A span begins in a process that has this many driver bytes.
     pub fn devices_before(&mut self, span: u32, driver: u64) {
         let row = &mut self.spans[span as usize].row;
         (row.device_peak_bytes, row.device_driver_peak_bytes) = (Some(0), Some(driver));
     }
 
-    /// The innermost span of a block of a device that `thread` has allocated, and its ordinal there.
+    /// The innermost span of a block of a device that `thread` has allocated, and its ordinal
+    /// there.
     pub fn device_block(&mut self, thread: u32, kind: Kind) -> (Option<u32>, u32) {
         let innermost = self.innermost(thread);
         let Some(index) = innermost else { return (None, 0) };

@@ -1,7 +1,8 @@
-//! Spans that are followed against the laws of a model (`--model`): how far each has got, and what its peak will be.
+//! Spans that are followed against the laws of a model (`--model`): how far each has got, and what
+//! its peak will be.
 
-use memtrace_analysis::Model;
-use memtrace_analysis::online::{Observation, Tracker};
+use memtrace_analysis::learn::{Observation, Tracker};
+use memtrace_analysis::{Law, Model};
 
 use super::{Params, Spans};
 
@@ -11,7 +12,7 @@ impl Spans {
         self.model = Some(model);
     }
 
-    /// A span has begun: follows it if there is a law that says something of it.
+    /// A span has begun: follows it if there is a law for it.
     pub(super) fn follow_new(&mut self, span: u32) {
         let Some(model) = &self.model else { return };
         let span = &mut self.spans[span as usize];
@@ -21,7 +22,9 @@ impl Spans {
             ..Observation::default()
         };
         let law = model.nearest(&span.row.operator, &begun);
-        span.tracker = law.and_then(|(law, shape)| Tracker::new(law, &shape).ok()).map(Box::new);
+        let begin = if span.row.call == 0 { Tracker::of_first_call } else { Tracker::new };
+        let tracker = |(law, shape): (&Law, Vec<u64>)| begin(law, &shape).ok().map(Box::new);
+        span.tracker = law.and_then(tracker);
     }
 
     /// Spans without an end.

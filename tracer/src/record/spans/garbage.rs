@@ -3,10 +3,10 @@
 use rustc_hash::FxHashMap;
 
 use super::{Span, Spans};
-use crate::record::curve::{Curve, Steps};
-use crate::record::garbage::Collection;
+use crate::record::state::curve::{Curve, Steps};
+use crate::record::state::garbage::Collection;
 
-/// Which spans garbage is looked for in.
+/// Spans whose garbage is still to be found.
 #[derive(Default)]
 pub(super) struct Waiting {
     /// By process: those that run, and those that ended after its last complete collection.
@@ -14,12 +14,12 @@ pub(super) struct Waiting {
 }
 
 impl Spans {
-    /// Looks for garbage in spans from now on (`--gc`).
+    /// Garbage in spans is found from now on (`--gc`).
     pub fn watch_garbage(&mut self) {
         self.waiting = Some(Waiting::default());
     }
 
-    /// A curve for a span that opens, if garbage is looked for.
+    /// A curve for a span that opens, if garbage is to be found.
     pub(super) fn curve_of(&mut self, process: u32) -> Option<Curve> {
         let next = self.spans.len() as u32;
         let waiting = self.waiting.as_mut()?;
@@ -70,7 +70,7 @@ impl Spans {
 }
 
 impl Span {
-    /// Lower bound, upper bound, and garbage at the working peak; nothing where it was not looked for.
+    /// Lower bound, upper bound, and garbage at the working peak; nothing without `--gc`.
     pub(super) fn bounds(&self) -> [Option<u64>; 3] {
         let curve = self.curve.as_ref();
         [

@@ -6,7 +6,7 @@ use memtrace_trace::rows::ArrayInfo;
 
 use super::span::{LEFTOVER_MIN, Span};
 use super::text::EndText;
-use super::{BlockKey, Memory};
+use crate::record::state::memory::{BlockKey, Memory};
 
 /// The memory was allocated in the span.
 const NEW: &str = "new";
@@ -34,7 +34,7 @@ impl Span {
                 _ => self.relate(output, around.is_some_and(|block| block.is_heap)),
             }
             if output.relation == VIEW {
-                // Memory that nobody saw allocated counts as far as it is seen.
+                // Memory whose allocation was not seen counts as far as it is seen.
                 pinned.push(around.map_or(((range.start, 0), range.end - range.start), |b| (b.key, b.bytes)));
             }
         }
@@ -52,8 +52,8 @@ impl Span {
         blocks
     }
 
-    /// Says what an output is to the inputs whose memory is from before the span. Which object it is, the recorder has
-    /// said if there are objects; `is_heap` of the memory it lies in.
+    /// Relates an output to the inputs whose memory is from before the span. The recorder has noted
+    /// which object it is, if there are objects; `is_heap` of the memory it lies in.
     fn relate(&self, output: &mut ArrayInfo, is_heap: bool) {
         let claimed = (output.relation == IN_PLACE).then(|| std::mem::take(&mut output.of));
         (output.relation, output.of) = Default::default();
@@ -66,22 +66,23 @@ impl Span {
         if let Some(input) = sharing.clone().find(named).or_else(|| sharing.next()) {
             // Some libraries return another object over what they were allowed to overwrite.
             let may_be_another = !self.contextual || self.overwrites();
-            // An id that was used again tells nothing: the form must be the same too.
+            // An id that was used again proves nothing: the form must be the same too.
             let is_it = (named(&input) || may_be_another) && is_same(input, output);
             output.relation = if is_it { IN_PLACE } else { VIEW }.into();
             output.of = input.name.clone();
         } else if is_heap {
-            // NumPy hands small blocks out again without asking the allocator.
+            // NumPy reuses small blocks without calling the allocator.
             output.relation = if output.bytes < LEFTOVER_MIN { NEW } else { OLDER }.into();
         }
     }
 }
 
 impl Span {
-    /// True if a parameter says that inputs may be overwritten (SciPy's `overwrite_x`, `inplace` of others).
+    /// True if a parameter allows inputs to be overwritten (SciPy's `overwrite_x`, `inplace` of
+    /// others).
     fn overwrites(&self) -> bool {
-        let says = |name: &str| name.starts_with("overwrite") || matches!(name, "inplace" | "in_place");
-        self.params.iter().any(|(name, value)| says(name) && value.as_bool() == Some(true))
+        let allows = |name: &str| name.starts_with("overwrite") || matches!(name, "inplace" | "in_place");
+        self.params.iter().any(|(name, value)| allows(name) && value.as_bool() == Some(true))
     }
 }
 

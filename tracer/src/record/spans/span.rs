@@ -2,15 +2,16 @@
 
 use std::rc::Rc;
 
-use memtrace_analysis::online::Tracker;
+use memtrace_analysis::learn::Tracker;
 use memtrace_trace::rows::{Kind, SpanRow};
 
-use super::{Acquired, BlockKey, Memory};
-use crate::record::curve::Curve;
-use crate::record::devices::Used;
-use crate::record::sites::Site;
+use super::Acquired;
+use crate::record::state::blocks::Site;
+use crate::record::state::curve::Curve;
+use crate::record::state::devices::Used;
+use crate::record::state::memory::{BlockKey, Memory};
 
-/// Blocks below this size are left out when what a span leaves behind is told apart.
+/// Blocks below this size are not followed one by one beyond the end of their span.
 pub(super) const LEFTOVER_MIN: u64 = 4096;
 
 /// A block that may outlive its span.
@@ -41,17 +42,18 @@ pub(super) struct Span {
     /// Of `live`, what is too small for the leftovers; now and at the peak.
     small: i64,
     small_at_peak: i64,
-    /// Where the last block came from of which that is known, a large one if there was any; now and at the peak.
+    /// Where the last block came from of which that is known, a large one if there was any; now and
+    /// at the peak.
     site: LastSite,
     site_at_peak: LastSite,
     pub ordinals: [u32; Kind::COUNT],
     pub leftovers: Vec<Leftover>,
     compact_at: usize,
-    /// Of `live`, where garbage is looked for.
+    /// Of `live`, with `--gc`.
     pub curve: Option<Curve>,
     /// Compares it with the law of its operator.
     pub tracker: Option<Box<Tracker>>,
-    /// It said which context it began in: it ends by itself, whatever ends around it.
+    /// It named the context it began in: it ends by itself, whatever ends around it.
     pub contextual: bool,
     /// Used bytes of devices that were allocated in it.
     pub device: Used,
@@ -145,7 +147,8 @@ impl Span {
         self.leftovers.shrink_to_fit();
         let stays = |left: &&Leftover| left.counts && left.key.1 <= self.peak;
         let stayed: u64 = self.leftovers.iter().filter(stays).map(|left| left.bytes).sum();
-        // Small blocks are not told apart: as many of them stay as there were at both times.
+        // Small blocks are not followed one by one: as many of them stay as there were at both
+        // times.
         let small = self.small_at_peak.min(self.small).max(0) as u64;
         let temporary = self.row.working_peak_bytes.saturating_sub(stayed + small);
         self.row.temporary_peak_bytes = Some(temporary);

@@ -3,6 +3,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::record::state::memory::Around;
 
 /// A process in which nothing is.
 pub struct Nothing;
@@ -34,7 +35,7 @@ impl Memory for Heap {
     }
 }
 
-/// Spans of one process over a heap, told what happens in it.
+/// Spans of one process over a heap, and what happens in it.
 #[derive(Default)]
 struct World {
     spans: Spans,
@@ -88,17 +89,17 @@ impl World {
 fn coroutines_that_take_turns_do_not_nest() {
     let mut world = World::default();
     let a = world.begin_in(0, 1, 0);
-    // The other coroutine goes on without anybody saying so, and begins one of its own.
+    // The other coroutine goes on without an event, and begins one of its own.
     let b = world.begin_in(0, 2, 0);
     assert_eq!(world.row(b).parent, None);
     assert_eq!(world.allocate(0, 0x1000, 100), Some(b));
-    world.spans.switch_to(0, 0, 1);
+    world.spans.activate(0, 0, 1);
     assert_eq!(world.allocate(0, 0x2000, 10), Some(a));
     let inner = world.begin_in(0, 3, 1);
     world.end(0, 3, "");
     world.end(0, 1, "");
     assert_eq!(world.allocate(0, 0x3000, 1), None, "that context is in none any more");
-    world.spans.switch_to(0, 0, 2);
+    world.spans.activate(0, 0, 2);
     assert_eq!(world.allocate(0, 0x4000, 1), Some(b), "it still runs");
     world.end(0, 2, "");
     assert_eq!((world.row(inner).parent, world.row(b).parent), (Some(a), None));
@@ -110,11 +111,11 @@ fn a_task_that_goes_on_after_its_span_is_of_the_one_around_that() {
     let mut world = World::default();
     let outer = world.begin_in(0, 1, 0);
     let a = world.begin_in(0, 2, 1);
-    world.spans.switch_to(0, 0, 2);
+    world.spans.activate(0, 0, 2);
     let task = world.begin_in(0, 3, 2);
-    world.spans.switch_to(0, 0, 2);
+    world.spans.activate(0, 0, 2);
     world.end(0, 2, "");
-    world.spans.switch_to(0, 0, 3);
+    world.spans.activate(0, 0, 3);
     world.allocate(0, 0x1000, 7);
     world.end(0, 3, "");
     assert_eq!(world.allocate(0, 0x2000, 5), Some(outer));
@@ -137,19 +138,19 @@ fn native_spans_between_those_of_a_context_are_parents() {
 }
 
 #[test]
-fn work_that_is_handed_over_counts_for_who_handed_it() {
+fn exported_work_counts_for_the_span_that_exported_it() {
     let mut world = World::default();
     let a = world.begin_in(0, 1, 0);
-    world.spans.hand(0, 0, 90);
+    world.spans.export(0, 0, 90);
     assert!(world.spans.leave_out(0, 1), "the other thread is in none while one runs");
-    world.spans.take(0, 1, 90, true);
+    world.spans.adopt(0, 1, 90, true);
     assert_eq!(world.allocate(1, 0x1000, 50), Some(a));
     let child = world.begin_in(1, 2, 0);
     assert_eq!(world.row(child).parent, Some(a));
     world.end(1, 2, "");
-    world.spans.take(0, 1, 0, true);
+    world.spans.adopt(0, 1, 0, true);
     assert_eq!(world.allocate(1, 0x2000, 60), None);
-    world.spans.take(0, 1, 90, true);
+    world.spans.adopt(0, 1, 90, true);
     assert_eq!(world.allocate(1, 0x3000, 60), None, "it was taken for the last time");
     world.end(0, 1, "");
     assert_eq!(world.row(a).working_peak_bytes, 50);
@@ -162,11 +163,11 @@ fn the_span_of_the_command_line_is_around_all_others() {
     let whole = world.spans.begin_whole(0, 0, 0, "whole", ArrayInfo::default());
     world.spans.enter(0, whole);
     world.spans.enter(1, whole);
-    world.spans.take(0, 1, 0, true);
+    world.spans.adopt(0, 1, 0, true);
     assert_eq!(world.allocate(1, 0x1000, 5), Some(whole));
     let a = world.begin_in(0, 1, 0);
     assert_eq!(world.row(a).parent, Some(whole));
-    world.spans.switch_to(0, 0, 0);
+    world.spans.activate(0, 0, 0);
     assert_eq!(world.allocate(0, 0x2000, 6), Some(whole));
     let b = world.begin_in(0, 2, 0);
     assert_eq!(world.row(b).parent, Some(whole));
@@ -177,7 +178,8 @@ fn array(name: &str, address: u64, bytes: u64, more: &str) -> String {
     format!(r#"{{"name":"{name}","shape":[{bytes}],"dtype":"|u1","layout":"C","address":{address}{more}}}"#)
 }
 
-/// The relations of outputs in a span with one input, `x`: a block of 8192 bytes at 0x10000 that somebody made before.
+/// The relations of outputs in a span with one input, `x`: a block of 8192 bytes at 0x10000 that
+/// was there before.
 fn relations(contextual: bool, outputs: &[String]) -> (SpanRow, Vec<String>) {
     let mut world = World::default();
     world.allocate(0, 0x10000, 8192);
@@ -195,7 +197,7 @@ fn relations(contextual: bool, outputs: &[String]) -> (SpanRow, Vec<String>) {
 #[test]
 fn outputs_are_views_the_input_or_new() {
     let it = r#","relation":"in_place","of":"x""#;
-    let (row, told) = relations(
+    let (row, found) = relations(
         true,
         &[
             array("", 0x10000, 8192, it),
@@ -208,7 +210,7 @@ fn outputs_are_views_the_input_or_new() {
             array("", 0, 8192, ""),
         ],
     );
-    assert_eq!(told, ["in_place", "view", "view", "new", "new", "older", "", ""]);
+    assert_eq!(found, ["in_place", "view", "view", "new", "new", "older", "", ""]);
     assert_eq!(row.outputs[2].of, "x");
     assert_eq!(row.outputs[4].of, "", "the object of the input was made anew");
     assert_eq!(row.pinned_bytes, Some(8192), "one block, whatever views there are of it");
@@ -217,16 +219,16 @@ fn outputs_are_views_the_input_or_new() {
 
 #[test]
 fn where_there_are_no_objects_the_same_form_is_the_same_array() {
-    let (_, told) = relations(false, &[array("", 0x10000, 8192, ""), array("", 0x10000, 4096, "")]);
-    assert_eq!(told, ["in_place", "view"]);
+    let (_, found) = relations(false, &[array("", 0x10000, 8192, ""), array("", 0x10000, 4096, "")]);
+    assert_eq!(found, ["in_place", "view"]);
 }
 
 #[test]
 fn memory_of_a_strided_array_is_where_it_says() {
     // The last element is the first in memory.
     let reversed = r#","start":65536,"extent":8192"#;
-    let (row, told) = relations(true, &[array("", 0x11fff, 8192, reversed)]);
-    assert_eq!((told[0].as_str(), row.pinned_bytes), ("view", Some(8192)));
+    let (row, found) = relations(true, &[array("", 0x11fff, 8192, reversed)]);
+    assert_eq!((found[0].as_str(), row.pinned_bytes), ("view", Some(8192)));
 }
 
 #[derive(Debug, Clone)]
@@ -236,8 +238,8 @@ enum Step {
     Begin(u32, u64),
     End(u32, u64),
     Switch(u32, u64),
-    Hand(u32, u64),
-    Take(u32, u64),
+    Export(u32, u64),
+    Adopt(u32, u64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -248,13 +250,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (thread.clone(), 0..6u64).prop_map(|(t, within)| Step::Begin(t, within)),
         2 => (thread.clone(), id.clone()).prop_map(|(t, id)| Step::End(t, id)),
         1 => (thread.clone(), 0..6u64).prop_map(|(t, id)| Step::Switch(t, id)),
-        1 => (thread.clone(), 100..104u64).prop_map(|(t, token)| Step::Hand(t, token)),
-        1 => (thread, 100..104u64).prop_map(|(t, token)| Step::Take(t, token)),
+        1 => (thread.clone(), 100..104u64).prop_map(|(t, token)| Step::Export(t, token)),
+        1 => (thread, 100..104u64).prop_map(|(t, token)| Step::Adopt(t, token)),
     ];
     prop::collection::vec(step, 1..200)
 }
 
-/// What a span must say, added up block by block; blocks by their stamps.
+/// The figures of a span, added up block by block; blocks by their stamps.
 #[derive(Default, Clone)]
 struct Model {
     live: HashMap<u64, u64>,
@@ -264,8 +266,9 @@ struct Model {
 }
 
 proptest! {
-    /// However threads and contexts go from span to span: each block counts for the span it is said to be in and those
-    /// around that run, for no others, and figures of spans are what their blocks add up to.
+    /// However threads and contexts go from span to span: each block counts for the span it is in
+    /// by its row and those around that run, for no others, and figures of spans are what their
+    /// blocks add up to.
     #[test]
     fn figures_are_sums_over_blocks(steps in steps()) {
         let mut world = World::default();
@@ -303,9 +306,9 @@ proptest! {
                     models.push(Model::default());
                 }
                 Step::End(thread, id) => world.end(thread, id, ""),
-                Step::Switch(thread, id) => world.spans.switch_to(0, thread, id),
-                Step::Hand(thread, token) => world.spans.hand(0, thread, token),
-                Step::Take(thread, token) => world.spans.take(0, thread, token, token % 2 == 0),
+                Step::Switch(thread, id) => world.spans.activate(0, thread, id),
+                Step::Export(thread, token) => world.spans.export(0, thread, token),
+                Step::Adopt(thread, token) => world.spans.adopt(0, thread, token, token % 2 == 0),
             }
         }
         for (model, row) in models.iter().zip(world.spans.rows(|stamp| stamp as i64, |_| 0)) {

@@ -1,4 +1,4 @@
-//! What the program says of its spans, as JSON.
+//! What the program reports of its spans, as JSON.
 
 use memtrace_trace::rows::ArrayInfo;
 use serde::Deserialize;
@@ -26,9 +26,9 @@ impl BeginText {
     pub(super) fn parse(text: &[u8], malformed: &mut u64) -> BeginText {
         let mut begin = serde_json::from_slice::<BeginText>(text).unwrap_or_else(|_| {
             *malformed += 1;
-            // Whose name can be read keeps it.
-            let said = serde_json::from_slice::<serde_json::Value>(text).unwrap_or_default();
-            let name = said["name"].as_str().unwrap_or("(malformed)").to_owned();
+            // A name that can be read is kept.
+            let value = serde_json::from_slice::<serde_json::Value>(text).unwrap_or_default();
+            let name = value["name"].as_str().unwrap_or("(malformed)").to_owned();
             BeginText { name, ..Default::default() }
         });
         begin.inputs.iter_mut().for_each(complete);
@@ -48,7 +48,7 @@ impl EndText {
     }
 }
 
-/// Fills in the bytes of an array that only says its shape and dtype.
+/// Fills in the bytes of an array that only has its shape and dtype.
 pub(super) fn complete(array: &mut ArrayInfo) {
     if array.bytes == 0 {
         let digits = array.dtype.trim_start_matches(|c: char| !c.is_ascii_digit());

@@ -1,0 +1,90 @@
+//! What was measured next to the runs: the memory of a process before them, and what their first
+//! call left behind.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use memtrace_trace::Trace;
+use memtrace_trace::rows::{Kind, SpanRow};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::run::{Block, Event, Run};
+
+/// How many of the one-time blocks are named.
+const NAMED_BLOCKS: usize = 8;
+
+/// Blocks that a process keeps from the first call on, however often the operator runs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct OneTime {
+    /// Their sum; the largest over the processes.
+    pub bytes: u64,
+    /// The biggest of them.
+    #[serde(default)]
+    pub blocks: Vec<OneTimeBlock>,
+}
+
+/// One such block.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OneTimeBlock {
+    /// The call that made it: `malloc`, `map_anonymous`, …
+    pub kind: String,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Memory of the process just before the operator first ran; the largest over the processes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Baseline {
+    /// Heap bytes.
+    pub heap_bytes: u64,
+    /// Resident bytes, where they were sampled.
+    pub resident_bytes: Option<u64>,
+}
+
+/// By process, its memory just before its first span.
+pub(super) fn baselines(trace: &Trace, spans: &[SpanRow]) -> memtrace_trace::Result<HashMap<u32, Baseline>> {
+    let mut first: HashMap<u32, i64> = HashMap::new();
+    for span in spans {
+        let start = first.entry(span.process).or_insert(span.start_ns);
+        *start = span.start_ns.min(*start);
+    }
+    let Some(&latest) = first.values().max() else { return Ok(HashMap::new()) };
+    let mut last: HashMap<u32, (i64, Baseline)> = HashMap::new();
+    for row in trace.samples_until(latest)? {
+        let before = first.get(&row.process).is_some_and(|&start| row.time_ns <= start);
+        let newer = last.get(&row.process).is_none_or(|(time, _)| *time <= row.time_ns);
+        if before && newer {
+            let baseline = Baseline { heap_bytes: row.heap_bytes, resident_bytes: row.resident_bytes };
+            last.insert(row.process, (row.time_ns, baseline));
+        }
+    }
+    Ok(last.into_iter().map(|(process, (_, baseline))| (process, baseline)).collect())
+}
+
+/// One-time bytes of one operator in one process, from its runs in the order of the calls:
+/// what the first left behind that is not its output and that no later one allocates again.
+///
+/// None of a single run: a second one must confirm what is not allocated again.
+pub fn one_time(runs: &[&Run]) -> OneTime {
+    let Some((first, later)) = runs.split_first().filter(|(_, later)| !later.is_empty()) else {
+        return OneTime::default();
+    };
+    let again: HashSet<(Kind, u64)> =
+        later.iter().flat_map(|run| &run.program.blocks).map(|block| (block.kind, block.bytes)).collect();
+    let mut left: BTreeMap<usize, Block> = first.program.blocks.iter().copied().enumerate().collect();
+    for event in &first.program.events {
+        if let Event::Free(block) = event {
+            left.remove(block);
+        }
+    }
+    let mut blocks: Vec<Block> = left.into_values().collect();
+    blocks.retain(|block| !block.output && !again.contains(&(block.kind, block.bytes)));
+    blocks.sort_by_key(|block| std::cmp::Reverse(block.bytes));
+    let named = blocks.iter().take(NAMED_BLOCKS);
+    OneTime {
+        bytes: blocks.iter().fold(0, |sum: u64, block| sum.saturating_add(block.bytes)),
+        blocks: named
+            .map(|block| OneTimeBlock { kind: block.kind.to_string(), bytes: block.bytes })
+            .collect(),
+    }
+}

@@ -1,0 +1,132 @@
+//! Which frames of a call stack are the user's own code, and which came with the system, the
+//! toolchain, the interpreter or a package.
+
+use memtrace_trace::rows::FrameRow;
+
+use super::stacks::base_name;
+
+/// Folders of packages, in paths of modules and of Python's files.
+const PACKAGES: [&str; 4] = ["/site-packages/", "/dist-packages/", "/lib/python", "/lib64/python"];
+/// Where executables and libraries of the system lie.
+const SYSTEM: [&str; 4] = ["/lib/", "/lib64/", "/usr/lib", "/usr/local/lib"];
+/// Where debug information says that sources of the system and of toolchains lie.
+const SYSTEM_SOURCES: [&str; 5] =
+    ["/usr/include/", "/usr/lib/", "/usr/local/include/", "/usr/src/", "/rustc/"];
+/// Parts of such paths that stand anywhere: toolchains that were built or installed elsewhere, and
+/// the sources of crates that cargo fetched.
+const FOREIGN_SOURCES: [&str; 11] = [
+    "/include/c++/",
+    "/lib/gcc/",
+    "/libstdc++-v3/",
+    "/libgfortran/",
+    "/sysdeps/",
+    "/.rustup/toolchains/",
+    "/registry/src/",
+    "/rust/deps/",
+    "/.cargo/git/checkouts/",
+    "library/alloc/src/",
+    "library/std/src/",
+];
+/// How names of the standard libraries of C++ and Rust begin.
+const STANDARD_NAMES: [&str; 10] = [
+    "std::",
+    "__gnu_cxx::",
+    "core::",
+    "alloc::",
+    "hashbrown::",
+    "<std::",
+    "<core::",
+    "<alloc::",
+    "<hashbrown::",
+    "operator new",
+];
+
+/// Not of a library that came with the system, the interpreter or a package.
+pub fn is_own(frame: &FrameRow) -> bool {
+    match (&frame.module, &frame.file) {
+        (Some(module), file) => {
+            frame.function.is_some() && is_own_module(module) && is_own_source(frame, file.as_deref())
+        }
+        (None, Some(file)) => !file.starts_with('<') && !PACKAGES.iter().any(|part| file.contains(part)),
+        (None, None) => false,
+    }
+}
+
+fn is_own_module(module: &str) -> bool {
+    let library = module.contains(".so") && PACKAGES.iter().any(|part| module.contains(part));
+    let interpreter = base_name(module).contains("python");
+    let probe = ["libmemtrace_probe.so", "libmemtrace_cuda.so"].contains(&base_name(module));
+    let system = SYSTEM.iter().any(|start| module.starts_with(start));
+    !library && !interpreter && !probe && !system
+}
+
+/// Code of headers and crates is part of the program's file. Without debug information its name
+/// tells.
+fn is_own_source(frame: &FrameRow, file: Option<&str>) -> bool {
+    match file {
+        Some(file) => {
+            !SYSTEM_SOURCES.iter().any(|start| file.starts_with(start))
+                && !FOREIGN_SOURCES.iter().any(|part| file.contains(part))
+        }
+        None => !is_standard(frame.function.as_deref().unwrap_or_default()),
+    }
+}
+
+/// `void std::vector<int>::push_back(int)`: a template's name has its result before it.
+fn is_standard(function: &str) -> bool {
+    let arguments = function.find(['(', '<']).filter(|at| *at > 0).unwrap_or(function.len());
+    let name = match function[..arguments].rfind(' ') {
+        Some(space) if !function.starts_with("operator") => &function[space + 1..],
+        _ => function,
+    };
+    STANDARD_NAMES.iter().any(|start| name.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(function: &str, file: Option<&str>) -> FrameRow {
+        FrameRow {
+            kind: "native".into(),
+            function: Some(function.into()),
+            file: file.map(Into::into),
+            module: Some("/home/me/a.out".into()),
+            ..FrameRow::default()
+        }
+    }
+
+    #[test]
+    fn what_a_compiler_inlined_from_elsewhere_is_not_the_users() {
+        for file in [
+            "/usr/include/c++/12/bits/new_allocator.h",
+            "/opt/gcc-14/include/c++/14.1.0/bits/stl_vector.h",
+            "/rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/library/alloc/src/raw_vec.rs",
+            "/rust/deps/hashbrown-0.15.2/src/raw/alloc.rs",
+            "/home/me/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/serde-1.0.200/src/de.rs",
+        ] {
+            assert!(!is_own(&frame("f", Some(file))), "{file}");
+        }
+        for file in ["/home/me/a.cpp", "src/main.rs", "/home/me/include/grid.h"] {
+            assert!(is_own(&frame("std::f", Some(file))), "{file}");
+        }
+    }
+
+    #[test]
+    fn without_debug_information_the_name_tells() {
+        for name in [
+            "std::__new_allocator<int>::allocate(unsigned long, void const*)",
+            "void std::vector<Grid, std::allocator<Grid> >::_M_realloc_insert<Grid>(Grid&&)",
+            "alloc::raw_vec::finish_grow",
+            "<alloc::vec::Vec<T> as core::clone::Clone>::clone",
+            "operator new(unsigned long)",
+        ] {
+            assert!(!is_own(&frame(name, None)), "{name}");
+        }
+        for name in
+            ["fill(Grid&)", "void fill<std::string>(std::string&)", "<app::Grid as app::Fill>::fill", "main"]
+        {
+            assert!(is_own(&frame(name, None)), "{name}");
+        }
+    }
+}

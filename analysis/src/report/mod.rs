@@ -1,0 +1,17 @@
+//! What a trace says: peaks by operator, call stack, device and stretch of time; no law is needed
+//! for it.
+
+pub mod accesses;
+pub mod composition;
+pub mod data_dependence;
+pub mod devices;
+pub mod document;
+pub mod flame;
+pub mod json;
+pub mod leaks;
+pub mod operators;
+pub mod recompute;
+mod refused;
+pub mod resident;
+pub mod sites;
+pub mod window;

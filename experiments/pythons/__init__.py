@@ -1,0 +1,5 @@
+"""Pythons of other systems: whether memtrace reads them."""
+
+PARTS = {
+    "debian": "the Python of other releases of Debian, in a folder that the program takes for /"
+}

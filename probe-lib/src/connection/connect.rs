@@ -1,0 +1,162 @@
+//! Reaching the tracer: its sockets and the token are in the environment of the program image, the
+//! segment's descriptor comes back over the socket and is closed as soon as it is mapped.
+
+use memtrace_wire::handshake::{Hello, SOCKET_VARIABLE, TOKEN_VARIABLE, Welcome, parse_token};
+use memtrace_wire::layout::{MAGIC, RING_WORDS, RINGS_OFFSET, SLOTS, SegmentHeader};
+
+use super::environment::{find, initial_environment};
+use crate::sys::{self, syscall};
+
+const RING_BYTES: usize = RING_WORDS * 8;
+
+/// The segment, in this process.
+pub struct Mapped {
+    /// Where it begins.
+    pub base: *mut u8,
+    /// How many of its slots are mapped.
+    pub slots: usize,
+}
+
+/// Connects and maps the segment; `None` if there is no tracer to talk to.
+pub fn segment(image: u64) -> Option<Mapped> {
+    let environment = initial_environment()?;
+    let token = find(environment, TOKEN_VARIABLE).and_then(parse_token)?;
+    // The abstract name works in a chroot, the path in another network namespace: try both.
+    let sockets = find(environment, SOCKET_VARIABLE)?;
+    let mut parts = sockets.splitn(2, |&byte| byte == b';');
+    let (abstract_name, path) = (parts.next().unwrap_or(&[]), parts.next().unwrap_or(&[]));
+    let mut stream = dial(path, false);
+    if stream < 0 {
+        stream = dial(abstract_name, true);
+    }
+    if stream < 0 {
+        return None;
+    }
+    let hello = Hello::new(sys::getpid(), image, token);
+    let descriptor = exchange(stream, &hello);
+    sys::close(stream);
+    if descriptor < 0 {
+        return None;
+    }
+    let mapped = map(descriptor);
+    sys::close(descriptor);
+    mapped
+}
+
+fn dial(name: &[u8], is_abstract: bool) -> i32 {
+    const PATH_OFFSET: usize = 2;
+    let mut address = [0u8; 110];
+    let start = PATH_OFFSET + usize::from(is_abstract);
+    let Some(room) = address.get_mut(start..start + name.len()) else { return -1 };
+    if name.is_empty() || (!is_abstract && start + name.len() >= 110) {
+        return -1;
+    }
+    for (to, from) in room.iter_mut().zip(name) {
+        *to = *from;
+    }
+    address[0] = libc::AF_UNIX as u8;
+    let length = start + name.len() + usize::from(!is_abstract);
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    // SAFETY: plain socket calls on a descriptor of our own; buffers live on the stack.
+    unsafe {
+        let stream = syscall(libc::SYS_socket, [libc::AF_UNIX as usize, kind as usize, 0, 0, 0, 0]);
+        if stream < 0 {
+            return -1;
+        }
+        // A stopped tracer must not hang the program.
+        let five_seconds = [5usize, 0];
+        for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+            syscall(
+                libc::SYS_setsockopt,
+                [
+                    stream as usize,
+                    libc::SOL_SOCKET as usize,
+                    option as usize,
+                    five_seconds.as_ptr() as usize,
+                    16,
+                    0,
+                ],
+            );
+        }
+        if syscall(libc::SYS_connect, [stream as usize, address.as_ptr() as usize, length, 0, 0, 0]) < 0 {
+            sys::close(stream as i32);
+            return -1;
+        }
+        stream as i32
+    }
+}
+
+/// Says hello; the descriptor that comes with the welcome, or -1.
+fn exchange(stream: i32, hello: &Hello) -> i32 {
+    let bytes = hello.encode();
+    let mut answer = [0u8; Welcome::BYTES];
+    // cmsghdr (16 bytes) and one int, as CMSG_SPACE(sizeof(int)) pads it.
+    #[repr(C, align(8))]
+    struct Control {
+        length: usize,
+        level: i32,
+        kind: i32,
+        descriptor: i32,
+        padding: i32,
+    }
+    let mut control = Control { length: 0, level: 0, kind: 0, descriptor: -1, padding: 0 };
+    let mut part = libc::iovec { iov_base: answer.as_mut_ptr().cast(), iov_len: answer.len() };
+    // SAFETY: all zeroes is a valid msghdr.
+    let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = (&raw mut control).cast();
+    message.msg_controllen = size_of::<Control>();
+    // SAFETY: buffers on the stack, lengths as they are.
+    let received = unsafe {
+        syscall(
+            libc::SYS_sendto,
+            [stream as usize, bytes.as_ptr() as usize, bytes.len(), libc::MSG_NOSIGNAL as usize, 0, 0],
+        );
+        syscall(
+            libc::SYS_recvmsg,
+            [stream as usize, (&raw mut message) as usize, libc::MSG_CMSG_CLOEXEC as usize, 0, 0, 0],
+        )
+    };
+    let has_descriptor = control.level == libc::SOL_SOCKET && control.kind == libc::SCM_RIGHTS;
+    if !has_descriptor {
+        return -1;
+    }
+    if received != Welcome::BYTES as isize || !Welcome::accepts(&answer) {
+        sys::close(control.descriptor);
+        return -1;
+    }
+    control.descriptor
+}
+
+/// Maps the segment: as many of its slots as a limit on address space leaves room for.
+fn map(descriptor: i32) -> Option<Mapped> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+    let mut slots = slots_within(sys::address_space_limit());
+    while slots > 0 {
+        let length = RINGS_OFFSET + slots * RING_BYTES;
+        // SAFETY: a new mapping; the tracer made the file SEGMENT_BYTES long and sealed its size.
+        let base = unsafe {
+            syscall(libc::SYS_mmap, [0, length, protection as usize, flags as usize, descriptor as usize, 0])
+        };
+        if base >= 0 {
+            // Nothing of the program's to look for in a core dump (core(5)).
+            // SAFETY: advice on the mapping that was just made.
+            unsafe {
+                syscall(libc::SYS_madvise, [base as usize, length, libc::MADV_DONTDUMP as usize, 0, 0, 0])
+            };
+            // SAFETY: just mapped.
+            let header = unsafe { &*(base as *const SegmentHeader) };
+            let known = header.magic.load(core::sync::atomic::Ordering::Relaxed) == MAGIC;
+            return known.then_some(Mapped { base: base as *mut u8, slots });
+        }
+        slots /= 4;
+    }
+    None
+}
+
+/// At most a sixteenth of what the process may map (RLIMIT_AS, setrlimit(2)).
+fn slots_within(limit: usize) -> usize {
+    ((limit / 16).saturating_sub(RINGS_OFFSET) / RING_BYTES).clamp(4, SLOTS)
+}

@@ -1,0 +1,20 @@
+//! The functions that the program calls: those of the C library and of C++ that the probe stands in
+//! front of, and those that language bindings call by name.
+
+mod collect;
+mod device;
+mod entry;
+mod exec;
+mod exit;
+mod heap;
+mod jump;
+mod libraries;
+mod main;
+mod maps;
+mod openmp;
+pub mod operators;
+mod prctl;
+mod spans;
+mod tested;
+mod threads;
+pub mod touched;

@@ -1,0 +1,88 @@
+//! The unwinding rule of one program counter, from a mapped module's `.eh_frame_hdr` and
+//! `.eh_frame` (Linux Standard Base, "Exception Frames"; DWARF 4, section 6.4). Reads what is
+//! mapped, allocates nothing, and stops at whatever it does not know: such a rule is
+//! [`Cfa::Unknown`].
+//!
+//! Unwinding needs three registers: the stack pointer (in the caller: the CFA), the frame pointer
+//! and the return address, which x86-64 code keeps below the CFA.
+
+mod bytes;
+mod description;
+mod program;
+
+use self::description::{read, search};
+use self::program::Program;
+
+/// How to go from a frame to its caller's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
+    /// Where the caller's part of the stack begins; the return address lies below it.
+    pub cfa: Cfa,
+    /// Where the caller's frame pointer is.
+    pub bp: Saved,
+}
+
+/// The canonical frame address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Cfa {
+    /// Not known, or in a way that no compiler writes at a call.
+    Unknown = 0,
+    /// There is no caller: the thread began here.
+    End,
+    /// The return path of a signal handler: the stack pointer is at the
+    /// `ucontext_t` of what it interrupted.
+    Signal,
+    /// Stack pointer and this many bytes.
+    Sp(i32),
+    /// Frame pointer and this many bytes.
+    Bp(i32),
+    /// What lies at this many bytes from the frame pointer (functions that align their stack).
+    AtBp(i32),
+    /// A procedure linkage table: 8 above the stack pointer, 16 from this byte of each entry on.
+    Plt(i32),
+}
+
+/// Where a register of the caller is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Saved {
+    /// Where it was.
+    Same = 0,
+    /// At this many bytes from the CFA.
+    AtCfa(i32),
+    /// At this many bytes from the frame pointer.
+    AtBp(i32),
+    /// Gone, or in another way.
+    Lost,
+}
+
+impl Rule {
+    /// No rule.
+    pub const UNKNOWN: Rule = Rule { cfa: Cfa::Unknown, bp: Saved::Lost };
+}
+
+/// The rule of a program counter in the module whose `.eh_frame_hdr` is at `index`.
+///
+/// # Safety
+/// The module is mapped, and `index` is where its program header says.
+pub unsafe fn rule(index: usize, counter: usize) -> Rule {
+    // SAFETY: as the caller promises.
+    unsafe { find(index, counter) }.unwrap_or(Rule::UNKNOWN)
+}
+
+unsafe fn find(index: usize, counter: usize) -> Option<Rule> {
+    // SAFETY: the caller's module; its tables are where they say.
+    unsafe {
+        let (begin, description) = search(index, counter)?;
+        let (common, instructions) = read(begin, description, counter)?;
+        Program::new(&common, begin).row(instructions, counter)
+    }
+}
+
+/// Offsets in `ucontext_t` (sys/ucontext.h, x86-64).
+pub const UCONTEXT_BP: usize = 120;
+/// As above.
+pub const UCONTEXT_SP: usize = 160;
+/// As above.
+pub const UCONTEXT_IP: usize = 168;

@@ -1,0 +1,85 @@
+"""Values that are known without running anything, and the names of functions and types."""
+
+import math
+import sys
+
+MAX_ITEMS = 4096  # of a constant sequence
+
+
+def public_name(thing):
+    """`scipy.ndimage.gaussian_filter` for what is defined in `scipy.ndimage._filters`."""
+    name = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None)
+    module = getattr(thing, "__module__", None)
+    if type(thing).__name__ == "ufunc":
+        module = "scipy.special" if module and module.startswith("scipy") else "numpy"
+        name = thing.__name__
+    if not isinstance(name, str) or not isinstance(module, str):
+        return None
+    parts = module.split(".")
+    for count in range(1, len(parts) + 1):  # the first package that shows it
+        place = ".".join(parts[:count])
+        if getattr(sys.modules.get(place), name, None) is thing:
+            return f"{place}.{name}"
+    return ".".join([part for part in parts if not part.startswith("_")] + [name])
+
+
+def dtype_of(thing):
+    """`<f4` for numpy.float32 and numpy.dtype("f4"); None for anything else."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return None
+    if isinstance(thing, numpy.dtype):
+        return thing.str
+    if isinstance(thing, type) and issubclass(thing, numpy.generic):
+        try:
+            made = numpy.dtype(thing)
+        except TypeError:
+            return None
+        # numpy.floating and the like are kinds, not types
+        return made.str if made.type is thing else None
+    return None
+
+
+def constant(value, depth=0):
+    """A value that is known without running anything; None: it cannot be written."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return {"value": value} if not isinstance(value, int) or abs(value) < 2**63 else None
+    if isinstance(value, float):
+        return {"value": value} if math.isfinite(value) else {"unknown": "a number beyond all"}
+    if isinstance(value, (tuple, list, set, frozenset)) and len(value) <= MAX_ITEMS and depth < 8:
+        items = [constant(item, depth + 1) for item in value]
+        return None if None in items else {"sequence": items}
+    if isinstance(value, dict) and len(value) <= MAX_ITEMS and depth < 8:
+        pairs = [
+            [constant(key, depth + 1), constant(item, depth + 1)] for key, item in value.items()
+        ]
+        return None if any(None in pair for pair in pairs) else {"mapping": pairs}
+    dtype = dtype_of(value)
+    if dtype is not None:
+        return {"dtype": dtype}
+    if isinstance(value, type) and value.__module__ == "builtins":
+        return {"function": f"builtins.{value.__name__}"}
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.generic):
+        return call_of(
+            function_named("numpy.asarray"),
+            [constant(value.item()) or {"value": 0}],
+            [["dtype", {"dtype": value.dtype.str}]],
+        )
+    if numpy is not None and isinstance(value, numpy.ndarray) and depth == 0:
+        shape = {"sequence": [{"value": length} for length in value.shape]}
+        return call_of(
+            function_named("numpy.broadcast_to"),
+            [call_of({"dtype": value.dtype.str}, [{"value": 0}]), shape],
+        )
+    return None
+
+
+def function_named(name):
+    """A function, written by its public name."""
+    return {"function": name}
+
+
+def call_of(function, args, keywords=(), line=0):
+    """A call of a function that is written already."""
+    return {"call": {"function": function, "args": args, "keywords": list(keywords), "line": line}}

@@ -1,0 +1,1 @@
+"""What `memtrace.pytest_plugin` does inside its hooks."""

@@ -1,0 +1,94 @@
+"""Which functions are operators, and which operator a call belongs to.
+
+One of the texts that make up the recorder (see `__init__.py` for their constraints). Nothing is
+imported and no code of the program runs to find out.
+"""
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # for linters: names that the other texts define
+    from .spans import versions_of
+
+OPTIMIZED = 0x1  # co_flags
+GENERATORS = 0x20 | 0x80 | 0x200  # generator, coroutine, async generator
+_by_name = {}  # name of a code object -> operators it may be; also the names watched
+_by_code = {}  # code of a decorated function -> its operator
+_CodeType = type((lambda: None).__code__)
+
+
+class _Operator:
+    """What is recorded, under which name, and which of its arguments count (None: all)."""
+
+    def __init__(self, module, path, name=None, params=None, shape_of=None):
+        self.module, self.path = module, path
+        self.name = name or f"{module}:{path}"
+        self.params, self.shape_of = params, shape_of
+        self._versions = None
+
+    def at(self, path):
+        """The object at an attribute path of the module now, found without running any code."""
+        value = sys.modules.get(self.module)
+        for part in path.split("."):
+            owners = value.__mro__ if isinstance(value, type) else (value,)
+            spaces = [getattr(owner, "__dict__", {}) for owner in owners]
+            value = next((space[part] for space in spaces if part in space), None)
+        return value
+
+    def owns(self, code, module):
+        """Whether `code`, run with the globals of `module`, is this operator's."""
+        own = _code_of(self.at(self.path))
+        if own == code:
+            return True  # equal, not the same: cloudpickle copies code
+        if own is not None and own.co_name == code.co_name:
+            return False  # another function of that name, a method perhaps
+        if module != self.module and (self.module, module) != ("__main__", "__mp_main__"):
+            return False
+        qualname = getattr(code, "co_qualname", None)  # from 3.11
+        if qualname is None:
+            return "." not in self.path
+        return qualname == self.path or qualname.endswith("<locals>." + self.path)
+
+    def versions(self, code, namespace):
+        """Versions of Python, NumPy, the operator's package and the packages its code names."""
+        if self._versions is None:
+            names = [self.module, "numpy"]
+            for name in code.co_names if code else ():
+                value = namespace.get(name)
+                kind = type(value)
+                module = value.__name__ if kind is type(sys) else None
+                names.append(module or getattr(value, "__module__", None))
+            self._versions = versions_of(names)
+        return self._versions
+
+
+def _code_of(value):
+    """The code of the innermost Python function that `value` is or wraps, None if there is none."""
+    code = None
+    for _ in range(32):
+        found = getattr(value, "__code__", None)
+        code = found if isinstance(found, _CodeType) else code
+        kind = type(value)
+        if kind.__module__ == "functools" and kind.__name__ == "partial":
+            value = value.func
+            continue
+        links = ("__func__", "_implementation", "__wrapped__")
+        inner = [getattr(value, link, None) for link in links]
+        value = next((link for link in inner if link is not None), None)
+        if value is None:
+            break
+    return code
+
+
+def _operator_of(frame):
+    """The operator that a function's frame runs, None if it runs none."""
+    code, module = frame.f_code, frame.f_globals.get("__name__")
+    if code.co_flags & GENERATORS or not code.co_flags & OPTIMIZED:
+        return None  # no call that begins and ends; a class body
+    if code in _by_code:
+        return _by_code[code]
+    try:
+        candidates = _by_name.get(code.co_name, ())
+        return next((operator for operator in candidates if operator.owns(code, module)), None)
+    except Exception:
+        return None

@@ -1,0 +1,147 @@
+"""Records calls of chosen functions as spans, from inside the recorded process.
+
+One of the texts that make up the recorder (see `__init__.py` for their constraints).
+"""
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # for linters: names that the other texts define
+    from .arrays import ITEM_LIMIT, arrays_in, scalar
+    from .context import entered, innermost, left, mark_same, objects_in
+    from .errors import pass_on
+    from .jax import is_tracing
+    from .libraries import outputs_of
+
+TEXT_LIMIT = 60 * 1024  # bytes of one span's JSON that the probe accepts
+VARARGS, VARKEYWORDS = 0x4, 0x8  # co_flags
+
+_open = {}  # id of a running operator's frame -> its span
+
+
+class _Probe:
+    """The preloaded probe's C functions, through `PyDLL`: they are short and keep the GIL."""
+
+    def __init__(self):
+        import ctypes
+        import json
+
+        library = ctypes.PyDLL(None)
+        self.begin = library.memtrace_span_begin_json
+        self.begin.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+        self.begin.restype = ctypes.c_uint64
+        self.end = library.memtrace_span_end_json
+        self.end.argtypes = [ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t]
+        self.end.restype = None
+        self.export = library.memtrace_span_export
+        self.export.argtypes, self.export.restype = [], ctypes.c_uint64
+        self.adopt, self.activate = library.memtrace_span_adopt, library.memtrace_span_activate
+        for function in (self.adopt, self.activate):
+            function.argtypes, function.restype = [ctypes.c_uint64], None
+        self.dumps = json.dumps
+
+    def encode(self, record, arrays):
+        """`record` as JSON; the list called `arrays`, then the parameters go if it is too long."""
+        text = self.text_of(record)
+        while len(text) > TEXT_LIMIT and record[arrays]:
+            del record[arrays][len(record[arrays]) // 2 :]
+            text = self.text_of(record)
+        if len(text) > TEXT_LIMIT:
+            text = self.text_of(dict(record, **{arrays: [], "params": {}}))
+        return text
+
+    def text_of(self, record):
+        # "replace": file names may hold lone surrogates, JSON readers refuse them.
+        return self.dumps(record, ensure_ascii=False).encode("utf-8", "replace")
+
+
+_probe = None
+
+
+def begin(name, inputs, params):
+    """Begins a span and returns its id, 0 if it is not recorded."""
+    global _probe
+    if _probe is None:
+        _probe = _Probe()
+    objects, within = objects_in(inputs), innermost()
+    record = {"name": name[:1000], "inputs": inputs, "params": params, "within": within}
+    text = _probe.encode(record, "inputs")
+    span = _probe.begin(text, len(text))
+    if span:
+        entered(span, within, objects)
+    return span
+
+
+def end(span, outputs, error=None):
+    """Ends a span; `error` is the name of the exception that ended it."""
+    mark_same(outputs, left(span))
+    record = {"outputs": outputs}
+    if error is not None:
+        record["error"] = error
+    text = _probe.encode(record, "outputs")
+    _probe.end(span, text, len(text))
+
+
+def _arguments(frame):
+    """(name, value) of every argument of a function's frame that has just been entered."""
+    code = frame.f_code
+    count = code.co_argcount + code.co_kwonlyargcount
+    values = frame.f_locals
+    try:
+        pairs = [(name, values.get(name)) for name in code.co_varnames[:count]]
+        if code.co_flags & VARARGS:
+            name = code.co_varnames[count]
+            rest = values.get(name, ())[:ITEM_LIMIT]
+            pairs += [(f"{name}[{i}]", value) for i, value in enumerate(rest)]
+            count += 1
+        if code.co_flags & VARKEYWORDS:
+            pairs += list(values.get(code.co_varnames[count], {}).items())[:ITEM_LIMIT]
+        return pairs
+    finally:
+        if type(values) is dict:
+            values.clear()  # up to 3.12 the frame keeps this copy, and with it every argument
+
+
+def _begin_call(operator, pairs, code=None, namespace=None):
+    inputs, params = [], {"versions": operator.versions(code, namespace)}
+    for name, value in pairs:
+        value_as_scalar = scalar(value)
+        if value_as_scalar is None:
+            inputs += arrays_in(name, value)
+        elif operator.params is None or name in operator.params:
+            params[str(name)[:200]] = value_as_scalar
+    if is_tracing() or any(0 in array["shape"] for array in inputs):
+        return 0  # a ghost: Dask's compute_meta calls functions on empty arrays
+    if operator.shape_of is not None:
+        inputs = [a for a in inputs if a["name"].partition("[")[0] in operator.shape_of]
+    return begin(operator.name, inputs, params)
+
+
+def _enter(operator, frame):
+    caller = frame.f_back
+    if caller is not None and caller.f_code.co_name == "apply_infer_dtype":
+        return  # a ghost too: Dask calls functions on one element to learn their dtype
+    try:
+        span = _begin_call(operator, _arguments(frame), frame.f_code, frame.f_globals)
+        if span:
+            _open[id(frame)] = span  # a running frame's id is its own until it ends
+    except Exception as error:
+        pass_on(error)
+
+
+def _leave(span, result, error=None):
+    try:
+        end(span, outputs_of(result) if error is None else [], error)
+    except Exception as failure:
+        pass_on(failure)
+
+
+def versions_of(modules):
+    """Versions of Python and of the packages, as far as they are imported, of these modules."""
+    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
+    for module in modules:
+        package = module.partition(".")[0] if isinstance(module, str) else ""
+        found = getattr(sys.modules.get(package), "__dict__", {}).get("__version__")
+        if isinstance(found, str):
+            versions[package] = str(found)[:100]
+    return versions

@@ -1,0 +1,1 @@
+"""Running programs under memtrace, and opening what was recorded."""

@@ -1,0 +1,157 @@
+"""Calls in a fresh interpreter that is recorded.
+
+Why a fresh one: the dynamic linker loads the library that records before the program's first
+instruction (LD_PRELOAD). In a process that runs already, calls of `malloc` are bound to another
+one, and nothing would be known of what the process has allocated before.
+"""
+
+import codecs
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from .command import command
+
+GRACE = 2  # seconds to wait for output of processes that outlive the recording
+
+# What the fresh interpreter runs. The path of modules comes first: the call may need it to be
+# unpickled. Nothing of it stays in `__main__`, which belongs to the call.
+_START = """\
+def _memtrace_call():
+    import pickle, sys
+    with open(sys.argv.pop(1), "rb") as job:
+        sys.path[:] = pickle.load(job)
+        call, args, kwargs = pickle.load(job)
+    del globals()["_memtrace_call"]
+    call(*args, **kwargs)
+_memtrace_call()
+"""
+
+
+class Ended:
+    """A recording that has ended."""
+
+    def __init__(self, trace, recorded, status, stderr):
+        self.trace, self.status = Path(trace), status
+        self.recorded = recorded  # False where memtrace itself failed
+        self._stderr = stderr
+
+    @property
+    def failure(self):
+        """The message of memtrace when it failed."""
+        message = re.search(r"^(?:memtrace|error): (.*)", self._stderr, re.MULTILINE)
+        return message.group(1) if message else self.last_line
+
+    @property
+    def last_line(self):
+        """Last line of what was printed to stderr."""
+        lines = self._stderr.strip().splitlines()
+        return lines[-1] if lines else f"it ended with status {self.status}"
+
+
+def call(job, trace, options=(), pickler=pickle, **more):
+    """Records the call `job` (function, args, kwargs) into the directory `trace`."""
+    with tempfile.TemporaryDirectory(prefix="memtrace-") as folder:
+        return _recorded(Path(folder), job, trace, options, pickler, **more)
+
+
+def source(text, trace, options=()):
+    """The same of source text, as `__main__`; in tracebacks and traces it is the file `cell.py`."""
+    with tempfile.TemporaryDirectory(prefix="memtrace-") as folder:
+        cell = Path(folder) / "cell.py"
+        cell.write_text(text, encoding="utf-8")
+        return _recorded(Path(folder), (run_file, (str(cell),), {}), trace, options, pickle)
+
+
+def run_file(path):
+    """Runs a file as `__main__`."""
+    import __main__
+
+    with open(path, "rb") as text:
+        code = compile(text.read(), path, "exec")
+    exec(code, __main__.__dict__)
+
+
+def in_span(name, function, args, kwargs):
+    """Calls what cannot be named as an operator; its arrays are the span's inputs."""
+    from .._span import span
+
+    with span(name, *args, **kwargs) as running:
+        running.outputs(function(*args, **kwargs))
+
+
+def _recorded(folder, job, trace, options, pickler, streams=None, cwd=None):
+    """What it prints goes to `streams`, by default `sys.stdout` and `sys.stderr`."""
+    with open(folder / "job", "wb") as out:
+        pickle.dump(sys.path, out)
+        pickler.dump(job, out)
+    program = [sys.executable, "-c", _START, str(folder / "job")]
+    meta = Path(trace) / "meta.json"
+    older = meta.exists()  # of another recording: memtrace will refuse
+    process = subprocess.Popen(
+        [command(), "-o", str(trace), *options, "--", *program],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=cwd,
+        start_new_session=True,
+    )
+    status, end = _followed(process, *(streams or (sys.stdout, sys.stderr)))
+    return Ended(trace, meta.exists() and not older, status, end)
+
+
+def _followed(process, stdout, stderr):
+    """Status and the end of stderr of a process whose output is passed on.
+
+    Through pipes: the streams of notebooks and tests have no file descriptors.
+    """
+    end = []
+    pumps = [
+        threading.Thread(target=_pump, args=(process.stdout, stdout, []), daemon=True),
+        threading.Thread(target=_pump, args=(process.stderr, stderr, end), daemon=True),
+    ]
+    for pump in pumps:
+        pump.start()
+    try:
+        process.wait()
+    except BaseException:
+        # As Ctrl-C in a terminal: the program gets it, and memtrace closes the recording.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+        process.wait()
+        raise
+    finally:
+        for pump in pumps:
+            pump.join(GRACE)  # processes in the background have the pipes open too
+    return process.returncode, "".join(end)
+
+
+def _write(stream, text):
+    """Writes text; a stream that refuses it must not end the program that printed it."""
+    with suppress(Exception):
+        try:
+            stream.write(text)
+        except UnicodeError:
+            encoding = getattr(stream, "encoding", None) or "ascii"
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+
+
+def _pump(pipe, stream, end):
+    """Passes text on as it comes; `end` keeps the last of it."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    with pipe:
+        while True:
+            data = pipe.read1(65536)
+            text = decoder.decode(data, final=not data)
+            _write(stream, text)
+            end[:] = ["".join(end)[-10_000:], text]
+            if not data:
+                return

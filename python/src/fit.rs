@@ -1,0 +1,107 @@
+//! Fitting models: to traces, to figures from elsewhere, to dry runs.
+
+use std::path::PathBuf;
+
+use memtrace_analysis::fit::dry_runs::{self, DryRun};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::convert::refused;
+use crate::model::Model;
+use crate::trace::Trace;
+
+/// A trace, or where it is.
+#[derive(FromPyObject)]
+pub(crate) enum Source<'py> {
+    Opened(PyRef<'py, Trace>),
+    Path(PathBuf),
+}
+
+/// One of them or several.
+#[derive(FromPyObject)]
+pub(crate) enum Sources<'py> {
+    One(Source<'py>),
+    Several(Vec<Source<'py>>),
+}
+
+/// Fits a law to each operator that was recorded at three shapes or more.
+///
+/// Three non-cubic shapes whose lengths have no common factor are the most informative.
+///
+/// Args:
+///     traces: Traces or their directories, or one of them.
+///
+/// Returns:
+///     The model.
+///
+/// Raises:
+///     ValueError: A trace cannot be read, or no operator was run at enough shapes.
+#[pyfunction]
+pub(crate) fn fit(py: Python<'_>, traces: Sources<'_>) -> PyResult<Model> {
+    let sources = match traces {
+        Sources::One(source) => vec![source],
+        Sources::Several(sources) => sources,
+    };
+    let opened = sources.iter().map(|source| match source {
+        Source::Opened(trace) => Ok(memtrace_trace::Trace::clone(&trace.0)),
+        Source::Path(path) => memtrace_trace::Trace::open(path).map_err(refused),
+    });
+    let traces = opened.collect::<PyResult<Vec<_>>>()?;
+    py.detach(|| memtrace_analysis::fit(&traces)).map(Model::new).map_err(refused)
+}
+
+/// Fits a law to figures that were measured elsewhere.
+///
+/// Args:
+///     shapes: Of the array the operator works on, one for each figure: lengths in elements.
+///     bytes: The figures: working peaks or resident sizes; `peak_bytes` of a prediction is then of the
+///         same kind.
+///     dtype: Of the array, as NumPy writes it.
+///     operator: What to call it.
+///
+/// Returns:
+///     The model.
+///
+/// Raises:
+///     ValueError: Fewer than three shapes, shapes of several numbers of axes, or an unknown dtype.
+#[pyfunction]
+#[pyo3(signature = (shapes, bytes, dtype="<f4", operator="operator"))]
+pub(crate) fn fit_table(
+    py: Python<'_>,
+    shapes: Vec<Vec<u64>>,
+    bytes: Vec<u64>,
+    dtype: &str,
+    operator: &str,
+) -> PyResult<Model> {
+    let digits = dtype.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let item_bytes = digits.parse().map_err(|_| {
+        PyValueError::new_err(format!(
+            "{dtype:?} is not a dtype of a known size; write it as NumPy does: <f4"
+        ))
+    })?;
+    let fitted = py.detach(|| memtrace_analysis::fit_table(operator, dtype, item_bytes, &shapes, &bytes));
+    fitted.map(Model::new).map_err(refused)
+}
+
+/// A dry run: see `fit_dry_runs`.
+#[derive(FromPyObject)]
+pub(crate) struct Dry(Vec<u64>, Vec<u64>, Vec<i64>, u64);
+
+/// Fits a law to dry runs of one operator: what `memtrace.torch.fit` calls.
+///
+/// Args:
+///     operator: What to call it.
+///     runs: For each run the shape, the bytes of its blocks, what happened to them in order (n
+///         allocates block n, -1 - n releases it), and the most that was reserved for them.
+///
+/// Returns:
+///     The model.
+///
+/// Raises:
+///     ValueError: Fewer than three shapes, or events that belong to no block.
+#[pyfunction]
+pub(crate) fn fit_dry_runs(py: Python<'_>, operator: &str, runs: Vec<Dry>) -> PyResult<Model> {
+    let dry = |Dry(shape, blocks, events, reserved_peak)| DryRun { shape, blocks, events, reserved_peak };
+    let runs: Vec<DryRun> = runs.into_iter().map(dry).collect();
+    py.detach(|| dry_runs::fit_dry_runs(operator, &runs)).map(Model::new).map_err(refused)
+}

@@ -1,0 +1,160 @@
+"""The summary that a person reads: on one screen, for any program."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import summaries
+from conftest import ROOT, TARGETS, environment, memtrace
+
+WIDTHS = (80, 100, 120)
+
+NUMPY = """\
+import numpy as np
+
+def smooth(a):
+    padded = np.pad(a, 1)
+    return np.tile(padded, 2)
+
+a = np.ones(3_000_000)
+b = smooth(a)
+"""
+
+PANDAS = """\
+import pandas as pd
+
+table = pd.DataFrame({"a": range(500_000), "b": 1.0})
+total = table.groupby(table.a % 1000).b.sum()
+wide = pd.concat([table] * 4)
+"""
+
+DASK = """\
+import dask.array as da
+from dask.distributed import Client
+
+if __name__ == "__main__":
+    with Client(n_workers=4, threads_per_worker=1, dashboard_address=None) as client:
+        x = da.ones((2000, 2000), chunks=(500, 500))
+        print((x + x.T).sum().compute())
+"""
+
+LEAK = """\
+kept = []
+
+def remember(count):
+    for number in range(count):
+        kept.append(bytearray(1_000_000))
+
+remember(20)
+"""
+
+
+@pytest.fixture(params=["numpy", "pandas", "dask", "leak", "shell", "cpp", "rust"])
+def program(request, tmp_path, python, target):
+    """A program, and how the first row of its summary begins."""
+    scripts = {"numpy": NUMPY, "pandas": PANDAS, "dask": DASK, "leak": LEAK}
+    first = {
+        "numpy": "run.py:5 smooth",
+        "pandas": "run.py:5",
+        "dask": "import ",
+        "leak": "run.py:5 remember",
+    }
+    if request.param in scripts:
+        script = tmp_path / "run.py"
+        script.write_text(scripts[request.param])
+        return request.param, (python, script), first[request.param]
+    if request.param == "shell":
+        held = target("held.c")
+        return "shell", ("sh", "-c", f"{held} malloc 8; {held} malloc 24; :"), "come_and_go in held"
+    source = {"cpp": "index.cpp", "rust": "words.rs"}[request.param]
+    return request.param, (compiled(source, tmp_path),), f"{source}:"
+
+
+def compiled(name, folder):
+    """One of the programs in targets/places, optimised, with debug information."""
+    source = TARGETS / "places" / name
+    compilers = {
+        ".cpp": ["g++", "-std=c++17", "-O2", "-g", "-pthread"],
+        ".rs": ["rustc", "-O", "-g"],
+        ".f90": ["gfortran", "-O2", "-g"],
+    }
+    command = compilers[source.suffix]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    subprocess.run([*command, "-o", folder / source.stem, source], check=True, cwd=folder)
+    return folder / source.stem
+
+
+def test_it_fits_a_screen(record, program):
+    name, command, first = program
+    # Not by inheritance: GNU readline, in this process, sets the variable for all children.
+    run = record(*command, env=environment(COLUMNS="100"))
+    recorded = run.stderr.decode()
+    shown = recorded[recorded.index("memtrace: ") :]
+    for columns in WIDTHS:
+        done = memtrace("report", run.path, env=environment(COLUMNS=str(columns)))
+        text = done.stdout.decode()
+        rows = summaries.check(text, columns)
+        assert rows[0].label.startswith(first), text
+        if columns == 100:
+            assert text == shown, "the same for record and report"
+    if name == "dask":
+        assert " × python" in text and "processes; most live" in text
+    if name == "shell":
+        assert "3 processes; most live: 2 × held up to 25.2 MB, sh " in text
+    if name in ("numpy", "pandas", "leak"):
+        source = Path(command[1]).read_text().splitlines()
+        line = int(rows[0].label.split()[0].split(":")[1])
+        assert source[line - 1].strip() in text, "the text of the line"
+
+
+def test_imports_have_a_row_for_each_package(record, tmp_path, python):
+    script = tmp_path / "run.py"
+    script.write_text("import json\nimport numpy, decimal\n")
+    run = record(python, script, options=("--stacks", "all"))
+    labels = [row.label for row in summaries.places(memtrace("report", run.path).stdout.decode())]
+    assert "import numpy" in labels
+    assert not [label for label in labels if label.startswith("run.py")]
+
+
+def test_a_line_that_was_changed_since_is_not_shown(record, tmp_path, python):
+    script = tmp_path / "run.py"
+    script.write_text("a = bytearray(9_000_000)\n")
+    run = record(python, script)
+    assert "a = bytearray" in memtrace("report", run.path).stdout.decode()
+    script.write_text("b = bytearray(9_000_000)\n")
+    text = memtrace("report", run.path).stdout.decode()
+    assert "bytearray" not in text and "run.py:1" in text
+
+
+def test_details_have_everything_else(record, target):
+    run = record(target("held.c"), "malloc", "24")
+    text = memtrace("report", "--details", run.path).stdout.decode()
+    assert "events lost; call stacks:" in text and "peak resident bytes" in text
+    assert (
+        json.loads(memtrace("report", "--json", run.path).stdout)["peak"]["live_bytes"] >= 24 << 20
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["index.cpp", "heat.cpp", "sparse.cpp", "words.rs", "tree.rs", "waves.f90"]
+)
+def test_places_are_lines_of_the_program(record, tmp_path, name):
+    """At least 90 % of the bytes at the peak: what was inlined from a library is not the user's."""
+    run = record(compiled(name, tmp_path), options=("--stacks", "all"))
+    text = memtrace("report", run.path).stdout.decode()
+    rows = summaries.check(text, 100)
+    own = sum(row.share for row in rows if row.label.startswith(f"{name}:"))
+    assert own >= 90, text
+    assert "…" not in "".join(row.label for row in rows)
+
+
+def test_a_trace_is_read_without_its_sources(record, tmp_path, python):
+    script = tmp_path / "run.py"
+    script.write_text("a = bytearray(9_000_000)\n")
+    run = record(python, script)
+    script.unlink()
+    text = memtrace("report", run.path, cwd=ROOT).stdout.decode()
+    assert summaries.check(text, 100)[0].label == "run.py:1"

@@ -1,0 +1,133 @@
+//! The columns of a record batch by name; one that is not as declared is an error, never a guess.
+
+use std::path::Path;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt8Type;
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, DictionaryArray, PrimitiveArray, RecordBatch, StringArray,
+};
+use arrow_schema::DataType;
+use serde::de::DeserializeOwned;
+
+use super::ColumnType;
+use crate::error::{Error, Result};
+use crate::table::Table;
+
+/// The columns of one batch, with what an error must name.
+#[derive(Clone, Copy)]
+pub(crate) struct Columns<'a> {
+    path: &'a Path,
+    table: Table,
+    batch: &'a RecordBatch,
+    requested: &'a [&'a str],
+}
+
+impl<'a> Columns<'a> {
+    /// The columns of a batch of which `requested` were read.
+    pub(crate) fn new(
+        path: &'a Path,
+        table: Table,
+        batch: &'a RecordBatch,
+        requested: &'a [&'a str],
+    ) -> Self {
+        Columns { path, table, batch, requested }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    /// A column that may hold nulls.
+    pub(crate) fn nullable<T: ArrowPrimitiveType>(
+        &self,
+        column: &'static str,
+    ) -> Result<&'a PrimitiveArray<T>> {
+        let array = self.column(column)?;
+        let found = array.as_primitive_opt::<T>();
+        found.ok_or_else(|| self.wrong_type(column, array, &T::DATA_TYPE))
+    }
+
+    /// A column without nulls.
+    pub(crate) fn required<T: ArrowPrimitiveType>(&self, column: &'static str) -> Result<&'a [T::Native]> {
+        let array = self.nullable::<T>(column)?;
+        self.no_nulls(column, array)?;
+        Ok(array.values())
+    }
+
+    /// A column of text that may hold nulls.
+    pub(crate) fn nullable_text(&self, column: &'static str) -> Result<&'a StringArray> {
+        let array = self.column(column)?;
+        let texts = array.as_string_opt::<i32>();
+        texts.ok_or_else(|| self.wrong_type(column, array, &DataType::Utf8))
+    }
+
+    /// A column of text without nulls.
+    pub(crate) fn text(&self, column: &'static str) -> Result<&'a StringArray> {
+        let texts = self.nullable_text(column)?;
+        self.no_nulls(column, texts)?;
+        Ok(texts)
+    }
+
+    /// A dictionary-encoded column without nulls, and the texts of its dictionary.
+    pub(crate) fn dictionary(
+        &self,
+        column: &'static str,
+    ) -> Result<(&'a DictionaryArray<UInt8Type>, &'a StringArray)> {
+        let array = self.column(column)?;
+        let wrong = || self.wrong_type(column, array, &ColumnType::Label.arrow());
+        let dictionary = array.as_dictionary_opt::<UInt8Type>().ok_or_else(wrong)?;
+        let texts = dictionary.values().as_string_opt::<i32>().ok_or_else(wrong)?;
+        self.no_nulls(column, dictionary.keys())?;
+        self.no_nulls(column, texts)?;
+        Ok((dictionary, texts))
+    }
+
+    /// A column of JSON texts; if it was not requested, its values are the empty ones.
+    pub(crate) fn json(&self, column: &'static str) -> Result<JsonColumn<'a>> {
+        let texts = self.requested.contains(&column).then(|| self.text(column)).transpose()?;
+        Ok(JsonColumn { columns: *self, column, texts })
+    }
+
+    pub(crate) fn error(&self, column: &'static str, reason: String) -> Error {
+        Error::Column {
+            path: self.path.to_owned(),
+            table: self.table.name(),
+            column: column.to_owned(),
+            reason,
+        }
+    }
+
+    fn column(&self, column: &'static str) -> Result<&'a ArrayRef> {
+        let found = self.batch.column_by_name(column);
+        found.ok_or_else(|| self.error(column, "is missing".to_owned()))
+    }
+
+    fn no_nulls(&self, column: &'static str, array: &dyn Array) -> Result<()> {
+        match array.null_count() {
+            0 => Ok(()),
+            nulls => Err(self.error(column, format!("has {nulls} nulls and must have none"))),
+        }
+    }
+
+    fn wrong_type(&self, column: &'static str, found: &ArrayRef, expected: &DataType) -> Error {
+        self.error(column, format!("has type {} instead of {expected}", found.data_type()))
+    }
+}
+
+/// A column of JSON texts.
+pub(crate) struct JsonColumn<'a> {
+    columns: Columns<'a>,
+    column: &'static str,
+    texts: Option<&'a StringArray>,
+}
+
+impl JsonColumn<'_> {
+    /// The value in row `row`.
+    pub(crate) fn value<T: DeserializeOwned + Default>(&self, row: usize) -> Result<T> {
+        let Some(texts) = self.texts else { return Ok(T::default()) };
+        serde_json::from_str(texts.value(row)).map_err(|error| {
+            self.columns.error(self.column, format!("is not the JSON it should be: {error}"))
+        })
+    }
+}

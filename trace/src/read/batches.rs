@@ -1,0 +1,123 @@
+//! Tables as Arrow record batches.
+
+use std::path::{Path, PathBuf};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt8Type;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, SchemaRef};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+
+use crate::error::{Error, Result};
+use crate::read::file::{self, Input};
+use crate::read::trace::Trace;
+use crate::table::Table;
+
+/// Rows of a batch: some megabytes of `allocations`.
+const BATCH_ROWS: usize = 128 * 1024;
+
+impl Trace {
+    /// All rows of a table in the order they were written, each batch with the columns of
+    /// [`Table::schema`]; others that a file has are left out.
+    /// One row group is in memory at a time.
+    ///
+    /// # Errors
+    /// The directory cannot be read, or a complete trace lacks the table. Damage is an item.
+    pub fn batches(&self, table: Table) -> Result<Batches> {
+        Ok(Batches { table, schema: table.schema(), files: self.files(table)?.into_iter(), open: None })
+    }
+
+    /// How many rows a table has, from the ends of its files.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn row_count(&self, table: Table) -> Result<u64> {
+        let mut rows = 0u64;
+        for path in self.files(table)? {
+            let groups = file::groups(&path)?;
+            rows = groups.iter().fold(rows, |sum, group| sum.saturating_add(group.num_rows().max(0) as u64));
+        }
+        Ok(rows)
+    }
+}
+
+/// What [`Trace::batches`] returns. Ends after an error.
+pub struct Batches {
+    table: Table,
+    schema: SchemaRef,
+    files: std::vec::IntoIter<PathBuf>,
+    open: Option<(PathBuf, ParquetRecordBatchReader)>,
+}
+
+impl Batches {
+    /// The columns of every batch.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn read(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let (path, mut reader) = match self.open.take() {
+                Some(open) => open,
+                None => {
+                    let Some(path) = self.files.next() else { return Ok(None) };
+                    let reader = self.start(&path)?;
+                    (path, reader)
+                }
+            };
+            if let Some(batch) = file::guarded(&path, || reader.next().transpose())? {
+                let batch = self.arranged(&path, &batch)?;
+                self.open = Some((path, reader));
+                return Ok(Some(batch));
+            }
+        }
+    }
+
+    fn start(&self, path: &Path) -> Result<ParquetRecordBatchReader> {
+        let input = Input::open(path)?;
+        let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        file::guarded(path, || file::open(input, &names, BATCH_ROWS))
+    }
+
+    /// The batch with this version's columns in their order.
+    fn arranged(&self, path: &Path, batch: &RecordBatch) -> Result<RecordBatch> {
+        let columns = self.schema.fields().iter().map(|field| match batch.column_by_name(field.name()) {
+            Some(array) => self.checked(path, field.name(), array, field.data_type()),
+            None => Err(self.wrong(path, field.name(), "is missing".into())),
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        RecordBatch::try_new(self.schema.clone(), columns).map_err(Error::damaged(path))
+    }
+
+    /// A column that another program may read unchecked: of the right type, with keys inside its
+    /// dictionary.
+    fn checked(&self, path: &Path, name: &str, array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+        if array.data_type() != wanted {
+            let reason = format!("has type {} instead of {wanted}", array.data_type());
+            return Err(self.wrong(path, name, reason));
+        }
+        if let Some(dictionary) = array.as_dictionary_opt::<UInt8Type>() {
+            let largest = dictionary.keys().iter().flatten().max();
+            if largest.is_some_and(|key| usize::from(key) >= dictionary.values().len()) {
+                return Err(self.wrong(path, name, "points past its dictionary".into()));
+            }
+        }
+        Ok(array.clone())
+    }
+
+    fn wrong(&self, path: &Path, name: &str, reason: String) -> Error {
+        Error::Column { path: path.to_owned(), table: self.table.name(), column: name.to_owned(), reason }
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.read();
+        if batch.is_err() {
+            (self.files, self.open) = (Vec::new().into_iter(), None);
+        }
+        batch.transpose()
+    }
+}

@@ -1,0 +1,119 @@
+//! Some columns of tables, for callers that read many traces and need little of each.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::column::{Record, extract};
+use crate::error::Result;
+use crate::read::pruning;
+use crate::read::trace::Trace;
+use crate::rows::FrameRow;
+
+extract! {
+    Timeline,
+    /// The memory of a process at one time.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct MemorySample {
+        /// Index into `processes`.
+        pub process: u32,
+        /// When.
+        pub time_ns: i64,
+        /// Heap bytes not yet released.
+        pub heap_bytes: u64,
+        /// Resident bytes; `None` where they were not sampled.
+        pub resident_bytes: Option<u64>,
+    }
+}
+
+extract! {
+    Processes,
+    /// What a row of `processes` says of how the other tables are to be read.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Health {
+        /// Index of the process.
+        pub process: u32,
+        /// Events of it that were lost.
+        pub lost_events: u64,
+        /// The allocator's settings in its environment, where they were recorded.
+        pub allocator_settings: Option<String>,
+    }
+}
+
+extract! {
+    Sites,
+    /// A site and its innermost frame.
+    pub struct Leaf {
+        /// The site.
+        pub site: u64,
+        /// The frame.
+        pub frame: u32,
+    }
+}
+
+extract! {
+    Frames,
+    /// A frame and its caller.
+    pub struct Call {
+        /// The frame.
+        pub frame: u32,
+        /// Its caller.
+        pub parent: Option<u32>,
+    }
+}
+
+impl Trace {
+    /// What `processes` says of how the other tables are to be read.
+    pub fn health(&self) -> Result<Vec<Health>> {
+        self.records()
+    }
+
+    /// What `timeline` says of the time until `until_ns`, that included, in the order of its rows.
+    pub fn samples_until(&self, until_ns: i64) -> Result<Vec<MemorySample>> {
+        let begins = |group: &_| pruning::times(group, "time_ns").is_none_or(|(first, _)| first <= until_ns);
+        let mut rows = Vec::new();
+        self.each_batch(&MemorySample::names(), MemorySample::TABLE, begins, |columns| {
+            MemorySample::read_each(columns, |_| true, |row| rows.push(row))
+        })?;
+        rows.retain(|row| row.time_ns <= until_ns);
+        Ok(rows)
+    }
+
+    /// The innermost frame of each of these sites; a site that the trace does not have is left out.
+    pub fn leaves(&self, sites: &HashSet<u64>) -> Result<HashMap<u64, u32>> {
+        if sites.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let mut leaves = HashMap::new();
+        self.each_record(|leaf: Leaf| {
+            if sites.contains(&leaf.site) {
+                leaves.insert(leaf.site, leaf.frame);
+            }
+        })?;
+        Ok(leaves)
+    }
+
+    /// The frames of the call stacks whose innermost frames these are, by number.
+    ///
+    /// A frame's callers come before it; where they do not, the table is damaged and the stack
+    /// ends.
+    pub fn frames_of(&self, leaves: impl IntoIterator<Item = u32>) -> Result<HashMap<u32, FrameRow>> {
+        let mut leaves = leaves.into_iter().peekable();
+        if leaves.peek().is_none() {
+            return Ok(HashMap::new());
+        }
+        let mut parents = HashMap::new();
+        self.each_record(|call: Call| {
+            if let Some(parent) = call.parent.filter(|parent| *parent < call.frame) {
+                parents.insert(call.frame, parent);
+            }
+        })?;
+        let mut wanted = HashSet::new();
+        for leaf in leaves {
+            let mut next = Some(leaf);
+            while let Some(frame) = next.filter(|frame| wanted.insert(*frame)) {
+                next = parents.get(&frame).copied();
+            }
+        }
+        let frames = self.rows_of(|frame| wanted.contains(&frame))?;
+        Ok(frames.into_iter().map(|row: FrameRow| (row.frame, row)).collect())
+    }
+}

@@ -1,0 +1,235 @@
+//! Reads one Parquet file batch by batch, in bounded memory.
+
+use std::fs::File;
+use std::io::Read;
+use std::ops::RangeInclusive;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrowPrimitiveType, BooleanArray, PrimitiveArray, RecordBatch};
+use bytes::Bytes;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowPredicate, ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder, RowFilter,
+};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::schema::types::SchemaDescriptor;
+
+use crate::column::Columns;
+use crate::error::{Error, Result};
+use crate::table::Table;
+
+/// Rows decoded at once.
+const BATCH_ROWS: usize = 8 * 1024;
+
+/// Passes the batches of some columns to `each`, in order, of the row groups of which `wanted` says
+/// yes to their number and metadata.
+pub(crate) fn read_columns(
+    path: &Path,
+    table: Table,
+    names: &[&str],
+    wanted: impl Fn(usize, &RowGroupMetaData) -> bool,
+    each: impl FnMut(&Columns) -> Result<()>,
+) -> Result<()> {
+    read_rows(path, table, names, wanted, &[], each)
+}
+
+/// The same without rows of which one of the columns in `within` has no value in its range: where
+/// these are most of a row group, the other columns are hardly decoded. Rows that cannot be judged
+/// that way are passed on.
+pub(crate) fn read_rows(
+    path: &Path,
+    table: Table,
+    names: &[&str],
+    wanted: impl Fn(usize, &RowGroupMetaData) -> bool,
+    within: &[Within],
+    mut each: impl FnMut(&Columns) -> Result<()>,
+) -> Result<()> {
+    let input = Input::open(path)?;
+    let end = guarded(path, || End::read(input))?;
+    // One at a time: a selection of rows takes memory too.
+    for group in end.groups(wanted) {
+        let mut batches = guarded(path, || end.open(names, vec![group], within, BATCH_ROWS))?;
+        while let Some(batch) = guarded(path, || batches.next().transpose())? {
+            each(&Columns::new(path, table, &batch, names))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the end of a file says about its row groups, without reading them.
+pub(crate) fn groups(path: &Path) -> Result<Vec<RowGroupMetaData>> {
+    let input = Input::open(path)?;
+    guarded(path, || Ok::<_, ParquetError>(End::read(input)?.metadata.metadata().row_groups().to_vec()))
+}
+
+/// Opens some columns of a file; the caller must be [`guarded`] when it reads.
+pub(crate) fn open(
+    input: Input,
+    names: &[&str],
+    batch_rows: usize,
+) -> Result<ParquetRecordBatchReader, ParquetError> {
+    let end = End::read(input)?;
+    let groups = end.groups(|_, _| true);
+    end.open(names, groups, &[], batch_rows)
+}
+
+/// Values of an unsigned column.
+#[derive(Debug, Clone)]
+pub(crate) struct Within {
+    pub(crate) column: &'static str,
+    pub(crate) range: RangeInclusive<u64>,
+}
+
+/// Files up to this size are read at once: the library requests them in many pieces.
+const SMALL_BYTES: u64 = 1 << 20;
+
+/// A file to read from.
+#[derive(Clone)]
+pub(crate) enum Input {
+    /// What is in it.
+    Small(Bytes),
+    Large(Arc<File>),
+}
+
+impl Input {
+    pub(crate) fn open(path: &Path) -> Result<Input> {
+        Self::read(path).map_err(Error::io("read", path))
+    }
+
+    fn read(path: &Path) -> std::io::Result<Input> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        if length > SMALL_BYTES {
+            return Ok(Input::Large(Arc::new(file)));
+        }
+        let mut bytes = Vec::with_capacity(length as usize);
+        file.by_ref().take(SMALL_BYTES).read_to_end(&mut bytes)?;
+        Ok(Input::Small(bytes.into()))
+    }
+}
+
+impl Length for Input {
+    fn len(&self) -> u64 {
+        match self {
+            Input::Small(bytes) => bytes.len() as u64,
+            Input::Large(file) => file.len(),
+        }
+    }
+}
+
+impl ChunkReader for Input {
+    type T = Box<dyn Read>;
+
+    fn get_read(&self, start: u64) -> Result<Box<dyn Read>, ParquetError> {
+        Ok(match self {
+            Input::Small(bytes) => Box::new(bytes.get_read(start)?),
+            Input::Large(file) => Box::new(file.get_read(start)?),
+        })
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        match self {
+            Input::Small(bytes) => bytes.get_bytes(start, length),
+            Input::Large(file) => file.get_bytes(start, length),
+        }
+    }
+}
+
+/// A file whose end has been read.
+struct End {
+    input: Input,
+    metadata: ArrowReaderMetadata,
+}
+
+impl End {
+    fn read(input: Input) -> Result<End, ParquetError> {
+        let metadata = ArrowReaderMetadata::load(&input, ArrowReaderOptions::new())?;
+        Ok(End { input, metadata })
+    }
+
+    fn groups(&self, wanted: impl Fn(usize, &RowGroupMetaData) -> bool) -> Vec<usize> {
+        let groups = self.metadata.metadata().row_groups().iter().enumerate();
+        groups.filter(|(index, group)| wanted(*index, group)).map(|(index, _)| index).collect()
+    }
+
+    fn open(
+        &self,
+        names: &[&str],
+        groups: Vec<usize>,
+        within: &[Within],
+        batch_rows: usize,
+    ) -> Result<ParquetRecordBatchReader, ParquetError> {
+        let schema = self.metadata.parquet_schema();
+        let mut builder =
+            ParquetRecordBatchReaderBuilder::new_with_metadata(self.input.clone(), self.metadata.clone())
+                .with_projection(ProjectionMask::columns(schema, names.iter().copied()))
+                .with_row_groups(groups)
+                .with_batch_size(batch_rows);
+        if !within.is_empty() {
+            let tests = within.iter().map(|within| within.predicate(schema)).collect();
+            builder = builder.with_row_filter(RowFilter::new(tests));
+        }
+        builder.build()
+    }
+}
+
+impl Within {
+    fn predicate(&self, schema: &SchemaDescriptor) -> Box<dyn ArrowPredicate> {
+        let range = self.range.clone();
+        let columns = ProjectionMask::columns(schema, [self.column]);
+        Box::new(ArrowPredicateFn::new(columns, move |batch| Ok(inside(&batch, &range))))
+    }
+}
+
+/// Which rows of the only column have a value in the range; all of them where it is no column of
+/// unsigned numbers, or is not there: decoding them gives the error.
+fn inside(batch: &RecordBatch, range: &RangeInclusive<u64>) -> BooleanArray {
+    fn test<T: ArrowPrimitiveType<Native: Into<u64>>>(
+        column: &PrimitiveArray<T>,
+        range: &RangeInclusive<u64>,
+    ) -> BooleanArray {
+        let values = column.values().iter().enumerate();
+        values.map(|(row, &value)| Some(column.is_valid(row) && range.contains(&value.into()))).collect()
+    }
+    let column = batch.columns().first();
+    let narrow = column.and_then(|column| column.as_primitive_opt::<UInt32Type>());
+    let wide = column.and_then(|column| column.as_primitive_opt::<UInt64Type>());
+    match (narrow, wide) {
+        (Some(column), _) => test(column, range),
+        (_, Some(column)) => test(column, range),
+        _ => vec![true; batch.num_rows()].into(),
+    }
+}
+
+/// Turns a panic of the Parquet library into an error: a damaged trace must not end the
+/// program.
+///
+/// Of 30,000 files with a few flipped bytes, parquet 60 panicked on 30, in places that cannot be
+/// checked beforehand (a page that names a dictionary the file lacks, a number longer than its
+/// type). What the closure leaves half done is never used again. A program built with
+/// `panic = "abort"` does not have this protection.
+pub(crate) fn guarded<T, E: ToString>(path: &Path, work: impl FnOnce() -> Result<T, E>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result.map_err(Error::damaged(path)),
+        Err(_) => Err(Error::damaged(path)("its pages make no sense")),
+    }
+}
+
+/// Prints nothing of panics of the Parquet library, which become errors; the messages of other
+/// panics stay.
+pub fn quiet_panics() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let file = info.location().map_or("", |location| location.file());
+        if !["/parquet-", "/arrow-"].iter().any(|part| file.contains(part)) {
+            default(info);
+        }
+    }));
+}

@@ -1,0 +1,14 @@
+//! Reads a trace.
+
+mod batches;
+mod block_groups;
+mod extracts;
+mod file;
+mod pruning;
+mod trace;
+
+pub use batches::Batches;
+pub use block_groups::{AllocationRecord, BlockGroup};
+pub use extracts::{Health, MemorySample};
+pub use file::quiet_panics;
+pub use trace::{AllocationFilter, Trace};

@@ -1,0 +1,269 @@
+//! Reads a trace: the small tables as rows, `allocations` as a stream.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use arrow_array::types::UInt32Type;
+use parquet::file::metadata::RowGroupMetaData;
+
+use crate::column::{ColumnType, Columns, Record, Row};
+use crate::error::{Error, Result};
+use crate::files;
+use crate::meta::Meta;
+use crate::read::file::{self, Within};
+use crate::read::pruning;
+use crate::rows::{
+    AccessRow, AllocationRow, DeviceRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, ProcessRow, SiteRow,
+    SpanRow, ThreadRow, TimelineRow,
+};
+use crate::table::Table;
+
+/// A trace directory opened for reading.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    directory: PathBuf,
+    meta: Meta,
+}
+
+/// Which blocks [`Trace::allocations`] reads; the default is all of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AllocationFilter<'a> {
+    /// Blocks of at least this many requested bytes.
+    pub min_bytes: u64,
+    /// Blocks of this process.
+    pub process: Option<u32>,
+    /// Blocks whose innermost span is one of these.
+    pub spans: Option<&'a HashSet<u32>>,
+}
+
+impl AllocationFilter<'_> {
+    fn wants(&self, row: &AllocationRow) -> bool {
+        let in_span = |wanted: &HashSet<u32>| row.span.is_some_and(|span| wanted.contains(&span));
+        row.bytes >= self.min_bytes
+            && self.process.is_none_or(|wanted| wanted == row.process)
+            && self.spans.is_none_or(in_span)
+    }
+}
+
+impl Trace {
+    /// Opens the trace in `directory`.
+    ///
+    /// One that was never closed (no `meta.json`, or one without `complete`) opens too, with
+    /// whatever was on disk.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the directory cannot be read, [`Error::NotATrace`], [`Error::Older`],
+    /// [`Error::Newer`], or [`Error::Meta`] if `meta.json` is damaged.
+    pub fn open(directory: impl AsRef<Path>) -> Result<Trace> {
+        let directory = directory.as_ref();
+        std::fs::read_dir(directory).map_err(Error::io("read", directory))?;
+        let meta = match Meta::load(directory)? {
+            Some(meta) => meta,
+            None if holds_tables(directory)? => Meta::default(),
+            None => return Err(Error::NotATrace(directory.to_owned())),
+        };
+        Ok(Trace { directory: directory.to_owned(), meta })
+    }
+
+    /// Where the trace is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What `meta.json` says; all empty, with `complete` false, if the recorder died before it
+    /// wrote one.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// All rows of `processes`.
+    pub fn processes(&self) -> Result<Vec<ProcessRow>> {
+        self.records()
+    }
+
+    /// All rows of `threads`.
+    pub fn threads(&self) -> Result<Vec<ThreadRow>> {
+        self.records()
+    }
+
+    /// All rows of `modules`.
+    pub fn modules(&self) -> Result<Vec<ModuleRow>> {
+        self.records()
+    }
+
+    /// All rows of `spans`.
+    pub fn spans(&self) -> Result<Vec<SpanRow>> {
+        self.records()
+    }
+
+    /// All rows of `spans` with empty `inputs`, `outputs` and `params`, which take nearly all the
+    /// time to read.
+    pub fn span_figures(&self) -> Result<Vec<SpanRow>> {
+        let figures = SpanRow::columns().into_iter().filter(|column| column.data_type != ColumnType::Json);
+        let names: Vec<&str> = figures.map(|column| column.name).collect();
+        let mut rows = Vec::new();
+        self.each_batch(
+            &names,
+            Table::Spans,
+            |_| true,
+            |columns| SpanRow::read_each(columns, |_| true, |row| rows.push(row)),
+        )?;
+        Ok(rows)
+    }
+
+    /// The spans in `wanted`, whole.
+    pub fn spans_of(&self, wanted: &HashSet<u32>) -> Result<Vec<SpanRow>> {
+        self.rows_of(|span| wanted.contains(&span))
+    }
+
+    /// All rows of `timeline`.
+    pub fn timeline(&self) -> Result<Vec<TimelineRow>> {
+        self.records()
+    }
+
+    /// All rows of `sites`.
+    pub fn sites(&self) -> Result<Vec<SiteRow>> {
+        self.records()
+    }
+
+    /// All rows of `frames`.
+    pub fn frames(&self) -> Result<Vec<FrameRow>> {
+        self.records()
+    }
+
+    /// All rows of `folded`.
+    pub fn folded(&self) -> Result<Vec<FoldedRow>> {
+        self.records()
+    }
+
+    /// All rows of `devices`.
+    pub fn devices(&self) -> Result<Vec<DeviceRow>> {
+        self.records()
+    }
+
+    /// All rows of `kernel_events`.
+    pub fn kernel_events(&self) -> Result<Vec<KernelEventRow>> {
+        self.records()
+    }
+
+    /// Passes all rows of `accesses` to `each`, some thousand in memory at a time.
+    pub fn accesses(&self, each: impl FnMut(AccessRow)) -> Result<()> {
+        self.each_record(each)
+    }
+
+    /// Streams the blocks that `filter` selects to `each`, in the order they were written, in
+    /// memory that does not grow with the trace. Row groups without any are not read.
+    pub fn allocations(&self, filter: AllocationFilter, mut each: impl FnMut(AllocationRow)) -> Result<()> {
+        let spans = filter.spans.and_then(range);
+        if filter.spans.is_some() && spans.is_none() {
+            return Ok(());
+        }
+        let bytes = (filter.min_bytes > 0).then_some(filter.min_bytes..=u64::MAX);
+        let process = filter.process.map(|process| process.into()..=process.into());
+        let within = |(column, range): (_, Option<_>)| Some(Within { column, range: range? });
+        let ranges = [("span", spans), ("bytes", bytes), ("process", process)];
+        let ranges: Vec<Within> = ranges.into_iter().filter_map(within).collect();
+        let wanted = |_, group: &RowGroupMetaData| {
+            ranges.iter().all(|within| pruning::may_hold(group, within.column, within.range.clone()))
+        };
+        // Few blocks belong to a span; each further test of rows costs more than it saves.
+        let rows = if filter.spans.is_some() { &ranges[..1] } else { &[] };
+        let names = AllocationRow::names();
+        for path in self.files(Table::Allocations)? {
+            file::read_rows(&path, Table::Allocations, &names, wanted, rows, |columns| {
+                AllocationRow::read_each(
+                    columns,
+                    |_| true,
+                    |row| {
+                        if filter.wants(&row) {
+                            each(row);
+                        }
+                    },
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What was live when the recorder last wrote it; nothing when the trace is complete.
+    pub(crate) fn live(&self) -> Result<Vec<AllocationRow>> {
+        let path = files::live_path(&self.directory);
+        let mut rows = Vec::new();
+        if path.is_file() {
+            let names = AllocationRow::names();
+            file::read_columns(
+                &path,
+                Table::Allocations,
+                &names,
+                |_, _| true,
+                |columns| AllocationRow::read_each(columns, |_| true, |row| rows.push(row)),
+            )?;
+        }
+        Ok(rows)
+    }
+
+    /// All records of a table.
+    pub(crate) fn records<R: Record>(&self) -> Result<Vec<R>> {
+        let mut records = Vec::new();
+        self.each_record(|record| records.push(record))?;
+        Ok(records)
+    }
+
+    /// Passes all records of a table to `each`.
+    pub(crate) fn each_record<R: Record>(&self, mut each: impl FnMut(R)) -> Result<()> {
+        self.each_batch(&R::names(), R::TABLE, |_| true, |columns| R::read_each(columns, |_| true, &mut each))
+    }
+
+    /// The rows whose id, the first column, is `wanted`.
+    pub(crate) fn rows_of<R: Row>(&self, wanted: impl Fn(u32) -> bool) -> Result<Vec<R>> {
+        let names = R::names();
+        let mut rows = Vec::new();
+        self.each_batch(
+            &names,
+            R::TABLE,
+            |_| true,
+            |columns| {
+                let ids = columns.required::<UInt32Type>(names[0])?;
+                R::read_each(columns, |row| wanted(ids[row]), |row| rows.push(row))
+            },
+        )?;
+        Ok(rows)
+    }
+
+    /// Some columns of a table, of the row groups that are `wanted`.
+    pub(crate) fn each_batch(
+        &self,
+        names: &[&str],
+        table: Table,
+        wanted: impl Fn(&RowGroupMetaData) -> bool,
+        mut each: impl FnMut(&Columns) -> Result<()>,
+    ) -> Result<()> {
+        for path in self.files(table)? {
+            file::read_columns(&path, table, names, |_, group| wanted(group), &mut each)?;
+        }
+        Ok(())
+    }
+
+    /// Files of a table; a trace that was never closed may lack some, a complete one may not.
+    pub(crate) fn files(&self, table: Table) -> Result<Vec<PathBuf>> {
+        let files = files::of_table(&self.directory, table)?;
+        if files.is_empty() && self.meta.complete {
+            return Err(Error::MissingTable { path: self.directory.clone(), table: table.name() });
+        }
+        Ok(files)
+    }
+}
+
+fn holds_tables(directory: &Path) -> Result<bool> {
+    for table in Table::ALL {
+        if !files::of_table(directory, table)?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Smallest and largest of a set; `None` if it is empty.
+fn range(spans: &HashSet<u32>) -> Option<std::ops::RangeInclusive<u64>> {
+    Some(u64::from(*spans.iter().min()?)..=u64::from(*spans.iter().max()?))
+}

@@ -1,0 +1,4 @@
+mod arbitrary;
+mod extracts;
+mod labels;
+mod round_trip;

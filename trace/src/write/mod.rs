@@ -1,0 +1,18 @@
+//! Writes a trace.
+
+mod block_columns;
+mod block_file;
+mod block_writer;
+mod budget;
+mod growing_table;
+mod pages;
+mod parts;
+mod whole_table;
+mod writer;
+
+pub(crate) use block_columns::BlockColumns;
+pub(crate) use block_file::BlockFile;
+pub(crate) use parts::Parts;
+pub(crate) use whole_table::complete;
+pub use whole_table::replace_stacks;
+pub use writer::TraceWriter;

@@ -1,0 +1,62 @@
+//! Tables that are written whole, each into one file.
+
+use std::path::{Path, PathBuf};
+
+use crate::column::Row;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::meta::Meta;
+use crate::rows::{FrameRow, SiteRow};
+use crate::table::Table;
+use crate::write::block_file::BlockFile;
+use crate::write::parts::{PartFile, Parts, TableFile};
+
+/// Rows encoded at once: keeps the text of a batch far below Arrow's 2 GiB.
+pub(crate) const BATCH_ROWS: usize = 1024;
+
+/// Writes a table, replacing an earlier one. Returns where it is.
+pub(crate) fn write_rows<R: Row>(directory: &Path, rows: &[R]) -> Result<PathBuf> {
+    write_batches(directory, rows.len(), rows.chunks(BATCH_ROWS))
+}
+
+/// The same with the rows in batches; they are `rows` in all.
+pub(crate) fn write_batches<R: Row>(
+    directory: &Path,
+    rows: usize,
+    batches: impl Iterator<Item: AsRef<[R]>>,
+) -> Result<PathBuf> {
+    let path = files::whole_path(directory, R::TABLE);
+    let mut file = TableFile::create(&path, R::TABLE, rows)?;
+    for batch in batches {
+        file.write(&R::encode(batch.as_ref()).map_err(Error::write(&path))?)?;
+    }
+    file.close()?;
+    Ok(path)
+}
+
+/// Replaces the stacks of a closed trace: its frames have been named.
+///
+/// # Errors
+/// [`Error::Io`] if the directory cannot be written; then the old ones are still there.
+pub fn replace_stacks(directory: &Path, sites: &[SiteRow], frames: &[FrameRow]) -> Result<()> {
+    write_rows(directory, frames)?;
+    write_rows(directory, sites)?;
+    Ok(())
+}
+
+/// Adds the tables that never were written as empty ones, and says that nothing is missing now.
+pub(crate) fn complete(directory: &Path, meta: &Meta) -> Result<()> {
+    for table in Table::ALL {
+        if files::of_table(directory, table)?.is_empty() {
+            match table.in_parts() {
+                true if table == Table::Allocations => {
+                    Parts::<BlockFile>::resume(directory, table)?.finish()?
+                }
+                true => Parts::<TableFile>::resume(directory, table)?.finish()?,
+                false => TableFile::create(&files::whole_path(directory, table), table, 0)?.close()?,
+            }
+        }
+    }
+    Meta { complete: true, ..meta.clone() }.store(directory)?;
+    files::remove_live(directory)
+}

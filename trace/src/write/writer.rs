@@ -1,0 +1,211 @@
+//! Writes a trace while it is being recorded.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use crate::column::Row;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::meta::{Meta, Rows};
+use crate::rows::{
+    AccessRow, AllocationRow, DeviceRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, ProcessRow, SiteRow,
+    SpanRow, ThreadRow, TimelineRow,
+};
+use crate::table::Table;
+use crate::write::block_columns::BlockColumns;
+use crate::write::block_file::BlockFile;
+use crate::write::block_writer::BlockWriter;
+use crate::write::budget::{Budget, ClosedPart};
+use crate::write::growing_table::GrowingTable;
+use crate::write::parts::PartFile;
+use crate::write::whole_table;
+
+/// Rows of a page of `allocations`: their columns stay in the cache until they are encoded.
+const PAGE_ROWS: usize = 16 * 1024;
+
+/// A trace directory being written.
+///
+/// Rows of `allocations`, `timeline`, `kernel_events` and `accesses` become readable when their
+/// part is closed, the other tables when they are written. Every error leaves what was closed
+/// before it readable.
+pub struct TraceWriter {
+    directory: PathBuf,
+    blocks: BlockColumns,
+    block_parts: BlockWriter,
+    timeline: GrowingTable<TimelineRow>,
+    kernel_events: GrowingTable<KernelEventRow>,
+    accesses: GrowingTable<AccessRow>,
+    /// The latest time of any block or point of the timeline so far.
+    latest_ns: i64,
+    budget: Budget,
+    rotated: Rows,
+}
+
+impl TraceWriter {
+    /// Starts a trace in `directory`, made with mode 0700 if it is not there.
+    ///
+    /// # Errors
+    /// [`Error::Occupied`] if it already holds a trace, [`Error::Io`] if it cannot be written.
+    pub fn create(directory: impl AsRef<Path>) -> Result<TraceWriter> {
+        let directory = directory.as_ref();
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(Error::io("create", directory))?;
+        if files::hold_trace(directory) {
+            return Err(Error::Occupied(directory.to_owned()));
+        }
+        Ok(TraceWriter {
+            blocks: BlockColumns::default(),
+            block_parts: BlockWriter::create(directory)?,
+            timeline: GrowingTable::create(directory)?,
+            kernel_events: GrowingTable::create(directory)?,
+            accesses: GrowingTable::create(directory)?,
+            directory: directory.to_owned(),
+            latest_ns: 0,
+            budget: Budget::unlimited(),
+            rotated: Rows::default(),
+        })
+    }
+
+    /// From now on the oldest parts are deleted, those of `allocations` first, when the trace would
+    /// grow beyond this many bytes. Tables that are written whole stay, however large.
+    pub fn limit(&mut self, bytes: u64) {
+        self.budget = Budget::new(bytes);
+        self.block_parts.limit_parts(self.budget.part_bytes());
+    }
+
+    /// Where the trace is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Adds a block that was released, or that is live at the end.
+    #[inline(always)]
+    pub fn allocation(&mut self, row: AllocationRow) -> Result<()> {
+        self.latest_ns = self.latest_ns.max(row.free_ns.unwrap_or(row.alloc_ns));
+        self.blocks.push(&row);
+        if self.blocks.len() >= PAGE_ROWS { self.write_blocks() } else { Ok(()) }
+    }
+
+    /// Adds a point of the timeline.
+    pub fn timeline(&mut self, row: TimelineRow) -> Result<()> {
+        self.latest_ns = self.latest_ns.max(row.time_ns);
+        self.timeline.push(row)
+    }
+
+    /// Adds something the kernel saw.
+    pub fn kernel_event(&mut self, row: KernelEventRow) -> Result<()> {
+        self.kernel_events.push(row)
+    }
+
+    /// Adds a sampled memory access.
+    pub fn access(&mut self, row: AccessRow) -> Result<()> {
+        self.accesses.push(row)
+    }
+
+    /// Closes the open parts: every row so far is on disk and readable.
+    pub fn close_part(&mut self) -> Result<()> {
+        self.write_blocks()?;
+        let (budget, rotated) = (&mut self.budget, &mut self.rotated);
+        self.block_parts.close(self.latest_ns, |part| budget.blocks(part, rotated))?;
+        let closed = [self.timeline.close()?, self.kernel_events.close()?, self.accesses.close()?];
+        for (path, rows) in closed.into_iter().flatten() {
+            let part = ClosedPart { path, rows, until_ns: self.latest_ns };
+            self.budget.timeline(part, &mut self.rotated)?;
+        }
+        Ok(())
+    }
+
+    /// Writes `processes`, replacing what an earlier call wrote.
+    pub fn processes(&mut self, rows: &[ProcessRow]) -> Result<()> {
+        self.whole_table(rows)
+    }
+
+    /// Writes `threads`, replacing what an earlier call wrote.
+    pub fn threads(&mut self, rows: &[ThreadRow]) -> Result<()> {
+        self.whole_table(rows)
+    }
+
+    /// Writes `modules`, replacing what an earlier call wrote.
+    pub fn modules(&mut self, rows: &[ModuleRow]) -> Result<()> {
+        self.whole_table(rows)
+    }
+
+    /// Writes `spans`, replacing what an earlier call wrote.
+    /// It takes some thousand rows at a time.
+    pub fn spans(&mut self, mut rows: impl ExactSizeIterator<Item = SpanRow>) -> Result<()> {
+        let count = rows.len();
+        let batches = std::iter::from_fn(|| {
+            let batch: Vec<SpanRow> = rows.by_ref().take(whole_table::BATCH_ROWS).collect();
+            (!batch.is_empty()).then_some(batch)
+        });
+        let path = whole_table::write_batches(&self.directory, count, batches)?;
+        self.budget.table(&path)
+    }
+
+    /// Writes what is live now to a file of its own, replacing what an earlier call wrote:
+    /// `recover` reads it if the recorder dies. The file is removed when the trace is closed.
+    pub fn live(&mut self, rows: &[AllocationRow]) -> Result<()> {
+        let path = files::live_path(&self.directory);
+        let mut file = BlockFile::create(&path, Table::Allocations, rows.len())?;
+        for rows in rows.chunks(PAGE_ROWS) {
+            file.write(&BlockColumns::of(rows))?;
+        }
+        file.close()?;
+        self.budget.table(&path)
+    }
+
+    /// Writes `sites`, replacing what an earlier call wrote.
+    pub fn sites(&mut self, rows: &[SiteRow]) -> Result<()> {
+        self.whole_table(rows)
+    }
+
+    /// Writes `frames`, replacing what an earlier call wrote.
+    pub fn frames(&mut self, rows: &[FrameRow]) -> Result<()> {
+        self.whole_table(rows)
+    }
+
+    /// Writes `folded`, replacing what an earlier call wrote.
+    pub fn folded(&mut self, rows: &[FoldedRow]) -> Result<()> {
+        self.whole_table(rows)
+    }
+
+    /// Writes `devices`, replacing what an earlier call wrote.
+    pub fn devices(&mut self, rows: &[DeviceRow]) -> Result<()> {
+        self.whole_table(rows)
+    }
+
+    /// Writes `meta.json` of a recording that still runs (`complete` is false in the file).
+    pub fn meta(&mut self, meta: &Meta) -> Result<()> {
+        Meta { complete: false, ..self.with_rotated(meta) }.store(&self.directory)
+    }
+
+    /// Closes the last parts, writes the tables that never were written as empty ones, and
+    /// then `meta.json` with `complete` set.
+    pub fn finish(mut self, meta: &Meta) -> Result<()> {
+        self.close_part()?;
+        whole_table::complete(&self.directory, &self.with_rotated(meta))
+    }
+
+    fn with_rotated(&self, meta: &Meta) -> Meta {
+        let Rows { rotated, complete_from_ns, rotated_timeline, .. } = self.rotated;
+        Meta { rows: Rows { rotated, complete_from_ns, rotated_timeline, ..meta.rows }, ..meta.clone() }
+    }
+
+    #[cold]
+    fn write_blocks(&mut self) -> Result<()> {
+        if self.blocks.len() == 0 {
+            return Ok(());
+        }
+        let (budget, rotated) = (&mut self.budget, &mut self.rotated);
+        self.block_parts.page(&mut self.blocks, self.latest_ns, |part| budget.blocks(part, rotated))
+    }
+
+    fn whole_table<R: Row>(&mut self, rows: &[R]) -> Result<()> {
+        let path = whole_table::write_rows(&self.directory, rows)?;
+        self.budget.table(&path)
+    }
+}

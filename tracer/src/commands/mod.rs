@@ -1,0 +1,150 @@
+//! The command line: one module for each subcommand.
+
+mod arguments;
+mod attach;
+mod bound;
+mod defaults;
+mod doctor;
+mod fit;
+mod fitted;
+mod flamegraph;
+mod help;
+mod json;
+mod law;
+mod manuals;
+mod merge;
+mod output;
+mod plan;
+mod predict;
+mod recommend;
+mod record;
+mod recover;
+mod report;
+mod sweep;
+mod top;
+mod usage;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::error::ErrorKind;
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use self::defaults::Defaults;
+use self::usage::sentence;
+use crate::terminal::{be_quiet, say};
+
+/// Records every allocation of a program and turns small runs into a law: operator + input shape ->
+/// peak bytes.
+#[derive(Parser)]
+#[command(name = "memtrace", version, args_conflicts_with_subcommands = true, disable_help_flag = true)]
+#[command(max_term_width = 100)]
+#[command(override_usage = "memtrace [record] [OPTIONS] COMMAND [ARG]...\n       memtrace SUBCOMMAND ...")]
+struct Cli {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    record: record::Record,
+    /// Print no summary and no progress
+    #[arg(short, long, global = true)]
+    quiet: bool,
+    /// Print help
+    #[arg(short, long, global = true, action = ArgAction::HelpShort)]
+    help: Option<bool>,
+    /// Print help on every option
+    #[arg(long, global = true, action = ArgAction::HelpLong)]
+    help_all: Option<bool>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Run a command and record it (the default)
+    Record(record::Record),
+    /// Show peaks, operators and processes of a trace
+    Report(report::Report),
+    /// Draw a flame graph of live memory
+    Flamegraph(flamegraph::Flamegraph),
+    /// Close a trace whose recorder died, with what was live when it was last written
+    Recover(recover::Recover),
+    /// Record a running process, and its children, from the kernel side (root or CAP_BPF)
+    Attach(attach::Attach),
+    /// Watch a recording while it runs: processes, operators, memory against its limits
+    Top(top::Top),
+    /// Say what this machine can record, and what to do about what it cannot
+    Doctor(doctor::Doctor),
+    /// Record a command at several small shapes and fit a model
+    Sweep(sweep::Sweep),
+    /// Fit a model to traces
+    Fit(fit::Fit),
+    /// Make one model of several
+    Merge(merge::Merge),
+    /// Predict the bytes of an operator at a shape
+    Predict(predict::Predict),
+    /// Bound what a function needs that was never run, from its source
+    Bound(bound::Bound),
+    /// Choose chunks that fit a memory limit
+    Recommend(recommend::Recommend),
+    /// Predict the memory of a pipeline of operators, or cut it into chunks that fit
+    Plan(plan::Plan),
+    /// Print completions of the command line for a shell
+    Completions(manuals::Completions),
+    /// Write manual pages, completions and the command reference
+    #[command(hide = true)]
+    Manuals(manuals::Manuals),
+}
+
+/// Runs the subcommand that the command line names.
+pub fn main() -> ExitCode {
+    parse().and_then(run).unwrap_or_else(|error| {
+        say(&sentence(&error));
+        ExitCode::from(usage::status(&error))
+    })
+}
+
+/// The command line, with the defaults of the nearest `memtrace.toml`.
+fn parse() -> Result<Cli> {
+    let here = std::env::current_dir().context("there is no working directory; change to one that exists")?;
+    let defaults = Defaults::find(&here)?;
+    let mut command = help::dress(Cli::command());
+    if let Some(defaults) = &defaults {
+        command = defaults.apply(command)?;
+    }
+    let matches = command.try_get_matches();
+    matches.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
+        _ => usage::refusal(&error, &helping(), defaults.as_ref()).into(),
+    })
+}
+
+/// The command whose help says what is right.
+fn helping() -> String {
+    let command = Cli::command();
+    let first = std::env::args_os().nth(1).unwrap_or_default();
+    let named = command.find_subcommand(&first).map(|subcommand| subcommand.get_name());
+    named.map_or_else(|| "memtrace".to_owned(), |name| format!("memtrace {name}"))
+}
+
+fn run(cli: Cli) -> Result<ExitCode> {
+    if cli.quiet {
+        be_quiet();
+    }
+    match cli.action {
+        None => record::run(&cli.record),
+        Some(Action::Record(arguments)) => record::run(&arguments),
+        Some(Action::Report(arguments)) => report::run(&arguments),
+        Some(Action::Flamegraph(arguments)) => flamegraph::run(&arguments),
+        Some(Action::Recover(arguments)) => recover::run(&arguments),
+        Some(Action::Attach(arguments)) => attach::run(&arguments),
+        Some(Action::Top(arguments)) => top::run(&arguments),
+        Some(Action::Doctor(arguments)) => doctor::run(&arguments),
+        Some(Action::Sweep(arguments)) => sweep::run(&arguments),
+        Some(Action::Fit(arguments)) => fit::run(&arguments),
+        Some(Action::Merge(arguments)) => merge::run(&arguments),
+        Some(Action::Bound(arguments)) => bound::run(&arguments),
+        Some(Action::Predict(arguments)) => predict::run(&arguments),
+        Some(Action::Recommend(arguments)) => recommend::run(&arguments),
+        Some(Action::Plan(arguments)) => plan::run(&arguments),
+        Some(Action::Completions(arguments)) => manuals::completions(&arguments, Cli::command()),
+        Some(Action::Manuals(arguments)) => manuals::manuals(&arguments, Cli::command()),
+    }
+}

@@ -1,0 +1,39 @@
+//! Where a command writes its one file: `-` is standard output.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::builder::{PathBufValueParser, TypedValueParser};
+
+use super::usage::Usage;
+use crate::terminal;
+
+/// True if this is standard output.
+pub fn is_standard(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Writes the file.
+pub fn write(path: &Path, content: &[u8]) -> Result<()> {
+    if is_standard(path) {
+        return terminal::write(content);
+    }
+    fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Refuses a file on standard output beside an answer in JSON.
+pub fn check(path: &Path, json: bool) -> Result<()> {
+    if json && is_standard(path) {
+        bail!(Usage("--json and -o - both write to standard output; leave one out".into()));
+    }
+    Ok(())
+}
+
+/// Reads the directory of a trace, which is no stream.
+pub fn directory() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match is_standard(&path) {
+        true => Err("a trace is a directory, not a stream; name one, e.g. -o trace"),
+        false => Ok(path),
+    })
+}

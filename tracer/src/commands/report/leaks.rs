@@ -1,0 +1,68 @@
+//! `report --leaks`: what was live when the program ended.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use memtrace_analysis::report::leaks::{Leaks, leaks};
+use memtrace_trace::Trace;
+
+use crate::terminal::clean;
+use crate::units::{Bytes, grouped};
+
+/// Places and operators listed.
+const ROWS_MAX: usize = 15;
+
+/// What `report --leaks` prints.
+pub fn show(trace: &Trace, json: bool) -> Result<String> {
+    let leaks = leaks(trace)?;
+    if json {
+        return Ok(serde_json::to_string_pretty(&leaks)? + "\n");
+    }
+    let mut out = String::new();
+    let ended = match leaks.processes {
+        0 => {
+            writeln!(
+                out,
+                "The end of the program was not recorded: another one took its place, or it still ran."
+            )?;
+            return Ok(out);
+        }
+        1 => "at the end of the program".to_string(),
+        many => format!("at the end of {many} processes, in all of them together"),
+    };
+    writeln!(out, "{} live {ended}, before it tidied up", Bytes(leaks.live_bytes))?;
+    writeln!(out, "(what a library keeps on purpose, such as a cache, is part of it)")?;
+    places(&mut out, &leaks)?;
+    operators(&mut out, &leaks)?;
+    Ok(out)
+}
+
+fn places(out: &mut String, leaks: &Leaks) -> Result<()> {
+    writeln!(out)?;
+    writeln!(out, "  {:>9} {:>11}  allocated at", "live", "blocks")?;
+    for place in leaks.places.iter().take(ROWS_MAX) {
+        writeln!(out, "  {:>9} {:>11}  {}", Bytes(place.bytes), grouped(place.blocks), clean(&place.place))?;
+    }
+    let others = leaks.places.iter().skip(ROWS_MAX);
+    let other: u64 = others.map(|place| place.bytes).fold(0, u64::saturating_add);
+    for (bytes, what) in [(other, "(other places)"), (leaks.without_stack_bytes, "(no call stack)")] {
+        if bytes > 0 {
+            writeln!(out, "  {:>9} {:>11}  {what}", Bytes(bytes), "")?;
+        }
+    }
+    Ok(())
+}
+
+fn operators(out: &mut String, leaks: &Leaks) -> Result<()> {
+    if leaks.operators.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    writeln!(out, "  {:>9} {:>9} {:>15}  allocated in calls of", "live", "per call", "calls")?;
+    for left in leaks.operators.iter().take(ROWS_MAX) {
+        let calls = format!("{} of {}", grouped(left.leaving_calls as u64), grouped(left.calls as u64));
+        let (bytes, each) = (Bytes(left.bytes), Bytes(left.bytes_per_call));
+        writeln!(out, "  {bytes:>9} {each:>9} {calls:>15}  {}", clean(&left.operator))?;
+    }
+    Ok(())
+}

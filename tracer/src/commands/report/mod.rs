@@ -1,0 +1,85 @@
+//! `report`: the summary that people read, also printed at the end of a recording, and the report
+//! as JSON.
+
+mod accesses;
+mod children;
+mod details;
+mod devices;
+mod ending;
+mod killed;
+mod leaks;
+mod next;
+mod operators;
+mod places;
+mod processes;
+mod recomputed;
+mod refused;
+mod resident;
+mod sites;
+mod source_text;
+mod spans;
+mod summary;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use memtrace_analysis::report::json::{Listed, report};
+use memtrace_trace::Trace;
+
+use super::json;
+use crate::terminal::{columns_of, is_quiet, print, to_stderr};
+
+/// Which trace to report, and how.
+#[derive(Args)]
+pub struct Report {
+    /// Trace directory
+    trace: PathBuf,
+    /// Print everything: all tables, resident memory, processes
+    #[arg(long, conflicts_with_all = ["json", "recompute"])]
+    details: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// With --json: list every span, not only the 1,000 largest of each operator
+    #[arg(long, requires = "json")]
+    all_spans: bool,
+    /// With --json: list the call stacks of 1,000 sites, not only the places of 100
+    #[arg(long, requires = "json")]
+    stacks: bool,
+    /// List what was live when the program ended, by place, and what calls of operators left
+    #[arg(long, conflicts_with_all = ["all_spans", "stacks", "recompute"])]
+    leaks: bool,
+    /// Derive the figures from the rows, and say where they differ from those folded while
+    /// recording
+    #[arg(long, conflicts_with_all = ["all_spans", "stacks"])]
+    recompute: bool,
+}
+
+/// `memtrace report`
+pub fn run(arguments: &Report) -> Result<ExitCode> {
+    let trace = Trace::open(&arguments.trace)?;
+    if arguments.recompute {
+        return recomputed::show(&trace, arguments.json);
+    }
+    if arguments.leaks {
+        print(&leaks::show(&trace, arguments.json)?)?;
+    } else if arguments.json {
+        let listed = Listed { all_spans: arguments.all_spans, stacks: arguments.stacks };
+        json::print(&report(&trace, listed)?)?;
+    } else if arguments.details {
+        print(&details::text(&trace)?)?;
+    } else {
+        print(&summary::text(&trace, columns_of(&std::io::stdout()))?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the summary of a trace that was just recorded to stderr, unless `--quiet`.
+pub fn summarise(output: &Path) -> Result<()> {
+    if !is_quiet() {
+        to_stderr(&summary::text(&Trace::open(output)?, columns_of(&std::io::stderr()))?);
+    }
+    Ok(())
+}

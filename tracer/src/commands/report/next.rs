@@ -1,0 +1,44 @@
+//! Where the trace is, and which commands say more of it.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
+
+use anyhow::Result;
+use memtrace_trace::Trace;
+use memtrace_trace::rows::SpanRow;
+
+use crate::terminal::clean;
+
+/// The last lines of the summary.
+pub fn commands(out: &mut String, trace: &Trace, spans: &[SpanRow], columns: usize) -> Result<()> {
+    let path = clean(&quoted(&trace.directory().display().to_string()));
+    let mut words = vec!["report --details", "flamegraph"];
+    if has_sizes(spans) {
+        words.push("fit");
+    }
+    let line = |path: &str| {
+        let commands: Vec<String> = words.iter().map(|word| format!("memtrace {word} {path}")).collect();
+        format!("  next:  {}", commands.join("; "))
+    };
+    let whole = line(&path);
+    writeln!(out)?;
+    writeln!(out, "  trace: {path}")?;
+    writeln!(out, "{}", if whole.chars().count() <= columns { whole } else { line("TRACE") })?;
+    Ok(())
+}
+
+/// True if calls of an operator had inputs of several sizes: a law can be fitted.
+fn has_sizes(spans: &[SpanRow]) -> bool {
+    let mut sizes: HashMap<&str, HashSet<u64>> = HashMap::new();
+    spans.iter().any(|span| {
+        let sizes = sizes.entry(&span.operator).or_default();
+        sizes.insert(span.input_bytes);
+        sizes.len() > 1
+    })
+}
+
+/// As a shell reads it.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);
+    if path.chars().all(plain) { path.into() } else { format!("'{}'", path.replace('\'', "'\\''")) }
+}

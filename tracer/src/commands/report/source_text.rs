@@ -1,0 +1,66 @@
+//! The text of source lines, as far as the files are there and have not changed since.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use memtrace_trace::Meta;
+
+/// Larger files are no sources.
+const FILE_MAX: u64 = 16 << 20;
+/// Longer lines are not written by people.
+const LINE_MAX: usize = 1000;
+
+/// Source files of a recording.
+pub struct SourceText {
+    folder: PathBuf,
+    recorded: SystemTime,
+    known: HashMap<(String, u32), Option<String>>,
+}
+
+impl SourceText {
+    /// Relative paths are those of the recorded command.
+    pub fn of(meta: &Meta) -> SourceText {
+        let recorded = UNIX_EPOCH + Duration::from_nanos(meta.start_unix_ns.max(0) as u64);
+        SourceText { folder: PathBuf::from(&meta.cwd), recorded, known: HashMap::new() }
+    }
+
+    /// A line without its indentation.
+    pub fn line(&mut self, file: &str, line: u32) -> Option<String> {
+        let (folder, recorded) = (&self.folder, self.recorded);
+        let key = (file.to_string(), line);
+        self.known.entry(key).or_insert_with(|| read(&folder.join(file), line, recorded)).clone()
+    }
+}
+
+fn read(path: &Path, line: u32, recorded: SystemTime) -> Option<String> {
+    let about = std::fs::metadata(path).ok()?;
+    if !about.is_file() || about.len() > FILE_MAX || about.modified().ok()? > recorded {
+        return None;
+    }
+    let lines = BufReader::new(File::open(path).ok()?).lines();
+    let text = lines.map_while(Result::ok).nth(line.checked_sub(1)? as usize)?;
+    let text = text.trim();
+    (!text.is_empty() && text.len() <= LINE_MAX).then(|| text.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_changed_since_says_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.py"), "import os\n    b = a * 2\n").unwrap();
+        let cwd = folder.path().display().to_string();
+        let later = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_secs(60);
+        let meta = Meta { cwd: cwd.clone(), start_unix_ns: later.as_nanos() as i64, ..Meta::default() };
+        let mut text = SourceText::of(&meta);
+        assert_eq!(text.line("a.py", 2).as_deref(), Some("b = a * 2"));
+        assert_eq!((text.line("a.py", 0), text.line("a.py", 9), text.line("b.py", 1)), (None, None, None));
+        let meta = Meta { cwd, start_unix_ns: 1, ..Meta::default() };
+        assert_eq!(SourceText::of(&meta).line("a.py", 2), None);
+    }
+}

@@ -1,0 +1,161 @@
+//! The summary: what needed memory, on one screen. At the end of a recording, and from `report`.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use memtrace_analysis::report::composition::{Composition, composition};
+use memtrace_analysis::report::json::row_notes;
+use memtrace_trace::rows::{ProcessRow, SpanRow};
+use memtrace_trace::{Meta, Trace};
+
+use super::places::Places;
+use super::{children, devices, ending, killed, next, operators, refused};
+use crate::terminal::clean;
+use crate::units::{Bytes, measured};
+
+/// Lines of the summary.
+const LINES_MAX: usize = 25;
+/// Places and operators that have a line, where there is room.
+const ROWS_MAX: usize = 5;
+/// Notes that are shown.
+const NOTES_MAX: usize = 3;
+
+/// The summary of a trace, in lines of at most so many columns.
+pub fn text(trace: &Trace, columns: usize) -> Result<String> {
+    let read = Read {
+        trace,
+        columns,
+        processes: trace.processes()?,
+        spans: trace.span_figures()?,
+        composition: composition(trace)?,
+    };
+    // Where there is more to say, the tables are shorter.
+    for rows in (1..=ROWS_MAX).rev() {
+        let text = read.with(rows)?;
+        if rows == 1 || text.lines().count() <= LINES_MAX {
+            return Ok(fitted(&text, columns));
+        }
+    }
+    Ok(String::new())
+}
+
+/// What the summary is made of.
+struct Read<'a> {
+    trace: &'a Trace,
+    columns: usize,
+    processes: Vec<ProcessRow>,
+    spans: Vec<SpanRow>,
+    composition: Composition,
+}
+
+impl Read<'_> {
+    fn with(&self, rows: usize) -> Result<String> {
+        let (mut out, meta) = (String::new(), self.trace.meta());
+        writeln!(out, "memtrace: {}", ending::text(meta))?;
+        ending::cut_short(&mut out, meta)?;
+        peak(&mut out, meta)?;
+        garbage(&mut out, meta)?;
+        killed::lines(&mut out, self.trace, 1)?;
+        refused::lines(&mut out, self.trace, 1)?;
+        Places::of(self.trace.meta(), &self.composition, rows, self.columns).write(&mut out)?;
+        operators::summary(&mut out, self.trace, &self.spans, rows)?;
+        children::lines(&mut out, &self.processes)?;
+        notes(&mut out, meta, self.columns)?;
+        next::commands(&mut out, self.trace, &self.spans, self.columns)?;
+        Ok(out)
+    }
+}
+
+fn peak(out: &mut String, meta: &Meta) -> Result<()> {
+    let peak = &meta.peak;
+    let mappings = peak.live_bytes.saturating_sub(peak.heap_bytes);
+    writeln!(
+        out,
+        "  peak     {:>9} live: {} heap + {} touched mappings",
+        Bytes(peak.live_bytes),
+        Bytes(peak.heap_bytes),
+        Bytes(mappings)
+    )?;
+    if let Some((driver, used)) = devices::at_peak(meta) {
+        writeln!(out, "  device   {:>9} used; {} reserved by the driver", Bytes(used), Bytes(driver))?;
+    }
+    let resident = peak.resident_sum_bytes.max(peak.resident_bytes);
+    write!(out, "  resident {:>9}", measured(resident))?;
+    if let Some(limit) = meta.limit.as_ref().filter(|limit| limit.bytes > 0) {
+        let share = 100.0 * resident as f64 / limit.bytes as f64;
+        write!(out, ", {share:.0} % of the limit of {} ({})", Bytes(limit.bytes), clean(&limit.name))?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Only with `--gc`.
+fn garbage(out: &mut String, meta: &Meta) -> Result<()> {
+    let peak = &meta.peak;
+    if let (Some(lower), Some(upper)) = (peak.gc_independent_bytes, peak.gc_independent_upper_bytes) {
+        let known = Bytes(peak.garbage_at_peak_bytes.unwrap_or(0));
+        let (lower, upper) = (Bytes(lower), Bytes(upper));
+        writeln!(out, "  garbage  {known:>9} of the peak; GC-independent peak {lower} to {upper}")?;
+    }
+    Ok(())
+}
+
+/// At most two lines each; `report --details` has them whole.
+fn notes(out: &mut String, meta: &Meta, columns: usize) -> Result<()> {
+    let notes: Vec<String> = meta.notes.iter().chain(&row_notes(meta)).map(|note| clean(note)).collect();
+    for note in notes.iter().take(NOTES_MAX) {
+        let mut lines = wrapped(note, columns.saturating_sub(8));
+        if lines.len() > 2 {
+            lines.truncate(2);
+            lines[1] = format!("{} …", lines[1]);
+        }
+        for (number, line) in lines.iter().enumerate() {
+            writeln!(out, "  {} {line}", if number == 0 { "note:" } else { "     " })?;
+        }
+    }
+    if notes.len() > NOTES_MAX {
+        writeln!(out, "  note: {} more notes: report --details", notes.len() - NOTES_MAX)?;
+    }
+    Ok(())
+}
+
+/// In lines of at most so many columns, at spaces.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.into()),
+        }
+    }
+    lines
+}
+
+/// No line is longer: what does not fit ends in `…`.
+fn fitted(text: &str, columns: usize) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        if line.chars().count() > columns {
+            out.extend(line.chars().take(columns - 1).chain(['…']));
+        } else {
+            out.push_str(line);
+        }
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_kept_whole_and_lines_within_their_columns() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(fitted("abcdef\nab\n", 4), "abc…\nab\n");
+    }
+}

@@ -1,0 +1,27 @@
+//! The figures as JSON lines, for programs.
+
+use std::io::{ErrorKind, Write};
+
+use anyhow::{Context, Result};
+
+use super::recording::Recording;
+use crate::terminal::clean;
+
+/// Prints figures as they come, until the recording ends or they are no longer read.
+///
+/// # Errors
+/// The recording was cut short, or the figures cannot be written.
+pub fn follow(recording: &mut Recording, once: bool) -> Result<()> {
+    while let Some(figures) = recording.next()? {
+        let line = clean(&serde_json::to_string(&figures)?) + "\n";
+        let mut out = std::io::stdout().lock();
+        match out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            other => other.context("cannot write to standard output")?,
+        }
+        if once || figures.ended {
+            return Ok(());
+        }
+    }
+    recording.ending().map(|_| ())
+}

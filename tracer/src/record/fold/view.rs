@@ -1,0 +1,163 @@
+//! What the session and the live view may read of a fold.
+
+use memtrace_trace::rows::ThreadRow;
+
+use super::{Fold, Totals};
+use crate::record::kernel::{Image, Kernel};
+use crate::record::procfs::cgroup::Cgroups;
+use crate::record::samples::Samples;
+use crate::record::sites::Sites;
+use crate::record::spans::Spans;
+use crate::record::state::garbage::Garbage;
+use crate::record::state::process::Process;
+use crate::record::transport::clock::Clock;
+
+impl Fold {
+    /// Converts stamps.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// All process images, by index.
+    pub fn processes(&self) -> &[Process] {
+        &self.processes
+    }
+
+    /// One of them.
+    pub fn process(&self, index: u32) -> &Process {
+        &self.processes[index as usize]
+    }
+
+    /// The same, to note what was sampled of it.
+    pub fn process_mut(&mut self, index: u32) -> &mut Process {
+        &mut self.processes[index as usize]
+    }
+
+    /// The last image of the recorded command.
+    pub fn root_process(&self) -> Option<&Process> {
+        self.processes.iter().rev().find(|process| process.row.pid == self.root)
+    }
+
+    /// The recorded command's own pid.
+    pub fn root(&self) -> u32 {
+        self.root
+    }
+
+    /// True if the recording is of processes that ran before.
+    pub fn is_attached(&self) -> bool {
+        self.attached
+    }
+
+    /// All threads, by index.
+    pub fn threads(&self) -> &[ThreadRow] {
+        &self.threads
+    }
+
+    /// The process of a thread, by index.
+    pub fn process_of(&self, thread: u32) -> u32 {
+        self.threads[thread as usize].process
+    }
+
+    /// All spans.
+    pub fn spans(&self) -> &Spans {
+        &self.spans
+    }
+
+    /// The same, to note what was sampled of their processes.
+    pub fn spans_mut(&mut self) -> &mut Spans {
+        &mut self.spans
+    }
+
+    /// Call stacks.
+    pub fn sites(&self) -> &Sites {
+        &self.sites
+    }
+
+    /// The same, to name generated code.
+    pub fn sites_mut(&mut self) -> &mut Sites {
+        &mut self.sites
+    }
+
+    /// Bytes of all processes together.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// What is known of garbage, with `--gc`.
+    pub fn garbage(&self) -> Option<&Garbage> {
+        self.garbage.as_ref()
+    }
+
+    /// The kernel side, if there is one.
+    pub fn kernel(&self) -> Option<&Kernel> {
+        self.kernel.as_ref()
+    }
+
+    /// Its programs, until they are detached.
+    pub fn kernel_programs(&mut self) -> Option<&mut memtrace_ebpf::Kernel> {
+        self.kernel.as_mut().and_then(Kernel::programs)
+    }
+
+    /// What the kernel saw of a process.
+    pub fn kernel_image(&self, process: u32) -> Option<&Image> {
+        self.kernel.as_ref()?.images().of(process)
+    }
+
+    /// Events for which the kernel side had no room.
+    pub fn lost_by_kernel(&self) -> u64 {
+        self.kernel.as_ref().map_or(0, Kernel::lost)
+    }
+
+    /// What perf events sample.
+    pub fn samples(&self) -> &Samples {
+        &self.samples
+    }
+
+    /// Memory control groups of the processes.
+    pub fn cgroups(&self) -> &Cgroups {
+        &self.cgroups
+    }
+
+    /// The same, to watch another one.
+    pub fn cgroups_mut(&mut self) -> &mut Cgroups {
+        &mut self.cgroups
+    }
+
+    /// A sentence on programs that were started and are not recorded.
+    pub fn unrecorded_note(&self) -> Option<String> {
+        self.unrecorded.note()
+    }
+
+    /// Nanoseconds threads waited for the tracer.
+    pub fn waited_ns(&self) -> u64 {
+        self.waited_ns
+    }
+
+    /// Blocks without rows of their own.
+    pub fn summed_blocks(&self) -> u64 {
+        self.rows.summed_blocks()
+    }
+
+    /// Resident bytes of a process as they were last reported, or sampled.
+    pub fn resident_now(&self, process: &Process) -> u64 {
+        let reported = self.kernel_image(process.row.process).map_or(0, |image| image.now.resident());
+        if reported > 0 { reported.saturating_sub(process.row.probe_bytes) } else { process.residency.now() }
+    }
+
+    /// The peak of its resident bytes so far.
+    pub fn resident_peak(&self, process: &Process) -> u64 {
+        let reported = self.kernel_image(process.row.process).map_or(0, |image| image.peak);
+        let peak = if reported > 0 { reported } else { process.residency.peak() };
+        peak.saturating_sub(process.row.probe_bytes)
+    }
+
+    /// Whether the kernel is known to have chosen a process to be killed for lack of memory.
+    pub fn is_victim(&self, process: u32) -> bool {
+        self.kernel_image(process).is_some_and(|image| image.victim)
+    }
+
+    /// True while a process that is watched runs.
+    pub fn watches_any(&self) -> bool {
+        self.kernel.as_ref().is_some_and(|kernel| kernel.images().any_runs())
+    }
+}

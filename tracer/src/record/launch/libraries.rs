@@ -1,0 +1,85 @@
+//! The libraries that are preloaded, and where they are installed.
+
+use std::fs::DirBuilder;
+use std::hash::BuildHasher;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use rustc_hash::FxBuildHasher;
+
+use crate::record::procfs::environment::PROBE;
+
+/// The probe.
+pub fn find_probe() -> Result<PathBuf> {
+    find_library(PROBE, "memtrace-probe")
+}
+
+/// A library to preload: next to the executable, in `../libexec/memtrace` (installed) or
+/// `../preload` (a build tree).
+pub fn find_library(name: &str, package: &str) -> Result<PathBuf> {
+    let executable = std::env::current_exe().context("cannot find where memtrace is installed")?;
+    let directory = executable.parent().context("memtrace has no directory")?;
+    let candidates = ["", "../libexec/memtrace", "../preload"].map(|place| directory.join(place).join(name));
+    let found = candidates.into_iter().find(|path| path.is_file()).with_context(|| {
+        let executable = executable.display();
+        format!("{name} is not next to {executable}: install memtrace again, or build it with `cargo build --profile preload -p {package}`")
+    })?;
+    // `..` may lead elsewhere after a chdir.
+    let found = found.canonicalize()?;
+    if is_listable(&found) { Ok(found) } else { linked(&found, &std::env::temp_dir()) }
+}
+
+/// The dynamic linker reads the variable as a list, whose parts are separated by spaces and colons
+/// (ld.so(8)).
+fn is_listable(path: &Path) -> bool {
+    !path.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte))
+}
+
+/// A link to a library below `folder`, in a directory of the user's own. It stays: processes that
+/// outlive the recording start others with it.
+fn linked(library: &Path, folder: &Path) -> Result<PathBuf> {
+    let refused = || {
+        let (library, folder) = (library.display(), folder.display());
+        format!(
+            "{library} cannot be preloaded, for its path has a space or a colon, and no link to it can be made in {folder}: install memtrace in another directory"
+        )
+    };
+    let user = rustix::process::getuid().as_raw();
+    let own = folder.join(format!("memtrace-{user}"));
+    let place = own.join(format!("{:016x}", FxBuildHasher.hash_one(library.as_os_str().as_bytes())));
+    DirBuilder::new().recursive(true).mode(0o700).create(&place).with_context(refused)?;
+    // Another user who can write there could have other code preloaded.
+    let about = own.symlink_metadata().with_context(refused)?;
+    ensure!(about.is_dir() && about.uid() == user && about.mode() & 0o022 == 0, refused());
+    let link = place.join(library.file_name().unwrap_or_default());
+    if !std::fs::read_link(&link).is_ok_and(|target| target == library) {
+        // A recording that starts at the same time may make it first.
+        let made = symlink(library, &link);
+        let is_there = || std::fs::read_link(&link).is_ok_and(|target| target == library);
+        ensure!(made.is_ok() || is_there(), refused());
+    }
+    ensure!(is_listable(&link), refused());
+    Ok(link)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_would_be_read_as_two_is_linked() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("with space").join("lib.so");
+        assert!(!is_listable(&library) && !is_listable(Path::new("/a:b")) && is_listable(folder.path()));
+        for _ in 0..2 {
+            let link = linked(&library, folder.path()).unwrap();
+            assert_eq!(std::fs::read_link(&link).unwrap(), library);
+        }
+        let nowhere = folder.path().join("file");
+        std::fs::write(&nowhere, "").unwrap();
+        let error = linked(&library, &nowhere).unwrap_err();
+        assert!(format!("{error}").contains("install memtrace in another directory"));
+    }
+}

@@ -1,0 +1,80 @@
+//! Programs that no probe can be loaded into.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use object::read::elf::ProgramHeader;
+use rustix::process::{getegid, geteuid};
+
+use super::environment::lacks_probe;
+use crate::symbols::Source;
+
+/// True if no probe can be loaded into a program: it has no dynamic linker, or one in
+/// secure-execution mode because the program runs as another user (ld.so(8)).
+pub fn takes_no_probe(program: &Path) -> bool {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let becomes_another = std::fs::metadata(program).is_ok_and(|file| {
+        file.mode() & libc::S_ISUID != 0 && file.uid() != user
+            || file.mode() & libc::S_ISGID != 0 && file.gid() != group
+    });
+    becomes_another || statically_linked(program)
+}
+
+/// True for a 64-bit ELF program without a dynamic linker (PT_INTERP, elf(5)): nothing can be
+/// preloaded into it.
+pub fn statically_linked(program: &Path) -> bool {
+    Source::open(program).is_some_and(|source| {
+        source.elf().is_some_and(|elf| match elf {
+            object::File::Elf64(elf) => {
+                let mut headers = elf.elf_program_headers().iter();
+                !headers.any(|header| header.p_type(object::Endianness::Little) == object::elf::PT_INTERP)
+            }
+            _ => false,
+        })
+    })
+}
+
+/// The file that a command runs: as named, or found in PATH (execvp(3)).
+pub fn program_of(command: &OsStr) -> Option<PathBuf> {
+    if command.as_bytes().contains(&b'/') {
+        return Some(PathBuf::from(command));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(command)).find(|place| place.is_file())
+}
+
+/// True if nothing can load a probe into the program that the process executes, or it was started
+/// without one: no dynamic linker, one in secure-execution mode (AT_SECURE, ld.so(8)), or an
+/// environment that does not name it.
+pub fn cannot_load_probe(pid: u32, token: &str) -> bool {
+    statically_linked(format!("/proc/{pid}/exe").as_ref())
+        || is_secure(&std::fs::read(format!("/proc/{pid}/auxv")).unwrap_or_default())
+        || lacks_probe(pid, token)
+}
+
+/// True if the auxiliary vector (getauxval(3)) has AT_SECURE set.
+fn is_secure(vector: &[u8]) -> bool {
+    let (words, _) = vector.as_chunks::<8>();
+    let mut pairs =
+        words.chunks_exact(2).map(|pair| (u64::from_le_bytes(pair[0]), u64::from_le_bytes(pair[1])));
+    pairs.any(|(key, value)| key == libc::AT_SECURE && value != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_user_id_program_is_told_by_its_auxiliary_vector() {
+        let vector = |secure: u64| {
+            let words = [libc::AT_PAGESZ, 4096, libc::AT_SECURE, secure, libc::AT_NULL, 0];
+            words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()
+        };
+        assert!(is_secure(&vector(1)));
+        assert!(!is_secure(&vector(0)));
+        assert!(!is_secure(&vector(1)[..25]));
+        assert!(!is_secure(&[]));
+    }
+}

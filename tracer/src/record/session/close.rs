@@ -1,0 +1,82 @@
+//! The end of a recording: what is left is folded, and the trace is closed.
+
+use std::sync::atomic::Ordering;
+
+use super::outcome::{Failure, Outcome};
+use super::recording::Session;
+use crate::record::launch::Ending;
+use crate::record::transport::drain::Sink;
+
+impl Session {
+    /// The command has ended: reads what is left and closes the trace.
+    pub fn close(mut self, ending: Ending) -> Result<Outcome, Failure> {
+        self.still_running = self.count_running();
+        self.segment.header().detached.store(1, Ordering::SeqCst);
+        while self.round(true) > 0 {}
+        let missing = self.end_processes(ending);
+        self.note_refusals();
+        self.meta.notes = self.notes();
+        self.meta.remarks = self.remarks();
+        self.meta.notes.extend(missing);
+        self.meta.recorded.extend(self.fold.kernel_recorded());
+        self.meta.exit = self.exit(ending);
+        self.meta.signal = ending.signal;
+        self.write_tables(true);
+        if let Some(error) = self.fold.take_failure() {
+            return Err(Failure::recording(error));
+        }
+        let last_figures = self.with_live(|live, recording| live.last_figures(recording));
+        self.with_live(|live, recording| live.send_last_spans(recording));
+        let (fold, meta, mut live) = self.into_parts();
+        let (out, sites) = fold.into_parts();
+        let directory = out.directory().to_path_buf();
+        out.finish(&meta).map_err(Failure::recording)?;
+        // The trace is complete: nothing is lost with a tracer that is killed while it reads large
+        // files.
+        let (sites, frames) = sites.named();
+        memtrace_trace::replace_stacks(&directory, &sites, &frames).map_err(Failure::recording)?;
+        last_figures.into_iter().for_each(|figures| live.send_last(figures));
+        Ok(Outcome { code: ending.code })
+    }
+
+    /// Folds what is left, and ends all processes. A sentence on what the kernel side has missed.
+    fn end_processes(&mut self, ending: Ending) -> Option<String> {
+        let stamp = self.fold.clock().stamp();
+        let missing = self.fold.end_kernel(stamp);
+        self.fold.advance(stamp);
+        for (thread, usage) in self.drain.usage().collect::<Vec<_>>() {
+            self.fold.writer_gone(thread, usage);
+        }
+        self.note_ending(ending);
+        self.note_kills(ending.signal);
+        for index in 0..self.fold.processes().len() as u32 {
+            self.fold.end_process(index, stamp);
+            self.fold.write_peak(index);
+        }
+        missing
+    }
+
+    /// What the kernel says of the command when it has ended.
+    fn note_ending(&mut self, ending: Ending) {
+        let is_single = self.fold.processes().len() == 1;
+        let (attached, own_peak) = (self.fold.is_attached(), self.own_peak);
+        let Some(index) = self.fold.root_process().map(|process| process.row.process) else { return };
+        let process = self.fold.process_mut(index);
+        process.row.exit = (!attached).then_some(ending.code);
+        // ru_maxrss also counts what memtrace itself had when it forked, and children of the
+        // command.
+        if is_single && ending.max_resident_bytes > own_peak {
+            process.residency.note_peak(ending.max_resident_bytes);
+        }
+    }
+
+    fn exit(&self, ending: Ending) -> Option<i32> {
+        let seen =
+            self.fold.root_process().and_then(|process| self.fold.with_kernel(process.row.clone()).exit);
+        if self.fold.is_attached() { seen } else { Some(ending.code) }
+    }
+
+    fn count_running(&self) -> usize {
+        self.fold.processes().iter().filter(|process| process.end.is_none() && process.writers > 0).count()
+    }
+}

@@ -1,0 +1,121 @@
+//! Notes of the trace: sentences on what was not seen.
+
+use std::sync::atomic::Ordering;
+
+use memtrace_wire::layout::SLOTS;
+
+use super::recording::Session;
+use super::run::GRACE;
+use crate::record::procfs::resident;
+use crate::units::Bytes;
+
+/// Programs named that no probe was in.
+const PROGRAMS_MAX: usize = 5;
+
+impl Session {
+    /// Sentences on what could not be seen, and what to do about it.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = self.notes_on_interpreters();
+        notes.extend(self.notes_on_losses());
+        notes.extend(self.notes_on_programs());
+        notes.extend(self.notes_on_samples());
+        notes
+    }
+
+    /// Sentences that ask for nothing.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let waited = self.fold.waited_ns() / 1_000_000;
+        let waited = (waited > 0).then(|| format!("The program waited {waited} ms for the tracer."));
+        waited.into_iter().chain(self.own_mappings_note()).collect()
+    }
+
+    fn notes_on_losses(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.still_running > 0 {
+            notes.push(format!(
+                "{} processes outlived the command by more than {} s; what they did after that was not recorded (--wait all waits for them).",
+                self.still_running,
+                GRACE.as_secs()
+            ));
+        }
+        let without_slot = self.segment.header().lost_without_slot.load(Ordering::Relaxed);
+        if without_slot > 0 {
+            notes.push(format!(
+                "More than {SLOTS} threads were at work at one time: {without_slot} events were lost, so peaks are lower bounds."
+            ));
+        }
+        if self.sampling.passed_over() {
+            notes.push(format!(
+                "Mappings of more than {} were not measured: what is touched of them is not in live bytes.",
+                Bytes(resident::MEASURED_MAX)
+            ));
+        }
+        let malformed = self.fold.spans().malformed();
+        if malformed > 0 {
+            notes.push(format!("{malformed} descriptions of spans could not be read."));
+        }
+        for operator in self.fold.spans().missing(&self.operators) {
+            notes.push(format!("{operator} was never called, or is not a function that can be watched."));
+        }
+        notes
+    }
+
+    fn notes_on_programs(&self) -> Vec<String> {
+        if self.fold.is_attached() {
+            return vec![
+                "Attached from the kernel side: mappings made by system calls, page faults and resident memory are recorded, blocks inside them (malloc) are not. Meanwhile every system call on this machine took 40 to 90 ns longer.".into(),
+            ];
+        }
+        if let Some(programs) = self.uninstrumented() {
+            let note = format!(
+                "No probe could be loaded into {programs} (statically linked, set-user-ID, or started without it): the kernel side recorded system calls (mappings), page faults and resident memory instead; blocks inside them (malloc) are not seen. Meanwhile every system call on this machine took 40 to 90 ns longer."
+            );
+            return [note].into_iter().chain(self.fold.unrecorded_note()).collect();
+        }
+        if self.fold.processes().is_empty() {
+            return vec![
+                "No event was recorded: the command is statically linked, setuid, or allocates nothing through the C library.".into(),
+            ];
+        }
+        self.fold.unrecorded_note().into_iter().collect()
+    }
+
+    fn notes_on_samples(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let thinned = self.fold.kernel().map_or(0, |kernel| kernel.images().thinned());
+        if thinned > 0 {
+            notes.push(format!(
+                "Of {thinned} page faults the addresses were not reported, because there were too many at a time: parts of blocks that were never touched are upper bounds."
+            ));
+        }
+        notes.extend(self.fold.samples().note());
+        let lost = self.fold.lost_by_kernel();
+        if lost > 0 {
+            notes.push(format!("{lost} events of the kernel side found no room and are not in the trace. Resident peaks are still exact, unless the end of a process was among them."));
+        }
+        notes
+    }
+
+    /// Programs that only the kernel side has recorded.
+    fn uninstrumented(&self) -> Option<String> {
+        let programs = self.fold.kernel()?.uninstrumented();
+        let named: Vec<&str> = programs.iter().take(PROGRAMS_MAX).map(String::as_str).collect();
+        let more = if programs.len() > named.len() { ", …" } else { "" };
+        (!named.is_empty()).then(|| format!("{}{more}", named.join(", ")))
+    }
+
+    /// An allocator inside a library or a program that exports no symbols is seen as the mappings
+    /// it makes.
+    fn own_mappings_note(&self) -> Option<String> {
+        const WORTH_A_NOTE: u64 = 16 << 20;
+        let largest = self.fold.processes().iter().max_by_key(|process| process.row.peak_live_bytes)?;
+        let mappings = largest.row.peak_live_bytes.saturating_sub(largest.at_peak.heap);
+        (mappings > WORTH_A_NOTE && mappings > largest.row.peak_live_bytes / 8).then(|| {
+            format!(
+                "{} of the peak are mappings that process {} made itself. Where an allocator of its own made them (Python's for small objects, see --python-allocators; those inside pyarrow or polars), its blocks cannot be distinguished, only what is touched.",
+                Bytes(mappings),
+                largest.row.pid
+            )
+        })
+    }
+}

@@ -1,0 +1,43 @@
+//! Records a command.
+
+use std::time::Duration;
+
+use memtrace_ebpf::Parts;
+use memtrace_wire::handshake::{SOCKET_VARIABLE, TOKEN_VARIABLE};
+
+use super::options::Options;
+use super::outcome::{Failure, Outcome};
+use super::place::Place;
+use super::recording::Session;
+use crate::record::kernel::Loading;
+use crate::record::launch;
+use crate::record::procfs::executable::{program_of, takes_no_probe};
+
+/// Children that outlive the command are waited for this long.
+pub const GRACE: Duration = Duration::from_secs(2);
+
+/// Records a command. The trace is complete on disk when this returns `Ok`.
+pub fn run(options: &Options) -> Result<Outcome, Failure> {
+    let probe = launch::find_probe().map_err(Failure::recording)?;
+    let (cuda, devices) = options.cuda.library();
+    let calls = program_of(&options.command[0]).is_some_and(|path| takes_no_probe(&path));
+    let loading = Loading::start(options.kernel, Parts { calls, running: false });
+    let place = Place::prepare(&options.output, options.replace)?;
+    let mut session = Session::open(options)?;
+    session.use_kernel(options.kernel, loading)?;
+    session.sample_events(options.accesses);
+    session.note_recorded("cuda", devices);
+    let mut variables =
+        vec![(SOCKET_VARIABLE, session.listener().sockets()), (TOKEN_VARIABLE, session.listener().token())];
+    if options.python_allocators {
+        variables.push(("PYTHONMALLOC", "malloc"));
+    }
+    let libraries = [probe].into_iter().chain(cuda).collect::<Vec<_>>();
+    let child =
+        launch::start(&options.command, options.prints_to_stderr, &libraries, &variables, session.sleeping())
+            .map_err(|not_started| Failure { code: not_started.code, message: not_started.message })?;
+    place.keep();
+    session.started(child);
+    let ending = session.follow(child);
+    session.close(ending)
+}

@@ -1,0 +1,17 @@
+//! What one process has: heap blocks, mappings, memory of devices, and what is known of its
+//! garbage.
+
+pub mod blocks;
+pub mod curve;
+pub mod devices;
+pub mod footprint;
+pub mod garbage;
+pub mod heap;
+pub mod in_flight;
+pub mod large;
+pub mod late;
+pub mod mappings;
+pub mod memory;
+pub mod pages;
+pub mod process;
+pub mod residency;

@@ -1,0 +1,120 @@
+//! Which pages of a process have been touched: each faults once, or again (copied on write,
+//! released and touched anew), so the pages are remembered.
+
+use rustc_hash::FxHashMap;
+
+const PAGE: u64 = 4096;
+/// Pages of one entry.
+const CHUNK: u64 = 64;
+
+/// A set of pages, 64 to a word.
+#[derive(Debug, Default)]
+pub struct Pages {
+    words: FxHashMap<u64, u64>,
+}
+
+impl Pages {
+    /// Adds those of a range. Returns how many bytes of it were not there.
+    pub fn add(&mut self, start: u64, bytes: u64) -> u64 {
+        let mut new = 0;
+        each_word(start, bytes, |index, mask| {
+            let word = self.words.entry(index).or_default();
+            new += (mask & !*word).count_ones();
+            *word |= mask;
+        });
+        u64::from(new) * PAGE
+    }
+
+    /// Removes those of a range: something else is mapped there now. A reservation may be larger
+    /// than all that was ever touched.
+    pub fn remove(&mut self, start: u64, bytes: u64) {
+        if bytes / PAGE / CHUNK > self.words.len() as u64 {
+            let (first, end) = (start / PAGE, start.saturating_add(bytes).div_ceil(PAGE));
+            self.words.retain(|index, word| {
+                let own = index * CHUNK..(index + 1) * CHUNK;
+                let outside = |page: u64| page < first || page >= end;
+                let kept = own.clone().filter(|page| outside(*page)).map(|page| 1 << (page - own.start));
+                *word &= kept.fold(0, |mask: u64, bit: u64| mask | bit);
+                *word != 0
+            });
+            return;
+        }
+        each_word(start, bytes, |index, mask| {
+            if let Some(word) = self.words.get_mut(&index) {
+                *word &= !mask;
+                if *word == 0 {
+                    self.words.remove(&index);
+                }
+            }
+        });
+    }
+
+    /// How many bytes of a range are there.
+    pub fn count(&self, start: u64, bytes: u64) -> u64 {
+        let mut count = 0;
+        each_word(start, bytes, |index, mask| {
+            count += self.words.get(&index).map_or(0, |word| (word & mask).count_ones());
+        });
+        u64::from(count) * PAGE
+    }
+}
+
+/// Words that a range lies in, each with its pages there.
+fn each_word(start: u64, bytes: u64, mut each: impl FnMut(u64, u64)) {
+    let (mut page, end) = (start / PAGE, start.saturating_add(bytes).div_ceil(PAGE));
+    while page < end {
+        let (index, first) = (page / CHUNK, page % CHUNK);
+        let many = (CHUNK - first).min(end - page);
+        let mask = (u64::MAX >> (CHUNK - many)) << first;
+        each(index, mask);
+        page += many;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against a set of pages, one by one.
+        #[test]
+        fn behaves_like_a_set(steps in prop::collection::vec((0..3u8, 0..900u64, 1..500u64), 1..60)) {
+            let mut pages = Pages::default();
+            let mut oracle = std::collections::BTreeSet::new();
+            for (what, start, length) in steps {
+                let range = start..start + length;
+                let (at, bytes) = (start * PAGE, length * PAGE);
+                match what {
+                    0 => {
+                        let new = range.filter(|page| oracle.insert(*page)).count() as u64;
+                        prop_assert_eq!(pages.add(at, bytes), new * PAGE);
+                    }
+                    1 => {
+                        range.for_each(|page| {
+                            oracle.remove(&page);
+                        });
+                        pages.remove(at, bytes);
+                    }
+                    _ => {
+                        let there = range.filter(|page| oracle.contains(page)).count() as u64;
+                        prop_assert_eq!(pages.count(at, bytes), there * PAGE);
+                    }
+                }
+            }
+        }
+
+        /// Reservations are larger than anything that is ever touched.
+        #[test]
+        fn huge_ranges_are_removed_at_once(inside in 0..1u64 << 28, outside in 1..1000u64) {
+            let mut pages = Pages::default();
+            let start = 1 << 40;
+            pages.add(start + inside * PAGE, PAGE);
+            pages.add(start - outside * PAGE, PAGE);
+            pages.remove(start, 1 << 40);
+            prop_assert_eq!(pages.count(start + inside * PAGE, PAGE), 0);
+            prop_assert_eq!(pages.count(start - outside * PAGE, PAGE), PAGE);
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! From stamps to nanoseconds since the recording began.
+//!
+//! The TSC is read together with `CLOCK_MONOTONIC` now and then. Times lie on a line of straight
+//! pieces, one per reading; a new piece begins where the last one has come to and is inclined to
+//! meet the true time one interval later. So one stamp always becomes the same time, whenever it is
+//! converted, and times never run backwards.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// A reading of both clocks at once.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    stamp: u64,
+    ns: i64,
+}
+
+/// A straight piece: from this stamp on, until the next piece begins.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    stamp: u64,
+    ns: f64,
+    ns_per_tick: f64,
+}
+
+/// Converts stamps. See the module.
+pub struct Clock {
+    tsc: bool,
+    first: Reading,
+    last: Reading,
+    pieces: Vec<Piece>,
+    /// Until the next reading: short at first, when the rate is known badly.
+    interval: Duration,
+    /// How far the line was from the true time at any reading, at most.
+    worst_ns: f64,
+}
+
+const SHORTEST: Duration = Duration::from_millis(2);
+const LONGEST: Duration = Duration::from_secs(1);
+
+impl Clock {
+    /// Starts at zero now. `invariant` says whether the TSC may be used.
+    pub fn start(invariant: bool) -> Clock {
+        let origin = Reading { stamp: 0, ns: 0 };
+        let mut clock = Clock {
+            tsc: invariant,
+            first: origin,
+            last: origin,
+            pieces: Vec::new(),
+            interval: SHORTEST,
+            worst_ns: 0.0,
+        };
+        clock.first = clock.read();
+        clock.last = clock.first;
+        clock.pieces.push(Piece { stamp: clock.first.stamp, ns: 0.0, ns_per_tick: 1.0 });
+        clock
+    }
+
+    /// True if the kernel and the processor say that the TSC runs at one rate on all cores.
+    pub fn tsc_is_invariant() -> bool {
+        std::fs::read_to_string("/proc/cpuinfo")
+            .is_ok_and(|text| text.contains(" constant_tsc") && text.contains(" nonstop_tsc"))
+    }
+
+    /// `tsc` or `monotonic`.
+    pub fn name(&self) -> &'static str {
+        if self.tsc { "tsc" } else { "monotonic" }
+    }
+
+    /// A stamp taken now.
+    pub fn stamp(&self) -> u64 {
+        if self.tsc {
+            // SAFETY: every x86-64 has rdtsc.
+            unsafe { core::arch::x86_64::_rdtsc() }
+        } else {
+            monotonic_ns() as u64
+        }
+    }
+
+    /// Ticks in this many nanoseconds, by the latest reading.
+    pub fn ticks(&self, ns: u64) -> u64 {
+        (ns as f64 / self.pieces[self.pieces.len() - 1].ns_per_tick) as u64
+    }
+
+    /// Ticks after which a pending release will not come any more: ten milliseconds, more or less.
+    #[inline]
+    pub fn patience(&self) -> u64 {
+        if self.tsc { 1 << 25 } else { 10_000_000 }
+    }
+
+    /// Nanoseconds in this many ticks, by the latest reading.
+    pub fn ns_of(&self, ticks: u64) -> u64 {
+        (ticks as f64 * self.pieces[self.pieces.len() - 1].ns_per_tick) as u64
+    }
+
+    /// Ticks that are surely more than a nanosecond, however a piece is inclined.
+    pub fn step(&self) -> u64 {
+        if self.tsc { self.ticks(2).max(1) + 1 } else { 1 }
+    }
+
+    /// Ticks in about ten microseconds: how far a stamp may be ahead of the store that announced
+    /// it.
+    pub fn margin(&self) -> u64 {
+        if self.tsc { 50_000 } else { 10_000 }
+    }
+
+    /// Takes a new reading if the last one is old enough. Call it before converting a batch.
+    pub fn update(&mut self) {
+        if !self.tsc {
+            return;
+        }
+        let mut now = self.read();
+        let starting = self.last.stamp == self.first.stamp;
+        while starting && now.ns - self.last.ns < SHORTEST.as_nanos() as i64 {
+            std::thread::sleep(SHORTEST);
+            now = self.read();
+        }
+        if now.ns - self.last.ns < self.interval.as_nanos() as i64 {
+            return;
+        }
+        let rate = (now.ns - self.last.ns) as f64 / (now.stamp - self.last.stamp).max(1) as f64;
+        self.last = now;
+        if starting {
+            // Nothing was converted yet.
+            self.pieces = vec![Piece { stamp: self.first.stamp, ns: 0.0, ns_per_tick: rate }];
+        } else {
+            self.bend(now, rate);
+        }
+        self.interval = (self.interval * 10).min(LONGEST);
+    }
+
+    /// Begins a piece that meets the true time one interval from now; never steeper or flatter than
+    /// by a tenth.
+    fn bend(&mut self, now: Reading, rate: f64) {
+        let here = self.place(now.stamp);
+        let behind = (now.ns - self.first.ns) as f64 - here;
+        self.worst_ns = self.worst_ns.max(behind.abs());
+        let bent = rate * (1.0 + (behind / self.interval.as_nanos() as f64).clamp(-0.1, 0.1));
+        self.pieces.push(Piece { stamp: now.stamp, ns: here, ns_per_tick: bent });
+    }
+
+    /// Nanoseconds since the start.
+    #[inline]
+    pub fn ns(&self, stamp: u64) -> i64 {
+        if !self.tsc {
+            return stamp as i64 - self.first.ns;
+        }
+        self.place(stamp) as i64
+    }
+
+    #[inline]
+    fn place(&self, stamp: u64) -> f64 {
+        let last = self.pieces[self.pieces.len() - 1];
+        let piece = if stamp >= last.stamp { last } else { self.earlier(stamp) };
+        piece.ns + (stamp.wrapping_sub(piece.stamp) as i64) as f64 * piece.ns_per_tick
+    }
+
+    fn earlier(&self, stamp: u64) -> Piece {
+        let next = self.pieces.partition_point(|piece| piece.stamp <= stamp).max(1);
+        self.pieces[next - 1]
+    }
+
+    /// The same of a time of CLOCK_MONOTONIC, which is what the kernel's events bear.
+    pub fn of_monotonic(&self, ns: u64) -> i64 {
+        ns as i64 - self.first.ns
+    }
+
+    /// The time of CLOCK_MONOTONIC at which a stamp was taken.
+    pub fn to_monotonic(&self, stamp: u64) -> u64 {
+        (self.ns(stamp) + self.first.ns).max(0) as u64
+    }
+
+    /// CLOCK_MONOTONIC now.
+    pub fn monotonic_now(&self) -> u64 {
+        monotonic_ns() as u64
+    }
+
+    /// The stamp that would have been taken at a time of CLOCK_MONOTONIC.
+    pub fn stamp_of_monotonic(&self, ns: u64) -> u64 {
+        if !self.tsc {
+            return ns;
+        }
+        let since = self.of_monotonic(ns) as f64;
+        let next = self.pieces.partition_point(|piece| piece.ns <= since).max(1);
+        let piece = self.pieces[next - 1];
+        piece.stamp.wrapping_add_signed(((since - piece.ns) / piece.ns_per_tick) as i64)
+    }
+
+    /// How far times from stamps and times from CLOCK_MONOTONIC may be apart, ns: as far as they
+    /// were at any reading so far.
+    pub fn error_ns(&self) -> i64 {
+        self.worst_ns as i64
+    }
+
+    /// Nanoseconds since the start, now.
+    pub fn now_ns(&self) -> i64 {
+        monotonic_ns() - self.first.ns
+    }
+
+    /// Both clocks; the tightest of five attempts, because a preemption between the two reads is an
+    /// error.
+    fn read(&self) -> Reading {
+        (0..5)
+            .map(|_| {
+                let before = self.stamp();
+                let ns = monotonic_ns();
+                let after = self.stamp();
+                (after - before, Reading { stamp: before + (after - before) / 2, ns })
+            })
+            .min_by_key(|(width, _)| *width)
+            .map(|(_, reading)| reading)
+            .expect("five attempts were made")
+    }
+}
+
+fn monotonic_ns() -> i64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_always_becomes_the_same_time() {
+        let mut clock = Clock::start(Clock::tsc_is_invariant());
+        clock.update();
+        let mut known = Vec::new();
+        for _ in 0..4 {
+            std::thread::sleep(Duration::from_millis(8));
+            let stamp = clock.stamp();
+            known.push((stamp, clock.ns(stamp)));
+            clock.update();
+        }
+        for (stamp, ns) in known {
+            assert_eq!(clock.ns(stamp), ns);
+            let again = clock.stamp_of_monotonic((ns + clock.first.ns) as u64);
+            assert!((clock.ns(again) - ns).abs() < 10, "and back");
+        }
+        let now = clock.stamp();
+        assert!((clock.now_ns() - clock.ns(now)).abs() < 5_000_000, "and not far from the true one");
+    }
+
+    #[test]
+    fn converted_times_never_run_backwards() {
+        let mut clock = Clock::start(Clock::tsc_is_invariant());
+        let mut stamps = vec![clock.stamp()];
+        for _ in 0..3 {
+            std::thread::sleep(Duration::from_millis(3));
+            clock.update();
+            stamps.push(clock.stamp());
+        }
+        let times: Vec<i64> = stamps.iter().map(|stamp| clock.ns(*stamp)).collect();
+        assert!(times.is_sorted(), "{times:?}");
+        assert!(times[0] >= 0 && clock.now_ns() >= times[3] - 1_000);
+    }
+}

@@ -1,0 +1,11 @@
+//! The way from the recorded programs to the tracer: the shared segment, its rings, the order of
+//! their events, and the sockets that probes and clients connect to.
+
+pub mod backlog;
+pub mod clock;
+pub mod collection;
+pub mod drain;
+pub mod futex;
+pub mod handshake;
+pub mod listener;
+pub mod segment;

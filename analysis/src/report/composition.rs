@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use memtrace_trace::Trace;
 use memtrace_trace::rows::{FrameRow, SiteRow};
 
+use super::short_name::short_name;
 use super::sites::at_peak;
 use crate::error::Error;
 use crate::profile::own::is_own;
@@ -207,28 +208,6 @@ fn place(frame: &FrameRow) -> Place {
     }
 }
 
-/// A function's name without result, parameters and arguments of templates, and without the
-/// functions that it is defined in.
-pub fn short_name(function: &str) -> String {
-    let local = function.rsplit_once(".<locals>.").map_or(function, |(_, name)| name);
-    if local.starts_with('<') || local.contains("operator") {
-        return local.into();
-    }
-    let mut depth = 0usize;
-    let mut name = String::new();
-    for c in local.replace("(anonymous namespace)::", "").chars() {
-        match c {
-            '<' => depth += 1,
-            '>' => depth = depth.saturating_sub(1),
-            '(' if depth == 0 => break,
-            _ if depth == 0 => name.push(c),
-            _ => {}
-        }
-    }
-    let name = name.trim_end_matches("::").rsplit(' ').next().unwrap_or_default();
-    if name.is_empty() { local.into() } else { name.into() }
-}
-
 impl Place {
     /// `run.py:41 gst3d`; with more of the path where two files have one name.
     pub fn label(&self, folders: usize) -> String {
@@ -267,23 +246,6 @@ mod tests {
 
     fn found(stack: &[FrameRow]) -> Found {
         Found::of(&stack.iter().collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn names_lose_what_is_between_brackets() {
-        for (function, short) in [
-            ("fill(Grid&)", "fill"),
-            ("void app::fill<std::map<int, int> >(int (*)(int))", "app::fill"),
-            ("(anonymous namespace)::fill(int)", "fill"),
-            ("Rolling._apply.<locals>.calc", "calc"),
-            ("<app::Grid as app::Fill>::fill", "<app::Grid as app::Fill>::fill"),
-            ("<module>", "<module>"),
-            ("app::{{closure}}", "app::{{closure}}"),
-            ("operator new(unsigned long)", "operator new(unsigned long)"),
-            ("gst_", "gst_"),
-        ] {
-            assert_eq!(short_name(function), short);
-        }
     }
 
     #[test]

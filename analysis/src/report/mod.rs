@@ -13,5 +13,6 @@ pub mod operators;
 pub mod recompute;
 mod refused;
 pub mod resident;
+mod short_name;
 pub mod sites;
 pub mod window;

@@ -1,5 +1,6 @@
 """Compiles the target programs and runs memtrace on them."""
 
+import atexit
 import json
 import os
 import shutil
@@ -18,7 +19,21 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ROOT / "tests" / "targets"
 MEMTRACE = ROOT / "target" / "release" / "memtrace"
-CUDA_PROBE = ROOT / "target" / "preload" / "libmemtrace_cuda.so"
+
+
+def preloadable(library):
+    """A path that ld.so does not read as two: a link, if the checkout's path has a space."""
+    if not set(str(library)) & {" ", ":"}:
+        return library
+    link = Path(tempfile.mkdtemp(prefix="memtrace-preload-")) / library.name
+    link.symlink_to(library)
+    atexit.register(shutil.rmtree, link.parent, ignore_errors=True)
+    return link
+
+
+PRELOAD = ROOT / "target" / "preload"
+PROBE = preloadable(PRELOAD / "libmemtrace_probe.so")
+CUDA_PROBE = preloadable(PRELOAD / "libmemtrace_cuda.so")
 COMPILERS = {
     ".c": ["gcc", "-O1", "-fno-builtin", "-pthread", f"-I{ROOT / 'include'}"],
     ".cpp": ["g++", "-std=c++17", "-O0"],  # an optimiser may elide new and delete

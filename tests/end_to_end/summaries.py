@@ -1,7 +1,14 @@
-"""What every summary must hold, whatever the program: read as a person would read it."""
+"""What every summary must hold, whatever the program: read as a person would read it.
 
+`compare` holds a summary against the one in summaries/; `UPDATE_SUMMARIES=1` writes them anew.
+"""
+
+import os
 import re
+from pathlib import Path
 from typing import NamedTuple
+
+STORED = Path(__file__).with_name("summaries")
 
 UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 SIZE = re.compile(r"(?<![\w.])(-?\d[\d.]*) (B|kB|MB|GB)\b")
@@ -51,3 +58,39 @@ def check(text, columns):
     words = [word for line in headings for word in re.split(r"\s{2,}", line.strip())]
     assert len(set(words)) == len(words), "two columns of one heading"
     return rows
+
+
+def outline(text, trace):
+    """A summary without what differs from run to run or between machines: figures, paths, the limit
+    of memory, notes, and all places, operators and programs but the largest.
+    """
+    out = []
+    places, operators, in_notes = 0, 0, False
+    for line in text.splitlines():
+        is_place = bool(re.match(r"\s+\S+ \S+\s+\S+ %  ", line))
+        places += is_place
+        in_notes = line.startswith("  note:") or (in_notes and bool(line))
+        if (is_place and places > 1) or in_notes or line.startswith("  resident "):
+            continue
+        if is_place:
+            # Where the text of the line begins, and is cut, depends on the other rows.
+            line = line.rstrip().split("%  ")[0] + "%  " + line.split("%  ")[1].split("  ")[0]
+        line = re.sub(r"^memtrace: .*: exited", "memtrace: COMMAND: exited", line)
+        line = re.sub(r"^  trace: .*", "trace: TRACE", line).replace(str(trace), "TRACE")
+        line = re.sub(r"(\d+ processes; most live: [^,]*),.*", r"\1", line)
+        line = SIZE.sub("#", line)
+        line = re.sub(r"(?<![\w.])\d[\d.,]* (s|ms|µs|min)(?!\w)", "# s", line)
+        line = re.sub(r"(?<![\w.])\d[\d.]* %", "# %", line)
+        line = " ".join(line.split())
+        operators += bool(re.match(r"# \d+ # s ", line) or line.endswith(" more operators"))
+        if operators < 2 or not line.startswith("# ") and not line.endswith(" more operators"):
+            out.append(line)
+    return "\n".join(out) + "\n"
+
+
+def compare(name, text, trace):
+    """The summary of a program is the stored one, but for its figures."""
+    stored, found = STORED / f"{name}.txt", outline(text, trace)
+    if os.environ.get("UPDATE_SUMMARIES"):
+        stored.write_text(found)
+    assert found == stored.read_text(), f"{text}\nrun this test with UPDATE_SUMMARIES=1"

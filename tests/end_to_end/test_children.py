@@ -4,13 +4,12 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import ROOT, is_root
+from conftest import is_root
 
 OURS = (b"LD_PRELOAD=", b"MEMTRACE_")
 EXECS = ("execl", "execlp", "execle", "execv", "execvp", "execvpe", "execve", "execveat", "fexecve")
 STARTS = (*EXECS, "posix_spawn", "posix_spawnp", "vfork")
 CHILD = "select count(*) from {allocations} where bytes = 3000000"
-PROBE = ROOT / "target" / "preload" / "libmemtrace_probe.so"
 
 
 def theirs(output):
@@ -163,9 +162,10 @@ def tree(folder, program):
 def test_another_root_directory(record, target, tmp_path, has_probe):
     root = tree(tmp_path / "root", target("children.c"))
     if has_probe:
-        copy = root / str(PROBE).lstrip("/")
+        probe = record("printenv", "LD_PRELOAD", options=("-q",)).stdout.decode().strip()
+        copy = root / probe.lstrip("/")
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(PROBE, copy)
+        shutil.copy(probe, copy)
     run = record("chroot", root, target("children.c"), "child", options=("-q",))
     assert (run.code, run.stdout, run.stderr) == (3, b"", b""), "nothing is said by ld.so"
     assert run.sql(CHILD) == [(int(has_probe),)]

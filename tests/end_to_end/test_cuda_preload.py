@@ -6,13 +6,12 @@ import sys
 
 import duckdb
 import pytest
-from conftest import CUDA_PROBE, ROOT, environment, memtrace
+from conftest import CUDA_PROBE, PROBE, environment, memtrace
 
 
 def test_without_a_recording_programs_run_as_before(standin):
     """The library alone, and both libraries without a recorder."""
-    probe = ROOT / "target" / "preload" / "libmemtrace_probe.so"
-    for preload in (f"{CUDA_PROBE}", f"{probe}:{CUDA_PROBE}"):
+    for preload in (f"{CUDA_PROBE}", f"{PROBE}:{CUDA_PROBE}"):
         variables = environment(LD_PRELOAD=preload, LD_LIBRARY_PATH=str(standin))
         command = [standin / "all_calls", "ask_v2"]
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)

@@ -26,17 +26,22 @@ print(sum(build(500_000 * scale) for _ in range(80)), gc.isenabled(), gc.get_thr
 """
 
 # The same with what every CPython has, and a main thread that waits while its worker makes garbage.
+# Half way, what is recorded waits for a collection: the recorder may be slow on a busy machine.
 BARE_CYCLES = """
-import gc, threading
+import gc, os, threading, time, weakref
 gc.disable()
 base = bytearray(20_000_000)
 class Node:
     pass
 def work():
-    for _ in range(80):
+    first = None
+    for n in range(80):
         node = Node()
         node.me, node.held = node, bytearray(4_000_000)
         sum(node.held[::8])
+        first = first or weakref.ref(node)
+        while n == 40 and "MEMTRACE_TOKEN" in os.environ and first():
+            time.sleep(0.001)
 worker = threading.Thread(target=work)
 worker.start()
 worker.join()

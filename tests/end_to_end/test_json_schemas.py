@@ -108,6 +108,8 @@ for n in (300, 400, 500, 600, 900):
     commands = {
         "doctor": [("doctor", "--json")],
         "recover": [("recover", trace, "--json")],
+        "leaks": [("report", "--leaks", trace, "--json")],
+        "recompute": [("report", "--recompute", trace, "--json")],
         "flamegraph": [("flamegraph", trace, "-o", folder / "peak.svg", "--json")],
         "fit": [("fit", trace, "-o", model, "--json")],
         "predict": [("predict", model, *asked)],
@@ -135,9 +137,21 @@ def json_of(*arguments):
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    "name", ["doctor", "recover", "flamegraph", "fit", "predict", "recommend", "plan", "bound"]
+NAMES = (
+    "doctor",
+    "recover",
+    "leaks",
+    "recompute",
+    "flamegraph",
+    "fit",
+    "predict",
+    "recommend",
+    "plan",
+    "bound",
 )
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_an_answer_is_as_described(answers, name):
     check = validator(name)
     for answer in map(json.loads, answers[name]):

@@ -67,10 +67,10 @@ def test_places_operators_and_what_stays_live(record, tmp_path, python, allocato
 
     leaks = json.loads(memtrace("report", "--leaks", "--json", run.path).stdout)
     largest, second = leaks["places"][:2]
-    assert largest["place"].startswith("keep program.py:5")
+    assert largest["place"].startswith("program.py:5 keep")
     assert close(largest["bytes"], 20_000_000)
     assert largest["blocks"] == 20
-    assert second["place"].startswith("grow program.py:13")
+    assert second["place"].startswith("program.py:13 grow")
     assert close(second["bytes"], 6_000_000)
     [left] = leaks["operators"]
     assert (left["operator"], left["calls"], left["leaving_calls"]) == ("__main__:grow", 3, 3)

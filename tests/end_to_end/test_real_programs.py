@@ -227,7 +227,11 @@ def unindented(script):
 def executed(run):
     """How often each program was executed, by name."""
     rows = run.sql("select command from {processes} where origin = 'exec'")
-    return Counter(Path(command.split(" ")[0]).name for (command,) in rows)
+    programs = (
+        command[1:].split("'")[0] if command[0] == "'" else command.split(" ")[0]
+        for (command,) in rows
+    )
+    return Counter(Path(program).name for program in programs)
 
 
 @pytest.fixture

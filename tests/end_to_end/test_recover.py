@@ -24,15 +24,18 @@ def start(path, *command):
 
 
 def wait_until_noted(path, blocks):
-    """Until the live set that lies beside the trace has so many large blocks."""
-    noted = f"'{path}/live.parquet'"
-    while True:
-        with contextlib.suppress(
-            duckdb.Error
-        ):  # it is not there yet, or is replaced while it is read
-            if len(duckdb.sql(BLOCKS.format(allocations=noted)).fetchall()) == blocks:
+    """Until the live set that lies beside the trace has so many large blocks, and meta.json, which
+    is written after it, the figures of that time."""
+    live, meta = path / "live.parquet", path / "meta.json"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        # They are not there yet, or are replaced while they are read.
+        with contextlib.suppress(duckdb.Error, FileNotFoundError):
+            found = len(duckdb.sql(BLOCKS.format(allocations=f"'{live}'")).fetchall())
+            if found == blocks and meta.stat().st_mtime_ns >= live.stat().st_mtime_ns:
                 return
         time.sleep(0.01)
+    raise AssertionError(f"never {blocks} blocks")
 
 
 def recover(path):

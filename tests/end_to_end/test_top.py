@@ -173,7 +173,7 @@ def test_a_c_program_step_by_step(watched, lines):
     assert first["spans"] == []
 
     run.tell("begin")
-    figures = view.until(in_flight)
+    figures = view.until(lambda figures: any(s["working_bytes"] for s in figures["spans"]))
     span = in_flight(figures)["held"]
     assert span["pid"] == process["pid"]
     assert span["working_bytes"] == span["working_peak_bytes"] == 3_000_000
@@ -238,8 +238,12 @@ def test_python_operators_in_flight(watched, lines, python, tmp_path):
     array = 300 * 200 * 10 * 4
     for call in range(2):
         run.tell("go")
-        figures = view.until(lambda figures: len(figures["spans"]) == 2)
-        work, again = (in_flight(figures)[name] for name in names)
+
+        def is_in(figures, call=call):
+            both = [in_flight(figures).get(name, {"call": None}) for name in names]
+            return all(span["call"] == call for span in both) and both[1]["working_bytes"] >= array
+
+        work, again = (in_flight(view.until(is_in))[name] for name in names)
         assert again["parent"] == work["span"]
         assert (work["call"], again["call"]) == (call, call)
         assert work["input"] == again["input"] | {

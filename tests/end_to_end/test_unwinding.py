@@ -5,9 +5,8 @@ import os
 import subprocess
 
 import pytest
-from conftest import ROOT, TARGETS
+from conftest import PROBE, TARGETS
 
-PROBE = ROOT / "target" / "preload" / "libmemtrace_probe.so"
 FLAGS = {
     "no_frame_pointers": ["-O2", "-fomit-frame-pointer"],
     "unoptimised": ["-O0"],

@@ -125,6 +125,8 @@ pub struct Peak {
     pub live_bytes: u64,
     /// Peak of the sum of heap bytes over all processes at one time.
     pub heap_bytes: u64,
+    /// Sum of heap bytes when live bytes peaked.
+    pub heap_bytes_at_peak: u64,
     /// Largest peak of any one process's own mappings, touched or not.
     pub mapped_bytes: u64,
     /// Largest peak resident size of any one process.

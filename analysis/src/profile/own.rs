@@ -6,7 +6,9 @@ use memtrace_trace::rows::FrameRow;
 use super::stacks::base_name;
 
 /// Folders of packages, in paths of modules and of Python's files.
-const PACKAGES: [&str; 4] = ["/site-packages/", "/dist-packages/", "/lib/python", "/lib64/python"];
+const PACKAGES: [&str; 2] = ["/site-packages/", "/dist-packages/"];
+/// Where interpreters keep their library: a version follows.
+const LIBRARIES: [&str; 2] = ["/lib/python", "/lib64/python"];
 /// Where executables and libraries of the system lie.
 const SYSTEM: [&str; 4] = ["/lib/", "/lib64/", "/usr/lib", "/usr/local/lib"];
 /// Where debug information says that sources of the system and of toolchains lie.
@@ -14,7 +16,7 @@ const SYSTEM_SOURCES: [&str; 5] =
     ["/usr/include/", "/usr/lib/", "/usr/local/include/", "/usr/src/", "/rustc/"];
 /// Parts of such paths that stand anywhere: toolchains that were built or installed elsewhere, and
 /// the sources of crates that cargo fetched.
-const FOREIGN_SOURCES: [&str; 11] = [
+const FOREIGN_SOURCES: [&str; 12] = [
     "/include/c++/",
     "/lib/gcc/",
     "/libstdc++-v3/",
@@ -25,6 +27,7 @@ const FOREIGN_SOURCES: [&str; 11] = [
     "/rust/deps/",
     "/.cargo/git/checkouts/",
     "library/alloc/src/",
+    "library/core/src/",
     "library/std/src/",
 ];
 /// How names of the standard libraries of C++ and Rust begin.
@@ -41,19 +44,37 @@ const STANDARD_NAMES: [&str; 10] = [
     "operator new",
 ];
 
+/// The innermost frame of the user's own code. Environments keep libraries in folders of any name:
+/// below Python code of the user's own, a library counts only where its sources are known.
+pub fn innermost_own(stack: &[&FrameRow]) -> Option<usize> {
+    let below_python = stack.iter().any(|frame| frame.kind == "python" && is_own(frame));
+    let is_library = |frame: &FrameRow| {
+        frame.file.is_none()
+            && frame.module.as_deref().is_some_and(|module| base_name(module).contains(".so"))
+    };
+    stack.iter().position(|frame| is_own(frame) && !(below_python && is_library(frame)))
+}
+
 /// Not of a library that came with the system, the interpreter or a package.
-pub fn is_own(frame: &FrameRow) -> bool {
+fn is_own(frame: &FrameRow) -> bool {
     match (&frame.module, &frame.file) {
         (Some(module), file) => {
             frame.function.is_some() && is_own_module(module) && is_own_source(frame, file.as_deref())
         }
-        (None, Some(file)) => !file.starts_with('<') && !PACKAGES.iter().any(|part| file.contains(part)),
+        (None, Some(file)) => !file.starts_with('<') && !is_package(file),
         (None, None) => false,
     }
 }
 
+fn is_package(path: &str) -> bool {
+    let has_version =
+        |(at, part): (usize, &str)| path[at + part.len()..].starts_with(|c: char| c.is_ascii_digit());
+    PACKAGES.iter().any(|part| path.contains(part))
+        || LIBRARIES.iter().any(|part| path.match_indices(part).any(has_version))
+}
+
 fn is_own_module(module: &str) -> bool {
-    let library = module.contains(".so") && PACKAGES.iter().any(|part| module.contains(part));
+    let library = module.contains(".so") && is_package(module);
     let interpreter = base_name(module).contains("python");
     let probe = ["libmemtrace_probe.so", "libmemtrace_cuda.so"].contains(&base_name(module));
     let system = SYSTEM.iter().any(|start| module.starts_with(start));
@@ -110,6 +131,30 @@ mod tests {
         for file in ["/home/me/a.cpp", "src/main.rs", "/home/me/include/grid.h"] {
             assert!(is_own(&frame("std::f", Some(file))), "{file}");
         }
+    }
+
+    #[test]
+    fn libraries_of_an_environment_are_not_the_users() {
+        let library = |file: Option<&str>| FrameRow {
+            module: Some("/opt/conda/lib/libhdf5.so.310".into()),
+            ..frame("H5MM_malloc", file)
+        };
+        let python = |file: &str| FrameRow {
+            kind: "python".into(),
+            function: Some("f".into()),
+            file: Some(file.into()),
+            ..FrameRow::default()
+        };
+        let (script, package) =
+            (python("/home/me/run.py"), python("/opt/conda/lib/python3.12/json/decoder.py"));
+        assert_eq!(innermost_own(&[&library(None), &package, &script]), Some(2));
+        assert_eq!(innermost_own(&[&library(Some("/home/me/h5.c")), &script]), Some(0));
+        assert_eq!(
+            innermost_own(&[&library(None), &frame("main", None)]),
+            Some(0),
+            "a C program's own library"
+        );
+        assert_eq!(innermost_own(&[&python("/home/me/lib/python/x.py")]), Some(0));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use memtrace_trace::Trace;
 use memtrace_trace::rows::FrameRow;
 
-use super::own::is_own;
+use super::own::innermost_own;
 use crate::error::Error;
 
 /// What `read` makes of the call stacks of sites, by site; a site that the trace does not have is
@@ -53,7 +53,9 @@ pub fn place(stack: &[&FrameRow]) -> String {
     let first = |wanted: fn(&FrameRow) -> bool| stack.iter().copied().find(|frame| wanted(frame));
     let python = first(|frame| frame.kind == "python");
     let named = first(|frame| frame.function.is_some() && !is_bridge(frame));
-    let Some(own) = first(is_own).or(python).or(named) else { return "an unknown place".into() };
+    let Some(own) = innermost_own(stack).map(|at| stack[at]).or(python).or(named) else {
+        return "an unknown place".into();
+    };
     let inner = python.filter(|python| python.frame != own.frame).or(named);
     match inner.filter(|inner| inner.frame != own.frame) {
         Some(inner) => format!("{} ({})", short(own), short(inner)),

@@ -8,8 +8,11 @@ use memtrace_trace::rows::{FrameRow, SiteRow};
 use super::short_name::short_name;
 use super::sites::at_peak;
 use crate::error::Error;
-use crate::profile::own::is_own;
+use crate::profile::own::innermost_own;
 use crate::profile::stacks::{base_name, is_bridge, stack};
+
+/// Folders that labels have at most.
+const FOLDERS_MAX: usize = 8;
 
 /// Where bytes were allocated, as people speak of it: call stacks through one line of the user's
 /// code are one place, and so are those through one import.
@@ -65,35 +68,64 @@ pub struct Composition {
 /// # Errors
 /// A table cannot be read.
 pub fn composition(trace: &Trace) -> Result<Composition, Error> {
-    let sites = at_peak(trace)?;
-    by_place(trace, &sites, trace.meta().peak.live_bytes)
-}
-
-/// Bytes of sites by place, of a peak (or another sum) of so many bytes.
-///
-/// # Errors
-/// A table cannot be read.
-pub fn by_place(trace: &Trace, sites: &[(SiteRow, u64)], peak: u64) -> Result<Composition, Error> {
-    let sites = sites.iter().filter(|(_, bytes)| *bytes > 0);
-    let frames = trace.frames_of(sites.clone().map(|(row, _)| row.frame))?;
-    let mut importing = Importing::default();
-    let mut found: Vec<(Found, u64)> = Vec::new();
-    for (row, bytes) in sites {
-        let place = Found::of(&stack(|frame| frames.get(&frame), row.frame));
-        importing.add(&place, *bytes);
-        found.push((place, *bytes));
-    }
-    let named: Vec<(Place, u64)> =
-        found.into_iter().map(|(place, bytes)| (importing.name(place), bytes)).collect();
-    let functions = Functions::of(&named);
-    let mut sums: HashMap<Place, u64> = HashMap::new();
-    for (place, bytes) in named {
-        *sums.entry(functions.outermost(place)).or_default() += bytes;
-    }
-    let mut parts: Vec<Part> = sums.into_iter().map(|(place, bytes)| Part { place, bytes }).collect();
-    parts.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.place.cmp(&b.place)));
+    let peak = trace.meta().peak.live_bytes;
+    let group = |group: Group| Part { place: group.place, bytes: group.bytes };
+    let parts: Vec<Part> = by_place(trace, &at_peak(trace)?)?.into_iter().map(group).collect();
     let known = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.bytes));
     Ok(Composition { peak, parts, unknown: peak.saturating_sub(known) })
+}
+
+/// The sites of one place.
+pub(crate) struct Group {
+    pub(crate) place: Place,
+    /// Of all of them.
+    pub(crate) bytes: u64,
+    /// Where they stand in the list of sites.
+    pub(crate) sites: Vec<usize>,
+}
+
+/// Sites with their bytes, by place, most bytes first. Those without bytes are left out.
+pub(crate) fn by_place(trace: &Trace, sites: &[(SiteRow, u64)]) -> Result<Vec<Group>, Error> {
+    let sites = sites.iter().enumerate().filter(|(_, (_, bytes))| *bytes > 0);
+    let frames = trace.frames_of(sites.clone().map(|(_, (row, _))| row.frame))?;
+    let mut importing = Importing::default();
+    let mut found: Vec<(Found, usize, u64)> = Vec::new();
+    for (at, (row, bytes)) in sites {
+        let place = Found::of(&stack(|frame| frames.get(&frame), row.frame));
+        importing.add(&place, *bytes);
+        found.push((place, at, *bytes));
+    }
+    let named: Vec<(Place, usize, u64)> =
+        found.into_iter().map(|(place, at, bytes)| (importing.name(place), at, bytes)).collect();
+    let functions = Functions::of(named.iter().map(|(place, ..)| place));
+    let mut groups: HashMap<Place, Group> = HashMap::new();
+    for (place, at, bytes) in named {
+        let place = functions.outermost(place);
+        let new = || Group { place: place.clone(), bytes: 0, sites: Vec::new() };
+        let group = groups.entry(place.clone()).or_insert_with(new);
+        group.bytes = group.bytes.saturating_add(bytes);
+        group.sites.push(at);
+    }
+    let mut groups: Vec<Group> = groups.into_values().collect();
+    groups.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.place.cmp(&b.place)));
+    Ok(groups)
+}
+
+/// Labels of places. Those that are alike get folders until they differ.
+pub fn labels<'a>(places: impl Iterator<Item = &'a Place>) -> Vec<String> {
+    let places: Vec<&Place> = places.collect();
+    let mut folders = vec![0; places.len()];
+    loop {
+        let labels: Vec<String> =
+            places.iter().zip(&folders).map(|(place, folders)| place.label(*folders)).collect();
+        let mut seen: HashMap<&str, usize> = HashMap::new();
+        labels.iter().for_each(|label| *seen.entry(label).or_default() += 1);
+        let alike: Vec<usize> = (0..labels.len()).filter(|at| seen[labels[*at].as_str()] > 1).collect();
+        if alike.is_empty() || alike.iter().any(|at| folders[*at] == FOLDERS_MAX) {
+            return labels;
+        }
+        alike.iter().for_each(|at| folders[*at] += 1);
+    }
 }
 
 /// Where a call stack is, before all of them are known.
@@ -108,7 +140,7 @@ enum Found {
 
 impl Found {
     fn of(stack: &[&FrameRow]) -> Found {
-        let own = stack.iter().position(|frame| is_own(frame));
+        let own = innermost_own(stack);
         let inside = &stack[..own.unwrap_or(stack.len())];
         if let Some(importlib) = inside.iter().rposition(|frame| is_importlib(frame)) {
             let package = inside[..importlib].iter().rev().find_map(|frame| package(frame));
@@ -157,9 +189,9 @@ impl Importing {
 struct Functions(HashMap<(String, u32), String>);
 
 impl Functions {
-    fn of(named: &[(Place, u64)]) -> Functions {
+    fn of<'a>(places: impl Iterator<Item = &'a Place>) -> Functions {
         let mut shortest: HashMap<(String, u32), String> = HashMap::new();
-        for (place, _) in named {
+        for place in places {
             if let Place::Line { file, line, function } = place {
                 let known = shortest.entry((file.clone(), *line)).or_insert_with(|| function.clone());
                 if (function.len(), function.as_str()) < (known.len(), known.as_str()) {
@@ -209,8 +241,16 @@ fn place(frame: &FrameRow) -> Place {
 }
 
 impl Place {
+    /// File and line, where they are known.
+    pub fn source(&self) -> Option<(&str, u32)> {
+        match self {
+            Place::Line { file, line, .. } => Some((file, *line)),
+            _ => None,
+        }
+    }
+
     /// `run.py:41 gst3d`; with more of the path where two files have one name.
-    pub fn label(&self, folders: usize) -> String {
+    fn label(&self, folders: usize) -> String {
         match self {
             Place::Line { file, line, function } if function == "<module>" => {
                 format!("{}:{line}", end_of(file, folders))
@@ -264,6 +304,13 @@ mod tests {
         let own = python("<module>", "/home/me/tables.py", 5);
         let line = Place::Line { file: "/home/me/tables.py".into(), line: 5, function: "<module>".into() };
         assert_eq!(importing.name(found(&[own, importlib, script])), line, "a module of the user's own");
+    }
+
+    #[test]
+    fn labels_that_are_alike_get_their_folder() {
+        let line = |file: &str| Place::Line { file: file.into(), line: 3, function: "f".into() };
+        let places = [line("/a/b/run.py"), line("/a/c/run.py"), line("/a/main.py")];
+        assert_eq!(labels(places.iter()), ["b/run.py:3 f", "c/run.py:3 f", "main.py:3 f"]);
     }
 
     #[test]

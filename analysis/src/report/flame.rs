@@ -91,9 +91,9 @@ fn at_peak(trace: &Trace) -> Result<Shares, Error> {
 }
 
 fn at_end(trace: &Trace) -> Result<Shares, Error> {
-    let rows = trace.sites()?;
-    let mut shares: Shares = rows.iter().map(|row| (Some(row.site), row.live_bytes_at_end)).collect();
     let all = trace.processes()?.iter().filter_map(|process| process.live_bytes_at_end).sum();
+    let sites = sites::at_end(trace, all)?;
+    let mut shares: Shares = sites.iter().map(|(row, bytes)| (Some(row.site), *bytes)).collect();
     rest(&mut shares, all);
     Ok(shares)
 }

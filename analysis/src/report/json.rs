@@ -91,6 +91,7 @@ fn peak(meta: &Meta) -> Peak {
     Peak {
         live_bytes: peak.live_bytes,
         heap_bytes: peak.heap_bytes,
+        heap_bytes_at_peak: peak.heap_bytes_at_peak,
         mapped_bytes: peak.mapped_bytes,
         resident_bytes: peak.resident_bytes,
         resident_sum_bytes: peak.resident_sum_bytes,

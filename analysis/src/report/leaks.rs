@@ -1,15 +1,16 @@
 //! What was live when programs ended, by place; and what calls of operators had left behind by then.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use memtrace_trace::Trace;
-use memtrace_trace::rows::SpanRow;
+use memtrace_trace::rows::{SiteRow, SpanRow};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::report::composition::{Group, by_place, labels};
 use crate::report::operators::by_operator;
-use crate::report::sites;
+use crate::report::sites::at_end;
 
 /// What was live at the end: what `memtrace report --leaks --json` prints. Caches that a library
 /// keeps on purpose are part of it.
@@ -30,8 +31,12 @@ pub struct Leaks {
 /// Where blocks were allocated that were live at the end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LivePlace {
-    /// The place in the program.
+    /// The place in the program, as the summary names it.
     pub place: String,
+    /// Its source file, where the line is known.
+    pub file: Option<String>,
+    /// The line in that file, from 1.
+    pub line: Option<u32>,
     /// Live bytes of its blocks.
     pub bytes: u64,
     /// How many they were.
@@ -61,7 +66,7 @@ pub fn leaks(trace: &Trace) -> Result<Leaks, Error> {
     let processes = trace.processes()?;
     let ends: Vec<u64> = processes.iter().filter_map(|process| process.live_bytes_at_end).collect();
     let live_bytes = ends.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
-    let places = places(trace)?;
+    let places = places(trace, live_bytes)?;
     let placed = places.iter().fold(0, |sum: u64, place| sum.saturating_add(place.bytes));
     Ok(Leaks {
         processes: ends.len(),
@@ -72,17 +77,22 @@ pub fn leaks(trace: &Trace) -> Result<Leaks, Error> {
     })
 }
 
-fn places(trace: &Trace) -> Result<Vec<LivePlace>, Error> {
-    let mut places: BTreeMap<String, LivePlace> = BTreeMap::new();
-    for site in sites::at_end(trace)? {
-        let place = site.place();
-        let sum = places.entry(place.clone()).or_insert(LivePlace { place, bytes: 0, blocks: 0 });
-        sum.bytes = sum.bytes.saturating_add(site.row.live_bytes_at_end);
-        sum.blocks = sum.blocks.saturating_add(site.row.live_blocks_at_end);
-    }
-    let mut places: Vec<LivePlace> = places.into_values().collect();
-    places.sort_by_key(|place| std::cmp::Reverse(place.bytes));
-    Ok(places)
+fn places(trace: &Trace, live_bytes: u64) -> Result<Vec<LivePlace>, Error> {
+    let sites = at_end(trace, live_bytes)?;
+    let groups = by_place(trace, &sites)?;
+    let labels = labels(groups.iter().map(|group| &group.place));
+    let place = |(group, place): (&Group, String)| LivePlace {
+        place,
+        file: group.place.source().map(|(file, _)| file.into()),
+        line: group.place.source().map(|(_, line)| line),
+        bytes: group.bytes,
+        blocks: blocks(&group.sites, &sites),
+    };
+    Ok(groups.iter().zip(labels).map(place).collect())
+}
+
+fn blocks(members: &[usize], sites: &[(SiteRow, u64)]) -> u64 {
+    members.iter().fold(0, |sum, at| sum.saturating_add(sites[*at].0.live_blocks_at_end))
 }
 
 /// By operator, spans inside its own included. One call that leaves something behind is not growth.

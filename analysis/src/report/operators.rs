@@ -57,8 +57,12 @@ pub fn by_operator(spans: &[SpanRow]) -> Vec<(&str, Vec<&SpanRow>)> {
     groups
 }
 
-/// Of the steady state where there is any: the first call has one-time allocations too.
+/// Of the steady state where a later call had as large an input: the first call has one-time
+/// allocations too.
 pub fn largest_call<'a>(spans: &[&'a SpanRow]) -> Option<&'a SpanRow> {
-    let steady = spans.iter().filter(|span| span.call > 0).max_by_key(|span| span.working_peak_bytes);
-    steady.or(spans.iter().max_by_key(|span| span.working_peak_bytes)).copied()
+    let input = spans.iter().map(|span| span.input_bytes).max()?;
+    let later = |span: &&&SpanRow| span.call > 0;
+    let is_steady = spans.iter().filter(later).any(|span| span.input_bytes == input);
+    let counts = |span: &&&SpanRow| later(span) || !is_steady;
+    spans.iter().filter(counts).max_by_key(|span| span.working_peak_bytes).copied()
 }

@@ -35,17 +35,34 @@ pub fn largest(trace: &Trace, most: usize) -> Result<Vec<Site>, Error> {
 /// A table cannot be read.
 pub fn at_peak(trace: &Trace) -> Result<Vec<(SiteRow, u64)>, Error> {
     let rows = trace.sites()?;
-    let parts = scaled_to(&rows, trace.meta().peak.live_bytes);
+    let of = |row: &SiteRow| Live { bytes: row.live_bytes_at_peak, sampled: row.sampled_bytes_at_peak };
+    let parts = scaled_to(&rows.iter().map(of).collect::<Vec<_>>(), trace.meta().peak.live_bytes);
     Ok(rows.into_iter().zip(parts).collect())
 }
 
-fn scaled_to(rows: &[SiteRow], peak: u64) -> Vec<u64> {
-    let sampled: Vec<u64> =
-        rows.iter().map(|row| row.sampled_bytes_at_peak.min(row.live_bytes_at_peak)).collect();
-    let exact: Vec<u64> =
-        rows.iter().zip(&sampled).map(|(row, sampled)| row.live_bytes_at_peak - sampled).collect();
-    let exact = at_most(&exact, peak);
-    let left = peak - exact.iter().sum::<u64>();
+/// All sites with their part of what was live when programs ended, `live_bytes` in all: scaled like
+/// that of the peak.
+///
+/// # Errors
+/// A table cannot be read.
+pub fn at_end(trace: &Trace, live_bytes: u64) -> Result<Vec<(SiteRow, u64)>, Error> {
+    let rows = trace.sites()?;
+    let of = |row: &SiteRow| Live { bytes: row.live_bytes_at_end, sampled: row.sampled_bytes_at_end };
+    let parts = scaled_to(&rows.iter().map(of).collect::<Vec<_>>(), live_bytes);
+    Ok(rows.into_iter().zip(parts).collect())
+}
+
+/// Live bytes of a site, and what of them is an estimate.
+struct Live {
+    bytes: u64,
+    sampled: u64,
+}
+
+fn scaled_to(sites: &[Live], all: u64) -> Vec<u64> {
+    let sampled: Vec<u64> = sites.iter().map(|live| live.sampled.min(live.bytes)).collect();
+    let exact: Vec<u64> = sites.iter().zip(&sampled).map(|(live, sampled)| live.bytes - sampled).collect();
+    let exact = at_most(&exact, all);
+    let left = all - exact.iter().sum::<u64>();
     at_most(&sampled, left).into_iter().zip(exact).map(|(sampled, exact)| sampled + exact).collect()
 }
 
@@ -63,17 +80,6 @@ fn at_most(parts: &[u64], most: u64) -> Vec<u64> {
         *largest += rest;
     }
     scaled
-}
-
-/// The sites that had live blocks when programs ended, those with most bytes first.
-///
-/// # Errors
-/// A table cannot be read.
-pub fn at_end(trace: &Trace) -> Result<Vec<Site>, Error> {
-    let mut rows = trace.sites()?;
-    rows.retain(|row| row.live_bytes_at_end > 0);
-    rows.sort_by_key(|row| (std::cmp::Reverse(row.live_bytes_at_end), row.site));
-    with_stacks(trace, rows)
 }
 
 /// The sites with most used bytes of devices at their peak, the largest first; those with none are
@@ -138,19 +144,15 @@ mod tests {
 
     use super::*;
 
-    fn rows(bytes: &[(u64, u64)]) -> Vec<SiteRow> {
-        let row = |(exact, sampled): &(u64, u64)| SiteRow {
-            live_bytes_at_peak: exact + sampled,
-            sampled_bytes_at_peak: *sampled,
-            ..SiteRow::default()
-        };
-        bytes.iter().map(row).collect()
+    fn sites(bytes: &[(u64, u64)]) -> Vec<Live> {
+        let live = |(exact, sampled): &(u64, u64)| Live { bytes: exact + sampled, sampled: *sampled };
+        bytes.iter().map(live).collect()
     }
 
     #[test]
     fn estimates_give_way_to_what_is_known() {
-        assert_eq!(scaled_to(&rows(&[(60, 0), (0, 60), (0, 20)]), 100), [60, 30, 10]);
-        assert_eq!(scaled_to(&rows(&[(60, 0), (0, 30)]), 100), [60, 30], "the rest was not sampled");
+        assert_eq!(scaled_to(&sites(&[(60, 0), (0, 60), (0, 20)]), 100), [60, 30, 10]);
+        assert_eq!(scaled_to(&sites(&[(60, 0), (0, 30)]), 100), [60, 30], "the rest was not sampled");
     }
 
     proptest! {
@@ -159,9 +161,9 @@ mod tests {
             bytes in prop::collection::vec((0..1u64 << 40, 0..1u64 << 40), 0..20),
             peak in 0..1u64 << 42,
         ) {
-            let rows = rows(&bytes);
-            let parts = scaled_to(&rows, peak);
-            let known: u64 = rows.iter().map(|row| row.live_bytes_at_peak).sum();
+            let sites = sites(&bytes);
+            let parts = scaled_to(&sites, peak);
+            let known: u64 = sites.iter().map(|live| live.bytes).sum();
             prop_assert_eq!(parts.iter().sum::<u64>(), known.min(peak));
         }
     }

@@ -129,7 +129,10 @@ unsafe extern "C" fn remap(
     let extra = flags as u32 as u64;
     if moved == libc::MAP_FAILED {
         event(Kind::RemapEnd, moved as usize, FAILED as usize, extra);
-        refused::report(new_length, entry);
+        // In place it also fails where the next addresses are taken: that is no lack of memory.
+        if flags & libc::MREMAP_MAYMOVE != 0 {
+            refused::report(new_length, entry);
+        }
     } else {
         touched::mapped(new_length);
         acquired(Kind::RemapEnd, moved, new_length, extra, entry);

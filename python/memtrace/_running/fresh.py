@@ -94,7 +94,7 @@ def _recorded(folder, job, trace, options, pickler, streams=None, cwd=None):
         pickler.dump(job, out)
     program = [sys.executable, "-c", _START, str(folder / "job")]
     meta = Path(trace) / "meta.json"
-    older = meta.exists()  # of another recording: memtrace will refuse
+    older = _written(meta)
     process = subprocess.Popen(
         [command(), "-o", str(trace), *options, "--", *program],
         stdin=subprocess.DEVNULL,
@@ -104,7 +104,16 @@ def _recorded(folder, job, trace, options, pickler, streams=None, cwd=None):
         start_new_session=True,
     )
     status, end = _followed(process, *(streams or (sys.stdout, sys.stderr)))
-    return Ended(trace, meta.exists() and not older, status, end)
+    return Ended(trace, _written(meta) not in (None, older), status, end)
+
+
+def _written(path):
+    """Which file this is, and when it was written; None if there is none."""
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_ino, about.st_mtime_ns
 
 
 def _followed(process, stdout, stderr):

@@ -104,8 +104,9 @@ def _pickler(what):
         import cloudpickle
     except ImportError:
         if getattr(what, "__module__", None) == "__main__":
+            name = getattr(what, "__qualname__", type(what).__qualname__)
             raise TypeError(
-                f"{what.__qualname__} belongs to this program, which a fresh interpreter cannot "
+                f"{name} belongs to this program, which a fresh interpreter cannot "
                 "import: install cloudpickle, move it to a module, or pass source text"
             ) from None
         return pickle

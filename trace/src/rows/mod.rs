@@ -33,7 +33,7 @@ pub use frames::FrameRow;
 pub use kernel_events::{KernelEventRow, Pages};
 pub use kind::Kind;
 pub use modules::ModuleRow;
-pub use processes::ProcessRow;
+pub use processes::{ProcessRow, split_command};
 pub use role::Role;
 pub use sites::{SiteRow, Untouched};
 pub use spans::{SpanResident, SpanRow};

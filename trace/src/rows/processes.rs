@@ -13,7 +13,7 @@ table! {
         pub pid: u32,
         /// Process id of its parent.
         pub ppid: u32,
-        /// Command line, separated by spaces.
+        /// Command line, separated by spaces; the program in single quotes if its path has one.
         pub command: String,
         /// How the image came to be: `exec` or `fork`.
         pub origin: String,
@@ -124,5 +124,27 @@ table! {
         /// `mallopt` is not seen.
         #[null("not known")]
         pub allocator_settings: Option<String>,
+    }
+}
+
+/// The program of a command line, and its arguments, as the column `command` has them.
+pub fn split_command(command: &str) -> (&str, &str) {
+    match command.strip_prefix('\'').and_then(|rest| rest.split_once('\'')) {
+        Some((program, arguments)) => (program, arguments.trim_start()),
+        None => command.split_once(' ').unwrap_or((command, "")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_with_a_space_in_its_path_is_quoted() {
+        assert_eq!(split_command("'/a b/python' run.py 'x'"), ("/a b/python", "run.py 'x'"));
+        assert_eq!(split_command("python -c 'a b'"), ("python", "-c 'a b'"));
+        assert_eq!(split_command("true"), ("true", ""));
+        assert_eq!(split_command("'cut"), ("'cut", ""));
+        assert_eq!(split_command(""), ("", ""));
     }
 }

@@ -27,7 +27,9 @@ table! {
         /// Sum of their live bytes when the program of their process ended
         /// (`processes.main_end_ns`).
         pub live_bytes_at_end: u64,
-        /// How many they were then.
+        /// What of these is an estimate: what the blocks that were sampled stand for.
+        pub sampled_bytes_at_end: u64,
+        /// How many blocks were live then.
         pub live_blocks_at_end: u64,
         /// What of its large blocks was never touched.
         #[null("there was no kernel side")]

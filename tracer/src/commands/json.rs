@@ -18,6 +18,8 @@ mod tests {
     use memtrace_analysis::generic::Bounded;
     use memtrace_analysis::model::Prediction;
     use memtrace_analysis::report::document::Report;
+    use memtrace_analysis::report::leaks::Leaks;
+    use memtrace_analysis::report::recompute;
     use schemars::Schema;
     use schemars::generate::SchemaSettings;
     use schemars::transform::{Transform, transform_subschemas};
@@ -34,7 +36,7 @@ mod tests {
 
     impl Transform for Closed {
         fn transform(&mut self, schema: &mut Schema) {
-            if schema.get("properties").is_some() {
+            if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
                 schema.insert("additionalProperties".into(), false.into());
             }
             transform_subschemas(self, schema);
@@ -51,6 +53,8 @@ mod tests {
     fn schemas_are_what_the_types_say() {
         let schemas = [
             ("report", described::<Report>()),
+            ("leaks", described::<Leaks>()),
+            ("recompute", described::<recompute::Document>()),
             ("flamegraph", described::<flamegraph::Drawn>()),
             ("recover", described::<recover::Closed>()),
             ("top", described::<Figures>()),

@@ -77,6 +77,8 @@ pub struct Peak {
     pub live_bytes: u64,
     /// Of the sum of heap bytes over all processes.
     pub heap_bytes: u64,
+    /// What of `live_bytes` were heap bytes; the rest are touched mappings.
+    pub heap_bytes_at_peak: u64,
     /// Of the mappings of any one process, touched or not.
     pub mapped_bytes: u64,
     /// Of the resident size of any one process.

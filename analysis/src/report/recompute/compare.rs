@@ -3,7 +3,6 @@
 use memtrace_trace::rows::{ProcessRow, SiteRow, SpanRow};
 use memtrace_trace::weights::SiteWeights;
 use memtrace_trace::{Meta, Trace};
-use serde_json::{Map, Value, json};
 
 use super::events::Owners;
 use super::peaks::{Course, Courses};
@@ -71,60 +70,6 @@ impl Recomputed {
     pub fn differences(&self) -> impl Iterator<Item = &Figure> {
         self.figures.iter().filter(|figure| !figure.agrees())
     }
-
-    /// Those of [`report::json`](crate::report::json), from the rows, with what differs.
-    pub fn json(&self) -> Value {
-        let mut report = json!({ "rows": self.rows, "processes_with_mappings": self.with_mappings });
-        let mut last: Option<(Whom, Map<String, Value>)> = None;
-        let mut lists: [Vec<Value>; 3] = Default::default();
-        let mut close = |entry: Option<(Whom, Map<String, Value>)>| match entry {
-            Some((Whom::Process(..), entry)) => lists[0].push(entry.into()),
-            Some((Whom::Site(_), entry)) => lists[1].push(entry.into()),
-            Some((Whom::Span(_), entry)) => lists[2].push(entry.into()),
-            Some((Whom::All, _)) | None => {}
-        };
-        for figure in &self.figures {
-            match figure.name.split_once('.') {
-                Some((group, name)) => report[group][name] = figure.rows.into(),
-                None => {
-                    if last.as_ref().is_none_or(|(whom, _)| *whom != figure.whom) {
-                        close(last.replace((figure.whom, identity(figure.whom))));
-                    }
-                    if let Some((_, entry)) = &mut last {
-                        entry.insert(figure.name.into(), figure.rows.into());
-                    }
-                }
-            }
-        }
-        close(last);
-        let [processes, sites, spans] = lists;
-        report["processes"] = processes.into();
-        report["sites"] = sites.into();
-        report["spans"] = spans.into();
-        report["equal"] = self.figures.iter().all(Figure::is_equal).into();
-        report["agrees"] = self.differences().next().is_none().into();
-        report["differences"] = self.differences().map(difference).collect();
-        report
-    }
-}
-
-fn identity(whom: Whom) -> Map<String, Value> {
-    let value = match whom {
-        Whom::All => json!({}),
-        Whom::Process(process, pid) => json!({ "process": process, "pid": pid }),
-        Whom::Site(site) => json!({ "site": site }),
-        Whom::Span(span) => json!({ "span": span }),
-    };
-    value.as_object().cloned().unwrap_or_default()
-}
-
-fn difference(figure: &Figure) -> Value {
-    let mut entry = identity(figure.whom);
-    entry.insert("name".into(), figure.name.into());
-    entry.insert("folded".into(), figure.folded.into());
-    entry.insert("rows".into(), figure.rows.into());
-    entry.insert("rows_at_most".into(), figure.most.into());
-    entry.into()
 }
 
 /// Derives the figures of a trace from its rows.

@@ -3,6 +3,7 @@
 //! Memory is bounded whatever the size of the trace ([`sweep`]).
 
 mod compare;
+mod document;
 mod events;
 mod kept;
 mod order;
@@ -13,3 +14,4 @@ mod sweep;
 mod tests;
 
 pub use compare::{Figure, Recomputed, Whom, recompute};
+pub use document::{Difference, Document, Figures, ProcessFigures, SiteFigures, SpanFigures};

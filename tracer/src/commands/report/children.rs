@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use anyhow::Result;
-use memtrace_trace::rows::ProcessRow;
+use memtrace_trace::rows::{ProcessRow, split_command};
 
 use crate::terminal::clean;
 use crate::units::Bytes;
@@ -46,7 +46,7 @@ pub fn lines(out: &mut String, processes: &[ProcessRow]) -> Result<()> {
 
 /// The program without its folder.
 fn name_of(process: &ProcessRow) -> String {
-    let program = process.command.split(' ').next().unwrap_or_default();
+    let (program, _) = split_command(&process.command);
     let name = clean(program.rsplit('/').next().unwrap_or(program));
     name.chars().take(NAME_MAX).collect()
 }

@@ -19,12 +19,12 @@ pub fn text(trace: &Trace) -> Result<String> {
     writeln!(out, "memtrace: {}", ending::text(meta))?;
     ending::cut_short(&mut out, meta)?;
     let peak = &meta.peak;
-    let mappings = peak.live_bytes.saturating_sub(peak.heap_bytes);
+    let mappings = peak.live_bytes.saturating_sub(peak.heap_bytes_at_peak);
     writeln!(
         out,
         "  peak live bytes      {:>9}   heap {}, own mappings {} (touched)",
         Bytes(peak.live_bytes),
-        Bytes(peak.heap_bytes),
+        Bytes(peak.heap_bytes_at_peak),
         Bytes(mappings)
     )?;
     writeln!(

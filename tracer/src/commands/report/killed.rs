@@ -34,5 +34,8 @@ pub fn lines(out: &mut String, trace: &Trace, most: usize) -> Result<()> {
             writeln!(out, "    {:>9} allocated at {}", Bytes(share.bytes), clean(place))?;
         }
     }
+    if killed.len() > most {
+        writeln!(out, "    and {} more processes were killed for lack of memory", killed.len() - most)?;
+    }
     Ok(())
 }

@@ -6,18 +6,24 @@ use anyhow::Result;
 use memtrace_analysis::report::leaks::{Leaks, leaks};
 use memtrace_trace::Trace;
 
-use crate::terminal::clean;
+use super::source_text::SourceText;
+use super::summary::fitted;
+use crate::terminal::{clean, columns_of, print};
 use crate::units::{Bytes, grouped};
 
 /// Places and operators listed.
 const ROWS_MAX: usize = 15;
 
-/// What `report --leaks` prints.
-pub fn show(trace: &Trace, json: bool) -> Result<String> {
+/// Prints it, as a table or as JSON.
+pub fn show(trace: &Trace, json: bool) -> Result<()> {
     let leaks = leaks(trace)?;
     if json {
-        return Ok(serde_json::to_string_pretty(&leaks)? + "\n");
+        return super::json::print(&leaks);
     }
+    print(&text(trace, &leaks, columns_of(&std::io::stdout()))?)
+}
+
+fn text(trace: &Trace, leaks: &Leaks, columns: usize) -> Result<String> {
     let mut out = String::new();
     let ended = match leaks.processes {
         0 => {
@@ -32,20 +38,27 @@ pub fn show(trace: &Trace, json: bool) -> Result<String> {
     };
     writeln!(out, "{} live {ended}, before it tidied up", Bytes(leaks.live_bytes))?;
     writeln!(out, "(what a library keeps on purpose, such as a cache, is part of it)")?;
-    places(&mut out, &leaks)?;
-    operators(&mut out, &leaks)?;
+    places(&mut out, leaks, &mut SourceText::of(trace.meta()), columns)?;
+    operators(&mut out, leaks)?;
     Ok(out)
 }
 
-fn places(out: &mut String, leaks: &Leaks) -> Result<()> {
+fn places(out: &mut String, leaks: &Leaks, source: &mut SourceText, columns: usize) -> Result<()> {
+    let shown = &leaks.places[..leaks.places.len().min(ROWS_MAX)];
+    let labels: Vec<String> = shown.iter().map(|place| clean(&place.place)).collect();
+    let longest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
     writeln!(out)?;
     writeln!(out, "  {:>9} {:>11}  allocated at", "live", "blocks")?;
-    for place in leaks.places.iter().take(ROWS_MAX) {
-        writeln!(out, "  {:>9} {:>11}  {}", Bytes(place.bytes), grouped(place.blocks), clean(&place.place))?;
+    for (place, label) in shown.iter().zip(&labels) {
+        let (bytes, blocks) = (Bytes(place.bytes), grouped(place.blocks));
+        let text = source.shown(place.file.as_deref().zip(place.line));
+        let line =
+            format!("  {bytes:>9} {blocks:>11}  {label:<width$}  {text}", width = longest.min(columns / 2));
+        writeln!(out, "{}", fitted(line.trim_end(), columns))?;
     }
     let others = leaks.places.iter().skip(ROWS_MAX);
     let other: u64 = others.map(|place| place.bytes).fold(0, u64::saturating_add);
-    for (bytes, what) in [(other, "(other places)"), (leaks.without_stack_bytes, "(no call stack)")] {
+    for (bytes, what) in [(other, "other places"), (leaks.without_stack_bytes, "no call stack")] {
         if bytes > 0 {
             writeln!(out, "  {:>9} {:>11}  {what}", Bytes(bytes), "")?;
         }

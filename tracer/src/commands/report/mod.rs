@@ -64,7 +64,7 @@ pub fn run(arguments: &Report) -> Result<ExitCode> {
         return recomputed::show(&trace, arguments.json);
     }
     if arguments.leaks {
-        print(&leaks::show(&trace, arguments.json)?)?;
+        leaks::show(&trace, arguments.json)?;
     } else if arguments.json {
         let listed = Listed { all_spans: arguments.all_spans, stacks: arguments.stacks };
         json::print(&report(&trace, listed)?)?;

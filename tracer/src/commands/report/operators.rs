@@ -15,6 +15,8 @@ use crate::units::{Bytes, Seconds, grouped};
 pub(super) const OPERATORS_MAX: usize = 20;
 /// Columns for names: as many as the longest takes, within these bounds.
 const NAME: std::ops::RangeInclusive<usize> = 28..=44;
+/// Columns of the summary's other figures, the shape of an input among them.
+const AROUND_NAME: usize = 52;
 
 /// A line for each, of its largest call.
 pub fn table(out: &mut String, trace: &Trace, spans: &[SpanRow]) -> Result<()> {
@@ -57,7 +59,13 @@ pub fn table(out: &mut String, trace: &Trace, spans: &[SpanRow]) -> Result<()> {
 }
 
 /// A line for each of the largest operators, in as many columns as a screen has.
-pub fn summary(out: &mut String, trace: &Trace, spans: &[SpanRow], most: usize) -> Result<()> {
+pub fn summary(
+    out: &mut String,
+    trace: &Trace,
+    spans: &[SpanRow],
+    most: usize,
+    columns: usize,
+) -> Result<()> {
     let groups = by_operator(spans);
     let largest: Vec<_> = groups
         .iter()
@@ -67,7 +75,7 @@ pub fn summary(out: &mut String, trace: &Trace, spans: &[SpanRow], most: usize) 
     let Some(longest) = largest.iter().map(|(name, ..)| name.chars().count()).max() else { return Ok(()) };
     let rows = trace.spans_of(&largest.iter().map(|(.., span)| span.span).collect())?;
     let inputs: HashMap<u32, &Vec<ArrayInfo>> = rows.iter().map(|row| (row.span, &row.inputs)).collect();
-    let width = longest.clamp("operator".len(), *NAME.end());
+    let width = longest.clamp("operator".len(), (*NAME.end()).min(columns - AROUND_NAME));
     writeln!(out)?;
     writeln!(
         out,

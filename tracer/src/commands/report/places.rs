@@ -1,10 +1,9 @@
 //! What the peak was made of, by place in the program, with the text of the lines.
 
-use std::collections::HashMap;
 use std::fmt::Write;
 
 use anyhow::Result;
-use memtrace_analysis::report::composition::{Composition, Place};
+use memtrace_analysis::report::composition::{Composition, labels};
 use memtrace_trace::Meta;
 
 use super::source_text::SourceText;
@@ -13,8 +12,6 @@ use crate::units::Bytes;
 
 /// Columns before the place.
 const BEFORE: usize = 22;
-/// Folders that labels have at most.
-const FOLDERS_MAX: usize = 8;
 
 /// The rows of the table: they add up to the peak.
 pub struct Places {
@@ -36,11 +33,15 @@ impl Places {
         let shown = &composition.parts[..composition.parts.len().min(most)];
         let others = &composition.parts[shown.len()..];
         let mut source = SourceText::of(meta);
-        let labels = labels(&shown.iter().map(|part| &part.place).collect::<Vec<_>>());
+        let labels = labels(shown.iter().map(|part| &part.place));
         let mut rows: Vec<Row> = shown
             .iter()
             .zip(labels)
-            .map(|(part, label)| Row { bytes: part.bytes, label, text: text(&part.place, &mut source) })
+            .map(|(part, label)| Row {
+                bytes: part.bytes,
+                label: clean(&label),
+                text: source.shown(part.place.source()),
+            })
             .collect();
         let rest = others.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes));
         let unknown = if meta.recorded.get("stacks").is_some_and(|how| how == "auto") {
@@ -78,41 +79,5 @@ impl Places {
             }
         }
         Ok(())
-    }
-}
-
-/// Labels of places: no two are alike.
-fn labels(places: &[&Place]) -> Vec<String> {
-    let mut folders = vec![0; places.len()];
-    loop {
-        let labels: Vec<String> =
-            places.iter().zip(&folders).map(|(place, folders)| clean(&place.label(*folders))).collect();
-        let mut seen: HashMap<&str, usize> = HashMap::new();
-        labels.iter().for_each(|label| *seen.entry(label).or_default() += 1);
-        let alike: Vec<usize> = (0..labels.len()).filter(|at| seen[labels[*at].as_str()] > 1).collect();
-        if alike.is_empty() || alike.iter().any(|at| folders[*at] == FOLDERS_MAX) {
-            return labels;
-        }
-        alike.iter().for_each(|at| folders[*at] += 1);
-    }
-}
-
-fn text(place: &Place, source: &mut SourceText) -> String {
-    match place {
-        Place::Line { file, line, .. } => clean(&source.line(file, *line).unwrap_or_default()),
-        _ => String::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_that_are_alike_get_their_folder() {
-        let line = |file: &str| Place::Line { file: file.into(), line: 3, function: "f".into() };
-        let places = [line("/a/b/run.py"), line("/a/c/run.py"), line("/a/main.py")];
-        let labels = labels(&places.iter().collect::<Vec<_>>());
-        assert_eq!(labels, ["b/run.py:3 f", "c/run.py:3 f", "main.py:3 f"]);
     }
 }

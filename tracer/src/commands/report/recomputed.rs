@@ -20,8 +20,11 @@ pub fn show(trace: &Trace, json: bool) -> Result<ExitCode> {
     let progress = Progress::start("recomputing");
     let found = recompute(trace)?;
     drop(progress);
-    let report = if json { serde_json::to_string_pretty(&found.json())? + "\n" } else { text(&found)? };
-    print(&report)?;
+    if json {
+        super::json::print(&found.document())?;
+    } else {
+        print(&text(&found)?)?;
+    }
     Ok(ExitCode::from(u8::from(found.differences().next().is_some())))
 }
 

@@ -29,7 +29,7 @@ pub fn lines(out: &mut String, trace: &Trace, most: usize) -> Result<()> {
         }
     }
     if more > 0 {
-        writeln!(out, "    and {} more calls were refused memory", grouped(more as u64))?;
+        writeln!(out, "    and at least {} more calls were refused memory", grouped(more as u64))?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use memtrace_analysis::report::operators::by_operator;
 use memtrace_analysis::report::operators::largest_call;
 use memtrace_analysis::report::resident::{AtPeak, growth};
 use memtrace_trace::Meta;
-use memtrace_trace::rows::{ProcessRow, SpanRow};
+use memtrace_trace::rows::{ProcessRow, SpanRow, split_command};
 
 use super::operators::OPERATORS_MAX;
 use crate::terminal::clean;
@@ -65,7 +65,7 @@ pub fn of_operators(out: &mut String, spans: &[SpanRow]) -> Result<()> {
 
 /// The program without its folder, and its arguments.
 fn name_of(process: &ProcessRow) -> String {
-    let (program, arguments) = process.command.split_once(' ').unwrap_or((&process.command, ""));
+    let (program, arguments) = split_command(&process.command);
     let program = program.rsplit('/').next().unwrap_or(program);
     clean(&format!("{} {program} {arguments}", process.pid))
 }

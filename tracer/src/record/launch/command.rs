@@ -84,6 +84,9 @@ pub fn start(
 fn not_started(command: &Path, error: &std::io::Error) -> NotStarted {
     let name = command.display();
     let (code, why) = match error.kind() {
+        ErrorKind::NotFound if command.is_file() && !name.to_string().contains('/') => {
+            (127, format!("it is not in a directory of PATH; write ./{name}"))
+        }
         ErrorKind::NotFound if command.is_file() => {
             (127, "the interpreter that its first line names is not there; name one before it".to_owned())
         }

@@ -29,8 +29,12 @@ pub fn has_memory(pid: u32) -> bool {
 
 /// Arguments separated by spaces, bounded.
 pub fn command_line(raw: &[u8]) -> String {
-    let arguments: Vec<_> =
+    let mut arguments: Vec<_> =
         raw.split(|byte| *byte == 0).filter(|part| !part.is_empty()).map(String::from_utf8_lossy).collect();
+    // As memtrace_trace::rows::split_command reads it.
+    if let Some(program) = arguments.first_mut().filter(|program| program.contains(' ')) {
+        *program = format!("'{program}'").into();
+    }
     arguments.join(" ").chars().take(4096).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memtrace_trace::rows::ModuleRow;
+use memtrace_trace::rows::{ModuleRow, split_command};
 use memtrace_wire::event::{
     PYTHON_DEBUG, PYTHON_FREE_THREADED, PYTHON_OWN_ALLOCATOR, PYTHON_PYPY, PYTHON_VERSION,
 };
@@ -63,8 +63,7 @@ fn why_unread(process: &Process) -> Option<String> {
 
 /// True if the command line begins with `python3` or `/usr/bin/python3.11`.
 fn is_named_python(command: &str) -> bool {
-    let program = command.split(' ').next().unwrap_or_default();
-    base_name(program).starts_with("python")
+    base_name(split_command(command).0).starts_with("python")
 }
 
 fn base_name(path: &str) -> &str {

@@ -93,6 +93,7 @@ impl Session {
             resident_sum_bytes: self.meta.peak.resident_sum_bytes.max(largest(|row| row.peak_resident_bytes)),
             live_bytes: totals.peak_live(),
             heap_bytes: totals.peak_heap(),
+            heap_bytes_at_peak: totals.heap_at_peak(),
             resident_bytes: largest(|row| row.peak_resident_bytes),
             peak_ns: totals.peak_stamp().map_or(0, |stamp| self.fold.clock().ns(stamp)),
             gc_independent_bytes: garbage.map(|total| total.lower()),

@@ -23,6 +23,8 @@ pub struct Account {
     pub sampled: Bytes,
     /// Its live bytes when the programs of their processes ended.
     pub at_end: u64,
+    /// Of them, what sampled blocks stand for.
+    pub sampled_at_end: u64,
     /// Its blocks then.
     pub blocks_at_end: u64,
 }
@@ -145,6 +147,9 @@ impl Accounts {
     pub fn block_at_end(&mut self, site: Option<Site>, bytes: u64) {
         let (blocks, weight) = (self.weights.blocks(bytes), self.weights.bytes(bytes));
         self.add_at_end(site, blocks, weight);
+        if let Some(site) = site.filter(|_| !self.weights.is_exact(bytes)) {
+            self.all[site.get() as usize - 1].sampled_at_end += weight;
+        }
     }
 
     /// A mapping, of which this much was touched.
@@ -223,6 +228,7 @@ impl Accounts {
             live_bytes_at_peak: account.live.at_peak(self.peaks),
             sampled_bytes_at_peak: account.sampled.at_peak(self.peaks),
             live_bytes_at_end: account.at_end,
+            sampled_bytes_at_end: account.sampled_at_end,
             live_blocks_at_end: account.blocks_at_end,
             untouched: self.untouched.as_ref().map(|all| all.get(&number).copied().unwrap_or_default()),
             device_bytes_at_peak,

@@ -1,6 +1,6 @@
 //! Processes that no probe is in: known by the kernel's images only.
 
-use memtrace_trace::rows::{Kind, ProcessRow, ThreadRow};
+use memtrace_trace::rows::{Kind, ProcessRow, ThreadRow, split_command};
 
 use super::Fold;
 use crate::record::kernel::Image;
@@ -45,7 +45,7 @@ impl Fold {
             self.cgroups.watch(Cgroup::of(pid));
         }
         if let Some(kernel) = &mut self.kernel {
-            let program = image.command.split(' ').next().unwrap_or_default();
+            let (program, _) = split_command(&image.command);
             kernel.note_uninstrumented(program);
         }
         Some(self.add_uninstrumented(&image))

@@ -31,6 +31,7 @@ pub(crate) fn meta() -> impl Strategy<Value = Meta> {
             peak: Peak {
                 live_bytes: numbers[4],
                 heap_bytes: numbers[5],
+                heap_bytes_at_peak: numbers[5] / 2,
                 mapped_bytes: numbers[7],
                 resident_bytes: numbers[6],
                 resident_sum_bytes: numbers[5],

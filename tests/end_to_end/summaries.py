@@ -65,16 +65,16 @@ def outline(text, trace):
     of memory, notes, and all places, operators and programs but the largest.
     """
     out = []
-    places, operators, in_notes = 0, 0, False
+    seen_places, seen_operators, in_notes = 0, 0, False
     for line in text.splitlines():
-        is_place = bool(re.match(r"\s+\S+ \S+\s+\S+ %  ", line))
-        places += is_place
+        place = re.match(r"\s+\S+ \S+\s+\S+ %  .*?(?=  |$)", line)
+        seen_places += bool(place)
         in_notes = line.startswith("  note:") or (in_notes and bool(line))
-        if (is_place and places > 1) or in_notes or line.startswith("  resident "):
+        if (place and seen_places > 1) or in_notes or line.startswith("  resident "):
             continue
-        if is_place:
+        if place:
             # Where the text of the line begins, and is cut, depends on the other rows.
-            line = line.rstrip().split("%  ")[0] + "%  " + line.split("%  ")[1].split("  ")[0]
+            line = place[0]
         line = re.sub(r"^memtrace: .*: exited", "memtrace: COMMAND: exited", line)
         line = re.sub(r"^  trace: .*", "trace: TRACE", line).replace(str(trace), "TRACE")
         line = re.sub(r"(\d+ processes; most live: [^,]*),.*", r"\1", line)
@@ -82,8 +82,8 @@ def outline(text, trace):
         line = re.sub(r"(?<![\w.])\d[\d.,]* (s|ms|µs|min)(?!\w)", "# s", line)
         line = re.sub(r"(?<![\w.])\d[\d.]* %", "# %", line)
         line = " ".join(line.split())
-        operators += bool(re.match(r"# \d+ # s ", line) or line.endswith(" more operators"))
-        if operators < 2 or not line.startswith("# ") and not line.endswith(" more operators"):
+        seen_operators += bool(re.match(r"# \d+ # s ", line) or line.endswith(" more operators"))
+        if seen_operators < 2 or not line.startswith("# ") and not line.endswith(" more operators"):
             out.append(line)
     return "\n".join(out) + "\n"
 

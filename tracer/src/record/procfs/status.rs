@@ -3,6 +3,8 @@
 use super::maps;
 
 const PAGE: u64 = 4096;
+/// `PF_EXITING` of the kernel's sched.h.
+const PF_EXITING: u32 = 4;
 
 /// Its parent's pid; 0 if it is gone.
 pub fn parent_of(pid: u32) -> u32 {
@@ -14,17 +16,18 @@ pub fn is_running(pid: u32) -> bool {
     status(pid, 0).is_some_and(|state| state != "Z" && state != "X")
 }
 
-/// A field after the name (proc_pid_stat(5)): 0 the state, 1 the parent.
+/// A field after the name (proc_pid_stat(5)): 0 the state, 1 the parent, 6 the flags.
 fn status(pid: u32, field: usize) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = text.rsplit_once(") ")?;
     after_name.split(' ').nth(field).map(str::to_owned)
 }
 
-/// True of a process that has not begun to exit, by proc(5), statm.
-pub fn has_memory(pid: u32) -> bool {
-    let pages = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
-    pages.split_whitespace().next().is_some_and(|size| size != "0")
+/// True if it exits, or is gone. The kernel marks a task as exiting before it passes the tracepoint
+/// of exits; its memory is released before that up to Linux 6.15, and after it since.
+pub fn is_exiting(pid: u32) -> bool {
+    let flags = status(pid, 6).and_then(|flags| flags.parse::<u32>().ok());
+    flags.is_none_or(|flags| flags & PF_EXITING != 0)
 }
 
 /// Arguments separated by spaces, bounded.
@@ -53,4 +56,23 @@ pub fn break_of(pid: u32) -> Option<u64> {
     let text = maps::read(pid);
     let heap = maps::parse(&text).filter(|listed| listed.path == "[heap]").last()?;
     Some(heap.end.next_multiple_of(PAGE))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_process_exits_before_its_parent_waits_for_it() {
+        assert!(!is_exiting(std::process::id()));
+        let mut child = Command::new("true").spawn().unwrap();
+        while is_running(child.id()) {
+            std::thread::yield_now();
+        }
+        assert!(is_exiting(child.id()), "it is a zombie");
+        child.wait().unwrap();
+        assert!(is_exiting(child.id()), "it is gone");
+    }
 }

@@ -11,7 +11,7 @@ use memtrace_trace::rows::KernelEventRow;
 use super::Fold;
 use crate::record::kernel::{Image, Kernel, describe};
 use crate::record::procfs::executable::cannot_load_probe;
-use crate::record::procfs::status::{command_of, has_memory};
+use crate::record::procfs::status::{command_of, is_exiting};
 use crate::record::spans::ResidentChange;
 use crate::record::state::footprint::Footprint;
 
@@ -53,10 +53,10 @@ impl Fold {
     /// and its children.
     pub(super) fn kernel_joined(&mut self, pid: u32, stamp: u64, command: &str) {
         let Some(programs) = self.kernel_programs() else { return };
-        // One that the command started is watched until it exits, which it may have done by now:
-        // its memory is gone before the tracepoint of its exit fires (exit_mm in do_exit). Where
-        // there is no room for one more, /proc is read.
-        if programs.watches(pid) || !has_memory(pid) || programs.watch(pid).is_err() {
+        // One that the command started is watched until the tracepoint of its exit, which may be
+        // over by now: it is then marked as exiting. Where there is no room for one more, /proc is
+        // read.
+        if programs.watches(pid) || is_exiting(pid) || programs.watch(pid).is_err() {
             return;
         }
         let (begin_ns, command) = (self.clock.to_monotonic(stamp), command.to_string());

@@ -112,6 +112,13 @@ def test_what_a_file_must_not_say_is_refused_in_one_sentence(tmp_path, text, why
     assert said.count("\n") == 1 and "memtrace.toml" in said and why in said
 
 
+@pytest.mark.parametrize("wanted", [["--help"], ["--version"], ["report", "--help-all"]])
+@pytest.mark.parametrize("text", ["[record", "unknown = 1"])
+def test_help_is_there_although_a_file_is_wrong(tmp_path, text, wanted):
+    (tmp_path / "memtrace.toml").write_text(text)
+    assert memtrace(*wanted, cwd=tmp_path).returncode == 0
+
+
 def test_a_project_that_does_not_mention_memtrace_is_left_alone(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[broken")
     assert memtrace("-q", "true", cwd=tmp_path).returncode == 0

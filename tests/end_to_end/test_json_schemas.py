@@ -57,6 +57,14 @@ def test_reports_are_as_described(reports):
         assert not errors
 
 
+def test_a_recording_ends_in_its_report(tmp_path):
+    """Standard output has the report alone: what the command prints goes to standard error."""
+    done = memtrace("--json", "-o", tmp_path / "t", "sh", "-c", "echo printed; exit 3")
+    assert (done.returncode, done.stderr) == (3, b"printed\n")
+    assert VALIDATOR.is_valid(json.loads(done.stdout))
+    assert done.stdout == memtrace("report", "--json", tmp_path / "t").stdout
+
+
 def test_the_schema_describes_each_key_and_no_other(reports):
     """A key that is renamed by hand, in a report or in the schema, is found."""
     report = reports["plain"]

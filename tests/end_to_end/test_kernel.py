@@ -1,6 +1,7 @@
 """The kernel side: resident memory to the page, faults, processes without a probe. Skipped where BPF does not load."""
 
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -207,11 +208,12 @@ def watches(recorder, path):
 
 def test_attach_stops_after_its_time_and_leaves_nothing(kernel_side, target, tmp_path):
     program = subprocess.Popen([target("mapped.c")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    path, recorder = attached(tmp_path, program.pid, "--seconds", "0.5")
+    path, recorder = attached(tmp_path, program.pid, "--seconds", "0.5", "--json")
     wait_for(lambda: watches(recorder, path), "the recorder to watch")
     held = programs_of(recorder.pid)
     run = finish(path, recorder)
     assert run.code == 0 and held
+    assert json.loads(run.stdout)["peak"] == run.report["peak"]
     assert program.poll() is None, "the program goes on"
     program.communicate(b"go\n", timeout=60)
     assert program.returncode == 5

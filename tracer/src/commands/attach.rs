@@ -30,6 +30,9 @@ pub struct Attach {
     /// Record calls of a function too, e.g. libc:malloc (microseconds for each call)
     #[arg(long = "uprobe", value_name = "LIBRARY:FUNCTION")]
     functions: Vec<String>,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
@@ -45,7 +48,7 @@ pub fn run(arguments: &Attach) -> Result<ExitCode> {
     let options =
         record::Options { replace: arguments.force, ..record::Options::of_running(output.clone(), pid) };
     record::attach(&attach, &options)?;
-    if let Err(error) = report::summarise(&output) {
+    if let Err(error) = report::finished(&output, arguments.json) {
         say(&sentence(&error));
     }
     Ok(ExitCode::SUCCESS)

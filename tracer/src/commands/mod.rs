@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::error::ErrorKind;
-use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::defaults::Defaults;
 use self::usage::sentence;
@@ -104,16 +104,33 @@ pub fn main() -> ExitCode {
 /// The command line, with the defaults of the nearest `memtrace.toml`.
 fn parse() -> Result<Cli> {
     let here = std::env::current_dir().context("there is no working directory; change to one that exists")?;
-    let defaults = Defaults::find(&here)?;
-    let mut command = help::dress(Cli::command());
-    if let Some(defaults) = &defaults {
-        command = defaults.apply(command)?;
-    }
+    let command = help::dress(Cli::command());
+    let with_defaults = Defaults::find(&here).and_then(|defaults| {
+        let command = match &defaults {
+            Some(defaults) => defaults.apply(command.clone())?,
+            None => command.clone(),
+        };
+        Ok((defaults, command))
+    });
+    let (defaults, command) = with_defaults.inspect_err(|_| print_help_if_wanted(command))?;
     let matches = command.try_get_matches();
     matches.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
+        kind if is_help(kind) => error.exit(),
         _ => usage::refusal(&error, &helping(), defaults.as_ref()).into(),
     })
+}
+
+/// Help is there even where a file of defaults is wrong.
+fn print_help_if_wanted(command: Command) {
+    if let Err(error) = command.try_get_matches()
+        && is_help(error.kind())
+    {
+        error.exit();
+    }
+}
+
+fn is_help(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
 }
 
 /// The command whose help says what is right.

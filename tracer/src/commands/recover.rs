@@ -48,7 +48,7 @@ pub fn run(arguments: &Recover) -> Result<ExitCode> {
         say(&format!("{} is complete; nothing was changed", directory.display()));
     } else {
         say(&format!("closed; {live_blocks} blocks ({}) were live", Bytes(live_bytes)));
-        report::summarise(directory)?;
+        report::finished(directory, false)?;
     }
     Ok(ExitCode::SUCCESS)
 }

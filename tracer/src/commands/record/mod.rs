@@ -47,6 +47,9 @@ pub struct Record {
     /// Replace the trace in that directory
     #[arg(short, long)]
     force: bool,
+    /// Print the report as JSON; what the command prints goes to standard error
+    #[arg(long, hide_short_help = true)]
+    json: bool,
     /// Record calls of this Python function as spans, e.g. scipy.ndimage:gaussian_filter or
     /// __main__:gst3d
     #[arg(help_heading = OPERATORS)]
@@ -129,7 +132,7 @@ pub fn run(arguments: &Record) -> Result<ExitCode> {
     let output = arguments.output.clone().unwrap_or_else(|| default_output(&arguments.command[0]));
     let options = arguments.options(output.clone()).map_err(|error| Usage(error.to_string()))?;
     let outcome = record::run(&options).map_err(|failure| mistaken(failure, &arguments.command))?;
-    if let Err(error) = report::summarise(&output) {
+    if let Err(error) = report::finished(&output, arguments.json) {
         say(&sentence(&error));
     }
     Ok(ExitCode::from(outcome.code as u8))
@@ -160,7 +163,7 @@ impl Record {
         Ok(record::Options {
             output,
             command: self.command.clone(),
-            prints_to_stderr: false,
+            prints_to_stderr: self.json,
             operators: self.operators.clone(),
             automatic: automatic(&self.automatic, !self.operators.is_empty()),
             wait: self.wait,

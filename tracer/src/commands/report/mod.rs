@@ -76,9 +76,12 @@ pub fn run(arguments: &Report) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the summary of a trace that was just recorded to stderr, unless `--quiet`.
-pub fn summarise(output: &Path) -> Result<()> {
-    if !is_quiet() {
+/// Of a trace that was just recorded: writes its summary to stderr, unless `--quiet`, or prints the
+/// report as JSON.
+pub fn finished(output: &Path, as_json: bool) -> Result<()> {
+    if as_json {
+        json::print(&report(&Trace::open(output)?, Listed::default())?)?;
+    } else if !is_quiet() {
         to_stderr(&summary::text(&Trace::open(output)?, columns_of(&std::io::stderr()))?);
     }
     Ok(())

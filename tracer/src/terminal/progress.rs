@@ -65,7 +65,8 @@ mod tests {
     fn drawn(patience: Duration) -> (String, String) {
         let terminal = InMemoryTerm::new(5, 80);
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
-        let bar = ProgressBar::with_draw_target(None, target).with_style(style()).with_message("fitting laws");
+        let bar =
+            ProgressBar::with_draw_target(None, target).with_style(style()).with_message("fitting laws");
         let (alive, work) = channel();
         let drawing = std::thread::spawn(move || draw(&bar, patience, &work));
         let mut during = String::new();

@@ -1,4 +1,4 @@
-"""memtrace and its peers: installing them, their versions, and how each is told to record a program."""
+"""memtrace and its peers: installing them, their versions, and how each is made to record a program."""
 
 import json
 import os

@@ -73,12 +73,12 @@ def run(again, **asked):
     return kept(PART, key, lambda: in_a_process(asked, "-c", program), line)
 
 
-def line(told):
-    peak, budget = told["peak_bytes"] / 1e6, told["budget_bytes"] / 1e6
-    chunk = "learned" if told["chunk"] is None else tables.shape(told["chunk"])
+def line(reported):
+    peak, budget = reported["peak_bytes"] / 1e6, reported["budget_bytes"] / 1e6
+    chunk = "learned" if reported["chunk"] is None else tables.shape(reported["chunk"])
     return (
-        f"{told['operator']} by {chunk}: {told['seconds']:.2f} s, second half "
-        f"{told['second_half']:.2f} s, {peak:.0f} of {budget:.0f} MB, {told['error'] or ''}"
+        f"{reported['operator']} by {chunk}: {reported['seconds']:.2f} s, second half "
+        f"{reported['second_half']:.2f} s, {peak:.0f} of {budget:.0f} MB, {reported['error'] or ''}"
     )
 
 
@@ -88,7 +88,7 @@ def once(asked):
     from dask_chunks import stored_volume
     from dask_cluster import cluster, measure
 
-    from experiments.chunks.once import told
+    from experiments.chunks.once import reported
 
     asked = {**asked, "how": "waves"}
     volume = stored_volume(KEPT / "volumes", tuple(asked["shape"]))
@@ -103,7 +103,7 @@ def once(asked):
         compute = partial(stored_in, store, operator, volume, halo, client, asked["chunk"])
         warm = partial(warmed, asked["operator"])
         found = measure(client, warm, lambda: written.append(compute()))
-    figures = told(asked, found)
+    figures = reported(asked, found)
     if written:
         figures |= of_blocks(written[0], volume.shape, figures)
     print(json.dumps({**asked, "second_half": None, **figures}))
@@ -206,7 +206,8 @@ def text(studies, holds, rounds):
         shape, limit, unit, *_ = CASES[name]
         title = f"## {name}, {tables.shape(shape)}, limit {limit}, stored by {unit}³"
         fixed = [
-            (tables.shape(chunk), *tables.state(told)[1:]) for chunk, told in found["fixed"].items()
+            (tables.shape(chunk), *tables.state(reported)[1:])
+            for chunk, reported in found["fixed"].items()
         ]
         head = ("fixed chunks", "peak / budget", "outcome", "time")
         parts += [title, tables.table(head, fixed), table_of_rounds(found), way(found)]

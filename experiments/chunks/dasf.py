@@ -202,7 +202,7 @@ def fits(row):
 
 
 def near(row):
-    """Foretold within 8 % where tasks are most of a worker, 25 % elsewhere, never under."""
+    """Predicted within 8 % where tasks are most of a worker, 25 % elsewhere, never under."""
     allowed = 1.08 if row["task_bytes"] >= 0.6 * row["peak_bytes"] else 1.25
     return 1 <= row["predicted_bytes"] / row["peak_bytes"] <= allowed
 
@@ -225,11 +225,11 @@ def outcome(row):
 
 def line(row):
     name, shape, limit, blocks = row["case"]
-    told = row["predicted_bytes"]
+    reported = row["predicted_bytes"]
     cells = [name, shape, limit, blocks, written(row["chunks"]), row["count"]]
-    cells += [f"{told / 1e6:.0f}" if told else "", f"{row['peak_bytes'] / 1e6:.0f}"]
+    cells += [f"{reported / 1e6:.0f}" if reported else "", f"{row['peak_bytes'] / 1e6:.0f}"]
     cells += [f"{row['budget_bytes'] / 1e6:.0f}", outcome(row)]
-    cells += [f"{row['predicted_seconds']:.1f}" if told else "", f"{row['seconds']:.1f}"]
+    cells += [f"{row['predicted_seconds']:.1f}" if reported else "", f"{row['seconds']:.1f}"]
     cells += [f"{row['cpu_seconds']:.1f}"]
     return "| " + " | ".join(map(str, cells)) + " |"
 

@@ -67,13 +67,13 @@ def checks(ours, refused):
 
 def text(ours, others, refused, holds):
     parts = []
-    for name, told in ours.items():
+    for name, reported in ours.items():
         case = CASES[name]
         head = f"{case['operator']}, {tables.shape(case['shape'])}, {case.get('workers', 2)} workers of {case['memory_limit']}"
         parts += [
             f"## {name.capitalize()}: {head}",
-            tables.runs({"ours": told, **others[name]}),
-            told["why"],
+            tables.runs({"ours": reported, **others[name]}),
+            reported["why"],
         ]
     return TEXT.format(
         holds=tables.holds(holds), parts="\n\n".join(parts), refused=refused["error"]

@@ -49,8 +49,8 @@ def measured(operator, shape, rounds):
     return cubes, turns, waves
 
 
-def seconds(told):
-    return told["seconds"] if told["within"] else float("inf")
+def seconds(reported):
+    return reported["seconds"] if reported["within"] else float("inf")
 
 
 def checks(operator, cubes, turns, waves):
@@ -83,15 +83,15 @@ def checks(operator, cubes, turns, waves):
     ]
 
 
-def tolerance(told):
+def tolerance(reported):
     """8 % where the operator's task is most of a worker, 25 % elsewhere."""
-    return 0.08 if told["task_bytes"] >= 0.6 * told["peak_bytes"] else 0.25
+    return 0.08 if reported["task_bytes"] >= 0.6 * reported["peak_bytes"] else 0.25
 
 
 def text(cases, holds):
     parts = []
     for operator, (cubes, turns, waves) in cases.items():
-        ways = {f"shared cubes of {side}": told for side, told in cubes.items()}
+        ways = {f"shared cubes of {side}": reported for side, reported in cubes.items()}
         ours, free = turns[0]
         ways |= {
             "ours, mean": ours,

@@ -206,7 +206,7 @@ def judged(found):
     budget = BUDGET_FRACTION * ours["limit_bytes"]
     largest = ours["largest_worker_bytes"]
     same = all(each["same"] and each["spans_streamed"] for each in found.values())
-    told = "; ".join(
+    reported = "; ".join(
         f"{name}: {each['spans_streamed']} streamed, {each['spans_in_traces']} in the traces"
         for name, each in found.items()
     )
@@ -228,7 +228,7 @@ def judged(found):
             f"{tables.megabytes(ours['group_peak_bytes'])} of {tables.megabytes(ours['predicted_bytes'])}",
             ours["group_peak_bytes"] <= ours["predicted_bytes"],
         ),
-        ("the streamed view equals the traces, span by span", told, same),
+        ("the streamed view equals the traces, span by span", reported, same),
     ]
 
 

@@ -31,7 +31,7 @@ from experiments.recording import KEPT
 
 #: Chunks of the zarr array that waves write.
 STORED = (80, 80, 80)
-#: What is told of a run that was refused before it began.
+#: What is kept of a run that was refused before it began.
 REFUSED = {"refused": True, "seconds": None, "within": False, "busy": False}
 
 
@@ -65,7 +65,7 @@ def outcome(asked):
     for each in written:
         plan = predictions(each.plan)
         chunk = plan.pop("chunk_shape")
-    return {**asked, "chunk": chunk, **told(asked, run), **plan}
+    return {**asked, "chunk": chunk, **reported(asked, run), **plan}
 
 
 def names_of(asked):
@@ -160,7 +160,7 @@ def computation(asked, volume, chunk, client, folder, written):
     return lambda: written.append(mapped(store=store))
 
 
-def told(asked, run):
+def reported(asked, run):
     budget = int(parse_bytes(asked["memory_limit"]) * budget_fraction())
     counted = "operators" if asked["how"] == "shared" else "tasks"
     untouched = not (run.error or run.killed or run.paused or run.spilled_bytes)

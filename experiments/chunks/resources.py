@@ -32,9 +32,9 @@ def run(way, again):
     return kept(PART, key, lambda: in_a_process(way, "-c", ONCE.format(way=way)), line)
 
 
-def line(told):
-    peak, budget = told["peak_bytes"] / 1e6, told["budget_bytes"] / 1e6
-    return f"{json.loads(told['key'])[0]}: {peak:.0f} of {budget:.0f} MB"
+def line(reported):
+    peak, budget = reported["peak_bytes"] / 1e6, reported["budget_bytes"] / 1e6
+    return f"{json.loads(reported['key'])[0]}: {peak:.0f} of {budget:.0f} MB"
 
 
 ONCE = """
@@ -50,7 +50,7 @@ def once(way):
     from dask_cluster import cluster, measure
 
     from experiments.chunks.models import fitted
-    from experiments.chunks.once import told
+    from experiments.chunks.once import reported
 
     model = fitted(BIG[0]).merge(fitted(SMALL[0]))
     spans, needed = [], {}
@@ -69,7 +69,7 @@ def once(way):
 
         found = measure(client, warm, mixed)
     asked = {"workers": WORKERS, "memory_limit": LIMIT, "how": "mix"}
-    figures = told(asked, found)
+    figures = reported(asked, found)
     needed = {name: each["memory"] for name, each in needed.items()}
     print(json.dumps({**asked, **figures, "spans": spans, "needed": needed}))
 
@@ -98,8 +98,8 @@ def warm():
 
 
 def checks(runs):
-    together = [overlapping(told["spans"], BIG[0], BIG[0]) for told in runs]
-    beside = [overlapping(told["spans"], SMALL[0], None) for told in runs]
+    together = [overlapping(reported["spans"], BIG[0], BIG[0]) for reported in runs]
+    beside = [overlapping(reported["spans"], SMALL[0], None) for reported in runs]
     return [
         (
             "every worker within its budget",
@@ -138,12 +138,12 @@ def overlapping(spans, name, other):
 def text(runs, holds):
     rows = []
     for way, name in (("declared", "resources from the law"), ("free", "none")):
-        for told in runs[way]:
-            spans = told["spans"]
+        for reported in runs[way]:
+            spans = reported["spans"]
             rows.append(
                 (
                     name,
-                    *tables.state(told)[1:],
+                    *tables.state(reported)[1:],
                     overlapping(spans, BIG[0], BIG[0]),
                     overlapping(spans, SMALL[0], None),
                 )

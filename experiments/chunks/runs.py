@@ -19,7 +19,7 @@ def run(part, again=0, **asked):
 
 
 def kept(part, key, compute, line):
-    """What a part was told under a key, or is told now and keeps; `line` says it in one."""
+    """What a part recorded under a key, or records now and keeps; `line` says it in one."""
     file = KEPT / "chunks" / f"{part}.jsonl"
     known = read(file)
     if key not in known:
@@ -64,13 +64,13 @@ def in_a_process(what, *arguments, timeout=None):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def line(told):
-    shape, chunk = ("x".join(map(str, told.get(name) or ["?"])) for name in ("shape", "chunk"))
-    state = "within" if told["within"] else told["error"] or "over budget"
-    if told["seconds"] is None:
-        return f"{told['operator']} {shape}: {state}"
-    peak, budget = told["peak_bytes"] / 1e6, told["budget_bytes"] / 1e6
+def line(reported):
+    shape, chunk = ("x".join(map(str, reported.get(name) or ["?"])) for name in ("shape", "chunk"))
+    state = "within" if reported["within"] else reported["error"] or "over budget"
+    if reported["seconds"] is None:
+        return f"{reported['operator']} {shape}: {state}"
+    peak, budget = reported["peak_bytes"] / 1e6, reported["budget_bytes"] / 1e6
     return (
-        f"{told['operator']} {shape} {told['how']} by {chunk}, {told['workers']} workers: "
-        f"{told['seconds']:.2f} s, {peak:.0f} of {budget:.0f} MB, {state}"
+        f"{reported['operator']} {shape} {reported['how']} by {chunk}, {reported['workers']} workers: "
+        f"{reported['seconds']:.2f} s, {peak:.0f} of {budget:.0f} MB, {state}"
     )

@@ -15,7 +15,7 @@ from operators import gaussian, gst3d
 from experiments.chunks import tables
 from experiments.chunks.lean import tolerance
 from experiments.chunks.models import fitted
-from experiments.chunks.once import predictions, told
+from experiments.chunks.once import predictions, reported
 from experiments.chunks.runs import in_a_process
 from experiments.recording import KEPT, RESULTS
 
@@ -74,7 +74,7 @@ def survey(shape):
     asked = {"memory_limit": WORKER_LIMIT, "workers": WORKERS, "how": "waves"}
     result = {
         "shape": shape,
-        **told(asked, done),
+        **reported(asked, done),
         **predictions(written[0].plan),
         "equal": equal(source, store),
     }

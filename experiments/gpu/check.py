@@ -109,19 +109,19 @@ def checked(run, pairs):
             skipped.append(f"{name}: {run.python} has no {case.package}")
             continue
         try:
-            told, report = run.recorded(case)
+            reported, report = run.recorded(case)
         except RuntimeError as error:
             missed(name, "runs", error)
             continue
-        if "not_checked" in told:
-            skipped.append(f"{name}: {told['not_checked']}")
+        if "not_checked" in reported:
+            skipped.append(f"{name}: {reported['not_checked']}")
             continue
         used = first_device(report)
         if used is None:
             missed(name, "uses a device", "none that memtrace saw; see `memtrace doctor`")
             continue
         device = device or used
-        rows += compared(name, told, used, peaks_of_calls(report))
+        rows += compared(name, reported, used, peaks_of_calls(report))
     if device is None:
         raise RuntimeError("no program used a device")
     if run.has("torch"):
@@ -144,7 +144,7 @@ class Runner:
 
     def plain(self, command):
         """What a program tells of itself, without memtrace."""
-        return self._told([], command, {})
+        return self._reported([], command, {})
 
     def recorded(self, case):
         """What a program tells, and the report of its recording."""
@@ -152,12 +152,12 @@ class Runner:
             trace = str(Path(folder, "trace"))
             named = [f"--operator={operator}" for operator in case.operators]
             record = [str(self.memtrace), "--quiet", "-o", trace, *named, "--"]
-            told = self._told(record, case.command, case.environment)
-            return told, json.loads(
+            reported = self._reported(record, case.command, case.environment)
+            return reported, json.loads(
                 _run([str(self.memtrace), "report", "--json", "--all-spans", trace])
             )
 
-    def _told(self, before, command, environment):
+    def _reported(self, before, command, environment):
         program = [*before, self.python, str(PROGRAMS / command[0]), *command[1:]]
         return json.loads(_run(program, environment).splitlines()[-1])
 
@@ -184,19 +184,19 @@ def first_device(report):
     return {**found[0], **both, "peak_host_bytes": found[None]["peak_host_bytes"]}
 
 
-def compared(name, told, device, found):
+def compared(name, reported, device, found):
     """Rows of a program: what, ours, its own, whether it holds."""
     rows = [
         (
             f"{name}: {what}",
             device[ours],
-            told[own],
-            abs(device[ours] - told[own]) <= allowed * told[own],
+            reported[own],
+            abs(device[ours] - reported[own]) <= allowed * reported[own],
         )
         for what, ours, own, allowed in FIGURES
-        if own in told
+        if own in reported
     ]
-    for called, own in told.get("calls", {}).items():
+    for called, own in reported.get("calls", {}).items():
         ours = found.get(called, [])[-len(own) :]
         same = sum(each == other for each, other in zip_longest(ours, own))
         rows.append(

@@ -69,8 +69,8 @@ def main(arguments):
     names = list(VARYING)
     for position, name in enumerate(names):
         model = law(name, TRAINING, CONTENTS)
-        told = model.predict(name, TRAINING[1])
-        seen += told["data_dependent"] is True
+        reported = model.predict(name, TRAINING[1])
+        seen += reported["data_dependent"] is True
         count = (FRESH_RUNS * (position + 1)) // len(names) - (FRESH_RUNS * position) // len(names)
         runs = fresh(name, 6 if arguments.quick else count)
         bounds = [model.predict(name, shape)["upper_bytes"] for shape, _, _ in runs]
@@ -79,7 +79,7 @@ def main(arguments):
         slack = sorted(bound / peak for (_, _, peak), bound in zip(runs, bounds, strict=True))
         missed, asked = missed + misses, asked + len(runs)
         rows.append(
-            f"| {name} | {'yes' if told['data_dependent'] else 'no'} | {told['confidence']} "
+            f"| {name} | {'yes' if reported['data_dependent'] else 'no'} | {reported['confidence']} "
             f"| {len(runs)} | {misses} | {above:.3f} | {slack[len(slack) // 2]:.2f} |"
         )
     share = len(flagged) / len(others)

@@ -71,8 +71,8 @@ def work(names, features):
                 continue  # it does not take such an input
             [result] = result
             plain = isinstance(result, np.ndarray)
-            told = {"shape": list(result.shape), "dtype": result.dtype.str} if plain else {}
-            print(json.dumps({"operator": name, "case": number, **told}), flush=True)
+            reported = {"shape": list(result.shape), "dtype": result.dtype.str} if plain else {}
+            print(json.dumps({"operator": name, "case": number, **reported}), flush=True)
             del result, inputs
 
 
@@ -92,7 +92,7 @@ def record(names, features):
     for start in range(0, len(missing), TOGETHER):
         some = missing[start : start + TOGETHER]
         if not record_together(some, features):
-            # One of them ends the process at some case: what it told before that counts.
+            # One of them ends the process at some case: what it printed before that counts.
             for name in some:
                 record_together([name], features)
     return [row for name in names for row in json.loads(kept(name, features).read_text())]
@@ -115,13 +115,13 @@ def record_together(some, features):
             return False
         report = memtrace.load(trace).report()
     peaks = {each["name"]: each["spans"][0]["working_peak_bytes"] for each in report["operators"]}
-    told = [
+    reported = [
         json.loads(line) for line in done.stdout.splitlines() if line.startswith(b'{"operator"')
     ]
     for name in some:
         cases = held_out.cases(name, features)
         rows = [{**cases[row["case"]], "operator": name, "true": peaks[f"{name} {row['case']}"], "output": row}
-                for row in told if row["operator"] == name]  # fmt: skip
+                for row in reported if row["operator"] == name]  # fmt: skip
         kept(name, features).write_text(json.dumps(rows))
     if done.returncode:
         print(f"{some[0]} ended its process with {done.returncode}", file=sys.stderr)
@@ -129,13 +129,18 @@ def record_together(some, features):
 
 
 def ask(source, case, **changed):
-    """What the source says of a case; `changed`: features that it is not told."""
+    """What the source says of a case; `changed`: features that it is not given."""
     from memtrace._native import bound_source
 
-    told = {**case, **changed}
-    shapes = [list(told["shape"])] * case["arrays"]
+    reported = {**case, **changed}
+    shapes = [list(reported["shape"])] * case["arrays"]
     return bound_source(
-        source, shapes, [told["dtype"]], told["layout"], told["params"], LIBRARY.read_text()
+        source,
+        shapes,
+        [reported["dtype"]],
+        reported["layout"],
+        reported["params"],
+        LIBRARY.read_text(),
     )
 
 
@@ -241,7 +246,7 @@ def line(name, rows):
 
 
 def ablation(rows):
-    """Error of composed bounds that are not told a feature, on the calls where it is not the usual one."""
+    """Error of composed bounds that are not given a feature, on the calls where it is not the usual one."""
     total = np.exp(np.mean([math.log(math.prod(row["shape"])) for row in rows]))
 
     def same_volume(row):
@@ -393,15 +398,15 @@ def report(everything, quick):
         "",
         "## Which features matter",
         "",
-        "The composed bound, not told one feature, on the calls where that is not the usual one (volume, dims: all calls):",
+        "The composed bound, not given one feature, on the calls where that is not the usual one (volume, dims: all calls):",
         "",
-        "| not told | calls | off by, told (mean) | off by, not told (mean) | under, told | under, not told |",
+        "| not given | calls | off by, given (mean) | off by, not given (mean) | under, given | under, not given |",
         "|---|---|---|---|---|---|",
     ]
     for feature, pairs in ablation(everything):
-        told, untold = (np.exp(np.mean([pair[i] for pair in pairs])) for i in (0, 1))
+        reported, without = (np.exp(np.mean([pair[i] for pair in pairs])) for i in (0, 1))
         text.append(
-            f"| {feature} | {len(pairs)} | {told:.2f}× | {untold:.2f}× | {100 * share(pair[3] for pair in pairs):.0f} % | {100 * share(pair[2] for pair in pairs):.0f} % |"
+            f"| {feature} | {len(pairs)} | {reported:.2f}× | {without:.2f}× | {100 * share(pair[3] for pair in pairs):.0f} % | {100 * share(pair[2] for pair in pairs):.0f} % |"
         )
     spread = contents(everything)
     if spread:
@@ -412,7 +417,7 @@ def report(everything, quick):
         )
         text += [
             "",
-            f"Contents (noise, constant, sorted, sparse, NaN) cannot be told: true peaks at one shape differ by more than 2 % for {len(more)} of {len(spread)} operators: {listed}.",
+            f"Contents (noise, constant, sorted, sparse, NaN) cannot be reported: true peaks at one shape differ by more than 2 % for {len(more)} of {len(spread)} operators: {listed}.",
         ]
     text += [
         "",

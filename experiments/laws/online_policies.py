@@ -1,6 +1,6 @@
 """Who chooses chunks in the online-learning study: memtrace's chooser and what it is compared with.
 
-A policy chooses a chunk and what is allocated for its task (bytes), and is told what came of it.
+A policy chooses a chunk and what is allocated for its task (bytes), and is sent what came of it.
 The predictors follow the papers' descriptions; they are written for this study only.
 
 - Witt: linear regression on the input's bytes plus the largest under-prediction so far; a failed
@@ -106,11 +106,11 @@ class Sizey(Predictor):
 
     def __init__(self, world, seed):
         super().__init__(world, seed)
-        self.told, self.predicted = [], None  # what each model said of tasks before they ran
+        self.reported, self.predicted = [], None  # what each model said of tasks before they ran
 
     def observe(self, at, allocated, needed, seconds):
         if len(self.at) >= 2:
-            self.told.append((self.models()[:, at], needed))
+            self.reported.append((self.models()[:, at], needed))
         super().observe(at, allocated, needed, seconds)
         self.predicted = None
 
@@ -123,17 +123,20 @@ class Sizey(Predictor):
         return self.predicted
 
     def allocation(self):
-        told, y = np.array([each for each, _ in self.told]).T, np.array([y for _, y in self.told])
-        accuracy = 1 - np.minimum(np.abs(told - y) / y, 1).mean(1)
-        efficiency = np.where(told >= y, y / np.maximum(told, 1), 0).mean(1)
+        reported, y = (
+            np.array([each for each, _ in self.reported]).T,
+            np.array([y for _, y in self.reported]),
+        )
+        accuracy = 1 - np.minimum(np.abs(reported - y) / y, 1).mean(1)
+        efficiency = np.where(reported >= y, y / np.maximum(reported, 1), 0).mean(1)
         weights = np.exp(4 * (0.5 * accuracy + 0.5 * efficiency))
         weights /= weights.sum()
-        error = y - weights @ told
+        error = y - weights @ reported
         under = np.maximum(error, 0)
         offsets = [under.std(), error.std(), np.median(under), np.median(np.abs(error))]
 
         def waste(offset):
-            given = weights @ told + offset
+            given = weights @ reported + offset
             return np.where(given >= y, given - y, given + y).sum()
 
         return weights @ self.models() + min(offsets, key=waste)

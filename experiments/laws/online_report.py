@@ -161,7 +161,7 @@ passed*: the warning came while the span still held less than its budget.
 
 {spans}
 
-Most false alarms are those of a law that was made for another dtype and is not told so: where it takes
+Most false alarms are those of a law that was made for another dtype and does not know it: where it takes
 the first blocks, twice as large, for a sign that all will be, operators that compute in one dtype
 whatever their input's are predicted too much. Most misses are of operators whose peak is their
 last event (matrix products have one or two events in all, equalisation a regression without

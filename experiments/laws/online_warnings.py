@@ -78,14 +78,14 @@ def followed(model, operator, shape, events):
     """What is predicted after events: [(part of the events, bytes)]; and the peaks so far."""
     follower = model.follow(operator, shape)
     every = max(len(events) // LOOKS, 1)
-    told, live, peaks = [(0.0, follower.forecast()["least_bytes"])], 0, [0]
+    reported, live, peaks = [(0.0, follower.forecast()["least_bytes"])], 0, [0]
     for at, (allocates, size) in enumerate(events, 1):
         (follower.allocated if allocates else follower.released)(size)
         live += size if allocates else -size
         peaks.append(max(peaks[-1], live))
         if at % every == 0:
-            told.append((at / len(events), follower.forecast()["least_bytes"]))
-    return told, peaks
+            reported.append((at / len(events), follower.forecast()["least_bytes"]))
+    return reported, peaks
 
 
 def replay(model, trace):
@@ -95,13 +95,13 @@ def replay(model, trace):
         if kind == "as announced":
             cases.append(("15 % longer than announced", [round(n * ANNOUNCED) for n in shape]))
         for label, announced in cases:
-            told, peaks = followed(model, qualified(name), announced, events)
-            yield label, name, told, peaks
+            reported, peaks = followed(model, qualified(name), announced, events)
+            yield label, name, reported, peaks
 
 
-def judged(told, peaks, budget):
+def judged(reported, peaks, budget):
     """When the warning came and the budget was passed, as parts of the events; None: never."""
-    warned = next((part for part, predicted in told if predicted > budget), None)
+    warned = next((part for part, predicted in reported if predicted > budget), None)
     passed = bisect.bisect_right(peaks, budget)
     return warned, passed / (len(peaks) - 1) if passed < len(peaks) else None
 
@@ -110,21 +110,21 @@ def study():
     """label -> figures; a span counts once per budget."""
     model = memtrace.fit(recorded("training"))
     figures = {}
-    for label, name, told, peaks in replay(model, recorded("tests")):
+    for label, name, reported, peaks in replay(model, recorded("tests")):
         own = figures.setdefault(
             label, {"in_time": [], "before": [], "alarms": [], "under": [], "missed": []}
         )
         for part in EXCEEDED:
-            warned, passed = judged(told, peaks, part * peaks[-1])
+            warned, passed = judged(reported, peaks, part * peaks[-1])
             in_time = warned is not None and warned < 0.8
             own["in_time"].append(in_time)
             own["before"].append(warned is not None and warned < passed)
-            if told[0][1] <= part * peaks[-1]:
+            if reported[0][1] <= part * peaks[-1]:
                 own["under"].append(in_time)
             if not in_time:
                 own["missed"].append((name, part))
         for part in KEPT_WITHIN:
-            warned, _ = judged(told, peaks, part * peaks[-1])
+            warned, _ = judged(reported, peaks, part * peaks[-1])
             own["alarms"].append(warned is not None)
             if warned is not None:
                 own["missed"].append((name, part))

@@ -75,21 +75,21 @@ def main(arguments):
                 sizes.append(LARGEST[name])
             for size in sizes:
                 shape = shape_of(OPERATORS[name], size)
-                told = model.predict(name, shape)
+                reported = model.predict(name, shape)
                 folder = record(name, kind, [shape])
                 peak, high, live, exact = measured(folder, name, shape)
-                error = told["resident_bytes"] / peak - 1
+                error = reported["resident_bytes"] / peak - 1
                 counted = peak >= LEAST_PEAK and exact
                 if counted:
                     counts[kind] += 1
                     worst[kind] = max(worst[kind], abs(error))
-                    under += told["resident_upper_bytes"] < peak
+                    under += reported["resident_upper_bytes"] < peak
                     if abs(error) > TARGETS[kind]:
                         missed.append(f"{name} at {recording.written(shape)} ({kind})")
                 rows.append(
                     f"| {name} | {recording.written(shape)} | {kind} | {live / 1e6:.0f} "
-                    f"| {told['resident_bytes'] / 1e6:.1f} | {peak / 1e6:.1f} | {100 * error:+.2f} "
-                    f"| {told['resident_upper_bytes'] / 1e6:.0f} | {high / 1e6:.1f} |"
+                    f"| {reported['resident_bytes'] / 1e6:.1f} | {peak / 1e6:.1f} | {100 * error:+.2f} "
+                    f"| {reported['resident_upper_bytes'] / 1e6:.0f} | {high / 1e6:.1f} |"
                 )
                 print(rows[-1], flush=True)
     holds = {kind: counts[kind] > 0 and worst[kind] <= TARGETS[kind] for kind in SETTINGS}

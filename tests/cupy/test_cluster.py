@@ -124,17 +124,17 @@ def test_a_recorded_program(run, tmp_path):
 
 
 def test_what_a_recording_streams_and_shows(run, model, tmp_path):
-    told = run(sys.executable, PROGRAMS / "cluster.py", tmp_path / "traces", model)
-    assert (told["missing"], told["cut_off"]) == (0, [])
+    reported = run(sys.executable, PROGRAMS / "cluster.py", tmp_path / "traces", model)
+    assert (reported["missing"], reported["cut_off"]) == (0, [])
     [trace] = (tmp_path / "traces").glob("host=*/nanny=*")
-    assert len(spans_of(trace)) == len(told["spans"])
-    check_spans(told["spans"], told["pools"])
-    check_tasks(told["spans"])
-    dips = [task for task in told["tasks"] if task["law"] == IN_HOST]
+    assert len(spans_of(trace)) == len(reported["spans"])
+    check_spans(reported["spans"], reported["pools"])
+    check_tasks(reported["spans"])
+    dips = [task for task in reported["tasks"] if task["law"] == IN_HOST]
     assert len(dips) == 4
     for task in dips:
         assert task["device_bytes"] == task["predicted_device_bytes"]
-    for text in (told["shown"], told["page"]):
+    for text in (reported["shown"], reported["page"]):
         assert "on devices" in text and "predicted there" in text
 
 
@@ -142,8 +142,8 @@ def test_chunks_of_a_plan_fit_the_device(run, model, tmp_path):
     """Each worker has a device to itself, which refuses what is beyond its memory; the 500 MB of a context are not taken there."""
     program, memory = PROGRAMS / "planned.py", 40_000_000
     limit = f"{500 + memory // 10**6}MB"
-    told = run(sys.executable, program, tmp_path, model, limit, STANDIN_MEMORY=str(memory))
-    small, large, free = told["plans"]
+    reported = run(sys.executable, program, tmp_path, model, limit, STANDIN_MEMORY=str(memory))
+    small, large, free = reported["plans"]
     assert [plan["bound_by"] == "device_memory" for plan in (small, large)] == [True, False]
     assert "error" not in small and small["peak"] <= 500_000_000 + memory
     assert small["tasks"] > large["tasks"] and "of its device's 540 MB" in small["text"]
@@ -151,7 +151,7 @@ def test_chunks_of_a_plan_fit_the_device(run, model, tmp_path):
     assert free["block_shape"] == large["block_shape"] and free["peak"] is None
     for plan in (large, free):
         assert plan["error"].startswith("OutOfMemoryError: Out of memory allocating")
-    assert max(map(max, told["pools"])) <= memory
+    assert max(map(max, reported["pools"])) <= memory
 
 
 def test_dask_cuda(run, tmp_path):

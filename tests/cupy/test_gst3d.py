@@ -9,13 +9,13 @@ NAMED = ["--operator", OPERATOR]
 @pytest.mark.parametrize("shape", [(5, 6, 7), (3, 1000, 2), *SMALL, LARGE, (300, 410, 520)])
 def test_peaks_are_those_of_the_pool_and_of_the_driver(record, shape):
     found = record(GST3D, name_of(shape), CALLS, options=NAMED)
-    told, device = found.told, found.device
-    used, reserved = told["allocated_peak_bytes"], told["reserved_peak_bytes"]
+    reported, device = found.reported, found.device
+    used, reserved = reported["allocated_peak_bytes"], reported["reserved_peak_bytes"]
     assert device["peak_framework_bytes"] == device["peak_used_bytes"] == used
     assert device["peak_driver_bytes"] == reserved == found.driver["driver"]["peak"]
     assert device["peak_framework_reserved_bytes"] == reserved
     spans = found.spans(OPERATOR)
-    assert [span["device_peak_bytes"] for span in spans] == told["calls"]["gst3d"]
+    assert [span["device_peak_bytes"] for span in spans] == reported["calls"]["gst3d"]
     for span in spans:
         [volume], [attributes] = span["inputs"], span["outputs"]
         assert (volume["name"], volume["shape"]) == ("volume", list(shape))
@@ -59,12 +59,12 @@ def test_stacks_are_those_of_the_program(record):
 def test_the_driver_s_own_pool(record):
     """`MemoryAsyncPool`: its blocks are calls of the driver, and no pool of CuPy's has a part in them. `@memtrace.operator` names the span."""
     found = record("async_pool.py")
-    told, device = found.told, found.device
-    assert device["peak_used_bytes"] == told["used"]
-    assert device["peak_driver_bytes"] == device["peak_pool_bytes"] == told["reserved"]
+    reported, device = found.reported, found.device
+    assert device["peak_used_bytes"] == reported["used"]
+    assert device["peak_driver_bytes"] == device["peak_pool_bytes"] == reported["reserved"]
     assert device["peak_framework_bytes"] is None
     [span] = found.spans("gst3d_cupy:gst3d")
-    assert span["device_peak_bytes"] == told["rise"]
+    assert span["device_peak_bytes"] == reported["rise"]
     assert span["outputs"][0]["device"] == "cuda"
 
 

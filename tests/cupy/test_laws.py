@@ -18,11 +18,11 @@ def model(record, tmp_path):
     options = ["--operator", OPERATOR]
     runs = [record(GST3D, name_of(shape), CALLS, options=options).run for shape in SMALL]
     path = tmp_path / "model.json"
-    told("fit", *[run.path for run in runs], "-o", path)
+    reported("fit", *[run.path for run in runs], "-o", path)
     return path
 
 
-def told(*arguments, code=0):
+def reported(*arguments, code=0):
     done = memtrace(*arguments)
     assert done.returncode == code, done.stderr.decode()
     return (done.stdout if code == 0 else done.stderr).decode()
@@ -32,7 +32,7 @@ def test_four_small_runs_predict_a_large_one_to_the_byte(record, model):
     """Of 38 times the volume: every block is a form that CuPy's pool has rounded up to 512 bytes."""
     large = record(GST3D, name_of(LARGE), CALLS, options=["--operator", OPERATOR])
     shape = ",".join(map(str, LARGE))
-    device = json.loads(told("predict", model, *ASKED, shape, "--json"))["device"]
+    device = json.loads(reported("predict", model, *ASKED, shape, "--json"))["device"]
     peaks = [span["device_peak_bytes"] for span in large.spans(OPERATOR)]
     assert peaks == [device["peak_bytes"]] * CALLS
     assert device["upper_bytes"] == device["peak_bytes"] > 690_000_000
@@ -53,22 +53,22 @@ def test_chunks_fit_the_device_and_the_host(model):
     limits = ("--memory-limit", "4GB", "--device-memory-limit")
     asked = (*ASKED, "600,600,600", "--halo", "9", *limits)
     small, large = (
-        json.loads(told("recommend", model, *asked, limit, "--format", "json"))
+        json.loads(reported("recommend", model, *asked, limit, "--format", "json"))
         for limit in ("4GB", "80GB")
     )
     for plan in (small, large):
         assert plan["device"]["predicted_worker_bytes"] <= plan["device"]["limit_bytes"]
         assert plan["predicted_frontier_bytes"] == 0, "the volume lies on the device"
     assert small["bound_by"] == "device_memory" and small["tasks"] > large["tasks"]
-    task = json.loads(told("predict", model, *ASKED, block_of(small, 9), "--json"))["device"]
+    task = json.loads(reported("predict", model, *ASKED, block_of(small, 9), "--json"))["device"]
     assert small["device"]["predicted_task_bytes"] == task["upper_bytes"] + task["input_bytes"]
-    assert "take a device of" in told("recommend", model, *asked, "501MB", code=3)
+    assert "take a device of" in reported("recommend", model, *asked, "501MB", code=3)
 
 
 def test_what_is_read_for_the_device_is_in_the_hosts_memory_first(model):
     asked = (*ASKED, "600,600,600", "--halo", "9", "--source", "storage", "--memory-limit")
     limits = ("400MB", "--device-memory-limit", "80GB", "--format", "json")
-    plan = json.loads(told("recommend", model, *asked, *limits))
+    plan = json.loads(reported("recommend", model, *asked, *limits))
     block = 4 * math.prod(map(int, block_of(plan, 9).split(",")))
     assert block <= plan["predicted_task_bytes"] < plan["budget_bytes"] < 4 * 600**3
 
@@ -93,13 +93,13 @@ def block_of(plan, halo):
 def test_the_longest_axis_that_fits(model):
     """One cell more of it does not."""
     limits = ("--device-memory-limit", "2GB")
-    longest = told("recommend", model, *ASKED, "1,300,300", "--axis", "0", *limits)
+    longest = reported("recommend", model, *ASKED, "1,300,300", "--axis", "0", *limits)
     assert "bound by the device's memory" in longest
     length = int(longest.split()[2].rstrip(","))
 
     def needed(length):
         shape = f"{length},300,300"
-        device = json.loads(told("predict", model, *ASKED, shape, "--json"))["device"]
+        device = json.loads(reported("predict", model, *ASKED, shape, "--json"))["device"]
         return 500_000_000 + device["reserved_bytes"]
 
     assert needed(length) <= 2_000_000_000 < needed(length + 1)
@@ -109,7 +109,7 @@ def law_of(record, tmp_path, operator):
     """Of an operator of mixed_memory.py: its model, and the spans at the largest shape."""
     recorded = record("mixed_memory.py", operator, options=["--operator", f"__main__:{operator}"])
     path = tmp_path / f"{operator}.json"
-    told("fit", recorded.run.path, "-o", path)
+    reported("fit", recorded.run.path, "-o", path)
     spans = recorded.spans(f"__main__:{operator}")
     return path, [span for span in spans if span["inputs"][0]["shape"] == [411, 607]]
 
@@ -120,7 +120,7 @@ def asked_of(operator, shape="411,607"):
 
 def test_managed_memory_is_none_of_the_device(record, tmp_path):
     model, spans = law_of(record, tmp_path, "beside_managed")
-    found = json.loads(told("predict", model, *asked_of("beside_managed"), "--json"))["device"]
+    found = json.loads(reported("predict", model, *asked_of("beside_managed"), "--json"))["device"]
     assert {span["device_peak_bytes"] for span in spans} == {found["peak_bytes"]}
     assert found["before_bytes"] < 1000, "100 MB of managed memory are held"
     assert found["reserved_bytes"] < 10_000_000
@@ -129,19 +129,19 @@ def test_managed_memory_is_none_of_the_device(record, tmp_path):
 def test_a_device_used_at_too_few_shapes_is_not_taken_for_none(record, tmp_path):
     model, spans = law_of(record, tmp_path, "large_only")
     assert all(span["device_peak_bytes"] > 0 for span in spans)
-    found = json.loads(told("predict", model, *asked_of("large_only"), "--json"))
+    found = json.loads(reported("predict", model, *asked_of("large_only"), "--json"))
     assert found["device"] is None and "2 shapes" in found["device_unknown"]
     limits = ("--memory-limit", "4GB", "--device-memory-limit", "4GB")
     asked = ("recommend", model, *asked_of("large_only", "4000,4000"), *limits)
-    assert "of a device is not known" in told(*asked, code=2)
+    assert "of a device is not known" in reported(*asked, code=2)
 
 
 def test_inputs_on_a_device_count_where_nothing_is_allocated(record, tmp_path):
     model, _ = law_of(record, tmp_path, "in_place")
-    found = json.loads(told("predict", model, *asked_of("in_place", "4000,4000"), "--json"))
+    found = json.loads(reported("predict", model, *asked_of("in_place", "4000,4000"), "--json"))
     assert found["device"]["peak_bytes"] == 0
     assert found["device"]["input_bytes"] == 64_000_000 <= found["device"]["reserved_bytes"]
     limits = ("--memory-limit", "4GB", "--device-memory-limit", "640MB", "--format", "json")
     asked = ("recommend", model, *asked_of("in_place", "16000,4000"), *limits)
-    plan = json.loads(told(*asked))
+    plan = json.loads(reported(*asked))
     assert plan["tasks"] > 1 and plan["bound_by"] == "device_memory"

@@ -14,8 +14,8 @@ def record_pools(record, seed, steps, order):
     """Automatic spans of nothing: blocks are reported all the same."""
     options = ["--auto-operators", "none"]
     found = record("pools.py", seed, steps, order, options=options, STANDIN_MEMORY=MEMORY)
-    assert found.told["refused"] > 10
-    blocks = Counter(map(tuple, found.told["blocks"]))
+    assert found.reported["refused"] > 10
+    blocks = Counter(map(tuple, found.reported["blocks"]))
     assert Counter(found.run.sql(ROWS)) == blocks
     held = [(KINDS[kind], *block) for kind, device, *block in found.driver["blocks"] if device == 0]
     assert sorted(found.run.sql(LIVE)) == sorted(held)  # what was trimmed is there no more
@@ -27,8 +27,8 @@ def test_one_thread_at_a_time(record, seed):
     """Every block has its row, and every peak is exact."""
     found = record_pools(record, seed, 150, "ordered")
     device = found.device
-    assert device["peak_framework_bytes"] == found.told["used"]
-    assert device["peak_framework_reserved_bytes"] == found.told["total"]
+    assert device["peak_framework_bytes"] == found.reported["used"]
+    assert device["peak_framework_reserved_bytes"] == found.reported["total"]
     assert device["peak_driver_bytes"] == found.driver["driver"]["peak"]
     kinds = found.driver["devices"][0]["kinds"]
     assert device["peak_managed_bytes"] == kinds["managed"]["peak"]
@@ -43,7 +43,7 @@ def test_threads_at_once(record, seed):
     found = record_pools(record, seed, 150, "free")
     device = found.device
     assert device["peak_driver_bytes"] <= found.driver["driver"]["peak"]
-    assert 0.8 * found.told["used"] <= device["peak_framework_bytes"]
+    assert 0.8 * found.reported["used"] <= device["peak_framework_bytes"]
 
 
 def test_two_devices(record):
@@ -51,7 +51,7 @@ def test_two_devices(record):
     found = record("devices.py", STANDIN_MEMORY=f"{MEMORY},{MEMORY}")
     rows = {row["device"]: row for row in found.report["devices"]}
     for device in (0, 1):
-        used, reserved = found.told[str(device)]
+        used, reserved = found.reported[str(device)]
         assert rows[device]["peak_framework_bytes"] == used
         assert rows[device]["peak_framework_reserved_bytes"] == reserved
         assert rows[device]["peak_driver_bytes"] == reserved

@@ -25,7 +25,7 @@ def plain(standin, program, *arguments):
 def test_pools_blocks_and_errors(record, standin, request):
     """Their classes and attributes, messages, even the frames of a traceback."""
     program = request.path.parent / "programs" / SEEN
-    assert record(SEEN).told == plain(standin, program)
+    assert record(SEEN).reported == plain(standin, program)
 
 
 def test_without_the_driver_s_calls_nothing_is_reported(standin, tmp_path):

@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+import cuda_sent
 import cuda_standin
-import cuda_told
 import duckdb
 import pytest
 
@@ -114,7 +114,7 @@ def cuda(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def door(tmp_path_factory):
-    return cuda_told.library(tmp_path_factory.mktemp("door"), "told.so", "told.c")
+    return cuda_sent.library(tmp_path_factory.mktemp("door"), "reported.so", "cuda_sent.c")
 
 
 @pytest.fixture(scope="session")
@@ -124,11 +124,11 @@ def standin(cuda):
 
 
 @pytest.fixture
-def told(door, tmp_path):
+def reported(door, tmp_path):
     """Runs a program with the library in front of a driver; the events it received, by process."""
 
     def run(*command, driver=None, before=(), after=(), **variables):
-        events = tmp_path / f"told-{len(list(tmp_path.iterdir()))}"
+        events = tmp_path / f"reported-{len(list(tmp_path.iterdir()))}"
         preload = ":".join(map(str, [*before, door, CUDA_PROBE, *after]))
         variables.update(LD_PRELOAD=preload, TOLD=str(events))
         if driver:

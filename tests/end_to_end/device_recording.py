@@ -15,7 +15,7 @@ from cuda_standin import read_oracle
 class Recorded(NamedTuple):
     """A recorded program."""
 
-    told: object  # what it printed of itself: the last line, JSON
+    reported: object  # what it printed of itself: the last line, JSON
     run: Recording
     report: dict
     driver: dict  # what the stand-in for the driver has counted
@@ -44,9 +44,9 @@ def record(standin, folder, program, *arguments, options=(), **variables):
     report = json.loads(memtrace("report", "--json", "--all-spans", folder / "trace").stdout)
     assert report["lost"] == {"events": 0, "late_events": 0, "unseen_releases": 0}
     [driver] = read_oracle(folder / "driver").values()
-    told = json.loads(done.stdout.splitlines()[-1])
+    reported = json.loads(done.stdout.splitlines()[-1])
     recording = Recording(folder / "trace", done.returncode, done.stdout, done.stderr)
-    return Recorded(told, recording, report, driver)
+    return Recorded(reported, recording, report, driver)
 
 
 def fixtures(library, missing, programs):

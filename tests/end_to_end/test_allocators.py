@@ -106,7 +106,7 @@ def test_a_python_program(record, python, allocator):
 
 
 def test_an_allocator_that_exports_no_malloc(record, tmp_path):
-    """As inside pyarrow and polars: its blocks cannot be told apart, what it maps is recorded, and a note says so."""
+    """As inside pyarrow and polars: its blocks cannot be distinguished, what it maps is recorded, and a note says so."""
     shared, binary = tmp_path / "libbump.so", tmp_path / "bump"
     compiler = COMPILERS[".c"]
     source = TARGETS / "bump.c"

@@ -129,8 +129,8 @@ with memtrace.span("asks"):
     [process] = run.report["processes"]
     assert 60 * MB <= process["unattributed_bytes"] < 61 * MB
     assert process["unattributed_allocations"] >= 1
-    told = "while operators ran, threads in none of them allocated"
-    assert told in run.details
+    reported = "while operators ran, threads in none of them allocated"
+    assert reported in run.details
 
 
 def test_coroutines_that_take_turns_keep_their_spans(peaks):

@@ -63,8 +63,8 @@ def test_the_law_is_what_the_plan_counts_beyond_chunks_and_results(model, spec):
     plain = cubed.map_blocks(hungry, ones(spec), dtype="f4")
     with_law = laws.map_blocks(hungry, ones(spec), model=model, operator="hungry", dtype="f4")
     assert projected(with_law) == pytest.approx(projected(plain) + extra, abs=8)
-    told = laws.projected_mem(model, "hungry", CHUNK, "f4", spec=spec)
-    assert told == projected(with_law) == 100_000_000 + 2 * OWN + working
+    reported = laws.projected_mem(model, "hungry", CHUNK, "f4", spec=spec)
+    assert reported == projected(with_law) == 100_000_000 + 2 * OWN + working
     assert np.allclose(with_law.compute(), np.sqrt(2.0))
 
 

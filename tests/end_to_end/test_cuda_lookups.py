@@ -7,12 +7,12 @@ import sys
 
 import pytest
 from conftest import environment
-from cuda_told import ACQUIRE, FOUND, LINEAR, MANAGED, RELEASE, compiled, library
+from cuda_sent import ACQUIRE, FOUND, LINEAR, MANAGED, RELEASE, compiled, library
 
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 
 
-def test_what_functions_of_the_driver_call_in_turn_is_reported_once(told, tmp_path):
+def test_what_functions_of_the_driver_call_in_turn_is_reported_once(reported, tmp_path):
     driver = tmp_path / "driver"
     driver.mkdir()
     # Both are in the global scope, so that the driver's own call comes to the library in front of it.
@@ -28,7 +28,7 @@ assert driver.cuMemAllocManaged(ctypes.byref(address), ctypes.c_size_t(5000), 0)
 ctypes.set_errno(77)
 assert driver.cuMemFree_v2(ctypes.c_uint64(0)) == 1 and ctypes.get_errno() == 77
 """
-    _, events = told(sys.executable, "-c", program, driver=driver)
+    _, events = reported(sys.executable, "-c", program, driver=driver)
     assert [(e["kind"], e["memory"], e["bytes"]) for e in events] == [
         (ACQUIRE, MANAGED, 5000),
         (RELEASE, LINEAR, 0),
@@ -36,9 +36,9 @@ assert driver.cuMemFree_v2(ctypes.c_uint64(0)) == 1 and ctypes.get_errno() == 77
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
-def test_another_library_in_front_of_the_driver_is_called_too(told, standin, tmp_path, place):
+def test_another_library_in_front_of_the_driver_is_called_too(reported, standin, tmp_path, place):
     chain = library(tmp_path, "chain.so", "cuda_chain.c")
-    done, events = told(
+    done, events = reported(
         *(standin / "all_calls_linked", "linked", "linear"), driver=standin, **{place: [chain]}
     )
     linear = [e for e in events if (e["kind"], e["memory"]) == (ACQUIRE, LINEAR)]
@@ -49,7 +49,7 @@ def test_another_library_in_front_of_the_driver_is_called_too(told, standin, tmp
 
 @pytest.mark.parametrize("with_driver", [False, True])
 @pytest.mark.parametrize("allocator", [None, JEMALLOC])
-def test_other_look_ups_are_left_alone(told, standin, tmp_path, with_driver, allocator):
+def test_other_look_ups_are_left_alone(reported, standin, tmp_path, with_driver, allocator):
     if allocator and not os.path.exists(allocator):
         pytest.skip("libjemalloc.so.2 is not installed")
     own = library(tmp_path, "own.so", "lookups_library.c", "-DOWN")
@@ -64,30 +64,30 @@ def test_other_look_ups_are_left_alone(told, standin, tmp_path, with_driver, all
         [program, own], env=environment(**variables), capture_output=True, text=True, check=False
     )
     after = [allocator] if allocator else []
-    done, events = told(program, own, driver=driver, after=after)
+    done, events = reported(program, own, driver=driver, after=after)
     assert (plain.returncode, plain.stderr) == (0, "")
     assert (done.stdout, done.stderr) == (plain.stdout, "")
     assert done.stdout == ("driver\n" if with_driver else "no driver\n")
     assert events == []
 
 
-def test_a_driver_may_be_closed_and_opened_again(told, standin, tmp_path):
+def test_a_driver_may_be_closed_and_opened_again(reported, standin, tmp_path):
     program = compiled(tmp_path, "reopened", "cuda_reopened.c")
-    done, events = told(program, driver=standin)
+    done, events = reported(program, driver=standin)
     assert done.stdout == "0\n"
     assert [event["bytes"] for event in events if event["kind"] == ACQUIRE] == [1 << 20]
 
 
-def test_a_library_that_answers_for_dlsym_keeps_its_limits(told, standin, tmp_path):
+def test_a_library_that_answers_for_dlsym_keeps_its_limits(reported, standin, tmp_path):
     limiter = library(tmp_path, "limiter.so", "cuda_limiter.c")
     program = compiled(tmp_path, "reopened", "cuda_reopened.c")
     for place in ("before", "after"):
-        done, events = told(program, driver=standin, **{place: [limiter]})
+        done, events = reported(program, driver=standin, **{place: [limiter]})
         assert done.stdout == "2\n"
         assert not [event for event in events if event["kind"] == ACQUIRE]
 
 
-def test_python_opens_the_driver(told, standin):
+def test_python_opens_the_driver(reported, standin):
     program = """
 import ctypes
 driver = ctypes.CDLL("libcuda.so.1")
@@ -98,13 +98,13 @@ assert driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(12345)) == 0
 assert driver.cuMemFree_v2(address) == 0
 assert not hasattr(driver, "cuMemAlloc_v3") and not hasattr(ctypes.CDLL(None), "cuMemAlloc_v3")
 """
-    _, events = told(sys.executable, "-c", program, driver=standin)
+    _, events = reported(sys.executable, "-c", program, driver=standin)
     assert [event["kind"] for event in events] == [FOUND, ACQUIRE, RELEASE]
     assert events[1]["bytes"] == 12345
     assert events[1]["context"] != 0
 
 
-def test_functions_of_a_later_cuda_are_not_stood_in_front_of(told, standin):
+def test_functions_of_a_later_cuda_are_not_stood_in_front_of(reported, standin):
     """Their arguments may be others: a function requested with an unknown version is answered as the driver does."""
     program = """
 import ctypes
@@ -119,5 +119,5 @@ assert ask(2000) == ctypes.cast(driver.cuMemAlloc, ctypes.c_void_p).value != exp
 assert len({ask(version, b"cuGraphAddNode") for version in (12020, 12030, 12090, 13040, 13050)}) == 3
 print(ask(99000) == exported)
 """
-    done, _ = told(sys.executable, "-c", program, driver=standin)
+    done, _ = reported(sys.executable, "-c", program, driver=standin)
     assert done.stdout == "True\n", "the driver's own answer is the function that is known"

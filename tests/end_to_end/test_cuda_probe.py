@@ -7,8 +7,7 @@ import sys
 
 import pytest
 from conftest import CUDA_PROBE, environment
-from cuda_standin import ROADS, read_oracle
-from cuda_told import (
+from cuda_sent import (
     ACQUIRE,
     BLOCK,
     FOUND,
@@ -24,8 +23,9 @@ from cuda_told import (
     library,
     oracle_acquired,
     oracle_held,
-    told_by,
+    sent_by,
 )
+from cuda_standin import ROADS, read_oracle
 
 # Their bytes are what the other process says.
 IMPORTS = {"imported physical"}
@@ -47,7 +47,7 @@ def same_each_time(events):
 @pytest.fixture(scope="session")
 def linked(standin, door, tmp_path_factory):
     """Events of programs that are linked with the driver."""
-    events = tmp_path_factory.mktemp("linked") / "told"
+    events = tmp_path_factory.mktemp("linked") / "reported"
     variables = environment(
         LD_PRELOAD=f"{door}:{CUDA_PROBE}", TOLD=str(events), LD_LIBRARY_PATH=str(standin)
     )
@@ -57,16 +57,16 @@ def linked(standin, door, tmp_path_factory):
 
 
 @pytest.mark.parametrize("road", ROADS[1:])
-def test_all_roads_lead_to_the_same(told, standin, linked, road):
-    _, events = told(standin / "all_calls", road, *PHASES, driver=standin)
+def test_all_roads_lead_to_the_same(reported, standin, linked, road):
+    _, events = reported(standin / "all_calls", road, *PHASES, driver=standin)
     assert same_each_time(events) == same_each_time(linked)
     assert len(events) > 200
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_every_call_is_reported_as_the_driver_counts_it(told, standin, tmp_path, phase):
+def test_every_call_is_reported_as_the_driver_counts_it(reported, standin, tmp_path, phase):
     report = tmp_path / "oracle"
-    done, events = told(
+    done, events = reported(
         standin / "all_calls", "ask_v2", phase, driver=standin, STANDIN_REPORT=str(report)
     )
     assert done.stdout.split() == [phase]
@@ -84,11 +84,11 @@ def test_every_call_is_reported_as_the_driver_counts_it(told, standin, tmp_path,
 
 
 @pytest.mark.parametrize("phases", [("pools", "stream_names", "held"), ("pool_streams",)])
-def test_pools_are_looked_at_whenever_they_may_have_changed(told, standin, tmp_path, phases):
+def test_pools_are_looked_at_whenever_they_may_have_changed(reported, standin, tmp_path, phases):
     """After every call, what was said last of each pool is what the driver knows. Where streams give blocks back, a pool is
     looked at until all of them were waited for."""
     report = tmp_path / "oracle"
-    _, events = told(
+    _, events = reported(
         standin / "all_calls", "ask", *phases, driver=standin, STANDIN_REPORT=str(report)
     )
     oracle, blocks = json.loads(report.read_text()), Blocks(events)
@@ -102,10 +102,10 @@ def test_pools_are_looked_at_whenever_they_may_have_changed(told, standin, tmp_p
     assert max(event["bytes"] for event in events if event["kind"] == POOL) == max(peaks)
 
 
-def test_pools_that_are_gone_are_not_queried(told, standin, tmp_path):
+def test_pools_that_are_gone_are_not_queried(reported, standin, tmp_path):
     """While one thread destroys pools, another waits for its stream, and with that reads which pools there are."""
     report = tmp_path / "oracle"
-    _, events = told(
+    _, events = reported(
         *(standin / "ending_pools", "dlsym", 100),
         driver=standin,
         STANDIN_REPORT=str(report),
@@ -116,8 +116,8 @@ def test_pools_that_are_gone_are_not_queried(told, standin, tmp_path):
     assert len(ends) == 100
 
 
-def test_graphs_are_looked_at_when_they_run(told, standin, tmp_path):
-    _, events = told(standin / "all_calls", "dlsym", "graphs", driver=standin)
+def test_graphs_are_looked_at_when_they_run(reported, standin, tmp_path):
+    _, events = reported(standin / "all_calls", "dlsym", "graphs", driver=standin)
     looks = [e for e in events if e["kind"] == POOL]
     assert {(e["memory"], e["owner"], e["device"]) for e in looks} == {(GRAPH, 0, 0)}
     # Four launches, two blocks that are freed outside of their graph, and what was reserved is given back.
@@ -126,14 +126,14 @@ def test_graphs_are_looked_at_when_they_run(told, standin, tmp_path):
     assert looks[0]["most"] == 64 << 20
 
 
-def test_threads_and_processes_each_report_all(told, standin, tmp_path):
+def test_threads_and_processes_each_report_all(reported, standin, tmp_path):
     report = tmp_path / "oracle"
-    _, events = told(
+    _, events = reported(
         *(standin / "all_calls", "dlsym", "processes", "threads"),
         driver=standin,
         STANDIN_REPORT=str(report),
     )
-    by_process = told_by(events)
+    by_process = sent_by(events)
     assert len(by_process) > 2
     oracles = read_oracle(report)
     assert len(oracles) > 1
@@ -150,15 +150,15 @@ def test_threads_and_processes_each_report_all(told, standin, tmp_path):
 
 @pytest.mark.parametrize("how", ["ordered", "free"])
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_random_programs(told, standin, tmp_path, seed, how):
+def test_random_programs(reported, standin, tmp_path, seed, how):
     report = tmp_path / "oracle"
     road = ROADS[1 + seed % 5]
-    _, events = told(
+    _, events = reported(
         *(standin / "random_calls", road, seed, 400, how),
         driver=standin,
         STANDIN_REPORT=str(report),
     )
-    by_process = told_by(events)
+    by_process = sent_by(events)
     for pid, oracle in read_oracle(report).items():
         blocks = Blocks(by_process[pid])
         acquired = {key: count for key, count in blocks.acquired.items() if count}
@@ -176,7 +176,7 @@ def test_random_programs(told, standin, tmp_path, seed, how):
             assert held == [block for block in oracle_held(oracle) if block[0] not in IMPORTS]
 
 
-def test_blocks_of_pytorch_are_reported_and_passed_on(told, tmp_path):
+def test_blocks_of_pytorch_are_reported_and_passed_on(reported, tmp_path):
     base = library(tmp_path, "libc10.so", "torch_blocks.c", "-DBASE")
     library(tmp_path, "libc10_cuda.so", "torch_blocks.c", base, f"-Wl,-rpath,{tmp_path}")
     program = f"""
@@ -191,7 +191,7 @@ report(512, 1, 3)
 report(-512, 1, 3)
 report(1000, 0, 0)
 """
-    _, events = told(sys.executable, "-c", program)
+    _, events = reported(sys.executable, "-c", program)
     blocks = [event for event in events if event["kind"] == BLOCK]
     keys = ("memory", "address", "device", "bytes", "extra", "most")
     assert [tuple(event[key] for key in keys) for event in blocks] == [

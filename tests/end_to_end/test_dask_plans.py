@@ -578,10 +578,10 @@ def test_what_is_computed_takes_its_memory_where_workers_have_declared(model):
         with mdask.checked(model, client):
             kept = client.persist(result)
             kept.compute()
-        told = client.run_on_scheduler(restrictions)
-        needs = {int(each["memory"]) for key, each in told.items() if "overlap" in key}
+        reported = client.run_on_scheduler(restrictions)
+        needs = {int(each["memory"]) for key, each in reported.items() if "overlap" in key}
         assert needs == {136 * 21**3}
-        assert not any(each for key, each in told.items() if "ones" in key)
+        assert not any(each for key, each in reported.items() if "ones" in key)
 
 
 def restrictions(dask_scheduler):

@@ -123,7 +123,7 @@ def test_spans_arrive_while_tasks_run(client, tmp_path):
         quick.result()
         deadline = time.monotonic() + 30
         while not any(span["operator"] == "worked" for span in recording.spans):
-            assert time.monotonic() < deadline, "it is told of while another task runs"
+            assert time.monotonic() < deadline, "it is reported while another task runs"
             time.sleep(0.05)
         assert not long.done()
         client.cancel(long)

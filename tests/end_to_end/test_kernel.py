@@ -83,7 +83,7 @@ def test_without_the_kernel_side_that_is_said(record, target):
     assert run.sql("SELECT count(*) FROM {kernel_events}") == [(0,)]
 
 
-def test_a_user_who_may_not_load_programs_is_told_why(as_nobody):
+def test_a_user_who_may_not_load_programs_reads_why(as_nobody):
     folder, as_nobody = as_nobody
     path = folder / "trace"
     done = as_nobody("-o", path, "--", "/bin/true")

@@ -212,7 +212,7 @@ GRAPHS = {
     "zeros": lambda x: dask_array.zeros((1200, 1000), dtype="f4", chunks=300),
     "full": lambda x: dask_array.full((1200, 1000), 2, dtype="f4", chunks=300),
     "random": lambda x: dask_array.random.default_rng(1).random((1200, 1000), "f4", chunks=300),
-    "told its block": lambda x: dask_array.map_blocks(
+    "given its block": lambda x: dask_array.map_blocks(
         lambda block_info: np.ones(block_info[None]["chunk-shape"], "f4"),
         chunks=((300,) * 4, (500,) * 2),
         dtype="f4",

@@ -136,9 +136,9 @@ def test_python_stacks_are_what_traceback_says(record, interpreter):
     run = record(interpreter, script)
     assert run.code == 0
     stacks = Stacks(run)
-    told = [json.loads(line) for line in run.stdout.splitlines()]
-    assert len(told) == 12
-    for size, expected in told:
+    reported = [json.loads(line) for line in run.stdout.splitlines()]
+    assert len(reported) == 12
+    for size, expected in reported:
         [stack] = stacks.of(size)
         python = [
             [frame["file"], frame["function"].rpartition(".")[2], frame["line"]]

@@ -160,8 +160,8 @@ def test_an_array_that_is_written_over_is_the_result(record, python):
         [spans] = [op["spans"] for op in run.report["operators"] if op["name"] == operator]
         for span, shares in zip(spans, shared, strict=True):
             [output] = span["outputs"]
-            told = (output["relation"], output.get("of"))
-            assert told == (("in_place", name) if shares[column] == "True" else ("new", None))
+            reported = (output["relation"], output.get("of"))
+            assert reported == (("in_place", name) if shares[column] == "True" else ("new", None))
             assert span["pinned_bytes"] == 0
     assert shared[0] == ["False", "False"]
     assert "True" in shared[1]
@@ -187,8 +187,8 @@ def test_the_same_shape_with_another_peak_depends_on_data(record, python):
     assert peaks["max"] - peaks["min"] >= 2 * 3_200_000
     assert operators["__main__:plain"]["data_dependent"] == []
     lines = run.details.splitlines()
-    [told] = [line for line in lines if "data-dependent" in line]
-    assert "__main__:chosen: same shape, different peak" in told
+    [reported] = [line for line in lines if "data-dependent" in line]
+    assert "__main__:chosen: same shape, different peak" in reported
 
 
 def test_where_the_peak_was(record, python, tmp_path):

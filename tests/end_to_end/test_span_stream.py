@@ -59,7 +59,7 @@ def rest(listener):
         return text.read()
 
 
-def told(listener):
+def reported(listener):
     """Every line until the recorder hangs up."""
     return [json.loads(line) for line in rest(listener).splitlines()]
 
@@ -71,7 +71,7 @@ def test_a_listener_that_reads_late_receives_everything(tmp_path):
     latecomer = kept.listen()
     kept.recorder.stdin.close()
     with ThreadPoolExecutor() as readers:
-        (first, *spans, last), late = readers.map(told, (listener, latecomer))
+        (first, *spans, last), late = readers.map(reported, (listener, latecomer))
     assert first["recording"]["trace"] == str(kept.path)
     numbers = [line["span"]["span"] for line in spans]
     assert sorted(set(numbers)) == list(range(4000))

@@ -15,7 +15,7 @@ FLAGS = {
 }
 
 
-def told(program, *arguments):
+def reported(program, *arguments):
     """What a program says that compares the probe's stacks with libgcc's; nothing is being recorded."""
     variables = {**os.environ, "LD_PRELOAD": str(PROBE)}
     command = [program, *map(str, arguments)]
@@ -49,7 +49,7 @@ def test_every_kind_of_stack_in_c(tmp_path, libraries, flags):
     program = tmp_path / "unwinds"
     command = ["gcc", *FLAGS[flags], "-pthread", "-rdynamic", "-o", program, TARGETS / "unwinds.c"]
     subprocess.run(command, check=True)
-    counts = told(program, 4000, *libraries)
+    counts = reported(program, 4000, *libraries)
     assert counts["checked"] > 20_000
     assert counts["remembered"] > 1000
     assert counts["same"] > 10, "libraries took each other's place"
@@ -64,7 +64,7 @@ def test_every_kind_of_stack_in_cpp(tmp_path, flags):
     program = tmp_path / "unwinds"
     command = ["g++", "-std=c++17", *FLAGS[flags], "-pthread", "-rdynamic", "-o", program]
     subprocess.run([*command, TARGETS / "unwinds.cpp"], check=True)
-    counts = told(program, 1000)
+    counts = reported(program, 1000)
     assert counts["checked"] > 20_000
     assert counts["remembered"] > counts["checked"] * 0.9
     assert counts["cut"] == 0

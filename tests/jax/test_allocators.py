@@ -18,7 +18,7 @@ ROWS = "SELECT bytes, free_ns IS NULL FROM {allocations} WHERE kind = '%s' AND d
 def test_an_arena_is_what_it_has_reserved(record, variables):
     """To the byte: XLA and the driver count the same."""
     found = record(PRODUCTS, 1024, **variables)
-    reserved = found.told["reserved_peak_bytes"]
+    reserved = found.reported["reserved_peak_bytes"]
     assert found.device["peak_driver_bytes"] == reserved == found.driver["driver"]["peak"]
     rows = found.run.sql(ROWS % "cuda")
     assert sum(size for size, _ in rows) == reserved
@@ -32,7 +32,7 @@ def test_buffers_from_the_driver_s_pool(record):
     """Each is a row of the size that was asked for, and the peak of those in use is the one that XLA counts."""
     found = record(PRODUCTS, 1024, **jax_standin.FROM_THE_DRIVER)
     pool = found.driver["devices"][0]["kinds"]["pool"]
-    assert found.device["peak_used_bytes"] == found.told["allocated_peak_bytes"] == pool["peak"]
+    assert found.device["peak_used_bytes"] == found.reported["allocated_peak_bytes"] == pool["peak"]
     assert found.device["peak_driver_bytes"] == found.driver["driver"]["peak"]
     sizes = [size for size, _ in found.run.sql(ROWS % "cuda_pool")]
     assert (len(sizes), sum(sizes)) == (pool["acquired"], pool["acquired_bytes"])
@@ -53,10 +53,10 @@ def test_buffers_that_are_allocations_of_the_driver(record):
 def test_the_peak_is_the_one_of_the_arena(record):
     """But for the 256 bytes to which the arena rounds: another allocator shows what the program needs with the default one."""
     arena = record(SPECTRA, 101, 1201, 2)
-    assert arena.told["arena"] == arena.device["peak_driver_bytes"]
+    assert arena.reported["arena"] == arena.device["peak_driver_bytes"]
     for variables in (jax_standin.FROM_THE_DRIVER, {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}):
         found = record(SPECTRA, 101, 1201, 2, **variables)
-        assert 0 <= arena.told["peak"] - found.device["peak_used_bytes"] < 10 * 256
+        assert 0 <= arena.reported["peak"] - found.device["peak_used_bytes"] < 10 * 256
 
 
 STACKS = """

@@ -16,4 +16,4 @@ def test_compiled_functions(record, standin, request):
         text=True,
         check=True,
     )
-    assert record("seen.py").told == json.loads(done.stdout.splitlines()[-1])
+    assert record("seen.py").reported == json.loads(done.stdout.splitlines()[-1])

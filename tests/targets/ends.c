@@ -24,8 +24,8 @@ static void on_interrupt(int signal) {
 
 /* Says of each Ctrl-C that it came, and ends after the second. */
 static int interrupted(void) {
-    for (int told = 0; told < 2;) {
-        if (interrupts > told) printf("interrupt %d\n", ++told), fflush(stdout);
+    for (int reported = 0; reported < 2;) {
+        if (interrupts > reported) printf("interrupt %d\n", ++reported), fflush(stdout);
         else usleep(1000);
     }
     return 9;

@@ -16,7 +16,7 @@
 #define STACKS 1024
 
 /* As in probe-lib/src/intercept/tested.rs. */
-struct told {
+struct reported {
     uint32_t number, is_new, is_complete, count;
     uint64_t frames[FRAMES_MAX];
 };
@@ -24,7 +24,7 @@ struct told {
 #ifdef __cplusplus
 extern "C" {
 #endif
-void memtrace_report_stack(struct told *) __attribute__((weak));
+void memtrace_report_stack(struct reported *) __attribute__((weak));
 extern unsigned long checked, remembered, wrong, cut;
 void check(void);
 #ifdef __cplusplus
@@ -33,7 +33,7 @@ void check(void);
 
 #ifdef UNWINDS_MAIN
 unsigned long checked, remembered, wrong, cut;
-static __thread struct told *known;
+static __thread struct reported *known;
 static __thread int busy;
 
 struct list {
@@ -64,25 +64,25 @@ NOINLINE void check(void) {
         return;
     busy = 1;
     /* Not on the stack: it may be a small one. */
-    static __thread struct told told;
+    static __thread struct reported reported;
     static __thread struct list list;
     if (!known)
-        known = (struct told *)calloc(STACKS, sizeof *known);
-    memtrace_report_stack(&told);
+        known = (struct reported *)calloc(STACKS, sizeof *known);
+    memtrace_report_stack(&reported);
     list.count = 0;
     _Unwind_Backtrace(each, &list);
-    struct told *now = &known[told.number];
-    if (told.is_new)
-        *now = told;
+    struct reported *now = &known[reported.number];
+    if (reported.is_new)
+        *now = reported;
     __atomic_fetch_add(&checked, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&remembered, !told.is_new, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&remembered, !reported.is_new, __ATOMIC_RELAXED);
     __atomic_fetch_add(&cut, !now->is_complete, __ATOMIC_RELAXED);
     /* Both begin in this function, at calls of their own. One that was cut says so. */
     int same = now->is_complete ? now->count == list.count : now->count <= list.count;
     for (uint64_t i = 1; same && i < now->count; i++)
         same = now->frames[i] == list.frames[i];
     if (!same && __atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED) < 4) {
-        fprintf(stderr, "stack %u, %s\n", told.number, told.is_new ? "new" : "remembered");
+        fprintf(stderr, "stack %u, %s\n", reported.number, reported.is_new ? "new" : "remembered");
         show("probe ", now->frames, now->count);
         show("libgcc", list.frames, list.count);
     }

@@ -81,7 +81,7 @@ def record(runtime, memtrace):
     def run(trace, batch, sequence, *options, **more):
         variables = {"LD_LIBRARY_PATH": str(runtime), "PYTHONPATH": str(TORCH), **more}
         program = [sys.executable, "-W", "ignore", TRANSFORMER, batch, sequence, "2"]
-        told = memtrace("--quiet", "-o", trace, *options, "--", *program, **variables)
-        return json.loads(told.splitlines()[-1])
+        reported = memtrace("--quiet", "-o", trace, *options, "--", *program, **variables)
+        return json.loads(reported.splitlines()[-1])
 
     return run

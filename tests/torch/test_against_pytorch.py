@@ -38,10 +38,10 @@ def test_the_allocator_of_a_small_device(python, settings):
 
 def test_settings_are_understood_as_pytorch_does(python):
     """What it refuses is refused here; roundings of what it takes are its own."""
-    told = python((PROGRAMS / "settings.py").read_text(), gpu=True)
-    for text, pytorch, ours in told:
+    reported = python((PROGRAMS / "settings.py").read_text(), gpu=True)
+    for text, pytorch, ours in reported:
         assert pytorch == ours, text
-    assert sum(pytorch is None for _, pytorch, _ in told) > 15
+    assert sum(pytorch is None for _, pytorch, _ in reported) > 15
 
 
 @pytest.mark.parametrize(
@@ -62,5 +62,5 @@ def test_a_training_step(python, program, arguments, settings):
     """Both peaks are PyTorch's, without a GPU and without memory for the tensors."""
     asked = program, json.dumps(arguments)
     real = python(COMPARE, *asked, gpu=True, PYTORCH_CUDA_ALLOC_CONF=settings)
-    foretold = python(COMPARE, *asked, gpu=False, PYTORCH_CUDA_ALLOC_CONF=settings)
-    assert foretold == real
+    expected = python(COMPARE, *asked, gpu=False, PYTORCH_CUDA_ALLOC_CONF=settings)
+    assert expected == real

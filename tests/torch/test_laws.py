@@ -27,8 +27,8 @@ print(json.dumps([
 """,
         gpu=False,
     )
-    for predicted, foretold in found:
-        assert abs(predicted / foretold - 1) < 0.005
+    for predicted, expected in found:
+        assert abs(predicted / expected - 1) < 0.005
 
 
 def test_the_law_knows_the_largest_batch(python, memtrace, tmp_path):
@@ -54,8 +54,8 @@ print(json.dumps([
     assert 0.9 * theirs <= ours["length"] <= theirs
     asked = ["--operator", "train", "--shape", "1,512", "--axis", "batch"]
     asked += ["--device-memory-limit", "4GB"]
-    told = memtrace("recommend", tmp_path / "model.json", *asked)
-    assert told.startswith(f"axis 0: {ours['length']}, bound by the device's memory")
+    reported = memtrace("recommend", tmp_path / "model.json", *asked)
+    assert reported.startswith(f"axis 0: {ours['length']}, bound by the device's memory")
 
 
 def test_four_recorded_runs_predict_a_large_one(record, memtrace, tmp_path):
@@ -86,8 +86,8 @@ def test_four_recorded_runs_predict_a_large_one(record, memtrace, tmp_path):
     longest = json.loads(memtrace("recommend", *asked))
     assert longest["bound_by"] == "device_memory" and longest["length"] > 2
     room = str(3_000_000_000 - 500_000_000)  # as the context leaves it
-    told = record(tmp_path / "longest", longest["length"], 512, STANDIN_MEMORY=room)
-    assert told["allocated_peak_bytes"] > 0.6 * int(room)
+    reported = record(tmp_path / "longest", longest["length"], 512, STANDIN_MEMORY=room)
+    assert reported["allocated_peak_bytes"] > 0.6 * int(room)
 
 
 def test_the_largest_batch(python):
@@ -181,5 +181,5 @@ print(json.dumps([found["reserved_peak"], run.reserved_peak]))
 """,
         gpu=False,
     )
-    told, there = found
-    assert told == there <= 3_500_000_000
+    reported, there = found
+    assert reported == there <= 3_500_000_000

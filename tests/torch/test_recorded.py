@@ -17,22 +17,22 @@ from experiments.gpu.check import first_device, peaks_of_calls  # noqa: E402
 def recorded(record, memtrace, tmp_path_factory):
     """What the program says of itself, and the report of its recording."""
     trace = tmp_path_factory.mktemp("recorded") / "trace"
-    told = record(trace, 2, 64)
-    return told, json.loads(memtrace("report", "--json", "--all-spans", trace))
+    reported = record(trace, 2, 64)
+    return reported, json.loads(memtrace("report", "--json", "--all-spans", trace))
 
 
 def test_blocks_and_segments_are_those_that_pytorch_counts(recorded):
-    told, report = recorded
+    reported, report = recorded
     device = first_device(report)
-    assert device["peak_framework_bytes"] == told["allocated_peak_bytes"] > 500_000_000
-    assert device["peak_used_bytes"] == told["allocated_peak_bytes"]
-    assert device["peak_framework_reserved_bytes"] == told["reserved_peak_bytes"]
+    assert device["peak_framework_bytes"] == reported["allocated_peak_bytes"] > 500_000_000
+    assert device["peak_used_bytes"] == reported["allocated_peak_bytes"]
+    assert device["peak_framework_reserved_bytes"] == reported["reserved_peak_bytes"]
     assert report["lost"] == {"events": 0, "late_events": 0, "unseen_releases": 0}
 
 
 def test_modules_have_the_peaks_that_pytorch_counts(recorded):
-    told, report = recorded
+    reported, report = recorded
     ours = peaks_of_calls(report)
-    assert len(told["calls"]) == 4
-    for kind, own in told["calls"].items():
+    assert len(reported["calls"]) == 4
+    for kind, own in reported["calls"].items():
         assert ours[kind][-len(own) :] == own

@@ -125,10 +125,10 @@ def main():
     try:
         cupti = Cupti()
         cupti.start()  # before the driver, so that nothing is missed
-        told = traced(cupti)
+        reported = traced(cupti)
     except NotTold as error:
-        told = {"not_checked": str(error)}
-    print(json.dumps(told))
+        reported = {"not_checked": str(error)}
+    print(json.dumps(reported))
 
 
 def traced(cupti):

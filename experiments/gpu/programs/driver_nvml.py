@@ -99,10 +99,10 @@ def uuid_of(device):
 def main():
     device = first_device()
     try:
-        told = counted(Nvml(device), device)
+        reported = counted(Nvml(device), device)
     except NotTold as error:
-        told = {"not_checked": str(error)}
-    print(json.dumps(told))
+        reported = {"not_checked": str(error)}
+    print(json.dumps(reported))
 
 
 def counted(nvml, device):

@@ -95,12 +95,12 @@ def main(shape, calls=2):
             rises.append(peaks.within - peaks.before)
             del attributes
     cupy.cuda.Device().synchronize()
-    told = {
+    reported = {
         "allocated_peak_bytes": peaks.most,
         "reserved_peak_bytes": peaks.pool.total_bytes(),
         "calls": {"gst3d": rises},
     }
-    print(json.dumps(told))
+    print(json.dumps(reported))
 
 
 if __name__ == "__main__":

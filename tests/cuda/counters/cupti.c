@@ -19,7 +19,7 @@
 static CUpti_BuffersCallbackRequestFunc request;
 static CUpti_BuffersCallbackCompleteFunc complete;
 static CUpti_ActivityMemory4 records[RECORDS_MAX];
-static size_t count, told;
+static size_t count, reported;
 
 static bool is(const char *way) {
     const char *asked = getenv("STANDIN_CUPTI");
@@ -41,8 +41,8 @@ static CUpti_ActivityMemoryKind kind_of(const char *kind) {
 }
 
 static void record(int made, const char *kind, uint64_t address, uint64_t bytes) {
-    told++;
-    bool left_out = (is("dropped") && told == 2) || (is("missing") && told == 2) || (is("held") && !made);
+    reported++;
+    bool left_out = (is("dropped") && reported == 2) || (is("missing") && reported == 2) || (is("held") && !made);
     if (kind_of(kind) == CUPTI_ACTIVITY_MEMORY_KIND_UNKNOWN || left_out) return;
     if (count == RECORDS_MAX) abort();
     CUpti_ActivityMemory4 *next = &records[count++];
@@ -53,7 +53,7 @@ static void record(int made, const char *kind, uint64_t address, uint64_t bytes)
     next->memoryKind = kind_of(kind);
     next->address = address;
     next->bytes = bytes - is("short");
-    next->timestamp = 1000 * told;
+    next->timestamp = 1000 * reported;
 }
 
 CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc on_request,

@@ -3,7 +3,7 @@
 
 static standin_watcher *watcher;
 
-void standin_watch(standin_watcher *told) { watcher = told; }
+void standin_watch(standin_watcher *reported) { watcher = reported; }
 
 void tell(const struct block *block, bool made) {
     if (watcher) watcher(made, kind_names[block->kind], block->entry.key, block->bytes);

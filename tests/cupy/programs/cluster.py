@@ -49,7 +49,7 @@ def compute(client):
     shapes = [in_the_hosts_memory().compute().shape, on_the_gpu().compute().shape]
     assert shapes == [SHAPE, (2, *SHAPE)]
     pids = client.run(os.getpid)
-    return {pids[worker]: rises for worker, rises in client.run(gpu_blocks.told).items()}
+    return {pids[worker]: rises for worker, rises in client.run(gpu_blocks.reported).items()}
 
 
 def recorded(client, folder, model):
@@ -58,10 +58,10 @@ def recorded(client, folder, model):
         pools = compute(client)
     page = os.path.join(folder, "page.html")
     recording.html(page)
-    told = {"missing": recording.missing, "cut_off": recording.cut_off, "shown": str(recording)}
+    reported = {"missing": recording.missing, "cut_off": recording.cut_off, "shown": str(recording)}
     with open(page, encoding="utf-8") as file:
-        told["page"] = file.read()
-    return {**told, "pools": pools, "spans": recording.spans, "tasks": recording.tasks()}
+        reported["page"] = file.read()
+    return {**reported, "pools": pools, "spans": recording.spans, "tasks": recording.tasks()}
 
 
 if __name__ == "__main__":

@@ -16,5 +16,5 @@ if __name__ == "__main__":
         blocks = client.scatter([np.ones((20, 30, side), np.float32) for side in (40, 50, 61)])
         client.gather(client.map(gpu_blocks.dip, blocks))
         pids = client.run(os.getpid)
-        told = client.run(gpu_blocks.told)
-        print(json.dumps({pids[worker]: rises for worker, rises in told.items()}))
+        reported = client.run(gpu_blocks.reported)
+        print(json.dumps({pids[worker]: rises for worker, rises in reported.items()}))

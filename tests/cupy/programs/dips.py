@@ -11,4 +11,4 @@ cupy.cuda.runtime.free(0)
 block = np.ones(shape, np.float32)
 for _ in range(calls):
     gpu_blocks.dip(block)
-print(gpu_blocks.told())
+print(gpu_blocks.reported())

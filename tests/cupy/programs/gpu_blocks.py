@@ -25,5 +25,5 @@ def counted(call):
     return result
 
 
-def told():
+def reported():
     return rises

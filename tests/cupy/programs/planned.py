@@ -18,8 +18,8 @@ SHAPE, DEPTH, LARGE = (120, 130, 140), 9, "80GB"
 def computed(volume, model, client, limit):
     asked = {"model": model, "client": client, "device_memory_limit": limit}
     plan = memtrace.dask.recommend(volume, gpu_blocks.dip, source="storage", halo=DEPTH, **asked)
-    told = {name: getattr(plan, name) for name in ("bound_by", "tasks", "block_shape")}
-    told.update(peak=plan.device_peak, text=str(plan))
+    reported = {name: getattr(plan, name) for name in ("bound_by", "tasks", "block_shape")}
+    reported.update(peak=plan.device_peak, text=str(plan))
     result = memtrace.dask.map_overlap(
         gpu_blocks.dip, volume, depth=DEPTH, meta=EMPTY, dtype="f4", **asked
     )
@@ -27,15 +27,15 @@ def computed(volume, model, client, limit):
     try:
         assert result.compute().shape == SHAPE
     except Exception as error:
-        told["error"] = f"{type(error).__name__}: {error}"
-    return told
+        reported["error"] = f"{type(error).__name__}: {error}"
+    return reported
 
 
 def main(folder, model, limit):
     volume = np.memmap(Path(folder, "volume"), np.float32, "w+", shape=SHAPE)
     with cluster() as client:
         plans = [computed(volume, model, client, each) for each in (limit, LARGE, None)]
-        print(json.dumps({"plans": plans, "pools": [*client.run(gpu_blocks.told).values()]}))
+        print(json.dumps({"plans": plans, "pools": [*client.run(gpu_blocks.reported).values()]}))
 
 
 if __name__ == "__main__":

@@ -133,13 +133,13 @@ def main(seed, steps, order):
         thread.start()
     for thread in threads:
         thread.join()
-    told = {
+    reported = {
         "used": max(hook.used for hook in program.hooks),
         "total": max(hook.total for hook in program.hooks),
         "refused": program.refused,
         "blocks": [block for hook in program.hooks for block in hook.found],
     }
-    print(json.dumps(told))
+    print(json.dumps(reported))
 
 
 if __name__ == "__main__":

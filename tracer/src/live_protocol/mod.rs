@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_told_from_the_hello_of_a_probe() {
+    fn a_request_is_distinguished_from_the_hello_of_a_probe() {
         for request in [Request::Figures { every_ms: 250 }, Request::Spans] {
             assert_eq!(Request::decode(&request.encode()), Some(request));
             assert_eq!(Hello::decode(&request.encode()), None);

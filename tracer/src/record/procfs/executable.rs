@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_user_id_program_is_told_by_its_auxiliary_vector() {
+    fn a_set_user_id_program_is_known_by_its_auxiliary_vector() {
         let vector = |secure: u64| {
             let words = [libc::AT_PAGESZ, 4096, libc::AT_SECURE, secure, libc::AT_NULL, 0];
             words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()

@@ -1,4 +1,4 @@
-"""What the library in front of the CUDA driver tells (tests/targets/told.c writes it down), taken together by the rules of
+"""What the library in front of the CUDA driver sends (tests/targets/cuda_sent.c writes it down), taken together by the rules of
 wire/src/device.rs, and what the stand-in driver counts itself, in the same form."""
 
 import subprocess
@@ -30,7 +30,7 @@ def library(folder, name, source, *flags):
     return compiled(folder, name, source, "-shared", "-fPIC", soname, *flags)
 
 
-def told_by(events):
+def sent_by(events):
     """Events by process."""
     by_process = defaultdict(list)
     for event in events:

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
 
+use crate::directory::shown;
+
 /// Result of everything in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -24,6 +26,12 @@ pub enum Error {
     /// A new trace was to be written over an old one.
     #[error("{} already holds a trace: name another directory or remove it", .0.display())]
     Occupied(PathBuf),
+    /// A new trace was to be written where a link leads.
+    #[error("{} is a link: name the directory that it leads to", .0.display())]
+    Link(PathBuf),
+    /// A new trace was to be written into a directory that its owner may change meanwhile.
+    #[error("{} belongs to another user: name a directory of your own", .0.display())]
+    OfAnother(PathBuf),
     /// Nothing in the directory belongs to a trace.
     #[error("{} is not a trace: it has neither meta.json nor tables of one", .0.display())]
     NotATrace(PathBuf),
@@ -104,7 +112,7 @@ pub enum Error {
 impl Error {
     /// Adapter for `map_err` on file operations.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-        move |source| Error::Io { action, path: path.to_owned(), source }
+        move |source| Error::Io { action, path: shown(path), source }
     }
 
     /// Adapter for `map_err` on reading Parquet.
@@ -114,6 +122,6 @@ impl Error {
 
     /// Adapter for `map_err` on writing Parquet.
     pub(crate) fn write<E: Into<ParquetError>>(path: &Path) -> impl FnOnce(E) -> Error {
-        move |error| Error::Write { path: path.to_owned(), source: error.into() }
+        move |error| Error::Write { path: shown(path), source: error.into() }
     }
 }

@@ -6,6 +6,7 @@
 
 mod atomic;
 mod column;
+mod directory;
 mod error;
 mod files;
 mod meta;
@@ -19,6 +20,7 @@ pub mod weights;
 mod write;
 
 pub use column::{Column, ColumnType, Unit, UnknownLabel};
+pub use directory::Directory;
 pub use error::{Error, Result};
 pub use files::is_trace;
 pub use meta::{

@@ -1,5 +1,5 @@
-//! What is exchanged over the socket before the segment is shared: the probe sends a [`Hello`], the
-//! tracer answers with a [`Welcome`] that carries the segment's descriptor (SCM_RIGHTS).
+//! What is exchanged over the socket before memory is shared: the probe sends a [`Hello`], the tracer
+//! answers with a [`Welcome`] that carries the descriptors of settings and segment (SCM_RIGHTS).
 
 use crate::layout::{MAGIC, VERSION};
 
@@ -25,7 +25,7 @@ pub struct Hello {
     pub token: [u8; 16],
 }
 
-/// Tracer to probe; followed by the descriptor if `accepted` is 1.
+/// Tracer to probe; followed by the two descriptors if `accepted` is 1.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Welcome {

@@ -1,9 +1,15 @@
-//! Where things are in the segment, a `memfd` that the tracer creates and
-//! every recorded process maps:
+//! Where things are in the two `memfd`s that the tracer creates and every recorded process maps.
+//! The settings are sealed against writing: what a process runs or relies on is the tracer's alone.
+//!
+//! ```text
+//! 0            [`Settings`]
+//! TEXT_OFFSET  Python text         NUL-terminated; empty if there is none
+//! ```
+//!
+//! The segment is written by all of them:
 //!
 //! ```text
 //! 0            [`SegmentHeader`]   one page
-//! TEXT_OFFSET  Python text         TEXT_BYTES, NUL-terminated, written before the first handshake
 //! SLOTS_OFFSET [`Slot`] × SLOTS    one per thread that is being recorded
 //! RINGS_OFFSET ring × SLOTS        RING_WORDS × 8 bytes each
 //! ```
@@ -16,22 +22,22 @@
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-/// First word of a segment: "memtrace" in ASCII.
+/// First word of the settings: "memtrace" in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrace");
 /// Version of everything in this crate; both sides must have the same. The sizes are part of it: a
 /// stale probe with a newer tracer must be refused, not misread.
-pub const VERSION: u32 = 8 << 24 | (SLOTS as u32) << 8 | RING_WORDS.trailing_zeros();
+pub const VERSION: u32 = 9 << 24 | (SLOTS as u32) << 8 | RING_WORDS.trailing_zeros();
 /// Threads that can be recorded at one time.
 pub const SLOTS: usize = 1024;
 /// Words of a ring (a power of two). 256 KiB: of the sizes tried from 64 KiB to 64 MiB, those
 /// between 256 KiB and 1 MiB cost the program least, and its pages are resident in the program.
 pub const RING_WORDS: usize = 1 << 15;
+/// Bytes of the settings, with the text.
+pub const SETTINGS_BYTES: usize = 128 * 1024;
 /// Offset of the Python text.
-pub const TEXT_OFFSET: usize = 4096;
-/// Bytes reserved for it.
-pub const TEXT_BYTES: usize = 128 * 1024 - 4096;
+pub const TEXT_OFFSET: usize = size_of::<Settings>();
 /// Offset of the slots.
-pub const SLOTS_OFFSET: usize = TEXT_OFFSET + TEXT_BYTES;
+pub const SLOTS_OFFSET: usize = 4096;
 /// Offset of the rings.
 pub const RINGS_OFFSET: usize = SLOTS_OFFSET + SLOTS * size_of::<Slot>();
 /// Bytes of the whole segment; sparse, only touched pages exist.
@@ -52,29 +58,46 @@ pub struct RobustMutex {
     rest: [AtomicU32; 15],
 }
 
+/// What the tracer has chosen for the recording; it never changes.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// [`VERSION`].
+    pub version: u32,
+    /// [`CLOCK_TSC`] or [`CLOCK_MONOTONIC`].
+    pub clock: u32,
+    /// [`Sampling::exact_from`](crate::sampling::Sampling::exact_from)
+    pub stacks_from: u64,
+    /// [`Sampling::mean_bytes`](crate::sampling::Sampling::mean_bytes)
+    pub stacks_mean: u64,
+}
+
+impl Settings {
+    /// To bytes.
+    pub fn encode(&self) -> [u8; TEXT_OFFSET] {
+        let mut out = [0; TEXT_OFFSET];
+        out[0..8].copy_from_slice(&self.magic.to_le_bytes());
+        out[8..12].copy_from_slice(&self.version.to_le_bytes());
+        out[12..16].copy_from_slice(&self.clock.to_le_bytes());
+        out[16..24].copy_from_slice(&self.stacks_from.to_le_bytes());
+        out[24..32].copy_from_slice(&self.stacks_mean.to_le_bytes());
+        out
+    }
+}
+
 /// Head of the segment.
 #[repr(C)]
 pub struct SegmentHeader {
-    /// [`MAGIC`].
-    pub magic: AtomicU64,
-    /// [`VERSION`].
-    pub version: AtomicU32,
-    /// [`CLOCK_TSC`] or [`CLOCK_MONOTONIC`].
-    pub clock: AtomicU32,
     /// Set when the tracer has stopped reading: probes stop writing.
     pub detached: AtomicU32,
     /// 1 while the tracer sleeps on this word (futex); a writer whose ring fills wakes it.
     pub sleeping: AtomicU32,
     /// One past the highest slot ever claimed.
     pub slots_used: AtomicU32,
-    /// Nonzero: a Python text is present and wants to be run.
-    pub text_present: AtomicU32,
     /// Events lost because no slot was free.
     pub lost_without_slot: AtomicU64,
-    /// [`Sampling::exact_from`](crate::stack::Sampling::exact_from)
-    pub stacks_from: AtomicU64,
-    /// [`Sampling::mean_bytes`](crate::stack::Sampling::mean_bytes)
-    pub stacks_mean: AtomicU64,
     /// Held by the tracer for as long as it reads.
     pub tracer: RobustMutex,
 }
@@ -150,5 +173,5 @@ pub struct Slot {
 
 const _: () =
     assert!(offset_of!(Slot, head) == 64 && offset_of!(Slot, tail) == 128 && offset_of!(Slot, owner) == 192);
-const _: () = assert!(size_of::<Slot>() == 256 && size_of::<SegmentHeader>() <= TEXT_OFFSET);
+const _: () = assert!(size_of::<Slot>() == 256 && size_of::<SegmentHeader>() <= SLOTS_OFFSET);
 const _: () = assert!(RINGS_OFFSET.is_multiple_of(4096) && RING_WORDS.is_power_of_two());

@@ -1,24 +1,27 @@
-//! Reaching the tracer: its sockets and the token are in the environment of the program image, the
-//! segment's descriptor comes back over the socket and is closed as soon as it is mapped.
+//! Reaching the tracer: its sockets and the token are in the environment of the program image. The
+//! descriptors of settings and segment come back over the socket and are closed as soon as they are
+//! mapped.
 
 use memtrace_wire::handshake::{Hello, SOCKET_VARIABLE, TOKEN_VARIABLE, Welcome, parse_token};
-use memtrace_wire::layout::{MAGIC, RING_WORDS, RINGS_OFFSET, SLOTS, SegmentHeader};
+use memtrace_wire::layout::{MAGIC, RING_WORDS, RINGS_OFFSET, SETTINGS_BYTES, SLOTS, Settings, VERSION};
 
 use super::environment::{find, initial_environment};
 use crate::sys::{self, syscall};
 
 const RING_BYTES: usize = RING_WORDS * 8;
 
-/// The segment, in this process.
+/// What the tracer shares, in this process.
 pub struct Mapped {
-    /// Where it begins.
-    pub base: *mut u8,
+    /// Where the settings begin, which are followed by the text; read-only.
+    pub settings: *mut Settings,
+    /// Where the segment begins.
+    pub segment: *mut u8,
     /// How many of its slots are mapped.
     pub slots: usize,
 }
 
-/// Connects and maps the segment; `None` if there is no tracer to talk to.
-pub fn segment(image: u64) -> Option<Mapped> {
+/// Connects and maps what the tracer shares; `None` if there is no tracer to talk to.
+pub fn shared(image: u64) -> Option<Mapped> {
     let environment = initial_environment()?;
     let token = find(environment, TOKEN_VARIABLE).and_then(parse_token)?;
     // The abstract name works in a chroot, the path in another network namespace: try both.
@@ -28,19 +31,38 @@ pub fn segment(image: u64) -> Option<Mapped> {
     let mut stream = dial(path, false);
     if stream < 0 {
         stream = dial(abstract_name, true);
+        // Any user may listen under an abstract name whose tracer is gone.
+        if stream >= 0 && !is_trusted(stream) {
+            sys::close(stream);
+            return None;
+        }
     }
     if stream < 0 {
         return None;
     }
     let hello = Hello::new(sys::getpid(), image, token);
-    let descriptor = exchange(stream, &hello);
-    sys::close(stream);
-    if descriptor < 0 {
-        return None;
-    }
-    let mapped = map(descriptor);
-    sys::close(descriptor);
+    let received = exchange(stream, &hello);
+    let mapped = received.and_then(|[settings, segment]| {
+        let (settings, (segment, slots)) = (map_settings(settings)?, map_segment(segment)?);
+        Some(Mapped { settings, segment, slots })
+    });
+    let [settings, segment] = received.unwrap_or([-1; 2]);
+    close_all([stream, settings, segment]);
     mapped
+}
+
+/// Closes them by one system call where they follow each other, as they do unless another thread
+/// opens files meanwhile.
+fn close_all(descriptors: [i32; 3]) {
+    let [first, second, third] = descriptors;
+    if first >= 0 && second == first + 1 && third == first + 2 && sys::close_range(first, third) {
+        return;
+    }
+    for descriptor in descriptors {
+        if descriptor >= 0 {
+            sys::close(descriptor);
+        }
+    }
 }
 
 fn dial(name: &[u8], is_abstract: bool) -> i32 {
@@ -86,20 +108,40 @@ fn dial(name: &[u8], is_abstract: bool) -> i32 {
     }
 }
 
-/// Says hello; the descriptor that comes with the welcome, or -1.
-fn exchange(stream: i32, hello: &Hello) -> i32 {
+/// True if the listener has this process's rights, or root's: it sends text that Python runs.
+fn is_trusted(stream: i32) -> bool {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the buffers are a ucred and its length.
+    let result = unsafe {
+        syscall(
+            libc::SYS_getsockopt,
+            [
+                stream as usize,
+                libc::SOL_SOCKET as usize,
+                libc::SO_PEERCRED as usize,
+                (&raw mut peer) as usize,
+                (&raw mut length) as usize,
+                0,
+            ],
+        )
+    };
+    result == 0 && (peer.uid == 0 || peer.uid == sys::geteuid())
+}
+
+/// Says hello; the descriptors of settings and segment, which come with the welcome.
+fn exchange(stream: i32, hello: &Hello) -> Option<[i32; 2]> {
     let bytes = hello.encode();
     let mut answer = [0u8; Welcome::BYTES];
-    // cmsghdr (16 bytes) and one int, as CMSG_SPACE(sizeof(int)) pads it.
+    // cmsghdr (16 bytes) and two ints, CMSG_SPACE(2 * sizeof(int)).
     #[repr(C, align(8))]
     struct Control {
         length: usize,
         level: i32,
         kind: i32,
-        descriptor: i32,
-        padding: i32,
+        descriptors: [i32; 2],
     }
-    let mut control = Control { length: 0, level: 0, kind: 0, descriptor: -1, padding: 0 };
+    let mut control = Control { length: 0, level: 0, kind: 0, descriptors: [-1; 2] };
     let mut part = libc::iovec { iov_base: answer.as_mut_ptr().cast(), iov_len: answer.len() };
     // SAFETY: all zeroes is a valid msghdr.
     let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
@@ -118,19 +160,36 @@ fn exchange(stream: i32, hello: &Hello) -> i32 {
             [stream as usize, (&raw mut message) as usize, libc::MSG_CMSG_CLOEXEC as usize, 0, 0, 0],
         )
     };
-    let has_descriptor = control.level == libc::SOL_SOCKET && control.kind == libc::SCM_RIGHTS;
-    if !has_descriptor {
-        return -1;
+    let has_descriptors = control.level == libc::SOL_SOCKET && control.kind == libc::SCM_RIGHTS;
+    if !has_descriptors {
+        return None;
     }
-    if received != Welcome::BYTES as isize || !Welcome::accepts(&answer) {
-        sys::close(control.descriptor);
-        return -1;
+    let is_accepted = received == Welcome::BYTES as isize && Welcome::accepts(&answer);
+    if !is_accepted || control.length != size_of::<Control>() {
+        control.descriptors.iter().filter(|each| **each >= 0).for_each(|each| sys::close(*each));
+        return None;
     }
-    control.descriptor
+    Some(control.descriptors)
 }
 
-/// Maps the segment: as many of its slots as a limit on address space leaves room for.
-fn map(descriptor: i32) -> Option<Mapped> {
+/// Maps the settings; `None` if they are of another version.
+fn map_settings(descriptor: i32) -> Option<*mut Settings> {
+    let (protection, flags) = (libc::PROT_READ as usize, libc::MAP_PRIVATE as usize);
+    // SAFETY: a new mapping; the tracer made the file SETTINGS_BYTES long and sealed it.
+    let base =
+        unsafe { syscall(libc::SYS_mmap, [0, SETTINGS_BYTES, protection, flags, descriptor as usize, 0]) };
+    if base < 0 {
+        return None;
+    }
+    let settings = base as *mut Settings;
+    // SAFETY: just mapped.
+    let Settings { magic, version, .. } = unsafe { *settings };
+    (magic == MAGIC && version == VERSION).then_some(settings)
+}
+
+/// Maps the segment: as many of its slots as a limit on address space leaves room for. Where it
+/// begins, and how many.
+fn map_segment(descriptor: i32) -> Option<(*mut u8, usize)> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
     let mut slots = slots_within(sys::address_space_limit());
@@ -146,10 +205,7 @@ fn map(descriptor: i32) -> Option<Mapped> {
             unsafe {
                 syscall(libc::SYS_madvise, [base as usize, length, libc::MADV_DONTDUMP as usize, 0, 0, 0])
             };
-            // SAFETY: just mapped.
-            let header = unsafe { &*(base as *const SegmentHeader) };
-            let known = header.magic.load(core::sync::atomic::Ordering::Relaxed) == MAGIC;
-            return known.then_some(Mapped { base: base as *mut u8, slots });
+            return Some((base as *mut u8, slots));
         }
         slots /= 4;
     }

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use memtrace_wire::layout::{
     ACTIVE, CLAIMING, COLLECT_NOT, FREE, ORIGIN_EXEC, ORIGIN_FORK, OWNER_DIED, RING_WORDS, RINGS_OFFSET,
-    SLOTS_OFFSET, SegmentHeader, Slot, TEXT_OFFSET,
+    SLOTS_OFFSET, SegmentHeader, Settings, Slot, TEXT_OFFSET,
 };
 use memtrace_wire::ring::Writer;
 
@@ -24,6 +24,7 @@ const ON: u32 = 2;
 const OFF: u32 = 3;
 
 static STATE: AtomicU32 = AtomicU32::new(NEW);
+static SETTINGS: AtomicPtr<Settings> = AtomicPtr::new(null_mut());
 static SEGMENT: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 /// How many of the segment's slots are mapped.
 static SLOTS_MAPPED: AtomicUsize = AtomicUsize::new(0);
@@ -121,7 +122,7 @@ impl Attached {
 
 /// Connects on the first call, with `connected` run before any thread records; adopts the
 /// connection in a forked child.
-pub fn attached(thread: &mut Thread, connected: fn(&Attached)) -> Option<Attached> {
+pub fn attached(thread: &mut Thread, connected: fn(&Settings)) -> Option<Attached> {
     if STATE.load(Ordering::Acquire) == ON && forked() {
         adopt_after_fork(thread);
     }
@@ -145,26 +146,28 @@ pub fn attached(thread: &mut Thread, connected: fn(&Attached)) -> Option<Attache
     Some(attached)
 }
 
-fn connect_once(connected: fn(&Attached)) {
+fn connect_once(connected: fn(&Settings)) {
     if STATE.compare_exchange(NEW, CONNECTING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return;
     }
     let image = stamp();
-    let mapped = connect::segment(image);
+    let mapped = connect::shared(image);
     let alive = fork_page();
     let Some(mapped) = mapped.filter(|_| !alive.is_null()) else {
         STATE.store(OFF, Ordering::Release);
         return;
     };
-    SEGMENT.store(mapped.base, Ordering::Relaxed);
+    SETTINGS.store(mapped.settings, Ordering::Relaxed);
+    SEGMENT.store(mapped.segment, Ordering::Relaxed);
     SLOTS_MAPPED.store(mapped.slots, Ordering::Relaxed);
     ALIVE.store(alive, Ordering::Relaxed);
     IMAGE.store(image, Ordering::Relaxed);
     note_pids();
     sandbox::find();
-    let attached = Attached { segment: mapped.base };
-    clock::set(attached.header().clock.load(Ordering::Relaxed));
-    connected(&attached);
+    // SAFETY: mapped for the life of the process; the file is sealed, so it never changes.
+    let settings = unsafe { &*mapped.settings };
+    clock::set(settings.clock);
+    connected(settings);
     STATE.store(ON, Ordering::Release);
 }
 
@@ -291,10 +294,11 @@ fn lock_owner(slot: &Slot) {
     slot.tid.store(slot.owner.futex.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// The Python text in the segment, if the tracer has put one there (call it only while recorded).
+/// The text that the tracer wants Python to run, if there is one (call it only while recorded).
 pub fn text() -> Option<*const c_char> {
-    let attached = current();
-    let is_present = attached.header().text_present.load(Ordering::Relaxed) != 0;
-    // SAFETY: inside the mapping.
-    is_present.then(|| unsafe { attached.segment.add(TEXT_OFFSET).cast_const().cast() })
+    // SAFETY: the text follows the settings, in the same mapping.
+    let text =
+        unsafe { SETTINGS.load(Ordering::Relaxed).byte_add(TEXT_OFFSET).cast_const().cast::<c_char>() };
+    // SAFETY: the text ends in a zero, so it has a first byte.
+    (unsafe { text.read() } != 0).then_some(text)
 }

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use memtrace_wire::layout::{CLOCK_TSC, RING_WORDS};
+use memtrace_wire::layout::{CLOCK_TSC, RING_WORDS, Settings};
 
 use super::sampling;
 use crate::connection::hooks;
@@ -186,10 +186,9 @@ fn note_wait(thread: &mut Thread, waited: u64, timed_out: bool) {
 }
 
 /// What the tracer has chosen for this recording.
-fn use_settings(attached: &Attached) {
-    let header = attached.header();
-    if header.clock.load(Ordering::Relaxed) == CLOCK_TSC {
+fn use_settings(settings: &Settings) {
+    if settings.clock == CLOCK_TSC {
         USUAL.store(process::alive(), Ordering::Relaxed);
     }
-    sampling::choose(header.stacks_from.load(Ordering::Relaxed), header.stacks_mean.load(Ordering::Relaxed));
+    sampling::choose(settings.stacks_from, settings.stacks_mean);
 }

@@ -1,10 +1,9 @@
 //! Writes a trace while it is being recorded.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::column::Row;
+use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::meta::{Meta, Rows};
@@ -30,7 +29,7 @@ const PAGE_ROWS: usize = 16 * 1024;
 /// part is closed, the other tables when they are written. Every error leaves what was closed
 /// before it readable.
 pub struct TraceWriter {
-    directory: PathBuf,
+    directory: Directory,
     blocks: BlockColumns,
     block_parts: BlockWriter,
     timeline: GrowingTable<TimelineRow>,
@@ -43,19 +42,17 @@ pub struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// Starts a trace in `directory`, made with mode 0700 if it is not there.
+    /// Starts a trace in `directory`, made if it is not there, and for its owner alone (0700).
     ///
     /// # Errors
-    /// [`Error::Occupied`] if it already holds a trace, [`Error::Io`] if it cannot be written.
+    /// [`Error::Occupied`] if it already holds a trace, [`Error::Link`] and [`Error::OfAnother`] if
+    /// another user may have put it there, [`Error::Io`] if it cannot be written.
     pub fn create(directory: impl AsRef<Path>) -> Result<TraceWriter> {
-        let directory = directory.as_ref();
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)
-            .map_err(Error::io("create", directory))?;
+        let named = directory.as_ref();
+        let held = Directory::create(named)?;
+        let directory = held.path();
         if files::hold_trace(directory) {
-            return Err(Error::Occupied(directory.to_owned()));
+            return Err(Error::Occupied(named.to_owned()));
         }
         Ok(TraceWriter {
             blocks: BlockColumns::default(),
@@ -63,7 +60,7 @@ impl TraceWriter {
             timeline: GrowingTable::create(directory)?,
             kernel_events: GrowingTable::create(directory)?,
             accesses: GrowingTable::create(directory)?,
-            directory: directory.to_owned(),
+            directory: held,
             latest_ns: 0,
             budget: Budget::unlimited(),
             rotated: Rows::default(),
@@ -75,11 +72,6 @@ impl TraceWriter {
     pub fn limit(&mut self, bytes: u64) {
         self.budget = Budget::new(bytes);
         self.block_parts.limit_parts(self.budget.part_bytes());
-    }
-
-    /// Where the trace is.
-    pub fn directory(&self) -> &Path {
-        &self.directory
     }
 
     /// Adds a block that was released, or that is live at the end.
@@ -142,14 +134,14 @@ impl TraceWriter {
             let batch: Vec<SpanRow> = rows.by_ref().take(whole_table::BATCH_ROWS).collect();
             (!batch.is_empty()).then_some(batch)
         });
-        let path = whole_table::write_batches(&self.directory, count, batches)?;
+        let path = whole_table::write_batches(self.directory.path(), count, batches)?;
         self.budget.table(&path)
     }
 
     /// Writes what is live now to a file of its own, replacing what an earlier call wrote:
     /// `recover` reads it if the recorder dies. The file is removed when the trace is closed.
     pub fn live(&mut self, rows: &[AllocationRow]) -> Result<()> {
-        let path = files::live_path(&self.directory);
+        let path = files::live_path(self.directory.path());
         let mut file = BlockFile::create(&path, Table::Allocations, rows.len())?;
         for rows in rows.chunks(PAGE_ROWS) {
             file.write(&BlockColumns::of(rows))?;
@@ -180,14 +172,15 @@ impl TraceWriter {
 
     /// Writes `meta.json` of a recording that still runs (`complete` is false in the file).
     pub fn meta(&mut self, meta: &Meta) -> Result<()> {
-        Meta { complete: false, ..self.with_rotated(meta) }.store(&self.directory)
+        Meta { complete: false, ..self.with_rotated(meta) }.store(self.directory.path())
     }
 
     /// Closes the last parts, writes the tables that never were written as empty ones, and
-    /// then `meta.json` with `complete` set.
-    pub fn finish(mut self, meta: &Meta) -> Result<()> {
+    /// then `meta.json` with `complete` set. The trace's directory.
+    pub fn finish(mut self, meta: &Meta) -> Result<Directory> {
         self.close_part()?;
-        whole_table::complete(&self.directory, &self.with_rotated(meta))
+        whole_table::complete(self.directory.path(), &self.with_rotated(meta))?;
+        Ok(self.directory)
     }
 
     fn with_rotated(&self, meta: &Meta) -> Meta {
@@ -205,7 +198,7 @@ impl TraceWriter {
     }
 
     fn whole_table<R: Row>(&mut self, rows: &[R]) -> Result<()> {
-        let path = whole_table::write_rows(&self.directory, rows)?;
+        let path = whole_table::write_rows(self.directory.path(), rows)?;
         self.budget.table(&path)
     }
 }

@@ -29,12 +29,11 @@ impl Session {
         self.with_live(|live, recording| live.send_last_spans(recording));
         let (fold, meta, mut live) = self.into_parts();
         let (out, sites) = fold.into_parts();
-        let directory = out.directory().to_path_buf();
-        out.finish(&meta).map_err(Failure::recording)?;
+        let directory = out.finish(&meta).map_err(Failure::recording)?;
         // The trace is complete: nothing is lost with a tracer that is killed while it reads large
         // files.
         let (sites, frames) = sites.named();
-        memtrace_trace::replace_stacks(&directory, &sites, &frames).map_err(Failure::recording)?;
+        memtrace_trace::replace_stacks(directory.path(), &sites, &frames).map_err(Failure::recording)?;
         last_figures.into_iter().for_each(|figures| live.send_last(figures));
         Ok(Outcome { code: ending.code })
     }

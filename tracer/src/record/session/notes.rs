@@ -44,6 +44,12 @@ impl Session {
                 "More than {SLOTS} threads were at work at one time: {without_slot} events were lost, so peaks are lower bounds."
             ));
         }
+        let turned_away = self.listener.turned_away();
+        if turned_away > 0 {
+            notes.push(format!(
+                "{turned_away} connections to the recorder were closed because they said nothing: if processes of the command were among them, they were not recorded."
+            ));
+        }
         if self.sampling.passed_over() {
             notes.push(format!(
                 "Mappings of more than {} were not measured: what is touched of them is not in live bytes.",

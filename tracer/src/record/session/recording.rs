@@ -1,7 +1,6 @@
 //! A recording under way.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -26,8 +25,9 @@ use crate::record::state::garbage::Collecting;
 use crate::record::transport::clock::Clock;
 use crate::record::transport::drain::Drain;
 use crate::record::transport::futex;
-use crate::record::transport::listener::Listener;
+use crate::record::transport::listener::{Listener, Shared};
 use crate::record::transport::segment::Segment;
+use crate::record::transport::settings;
 
 /// How long the drain sleeps when there was nothing to read; a writer whose ring fills wakes it.
 const NAP: Duration = Duration::from_millis(5);
@@ -62,21 +62,24 @@ pub struct Session {
 impl Session {
     /// Makes the trace and all that recorded processes connect to.
     pub fn open(options: &Options) -> Result<Session, Failure> {
-        let mut out = create_output(&options.output)?;
+        let mut out = TraceWriter::create(&options.output).map_err(Failure::recording)?;
         if let Some(bytes) = options.max_bytes {
             out.limit(bytes);
         }
         let clock = Clock::start(Clock::tsc_is_invariant());
-        let segment = Segment::create(clock.name() == "tsc", options.stacks.sampling());
+        let segment = Segment::create();
         // Probes may still read it after this function returned, and signal handlers do.
         let segment: &'static Segment = Box::leak(Box::new(segment.map_err(Failure::recording)?));
         let gc = options.gc.map(Collecting::name);
         let watched =
             text::Watched { operators: &options.operators, automatic: options.automatic.as_deref(), gc };
-        segment.set_text(&text::python(&watched)).map_err(Failure::recording)?;
-        let descriptor = segment.duplicate().map_err(Failure::recording)?;
-        let (listener, connections) =
-            Listener::open(&options.output, descriptor).map_err(Failure::recording)?;
+        let tsc = clock.name() == "tsc";
+        let settings = settings::sealed(tsc, options.stacks.sampling(), &text::python(&watched));
+        let shared = Shared {
+            settings: settings.map_err(Failure::recording)?,
+            segment: segment.duplicate().map_err(Failure::recording)?,
+        };
+        let (listener, connections) = Listener::open(&options.output, shared).map_err(Failure::recording)?;
         let meta = metadata::first(options, &clock);
         let prediction = options.prediction.as_ref();
         let fold = Fold::new(Setup {
@@ -244,13 +247,4 @@ impl Session {
     pub(super) fn into_parts(self) -> (Fold, Meta, Live) {
         (self.fold, self.meta, self.live)
     }
-}
-
-fn create_output(output: &Path) -> Result<TraceWriter, Failure> {
-    let out = TraceWriter::create(output).map_err(Failure::recording)?;
-    // A directory that was there may have been open to others; the socket and the trace are not for
-    // them.
-    let private = std::fs::Permissions::from_mode(0o700);
-    std::fs::set_permissions(output, private).map_err(Failure::recording)?;
-    Ok(out)
 }

@@ -1,11 +1,10 @@
 //! What a peer of the recording's socket says first: the hello of a probe, or the request of a
 //! client.
 
-use std::io::{IoSlice, Read};
+use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use memtrace_wire::handshake::Hello;
 use memtrace_wire::layout::VERSION;
@@ -43,31 +42,51 @@ pub enum Peer {
     Client(Request),
 }
 
-/// Reads what the peer says first; `None` if it is not let in.
-pub fn identify(mut stream: &UnixStream, token: &[u8; 16]) -> Option<Peer> {
-    stream.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
-    let peer = credentials(stream)?;
-    let own = getuid().as_raw();
-    let mut bytes = [0; Hello::BYTES];
-    stream.read_exact(&mut bytes).ok()?;
-    if let Some(request) = Request::decode(&bytes) {
-        // These users may read the trace anyway.
-        return (peer.uid == own || peer.uid == 0).then_some(Peer::Client(request));
+/// Who has connected (unix(7), SO_PEERCRED).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Credentials {
+    /// 0 if it lives in a pid namespace that is not below ours.
+    pub pid: u32,
+    /// The user.
+    pub uid: u32,
+}
+
+impl Credentials {
+    /// Of the other end of a connection.
+    pub fn of(stream: &UnixStream) -> Option<Credentials> {
+        let libc::ucred { pid, uid, .. } = credentials(stream)?;
+        Some(Credentials { pid: pid.max(0) as u32, uid })
     }
-    let hello = Hello::decode(&bytes)?;
-    if peer.uid != own && own != 0 || hello.version != VERSION || hello.token != *token {
+
+    /// True if the peer may read the trace.
+    fn may_read(self) -> bool {
+        self.uid == getuid().as_raw() || self.uid == 0
+    }
+
+    /// True if the peer is worth listening to: what root records may run with the rights of others.
+    pub fn is_admitted(self) -> bool {
+        self.may_read() || getuid().is_root()
+    }
+}
+
+/// Reads what an admitted peer has said first; `None` if it is not let in.
+pub fn identify(bytes: &[u8; Hello::BYTES], peer: Credentials, token: &[u8; 16]) -> Option<Peer> {
+    if let Some(request) = Request::decode(bytes) {
+        return peer.may_read().then_some(Peer::Client(request));
+    }
+    let hello = Hello::decode(bytes)?;
+    if hello.version != VERSION || hello.token != *token {
         return None;
     }
     let read = |name: &str| std::fs::read(format!("/proc/{}/{name}", peer.pid)).unwrap_or_default();
     Some(Peer::Probe(Arrival {
         pid: hello.pid,
-        // 0 if it lives in a namespace that is not below ours (unix(7), SO_PEERCRED).
-        host_pid: if peer.pid > 0 { peer.pid as u32 } else { hello.pid },
+        host_pid: if peer.pid > 0 { peer.pid } else { hello.pid },
         image: hello.image,
         command: command_line(&read("cmdline")),
         allocator_settings: allocator_settings(&read("environ")),
         maps: String::from_utf8_lossy(&read("maps")).into_owned(),
-        cgroup: Cgroup::of(peer.pid as u32),
+        cgroup: Cgroup::of(peer.pid),
     }))
 }
 
@@ -107,12 +126,14 @@ fn credentials(stream: &UnixStream) -> Option<libc::ucred> {
     (result == 0).then_some(peer)
 }
 
-/// Sends bytes with a descriptor (SCM_RIGHTS, unix(7)). A peer that hung up misses them.
-pub fn send_descriptor(stream: &UnixStream, bytes: &[u8], descriptor: BorrowedFd<'_>) {
-    let descriptors = [descriptor];
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+/// Sends bytes with two descriptors (SCM_RIGHTS, unix(7)). A peer that hung up misses them.
+pub fn send_descriptors(stream: &UnixStream, bytes: &[u8], descriptors: [BorrowedFd<'_>; 2]) {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)), "there is space for one descriptor");
+    assert!(
+        control.push(SendAncillaryMessage::ScmRights(&descriptors)),
+        "there is space for two descriptors"
+    );
     let _ = sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
 }
 

@@ -1,18 +1,24 @@
-//! The sockets that probes and clients connect to. A probe gets the segment's descriptor; a client
-//! is passed on to the live view.
+//! The sockets that probes and clients connect to. A probe gets the descriptors of settings and
+//! segment; a client is passed on to the live view.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use memtrace_wire::handshake::Welcome;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
 
-use super::handshake::{Arrival, Peer, identify, send_descriptor};
+use super::handshake::{Arrival, Credentials, Peer, identify, send_descriptors};
+use super::pending::{Pending, Said};
 use crate::live_protocol::{Request, SOCKET};
 use crate::signals;
 
@@ -32,6 +38,14 @@ pub struct Connections {
     pub clients: Receiver<Client>,
 }
 
+/// What a probe is sent.
+pub struct Shared {
+    /// Sealed memory with what the tracer has chosen.
+    pub settings: OwnedFd,
+    /// Memory that probes write.
+    pub segment: OwnedFd,
+}
+
 /// The listening side. Dropping it removes the socket's path.
 pub struct Listener {
     path: PathBuf,
@@ -39,12 +53,13 @@ pub struct Listener {
     _directory: File,
     sockets: String,
     token: String,
+    turned_away: Arc<AtomicU64>,
 }
 
 impl Listener {
     /// Listens in `directory` (private to the user) and under an abstract name, which a chroot does
     /// not hide and no path length limits.
-    pub fn open(directory: &Path, segment: OwnedFd) -> Result<(Listener, Connections)> {
+    pub fn open(directory: &Path, shared: Shared) -> Result<(Listener, Connections)> {
         let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
         let token = random_bytes()?;
         let name = format!("memtrace-{}", hex(&random_bytes()?));
@@ -59,19 +74,27 @@ impl Listener {
         listeners.extend(UnixListener::bind(&path).or_else(|_| UnixListener::bind(short)).ok());
         let (send_arrival, arrivals) = channel();
         let (send_client, clients) = channel();
+        let (shared, turned_away) = (Arc::new(shared), Arc::new(AtomicU64::new(0)));
         for socket in listeners {
             let (arrivals, clients) = (send_arrival.clone(), send_client.clone());
-            let accept = Accept { token, segment: segment.try_clone()?, arrivals, clients };
+            let (shared, turned_away) = (shared.clone(), turned_away.clone());
+            let accept = Accept { token, shared, arrivals, clients, turned_away };
             std::thread::Builder::new().name("listener".into()).spawn(move || accept.run(&socket))?;
         }
         let sockets = format!("{name};{}", path.display());
-        let listener = Listener { sockets, path, token: hex(&token), _directory: opened };
+        let listener = Listener { sockets, path, token: hex(&token), _directory: opened, turned_away };
         Ok((listener, Connections { arrivals, clients }))
     }
 
     /// Value of `MEMTRACE_SOCKET`.
     pub fn sockets(&self) -> &str {
         &self.sockets
+    }
+
+    /// Connections that were closed before they said anything: a process that is not recorded may be
+    /// among them.
+    pub fn turned_away(&self) -> u64 {
+        self.turned_away.load(Ordering::Relaxed)
     }
 
     /// Value of `MEMTRACE_TOKEN`.
@@ -89,40 +112,85 @@ impl Drop for Listener {
 /// A thread that accepts connections on one socket.
 struct Accept {
     token: [u8; 16],
-    segment: OwnedFd,
+    shared: Arc<Shared>,
     arrivals: Sender<Arrival>,
     clients: Sender<Client>,
+    turned_away: Arc<AtomicU64>,
 }
 
 impl Accept {
+    /// Until the recording has ended.
     fn run(&self, socket: &UnixListener) {
         signals::block();
-        // One bad peer must not keep the others out; without the recording there is nothing left to
-        // do.
-        for stream in socket.incoming().flatten() {
-            if !self.accept(stream) {
-                return;
+        let mut pending = Pending::default();
+        let mut goes_on = socket.set_nonblocking(true).is_ok();
+        while goes_on {
+            wait(socket, &pending);
+            let full = self.accept(socket, &mut pending);
+            let silent = pending.read(|said| goes_on &= self.answer(said));
+            self.turned_away.fetch_add(full + silent, Ordering::Relaxed);
+        }
+    }
+
+    /// Accepts who has connected. How many others were turned away for them.
+    fn accept(&self, socket: &UnixListener, pending: &mut Pending) -> u64 {
+        let mut turned_away = 0;
+        loop {
+            let stream = match socket.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return turned_away,
+                Err(_) => {
+                    // No descriptor is left: some may be, soon.
+                    std::thread::sleep(Duration::from_millis(10));
+                    return turned_away;
+                }
+            };
+            match Credentials::of(&stream).filter(|peer| peer.is_admitted()) {
+                Some(peer) => turned_away += pending.add(stream, peer),
+                None => refuse(&stream),
             }
         }
     }
 
     /// False once the recording has ended.
-    fn accept(&self, stream: UnixStream) -> bool {
-        match identify(&stream, &self.token) {
+    fn answer(&self, Said { stream, peer, bytes }: Said) -> bool {
+        match identify(&bytes, peer, &self.token) {
             Some(Peer::Probe(arrival)) => {
                 let recorded = self.arrivals.send(arrival).is_ok();
                 if recorded {
-                    send_descriptor(&stream, &Welcome::encode(true), self.segment.as_fd());
+                    let Shared { settings, segment } = &*self.shared;
+                    let descriptors = [settings.as_fd(), segment.as_fd()];
+                    send_descriptors(&stream, &Welcome::encode(true), descriptors);
                 }
                 recorded
             }
-            Some(Peer::Client(request)) => self.clients.send(Client { stream, request }).is_ok(),
+            Some(Peer::Client(request)) => {
+                let _ = stream.set_nonblocking(false);
+                self.clients.send(Client { stream, request }).is_ok()
+            }
             None => {
-                let _ = (&stream).write_all(&Welcome::encode(false));
+                refuse(&stream);
                 true
             }
         }
     }
+}
+
+/// Sleeps until a peer connects, says something, or has waited for too long.
+fn wait(socket: &UnixListener, pending: &Pending) {
+    let all = [socket.as_fd()].into_iter().chain(pending.descriptors());
+    let mut all: Vec<PollFd<'_>> = all.map(|each| PollFd::from_borrowed_fd(each, PollFlags::IN)).collect();
+    let most = pending.patience().and_then(|most| Timespec::try_from(most).ok());
+    if poll(&mut all, most.as_ref()).is_err() {
+        // Interrupted, or there is no memory: not in a hurry.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The peer may have hung up, or its buffer may be full: it is let go either way.
+fn refuse(mut stream: &UnixStream) {
+    let _ = stream.set_nonblocking(true);
+    let _ = stream.write_all(&Welcome::encode(false));
 }
 
 fn random_bytes() -> Result<[u8; 16]> {
@@ -144,8 +212,9 @@ mod tests {
     #[test]
     fn a_client_is_passed_on_and_garbage_is_refused() {
         let directory = tempfile::tempdir().unwrap();
-        let segment = File::open("/dev/null").unwrap().into();
-        let (listener, connections) = Listener::open(directory.path(), segment).unwrap();
+        let null = || File::open("/dev/null").unwrap().into();
+        let shared = Shared { settings: null(), segment: null() };
+        let (listener, connections) = Listener::open(directory.path(), shared).unwrap();
         let path = directory.path().join(SOCKET);
         let connect = |hello: &[u8]| {
             let mut stream = UnixStream::connect(&path).unwrap();

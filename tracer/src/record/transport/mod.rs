@@ -1,5 +1,5 @@
-//! The way from the recorded programs to the tracer: the shared segment, its rings, the order of
-//! their events, and the sockets that probes and clients connect to.
+//! The way from the recorded programs to the tracer: settings and segment that they share, its rings,
+//! the order of their events, and the sockets that probes and clients connect to.
 
 pub mod backlog;
 pub mod clock;
@@ -8,4 +8,6 @@ pub mod drain;
 pub mod futex;
 pub mod handshake;
 pub mod listener;
+pub mod pending;
 pub mod segment;
+pub mod settings;

@@ -4,13 +4,11 @@ use std::os::fd::OwnedFd;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow};
 use memtrace_wire::layout::{
-    CLOCK_MONOTONIC, CLOCK_TSC, MAGIC, RING_WORDS, RINGS_OFFSET, SEGMENT_BYTES, SLOTS, SLOTS_OFFSET,
-    SegmentHeader, Slot, TEXT_BYTES, TEXT_OFFSET, VERSION,
+    RING_WORDS, RINGS_OFFSET, SEGMENT_BYTES, SLOTS, SLOTS_OFFSET, SegmentHeader, Slot,
 };
 use memtrace_wire::ring::Reader;
-use memtrace_wire::sampling::Sampling;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
@@ -23,7 +21,7 @@ pub struct Segment {
 impl Segment {
     /// Makes an empty segment whose size can no longer change: a program that shrank it would kill
     /// the tracer with SIGBUS.
-    pub fn create(tsc: bool, sampling: Sampling) -> Result<Segment> {
+    pub fn create() -> Result<Segment> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let descriptor = memfd_create("memtrace", flags)
             .map_err(|error| anyhow!("cannot create shared memory: {error}"))?;
@@ -37,13 +35,7 @@ impl Segment {
         let base = unsafe { mmap(null_mut(), SEGMENT_BYTES, protection, flags, &descriptor, 0) }
             .map_err(|error| anyhow!("cannot map shared memory: {error}"))?;
         let segment = Segment { base: base.cast(), descriptor };
-        let header = segment.header();
-        header.version.store(VERSION, Ordering::Relaxed);
-        header.clock.store(if tsc { CLOCK_TSC } else { CLOCK_MONOTONIC }, Ordering::Relaxed);
-        header.stacks_from.store(sampling.exact_from, Ordering::Relaxed);
-        header.stacks_mean.store(sampling.mean_bytes, Ordering::Relaxed);
         segment.hold();
-        header.magic.store(MAGIC, Ordering::Release);
         Ok(segment)
     }
 
@@ -59,15 +51,6 @@ impl Segment {
             libc::pthread_mutex_init(mutex, attributes.as_ptr());
             libc::pthread_mutex_lock(mutex);
         }
-    }
-
-    /// The text that Python interpreters run when they start.
-    pub fn set_text(&self, text: &str) -> Result<()> {
-        ensure!(text.len() < TEXT_BYTES, "too many operators: their names take more than {TEXT_BYTES} bytes");
-        // SAFETY: in the mapping, and no probe is connected yet. The page is zero after the text.
-        unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), self.base.add(TEXT_OFFSET), text.len()) };
-        self.header().text_present.store(1, Ordering::Release);
-        Ok(())
     }
 
     /// Head of the segment.

@@ -19,6 +19,15 @@ impl Fold {
         self.fold_touched(run);
     }
 
+    /// Folds all that was sampled of a process whose events are all folded.
+    pub fn fold_last_samples(&mut self, process: u32) {
+        for sampled in self.samples.take_of(process) {
+            self.sampled(sampled);
+        }
+        let run = self.samples.runs().take();
+        self.fold_touched(run);
+    }
+
     fn sampled(&mut self, Sampled { ring, record }: Sampled) {
         let What::Sample { address, memory } = record.what else { return };
         let stamp = self.clock.stamp_of_monotonic(record.ns);

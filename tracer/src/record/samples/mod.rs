@@ -45,6 +45,9 @@ impl Accesses {
 /// first touches (each of 16: 11 %, each: 34 % and more).
 const FAULTS_PERIOD: u64 = 64;
 
+/// How far a time may be from where it was, converted to a stamp and back.
+const ROUNDING_NS: u64 = 2;
+
 /// Where units list what they can sample.
 const UNITS: &str = "/sys/bus/event_source/devices";
 
@@ -219,14 +222,26 @@ impl Samples {
     /// The stamp of the next sample that is to be joined with what is live then, up to the horizon.
     pub fn pause(&self, clock: &Clock, horizon: u64) -> Option<u64> {
         let first = self.pending.front().filter(|_| self.joins)?;
-        // A little later: the sample itself is to be folded then, however times are rounded.
-        Some(clock.stamp_of_monotonic(first.record.ns + 100)).filter(|stamp| *stamp <= horizon)
+        // The sample itself is to be folded then, however times are rounded; what follows it at once,
+        // such as the release of what it touched, is not.
+        Some(clock.stamp_of_monotonic(first.record.ns + ROUNDING_NS)).filter(|stamp| *stamp <= horizon)
     }
 
     /// The next sample up to a time of the recording.
     pub fn next_until(&mut self, clock: &Clock, until_ns: i64) -> Option<Sampled> {
         let sampled = self.pending.front()?;
         if clock.of_monotonic(sampled.record.ns) <= until_ns { self.pending.pop_front() } else { None }
+    }
+
+    /// What was sampled of a process, up to now.
+    pub fn take_of(&mut self, process: u32) -> VecDeque<Sampled> {
+        self.read();
+        let of_process = self.processes.iter().find(|(_, processes)| processes.contains(&process));
+        let Some((&pid, _)) = of_process else { return VecDeque::new() };
+        let (taken, rest) =
+            std::mem::take(&mut self.pending).into_iter().partition(|sampled| sampled.record.pid == pid);
+        self.pending = rest;
+        taken
     }
 
     /// True if samples of accesses are joined with blocks.
@@ -315,6 +330,16 @@ mod tests {
         let row = |process| samples.complete(ProcessRow { process, ..ProcessRow::default() });
         assert_eq!((row(2).page_faults, row(3).page_faults), (Some(3 * 64), None));
         assert_eq!(samples.processes(7).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn what_a_process_touched_last_is_taken_before_it_ends() {
+        let mut samples = Samples::default();
+        samples.met(3, Some(7), 1);
+        let pending = [7, 8, 7].map(|pid| Sampled { ring: 0, record: sample(2, pid) });
+        samples.pending.extend(pending);
+        assert_eq!((samples.take_of(3).len(), samples.take_of(4).len()), (2, 0));
+        assert_eq!(samples.pending.iter().map(|sampled| sampled.record.pid).collect::<Vec<_>>(), [8]);
     }
 
     #[test]

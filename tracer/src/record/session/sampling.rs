@@ -102,6 +102,7 @@ impl Session {
             let gone = process.parted.is_some()
                 || self.shown_pid(index).and_then(resident::resident_thread).is_none();
             if gone {
+                self.fold.fold_last_samples(index);
                 let stamp = self.fold.clock().stamp();
                 self.fold.end_process(index, stamp);
             } else {

@@ -93,7 +93,7 @@ def main(arguments):
             rows.append("| " + " | ".join(map(str, cells)) + " |")
         one &= all(len(set(column)) == 1 for column in zip(*shapes, strict=True))
     requests = "; ".join(
-        f"({letter}) {workers} workers of {limit} and a halo of {halo}"
+        f"({letter}) {workers} worker{'s' * (workers > 1)} of {limit}, halo {halo}"
         for letter, (limit, workers, halo) in zip("abc", REQUESTS, strict=True)
     )
     verdict = "Each gave one chunk shape." if one else "They did not give one chunk shape each."
@@ -109,10 +109,13 @@ def main(arguments):
 TEXT = """# Chunks do not follow noise in times
 
 `scripts/experiments chunks steady` measures it: {sweeps} sweeps of each operator (40³ to 130³),
-while other processes compute or copy memory on the same machine. From each model,
-`recommend` chooses chunks of a 200×200×200 volume for {requests}. Seconds are those
-that the law predicts of one call on the whole volume; the spread is that of the recorded times.
-{verdict}
+while other processes compute or copy memory on the same machine. From each model, `recommend`
+chooses chunks of a 200×200×200 volume for
+
+{requests}.
+
+Seconds are those that the law predicts of one call on the whole volume; the spread is that of the
+recorded times. {verdict}
 
 | operator | computing | copying | seconds | spread | (a) | (b) | (c) |
 |---|---:|---:|---:|---:|---|---|---|

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::model::Learned;
-use crate::model::predict::confidence;
+use crate::model::confidence::confidence;
 use crate::model::{self, Law, Model, Proof};
 use crate::shape::Point;
 use crate::shape::joined;

@@ -1,5 +1,6 @@
 //! Laws in a model: kept in files, queried, evaluated at a shape, merged.
 
+pub(crate) mod confidence;
 mod evaluate;
 pub mod file;
 mod law;

@@ -6,9 +6,10 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::law::{Form, Sequence, Size};
 use crate::model::Resident;
+use crate::model::confidence::{confidence, reason};
 use crate::model::{ArrayLaw, Body, DeviceBytes, Key, Law, Proof, TrainingRun, Variable};
 use crate::profile::measured::{Baseline, OneTime};
-use crate::shape::{Point, volume};
+use crate::shape::Point;
 
 /// Probabilities whose quantiles a law that has learned gives.
 const QUANTILES: [f64; 5] = [0.05, 0.5, 0.95, 0.99, 0.999];
@@ -28,6 +29,8 @@ pub struct Prediction {
     /// What the bound rests on at this shape: `exact`, `worst case`, `calibrated N` or
     /// `unverified`.
     pub confidence: String,
+    /// Why it is `unverified`, as the rest of a sentence; null if it is not.
+    pub unverified_because: Option<String>,
     /// Array inputs in the host's memory.
     pub input_bytes: u64,
     /// `peak_bytes + input_bytes`.
@@ -158,6 +161,7 @@ pub fn predict(law: &Law, shape: &Point) -> Result<Prediction, Error> {
         peak_bytes: bytes.working,
         upper_bytes: bytes.working_upper,
         confidence: confidence(law, shape).to_string(),
+        unverified_because: reason(law, shape),
         input_bytes: bytes.input,
         total_bytes: bytes.working.saturating_add(bytes.input),
         output_shape: first_output.unwrap_or_default(),
@@ -201,48 +205,6 @@ fn expectation(law: &Law, shape: &Point) -> Result<Option<Expectation>, Error> {
         let at = learned.bytes_at(law, shape, fitted_bytes as f64, &QUANTILES)?;
         Some(Expectation { observations: learned.bytes.count, quantiles: quantiles(at), fitted_bytes })
     }))
-}
-
-/// How much longer than in the runs one axis may be in proportion to another.
-const ELONGATION: f64 = 2.0;
-
-/// The proof as far as it reaches: a regression says nothing beyond the volumes it was fitted on,
-/// no law anything about a length that never varied in its runs. What was proven for large arrays
-/// need not hold for thin or tiny ones, where libraries take other ways (NumPy below 256 KiB; axes
-/// of length 1), nor for ones far longer in one direction, nor, where a library chooses its course
-/// by the lengths, beyond those that were verified; and a run proves nothing about other data.
-pub(crate) fn confidence(law: &Law, shape: &Point) -> Proof {
-    let never_varied = |(variable, &n): (&Variable, &u64)| variable.min == variable.max && n != variable.min;
-    let volumes = || law.trained_on.iter().map(|run| volume(&run.shape));
-    let beyond = volumes().max().is_none_or(|largest| volume(shape) > largest);
-    let regression = matches!(law.body, Body::Regression(_));
-    let thin = |(variable, &n): (&Variable, &u64)| n < variable.min.div_ceil(2);
-    let tiny = volumes().min().is_none_or(|smallest| volume(shape) < smallest);
-    let unproven = law.variables.iter().zip(shape).any(never_varied)
-        || (regression && beyond)
-        || law.variables.iter().zip(shape).any(thin)
-        || (tiny && !regression)
-        || is_elongated(law, shape)
-        || (!law.choices.is_empty() && !was_verified(law, shape));
-    if unproven {
-        return Proof::Unverified;
-    }
-    match law.proof {
-        Proof::Calibrated { .. } if beyond => Proof::Unverified,
-        _ => law.proof.clone(),
-    }
-}
-
-fn is_elongated(law: &Law, shape: &Point) -> bool {
-    let ratio = |shape: &Point, i: usize, j: usize| shape[i] as f64 / shape[j].max(1) as f64;
-    let seen = |i, j| law.shapes().map(|shape| ratio(shape, i, j)).fold(0.0, f64::max);
-    let pairs = (0..shape.len()).flat_map(|i| (0..shape.len()).map(move |j| (i, j)));
-    pairs.into_iter().any(|(i, j)| ratio(shape, i, j) > ELONGATION * seen(i, j))
-}
-
-fn was_verified(law: &Law, shape: &Point) -> bool {
-    let within = |seen: &Point| seen.iter().zip(shape).all(|(&seen, &n)| n <= seen);
-    law.shapes().any(within)
 }
 
 fn explanation(law: &Law, shape: &Point) -> Explanation {

@@ -59,8 +59,10 @@ pub fn run(arguments: &Predict) -> Result<ExitCode> {
         if prediction.data_dependent == Some(true) {
             writeln!(text, "  depends on what is in the arrays: at most is for the worst that was run")?;
         }
-        if prediction.extrapolated {
-            writeln!(text, "  {}", extrapolation(&prediction))?;
+        match &prediction.unverified_because {
+            Some(reason) => writeln!(text, "  unverified: {reason}")?,
+            None if prediction.extrapolated => writeln!(text, "  {}", extrapolation(&prediction))?,
+            None => {}
         }
         print(&text)?;
     }

@@ -1,8 +1,10 @@
 """Exit statuses, output and errors: a contract that scripts depend on."""
 
+import json
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -156,3 +158,61 @@ def test_a_pipe_in_a_trace_is_not_waited_for(record, name):
     done = memtrace("report", run.path, timeout=20)
     assert done.returncode == 1
     assert done.stderr.startswith(b"memtrace: ") and done.stderr.count(b"\n") == 1
+
+
+SCALED = """
+import numpy as np
+
+def scale(x):
+    return x * np.float32(2)
+
+for n, m in ((300, 400), (430, 310), (500, 600), (2000, 1900)):
+    for _ in range(2):
+        scale(np.ones((n, m), np.float32))
+"""
+
+
+@pytest.fixture(scope="module")
+def scaled(tmp_path_factory):
+    """A folder with a trace of an operator at four shapes, and what its summary says."""
+    folder = tmp_path_factory.mktemp("scaled")
+    program = folder / "scale.py"
+    program.write_text(SCALED)
+    options = ("-o", "trace", "--operator", "__main__:scale")
+    done = memtrace(*options, "--", sys.executable, program, cwd=folder)
+    assert done.returncode == 0, done.stderr.decode()
+    return folder, done.stderr.decode()
+
+
+def test_the_commands_that_a_summary_names_work_as_they_are(scaled):
+    folder, said = scaled
+    [line] = [line for line in said.splitlines() if line.startswith("  next:")]
+    named = line.removeprefix("  next:").split(";")
+    assert [command.split()[1] for command in named] == ["report", "fit"]
+    for command in named:
+        done = memtrace(*command.replace("TRACE", "trace").split()[1:], cwd=folder)
+        assert done.returncode == 0, done.stderr.decode()
+    assert (folder / "model.json").exists()
+    assert memtrace("flamegraph", "trace", cwd=folder).returncode == 0
+    assert (folder / "peak.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("shape", "why"),
+    [
+        ("800,800", None),
+        ("8000,8000", None),
+        ("100,400", "n0 is less than half of what it was in any run"),
+        ("8000,400", "n0 is over twice as long next to n1 as in any run"),
+        ("250,250", "it is smaller than any run"),
+    ],
+)
+def test_a_prediction_says_why_nothing_proves_it(scaled, shape, why):
+    folder, _ = scaled
+    memtrace("fit", "trace", "-o", "laws.json", cwd=folder)
+    asked = ("predict", "laws.json", "--operator", "scale", "--shape", shape)
+    found = json.loads(memtrace(*asked, "--json", cwd=folder).stdout)
+    assert found["unverified_because"] == why
+    assert (found["confidence"] == "unverified") == (why is not None)
+    if why:
+        assert f"  unverified: {why}\n" in memtrace(*asked, cwd=folder).stdout.decode()

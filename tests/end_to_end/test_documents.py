@@ -80,7 +80,7 @@ for kind, line, name, text in json.load(sys.stdin):
 
 @pytest.fixture(scope="session")
 def volume(tmp_path_factory):
-    """A SEG-Y volume, as a user has one."""
+    """The SEG-Y volume that README makes, for the documents that go on with it."""
     file = tmp_path_factory.mktemp("volume") / "volume.sgy"
     make = [sys.executable, ROOT / "examples" / "run_gst3d.py", "--make", file]
     subprocess.run([*make, "--shape", "60,60,60"], check=True, capture_output=True)
@@ -88,12 +88,13 @@ def volume(tmp_path_factory):
 
 
 @pytest.fixture
-def workplace(tmp_path, volume):
-    """The examples with a volume, and a shell's environment in which memtrace is installed."""
+def workplace(tmp_path, volume, document):
+    """The examples, and a shell's environment in which memtrace is installed."""
     folder = tmp_path / "examples"
     shutil.copytree(ROOT / "examples", folder)
     shutil.copytree(ROOT / "include", tmp_path / "include")
-    shutil.copy(volume, folder)
+    if document != DOCUMENTS[0] and document.parent.name != "tutorials":
+        shutil.copy(volume, folder)
     path = os.pathsep.join(
         [str(MEMTRACE.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
     )

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -45,13 +46,12 @@ print(shared, found)
 
 
 @pytest.fixture
-def open_folder(tmp_path_factory):
-    """A folder that other users reach."""
-    folder = tmp_path_factory.mktemp("open")
-    for each in (folder, folder.parent, folder.parent.parent):
-        each.chmod(0o755)
-    folder.chmod(0o777)
-    return folder
+def open_folder():
+    """A folder that other users reach, and may write in."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        folder.chmod(0o777)
+        yield folder
 
 
 def test_no_process_changes_what_anothers_python_runs(open_folder):

@@ -70,7 +70,7 @@ LOOKING = [
     (("report", "{file}"), 1, "cannot read"),
     (("report", "{trace}", "{trace}"), 2, "one argument too many"),
     (("report", "--all-spans", "{trace}"), 2, "name --json"),
-    (("flamegraph", "{trace}"), 2, "name --output <FILE>"),
+    (("flamegraph",), 2, "name <TRACE>"),
     (("flamegraph", "{trace}", "-o", "{new}", "--at", "noon"), 2, "write --at peak"),
     (("flamegraph", "{trace}", "-o", "{new}", "--at", "span", "nothing"), 1, "nothing"),
     (("flamegraph", "{trace}", "-o", "{missing}/x.svg"), 1, "cannot write"),
@@ -85,8 +85,8 @@ LOOKING = [
 ]
 
 PREDICTING = [
-    (("fit",), 2, "name --output <MODEL.json> and <TRACE>"),
-    (("fit", "{trace}"), 2, "name --output <MODEL.json>"),
+    (("fit",), 2, "name <TRACE>"),
+    (("fit", "{trace}", "-o"), 2, "--output <MODEL.json>"),
     (("fit", "{missing}", "-o", "{new}"), 1, "cannot read"),
     (("fit", "{trace}", "-o", "{missing}/model.json"), 1, "cannot write the model"),
     (("fit", "{trace}", "-o", "-", "--json"), 2, "leave one out"),

@@ -22,7 +22,7 @@ pub(super) fn chosen(request: &Request, best: &Candidate, skipped: Option<&Candi
     );
     let sentence = match skipped {
         Some(faster) => format!(
-            "{head}; chunks of {} would be the next faster, but need {}.",
+            "{head}; of the faster ones, chunks of {} come next, and need {}.",
             joined(&faster.timed.grid.chunk),
             most(request, faster.worker),
         ),
@@ -73,12 +73,11 @@ pub(super) fn refused(request: &Request, least: &Candidate) -> String {
 
 /// What a worker needs of what there is.
 pub(super) fn needed(request: &Request, worker: WorkerBytes) -> String {
-    let host =
-        format!("{} of the {} a worker may use", AtLeast(worker.peak()), Bytes(request.budget_bytes()));
+    let host = format!("{} of the {} a worker may use", Bytes(worker.peak()), Bytes(request.budget_bytes()));
     match request.device {
         Some(device) => {
             let limit = Bytes(device.limit_bytes);
-            format!("{host} and {} of its device's {limit}", AtLeast(worker.device))
+            format!("{host} and {} of its device's {limit}", Bytes(worker.device))
         }
         None => host,
     }

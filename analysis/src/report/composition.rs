@@ -39,6 +39,8 @@ pub enum Place {
         /// The package.
         package: String,
     },
+    /// What memtrace itself runs in the program.
+    Recorder,
     /// No frame has a name.
     Unknown,
 }
@@ -141,6 +143,9 @@ enum Found {
 impl Found {
     fn of(stack: &[&FrameRow]) -> Found {
         let own = innermost_own(stack);
+        if own.is_none() && stack.iter().any(|frame| is_recorder(frame)) {
+            return Found::Known(Place::Recorder);
+        }
         let inside = &stack[..own.unwrap_or(stack.len())];
         if let Some(importlib) = inside.iter().rposition(|frame| is_importlib(frame)) {
             let package = inside[..importlib].iter().rev().find_map(|frame| package(frame));
@@ -213,6 +218,14 @@ impl Functions {
     }
 }
 
+/// The probe has interpreters run a text when they start, which is one function.
+fn is_recorder(frame: &FrameRow) -> bool {
+    let is_called = |function: &str| {
+        function.starts_with("_memtrace_start") || function.starts_with("memtrace_probe::python::run")
+    };
+    frame.function.as_deref().is_some_and(is_called)
+}
+
 fn is_importlib(frame: &FrameRow) -> bool {
     frame.file.as_deref().is_some_and(|file| file.starts_with("<frozen importlib"))
 }
@@ -258,6 +271,7 @@ impl Place {
             Place::Line { file, line, function } => format!("{}:{line} {function}", end_of(file, folders)),
             Place::Function { name, module } => format!("{name} in {}", end_of(module, folders)),
             Place::Import { package } => format!("import {package}"),
+            Place::Recorder => "memtrace's own recorder".into(),
             Place::Unknown => "an unknown place".into(),
         }
     }
@@ -286,6 +300,16 @@ mod tests {
 
     fn found(stack: &[FrameRow]) -> Found {
         Found::of(&stack.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_the_recorder_needs_is_a_place_unless_the_program_called_for_it() {
+        let recorder = python("_memtrace_start.<locals>.Recorder.__getattr__", "<string>", 9);
+        let importlib = python("_find_and_load", "<frozen importlib._bootstrap>", 1027);
+        let below = [importlib, recorder.clone()];
+        assert!(matches!(found(&below), Found::Known(Place::Recorder)));
+        let called = [recorder, python("main", "/home/me/run.py", 3)];
+        assert!(matches!(found(&called), Found::Known(Place::Line { line: 3, .. })));
     }
 
     #[test]

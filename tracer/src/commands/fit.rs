@@ -18,7 +18,7 @@ pub struct Fit {
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Where to write the model; - is standard output
-    #[arg(short, long, value_name = "MODEL.json")]
+    #[arg(short, long, value_name = "MODEL.json", default_value = "model.json")]
     output: PathBuf,
     /// Print what the model has as JSON
     #[arg(long)]

@@ -22,7 +22,7 @@ pub struct Flamegraph {
     /// Trace directory
     trace: PathBuf,
     /// The SVG to write; - is standard output
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", default_value = "peak.svg")]
     output: PathBuf,
     /// peak: live bytes at their peak; device-peak: used bytes of devices at theirs; span NAME:
     /// what the largest span of that operator had allocated at its working peak; end: live bytes when

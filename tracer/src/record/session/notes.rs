@@ -26,7 +26,14 @@ impl Session {
     pub(super) fn remarks(&self) -> Vec<String> {
         let waited = self.fold.waited_ns() / 1_000_000;
         let waited = (waited > 0).then(|| format!("The program waited {waited} ms for the tracer."));
-        waited.into_iter().chain(self.own_mappings_note()).collect()
+        waited.into_iter().chain(self.thinned_note()).chain(self.own_mappings_note()).collect()
+    }
+
+    fn thinned_note(&self) -> Option<String> {
+        let thinned = self.fold.kernel().map_or(0, |kernel| kernel.images().thinned());
+        (thinned > 0).then(|| format!(
+            "Of {thinned} page faults the addresses were not reported, because there were too many at a time: parts of blocks that were never touched are upper bounds."
+        ))
     }
 
     fn notes_on_losses(&self) -> Vec<String> {
@@ -87,14 +94,7 @@ impl Session {
     }
 
     fn notes_on_samples(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        let thinned = self.fold.kernel().map_or(0, |kernel| kernel.images().thinned());
-        if thinned > 0 {
-            notes.push(format!(
-                "Of {thinned} page faults the addresses were not reported, because there were too many at a time: parts of blocks that were never touched are upper bounds."
-            ));
-        }
-        notes.extend(self.fold.samples().note());
+        let mut notes: Vec<String> = self.fold.samples().note().into_iter().collect();
         let lost = self.fold.lost_by_kernel();
         if lost > 0 {
             notes.push(format!("{lost} events of the kernel side found no room and are not in the trace. Resident peaks are still exact, unless the end of a process was among them."));

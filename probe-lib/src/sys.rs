@@ -44,10 +44,6 @@ pub fn sched_yield() {
     plain(libc::SYS_sched_yield, 0, 0);
 }
 
-pub fn geteuid() -> u32 {
-    plain(libc::SYS_geteuid, 0, 0) as u32
-}
-
 pub fn close(descriptor: i32) {
     plain(libc::SYS_close, descriptor as usize, 0);
 }

@@ -115,7 +115,7 @@ def test_silent_connections_of_another_user_delay_no_hello(open_folder, recorder
 SERVE = """
 import socket, sys
 listener = socket.socket(socket.AF_UNIX)
-listener.bind("\\0" + sys.argv[1])
+listener.bind(sys.argv[1].replace("@", "\\0"))
 listener.listen()
 print("listening", flush=True)
 peer, _ = listener.accept()
@@ -123,13 +123,16 @@ print(len(peer.recv(100)), flush=True)
 """
 
 
-def test_a_probe_says_nothing_to_another_users_listener():
-    """Under an abstract name whose recorder is gone: it would send text that Python runs."""
-    name = f"memtrace-test-{os.getpid()}"
+@pytest.mark.parametrize("name", ["@{name}", "{folder}/socket"])
+def test_a_probe_says_nothing_to_another_users_listener(open_folder, name):
+    """Of a recorder that is gone, or whose directory another user has moved away: it would send
+    text that Python runs."""
+    name = name.format(name=f"memtrace-test-{os.getpid()}", folder=open_folder)
     serve = [*AS_OTHER, "/usr/bin/python3", "-c", SERVE, name]
     with subprocess.Popen(serve, stdout=subprocess.PIPE) as listener:
         assert listener.stdout.readline() == b"listening\n"
-        known = {"MEMTRACE_SOCKET": f"{name};/nowhere", "MEMTRACE_TOKEN": "0" * 32}
+        sockets = f"{name[1:]};/nowhere" if name[0] == "@" else f"memtrace-nobody;{name}"
+        known = {"MEMTRACE_SOCKET": sockets, "MEMTRACE_TOKEN": "0" * 32}
         environment = {**os.environ, **known, "LD_PRELOAD": str(PROBE)}
         subprocess.run([sys.executable, "-c", "pass"], env=environment, check=True)
         assert listener.stdout.readline() == b"0\n"

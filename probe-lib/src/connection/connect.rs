@@ -21,7 +21,7 @@ pub struct Mapped {
 }
 
 /// Connects and maps what the tracer shares; `None` if there is no tracer to talk to.
-pub fn shared(image: u64) -> Option<Mapped> {
+pub fn shared(pid: u32, image: u64) -> Option<Mapped> {
     let environment = initial_environment()?;
     let token = find(environment, TOKEN_VARIABLE).and_then(parse_token)?;
     // The abstract name works in a chroot, the path in another network namespace: try both.
@@ -31,16 +31,17 @@ pub fn shared(image: u64) -> Option<Mapped> {
     let mut stream = dial(path, false);
     if stream < 0 {
         stream = dial(abstract_name, true);
-        // Any user may listen under an abstract name whose tracer is gone.
-        if stream >= 0 && !is_trusted(stream) {
-            sys::close(stream);
-            return None;
-        }
     }
     if stream < 0 {
         return None;
     }
-    let hello = Hello::new(sys::getpid(), image, token);
+    // Any user may listen under an abstract name whose tracer is gone, and under a path in a
+    // directory of their own.
+    if !is_trusted(stream) {
+        sys::close(stream);
+        return None;
+    }
+    let hello = Hello::new(pid, image, token);
     let received = exchange(stream, &hello);
     let mapped = received.and_then(|[settings, segment]| {
         let (settings, (segment, slots)) = (map_settings(settings)?, map_segment(segment)?);
@@ -126,7 +127,9 @@ fn is_trusted(stream: i32) -> bool {
             ],
         )
     };
-    result == 0 && (peer.uid == 0 || peer.uid == sys::geteuid())
+    // SAFETY: reads the auxiliary vector, which holds the rights that this image began with.
+    let own = unsafe { libc::getauxval(libc::AT_EUID) };
+    result == 0 && (peer.uid == 0 || u64::from(peer.uid) == own)
 }
 
 /// Says hello; the descriptors of settings and segment, which come with the welcome.

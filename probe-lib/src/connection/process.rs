@@ -150,8 +150,8 @@ fn connect_once(connected: fn(&Settings)) {
     if STATE.compare_exchange(NEW, CONNECTING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return;
     }
-    let image = stamp();
-    let mapped = connect::shared(image);
+    let (pid, image) = (sys::getpid(), stamp());
+    let mapped = connect::shared(pid, image);
     let alive = fork_page();
     let Some(mapped) = mapped.filter(|_| !alive.is_null()) else {
         STATE.store(OFF, Ordering::Release);
@@ -162,7 +162,7 @@ fn connect_once(connected: fn(&Settings)) {
     SLOTS_MAPPED.store(mapped.slots, Ordering::Relaxed);
     ALIVE.store(alive, Ordering::Relaxed);
     IMAGE.store(image, Ordering::Relaxed);
-    note_pids();
+    note_pids(pid);
     sandbox::find();
     // SAFETY: mapped for the life of the process; the file is sealed, so it never changes.
     let settings = unsafe { &*mapped.settings };
@@ -171,8 +171,8 @@ fn connect_once(connected: fn(&Settings)) {
     STATE.store(ON, Ordering::Release);
 }
 
-fn note_pids() {
-    PID.store(sys::getpid(), Ordering::Relaxed);
+fn note_pids(pid: u32) {
+    PID.store(pid, Ordering::Relaxed);
     PARENT_PID.store(sys::getppid(), Ordering::Relaxed);
 }
 
@@ -216,7 +216,7 @@ fn adopt_after_fork(thread: &mut Thread) {
     if alive.compare_exchange(0, 2, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
         PARENT_IMAGE.store(IMAGE.load(Ordering::Relaxed), Ordering::Relaxed);
         IMAGE.store(stamp(), Ordering::Relaxed);
-        note_pids();
+        note_pids(sys::getpid());
         ORIGIN.store(ORIGIN_FORK, Ordering::Relaxed);
         hooks::forked();
         alive.store(1, Ordering::Release);

@@ -22,6 +22,10 @@ use super::pending::{Pending, Said};
 use crate::live_protocol::{Request, SOCKET};
 use crate::signals;
 
+/// Connections that are accepted before what others have said is read: who connects without end
+/// delays them by no more.
+const AT_ONCE: usize = 128;
+
 /// A client that has connected, and what it requested.
 pub struct Client {
     /// The connection.
@@ -135,7 +139,7 @@ impl Accept {
     /// Accepts who has connected. How many others were turned away for them.
     fn accept(&self, socket: &UnixListener, pending: &mut Pending) -> u64 {
         let mut turned_away = 0;
-        loop {
+        for _ in 0..AT_ONCE {
             let stream = match socket.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return turned_away,
@@ -150,6 +154,7 @@ impl Accept {
                 None => refuse(&stream),
             }
         }
+        turned_away
     }
 
     /// False once the recording has ended.

@@ -1,14 +1,12 @@
 """Ten sweeps of one operator while the machine does other things: do they give one chunk shape?"""
 
 import json
-import multiprocessing
 import sys
 import time
-from contextlib import contextmanager
 
 import memtrace
-import numpy as np
 
+from experiments.load import load
 from experiments.recording import KEPT, RESULTS, ROOT
 from experiments.recording import memtrace as command
 
@@ -19,32 +17,6 @@ RANGE = "40,40,40..130,130,130"
 SHAPE = (200, 200, 200)
 #: What chunks are made for: limit of each worker, workers, halo.
 REQUESTS = (("1.5GB", 2, 2), ("1.5GB", 4, 0), ("900MB", 1, 2))
-
-
-def compute(_):
-    while True:
-        sum(range(100_000))
-
-
-def copy(_):
-    block = np.ones(1 << 24)
-    while True:
-        block[:] = block[::-1]
-
-
-@contextmanager
-def load(computing, copying):
-    """The machine does this as long as the block runs."""
-    works = [compute] * computing + [copy] * copying
-    processes = [multiprocessing.Process(target=work, args=(None,), daemon=True) for work in works]
-    for process in processes:
-        process.start()
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
 
 
 def swept(operator, number):

@@ -1,0 +1,32 @@
+"""Other work for the machine, beside what is measured."""
+
+import multiprocessing
+from contextlib import contextmanager
+
+import numpy as np
+
+
+def compute(_):
+    while True:
+        sum(range(100_000))
+
+
+def copy(_):
+    block = np.ones(1 << 24)
+    while True:
+        block[:] = block[::-1]
+
+
+@contextmanager
+def load(computing, copying):
+    """The machine does this as long as the block runs."""
+    works = [compute] * computing + [copy] * copying
+    processes = [multiprocessing.Process(target=work, args=(None,), daemon=True) for work in works]
+    for process in processes:
+        process.start()
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()

@@ -1,0 +1,6 @@
+"""The tests themselves: do they pass wherever the checkout lies, and beside other work?"""
+
+PARTS = {
+    "clones": "fresh clones at paths of 8, 60 and 150 characters",
+    "busy": "five runs in a row while two processes compute without a pause",
+}

@@ -1,0 +1,79 @@
+"""Whole runs of `.ci/run` in fresh clones, and the page that lists them."""
+
+import json
+import re
+import shutil
+import subprocess
+import time
+
+from experiments.recording import KEPT, RESULTS, ROOT
+
+DONE = KEPT / "suite" / "runs.jsonl"
+PAGE = RESULTS / "suite.md"
+#: Closing lines of pytest and of cargo test.
+OUTCOME = re.compile(r"(\d+) (passed|failed|skipped|errors?)\b")
+
+
+def commit():
+    """The commit that is checked out, which is what a clone has."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
+    return done.stdout.strip()
+
+
+def run(folder, place, beside="nothing"):
+    """Clones into the folder, runs everything there, keeps and returns the figures."""
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run(["git", "clone", "--quiet", ROOT, folder], check=True)
+    log = DONE.parent / f"{commit()}-{len(str(folder))}-{beside.split()[0]}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    with log.open("wb") as out:
+        done = subprocess.run(["bash", ".ci/run"], cwd=folder, stdout=out, stderr=out, check=False)
+    row = {
+        "commit": commit(),
+        "date": time.strftime("%Y-%m-%d"),
+        "place": place,
+        "beside": beside,
+        "minutes": round((time.monotonic() - started) / 60, 1),
+        "status": done.returncode,
+        **outcome(log.read_text(errors="replace")),
+    }
+    with DONE.open("a") as out:
+        out.write(json.dumps(row) + "\n")
+    shutil.rmtree(folder)
+    write_page()
+    return row
+
+
+def outcome(text):
+    """Tests that passed, failed and were skipped, Rust and Python together."""
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    closing = [line for line in text.splitlines() if " passed" in line or " failed" in line]
+    for line in closing:
+        for number, what in OUTCOME.findall(line):
+            counts["failed" if what.startswith("error") else what] += int(number)
+    return counts
+
+
+def write_page():
+    """All runs that were kept, the newest last."""
+    rows = [json.loads(line) for line in DONE.read_text().splitlines()]
+    lines = [
+        f"| {row['date']} | {row['commit']} | {row['place']} | {row['beside']} | {row['minutes']} "
+        f"| {row['status']} | {row['passed']} | {row['failed']} | {row['skipped']} |"
+        for row in rows
+    ]
+    PAGE.write_text(TEXT.format(rows="\n".join(lines)))
+
+
+TEXT = """# The tests, wherever and whenever
+
+`scripts/experiments suite clones` and `suite busy` run `.ci/run` in fresh clones: at paths of
+another length, one of them with a space, and beside two processes that compute without a pause. The
+counts are those of Rust and Python tests together.
+
+| date | commit | path | beside | minutes | exit | passed | failed | skipped |
+|---|---|---|---|---:|---:|---:|---:|---:|
+{rows}
+"""

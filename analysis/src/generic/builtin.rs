@@ -4,7 +4,7 @@ use super::arguments::{array_of, broadcast};
 use super::call::{Named, as_dtype};
 use super::dtype::Dtype;
 use super::machine::Machine;
-use super::value::{Array, Layout, Value, choices};
+use super::value::{Array, Layout, MAX_LISTED, Value, choices};
 use super::views::{Arguments, view};
 
 impl Machine<'_> {
@@ -113,7 +113,7 @@ fn common_dtype(args: &[Value]) -> Value {
 /// All positions in a grid, 4,096 at most along an axis.
 fn indices(args: &[Value]) -> Option<Value> {
     let lengths = if let [one] = args { one.wholes() } else { args.iter().map(Value::whole).collect() };
-    let rows = choices(lengths?.into_iter().map(|n| n.clamp(0, 4096) as usize).collect());
+    let rows = choices(lengths?.into_iter().map(|n| n.clamp(0, MAX_LISTED as i64) as usize).collect());
     let row = |row: Vec<usize>| Value::list(row.into_iter().map(|i| Value::integer(i as u64)).collect());
     Some(Value::list(rows.into_iter().map(row).collect()))
 }

@@ -9,7 +9,7 @@ use super::arguments::array_of;
 use super::dtype::Dtype;
 use super::machine::{Frame, MAX_ITEMS, Machine, TOO_MANY};
 use super::source::Expression;
-use super::value::Value;
+use super::value::{MAX_LISTED, Value};
 use crate::error::Error;
 
 impl<'a> Machine<'a> {
@@ -115,7 +115,7 @@ impl<'a> Machine<'a> {
                 continue;
             }
             let (count, _) = self.repetitions(&value);
-            values.extend((0..count.min(4096)).map(|i| self.item(&value, i)));
+            values.extend((0..count.min(MAX_LISTED)).map(|i| self.item(&value, i)));
         }
         Ok(values)
     }

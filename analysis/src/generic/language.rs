@@ -2,7 +2,7 @@
 
 use super::call::Named;
 use super::machine::Machine;
-use super::value::{Array, Value, choices};
+use super::value::{Array, MAX_LISTED, Value, choices};
 use super::views::turned;
 
 impl Machine<'_> {
@@ -111,7 +111,7 @@ impl Machine<'_> {
     /// As a list, if it is short enough to be gone through.
     pub(super) fn listed(&self, value: &Value) -> Value {
         let (count, known) = self.repetitions(value);
-        if !known || count > 4096 {
+        if !known || count > MAX_LISTED {
             return Value::Unknown(value.blocks());
         }
         Value::list((0..count).map(|i| self.item(value, i)).collect())

@@ -1,6 +1,6 @@
 //! Operators and functions on numbers, texts and lists of the language.
 
-use super::value::Value;
+use super::value::{MAX_LISTED, Value};
 
 /// An operator between values none of which is an array.
 pub fn operate(operator: &str, values: &[Value]) -> Value {
@@ -70,7 +70,7 @@ fn combined(operator: &str, a: &Value, b: &Value) -> Value {
                 Value::list(first.into_iter().filter(|item| !gone(item)).collect())
             }
             ("*", None, Some(times)) => {
-                let count = first.len() * times.clamp(0, 4096) as usize;
+                let count = first.len() * times.clamp(0, MAX_LISTED as i64) as usize;
                 Value::list(first.into_iter().cycle().take(count).collect())
             }
             _ => Value::Unknown(a.blocks()),
@@ -118,9 +118,9 @@ pub fn function(name: &str, args: &[Value]) -> Option<Value> {
     let (result, float) = match name {
         "ceil" => (one().map(f64::ceil), false),
         "floor" => (one().map(f64::floor), false),
-        "round" | "rint" | "trunc" | "int" | "fix" => {
-            (one().map(if name == "round" || name == "rint" { f64::round } else { f64::trunc }), false)
-        }
+        // Python and NumPy round halves to the even neighbour.
+        "round" | "rint" => (one().map(f64::round_ties_even), false),
+        "trunc" | "int" | "fix" => (one().map(f64::trunc), false),
         "float" => (one(), true),
         "abs" | "absolute" | "fabs" => (one().map(f64::abs), is_float(args.first()?)),
         "sqrt" => (one().map(f64::sqrt), true),
@@ -157,4 +157,18 @@ fn length(value: &Value) -> Option<Value> {
 fn fast_length(length: f64) -> f64 {
     let length = length.clamp(0.0, 9e15) as u64;
     crate::law::Rule::FastComplex.of(length).map_or(f64::NAN, |fast| fast as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_rounded_to_the_even_neighbour() {
+        let rounded = |number: f64| {
+            let value = Value::Number { value: Some(number), float: true };
+            function("round", &[value]).and_then(|value| value.number())
+        };
+        assert_eq!([0.5, 1.5, 2.5, -2.5, 2.6].map(rounded), [0.0, 2.0, 2.0, -2.0, 3.0].map(Some));
+    }
 }

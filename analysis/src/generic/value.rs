@@ -10,6 +10,9 @@ use std::rc::Rc;
 
 use super::dtype::Dtype;
 
+/// Most items of a list whose values are known one by one.
+pub(super) const MAX_LISTED: u64 = 4096;
+
 /// Where a block was made: function called, and line.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -227,7 +230,7 @@ impl Value {
     pub fn items(&self) -> Option<Vec<Value>> {
         match self {
             Value::Sequence(items) => Some(items.borrow().clone()),
-            Value::Range { start, step, count } if *count <= 4096 => Some(
+            Value::Range { start, step, count } if *count <= MAX_LISTED => Some(
                 (0..*count)
                     .map(|i| Value::Number { value: Some(start + step * i as f64), float: false })
                     .collect(),
@@ -335,7 +338,7 @@ pub(super) fn choices(counts: Vec<usize>) -> Vec<Vec<usize>> {
     let mut rows: Vec<Vec<usize>> = vec![Vec::new()];
     for count in counts {
         let longer = rows.iter().flat_map(|row| (0..count).map(move |i| [row.as_slice(), &[i]].concat()));
-        rows = longer.take(4096).collect();
+        rows = longer.take(MAX_LISTED as usize).collect();
     }
     rows
 }

@@ -2,7 +2,7 @@
 
 use super::arguments::{array_of, broadcast, place};
 use super::call::{Named, as_dtype};
-use super::value::{Array, Layout, Value};
+use super::value::{Array, Layout, MAX_LISTED, Value};
 
 /// Arguments of a call, the array first.
 pub(super) struct Arguments<'a> {
@@ -127,7 +127,7 @@ fn windows(array: &Array, arguments: &Arguments) -> Option<Vec<u64>> {
 /// Equal parts along an axis, 4,096 at most.
 fn split(array: &Array, arguments: &Arguments) -> Option<Value> {
     let parts = arguments.get("indices_or_sections", 1)?;
-    let count = parts.length().or(parts.items().map(|items| items.len() as u64 + 1))?.clamp(1, 4096);
+    let count = parts.length().or(parts.items().map(|items| items.len() as u64 + 1))?.clamp(1, MAX_LISTED);
     let axis =
         arguments.get("axis", 2).and_then(Value::whole).and_then(|axis| place(axis, array.shape.len()));
     let mut shape = array.shape.clone();

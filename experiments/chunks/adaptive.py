@@ -18,7 +18,7 @@ CASES = {
     "gaussian": ((400, 400, 400), "340MB", 40, (12, 16, 18), (1, 2, 3, 4)),
     "dip": ((320, 320, 240), "700MB", 20, (16, 32, 64), (2, 4, 8)),
 }
-RIVALS = 3
+BASELINES = 3
 
 
 def dip(block):
@@ -46,14 +46,14 @@ def study(name, rounds, quick):
     asked = {"operator": name, "shape": shape, "memory_limit": limit, "unit": unit, "workers": 2}
     fixed = {chunk: run(0, chunk=chunk, **asked) for chunk in searched(shape, unit, counts, splits)}
     fitting = sorted((c for c in fixed if fixed[c]["within"]), key=lambda c: fixed[c]["seconds"])
-    rivals = fitting[:RIVALS]
-    if not rivals:
+    baselines = fitting[:BASELINES]
+    if not baselines:
         raise RuntimeError(f"{name}: no fixed chunk stays in budget; raise the limit in CASES")
     turns = []
     for turn in range(1, rounds + 1):
-        entered = [None, *rivals][:: 1 if turn % 2 else -1]
+        entered = [None, *baselines][:: 1 if turn % 2 else -1]
         turns.append({chunk: run(turn, chunk=chunk, **asked) for chunk in entered})
-    return {"fixed": fixed, "rivals": rivals, "turns": turns}
+    return {"fixed": fixed, "baselines": baselines, "turns": turns}
 
 
 def searched(shape, unit, counts, splits):
@@ -190,13 +190,13 @@ def checks(name, found):
 
 
 def against(found):
-    """The largest of the paired medians of our second half over half of a rival's time."""
+    """The largest of the paired medians of our second half over half of a baseline's time."""
 
-    def ratio(rival):
-        pairs = [(turn[None], turn[rival]) for turn in found["turns"]]
+    def ratio(baseline):
+        pairs = [(turn[None], turn[baseline]) for turn in found["turns"]]
         return statistics.median(a["second_half"] / (b["seconds"] / 2) for a, b in pairs)
 
-    best = max(found["rivals"], key=ratio)
+    best = max(found["baselines"], key=ratio)
     return ratio(best), best
 
 
@@ -216,7 +216,7 @@ def text(studies, holds, rounds):
 
 def table_of_rounds(found):
     rows = []
-    for chunk in [None, *found["rivals"]]:
+    for chunk in [None, *found["baselines"]]:
         runs = [turn[chunk] for turn in found["turns"]]
         times = [f"{statistics.median(each[key] for each in runs):.2f} s" for key in TIMES]
         peak = max(each["peak_bytes"] for each in runs) / 1e6
@@ -245,7 +245,7 @@ TEXT = (
 From no model: `memtrace.dask.map_overlap(operator, volume, depth, store=store)`. Float32 in a SEG-Y file, two
 workers of one thread, a fresh cluster for every run; budget: 70 % of the memory limit. Fixed chunks
 are run the same way, each block read with its halo by its own task, as many in flight as there are
-workers; they are all searched once, and the fastest {rivals} that stayed in budget are run again
+workers; they are all searched once, and the fastest {baselines} that stayed in budget are run again
 beside ours, {rounds} rounds, the order alternating. The second half begins when half of the cells
 are stored. Peaks are VmHWM, with what it was before each of the resets that measure a block.
 
@@ -255,7 +255,7 @@ are stored. Peaks are VmHWM, with what it was before each of the resets that mea
 
 Again: `.venv/bin/python scripts/experiments chunks adaptive`; to measure anew, remove
 `target/experiments/chunks/adaptive.jsonl` first.
-""".replace("{rivals}", str(RIVALS))
+""".replace("{baselines}", str(BASELINES))
     .replace("{{", "{")
     .replace("}}", "}")
 )

@@ -225,11 +225,11 @@ def outcome(row):
 
 def line(row):
     name, shape, limit, blocks = row["case"]
-    reported = row["predicted_bytes"]
+    predicted = row["predicted_bytes"]
     cells = [name, shape, limit, blocks, written(row["chunks"]), row["count"]]
-    cells += [f"{reported / 1e6:.0f}" if reported else "", f"{row['peak_bytes'] / 1e6:.0f}"]
+    cells += [f"{predicted / 1e6:.0f}" if predicted else "", f"{row['peak_bytes'] / 1e6:.0f}"]
     cells += [f"{row['budget_bytes'] / 1e6:.0f}", outcome(row)]
-    cells += [f"{row['predicted_seconds']:.1f}" if reported else "", f"{row['seconds']:.1f}"]
+    cells += [f"{row['predicted_seconds']:.1f}" if predicted else "", f"{row['seconds']:.1f}"]
     cells += [f"{row['cpu_seconds']:.1f}"]
     return "| " + " | ".join(map(str, cells)) + " |"
 

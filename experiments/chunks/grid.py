@@ -79,7 +79,7 @@ def checks(done):
 def judged(configuration, runs):
     (shape, workers), (_, rounds) = configuration, runs
     worst = max(search.ratios(rounds).values(), default=float("nan"))
-    what = f"{tables.shape(shape)}, workers: {workers}: time ≤ {TIME_TARGET} × the best {search.RIVALS} others, paired medians"
+    what = f"{tables.shape(shape)}, workers: {workers}: time ≤ {TIME_TARGET} × the best {search.BASELINES} others, paired medians"
     return (what, f"{worst:.2f}", worst <= TIME_TARGET)
 
 

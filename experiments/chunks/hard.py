@@ -23,7 +23,7 @@ QUICK = ("one thin axis",)
 def main(arguments):
     names = QUICK if arguments.quick else CASES
     ours = {name: run(PART, **CASES[name]) for name in names}
-    others = {name: rivals(CASES[name]) for name in names}
+    others = {name: baselines(CASES[name]) for name in names}
     refused = run(PART, **REFUSED)
     holds = checks(ours, refused)
     if not arguments.quick:
@@ -31,7 +31,7 @@ def main(arguments):
     return all(held for _, _, held in holds)
 
 
-def rivals(case):
+def baselines(case):
     workers = case.get("workers", 2)
     ways = {"auto": auto, "even": even}
     return {

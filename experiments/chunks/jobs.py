@@ -189,7 +189,7 @@ def errors(asked, mix):
     return found | {f"under {m}": float(np.mean(asked * (1 + m) < peaks)) for m in MARGINS}
 
 
-def reported(known):
+def predicted(known):
     """Errors of what the laws predict as likely, without bounds."""
     expected = [
         model(job["operator"]).predict(job["operator"], job["shape"])["resident_bytes"]
@@ -209,7 +209,7 @@ def line(name, row):
 def text(known, rows, paid):
     ours = rows[Laws.name]
     best = min((row["wasted"], name) for name, row in rows.items() if name != Laws.name)
-    law = reported(known)
+    law = predicted(known)
     peaks = [job["peak_bytes"] / 1e6 for job in known]
     lines = [
         "# A mix of jobs, sized by laws and by others",

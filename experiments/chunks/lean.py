@@ -33,14 +33,14 @@ def measured(operator, shape, rounds):
     free = {**asked, "memory_limit": UNLIMITED}
     every = [run(PART, chunk=(side,) * 3, **free) for side in sides]
     quickest = min([*every, run(PART, how="storage", **free)], key=seconds)
-    rival = {"how": quickest["how"], "chunk": tuple(quickest["chunk"])}
-    if rival["how"] == "storage":
-        rival["chunk"] = None  # what is recommended without a limit
+    baseline = {"how": quickest["how"], "chunk": tuple(quickest["chunk"])}
+    if baseline["how"] == "storage":
+        baseline["chunk"] = None  # what is recommended without a limit
     turns = []
     for turn in range(1, rounds + 1):
         pair = [
             lambda: run(PART, again=turn, how="storage", **asked),  # noqa: B023
-            lambda: run(PART, again=turn, **rival, **free),  # noqa: B023
+            lambda: run(PART, again=turn, **baseline, **free),  # noqa: B023
         ]
         order = (0, 1) if turn % 2 else (1, 0)
         done = {which: pair[which]() for which in order}

@@ -57,20 +57,20 @@ def main(arguments):
 
 def measured(name, shape, repeats):
     """What is predicted of an operator at a shape, and how its runs ended."""
-    reported = predictions(name, shape)
-    runs = kept(name, shape, reported)
+    predicted = predictions(name, shape)
+    runs = kept(name, shape, predicted)
     for _ in range(repeats):
         for limit in ("upper_bytes", "under_bytes"):
             if sum(run["limit"] == limit for run in runs) < repeats:
-                runs.append({"limit": limit, **limited(name, shape, reported[limit])})
-                store(name, shape, reported, runs[-1])
+                runs.append({"limit": limit, **limited(name, shape, predicted[limit])})
+                store(name, shape, predicted, runs[-1])
                 print(f"{name} {written(shape)} {limit}: {runs[-1]['status']}", flush=True)
     upper = [run for run in runs if run["limit"] == "upper_bytes"]
     under = [run for run in runs if run["limit"] == "under_bytes"]
     return {
         "name": name,
         "shape": shape,
-        **reported,
+        **predicted,
         "passed": sum(run["status"] == 0 for run in upper),
         "killed": sum(run["status"] == KILLED for run in under),
         "peak_bytes": max(run["peak_bytes"] for run in upper),
@@ -159,19 +159,19 @@ def results(name, shape):
     return FOLDER / f"{name}-{written(shape)}.jsonl"
 
 
-def kept(name, shape, reported):
+def kept(name, shape, predicted):
     """Runs of an earlier call under the same limits."""
     file = results(name, shape)
     if not file.exists():
         return []
     rows = (json.loads(line) for line in file.read_text().splitlines())
-    return [row for row in rows if row.pop("reported") == reported]
+    return [row for row in rows if row.pop("predicted") == predicted]
 
 
-def store(name, shape, reported, run):
+def store(name, shape, predicted, run):
     FOLDER.mkdir(parents=True, exist_ok=True)
     with results(name, shape).open("a") as file:
-        file.write(json.dumps({**run, "reported": reported}) + "\n")
+        file.write(json.dumps({**run, "predicted": predicted}) + "\n")
 
 
 def text(rows, large, repeats):

@@ -6,7 +6,7 @@ import statistics
 from experiments.chunks import tables
 from experiments.chunks.runs import run
 
-RIVALS = 3
+BASELINES = 3
 
 
 def splits(part, asked, most):
@@ -20,9 +20,9 @@ def splits(part, asked, most):
 
 def duel(part, asked, ours, every, turns):
     """Ours and the fastest that stayed within their budget: interleaved, so no one is always first."""
-    rivals = [each for each in every if each["within"] and each["chunk"] != ours["chunk"]]
-    rivals.sort(key=lambda each: each["seconds"])
-    chunks = [tuple(each["chunk"]) for each in (ours, *rivals[:RIVALS])]
+    baselines = [each for each in every if each["within"] and each["chunk"] != ours["chunk"]]
+    baselines.sort(key=lambda each: each["seconds"])
+    chunks = [tuple(each["chunk"]) for each in (ours, *baselines[:BASELINES])]
     rounds = {chunk: [] for chunk in chunks}
     for turn in range(turns):
         for chunk in chunks[:: -1 if turn % 2 else 1]:
@@ -32,13 +32,13 @@ def duel(part, asked, ours, every, turns):
 
 
 def ratios(rounds):
-    """rival -> median over the rounds of our seconds ÷ its seconds in the same round."""
-    (_, ours), *rivals = rounds.items()
+    """baseline -> median over the rounds of our seconds ÷ its seconds in the same round."""
+    (_, ours), *baselines = rounds.items()
     return {
         chunk: statistics.median(
             a["seconds"] / b["seconds"] for a, b in zip(ours, runs, strict=True)
         )
-        for chunk, runs in rivals
+        for chunk, runs in baselines
         if all(each["within"] for each in runs)
     }
 

@@ -1,8 +1,8 @@
 """Operators whose bytes depend on their data: are they flagged, and does their bound hold?
 
-Every operator runs at a few shapes with several contents. The six whose memory depends on the
-contents must be flagged, and none of the forty others. For the six, 124 fresh runs (other shapes
-in the range, other contents) are compared with the bound of a law fitted on the first runs.
+Every operator runs at a few shapes with several kinds of data values. The six whose memory depends
+on them must be flagged, and none of the forty others. For the six, 124 fresh runs (other shapes
+in the range, other data values) are compared with the bound of a law fitted on the first runs.
 """
 
 import json
@@ -14,7 +14,7 @@ from experiments.operators import OPERATORS, VARYING
 
 FOLDER = recording.KEPT / "flags"
 PAGE = recording.RESULTS / "laws-flags.md"
-CONTENTS = ("noise", "constant", "sorted", "sparse", "nan", "positive")
+DATA_VALUES = ("noise", "constant", "sorted", "sparse", "nan", "positive")
 TRAINING = ((41, 43, 47), (53, 47, 61), (64, 59, 67), (73, 79, 71), (89, 83, 90))
 FEW = ((41, 43, 47), (53, 47, 61), (64, 59, 67))
 FRESH_RUNS = 124
@@ -22,9 +22,9 @@ FRESH_RUNS = 124
 MOST_MISSES, MOST_FALSE = 2, 0.05
 
 
-def law(name, shapes, contents):
+def law(name, shapes, data_values):
     """Folder of the runs, and the model fitted to them."""
-    runs = [f"{recording.written(shape)}:{each}" for shape in shapes for each in contents]
+    runs = [f"{recording.written(shape)}:{each}" for shape in shapes for each in data_values]
     folder = recording.recorded(FOLDER / name, name, "float32", runs)
     return memtrace.fit(str(folder))
 
@@ -40,7 +40,7 @@ def fresh_shapes(name, count):
 
 
 def fresh(name, count):
-    """(shape, contents, working peak) of fresh runs of one operator."""
+    """(shape, data values, working peak) of fresh runs of one operator."""
     shapes = fresh_shapes(name, count)
     kinds = ("mixed", "mixed", "noise", "sparse", "positive", "constant")
     runs = [
@@ -61,14 +61,14 @@ def main(arguments):
     others = list(OPERATORS)[:: 8 if arguments.quick else 1]
     flagged, unknown = [], []
     for name in others:
-        model = law(name, FEW, CONTENTS)
+        model = law(name, FEW, DATA_VALUES)
         answer = model.predict(name, FEW[1])["data_dependent"]
         flagged += [name] * (answer is True)
         unknown += [name] * (answer is None)
     rows, missed, asked, seen = [], 0, 0, 0
     names = list(VARYING)
     for position, name in enumerate(names):
-        model = law(name, TRAINING, CONTENTS)
+        model = law(name, TRAINING, DATA_VALUES)
         reported = model.predict(name, TRAINING[1])
         seen += reported["data_dependent"] is True
         count = (FRESH_RUNS * (position + 1)) // len(names) - (FRESH_RUNS * position) // len(names)
@@ -96,8 +96,8 @@ def main(arguments):
         f"| others flagged | ≤ 5 % | {len(flagged)} of {len(others)} | {answer[1]} |",
         f"| fresh runs above the bound | ≤ 2 of 124 | {missed} of {asked} | {answer[2]} |",
         "",
-        f"Trained on {len(TRAINING)} shapes with {len(CONTENTS)} contents each:"
-        f" {', '.join(CONTENTS)}. Fresh runs are at other shapes of the same range, with other"
+        f"Trained on {len(TRAINING)} shapes with {len(DATA_VALUES)} kinds of data values each:"
+        f" {', '.join(DATA_VALUES)}. Fresh runs are at other shapes of the same range, with other"
         " seeds, a third of them with an offset and a scale drawn anew."
         " *Nearest*: the largest peak in proportion to its bound."
         " *Slack*: the median of bound over peak.",

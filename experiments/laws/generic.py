@@ -39,7 +39,7 @@ def arrays(case):
     for number in range(case["arrays"]):
         kind = np.dtype(case["dtype"])
         array = volume(
-            tuple(case["shape"]), kind.newbyteorder("="), case["contents"], number
+            tuple(case["shape"]), kind.newbyteorder("="), case["data_values"], number
         ).astype(kind)
         if case["layout"] == "F":
             array = np.asfortranarray(array)
@@ -161,7 +161,7 @@ def learned(ratios):
 
 def usual(row):
     """Noise in C order, float32: the calls that factors are learned from and bounds are judged by."""
-    return (row["dtype"], row["layout"], row["contents"]) == ("<f4", "C", "noise")
+    return (row["dtype"], row["layout"], row["data_values"]) == ("<f4", "C", "noise")
 
 
 def held_out_factors(rows):
@@ -290,8 +290,8 @@ def ablation(rows):
             yield feature, pairs
 
 
-def contents(rows):
-    """Largest over smallest true peak of an operator at one shape, over what its input holds."""
+def data_values(rows):
+    """Largest over smallest true peak of an operator at one shape, over the data values of its input."""
     found = {}
     for row in rows:
         if (
@@ -341,7 +341,7 @@ def report(everything, quick):
         + (" --quick" if quick else "")
         + "`.",
         "None of them is in the library of known functions. The factor on each operator's composed peak is learned from the other "
-        "operators only (leave one operator out). True peaks are working peaks that memtrace recorded, at 300,000 to 450,000 elements, in steady state: float32 noise in C order; calls with other dtypes, layouts and contents serve the table of features. The rules of the walk and the calls by which library functions are measured were changed after looking at these same operators (which temporaries are reused, variants of unique, matmul, map_coordinates, center_of_mass, sosfiltfilt): no factor saw its own operator, but the rules did. The *fresh* operators are functions of scikit-image that were chosen by name after the rules were done: no rule and no factor saw them. Operators that allocate less than 16 KiB (views) are left out. "
+        "operators only (leave one operator out). True peaks are working peaks that memtrace recorded, at 300,000 to 450,000 elements, in steady state: float32 noise in C order; calls with other dtypes, layouts and data values serve the table of features. The rules of the walk and the calls by which library functions are measured were changed after looking at these same operators (which temporaries are reused, variants of unique, matmul, map_coordinates, center_of_mass, sosfiltfilt): no factor saw its own operator, but the rules did. The *fresh* operators are functions of scikit-image that were chosen by name after the rules were done: no rule and no factor saw them. Operators that allocate less than 16 KiB (views) are left out. "
         + ", ".join(f"{name} {number}" for name, number in version.items())
         + ".",
         "",
@@ -352,7 +352,7 @@ def report(everything, quick):
         f"| operators none of whose calls is under | | {100 * operators_over:.1f} % of {len(seen_least)} | |",
         f"| fresh operators: median | ≤ {MEDIAN} | {fresh_median:.2f} | {verdict(fresh_median <= MEDIAN)} |",
         f"| fresh operators: calls not under | ≥ {100 * SHARE:.0f} % | {100 * fresh_over:.1f} % of {len(fresh)} | {verdict(fresh_over >= SHARE)} |",
-        f"| other dtypes, layouts, contents: calls not under | | {100 * share(r >= 1 for r in others):.1f} % of {len(others)} | |",
+        f"| other dtypes, layouts, data values: calls not under | | {100 * share(r >= 1 for r in others):.1f} % of {len(others)} | |",
     ]
     right, known = output_right(rows)
     text += [
@@ -408,7 +408,7 @@ def report(everything, quick):
         text.append(
             f"| {feature} | {len(pairs)} | {reported:.2f}× | {without:.2f}× | {100 * share(pair[3] for pair in pairs):.0f} % | {100 * share(pair[2] for pair in pairs):.0f} % |"
         )
-    spread = contents(everything)
+    spread = data_values(everything)
     if spread:
         more = {name: ratio for name, ratio in spread.items() if ratio > 1.02}
         listed = ", ".join(
@@ -417,7 +417,7 @@ def report(everything, quick):
         )
         text += [
             "",
-            f"Contents (noise, constant, sorted, sparse, NaN) cannot be reported: true peaks at one shape differ by more than 2 % for {len(more)} of {len(spread)} operators: {listed}.",
+            f"Data values (noise, constant, sorted, sparse, NaN) are not distinguished: true peaks at one shape differ by more than 2 % for {len(more)} of {len(spread)} operators: {listed}.",
         ]
     text += [
         "",

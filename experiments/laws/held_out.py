@@ -173,14 +173,14 @@ def cases(name, features):
         "arrays": arrays,
         "dtype": "<f4",
         "layout": "C",
-        "contents": "noise",
+        "data_values": "noise",
         "params": given,
     }
     if not features:
         return [case, {**case, "shape": second}]
     changes = [{"dtype": dtype} for dtype in ("<f8", "<i2", ">f4")]
     changes += [{"layout": layout} for layout in ("F", "strided")]
-    contents = ["constant", "sorted", "sparse", "nan"]
-    changes += [{"contents": each} for each in contents if (name, each) not in ENDLESS]
+    data_values = ["constant", "sorted", "sparse", "nan"]
+    changes += [{"data_values": each} for each in data_values if (name, each) not in ENDLESS]
     changes += [{"params": PARAMETERS[name]}] if name in PARAMETERS else []
     return [{**case, **change} for change in changes]

@@ -20,7 +20,7 @@ RESULTS = online_tasks.ROOT / "docs" / "results"
 TASKS = 10
 SEEDS = 100
 #: Repeats of the policies it is compared with; Sizey trains four models after each task.
-RIVAL_SEEDS = 25
+BASELINE_SEEDS = 25
 WORKERS = (2, 4)
 #: Budgets of a task, as parts of what the whole array as one chunk needs.
 BUDGETS = (1 / 8, 1 / 4, 1 / 2)
@@ -125,7 +125,7 @@ def compare(seeds):
     """(policy, world) -> rows of `play`, one per seed."""
 
     def number(policy):
-        return seeds if policy is online_policies.Chooser else min(seeds, RIVAL_SEEDS)
+        return seeds if policy is online_policies.Chooser else min(seeds, BASELINE_SEEDS)
 
     cases = [(each, world, number(each)) for world in worlds() for each in online_policies.POLICIES]
     with ProcessPoolExecutor() as processes:
@@ -194,7 +194,7 @@ def main(arguments):
             observed[1] <= 1e-3,
         ),
     ]
-    text = report(targets, compared, ours, warnings, TASKS, seeds, RIVAL_SEEDS)
+    text = report(targets, compared, ours, warnings, TASKS, seeds, BASELINE_SEEDS)
     if not arguments.quick:
         (RESULTS / "laws-online.md").write_text(text)
     print(text)

@@ -28,7 +28,7 @@ def table(heads, rows):
     return "\n".join(lines)
 
 
-def report(targets, compared, ours, warnings, tasks, seeds, rival_seeds):
+def report(targets, compared, ours, warnings, tasks, seeds, baseline_seeds):
     rows = [
         (what, target, measured, "yes" if holds else "**no**")
         for what, target, measured, holds in targets
@@ -107,7 +107,7 @@ def report(targets, compared, ours, warnings, tasks, seeds, rival_seeds):
         ),
         tasks=tasks,
         seeds=seeds,
-        rival_seeds=rival_seeds,
+        baseline_seeds=baseline_seeds,
         operators=len(OPERATORS),
         file=online_tasks.FILE.name,
         shape="×".join(map(str, online_tasks.SHAPE)),
@@ -130,7 +130,7 @@ experiments.laws.online_tasks`): six operators on the blocks of a {shape} float3
 peaks as memtrace recorded them, seconds of processor time. A replayed task needs what one of its
 recorded calls needed, drawn at random; it takes the mean of its calls times the noise of a call
 drawn from all of the operator's. A job's time is the tasks of the busiest worker times the time
-of a task. {tasks} tasks from nothing known, {seeds} seeded repeats per case ({rival_seeds} of the
+of a task. {tasks} tasks from nothing known, {seeds} seeded repeats per case ({baseline_seeds} of the
 policies it is compared with); budgets of a task
 are 1/8, 1/4 and 1/2 of what the whole array as one chunk needs. *Good*: the chunk held to be best
 after {tasks} tasks takes at most 1.2 times the best fitting chunk's job time, and no task went

@@ -75,21 +75,21 @@ def main(arguments):
                 sizes.append(LARGEST[name])
             for size in sizes:
                 shape = shape_of(OPERATORS[name], size)
-                reported = model.predict(name, shape)
+                predicted = model.predict(name, shape)
                 folder = record(name, kind, [shape])
                 peak, high, live, exact = measured(folder, name, shape)
-                error = reported["resident_bytes"] / peak - 1
+                error = predicted["resident_bytes"] / peak - 1
                 counted = peak >= LEAST_PEAK and exact
                 if counted:
                     counts[kind] += 1
                     worst[kind] = max(worst[kind], abs(error))
-                    under += reported["resident_upper_bytes"] < peak
+                    under += predicted["resident_upper_bytes"] < peak
                     if abs(error) > TARGETS[kind]:
                         missed.append(f"{name} at {recording.written(shape)} ({kind})")
                 rows.append(
                     f"| {name} | {recording.written(shape)} | {kind} | {live / 1e6:.0f} "
-                    f"| {reported['resident_bytes'] / 1e6:.1f} | {peak / 1e6:.1f} | {100 * error:+.2f} "
-                    f"| {reported['resident_upper_bytes'] / 1e6:.0f} | {high / 1e6:.1f} |"
+                    f"| {predicted['resident_bytes'] / 1e6:.1f} | {peak / 1e6:.1f} | {100 * error:+.2f} "
+                    f"| {predicted['resident_upper_bytes'] / 1e6:.0f} | {high / 1e6:.1f} |"
                 )
                 print(rows[-1], flush=True)
     holds = {kind: counts[kind] > 0 and worst[kind] <= TARGETS[kind] for kind in SETTINGS}

@@ -19,7 +19,7 @@ WARM_UP = (37, 41, 43)
 BLOCK = 1 << 20
 
 
-def volume(shape, dtype="float32", contents="noise", seed=0):
+def volume(shape, dtype="float32", data_values="noise", seed=0):
     """A volume of a shape: noise in [-1, 1] (integers: of a thousand levels), or other contents."""
     rng = np.random.default_rng(seed)
     result = np.empty(shape, dtype)
@@ -27,17 +27,17 @@ def volume(shape, dtype="float32", contents="noise", seed=0):
     scale = 1.0 if result.dtype.kind == "f" else 1000.0
     # One block of noise over and over: it is there to be computed with, not to be looked at.
     block = (rng.uniform(-1, 1, min(BLOCK, flat.size)) * scale).astype(dtype)
-    if contents == "constant":
+    if data_values == "constant":
         block[:] = block.flat[0]
-    elif contents == "sorted":
+    elif data_values == "sorted":
         block.sort()
-    elif contents == "sparse":
+    elif data_values == "sparse":
         block[rng.uniform(size=block.size) > 0.02] = 0
-    elif contents == "positive":
+    elif data_values == "positive":
         block = np.abs(block)
-    elif contents == "mixed":
+    elif data_values == "mixed":
         block = (block * rng.uniform(0.1, 2) + scale * rng.uniform(-1, 1)).astype(dtype)
-    elif contents == "nan" and result.dtype.kind == "f":
+    elif data_values == "nan" and result.dtype.kind == "f":
         block[rng.uniform(size=block.size) > 0.9] = np.nan
     for start in range(0, flat.size, BLOCK):
         part = flat[start : start + BLOCK]
@@ -55,9 +55,9 @@ def main():
     name, dtype, *shapes = sys.argv[1:]
     function(name)(volume(WARM_UP, dtype))
     for text in shapes:
-        shape, contents, seed, *_ = [*text.split(":"), "", ""]
+        shape, data_values, seed, *_ = [*text.split(":"), "", ""]
         lengths = tuple(int(n) for n in shape.split("x"))
-        array = volume(lengths, dtype, contents or "noise", seed=int(seed or sum(lengths)))
+        array = volume(lengths, dtype, data_values or "noise", seed=int(seed or sum(lengths)))
         try:
             function(name)(array)
         except (ValueError, np.linalg.LinAlgError, MemoryError) as error:

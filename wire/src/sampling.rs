@@ -2,7 +2,7 @@
 //! them stay right.
 //!
 //! A Poisson process marks one byte in [`Sampling::mean_bytes`], on average, of all that a thread
-//! asks for, and a block with a mark in it gets a stack. So a block of `s` bytes gets one with the
+//! requests, and a block with a mark in it gets a stack. So a block of `s` bytes gets one with the
 //! probability 1 − exp(−s/mean), and stands for s / (1 − exp(−s/mean)) bytes of its like.
 
 /// Which blocks and mappings come with their call stack.

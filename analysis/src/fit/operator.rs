@@ -74,7 +74,7 @@ pub(super) fn law(group: &Group, places: &Places) -> Result<Law, Unfit> {
     }
     if law.proof != Proof::Unverified && !verify::predicts(&law, &runs, &variables.points) {
         law.proof = Proof::Unverified;
-        notes.push("shapes that it was fitted on needed something else than it says".into());
+        notes.push("runs at shapes that it was fitted on needed other amounts than it predicts".into());
     }
     law.notes.extend(notes);
     law.data_dependent = data_values::depends(&runs, &variables.points);
@@ -83,7 +83,7 @@ pub(super) fn law(group: &Group, places: &Places) -> Result<Law, Unfit> {
         law.proof = Proof::of_runs(runs.len());
         let (worst, _) = draft.fit(&data_values::largest(&runs, &variables.points));
         law.worst = Some(data_values::covering(worst, &runs, &variables.points));
-        let note = "its memory depends on what is in the arrays: at most is what the worst data values need that were run";
+        let note = "its memory depends on what is in the arrays: the upper bound covers the worst data values that were run";
         law.notes.push(note.into());
     }
     Ok(law)

@@ -12,7 +12,7 @@ use crate::shape::Point;
 const LEAST_UNTOUCHED: f64 = 0.1;
 /// A run must have this much resident before its untouched share says anything: small blocks are
 /// not watched.
-const WATCHED: u64 = 8 << 20;
+const MIN_RESIDENT: u64 = 8 << 20;
 
 /// A run with this many times the largest block of a growing heap has most of its memory mapped.
 const MOSTLY_MAPPED: u64 = 4;
@@ -65,7 +65,7 @@ pub fn fit(law: &Law, samples: &[PeakSample]) -> Option<Resident> {
     }
     let mut found = Resident { settings: settings.to_owned(), touched: 1.0, exact, ..Resident::default() };
     let shares = fitting.iter().filter_map(|sample| {
-        let bytes = found.bytes(law, &sample.shape, false).filter(|&bytes| bytes >= WATCHED)?;
+        let bytes = found.bytes(law, &sample.shape, false).filter(|&bytes| bytes >= MIN_RESIDENT)?;
         Some((bytes, sample.untouched? as f64 / bytes as f64))
     });
     let shares: Vec<(u64, f64)> = shares.collect();

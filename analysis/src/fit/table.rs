@@ -34,7 +34,7 @@ pub fn fit_table(
         return refuse("it must have at least three shapes");
     }
     let values: Vec<f64> = bytes.iter().map(|&bytes| bytes as f64).collect();
-    let found = regression::fit_kept(shapes, &values, MAX_DYNAMIC.checked_div(item_bytes));
+    let found = regression::fit_with_kept_blocks(shapes, &values, MAX_DYNAMIC.checked_div(item_bytes));
     let lengths = |axis: usize| shapes.iter().map(move |shape| shape[axis]);
     let variable = |axis: usize| {
         let (min, max) = (lengths(axis).min()?, lengths(axis).max()?);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::law::align::View;
-use crate::law::course::Sized;
+use crate::law::course::SizedCourse;
 use crate::law::{MIN_SHAPES, Sequence, Size};
 use crate::model::{Body, Law, Proof};
 use crate::profile::{Event, MIN_BYTES, Run};
@@ -133,7 +133,7 @@ fn steps(sequence: &Sequence, view: &View) -> Vec<(usize, bool)> {
     sequence.steps.iter().skip(first).filter_map(|&step| sequence.step(step)).collect()
 }
 
-fn alike(sized: &Sized, steps: &[(usize, bool)]) -> bool {
+fn alike(sized: &SizedCourse, steps: &[(usize, bool)]) -> bool {
     let events = &sized.course.events;
     let same = |(event, step): (&Event, &(usize, bool))| matches!(event, Event::Alloc(_)) == step.1;
     steps.len() == events.len() && events.iter().zip(steps).all(same)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::course::{Course, Sized};
+use super::course::{Course, SizedCourse};
 use super::fold;
 use crate::profile::{Block, Program};
 
@@ -10,6 +10,8 @@ use crate::profile::{Block, Program};
 pub const THRESHOLDS: [u64; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
 /// Blocks up to this size may come and go with the shape without being part of the sequence.
 const MAX_WORKSPACE: u64 = 1 << 20;
+/// By how much such blocks may raise the peak of a run, together.
+const MAX_RAISED: u64 = 1 << 20;
 /// Fewest shapes that must take one course if not all do.
 const MAJORITY: usize = 3;
 
@@ -43,9 +45,9 @@ pub struct Alignment {
 
 impl View {
     /// A program in this view.
-    pub fn of(&self, program: &Program) -> Sized {
+    pub fn of(&self, program: &Program) -> SizedCourse {
         let wanted = |block: &Block| block.bytes >= self.threshold && !self.is_workspace(block);
-        let sized = Sized::of(program, wanted);
+        let sized = SizedCourse::of(program, wanted);
         if self.folded { fold::fold(&sized) } else { sized }
     }
 
@@ -54,8 +56,9 @@ impl View {
         if self.workspaces.is_empty() {
             return 0;
         }
-        let all = Sized::of(program, |block| block.bytes >= self.threshold).peak();
-        let rest = Sized::of(program, |block| block.bytes >= self.threshold && !self.is_workspace(block));
+        let all = SizedCourse::of(program, |block| block.bytes >= self.threshold).peak();
+        let rest =
+            SizedCourse::of(program, |block| block.bytes >= self.threshold && !self.is_workspace(block));
         all.saturating_sub(rest.peak())
     }
 
@@ -64,18 +67,18 @@ impl View {
     }
 }
 
-/// The view in which runs of every shape take one course: the lowest threshold, plain or with loops
-/// folded; else the same without workspaces. Where there is none, once more for the course
-/// that most shapes take, three at least. `None` if that fails too.
+/// The first view in which runs of every shape take one course. Views are tried from the lowest
+/// threshold to the highest, plain and with loops folded; then all of these without workspaces. If
+/// none fits every shape, the first in which at least three shapes take one course; else `None`.
 ///
-/// A run that takes another course while others of its shape do not (a garbage collection, a
-/// cache that was filled) is left out; `points` are the runs' shapes.
+/// `points` are the runs' shapes. Of several runs of a shape, those that take another course (a
+/// garbage collection ran, a cache was filled) are left out.
 pub fn align(programs: &[&Program], points: &[Vec<u64>]) -> Option<Alignment> {
     let shapes = points.iter().collect::<BTreeSet<_>>().len();
     let views = views(programs);
-    let mut seen: Vec<Vec<Sized>> = Vec::with_capacity(views.len());
-    let least = if shapes > MAJORITY { vec![shapes, MAJORITY] } else { vec![shapes] };
-    for least in least {
+    let mut seen: Vec<Vec<SizedCourse>> = Vec::with_capacity(views.len());
+    let coverages = if shapes > MAJORITY { vec![shapes, MAJORITY] } else { vec![shapes] };
+    for least in coverages {
         for (index, view) in views.iter().enumerate() {
             if seen.len() == index {
                 seen.push(programs.iter().map(|program| view.of(program)).collect());
@@ -88,7 +91,13 @@ pub fn align(programs: &[&Program], points: &[Vec<u64>]) -> Option<Alignment> {
     None
 }
 
-fn alignment(view: &View, sized: &[Sized], course: Course, runs: Vec<usize>, partial: bool) -> Alignment {
+fn alignment(
+    view: &View,
+    sized: &[SizedCourse],
+    course: Course,
+    runs: Vec<usize>,
+    partial: bool,
+) -> Alignment {
     let blocks = 0..course.kinds.len();
     let bytes = |block: usize| runs.iter().map(|&run| sized[run].bytes[block]).collect();
     let site = |block: usize| runs.iter().find_map(|&run| sized[run].sites[block]);
@@ -102,7 +111,7 @@ fn views(programs: &[&Program]) -> Vec<View> {
     let without = THRESHOLDS.into_iter().zip(workspaces).filter(|(threshold, workspaces)| {
         let view = View { threshold: *threshold, folded: false, workspaces: workspaces.clone() };
         let bytes = |program: &&Program| view.workspace_bytes(program);
-        !workspaces.is_empty() && programs.iter().map(bytes).all(|bytes| bytes <= MAX_WORKSPACE)
+        !workspaces.is_empty() && programs.iter().map(bytes).all(|bytes| bytes <= MAX_RAISED)
     });
     let both = |(threshold, workspaces): (u64, BTreeSet<u64>)| {
         [false, true].map(|folded| View { threshold, folded, workspaces: workspaces.clone() })
@@ -110,30 +119,40 @@ fn views(programs: &[&Program]) -> Vec<View> {
     plain.into_iter().chain(without).flat_map(both).collect()
 }
 
-/// Call stacks whose blocks all have one size, at most a megabyte, and are not equally many in
-/// every run.
+/// The blocks of one call stack over all runs.
+struct Blocks {
+    /// How many each run has.
+    counts: Vec<usize>,
+    sizes: BTreeSet<u64>,
+}
+
+impl Blocks {
+    /// True if all have one size, at most a megabyte, and some runs have more of them than others.
+    fn come_and_go(&self) -> bool {
+        let one_size = self.sizes.len() == 1 && self.sizes.iter().all(|bytes| *bytes <= MAX_WORKSPACE);
+        one_size && self.counts.iter().any(|count| *count != self.counts[0])
+    }
+}
+
+/// Call stacks whose blocks come and go.
 fn workspaces(programs: &[&Program], threshold: u64) -> BTreeSet<u64> {
-    let mut sites: BTreeMap<u64, (Vec<usize>, BTreeSet<u64>)> = BTreeMap::new();
+    let mut sites: BTreeMap<u64, Blocks> = BTreeMap::new();
     for (run, program) in programs.iter().enumerate() {
         for block in program.blocks.iter().filter(|block| block.bytes >= threshold) {
-            if let Some(site) = block.site {
-                let (count, sizes) =
-                    sites.entry(site).or_insert_with(|| (vec![0; programs.len()], BTreeSet::new()));
-                count[run] += 1;
-                sizes.insert(block.bytes);
-            }
+            let Some(site) = block.site else { continue };
+            let of_site = sites
+                .entry(site)
+                .or_insert_with(|| Blocks { counts: vec![0; programs.len()], sizes: BTreeSet::new() });
+            of_site.counts[run] += 1;
+            of_site.sizes.insert(block.bytes);
         }
     }
-    let comes_and_goes = |(count, sizes): &(Vec<usize>, BTreeSet<u64>)| {
-        let one_size = sizes.len() == 1 && sizes.iter().all(|bytes| *bytes <= MAX_WORKSPACE);
-        one_size && count.iter().any(|blocks| *blocks != count[0])
-    };
-    sites.into_iter().filter(|(_, site)| comes_and_goes(site)).map(|(site, _)| site).collect()
+    sites.into_iter().filter(|(_, blocks)| blocks.come_and_go()).map(|(site, _)| site).collect()
 }
 
 /// The course that covers at least `least` shapes; the most of them, then the most runs, if several
 /// do.
-fn common(sized: &[Sized], points: &[Vec<u64>], least: usize) -> Option<(Course, Vec<usize>)> {
+fn common(sized: &[SizedCourse], points: &[Vec<u64>], least: usize) -> Option<(Course, Vec<usize>)> {
     let mut courses: HashMap<&Course, Vec<usize>> = HashMap::new();
     for (run, sized) in sized.iter().enumerate() {
         courses.entry(&sized.course).or_default().push(run);

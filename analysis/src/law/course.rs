@@ -17,7 +17,7 @@ pub struct Course {
 
 /// One run seen in a view: its course, and each block's bytes.
 #[derive(Debug, Clone, Default)]
-pub struct Sized {
+pub struct SizedCourse {
     /// The sequence.
     pub course: Course,
     /// Bytes of each block.
@@ -26,11 +26,11 @@ pub struct Sized {
     pub sites: Vec<Option<u64>>,
 }
 
-impl Sized {
+impl SizedCourse {
     /// The blocks of a program that are wanted.
-    pub(super) fn of(program: &Program, wanted: impl Fn(&Block) -> bool) -> Sized {
+    pub(super) fn of(program: &Program, wanted: impl Fn(&Block) -> bool) -> SizedCourse {
         let mut numbers: HashMap<usize, usize> = HashMap::new();
-        let mut sized = Sized::default();
+        let mut sized = SizedCourse::default();
         for event in &program.events {
             match *event {
                 Event::Alloc(block) if wanted(&program.blocks[block]) => {

@@ -7,13 +7,13 @@
 
 use std::collections::HashMap;
 
-use super::course::Sized;
+use super::course::SizedCourse;
 use crate::profile::Event;
 
 /// Longest stretch that is recognised, events.
 const MAX_STRETCH: usize = 256;
 /// Events compared in vain, for each event of a sequence.
-const PATIENCE: usize = 512;
+const MAX_COMPARISONS: usize = 512;
 /// Longer sequences are left as they are: folding compares stretches pairwise.
 const MAX_EVENTS: usize = 2_000_000;
 
@@ -22,7 +22,7 @@ const MAX_EVENTS: usize = 2_000_000;
 struct Token {
     allocates: bool,
     /// Events between an allocation and its release; 0 for a block that is never released.
-    span: usize,
+    distance: usize,
     kind: memtrace_trace::rows::Kind,
     /// Bytes of the block.
     bytes: u64,
@@ -32,7 +32,7 @@ struct Token {
 
 impl Token {
     fn like(&self, other: &Token) -> bool {
-        (self.allocates, self.span, self.kind) == (other.allocates, other.span, other.kind)
+        (self.allocates, self.distance, self.kind) == (other.allocates, other.distance, other.kind)
     }
 }
 
@@ -48,7 +48,7 @@ struct Loop {
 }
 
 /// The fewest repetitions instead of all, inner loops first.
-pub fn fold(sized: &Sized) -> Sized {
+pub fn fold(sized: &SizedCourse) -> SizedCourse {
     let mut tokens = tokens(sized);
     while tokens.len() <= MAX_EVENTS {
         let shorter = pass(&tokens);
@@ -74,10 +74,11 @@ fn pass(tokens: &[Token]) -> Vec<Token> {
     // Where each event of the input is now: releases follow their allocation.
     let mut moved: Vec<Moved> = Vec::with_capacity(tokens.len());
     let mut position = 0;
-    let mut patience = PATIENCE * (tokens.len() + MAX_STRETCH);
+    let mut comparisons_left = MAX_COMPARISONS * (tokens.len() + MAX_STRETCH);
     while position < tokens.len() {
         let longest = MAX_STRETCH.min((tokens.len() - position) / 2);
-        let found = (2..=longest).find_map(|length| repetition(&tokens[position..], length, &mut patience));
+        let found =
+            (2..=longest).find_map(|length| repetition(&tokens[position..], length, &mut comparisons_left));
         let Some(Loop { length, count, kept: rounds, largest }) = found else {
             moved.push(Moved { to: kept.len(), stays: true });
             kept.push(tokens[position]);
@@ -96,16 +97,16 @@ fn pass(tokens: &[Token]) -> Vec<Token> {
         moved.extend((rounds * length..count * length).map(gone));
         position += count * length;
     }
-    measured(tokens, kept, &moved)
+    with_distances(tokens, kept, &moved)
 }
 
 /// If `tokens` begins with repetitions of a balanced stretch of this length, more than need be
 /// kept.
 ///
-/// Loops that do not fold are compared again from each of their events; `patience` is how many
+/// Loops that do not fold are compared again from each of their events; `comparisons_left` is how many
 /// more events that may take.
-fn repetition(tokens: &[Token], length: usize, patience: &mut usize) -> Option<Loop> {
-    if *patience == 0 {
+fn repetition(tokens: &[Token], length: usize, comparisons_left: &mut usize) -> Option<Loop> {
+    if *comparisons_left == 0 {
         return None;
     }
     let stretch = &tokens[..length];
@@ -115,14 +116,15 @@ fn repetition(tokens: &[Token], length: usize, patience: &mut usize) -> Option<L
     }
     let count = tokens.chunks_exact(length).take_while(|other| alike(other)).count();
     // A block of one repetition is released within it, or some repetitions later.
-    let end = |(position, token): (usize, &Token)| if token.allocates { position + token.span } else { 0 };
+    let end =
+        |(position, token): (usize, &Token)| if token.allocates { position + token.distance } else { 0 };
     let kept = 1 + stretch.iter().enumerate().map(end).max()? / length;
     let round = |which: usize| tokens[which * length..][..length].iter().map(|token| token.bytes);
     let largest = (0..count).max_by_key(|&which| round(which).map(u128::from).sum::<u128>())?;
     let dominates = |which: usize| round(largest).zip(round(which)).all(|(large, small)| large >= small);
     let folds = kept < count && (0..count).all(dominates);
     if !folds {
-        *patience = patience.saturating_sub(count * length);
+        *comparisons_left = comparisons_left.saturating_sub(count * length);
     }
     folds.then_some(Loop { length, count, kept, largest })
 }
@@ -130,25 +132,25 @@ fn repetition(tokens: &[Token], length: usize, patience: &mut usize) -> Option<L
 /// True if as many blocks are released as are allocated, and each of these is released some time.
 fn is_balanced(stretch: &[Token]) -> bool {
     let allocations = stretch.iter().filter(|token| token.allocates).count();
-    2 * allocations == stretch.len() && stretch.iter().all(|token| token.span > 0)
+    2 * allocations == stretch.len() && stretch.iter().all(|token| token.distance > 0)
 }
 
-fn tokens(sized: &Sized) -> Vec<Token> {
+fn tokens(sized: &SizedCourse) -> Vec<Token> {
     let mut allocated: HashMap<usize, usize> = HashMap::new();
     let mut tokens: Vec<Token> = Vec::with_capacity(sized.course.events.len());
     for (position, &event) in sized.course.events.iter().enumerate() {
         let (Event::Alloc(block) | Event::Free(block)) = event;
-        let mut span = 0;
+        let mut distance = 0;
         if let Event::Free(block) = event {
             let start = allocated.get(&block).copied().unwrap_or(position);
-            span = position - start;
-            tokens[start..].iter_mut().take(1).for_each(|token| token.span = span);
+            distance = position - start;
+            tokens[start..].iter_mut().take(1).for_each(|token| token.distance = distance);
         } else {
             allocated.insert(block, position);
         }
         tokens.push(Token {
             allocates: matches!(event, Event::Alloc(_)),
-            span,
+            distance,
             kind: sized.course.kinds[block],
             bytes: sized.bytes[block],
             site: sized.sites[block],
@@ -158,20 +160,20 @@ fn tokens(sized: &Sized) -> Vec<Token> {
 }
 
 /// The kept tokens with their distances measured anew: whatever lay between may be gone.
-fn measured(tokens: &[Token], mut kept: Vec<Token>, moved: &[Moved]) -> Vec<Token> {
+fn with_distances(tokens: &[Token], mut kept: Vec<Token>, moved: &[Moved]) -> Vec<Token> {
     for (position, token) in tokens.iter().enumerate() {
         if !token.allocates && moved[position].stays {
-            let (free, allocation) = (moved[position].to, moved[position - token.span].to);
-            kept[free].span = free - allocation;
+            let (free, allocation) = (moved[position].to, moved[position - token.distance].to);
+            kept[free].distance = free - allocation;
             kept[free].bytes = kept[allocation].bytes;
-            kept[allocation].span = free - allocation;
+            kept[allocation].distance = free - allocation;
         }
     }
     kept
 }
 
-fn rebuilt(tokens: &[Token]) -> Sized {
-    let mut sized = Sized::default();
+fn rebuilt(tokens: &[Token]) -> SizedCourse {
+    let mut sized = SizedCourse::default();
     let mut numbers: HashMap<usize, usize> = HashMap::new();
     for (position, token) in tokens.iter().enumerate() {
         if token.allocates {
@@ -180,7 +182,9 @@ fn rebuilt(tokens: &[Token]) -> Sized {
             sized.course.kinds.push(token.kind);
             sized.bytes.push(token.bytes);
             sized.sites.push(token.site);
-        } else if let Some(&number) = position.checked_sub(token.span).and_then(|start| numbers.get(&start)) {
+        } else if let Some(&number) =
+            position.checked_sub(token.distance).and_then(|start| numbers.get(&start))
+        {
             sized.course.events.push(Event::Free(number));
         }
     }
@@ -192,9 +196,9 @@ mod tests {
     use super::*;
     use memtrace_trace::rows::Kind;
 
-    fn sized(text: &str) -> Sized {
+    fn sized(text: &str) -> SizedCourse {
         // A capital allocates a block of its place in the alphabet, the small letter releases it.
-        let mut sized = Sized::default();
+        let mut sized = SizedCourse::default();
         let mut open: HashMap<char, usize> = HashMap::new();
         for letter in text.chars() {
             if letter.is_ascii_uppercase() {

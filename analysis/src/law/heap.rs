@@ -152,7 +152,7 @@ impl Heap {
                     self.settings.trim_threshold = 2 * length;
                 }
             }
-            Some(Chunk::InHeap { start, length }) => self.give_back(start, length),
+            Some(Chunk::InHeap { start, length }) => self.free_chunk(start, length),
             None => {}
         }
     }
@@ -193,7 +193,7 @@ impl Heap {
         self.cut_from_top(length)
     }
 
-    fn give_back(&mut self, mut start: u64, mut length: u64) {
+    fn free_chunk(&mut self, mut start: u64, mut length: u64) {
         if let Some((&before, &free)) = self.free.range(..start).next_back()
             && before.saturating_add(free) == start
         {

@@ -94,13 +94,13 @@ fn whole(value: f64) -> Option<u128> {
 /// by a tenth, any other must halve it: among noisy runs some exotic set always looks a little
 /// better, and extrapolates worse. Errors are relative, so small shapes count as large ones do.
 pub fn fit(points: &[Vec<u64>], values: &[f64]) -> Regression {
-    fit_kept(points, values, None)
+    fit_with_kept_blocks(points, values, None)
 }
 
 /// The same for values that may be resident sizes of a process whose allocator keeps released
 /// arrays of up to `kept_elements`: one more plain set has the volume twice, the second time up to
 /// that many.
-pub fn fit_kept(points: &[Vec<u64>], values: &[f64], kept_elements: Option<u64>) -> Regression {
+pub fn fit_with_kept_blocks(points: &[Vec<u64>], values: &[f64], kept_elements: Option<u64>) -> Regression {
     let dims = points.first().map_or(0, Vec::len);
     let mut pool = monomials(dims);
     // The pool begins with 1 and the volume: proportional and affine laws come before all others.

@@ -12,7 +12,7 @@ use crate::units::{Bytes, measured};
 /// Columns for the command.
 const COMMAND_MAX: usize = 40;
 
-/// Each with its operators and call stacks, at most so many of each.
+/// Each with its operators and call stacks, at most `most` of each.
 pub fn lines(out: &mut String, trace: &Trace, most: usize) -> Result<()> {
     let killed = &trace.meta().out_of_memory;
     let places = places(trace, killed.iter().flat_map(|victim| &victim.sites).map(|share| share.site))?;

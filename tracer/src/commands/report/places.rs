@@ -28,7 +28,7 @@ struct Row {
 }
 
 impl Places {
-    /// The largest places, so many of them, and one row for all others.
+    /// The `most` largest places, and one row for all others.
     pub fn of(meta: &Meta, composition: &Composition, most: usize, columns: usize) -> Places {
         let shown = &composition.parts[..composition.parts.len().min(most)];
         let others = &composition.parts[shown.len()..];

@@ -1,4 +1,4 @@
-//! Calls that were refused memory, and what held it then.
+//! Calls that were refused memory, and where memory was allocated then.
 
 use std::fmt::Write;
 
@@ -9,14 +9,14 @@ use memtrace_trace::{Refused, Trace};
 use crate::terminal::clean;
 use crate::units::{Bytes, grouped};
 
-/// The largest calls, at most so many, each with so many places.
+/// The largest calls, at most `most`, each with at most `most` places.
 pub fn lines(out: &mut String, trace: &Trace, most: usize) -> Result<()> {
     let mut calls: Vec<&Refused> = trace.meta().refused.iter().collect();
     calls.sort_by_key(|call| (std::cmp::Reverse(call.requested_bytes), call.time_ns));
     let more = calls.len().saturating_sub(most);
     calls.truncate(most);
-    let held = calls.iter().flat_map(|call| call.sites.iter().map(|share| share.site));
-    let places = places(trace, calls.iter().filter_map(|call| call.site).chain(held))?;
+    let live = calls.iter().flat_map(|call| call.sites.iter().map(|share| share.site));
+    let places = places(trace, calls.iter().filter_map(|call| call.site).chain(live))?;
     let place = |site: u64| places.get(&site).map_or("an unknown place".into(), |place| clean(place));
     for call in calls {
         let at = call.site.map_or("an unknown place".into(), place);

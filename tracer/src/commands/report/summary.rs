@@ -20,7 +20,7 @@ const ROWS_MAX: usize = 5;
 /// Notes that are shown.
 const NOTES_MAX: usize = 3;
 
-/// The summary of a trace, in lines of at most so many columns.
+/// The summary of a trace, in lines of at most `columns` columns.
 pub fn text(trace: &Trace, columns: usize) -> Result<String> {
     let read = Read {
         trace,
@@ -119,7 +119,7 @@ fn notes(out: &mut String, meta: &Meta, columns: usize) -> Result<()> {
     Ok(())
 }
 
-/// In lines of at most so many columns, at spaces.
+/// In lines of at most `columns` columns, broken at spaces.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split_whitespace() {

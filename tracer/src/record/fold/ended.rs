@@ -1,4 +1,4 @@
-//! The end of a program: what lives then, before its process tidies up.
+//! The end of a program: what is live then, before its process tidies up.
 
 use super::Fold;
 use crate::record::state::process::MainEnd;

@@ -1,4 +1,4 @@
-//! Calls that were refused memory, and what held it then.
+//! Calls that were refused memory, and where memory was allocated then.
 
 use memtrace_wire::event::Event;
 

@@ -68,7 +68,7 @@ impl Used {
         peaked
     }
 
-    /// True if there were never so many.
+    /// True if there were never more.
     pub fn is_at_peak(&self) -> bool {
         self.now > self.noted
     }

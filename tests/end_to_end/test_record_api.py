@@ -1,6 +1,7 @@
 """`memtrace.record` and `%%memtrace`: fresh interpreters that are recorded."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def test_source_runs_in_an_interpreter_of_its_own(folder, capsys):
     )
     trace = memtrace.record(source, output="here", options=["--stacks", "all"])
     out, err = capsys.readouterr()
-    assert out == "__main__ False ['-c'] ['sys']\n"
+    assert out == "__main__ False ['cell'] ['sys']\n"
     assert err == "words\n"
     assert trace.path.samefile(folder / "here")
     report = trace.report()
@@ -148,6 +149,7 @@ def test_the_cell_magic_shows_the_report_and_returns_the_trace():
     assert 8_000_000 <= peak < 8_000_000 + 65_536
     assert "failed 1\n" in done.stdout
     assert " live: " in done.stderr
+    assert re.search(r"^memtrace: \S+ /\S+/cell: exited 0 after ", done.stderr, re.MULTILINE)
     assert "__main__:f" in done.stderr
     assert "ZeroDivisionError" in done.stderr
 

@@ -21,15 +21,17 @@ from .command import command
 
 GRACE = 2  # seconds to wait for output of processes that outlive the recording
 
-# What the fresh interpreter runs. The path of modules comes first: the call may need it to be
-# unpickled. Nothing of it stays in `__main__`, which belongs to the call.
+# The file that the fresh interpreter runs, with the job next to it. The path of modules comes
+# first: the call may need it to be unpickled. Nothing of it stays in `__main__`, which belongs to
+# the call: with this file's name there, processes that multiprocessing starts would run it again.
 _START = """\
 def _memtrace_call():
-    import pickle, sys
-    with open(sys.argv.pop(1), "rb") as job:
+    import os, pickle, sys
+    with open(__file__ + ".job", "rb") as job:
         sys.path[:] = pickle.load(job)
         call, args, kwargs = pickle.load(job)
-    del globals()["_memtrace_call"]
+    sys.argv[0] = os.path.basename(__file__)
+    del globals()["_memtrace_call"], globals()["__file__"]
     call(*args, **kwargs)
 _memtrace_call()
 """
@@ -59,7 +61,7 @@ class Ended:
 def call(job, trace, options=(), pickler=pickle, **more):
     """Records the call `job` (function, args, kwargs) into the directory `trace`."""
     with tempfile.TemporaryDirectory(prefix="memtrace-") as folder:
-        return _recorded(Path(folder), job, trace, options, pickler, **more)
+        return _recorded(Path(folder) / "call", job, trace, options, pickler, **more)
 
 
 def source(text, trace, options=()):
@@ -67,7 +69,8 @@ def source(text, trace, options=()):
     with tempfile.TemporaryDirectory(prefix="memtrace-") as folder:
         cell = Path(folder) / "cell.py"
         cell.write_text(text, encoding="utf-8")
-        return _recorded(Path(folder), (run_file, (str(cell),), {}), trace, options, pickle)
+        job = (run_file, (str(cell),), {})
+        return _recorded(Path(folder) / "cell", job, trace, options, pickle)
 
 
 def run_file(path):
@@ -87,12 +90,16 @@ def in_span(name, function, args, kwargs):
         running.outputs(function(*args, **kwargs))
 
 
-def _recorded(folder, job, trace, options, pickler, streams=None, cwd=None):
-    """What it prints goes to `streams`, by default `sys.stdout` and `sys.stderr`."""
-    with open(folder / "job", "wb") as out:
+def _recorded(start, job, trace, options, pickler, streams=None, cwd=None):
+    """Writes the file `start`, whose name is the summary's, and records it.
+
+    What it prints goes to `streams`, by default `sys.stdout` and `sys.stderr`.
+    """
+    start.write_text(_START, encoding="utf-8")
+    with open(f"{start}.job", "wb") as out:
         pickle.dump(sys.path, out)
         pickler.dump(job, out)
-    program = [sys.executable, "-c", _START, str(folder / "job")]
+    program = [sys.executable, str(start)]
     meta = Path(trace) / "meta.json"
     older = _written(meta)
     process = subprocess.Popen(

@@ -129,6 +129,10 @@ next_definitions! {
     brk: fn(address: *mut c_void) -> c_int, first { let _ = address; raw::fail(libc::ENOMEM) as c_int };
     sbrk: fn(increment: isize) -> *mut c_void, first { let _ = increment; raw::fail(libc::ENOMEM) as *mut c_void };
     madvise: fn(address: *mut c_void, length: usize, advice: c_int) -> c_int, first raw::madvise(address, length, advice);
+    mprotect: fn(address: *mut c_void, length: usize, protection: c_int) -> c_int,
+        first raw::mprotect(address, length, protection);
+    pkey_mprotect: fn(address: *mut c_void, length: usize, protection: c_int, key: c_int) -> c_int,
+        first { let _ = (address, length, protection, key); raw::fail(libc::ENOMEM) as c_int };
     shmat: fn(id: c_int, address: *const c_void, flags: c_int) -> *mut c_void,
         first { let _ = (id, address, flags); raw::fail(libc::ENOMEM) as *mut c_void };
     shmdt: fn(address: *const c_void) -> c_int, first { let _ = address; raw::fail(libc::EINVAL) as c_int };
@@ -230,6 +234,13 @@ mod raw {
         // SAFETY: the caller's call, passed on.
         finish(unsafe {
             sys::syscall(libc::SYS_madvise, [address as usize, length, advice as usize, 0, 0, 0])
+        }) as isize as c_int
+    }
+
+    pub unsafe fn mprotect(address: *mut c_void, length: usize, protection: c_int) -> c_int {
+        // SAFETY: the caller's call, passed on.
+        finish(unsafe {
+            sys::syscall(libc::SYS_mprotect, [address as usize, length, protection as usize, 0, 0, 0])
         }) as isize as c_int
     }
 

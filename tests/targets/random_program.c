@@ -130,6 +130,7 @@ static const struct operation {
     {12, call_munmap},
     {9, call_mremap},
     {4, call_mremap_fixed},
+    {9, call_mprotect},
     {6, call_map_in_vain},
     {2, make_child},
     {2, make_short_thread},

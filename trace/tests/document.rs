@@ -148,6 +148,7 @@ fn kinds_and_roles_are_documented() {
         Kind::MapShared,
         Kind::MapFile,
         Kind::MapReserved,
+        Kind::MapCommitted,
         Kind::MapBreak,
         Kind::MapArena,
     ] {

@@ -181,6 +181,8 @@ pub enum Kind {
     /// A Python interpreter runs, or is there: address = how far it can be read
     /// ([`PYTHON_READ`] and so on), bytes = its version as major << 8 | minor, 0 if not known.
     Python = 44,
+    /// `mprotect` has made a range accessible to write to, or not accessible at all; extra = prot.
+    Protect = 45,
 }
 
 impl Kind {
@@ -228,6 +230,7 @@ impl Kind {
             42 => MainEnded,
             43 => Refused,
             44 => Python,
+            45 => Protect,
             _ => return None,
         })
     }
@@ -242,7 +245,12 @@ impl Kind {
             | Kind::SpanExport
             | Kind::SpanActivate
             | Kind::MainEnded => 2,
-            Kind::MapEnd | Kind::RemapBegin | Kind::RemapEnd | Kind::Touched | Kind::Refused => 4,
+            Kind::MapEnd
+            | Kind::RemapBegin
+            | Kind::RemapEnd
+            | Kind::Touched
+            | Kind::Refused
+            | Kind::Protect => 4,
             _ => 3,
         }
     }

@@ -6,7 +6,7 @@ use core::ffi::{c_int, c_void};
 use memtrace_wire::event::{ARENA, BREAK, FAILED, Kind};
 
 use super::entry::{entered, entered_on_stack};
-use super::touched;
+use super::{protect, touched};
 use crate::ring::record::{acquire, event};
 use crate::ring::refused;
 use crate::ring::sampling::is_exact;
@@ -77,6 +77,9 @@ unsafe extern "C" fn map(
     let mapped = unsafe { next::mmap(address, length, protection, flags, descriptor, offset) };
     let extra = map_extra(protection, flags, entry);
     if mapped != libc::MAP_FAILED {
+        if protection == libc::PROT_NONE {
+            protect::reserved(mapped as usize, length);
+        }
         touched::mapped(if flags & libc::MAP_ANONYMOUS != 0 { length } else { 0 });
         acquired(Kind::MapEnd, mapped, length, extra, entry);
         return mapped;
@@ -134,6 +137,7 @@ unsafe extern "C" fn remap(
             refused::report(new_length, entry);
         }
     } else {
+        protect::moved(address as usize, moved as usize, new_length);
         touched::mapped(new_length);
         acquired(Kind::RemapEnd, moved, new_length, extra, entry);
     }

@@ -14,6 +14,7 @@ mod maps;
 mod openmp;
 pub mod operators;
 mod prctl;
+mod protect;
 mod spans;
 mod tested;
 mod threads;

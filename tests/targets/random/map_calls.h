@@ -132,13 +132,33 @@ static void call_mremap_fixed(struct world *world) {
     remap(world, old, some_length(world, target.pages), MREMAP_MAYMOVE | MREMAP_FIXED, target.start);
 }
 
+/* Opens and closes whatever lies in a range without gaps, of any kind: only reservations become memory by that,
+ * and only such memory becomes a reservation. Code that is written and run by turns changes nothing. */
+static void call_mprotect(struct world *world) {
+    static const int protections[] = {PROT_NONE, PROT_READ | PROT_WRITE, PROT_READ | PROT_WRITE, PROT_READ};
+    int protection = protections[below(world, 4)];
+    struct range range = below(world, 2) ? field_range(world) : mapped_range(world);
+    size_t pages = 0;
+    for (; pages < range.pages; pages++) {
+        if (!page_at(world, range.start + pages * PAGE)->bytes) break;
+    }
+    if (pages == 0) return;
+    size_t bytes = some_length(world, pages);
+    int key = below(world, 2) ? -1 : 0;
+    int result = key ? pkey_mprotect((void *)range.start, bytes, protection, key)
+                     : mprotect((void *)range.start, bytes, protection);
+    EXPECT(result == 0);
+    if (protection == PROT_NONE) converted(world, range.start, pages * PAGE, MAP_COMMITTED, MAP_NO_ACCESS);
+    if (protection & PROT_WRITE) converted(world, range.start, pages * PAGE, MAP_NO_ACCESS, MAP_COMMITTED);
+}
+
 /* Calls that must fail and change nothing, in the middle of live mappings. */
 static void call_map_in_vain(struct world *world) {
     struct range range = field_range(world);
     int protection = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
     char *start = (char *)range.start;
     size_t bytes = range.pages * PAGE;
-    switch (below(world, 11)) {
+    switch (below(world, 13)) {
     case 0: EXPECT(munmap(start + 1, bytes) != 0); break;
     case 1: EXPECT(munmap(start, 0) != 0); break;
     case 2: EXPECT(munmap(start, 1UL << 60) != 0); break;
@@ -148,6 +168,8 @@ static void call_map_in_vain(struct world *world) {
     case 6: EXPECT(mmap(start, bytes, protection, MAP_PRIVATE | MAP_FIXED, -1, 0) == MAP_FAILED); break;
     case 7: EXPECT(mremap(start, bytes, 1UL << 60, MREMAP_MAYMOVE) == MAP_FAILED); break;
     case 8: EXPECT(mremap(start + 1, bytes, bytes, MREMAP_MAYMOVE) == MAP_FAILED); break;
+    case 10: EXPECT(mprotect(start + 1, bytes, protection) != 0); break;
+    case 11: EXPECT(mprotect(start, 1UL << 60, protection) != 0); break;
     case 9: EXPECT(mremap(start, bytes, 0, MREMAP_MAYMOVE) == MAP_FAILED); break;
     default:
         flags = MREMAP_MAYMOVE | MREMAP_FIXED;

@@ -29,6 +29,7 @@ enum kind {
     MAP_ANON_SHARED,
     MAP_OF_FILE,
     MAP_NO_ACCESS,
+    MAP_COMMITTED,
     KINDS
 };
 static const char *const kind_names[KINDS] = {
@@ -40,6 +41,7 @@ static const char *const kind_names[KINDS] = {
     [MAP_ANON_SHARED] = "map_shared",
     [MAP_OF_FILE] = "map_file",
     [MAP_NO_ACCESS] = "map_reserved",
+    [MAP_COMMITTED] = "map_committed",
 };
 
 struct block {
@@ -150,6 +152,21 @@ static void mapped(struct world *world, uintptr_t start, size_t bytes, enum kind
     world->requested[kind] += bytes;
     world->mapped += bytes;
     if (world->mapped > world->peak_mapped) world->peak_mapped = world->mapped;
+}
+
+/* A call made what is of one kind in this range another one's; what a child inherited stays what it was. */
+static void converted(struct world *world, uintptr_t start, size_t bytes, enum kind from, enum kind to) {
+    bool any = false;
+    for (uintptr_t at = start; at < start + bytes; at += PAGE) {
+        struct page *page = page_at(world, at);
+        if (!page->bytes || page->inherited || page->kind != from) continue;
+        if (!any) world->mapping_count++;
+        any = true;
+        page->kind = to;
+        page->mapping = world->mapping_count;
+        world->requested[to] += page->bytes;
+    }
+    world->calls[to] += any;
 }
 
 /* In a forked child: all there is came from the parent, and nothing has been done yet. */

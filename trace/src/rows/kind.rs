@@ -20,6 +20,8 @@ labels! {
         MapFile = "map_file",
         /// Address space reserved without access (`PROT_NONE`).
         MapReserved = "map_reserved",
+        /// A part of such address space that `mprotect` has made accessible to write to.
+        MapCommitted = "map_committed",
         /// The program break, moved by `brk` or `sbrk`.
         MapBreak = "map_break",
         /// Mapped by the allocator behind `malloc`, if that is not the C library's; its blocks have
@@ -71,7 +73,7 @@ impl Kind {
 
     /// True for mappings of memory that is the program's own to write to.
     pub fn is_own_memory(self) -> bool {
-        matches!(self, Kind::MapAnonymous | Kind::MapShared | Kind::MapBreak)
+        matches!(self, Kind::MapAnonymous | Kind::MapShared | Kind::MapCommitted | Kind::MapBreak)
     }
 
     /// True for blocks that a framework allocates from memory of a device driver.

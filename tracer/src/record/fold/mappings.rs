@@ -56,10 +56,13 @@ impl Fold {
         });
         self.note_footprint(index);
         self.note_peak(index, event.stamp);
+        let dropped = self.change_mappings(index, Mappings::forget_reserved);
+        let pages = &mut self.processes[index as usize].pages;
+        dropped.into_iter().for_each(|part| pages.remove(part.start, part.end - part.start));
     }
 
     /// Does something to a process's mappings and keeps the sums.
-    fn change_mappings<R>(&mut self, index: u32, change: impl FnOnce(&mut Mappings) -> R) -> R {
+    pub(super) fn change_mappings<R>(&mut self, index: u32, change: impl FnOnce(&mut Mappings) -> R) -> R {
         let process = &mut self.processes[index as usize];
         let before = process.mappings.touched_bytes();
         let result = change(&mut process.mappings);
@@ -104,7 +107,7 @@ impl Fold {
         pieces.iter().for_each(|piece| pages.remove(piece.start, piece.bytes));
     }
 
-    fn end_pieces(&mut self, writer: u32, pieces: &[Piece], stamp: u64) {
+    pub(super) fn end_pieces(&mut self, writer: u32, pieces: &[Piece], stamp: u64) {
         let index = self.threads[writer as usize].process;
         for piece in pieces {
             self.write_piece(index, piece, Some(stamp), &FxHashSet::default());

@@ -11,6 +11,7 @@ mod images;
 mod kernel;
 mod lifecycle;
 mod mappings;
+mod protection;
 mod refused;
 mod row_writer;
 mod rows;

@@ -74,7 +74,7 @@ impl Fold {
             untouched
         } else {
             // A mapping of a file need not be touched to be there.
-            let has_row = block.kind == Kind::MapAnonymous || block.kind == Kind::MapBreak;
+            let has_row = matches!(block.kind, Kind::MapAnonymous | Kind::MapCommitted | Kind::MapBreak);
             has_row.then(|| block.bytes - of.pages.count(address, block.bytes).min(block.bytes))
         };
         let Some(untouched) = untouched.filter(|bytes| *bytes >= WORTH_A_ROW) else { return };

@@ -4,6 +4,7 @@
 //! pieces hit).
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use memtrace_trace::rows::Kind;
 
@@ -96,6 +97,24 @@ struct Seen {
     start: u64,
     bytes: u64,
     touched: u64,
+}
+
+impl Seen {
+    fn end(&self) -> u64 {
+        self.start.saturating_add(self.bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX))
+    }
+
+    /// The part of a piece that lies in the range.
+    fn inside(&self, piece: &Piece) -> Range<u64> {
+        let start = piece.start.max(self.start);
+        start..piece.end().min(self.end()).max(start)
+    }
+
+    /// What was touched of a part of the range, if it was touched evenly.
+    fn share(&self, part: &Range<u64>) -> u64 {
+        let (bytes, of) = (part.end - part.start, self.end() - self.start);
+        (self.touched as u128 * bytes as u128 / of.max(1) as u128) as u64
+    }
 }
 
 /// Pieces that calls under way will release: their addresses may be mapped anew, their bytes still
@@ -250,6 +269,14 @@ impl Mappings {
         taken
     }
 
+    /// Takes out what is of this kind in a range, as [`Mappings::take`] does.
+    pub fn take_of(&mut self, kind: Kind, start: u64, bytes: u64) -> Vec<Piece> {
+        let end = start.saturating_add(bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX));
+        let parts = self.between(start, end).filter(|piece| piece.kind == kind);
+        let parts: Vec<_> = parts.map(|piece| piece.start.max(start)..piece.end().min(end)).collect();
+        parts.into_iter().flat_map(|part| self.take(part.start, part.end - part.start)).collect()
+    }
+
     /// Where the pieces begin that reach into `[start, end)`.
     fn hit(&self, start: u64, end: u64) -> Vec<u64> {
         self.between(start, end).map(|piece| piece.start).collect()
@@ -322,124 +349,35 @@ impl Mappings {
     /// length if there are several. Of what was seen before of a piece that reaches out of the
     /// range, only as much is surely outside as does not fit inside.
     pub fn note_touched(&mut self, start: u64, bytes: u64, touched: u64) {
-        self.seen = Some(Seen { start, bytes, touched });
-        let end = start.saturating_add(bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX));
-        for key in self.hit(start, end) {
+        let seen = Seen { start, bytes, touched };
+        self.seen = Some(seen);
+        for key in self.hit(start, seen.end()) {
             let Some(piece) = self.pieces.get(&key).filter(|piece| piece.can_be_live()) else { continue };
-            let inside = piece.end().min(end).saturating_sub(piece.start.max(start));
-            let share = (touched as u128 * inside as u128 / (end - start).max(1) as u128) as u64;
-            let outside = piece.touched.saturating_sub(inside);
-            self.note(key, share.saturating_add(outside));
+            let inside = seen.inside(piece);
+            let outside = piece.touched.saturating_sub(inside.end - inside.start);
+            self.note(key, seen.share(&inside).saturating_add(outside));
         }
+    }
+
+    /// What was seen last is about to be dropped: of what the program reserved without access, no
+    /// more than what a snapshot finds later is live. Returns those parts.
+    pub fn forget_reserved(&mut self) -> Vec<Range<u64>> {
+        let Some(seen) = self.seen else { return Vec::new() };
+        let mut parts = Vec::new();
+        for key in self.hit(seen.start, seen.end()) {
+            if self.pieces[&key].kind != Kind::MapReserved {
+                continue;
+            }
+            let Some(mut piece) = self.remove(key) else { continue };
+            let inside = seen.inside(&piece);
+            piece.touched = piece.touched.saturating_sub(seen.share(&inside));
+            piece.faulted = piece.faulted.min(piece.touched);
+            self.put(piece);
+            parts.push(inside);
+        }
+        parts
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn piece(start_page: u64, pages: u64) -> Piece {
-        Piece {
-            start: start_page * PAGE,
-            bytes: pages * PAGE,
-            alloc: 1,
-            thread: 0,
-            span: None,
-            ordinal: 0,
-            kind: Kind::MapAnonymous,
-            site: None,
-            part: Part::None,
-            touched: 0,
-            faulted: 0,
-            measured: false,
-        }
-    }
-
-    proptest! {
-        /// Against a page-by-page oracle: what is mapped, what every call takes, and that sums
-        /// agree.
-        #[test]
-        fn behaves_like_a_set_of_pages(calls in prop::collection::vec((any::<bool>(), 0..60u64, 1..20u64), 1..80)) {
-            let mut mappings = Mappings::default();
-            let mut oracle = std::collections::BTreeSet::new();
-            for (map, start, pages) in calls {
-                let taken: u64 = mappings.take(start * PAGE, pages * PAGE).iter().map(|piece| piece.bytes).sum();
-                let hit = (start..start + pages).filter(|page| oracle.remove(page)).count() as u64;
-                prop_assert_eq!(taken, hit * PAGE);
-                if map {
-                    mappings.insert(piece(start, pages));
-                    oracle.extend(start..start + pages);
-                }
-                prop_assert_eq!(mappings.mapped_bytes(), oracle.len() as u64 * PAGE);
-                prop_assert_eq!(mappings.iter().map(|piece| piece.touched).sum::<u64>(), mappings.touched_bytes());
-                for page in 0..90 {
-                    prop_assert_eq!(mappings.find(page * PAGE).is_some(), oracle.contains(&page));
-                }
-            }
-        }
-    }
-
-    /// What is in memory of a file's mapping is not the program's own memory.
-    #[test]
-    fn a_mapped_file_is_never_live() {
-        let mut mappings = Mappings::default();
-        mappings.insert(Piece { kind: Kind::MapFile, ..piece(0, 10) });
-        mappings.note_touched(0, 10 * PAGE, 7 * PAGE);
-        let pieces = mappings.begin_release(0, 10 * PAGE);
-        assert_eq!((mappings.touched_bytes(), pieces[0].touched), (0, 0));
-    }
-
-    #[test]
-    fn a_failed_call_changes_nothing() {
-        let mut mappings = Mappings::default();
-        mappings.insert(piece(10, 10));
-        let taken = mappings.begin_release(12 * PAGE, 3 * PAGE);
-        assert!(mappings.find(13 * PAGE).is_none());
-        // Until the call returns, the bytes are there.
-        assert_eq!(mappings.mapped_bytes(), 10 * PAGE);
-        mappings.restore(taken);
-        assert_eq!((mappings.mapped_bytes(), mappings.touched_bytes()), (10 * PAGE, 10 * PAGE));
-    }
-
-    #[test]
-    fn released_pages_stay_live() {
-        let mut mappings = Mappings::default();
-        mappings.insert(piece(0, 1000));
-        assert_eq!(mappings.touched_bytes(), 0);
-        mappings.note_touched(0, 1000 * PAGE, 600 * PAGE);
-        mappings.measure(|_| Some(10 * PAGE));
-        assert_eq!(mappings.touched_bytes(), 600 * PAGE);
-        // The half at the end is about to go: 350 of its pages are there, and may be among those
-        // seen before.
-        mappings.note_touched(500 * PAGE, 500 * PAGE, 350 * PAGE);
-        assert_eq!(mappings.touched_bytes(), 600 * PAGE);
-        let gone = mappings.begin_release(500 * PAGE, 500 * PAGE);
-        mappings.finish_release(&gone);
-        assert_eq!((gone[0].touched, mappings.touched_bytes()), (350 * PAGE, 250 * PAGE));
-        // All that is left is full.
-        mappings.note_touched(0, 400 * PAGE, 400 * PAGE);
-        assert_eq!(mappings.touched_bytes(), 400 * PAGE);
-    }
-
-    #[test]
-    fn shmdt_takes_what_was_attached_together() {
-        let mut mappings = Mappings::default();
-        mappings.insert(Piece { kind: Kind::MapShared, ..piece(1, 9) });
-        mappings.take(3 * PAGE, PAGE);
-        mappings.insert(Piece { alloc: 2, ..piece(3, 1) });
-        let attached = mappings.begin_segment_release(PAGE);
-        mappings.finish_release(&attached);
-        assert_eq!(mappings.mapped_bytes(), PAGE);
-    }
-
-    #[test]
-    fn a_length_that_is_no_multiple_of_a_page_ends_where_the_kernel_ends_it() {
-        let mut mappings = Mappings::default();
-        mappings.insert(Piece { bytes: PAGE + 1, ..piece(1, 1) });
-        assert!(mappings.find(2 * PAGE + 5).is_some());
-        assert_eq!(mappings.take(PAGE, PAGE + 1).len(), 1);
-        assert_eq!(mappings.mapped_bytes(), 0);
-    }
-}
+mod tests;

@@ -21,7 +21,15 @@ PAGE = 4096
 MARKER = 1234567  # bytes of the block that is the first and the last of an image's own
 STEPS = 300
 HEAP = ("malloc", "calloc", "realloc", "aligned")
-KINDS = (*HEAP, "map_anonymous", "map_shared", "map_file", "map_reserved", "map_committed")
+KINDS = (
+    *HEAP,
+    "map_anonymous",
+    "map_shared",
+    "map_file",
+    "map_file_private",
+    "map_reserved",
+    "map_committed",
+)
 COMPILER = ("gcc", "-O1", "-fno-builtin", "-pthread")
 
 

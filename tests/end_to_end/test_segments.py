@@ -18,8 +18,9 @@ def test_the_break_shared_segments_and_advice(record, target):
         ("map_break", MIB, True),
         ("map_break", MIB, True),
         ("map_break", 2 * MIB, False),
+        # The segment was attached twice, and counts once.
+        ("map_file", segment, True),
         ("map_shared", segment, False),
-        ("map_shared", segment, True),
     ]
     peak = run.report["peak"]
     # What madvise took away stays live: the program may touch it again at any time.

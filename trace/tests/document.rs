@@ -147,6 +147,7 @@ fn kinds_and_roles_are_documented() {
         Kind::MapAnonymous,
         Kind::MapShared,
         Kind::MapFile,
+        Kind::MapFilePrivate,
         Kind::MapReserved,
         Kind::MapCommitted,
         Kind::MapBreak,

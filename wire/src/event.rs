@@ -59,6 +59,9 @@ pub const ARENA: u64 = 1 << 63;
 /// Bit of [`Kind::MapEnd`]'s extra: `brk` or `sbrk` moved the program break up over this range.
 pub const BREAK: u64 = 1 << 62;
 
+/// [`Kind::Object`]: the device of segments (shmget(2)), which no file system has.
+pub const SEGMENTS: u64 = FAILED - 1;
+
 /// [`Kind::Ending`]: the process exits.
 pub const ENDING_EXIT: u64 = 0;
 /// [`Kind::Ending`]: the process is about to execute another program.
@@ -183,6 +186,9 @@ pub enum Kind {
     Python = 44,
     /// `mprotect` has made a range accessible to write to, or not accessible at all; extra = prot.
     Protect = 45,
+    /// What this thread maps next is of an object that processes share: address = its inode, bytes
+    /// = its device (of a segment its id and [`SEGMENTS`]), extra = where the mapping begins in it.
+    Object = 46,
 }
 
 impl Kind {
@@ -231,6 +237,7 @@ impl Kind {
             43 => Refused,
             44 => Python,
             45 => Protect,
+            46 => Object,
             _ => return None,
         })
     }
@@ -250,7 +257,8 @@ impl Kind {
             | Kind::RemapEnd
             | Kind::Touched
             | Kind::Refused
-            | Kind::Protect => 4,
+            | Kind::Protect
+            | Kind::Object => 4,
             _ => 3,
         }
     }

@@ -6,7 +6,7 @@ use core::ffi::{c_int, c_void};
 use memtrace_wire::event::{ARENA, BREAK, FAILED, Kind};
 
 use super::entry::{entered, entered_on_stack};
-use super::{protect, touched};
+use super::{protect, shared, touched};
 use crate::ring::record::{acquire, event};
 use crate::ring::refused;
 use crate::ring::sampling::is_exact;
@@ -80,7 +80,10 @@ unsafe extern "C" fn map(
         if protection == libc::PROT_NONE {
             protect::reserved(mapped as usize, length);
         }
-        touched::mapped(if flags & libc::MAP_ANONYMOUS != 0 { length } else { 0 });
+        let is_own = flags & libc::MAP_ANONYMOUS != 0
+            || writes_to_copies(protection, flags)
+            || flags & libc::MAP_SHARED != 0 && shared::file(descriptor, offset);
+        touched::mapped(if is_own { length } else { 0 });
         acquired(Kind::MapEnd, mapped, length, extra, entry);
         return mapped;
     }
@@ -89,6 +92,11 @@ unsafe extern "C" fn map(
     }
     refused::report(length, entry);
     mapped
+}
+
+/// True where a mapping of a file has pages of its own as soon as they are written to.
+fn writes_to_copies(protection: c_int, flags: c_int) -> bool {
+    flags & libc::MAP_TYPE == libc::MAP_PRIVATE && protection & libc::PROT_WRITE != 0
 }
 
 /// Records a mapping; large ones with their call stack.
@@ -221,6 +229,7 @@ unsafe extern "C" fn attach(id: c_int, address: *const c_void, flags: c_int, ent
     let extra = (libc::PROT_READ as u64) << 32 | (libc::MAP_SHARED | libc::MAP_ANONYMOUS | fixed) as u64;
     if attached != libc::MAP_FAILED {
         touched::mapped(length);
+        shared::segment(id);
         acquired(Kind::MapEnd, attached, length, extra, entry);
     } else if replaces {
         event(Kind::MapEnd, address as usize, FAILED as usize, extra);

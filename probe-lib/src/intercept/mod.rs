@@ -15,6 +15,7 @@ mod openmp;
 pub mod operators;
 mod prctl;
 mod protect;
+mod shared;
 mod spans;
 mod tested;
 mod threads;

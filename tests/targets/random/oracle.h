@@ -28,6 +28,7 @@ enum kind {
     MAP_ANON_PRIVATE,
     MAP_ANON_SHARED,
     MAP_OF_FILE,
+    MAP_COPY_OF_FILE,
     MAP_NO_ACCESS,
     MAP_COMMITTED,
     KINDS
@@ -40,6 +41,7 @@ static const char *const kind_names[KINDS] = {
     [MAP_ANON_PRIVATE] = "map_anonymous",
     [MAP_ANON_SHARED] = "map_shared",
     [MAP_OF_FILE] = "map_file",
+    [MAP_COPY_OF_FILE] = "map_file_private",
     [MAP_NO_ACCESS] = "map_reserved",
     [MAP_COMMITTED] = "map_committed",
 };

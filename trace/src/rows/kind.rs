@@ -14,10 +14,12 @@ labels! {
         Aligned = "aligned",
         /// A private anonymous mapping.
         MapAnonymous = "map_anonymous",
-        /// A shared anonymous mapping.
+        /// A shared anonymous mapping, or of memory that has a name: the first of its mappings.
         MapShared = "map_shared",
-        /// A mapping of a file.
+        /// A mapping of a file, or of shared memory that another mapping counts.
         MapFile = "map_file",
+        /// A private mapping of a file that may be written to: what was written is memory.
+        MapFilePrivate = "map_file_private",
         /// Address space reserved without access (`PROT_NONE`).
         MapReserved = "map_reserved",
         /// A part of such address space that `mprotect` has made accessible to write to.
@@ -74,6 +76,11 @@ impl Kind {
     /// True for mappings of memory that is the program's own to write to.
     pub fn is_own_memory(self) -> bool {
         matches!(self, Kind::MapAnonymous | Kind::MapShared | Kind::MapCommitted | Kind::MapBreak)
+    }
+
+    /// True for mappings whose touched part may be live: memory, and what may become memory.
+    pub fn may_be_live(self) -> bool {
+        self.is_own_memory() || matches!(self, Kind::MapReserved | Kind::MapFile | Kind::MapFilePrivate)
     }
 
     /// True for blocks that a framework allocates from memory of a device driver.

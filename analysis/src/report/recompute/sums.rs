@@ -143,7 +143,7 @@ impl Sums {
             }
             self.count_for_span(owners, owner.span, record.alloc_ns);
         } else {
-            let counts = record.kind.is_own_memory() || record.kind == Kind::MapReserved;
+            let counts = record.kind.may_be_live();
             let mapped = if counts { record.bytes } else { 0 };
             [Some(process), of_site]
                 .into_iter()

@@ -59,6 +59,7 @@ impl Sink for Fold {
             Wire::RemapEnd => self.remap_end(writer, event),
             Wire::Touched => self.touched(writer, event),
             Wire::Protect => self.protected(writer, event),
+            Wire::Object => self.object_announced(writer, event),
             Wire::SpanBegin => self.span_begin(writer, event, text),
             Wire::SpanEnd => self.span_end(writer, event, text),
             Wire::SpanExport | Wire::SpanAdopt | Wire::SpanActivate => self.span_moved(writer, event),

@@ -4,6 +4,7 @@ use memtrace_wire::event::{ENDING_EXIT, ENDING_WAITS, Event, Kind as Wire};
 
 use super::Fold;
 use crate::record::state::process::Process;
+use crate::record::state::shared::Share;
 
 /// A thread that waits until its process was sampled, because it is about to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,8 +113,10 @@ impl Fold {
             process
                 .each_block(|block| self.sites.accounts_mut().count_block(block.site, -(block.bytes as i64)));
             process.each_piece(|piece| self.sites.accounts_mut().change(piece.site, -(piece.touched as i64)));
+            let shares: Vec<Share> = process.mappings.shared().map(|(_, share)| *share).collect();
+            self.pass_on(shares.into_iter());
         }
-        process
+        &mut self.processes[index as usize]
     }
 
     /// Ends what is left of a process: its live blocks become rows without a release.

@@ -13,6 +13,7 @@ use crate::record::state::blocks::Part;
 use crate::record::state::in_flight::InFlight;
 use crate::record::state::mappings::{Mappings, Piece};
 use crate::record::state::memory::{BlockKey, Memory};
+use crate::record::state::shared::Share;
 
 /// What mremap(2) has brought along of a mapping that it moved.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,6 +22,8 @@ struct Moved {
     touched: u64,
     /// They were measured.
     measured: bool,
+    /// What it maps of an object.
+    share: Option<Share>,
 }
 
 impl Fold {
@@ -54,6 +57,7 @@ impl Fold {
         self.change_mappings(index, |mappings| {
             mappings.note_touched(event.address, event.bytes, event.extra);
         });
+        self.saw_objects(index, &event);
         self.note_footprint(index);
         self.note_peak(index, event.stamp);
         let dropped = self.change_mappings(index, Mappings::forget_reserved);
@@ -74,7 +78,7 @@ impl Fold {
     }
 
     /// Applies to their sites what mappings of a process have changed.
-    fn settle_sites(&mut self, index: u32) {
+    pub(super) fn settle_sites(&mut self, index: u32) {
         let process = &mut self.processes[index as usize];
         let counts = process.parted.is_none();
         for (site, bytes) in process.mappings.changes.drain(..).filter(|_| counts) {
@@ -115,6 +119,7 @@ impl Fold {
                 self.spans.released(writer, piece.span, piece.alloc, piece.bytes);
             }
         }
+        self.pass_on(pieces.iter().filter_map(|piece| piece.share));
     }
 
     pub(super) fn map_end(&mut self, writer: u32, event: Event) {
@@ -123,8 +128,9 @@ impl Fold {
         {
             self.finish_release(writer, &pieces, event.stamp);
         }
+        let share = self.shared.take_announced(writer);
         if event.bytes != FAILED {
-            self.map(writer, event, mapping_kind(event.extra), Moved::default());
+            self.map(writer, event, mapping_kind(event.extra), Moved { share, ..Moved::default() });
         }
     }
 
@@ -162,7 +168,8 @@ impl Fold {
         if is_one_mapping(&pieces) {
             let touched = pieces.iter().map(|piece| piece.touched).sum::<u64>().min(event.bytes);
             let measured = !pieces.is_empty() && pieces.iter().all(|piece| piece.measured);
-            return self.map(writer, event, kind, Moved { touched, measured });
+            let share = pieces.first().and_then(|piece| piece.share);
+            return self.map(writer, event, kind, Moved { touched, measured, share });
         }
         // Several mappings keep their kinds and gaps. (Linux 6.17 moves such a range; all kernels
         // shrink one.)
@@ -171,7 +178,8 @@ impl Fold {
             if offset < event.bytes {
                 let bytes = piece.bytes.min(event.bytes - offset);
                 let part = Event { address: event.address + offset, bytes, ..event };
-                let moved = Moved { touched: piece.touched.min(bytes), measured: piece.measured };
+                let touched = piece.touched.min(bytes);
+                let moved = Moved { touched, measured: piece.measured, share: piece.share };
                 self.map(writer, part, piece.kind, moved);
             }
         }
@@ -185,6 +193,14 @@ impl Fold {
         let process = &mut self.processes[index as usize];
         process.pages.remove(event.address, event.bytes);
         let key: BlockKey = (event.address, event.stamp);
+        let Moved { touched, measured, share } = moved;
+        let share = self.share(index, share, event.bytes);
+        let kind = match share {
+            Some(share) if share.counts => Kind::MapShared,
+            Some(_) => Kind::MapFile,
+            None => kind,
+        };
+        let process = &mut self.processes[index as usize];
         let counts = kind.is_own_memory();
         let site = self.sites.mapped(writer, event.stack, event.bytes);
         let acquired = Acquired { key, bytes: event.bytes, kind, counts, site };
@@ -193,7 +209,6 @@ impl Fold {
         process.row.allocations += 1;
         process.row.requested_bytes += event.bytes;
         self.note_unattributed(index, writer, before);
-        let Moved { touched, measured } = moved;
         let piece = Piece {
             start: event.address,
             bytes: event.bytes,
@@ -207,6 +222,7 @@ impl Fold {
             faulted: touched,
             measured,
             part: Part::None,
+            share,
         };
         self.change_mappings(index, |mappings| mappings.insert(piece));
         let process = &mut self.processes[index as usize];
@@ -234,6 +250,7 @@ impl Fold {
         self.processes[index as usize].large.touch(address, bytes, |start, bytes| pages.add(start, bytes));
         pages.add(address, bytes);
         self.processes[index as usize].pages = pages;
+        self.touch_objects(index, address, bytes, stamp);
         self.note_peak(index, stamp);
     }
 
@@ -256,12 +273,6 @@ impl Fold {
         let last = hit.last().unwrap_or(first);
         Some(first.start..last.end())
     }
-
-    /// Notes how much of each mapping of a process is in memory, as far as `measure` knows.
-    pub fn measure(&mut self, index: u32, stamp: u64, measure: impl FnMut(&Piece) -> Option<u64>) {
-        self.change_mappings(index, |mappings| mappings.measure(measure));
-        self.note_peak(index, stamp);
-    }
 }
 
 /// True for what the kernel may have merged: pieces of one kind without gaps.
@@ -276,7 +287,9 @@ fn mapping_kind(extra: u64) -> Kind {
     } else if extra & BREAK != 0 {
         Kind::MapBreak
     } else if flags & libc::MAP_ANONYMOUS == 0 {
-        Kind::MapFile
+        let writes_to_copies =
+            flags & libc::MAP_TYPE == libc::MAP_PRIVATE && protection & libc::PROT_WRITE != 0;
+        if writes_to_copies { Kind::MapFilePrivate } else { Kind::MapFile }
     } else if protection == libc::PROT_NONE {
         Kind::MapReserved
     } else if flags & libc::MAP_PRIVATE != 0 {

@@ -16,6 +16,7 @@ mod refused;
 mod row_writer;
 mod rows;
 mod samples;
+mod shared;
 mod spans;
 mod tables;
 mod totals;
@@ -44,6 +45,7 @@ use super::sites::Sites;
 use super::spans::Spans;
 use super::state::garbage::Garbage;
 use super::state::process::Process;
+use super::state::shared::SharedMemory;
 use super::transport::clock::Clock;
 use super::transport::handshake::Arrival;
 
@@ -90,6 +92,7 @@ pub struct Fold {
     sites: Sites,
     totals: Totals,
     images: ImageIndex,
+    shared: SharedMemory,
     unrecorded: Unrecorded,
     /// Where kills for lack of memory are counted.
     cgroups: Cgroups,
@@ -130,6 +133,7 @@ impl Fold {
             sites: Sites::new(setup.token.clone(), setup.begun, setup.weights),
             totals: Totals::default(),
             images: ImageIndex::new(setup.arrivals),
+            shared: SharedMemory::default(),
             unrecorded: Unrecorded::default(),
             cgroups: Cgroups::default(),
             rows: RowWriter::new(setup.out, setup.keep),

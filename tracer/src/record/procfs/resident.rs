@@ -67,10 +67,7 @@ impl Pagemap {
 
     /// Bytes of the mapping that are in memory or in swap.
     pub fn touched(&mut self, start: u64, bytes: u64) -> Option<u64> {
-        if bytes > self.left {
-            self.passed_over = true;
-            return None;
-        }
+        self.measurable(bytes)?;
         self.count(start, bytes, |entry| entry & IN_USE != 0)
     }
 
@@ -80,11 +77,41 @@ impl Pagemap {
         self.count(start, bytes, |entry| entry & (IN_MEMORY | OF_A_FILE) == IN_MEMORY)
     }
 
+    /// Bytes of a mapping of a file that were written to, and so are copies.
+    pub fn copied(&mut self, start: u64, bytes: u64) -> Option<u64> {
+        self.measurable(bytes)?;
+        self.count(start, bytes, |entry| entry & IN_USE != 0 && entry & OF_A_FILE == 0)
+    }
+
+    /// Calls `each` with the address and length of what is in memory of a mapping, or in swap, page
+    /// by page.
+    pub fn each_touched(&mut self, start: u64, bytes: u64, mut each: impl FnMut(u64, u64)) {
+        if self.measurable(bytes).is_some() {
+            self.entries(start, bytes, |page, entry| {
+                if entry & IN_USE != 0 {
+                    each(page * PAGE, PAGE);
+                }
+            });
+        }
+    }
+
+    /// `None` if that is more than is measured at one time.
+    fn measurable(&mut self, bytes: u64) -> Option<()> {
+        self.passed_over |= bytes > self.left;
+        (bytes <= self.left).then_some(())
+    }
+
     /// Bytes of the pages whose entries are like this.
     fn count(&mut self, start: u64, bytes: u64, is_it: impl Fn(u64) -> bool) -> Option<u64> {
+        let mut pages = 0;
+        self.entries(start, bytes, |_, entry| pages += u64::from(is_it(entry)))?;
+        Some(pages * PAGE)
+    }
+
+    /// Calls `each` with every page of a range and its entry.
+    fn entries(&mut self, start: u64, bytes: u64, mut each: impl FnMut(u64, u64)) -> Option<()> {
         self.left = self.left.checked_sub(bytes)?;
         let (mut page, end) = (start / PAGE, start.saturating_add(bytes).div_ceil(PAGE));
-        let mut pages = 0;
         while page < end {
             let want = ((end - page) as usize * 8).min(self.buffer.len());
             let got = self.file.read_at(&mut self.buffer[..want], page * 8).ok()? / 8;
@@ -92,10 +119,12 @@ impl Pagemap {
                 return None;
             }
             let (entries, _) = self.buffer[..got * 8].as_chunks::<8>();
-            pages += entries.iter().filter(|entry| is_it(u64::from_le_bytes(**entry))).count() as u64;
+            for (entry, page) in entries.iter().zip(page..) {
+                each(page, u64::from_le_bytes(*entry));
+            }
             page += got as u64;
         }
-        Some(pages * PAGE)
+        Some(())
     }
 }
 

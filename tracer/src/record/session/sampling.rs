@@ -135,7 +135,7 @@ impl Session {
             && process.mappings.mapped_bytes() > 0
             && let Some(mut pagemap) = Pagemap::open(thread)
         {
-            self.fold.measure(index, stamp, |piece| pagemap.touched(piece.start, piece.bytes));
+            self.fold.measure(index, stamp, &mut pagemap);
             self.sampling.passed_over |= pagemap.passed_over;
         }
         self.note_resident(index, stamp, resident);

@@ -15,3 +15,4 @@ pub mod memory;
 pub mod pages;
 pub mod process;
 pub mod residency;
+pub mod shared;

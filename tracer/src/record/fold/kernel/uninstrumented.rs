@@ -128,6 +128,7 @@ impl Fold {
                     faulted: 0,
                     measured: false,
                     part: Part::None,
+                    share: None,
                 },
             );
         }

@@ -9,6 +9,7 @@ use std::ops::Range;
 use memtrace_trace::rows::Kind;
 
 use super::blocks::{Part, Site};
+use super::shared::{Object, Share};
 
 const PAGE: u64 = 4096;
 /// Memory of a mapping up to this size is taken to be touched until a sample shows otherwise
@@ -42,6 +43,8 @@ pub struct Piece {
     pub measured: bool,
     /// What spans have made of it.
     pub part: Part,
+    /// What it maps of an object that processes share.
+    pub share: Option<Share>,
 }
 
 impl Piece {
@@ -56,9 +59,22 @@ impl Piece {
     }
 
     /// True if what is touched of it is live: reserved address space may have been made accessible
-    /// since.
+    /// since. Of a private file only what was written to is.
     fn can_be_live(&self) -> bool {
-        self.kind.is_own_memory() || self.kind == Kind::MapReserved
+        match self.share {
+            Some(share) => share.counts,
+            None => self.kind.may_be_live() && self.kind != Kind::MapFile,
+        }
+    }
+
+    /// True for a private mapping of a file: what is in memory of it is mostly the file's.
+    pub fn is_copy_of_file(&self) -> bool {
+        self.kind == Kind::MapFilePrivate
+    }
+
+    /// True if what page faults, or mincore(2), find in memory of it is live.
+    fn is_live_where_touched(&self) -> bool {
+        self.can_be_live() && !self.is_copy_of_file()
     }
 
     /// Pages that were released (madvise(2)) stay live: the mapping is still the program's.
@@ -74,7 +90,9 @@ impl Piece {
         let share = |of: u64| (of as u128 * bytes as u128 / self.bytes.max(1) as u128) as u64;
         let (touched, faulted) = (share(self.touched), share(self.faulted));
         let measured = self.measured && (bytes == self.bytes || self.touched == 0);
-        Piece { start, bytes, touched, faulted, measured, ..*self }
+        let ahead = start.saturating_sub(self.start);
+        let share = self.share.map(|share| Share { offset: share.offset + ahead, ..share });
+        Piece { start, bytes, touched, faulted, measured, share, ..*self }
     }
 }
 
@@ -161,7 +179,7 @@ impl Mappings {
         let mut pieces = self.take(start, bytes);
         if let (Some(seen), [piece]) = (self.seen.take(), pieces.as_mut_slice())
             && (seen.start, seen.bytes) == (start, bytes)
-            && piece.can_be_live()
+            && piece.is_live_where_touched()
         {
             self.share(piece, seen.touched.min(piece.bytes));
         }
@@ -305,6 +323,31 @@ impl Mappings {
         self.pieces.values()
     }
 
+    /// What is mapped of objects that processes share.
+    pub fn shared(&self) -> impl Iterator<Item = (&Piece, &Share)> {
+        self.pieces.values().filter_map(|piece| Some((piece, piece.share.as_ref()?)))
+    }
+
+    /// What is mapped of one of them.
+    pub fn shares(&self, object: Object) -> impl Iterator<Item = (&Piece, &Share)> {
+        self.shared().filter(move |(_, share)| share.object == object)
+    }
+
+    /// What is touched of an object counts where these pieces map it: `touched` of a part of it.
+    pub fn note_shares(&mut self, object: Object, touched: impl Fn(u64, u64) -> u64) {
+        let counted = self.shares(object).filter(|(_, share)| share.counts);
+        let counted: Vec<(u64, u64)> =
+            counted.map(|(piece, share)| (piece.start, touched(share.offset, piece.bytes))).collect();
+        counted.into_iter().for_each(|(start, touched)| self.note(start, touched));
+    }
+
+    /// What is touched of an object counts in the piece that begins here from now on.
+    pub fn count_share(&mut self, start: u64, touched: u64) {
+        let share = self.pieces.get_mut(&start).and_then(|piece| piece.share.as_mut());
+        share.into_iter().for_each(|share| share.counts = true);
+        self.note(start, touched);
+    }
+
     /// Notes how many bytes of every piece that can be live are in use, as far as `measure` knows.
     pub fn measure(&mut self, mut measure: impl FnMut(&Piece) -> Option<u64>) {
         let starts: Vec<u64> =
@@ -333,7 +376,11 @@ impl Mappings {
         for key in self.hit(start, end) {
             let Some(piece) = self.pieces.get_mut(&key) else { continue };
             let (from, to) = (piece.start.max(start), piece.end().min(end));
-            if !piece.can_be_live() || piece.bytes <= ASSUMED_TOUCHED || from >= to {
+            if !piece.is_live_where_touched()
+                || piece.share.is_some()
+                || piece.bytes <= ASSUMED_TOUCHED
+                || from >= to
+            {
                 continue;
             }
             piece.faulted = piece.faulted.saturating_add(count(from, to - from)).min(piece.bytes);
@@ -352,7 +399,9 @@ impl Mappings {
         let seen = Seen { start, bytes, touched };
         self.seen = Some(seen);
         for key in self.hit(start, seen.end()) {
-            let Some(piece) = self.pieces.get(&key).filter(|piece| piece.can_be_live()) else { continue };
+            let Some(piece) = self.pieces.get(&key).filter(|piece| piece.is_live_where_touched()) else {
+                continue;
+            };
             let inside = seen.inside(piece);
             let outside = piece.touched.saturating_sub(inside.end - inside.start);
             self.note(key, seen.share(&inside).saturating_add(outside));

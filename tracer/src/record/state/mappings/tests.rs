@@ -13,6 +13,7 @@ fn piece(start_page: u64, pages: u64) -> Piece {
         kind: Kind::MapAnonymous,
         site: None,
         part: Part::None,
+        share: None,
         touched: 0,
         faulted: 0,
         measured: false,

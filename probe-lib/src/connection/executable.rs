@@ -1,46 +1,140 @@
-//! Whether a program will load the probe.
+//! Whether a program will load the probe, and whether it may.
 
-use core::ffi::c_char;
+use core::ffi::{CStr, c_char};
+use core::mem::MaybeUninit;
 
+use super::environment::find;
+use crate::next::Strings;
+use crate::sandbox;
 use crate::sys::{self, syscall};
+
+unsafe extern "C" {
+    static environ: Strings;
+}
 
 /// Program headers that are read; real programs have a dozen.
 const HEADERS: usize = 32;
+/// Entries of a dynamic section that are read, and libraries that are looked at: a sanitizer's
+/// comes first, or nearly so.
+const ENTRIES: usize = 64;
+const LIBRARIES: usize = 8;
+/// Runtimes that end the program, or crash, where another library with a `malloc` comes before them
+/// (gcc's; clang links its own statically).
+const SANITIZERS: [&[u8]; 3] = [b"libasan.so", b"libhwasan.so", b"libtsan.so"];
 
-/// False for what surely will not: a statically linked program has no interpreter (PT_INTERP,
-/// elf(5)), and the dynamic linker ignores the preload variable for set-user-ID ones (ld.so(8)).
-/// True for all else, scripts and files that are not there included.
-pub fn loads_the_probe(path: *const c_char) -> bool {
-    const BYTES: usize = size_of::<libc::Elf64_Ehdr>() + HEADERS * size_of::<libc::Elf64_Phdr>();
-    #[repr(C, align(8))]
-    struct Buffer([u8; BYTES]);
-    let mut buffer = Buffer([0; BYTES]);
-    // SAFETY: all zeroes is a valid stat, which the kernel fills in; the
-    // path is a C string or null.
-    let read = unsafe {
+/// What comes of preloading the probe.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Preloading {
+    /// The program loads it. So do scripts, as far as is known here, and what is not there.
+    Works,
+    /// It is ignored: a statically linked program has no interpreter (PT_INTERP, elf(5)), and the
+    /// dynamic linker ignores the variable for set-user-ID ones (ld.so(8)).
+    IsIgnored,
+    /// The program would not be what it is without: a 32-bit one's dynamic linker complains on its
+    /// stderr, a sanitizer's runtime ends it.
+    DoesHarm,
+}
+
+/// Of the program in this file, or of this name, looked up as execvp(3) does.
+pub fn preloading(path: *const c_char) -> Preloading {
+    if path.is_null() || sandbox::is_filtered() {
+        return Preloading::Works;
+    }
+    // SAFETY: a C string, as exec(3) demands.
+    let name = unsafe { CStr::from_ptr(path) }.to_bytes();
+    if name.contains(&b'/') || name.is_empty() {
+        return of_file(path).unwrap_or(Preloading::Works);
+    }
+    // SAFETY: the C library's own.
+    let folders = find(unsafe { environ }, "PATH").unwrap_or(b"/bin:/usr/bin");
+    let found =
+        folders.split(|byte| *byte == b':').find_map(|folder| of_file(join(folder, name)?.as_ptr().cast()));
+    found.unwrap_or(Preloading::Works)
+}
+
+/// The path of a file in a folder, NUL-terminated; `None` if it is too long.
+fn join(folder: &[u8], name: &[u8]) -> Option<[u8; libc::PATH_MAX as usize]> {
+    let mut path = [0; libc::PATH_MAX as usize];
+    let folder = if folder.is_empty() { b"." } else { folder };
+    let (_, room) = path.split_last_mut()?;
+    let bytes = folder.iter().chain(b"/").chain(name);
+    if folder.len() + 1 + name.len() > room.len() {
+        return None;
+    }
+    room.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    Some(path)
+}
+
+/// `None` if it cannot be opened.
+fn of_file(path: *const c_char) -> Option<Preloading> {
+    // SAFETY: a C string. All zeroes is a valid stat, which the kernel fills in.
+    unsafe {
         sys::with_file(path, |file| {
             let mut about: libc::stat = core::mem::zeroed();
             syscall(libc::SYS_fstat, [file, (&raw mut about) as usize, 0, 0, 0, 0]);
-            (sys::read(file, &mut buffer.0), about.st_mode)
+            if about.st_mode & (libc::S_ISUID | libc::S_ISGID) != 0 {
+                return Preloading::IsIgnored;
+            }
+            of_open_file(file)
         })
+    }
+}
+
+/// An ELF file's beginning: its header, and what mostly follows it.
+#[repr(C)]
+struct Beginning {
+    header: libc::Elf64_Ehdr,
+    headers: [libc::Elf64_Phdr; HEADERS],
+}
+
+/// An entry of the dynamic section (elf(5)).
+#[repr(C)]
+struct Dynamic {
+    tag: u64,
+    value: u64,
+}
+
+fn of_open_file(file: usize) -> Preloading {
+    let Beginning { header, headers } = read_at(file, 0);
+    match header.e_ident {
+        [0x7f, b'E', b'L', b'F', 1, ..] => return Preloading::DoesHarm,
+        [0x7f, b'E', b'L', b'F', 2, 1, ..] if header.e_phoff as usize == size_of::<libc::Elf64_Ehdr>() => {}
+        _ => return Preloading::Works,
+    }
+    let headers = headers.get(..usize::from(header.e_phnum)).unwrap_or(&headers);
+    if !headers.iter().any(|segment| segment.p_type == libc::PT_INTERP) {
+        return Preloading::IsIgnored;
+    }
+    let has_sanitizer = needs_sanitizer(file, headers).unwrap_or(false);
+    if has_sanitizer { Preloading::DoesHarm } else { Preloading::Works }
+}
+
+/// True if one of the libraries that it needs is the runtime of a sanitizer.
+fn needs_sanitizer(file: usize, headers: &[libc::Elf64_Phdr]) -> Option<bool> {
+    const NEEDED: u64 = 1;
+    const STRINGS: u64 = 5;
+    let dynamic = headers.iter().find(|segment| segment.p_type == libc::PT_DYNAMIC)?;
+    let entries: [Dynamic; ENTRIES] = read_at(file, dynamic.p_offset);
+    let strings = entries.iter().find(|entry| entry.tag == STRINGS)?.value;
+    let holds = |segment: &&libc::Elf64_Phdr| {
+        segment.p_type == libc::PT_LOAD && strings.wrapping_sub(segment.p_vaddr) < segment.p_filesz
     };
-    let Some((read, mode)) = read else { return true };
-    if mode & (libc::S_ISUID | libc::S_ISGID) != 0 {
-        return false;
+    let segment = headers.iter().find(holds)?;
+    let strings = (strings - segment.p_vaddr).checked_add(segment.p_offset)?;
+    let needed = entries.iter().take_while(|entry| entry.tag != 0).filter(|entry| entry.tag == NEEDED);
+    Some(needed.take(LIBRARIES).any(|entry| {
+        let name: [u8; 16] = read_at(file, strings.wrapping_add(entry.value));
+        SANITIZERS.iter().any(|sanitizer| name.starts_with(sanitizer))
+    }))
+}
+
+/// What lies at a place of a file, or zeroes. `T` consists of integers.
+fn read_at<T>(file: usize, place: u64) -> T {
+    let mut value = MaybeUninit::<T>::zeroed();
+    // SAFETY: writes into the value only, which is valid whatever its bytes are.
+    unsafe {
+        let arguments = [file, value.as_mut_ptr() as usize, size_of::<T>(), place as usize, 0, 0];
+        syscall(libc::SYS_pread64, arguments);
+        value.assume_init()
     }
-    if read < size_of::<libc::Elf64_Ehdr>() || !buffer.0.starts_with(b"\x7fELF\x02\x01") {
-        return true;
-    }
-    // SAFETY: the buffer is aligned and holds a whole ELF header.
-    let header = unsafe { &*buffer.0.as_ptr().cast::<libc::Elf64_Ehdr>() };
-    if header.e_phoff as usize != size_of::<libc::Elf64_Ehdr>() {
-        return true;
-    }
-    // SAFETY: right behind the header, as just checked, and as many as there is room for; all
-    // zeroes is valid.
-    let headers = unsafe {
-        let first = buffer.0.as_ptr().add(size_of::<libc::Elf64_Ehdr>()).cast::<libc::Elf64_Phdr>();
-        core::slice::from_raw_parts(first, usize::from(header.e_phnum).min(HEADERS))
-    };
-    headers.iter().any(|segment| segment.p_type == libc::PT_INTERP)
 }

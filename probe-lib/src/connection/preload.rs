@@ -1,7 +1,8 @@
 //! The environment that a program passes to the next one: the preload variable stays in it, also
 //! when the program made the environment by hand, and names no file that cannot be reached (after
 //! chroot(2)), because the dynamic linker would complain on the program's stderr. Those files are
-//! the probe and, where it was preloaded too, the CUDA probe.
+//! the probe and, where it was preloaded too, the CUDA probe. It names neither where that would do
+//! the program harm.
 
 use core::arch::asm;
 use core::ffi::{CStr, c_char, c_void};
@@ -10,6 +11,7 @@ use core::ptr::null;
 use memtrace_wire::handshake::{SOCKET_VARIABLE, TOKEN_VARIABLE};
 
 use super::environment::{each, find, initial, value};
+use super::executable::Preloading;
 use super::process;
 use crate::next::Strings;
 use crate::sys;
@@ -21,8 +23,8 @@ const PRELOAD_BYTES: usize = 8 * 1024;
 const ADDED: usize = 4;
 
 /// Calls `call` with the environment as the next program is to see it.
-pub fn with<R>(envp: Strings, call: impl FnOnce(Strings) -> R) -> R {
-    let Some(change) = Change::needed(envp) else { return call(envp) };
+pub fn with<R>(envp: Strings, preloading: Preloading, call: impl FnOnce(Strings) -> R) -> R {
+    let Some(change) = Change::needed(envp, preloading) else { return call(envp) };
     if process::is_borrowed() {
         // What a vforked child maps stays mapped in its parent. Its stack is its parent's, which
         // has just called vfork.
@@ -61,8 +63,8 @@ fn rewritten(envp: Strings, change: &Change, entries: &mut [*const c_char], prel
 struct Library {
     /// Its file, as the preload variable said it.
     path: &'static CStr,
-    /// The file is there to be loaded.
-    reachable: bool,
+    /// The file is there to be loaded, and does the program no harm.
+    loadable: bool,
 }
 
 impl Library {
@@ -76,7 +78,7 @@ impl Library {
             }
             CStr::from_ptr(info.dli_fname)
         };
-        Some(Library { path, reachable: sys::is_readable(path) })
+        Some(Library { path, loadable: sys::is_readable(path) })
     }
 
     fn is(&self, part: &[u8]) -> bool {
@@ -109,15 +111,17 @@ struct Change {
 }
 
 impl Change {
-    fn needed(envp: Strings) -> Option<Change> {
-        let probe = Library::at(rewrite as *const c_void)?;
-        let cuda = Some(cuda_probe()).filter(|address| !address.is_null()).and_then(Library::at);
+    fn needed(envp: Strings, preloading: Preloading) -> Option<Change> {
+        let harmless = preloading != Preloading::DoesHarm;
+        let wanted = |library: Library| Library { loadable: library.loadable && harmless, ..library };
+        let probe = wanted(Library::at(rewrite as *const c_void)?);
+        let cuda = Some(cuda_probe()).filter(|address| !address.is_null()).and_then(Library::at).map(wanted);
         let complete = find(envp, SOCKET_VARIABLE).is_some();
         let change = Change { probe, cuda, complete };
         let before = find(envp, PRELOAD).unwrap_or(&[]);
         let preloaded =
-            change.libraries().all(|library| parts(before).any(|part| library.is(part)) == library.reachable);
-        let as_it_should_be = preloaded && (complete || !probe.reachable);
+            change.libraries().all(|library| parts(before).any(|part| library.is(part)) == library.loadable);
+        let as_it_should_be = preloaded && (complete || !probe.loadable);
         (!as_it_should_be).then_some(change)
     }
 
@@ -143,12 +147,12 @@ fn rewrite(envp: Strings, change: &Change, entries: &mut [*const c_char], preloa
             add(variable)?;
         }
     }
-    let ours = change.libraries().filter(|library| library.reachable).map(|library| library.path.to_bytes());
+    let ours = change.libraries().filter(|library| library.loadable).map(|library| library.path.to_bytes());
     let others = parts(before).filter(|part| !change.libraries().any(|library| library.is(part)));
     if join(preload, ours.chain(others))? {
         add(preload.as_ptr().cast())?;
     }
-    if change.probe.reachable && !change.complete {
+    if change.probe.loadable && !change.complete {
         add(initial(SOCKET_VARIABLE)?)?;
         add(initial(TOKEN_VARIABLE)?)?;
     }

@@ -50,7 +50,7 @@ impl Unrecorded {
         (count > 0).then(|| {
             format!(
                 "{count} programs that were started did not load the probe and are not recorded (statically linked, \
-                 set-user-ID, or gone before they began): {}{more}.",
+                 set-user-ID, 32-bit, linked with a sanitizer, or gone before they began): {}{more}.",
                 listed.join(", ")
             )
         })

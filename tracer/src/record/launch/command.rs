@@ -42,7 +42,9 @@ pub fn start(
     let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
     let preload = libraries.iter().map(|library| library.clone().into_os_string()).chain(others);
     let preload = preload.collect::<Vec<_>>().join(OsStr::new(":"));
-    let added = std::iter::once(("LD_PRELOAD", preload.as_os_str()))
+    let preload = (!preload.is_empty()).then_some(("LD_PRELOAD", preload.as_os_str()));
+    let added = preload
+        .into_iter()
         .chain(variables.iter().map(|(name, value)| (*name, OsStr::new(*value))))
         .map(|(name, value)| (c_string(name.as_bytes()), c_string(value.as_bytes())))
         .collect::<Vec<_>>();

@@ -5,21 +5,47 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use object::read::elf::ProgramHeader;
+use object::read::elf::{Dyn, ElfFile64, ProgramHeader};
+use object::{Endianness, ReadRef};
 use rustix::process::{getegid, geteuid};
 
 use super::environment::lacks_probe;
 use crate::symbols::Source;
 
+/// Runtimes that end a program, or crash, where a library with a `malloc` comes before them (gcc's;
+/// clang links its own statically).
+const SANITIZERS: [&[u8]; 3] = [b"libasan.so", b"libhwasan.so", b"libtsan.so"];
+
+/// True if a program would not be what it is without a probe: the dynamic linker of a 32-bit one
+/// complains on its stderr, and a sanitizer's runtime ends it.
+pub fn suffers_from_probe(program: &Path) -> bool {
+    Source::open(program).is_some_and(|source| match source.elf() {
+        Some(object::File::Elf32(_)) => true,
+        Some(object::File::Elf64(elf)) => needs_sanitizer(&elf).unwrap_or(false),
+        _ => false,
+    })
+}
+
+/// True if one of the libraries that it needs (DT_NEEDED, elf(5)) is the runtime of a sanitizer.
+fn needs_sanitizer<'a, R: ReadRef<'a>>(elf: &ElfFile64<'a, Endianness, R>) -> Option<bool> {
+    let (endian, sections) = (elf.endian(), elf.elf_section_table());
+    let (entries, strings) = sections.dynamic(endian, elf.data()).ok()??;
+    let strings = sections.strings(endian, elf.data(), strings).ok()?;
+    let needed = entries.iter().filter(|entry| entry.tag32(endian) == Some(object::elf::DT_NEEDED));
+    let mut names = needed.filter_map(|entry| strings.get(entry.val32(endian)?).ok());
+    Some(names.any(|name| SANITIZERS.iter().any(|sanitizer| name.starts_with(sanitizer))))
+}
+
 /// True if no probe can be loaded into a program: it has no dynamic linker, or one in
-/// secure-execution mode because the program runs as another user (ld.so(8)).
+/// secure-execution mode because the program runs as another user (ld.so(8)), or would suffer from
+/// it.
 pub fn takes_no_probe(program: &Path) -> bool {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let becomes_another = std::fs::metadata(program).is_ok_and(|file| {
         file.mode() & libc::S_ISUID != 0 && file.uid() != user
             || file.mode() & libc::S_ISGID != 0 && file.gid() != group
     });
-    becomes_another || statically_linked(program)
+    becomes_another || statically_linked(program) || suffers_from_probe(program)
 }
 
 /// True for a 64-bit ELF program without a dynamic linker (PT_INTERP, elf(5)): nothing can be
@@ -29,7 +55,7 @@ pub fn statically_linked(program: &Path) -> bool {
         source.elf().is_some_and(|elf| match elf {
             object::File::Elf64(elf) => {
                 let mut headers = elf.elf_program_headers().iter();
-                !headers.any(|header| header.p_type(object::Endianness::Little) == object::elf::PT_INTERP)
+                !headers.any(|header| header.p_type(Endianness::Little) == object::elf::PT_INTERP)
             }
             _ => false,
         })

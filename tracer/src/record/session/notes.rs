@@ -81,13 +81,13 @@ impl Session {
         }
         if let Some(programs) = self.uninstrumented() {
             let note = format!(
-                "No probe could be loaded into {programs} (statically linked, set-user-ID, or started without it): the kernel side recorded system calls (mappings), page faults and resident memory instead; blocks inside them (malloc) are not seen. Meanwhile every system call on this machine took 40 to 90 ns longer."
+                "No probe could be loaded into {programs} (statically linked, set-user-ID, 32-bit, linked with a sanitizer, or started without it): the kernel side recorded system calls (mappings), page faults and resident memory instead; blocks inside them (malloc) are not seen. Meanwhile every system call on this machine took 40 to 90 ns longer."
             );
             return [note].into_iter().chain(self.fold.unrecorded_note()).collect();
         }
         if self.fold.processes().is_empty() {
             return vec![
-                "No event was recorded: the command is statically linked, setuid, or allocates nothing through the C library.".into(),
+                "No event was recorded: the command is statically linked, set-user-ID, 32-bit, linked with a sanitizer, or allocates nothing through the C library.".into(),
             ];
         }
         self.fold.unrecorded_note().into_iter().collect()

@@ -28,7 +28,7 @@ def sanitized(request, tmp_path):
     return binary
 
 
-@pytest.mark.parametrize("kernel", ["auto", "off"])
+@pytest.mark.parametrize("kernel", ["auto", "proc"])
 def test_a_sanitizers_program(tmp_path, sanitized, kernel):
     done = memtrace("--kernel", kernel, "-o", tmp_path / "trace", "--", sanitized)
     assert (done.returncode, done.stdout) == (5, b"7\n")

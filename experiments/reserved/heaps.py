@@ -105,6 +105,10 @@ def page(rows):
         "the kernel counts in it (`Anonymous` in /proc/self/smaps_rollup). A law of the first",
         "three sizes predicts the fourth. `scripts/experiments reserved heaps` measured this.",
         "",
+        "Node.js commits what it is about to use. The JVM commits ahead, more than it touches: its",
+        "working peak, where mappings count with their length, is no measure of what it needs, and",
+        "its live bytes are.",
+        "",
         "| program | objects | working peak | live | the kernel's pages | difference | law |",
         "|---|---|---|---|---|---|---|",
     ]

@@ -6,6 +6,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use crate::sys;
 
 static FILTERED: AtomicBool = AtomicBool::new(false);
+/// It has come, or may have, since the process has connected to the tracer.
+static LATER: AtomicBool = AtomicBool::new(false);
 
 /// True if there may be a filter.
 pub fn is_filtered() -> bool {
@@ -14,12 +16,16 @@ pub fn is_filtered() -> bool {
 
 /// Notes whether the process was started with one.
 pub fn find() {
-    if sys::has_filter() {
-        expect();
-    }
+    FILTERED.store(sys::has_filter(), Ordering::Relaxed);
+}
+
+/// True if the process may connect to the tracer again: a container's filter has let it do so once.
+pub fn lets_connect() -> bool {
+    !LATER.load(Ordering::Relaxed) && (is_filtered() || !sys::has_filter())
 }
 
 /// There may be one from now on.
 pub fn expect() {
+    LATER.store(true, Ordering::Relaxed);
     FILTERED.store(true, Ordering::Relaxed);
 }

@@ -9,21 +9,22 @@ use core::sync::atomic::AtomicUsize;
 
 use memtrace_wire::ring::Writer;
 
-/// Events that wait until the one that a signal handler interrupted is written. Handlers may
-/// interrupt each other, but each returns before what it interrupted goes on.
-#[repr(C)]
-pub struct Deferred {
-    /// How many.
-    pub count: AtomicUsize,
-    /// How many of them have been written.
-    pub written: usize,
-    /// Where they are; null before the first.
-    pub events: *mut c_void,
-}
-
 /// What the probe keeps per thread.
 #[repr(C)]
 pub struct Thread {
+    /// What the thread remembers of call stacks; null before the first.
+    pub stacks: *mut c_void,
+    /// State of the generator that sampling draws with; 0: nothing was drawn yet.
+    pub random: u64,
+    /// Where deferred events are; null before the first.
+    pub deferred_events: *mut c_void,
+    /// How many of them have been written.
+    pub deferred_written: usize,
+    /// No slot came free for too long; events are dropped until one is.
+    pub slotless: bool,
+    /// The ring stayed full for too long; events are dropped until there is room.
+    pub dropping: bool,
+    pad: [u64; 1],
     /// The thread's ring.
     pub writer: Writer,
     /// Stack address of the probe frame that is at work, 0 if none is.
@@ -33,21 +34,15 @@ pub struct Thread {
     pub releasing: usize,
     /// Bytes to the next block that is sampled.
     pub unsampled: i64,
-    /// Events of signal handlers that came in between.
-    pub deferred: Deferred,
-    /// What the thread remembers of call stacks; null before the first.
-    pub stacks: *mut c_void,
-    /// State of the generator that sampling draws with; 0: nothing was drawn yet.
-    pub random: u64,
-    /// No slot came free for too long; events are dropped until one is.
-    pub slotless: bool,
-    /// The ring stayed full for too long; events are dropped until there is room.
-    pub dropping: bool,
+    /// Deferred events: those that wait until the one that a signal handler interrupted is written.
+    /// Handlers may interrupt each other, but each returns before what it interrupted goes on.
+    pub deferred: AtomicUsize,
 }
 
 const _: () = assert!(size_of::<Thread>() <= 128 && align_of::<Thread>() <= 64);
 // What the hot path touches lies on one cache line.
-const _: () = assert!(offset_of!(Thread, deferred) + offset_of!(Deferred, count) < 64);
+const _: () = assert!((offset_of!(Thread, writer) + Writer::HOT_OFFSET).is_multiple_of(64));
+const _: () = assert!(offset_of!(Thread, deferred) < offset_of!(Thread, writer) + Writer::HOT_OFFSET + 64);
 
 global_asm!(
     ".pushsection .tbss,\"awT\",@nobits",

@@ -67,6 +67,54 @@ def test_no_process_changes_what_anothers_python_runs(open_folder):
     assert found == 0 and not marker.exists()
 
 
+#: Overwrites whatever memory it shares with the recorder, again and again: as all slots of a segment
+#: that are taken, and as garbage. Prints the inodes of that memory.
+TRAMPLE = """
+import mmap, os, re, struct, time
+shared = []
+for line in open("/proc/self/maps"):
+    place, rights, _, _, inode, *name = line.split(maxsplit=5)
+    if name and "memfd:memtrace" in name[0] and "w" in rights and "s" in rights:
+        shared.append([int(part, 16) for part in place.split("-")])
+        print(inode, flush=True)
+memory = os.open("/proc/self/mem", os.O_RDWR)
+noise = os.urandom(1 << 16)
+slots = struct.pack("<II", 1, 0xFFFFFFFF) + bytes(4088) + (struct.pack("<I", 2) + os.urandom(252)) * 240
+until = time.monotonic() + 2
+while time.monotonic() < until:
+    for start, end in shared:
+        os.pwrite(memory, slots, start)
+        for at in range(start, min(end, start + (4 << 20)), len(noise)):
+            os.pwrite(memory, noise, at)
+"""
+
+
+def test_no_process_reaches_the_events_of_another(open_folder, target):
+    program = open_folder / "trample.py"
+    program.write_text(TRAMPLE)
+    attack = f"{' '.join(AS_OTHER)} /usr/bin/python3 {program}"
+    threads, blocks = 4, 100_000
+    script = f"{attack} & sleep 0.5; {target('crowd.c')} {threads} {blocks}; wait"
+    done = memtrace("-q", "-o", open_folder / "trace", "sh", "-c", script)
+    lines = [line.split() for line in done.stdout.decode().splitlines()]
+    theirs = {line[0] for line in lines if len(line) == 1}
+    own = {line[4] for line in lines if len(line) > 1}
+    assert theirs and own and not theirs & own, done
+    ours = duckdb.sql(
+        f"SELECT process, lost_events, unseen_releases FROM '{open_folder}/trace/processes.parquet'"
+        " WHERE command LIKE '/%/crowd %'"
+    ).fetchall()
+    [(process, lost, unseen)] = ours
+    assert (lost, unseen) == (0, 0)
+    rows = duckdb.sql(
+        "SELECT count(*), count(DISTINCT thread), sum(bytes)::bigint, count(free_ns)"
+        f" FROM '{open_folder}/trace/allocations/*.parquet' WHERE bytes = 12345 AND process = {process}"
+    ).fetchall()
+    count = threads * (blocks + 1)
+    assert rows == [(count, threads, count * 12345, count)]
+    assert json.loads((open_folder / "trace" / "meta.json").read_text())["complete"]
+
+
 def names_of_listeners():
     """Abstract names that any user sees (proc_net_unix(5))."""
     return set(re.findall(r" @(memtrace-[0-9a-f]+)$", Path("/proc/net/unix").read_text(), re.M))

@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use memtrace_wire::event::{Event, Kind};
-use memtrace_wire::layout::{RING_WORDS, Slot};
+use memtrace_wire::layout::{FIRST, Slot};
 use memtrace_wire::ring::{Reader, Writer};
 
+const RING_WORDS: usize = FIRST.ring_words;
 const EVENTS: usize = RING_WORDS / 8;
 
 fn main() {
@@ -32,7 +33,8 @@ fn ring() -> Ring {
     let (at, first) = (&raw const *slot, words.as_ptr());
     // SAFETY: both live on the heap, as long as the ends that are returned with
     // them; each end is made once.
-    let (writer, reader) = unsafe { (Writer::new(at, first), Reader::new(at, first)) };
+    let (writer, reader) =
+        unsafe { (Writer::new(at, first, RING_WORDS), Reader::new(at, first, RING_WORDS)) };
     Ring { writer, reader, _memory: (slot, words) }
 }
 

@@ -1,7 +1,8 @@
 //! What is exchanged over the socket before memory is shared: the probe sends a [`Hello`], the tracer
-//! answers with a [`Welcome`] that carries the descriptors of settings and segment (SCM_RIGHTS).
+//! answers with a [`Welcome`] that carries the descriptors of the settings and of a segment of the
+//! image's own (SCM_RIGHTS).
 
-use crate::layout::{MAGIC, VERSION};
+use crate::layout::{FIRST, FURTHER, Geometry, MAGIC, VERSION};
 
 /// Variable that names the tracer's socket.
 pub const SOCKET_VARIABLE: &str = "MEMTRACE_SOCKET";
@@ -23,6 +24,28 @@ pub struct Hello {
     pub image: u64,
     /// The token.
     pub token: [u8; 16],
+    /// Which segment it is about.
+    pub wants: Wants,
+}
+
+/// The segment that a probe asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Wants {
+    /// The image's first.
+    First = 0,
+    /// One more, because all slots that it has are taken.
+    Further = 1,
+}
+
+impl Wants {
+    /// How large it is.
+    pub const fn geometry(self) -> Geometry {
+        match self {
+            Wants::First => FIRST,
+            Wants::Further => FURTHER,
+        }
+    }
 }
 
 /// Tracer to probe; followed by the two descriptors if `accepted` is 1.
@@ -42,8 +65,8 @@ impl Hello {
     pub const BYTES: usize = size_of::<Hello>();
 
     /// A hello of this version.
-    pub fn new(pid: u32, image: u64, token: [u8; 16]) -> Hello {
-        Hello { magic: MAGIC, version: VERSION, pid, image, token }
+    pub fn new(pid: u32, image: u64, token: [u8; 16], wants: Wants) -> Hello {
+        Hello { magic: MAGIC, version: VERSION, pid, image, token, wants }
     }
 
     /// To bytes.
@@ -54,6 +77,7 @@ impl Hello {
         out[12..16].copy_from_slice(&self.pid.to_le_bytes());
         out[16..24].copy_from_slice(&self.image.to_le_bytes());
         out[24..40].copy_from_slice(&self.token);
+        out[40..48].copy_from_slice(&(self.wants as u64).to_le_bytes());
         out
     }
 
@@ -61,12 +85,18 @@ impl Hello {
     pub fn decode(bytes: &[u8; Hello::BYTES]) -> Option<Hello> {
         let mut token = [0; 16];
         token.copy_from_slice(&bytes[24..40]);
+        let wants = match u64::from_le_bytes(*bytes[40..].first_chunk()?) {
+            0 => Wants::First,
+            1 => Wants::Further,
+            _ => return None,
+        };
         let hello = Hello {
             magic: u64::from_le_bytes(*bytes.first_chunk()?),
             version: u32::from_le_bytes(*bytes[8..].first_chunk()?),
             pid: u32::from_le_bytes(*bytes[12..].first_chunk()?),
             image: u64::from_le_bytes(*bytes[16..].first_chunk()?),
             token,
+            wants,
         };
         (hello.magic == MAGIC).then_some(hello)
     }

@@ -1,17 +1,21 @@
-//! Where things are in the two `memfd`s that the tracer creates and every recorded process maps.
-//! The settings are sealed against writing: what a process runs or relies on is the tracer's alone.
+//! Where things are in the `memfd`s that the tracer creates and recorded processes map.
+//!
+//! All of them map the settings, and none can write them: what a process runs or relies on is the
+//! tracer's alone, which keeps the only writable mapping.
 //!
 //! ```text
-//! 0            [`Settings`]
-//! TEXT_OFFSET  Python text         NUL-terminated; empty if there is none
+//! 0                [`Settings`]
+//! RECORDER_OFFSET  [`Recorder`]    what the tracer is doing
+//! TEXT_OFFSET      Python text     NUL-terminated; empty if there is none
 //! ```
 //!
-//! The segment is written by all of them:
+//! A segment is written by one program image, by its forked children and by the tracer. Its
+//! [`Geometry`] is known beforehand, and nothing in the segment says it again:
 //!
 //! ```text
-//! 0            [`SegmentHeader`]   one page
-//! SLOTS_OFFSET [`Slot`] × SLOTS    one per thread that is being recorded
-//! RINGS_OFFSET ring × SLOTS        RING_WORDS × 8 bytes each
+//! 0                [`SegmentHeader`]   one page
+//! SLOTS_OFFSET     [`Slot`] × slots    one per thread that is being recorded
+//! rings()          ring × slots        ring_words × 8 bytes each
 //! ```
 //!
 //! A slot is claimed by a thread (`FREE → CLAIMING → ACTIVE`, compare-and-swap) and freed by the
@@ -26,22 +30,21 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrace");
 /// Version of everything in this crate; both sides must have the same. The sizes are part of it: a
 /// stale probe with a newer tracer must be refused, not misread.
-pub const VERSION: u32 = 9 << 24 | (SLOTS as u32) << 8 | RING_WORDS.trailing_zeros();
-/// Threads that can be recorded at one time.
-pub const SLOTS: usize = 1024;
-/// Words of a ring (a power of two). 256 KiB: of the sizes tried from 64 KiB to 64 MiB, those
-/// between 256 KiB and 1 MiB cost the program least, and its pages are resident in the program.
-pub const RING_WORDS: usize = 1 << 15;
+pub const VERSION: u32 = 10 << 24 | FIRST.code() << 12 | FURTHER.code();
+/// What an image gets with its first hello. Rings of 256 KiB: of the sizes tried from 64 KiB to
+/// 64 MiB, those between 256 KiB and 1 MiB cost the program least, and its pages are resident in the
+/// program. More slots would take more address space, which may be limited (RLIMIT_AS).
+pub const FIRST: Geometry = Geometry { slots: 32, ring_words: 1 << 15 };
+/// What it gets when all its slots are taken. Threads by the hundred are not at work all at once.
+pub const FURTHER: Geometry = Geometry { slots: 128, ring_words: 1 << 13 };
 /// Bytes of the settings, with the text.
 pub const SETTINGS_BYTES: usize = 128 * 1024;
+/// Offset of what the tracer is doing.
+pub const RECORDER_OFFSET: usize = 64;
 /// Offset of the Python text.
-pub const TEXT_OFFSET: usize = size_of::<Settings>();
+pub const TEXT_OFFSET: usize = 4096;
 /// Offset of the slots.
 pub const SLOTS_OFFSET: usize = 4096;
-/// Offset of the rings.
-pub const RINGS_OFFSET: usize = SLOTS_OFFSET + SLOTS * size_of::<Slot>();
-/// Bytes of the whole segment; sparse, only touched pages exist.
-pub const SEGMENT_BYTES: usize = RINGS_OFFSET + SLOTS * RING_WORDS * 8;
 /// Bit of a robust mutex's first word that the kernel sets when its owner dies (FUTEX_OWNER_DIED).
 pub const OWNER_DIED: u32 = 0x4000_0000;
 
@@ -49,6 +52,37 @@ pub const OWNER_DIED: u32 = 0x4000_0000;
 pub const CLOCK_TSC: u32 = 0;
 /// Stamps are nanoseconds of `CLOCK_MONOTONIC`, where the TSC is not invariant.
 pub const CLOCK_MONOTONIC: u32 = 1;
+
+/// How large a segment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// Threads that it has room for.
+    pub slots: usize,
+    /// Words of a ring (a power of two).
+    pub ring_words: usize,
+}
+
+impl Geometry {
+    const fn code(self) -> u32 {
+        assert!(self.slots.is_power_of_two() && self.ring_words.is_power_of_two());
+        self.slots.trailing_zeros() << 6 | self.ring_words.trailing_zeros()
+    }
+
+    /// Offset of the first ring.
+    pub const fn rings(self) -> usize {
+        SLOTS_OFFSET + self.slots * size_of::<Slot>()
+    }
+
+    /// Offset of a slot's ring.
+    pub const fn ring(self, slot: usize) -> usize {
+        self.rings() + slot * self.ring_words * 8
+    }
+
+    /// Bytes of the whole segment; sparse, only touched pages exist.
+    pub const fn bytes(self) -> usize {
+        self.ring(self.slots)
+    }
+}
 
 /// A `pthread_mutex_t` (40 bytes on x86-64) in a cache line of its own.
 #[repr(C, align(64))]
@@ -76,8 +110,8 @@ pub struct Settings {
 
 impl Settings {
     /// To bytes.
-    pub fn encode(&self) -> [u8; TEXT_OFFSET] {
-        let mut out = [0; TEXT_OFFSET];
+    pub fn encode(&self) -> [u8; size_of::<Settings>()] {
+        let mut out = [0; size_of::<Settings>()];
         out[0..8].copy_from_slice(&self.magic.to_le_bytes());
         out[8..12].copy_from_slice(&self.version.to_le_bytes());
         out[12..16].copy_from_slice(&self.clock.to_le_bytes());
@@ -87,19 +121,27 @@ impl Settings {
     }
 }
 
-/// Head of the segment.
+/// What the tracer is doing: probes read it.
 #[repr(C)]
-pub struct SegmentHeader {
+pub struct Recorder {
     /// Set when the tracer has stopped reading: probes stop writing.
     pub detached: AtomicU32,
-    /// 1 while the tracer sleeps on this word (futex); a writer whose ring fills wakes it.
+    /// 1 while the tracer sleeps on this word (futex), or is about to. A writer whose ring fills
+    /// [rings](SegmentHeader::rung) and wakes it.
     pub sleeping: AtomicU32,
+    /// Held by the tracer for as long as it reads.
+    pub tracer: RobustMutex,
+}
+
+/// Head of a segment.
+#[repr(C)]
+pub struct SegmentHeader {
+    /// Set by a writer before it wakes the tracer, which does not fall asleep after that.
+    pub rung: AtomicU32,
     /// One past the highest slot ever claimed.
     pub slots_used: AtomicU32,
     /// Events lost because no slot was free.
     pub lost_without_slot: AtomicU64,
-    /// Held by the tracer for as long as it reads.
-    pub tracer: RobustMutex,
 }
 
 /// No thread owns the slot.
@@ -174,4 +216,6 @@ pub struct Slot {
 const _: () =
     assert!(offset_of!(Slot, head) == 64 && offset_of!(Slot, tail) == 128 && offset_of!(Slot, owner) == 192);
 const _: () = assert!(size_of::<Slot>() == 256 && size_of::<SegmentHeader>() <= SLOTS_OFFSET);
-const _: () = assert!(RINGS_OFFSET.is_multiple_of(4096) && RING_WORDS.is_power_of_two());
+const _: () = assert!(size_of::<Settings>() <= RECORDER_OFFSET);
+const _: () = assert!(RECORDER_OFFSET + size_of::<Recorder>() <= TEXT_OFFSET);
+const _: () = assert!(FIRST.rings().is_multiple_of(4096) && FURTHER.rings().is_multiple_of(4096));

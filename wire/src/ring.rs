@@ -7,25 +7,47 @@
 //! so that two words never wrap.
 
 use core::arch::asm;
+use core::mem::offset_of;
+use core::ptr::null;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use crate::event::{EVENT_WORDS_MAX, Event, Kind, compact_stamp};
-use crate::layout::{RING_WORDS, Slot};
+use crate::layout::{FIRST, FURTHER, Slot};
 
-const MASK: u64 = RING_WORDS as u64 - 1;
 /// Words between the event that is written and the line that is prefetched: 16 to 128 measured
 /// alike, 2,048 worse.
-const FETCH_AHEAD: u64 = 32;
-const _: () = assert!(EVENT_WORDS_MAX <= RING_WORDS / 4);
+const FETCH_AHEAD: usize = 32;
+const _: () = assert!(EVENT_WORDS_MAX <= FURTHER.ring_words && EVENT_WORDS_MAX <= FIRST.ring_words);
 
 /// The ring has no room for the event now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
+/// Where a ring lies, and its length in words (a power of two).
+#[derive(Clone, Copy)]
+struct Place {
+    words: *const AtomicU64,
+    length: u64,
+}
+
+impl Place {
+    /// Index of the word at a position.
+    fn index(self, position: u64) -> u64 {
+        // A writer without a ring has no length.
+        position & self.length.wrapping_sub(1)
+    }
+}
+
 /// The writing side. All zeroes is a writer without a ring, for which every reservation is refused.
+///
+/// A lap is one time around the ring. [`Writer::has_room`] never grants words beyond the lap's end,
+/// so that the hot path finds a word's place by one addition; an event that goes beyond it is
+/// granted by [`Writer::refill`].
 #[repr(C)]
 pub struct Writer {
-    words: *const AtomicU64,
+    ring: Place,
+    /// Where the word at position 0 would lie if the lap had begun there.
+    lap: *const AtomicU64,
     slot: *const Slot,
     head: u64,
     /// Up to where `head` may go before the slow path has to run.
@@ -33,16 +55,20 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer without a ring.
-    pub const NONE: Writer = Writer { words: core::ptr::null(), slot: core::ptr::null(), head: 0, limit: 0 };
+    /// Bytes before what the hot path touches.
+    pub const HOT_OFFSET: usize = offset_of!(Writer, lap);
 
-    /// A writer at the start of an empty ring.
+    /// A writer without a ring.
+    pub const NONE: Writer =
+        Writer { ring: Place { words: null(), length: 0 }, lap: null(), slot: null(), head: 0, limit: 0 };
+
+    /// A writer at the start of an empty ring of `length` words.
     ///
     /// # Safety
-    /// `slot` and the [`RING_WORDS`] words at `words` stay mapped for as long as the writer, or the
-    /// slot that it returns, is used, and it is the only writer of both.
-    pub unsafe fn new(slot: *const Slot, words: *const AtomicU64) -> Writer {
-        Writer { words, slot, head: 0, limit: 0 }
+    /// `slot` and the `length` words at `words`, a power of two, stay mapped for as long as the
+    /// writer, or the slot that it returns, is used, and it is the only writer of both.
+    pub unsafe fn new(slot: *const Slot, words: *const AtomicU64, length: usize) -> Writer {
+        Writer { ring: Place { words, length: length as u64 }, lap: words, slot, head: 0, limit: 0 }
     }
 
     /// The slot, if the writer has a ring.
@@ -59,17 +85,25 @@ impl Writer {
         self.head + words as u64 <= self.limit
     }
 
-    /// Reads the reader's progress. At most `stride` words are granted before the next refill, so
-    /// that the caller's slow path runs at least that often.
+    /// Reads the reader's progress: `Ok` if an event of `words` words fits now. At most `stride` words
+    /// are granted before the next refill, so that the caller's slow path runs at least that often.
     pub fn refill(&mut self, words: usize, stride: u64) -> Result<(), Full> {
         let Some(slot) = self.slot() else { return Err(Full) };
-        let end = slot.tail.load(Ordering::Acquire) + RING_WORDS as u64;
+        let Place { words: first, length } = self.ring;
+        let end = slot.tail.load(Ordering::Acquire) + length;
         let needed = self.head + words as u64;
         if needed > end {
             return Err(Full);
         }
-        self.limit = end.min((self.head + stride).max(needed));
+        let lap = self.head - self.ring.index(self.head);
+        self.lap = first.wrapping_sub(lap as usize);
+        self.limit = end.min((self.head + stride).max(needed)).min(lap + length);
         Ok(())
+    }
+
+    /// Words of the ring.
+    pub fn ring_words(&self) -> u64 {
+        self.ring.length
     }
 
     /// Words committed and not yet read, as far as the writer can see.
@@ -97,13 +131,11 @@ impl Writer {
         }
     }
 
-    #[inline(always)]
     fn put(&self, position: u64, word: u64) {
-        // SAFETY: masked to the ring's length; mapped by the contract of `new`.
-        unsafe { (*self.words.add((position & MASK) as usize)).store(word, Ordering::Relaxed) }
+        // SAFETY: an index into the ring; mapped by the contract of `new`.
+        unsafe { (*self.ring.words.add(self.ring.index(position) as usize)).store(word, Ordering::Relaxed) }
     }
 
-    #[inline(always)]
     fn commit(&mut self, words: u64) {
         self.head += words;
         // SAFETY: room was granted, so there is a slot.
@@ -111,7 +143,7 @@ impl Writer {
     }
 
     /// Writes and commits a release or a compact acquire: `second` makes its second word when the
-    /// slot is marked open. Room for two words must have been granted.
+    /// slot is marked open. [`Writer::has_room`] must have said that there is room for two words.
     /// The slot, still open.
     #[inline(always)]
     pub fn push_pair(&mut self, first: u64, second: impl FnOnce() -> u64) -> &'static Slot {
@@ -122,12 +154,12 @@ impl Writer {
         slot.open.store(1, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         let second = second();
-        let at = (self.head & MASK) as usize;
-        // SAFETY: `head` is even and so is the ring's length: both words lie in it; mapped by the
-        // contract of `new`.
+        let at = self.lap.wrapping_add(self.head as usize);
+        // SAFETY: `limit` lies in the lap that `lap` is for, so both words lie in the ring; mapped by
+        // the contract of `new`.
         unsafe {
-            (*self.words.add(at)).store(first, Ordering::Relaxed);
-            (*self.words.add(at + 1)).store(second, Ordering::Relaxed);
+            (*at).store(first, Ordering::Relaxed);
+            (*at.add(1)).store(second, Ordering::Relaxed);
         }
         self.head += 2;
         slot.head.store(self.head, Ordering::Release);
@@ -136,21 +168,20 @@ impl Writer {
 
     /// Prefetches a cache line of the ring, to write to, some time before it is written. The reader
     /// has it: without this every fourth event waits some 30 ns until it comes back, with stores
-    /// piling up behind it.
+    /// piling up behind it. At the end of a lap it fetches what lies behind the ring.
     #[inline(always)]
     fn fetch_ahead(&self) {
-        let ahead = ((self.head + FETCH_AHEAD) & MASK) as usize;
+        let ahead = self.lap.wrapping_add(self.head as usize + FETCH_AHEAD);
         // SAFETY: a prefetch accesses nothing (where the processor does not know
         // this one, it does nothing).
         unsafe {
-            asm!("prefetchw byte ptr [{}]", in(reg) self.words.wrapping_add(ahead), options(nostack, preserves_flags));
+            asm!("prefetchw byte ptr [{}]", in(reg) ahead, options(nostack, preserves_flags));
         }
     }
 
     /// Writes and commits an event without a text, in two words if they will do. Room for
     /// [`Kind::size`](crate::event::Kind::size) must have been granted.
     pub fn push(&mut self, event: Event) {
-        debug_assert!(self.has_room(event.kind.size(0)));
         if let Some(first) = event.compact() {
             self.push_pair(first, || match event.kind {
                 Kind::Free => event.stamp,
@@ -190,7 +221,7 @@ impl Writer {
 
 /// The reading side.
 pub struct Reader {
-    words: *const AtomicU64,
+    ring: Place,
     slot: *const Slot,
     tail: u64,
 }
@@ -200,12 +231,17 @@ pub struct Reader {
 pub struct Corrupt;
 
 impl Reader {
-    /// A reader at the start of a ring.
+    /// A reader at the start of a ring of `length` words.
     ///
     /// # Safety
     /// As for [`Writer::new`], and it is the only reader.
-    pub unsafe fn new(slot: *const Slot, words: *const AtomicU64) -> Reader {
-        Reader { words, slot, tail: 0 }
+    pub unsafe fn new(slot: *const Slot, words: *const AtomicU64, length: usize) -> Reader {
+        Reader { ring: Place { words, length: length as u64 }, slot, tail: 0 }
+    }
+
+    /// Words of the ring.
+    pub fn ring_words(&self) -> u64 {
+        self.ring.length
     }
 
     /// The slot.
@@ -218,17 +254,18 @@ impl Reader {
     /// frees the room. On [`Corrupt`] it is skipped.
     pub fn read(&mut self, mut each: impl FnMut(&[AtomicU64])) -> Result<(), Corrupt> {
         let head = self.slot().head.load(Ordering::Acquire);
-        let count = head.wrapping_sub(self.tail) as usize;
+        let Place { words, length } = self.ring;
+        let count = head.wrapping_sub(self.tail);
         // A head that ran away from the tail is as good as garbage: the other side may be hostile.
-        let sane = count <= RING_WORDS;
+        let sane = count <= length;
         if sane && count > 0 {
-            let start = (self.tail & MASK) as usize;
-            let first = count.min(RING_WORDS - start);
+            let start = self.ring.index(self.tail);
+            let first = count.min(length - start);
             // SAFETY: inside the ring, mapped by the contract of `new`; atomics
             // may be written to meanwhile.
             unsafe {
-                each(core::slice::from_raw_parts(self.words.add(start), first));
-                each(core::slice::from_raw_parts(self.words, count - first));
+                each(core::slice::from_raw_parts(words.add(start as usize), first as usize));
+                each(core::slice::from_raw_parts(words, (count - first) as usize));
             }
         }
         self.tail = head;

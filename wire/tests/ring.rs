@@ -3,9 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memtrace_wire::event::{Event, FAILED, Kind, TEXT_MAX};
-use memtrace_wire::layout::{RING_WORDS, Slot};
+use memtrace_wire::layout::{FURTHER, Slot};
 use memtrace_wire::ring::{Corrupt, Full, Reader, Writer};
 use proptest::prelude::*;
+
+/// The smaller of the two sizes: laps end more often.
+const RING_WORDS: usize = FURTHER.ring_words;
 
 struct Shared {
     slot: Box<Slot>,
@@ -22,7 +25,7 @@ impl Shared {
     fn ends(&self) -> (Writer, Reader) {
         let (slot, words) = (&raw const *self.slot, self.words.as_ptr());
         // SAFETY: `self` outlives both ends in every test, and each is made once.
-        unsafe { (Writer::new(slot, words), Reader::new(slot, words)) }
+        unsafe { (Writer::new(slot, words, RING_WORDS), Reader::new(slot, words, RING_WORDS)) }
     }
 }
 

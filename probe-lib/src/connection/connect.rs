@@ -2,26 +2,44 @@
 //! descriptors of settings and segment come back over the socket and are closed as soon as they are
 //! mapped.
 
-use memtrace_wire::handshake::{Hello, SOCKET_VARIABLE, TOKEN_VARIABLE, Welcome, parse_token};
-use memtrace_wire::layout::{MAGIC, RING_WORDS, RINGS_OFFSET, SETTINGS_BYTES, SLOTS, Settings, VERSION};
+use memtrace_wire::handshake::{Hello, SOCKET_VARIABLE, TOKEN_VARIABLE, Wants, Welcome, parse_token};
+use memtrace_wire::layout::{Geometry, MAGIC, SETTINGS_BYTES, Settings, VERSION};
 
 use super::environment::{find, initial_environment};
 use crate::sys::{self, syscall};
-
-const RING_BYTES: usize = RING_WORDS * 8;
 
 /// What the tracer shares, in this process.
 pub struct Mapped {
     /// Where the settings begin, which are followed by the text; read-only.
     pub settings: *mut Settings,
-    /// Where the segment begins.
-    pub segment: *mut u8,
+    /// The image's first segment.
+    pub segment: Segment,
+}
+
+/// A segment that was mapped.
+#[derive(Clone, Copy)]
+pub struct Segment {
+    /// Where it begins.
+    pub base: *mut u8,
     /// How many of its slots are mapped.
     pub slots: usize,
 }
 
 /// Connects and maps what the tracer shares; `None` if there is no tracer to talk to.
 pub fn shared(pid: u32, image: u64) -> Option<Mapped> {
+    greet(pid, image, Wants::First, |settings, segment| {
+        let (settings, segment) = (map_settings(settings)?, map_segment(segment, Wants::First.geometry())?);
+        Some(Mapped { settings, segment })
+    })
+}
+
+/// Connects and maps one more segment.
+pub fn further(pid: u32, image: u64) -> Option<Segment> {
+    greet(pid, image, Wants::Further, |_, segment| map_segment(segment, Wants::Further.geometry()))
+}
+
+/// Says hello and passes on the descriptors of settings and segment, which are closed then.
+fn greet<R>(pid: u32, image: u64, wants: Wants, map: impl FnOnce(i32, i32) -> Option<R>) -> Option<R> {
     let environment = initial_environment()?;
     let token = find(environment, TOKEN_VARIABLE).and_then(parse_token)?;
     // The abstract name works in a chroot, the path in another network namespace: try both.
@@ -41,12 +59,8 @@ pub fn shared(pid: u32, image: u64) -> Option<Mapped> {
         sys::close(stream);
         return None;
     }
-    let hello = Hello::new(pid, image, token);
-    let received = exchange(stream, &hello);
-    let mapped = received.and_then(|[settings, segment]| {
-        let (settings, (segment, slots)) = (map_settings(settings)?, map_segment(segment)?);
-        Some(Mapped { settings, segment, slots })
-    });
+    let received = exchange(stream, &Hello::new(pid, image, token, wants));
+    let mapped = received.and_then(|[settings, segment]| map(settings, segment));
     let [settings, segment] = received.unwrap_or([-1; 2]);
     close_all([stream, settings, segment]);
     mapped
@@ -177,7 +191,8 @@ fn exchange(stream: i32, hello: &Hello) -> Option<[i32; 2]> {
 
 /// Maps the settings; `None` if they are of another version.
 fn map_settings(descriptor: i32) -> Option<*mut Settings> {
-    let (protection, flags) = (libc::PROT_READ as usize, libc::MAP_PRIVATE as usize);
+    // Shared: the tracer goes on writing what it is doing there.
+    let (protection, flags) = (libc::PROT_READ as usize, libc::MAP_SHARED as usize);
     // SAFETY: a new mapping; the tracer made the file SETTINGS_BYTES long and sealed it.
     let base =
         unsafe { syscall(libc::SYS_mmap, [0, SETTINGS_BYTES, protection, flags, descriptor as usize, 0]) };
@@ -190,15 +205,14 @@ fn map_settings(descriptor: i32) -> Option<*mut Settings> {
     (magic == MAGIC && version == VERSION).then_some(settings)
 }
 
-/// Maps the segment: as many of its slots as a limit on address space leaves room for. Where it
-/// begins, and how many.
-fn map_segment(descriptor: i32) -> Option<(*mut u8, usize)> {
+/// Maps a segment: as many of its slots as a limit on address space leaves room for.
+fn map_segment(descriptor: i32, geometry: Geometry) -> Option<Segment> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-    let mut slots = slots_within(sys::address_space_limit());
+    let mut slots = slots_within(sys::address_space_limit(), geometry);
     while slots > 0 {
-        let length = RINGS_OFFSET + slots * RING_BYTES;
-        // SAFETY: a new mapping; the tracer made the file SEGMENT_BYTES long and sealed its size.
+        let length = geometry.ring(slots);
+        // SAFETY: a new mapping; the tracer made the file that long and sealed its size.
         let base = unsafe {
             syscall(libc::SYS_mmap, [0, length, protection as usize, flags as usize, descriptor as usize, 0])
         };
@@ -208,7 +222,7 @@ fn map_segment(descriptor: i32) -> Option<(*mut u8, usize)> {
             unsafe {
                 syscall(libc::SYS_madvise, [base as usize, length, libc::MADV_DONTDUMP as usize, 0, 0, 0])
             };
-            return Some((base as *mut u8, slots));
+            return Some(Segment { base: base as *mut u8, slots });
         }
         slots /= 4;
     }
@@ -216,6 +230,7 @@ fn map_segment(descriptor: i32) -> Option<(*mut u8, usize)> {
 }
 
 /// At most a sixteenth of what the process may map (RLIMIT_AS, setrlimit(2)).
-fn slots_within(limit: usize) -> usize {
-    ((limit / 16).saturating_sub(RINGS_OFFSET) / RING_BYTES).clamp(4, SLOTS)
+fn slots_within(limit: usize, geometry: Geometry) -> usize {
+    let ring_bytes = geometry.ring_words * 8;
+    ((limit / 16).saturating_sub(geometry.rings()) / ring_bytes).clamp(4, geometry.slots)
 }

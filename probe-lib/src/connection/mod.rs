@@ -7,3 +7,4 @@ pub mod executable;
 pub mod hooks;
 pub mod preload;
 pub mod process;
+mod segments;

@@ -7,12 +7,12 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use memtrace_wire::layout::{
-    ACTIVE, CLAIMING, COLLECT_NOT, FREE, ORIGIN_EXEC, ORIGIN_FORK, OWNER_DIED, RING_WORDS, RINGS_OFFSET,
-    SLOTS_OFFSET, SegmentHeader, Settings, Slot, TEXT_OFFSET,
+    ACTIVE, CLAIMING, COLLECT_NOT, FREE, ORIGIN_EXEC, ORIGIN_FORK, OWNER_DIED, RECORDER_OFFSET, Recorder,
+    Settings, Slot, TEXT_OFFSET,
 };
 use memtrace_wire::ring::Writer;
 
-use super::{connect, hooks};
+use super::{connect, hooks, segments};
 use crate::clock::{self, stamp};
 use crate::tls::{self, Thread};
 use crate::{sandbox, sys};
@@ -25,9 +25,6 @@ const OFF: u32 = 3;
 
 static STATE: AtomicU32 = AtomicU32::new(NEW);
 static SETTINGS: AtomicPtr<Settings> = AtomicPtr::new(null_mut());
-static SEGMENT: AtomicPtr<u8> = AtomicPtr::new(null_mut());
-/// How many of the segment's slots are mapped.
-static SLOTS_MAPPED: AtomicUsize = AtomicUsize::new(0);
 static PID: AtomicU32 = AtomicU32::new(0);
 static PARENT_PID: AtomicU32 = AtomicU32::new(0);
 static ORIGIN: AtomicU32 = AtomicU32::new(ORIGIN_EXEC);
@@ -60,20 +57,39 @@ pub fn is_off() -> bool {
 
 /// True while a tracer reads what is recorded here.
 pub fn is_recorded() -> bool {
-    STATE.load(Ordering::Acquire) == ON && !current().tracer_gone()
+    STATE.load(Ordering::Acquire) == ON && !tracer_gone()
 }
 
-fn current() -> Attached {
-    Attached { segment: SEGMENT.load(Ordering::Relaxed) }
+fn recorder() -> &'static Recorder {
+    // SAFETY: follows the settings, which are mapped for the life of the process; all fields are
+    // atomics.
+    unsafe { &*SETTINGS.load(Ordering::Relaxed).byte_add(RECORDER_OFFSET).cast() }
+}
+
+/// True if the tracer does not read any more (call it only while recorded).
+pub fn tracer_gone() -> bool {
+    let recorder = recorder();
+    let gone = recorder.detached.load(Ordering::Relaxed) != 0
+        || recorder.tracer.futex.load(Ordering::Relaxed) & OWNER_DIED != 0;
+    if gone {
+        STATE.store(OFF, Ordering::Relaxed);
+    }
+    gone
 }
 
 /// Wakes the tracer if it sleeps (call it only while recorded).
 pub fn wake_tracer() {
-    let attached = current();
-    let header = attached.header();
-    if header.sleeping.swap(0, Ordering::Relaxed) == 1 {
-        sys::futex_wake(&header.sleeping);
+    let sleeping = &recorder().sleeping;
+    if sleeping.load(Ordering::Relaxed) == 1 {
+        // It looks here before it falls asleep.
+        segments::header().rung.store(1, Ordering::SeqCst);
+        sys::futex_wake(sleeping);
     }
+}
+
+/// Counts an event that is lost because no slot was free (call it only while recorded).
+pub fn lose_without_slot() {
+    segments::header().lost_without_slot.fetch_add(1, Ordering::Relaxed);
 }
 
 /// True if the process began by fork, and not by exec.
@@ -86,43 +102,9 @@ pub fn image() -> u64 {
     IMAGE.load(Ordering::Relaxed)
 }
 
-/// The segment, while the process is being recorded.
-pub struct Attached {
-    segment: *mut u8,
-}
-
-impl Attached {
-    /// Head of the segment.
-    pub fn header(&self) -> &SegmentHeader {
-        // SAFETY: mapped for the life of the process; all fields are atomics.
-        unsafe { &*self.segment.cast() }
-    }
-
-    /// True if the tracer does not read any more.
-    pub fn tracer_gone(&self) -> bool {
-        let header = self.header();
-        let gone = header.detached.load(Ordering::Relaxed) != 0
-            || header.tracer.futex.load(Ordering::Relaxed) & OWNER_DIED != 0;
-        if gone {
-            STATE.store(OFF, Ordering::Relaxed);
-        }
-        gone
-    }
-
-    fn slot(&self, index: usize) -> &Slot {
-        // SAFETY: `index` < SLOTS_MAPPED by the loop in `claim`; all fields are atomics.
-        unsafe { &*self.segment.add(SLOTS_OFFSET).cast::<Slot>().add(index) }
-    }
-
-    fn ring(&self, index: usize) -> *const AtomicU64 {
-        // SAFETY: as for `slot`.
-        unsafe { self.segment.add(RINGS_OFFSET + index * RING_WORDS * 8).cast() }
-    }
-}
-
 /// Connects on the first call, with `connected` run before any thread records; adopts the
-/// connection in a forked child.
-pub fn attached(thread: &mut Thread, connected: fn(&Settings)) -> Option<Attached> {
+/// connection in a forked child. True if the process is recorded.
+pub fn attached(thread: &mut Thread, connected: fn(&Settings)) -> bool {
     if STATE.load(Ordering::Acquire) == ON && forked() {
         adopt_after_fork(thread);
     }
@@ -135,15 +117,11 @@ pub fn attached(thread: &mut Thread, connected: fn(&Settings)) -> Option<Attache
         sys::sched_yield();
         tries -= 1;
     }
-    if STATE.load(Ordering::Acquire) != ON {
-        return None;
-    }
-    let attached = current();
-    if attached.tracer_gone() {
-        return None;
+    if !is_recorded() {
+        return false;
     }
     hooks::recorded();
-    Some(attached)
+    true
 }
 
 fn connect_once(connected: fn(&Settings)) {
@@ -153,13 +131,11 @@ fn connect_once(connected: fn(&Settings)) {
     let (pid, image) = (sys::getpid(), stamp());
     let mapped = connect::shared(pid, image);
     let alive = fork_page();
-    let Some(mapped) = mapped.filter(|_| !alive.is_null()) else {
+    let Some(mapped) = mapped.filter(|mapped| !alive.is_null() && segments::add(mapped.segment)) else {
         STATE.store(OFF, Ordering::Release);
         return;
     };
     SETTINGS.store(mapped.settings, Ordering::Relaxed);
-    SEGMENT.store(mapped.segment, Ordering::Relaxed);
-    SLOTS_MAPPED.store(mapped.slots, Ordering::Relaxed);
     ALIVE.store(alive, Ordering::Relaxed);
     IMAGE.store(image, Ordering::Relaxed);
     note_pids(pid);
@@ -198,7 +174,7 @@ fn fork_page() -> *mut AtomicU32 {
     }
 }
 
-/// The child of a fork is a process of its own that shares the parent's segment: it needs a new
+/// The child of a fork is a process of its own that shares the parent's segments: it needs a new
 /// name and rings of its own. The forking thread is the only one at first, but may start others
 /// before it allocates.
 fn adopt_after_fork(thread: &mut Thread) {
@@ -206,7 +182,7 @@ fn adopt_after_fork(thread: &mut Thread) {
     let alive = unsafe { &*ALIVE.load(Ordering::Relaxed) };
     thread.writer = Writer::NONE;
     // Its owner is a thread of the parent.
-    (thread.stacks, thread.deferred.events) = (null_mut(), null_mut());
+    (thread.stacks, thread.deferred_events) = (null_mut(), null_mut());
     // fork(3) and _Fork(3) register the child's robust list; a raw clone(2) does not, and
     // the slots of such a child would never be marked.
     let list = ROBUST_LIST.load(Ordering::Relaxed);
@@ -218,24 +194,36 @@ fn adopt_after_fork(thread: &mut Thread) {
         IMAGE.store(stamp(), Ordering::Relaxed);
         note_pids(sys::getpid());
         ORIGIN.store(ORIGIN_FORK, Ordering::Relaxed);
+        segments::forked();
         hooks::forked();
         alive.store(1, Ordering::Release);
     }
 }
 
-/// Claims a free slot for the calling thread, if there is one now.
-pub fn claim(thread: &mut Thread, attached: &Attached) -> bool {
+/// Claims a free slot for the calling thread, of a further segment if need be; false if there is
+/// none now. No signal may come in between.
+pub fn claim(thread: &mut Thread) -> bool {
     let now = stamp();
-    for index in 0..SLOTS_MAPPED.load(Ordering::Relaxed) {
-        if claim_slot(attached.slot(index), now) {
-            attached.header().slots_used.fetch_max(index as u32 + 1, Ordering::AcqRel);
-            // SAFETY: the slot and its ring are this thread's now and stay mapped.
-            thread.writer = unsafe { Writer::new(attached.slot(index), attached.ring(index)) };
+    loop {
+        if let Some(writer) = segments::claim(|slot| claim_slot(slot, now)) {
+            thread.writer = writer;
             note_robust_list();
             return true;
         }
+        if !segments::fetch(PID.load(Ordering::Relaxed), IMAGE.load(Ordering::Relaxed)) {
+            return false;
+        }
     }
-    false
+}
+
+/// The program will install a filter, perhaps, that allows no more hellos: it has slots for many
+/// threads from now on.
+pub fn prepare_for_filter() {
+    if is_recorded() && !forked() && !is_borrowed() && segments::only_first() {
+        let mask = sys::block_signals();
+        segments::fetch(PID.load(Ordering::Relaxed), IMAGE.load(Ordering::Relaxed));
+        sys::set_signal_mask(mask);
+    }
 }
 
 /// Where the C library keeps a thread's robust list, counted from the thread's

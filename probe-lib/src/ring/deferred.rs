@@ -33,10 +33,10 @@ static POOL: Pool<Events> = Pool::new();
 #[cold]
 #[inline(never)]
 pub fn defer(thread: &mut Thread, make: impl FnOnce() -> Event) {
-    POOL.claim(&mut thread.deferred.events);
-    let index = thread.deferred.count.fetch_add(1, Ordering::Relaxed);
+    POOL.claim(&mut thread.deferred_events);
+    let index = thread.deferred.fetch_add(1, Ordering::Relaxed);
     let Some(words) = place(thread, index) else {
-        thread.deferred.count.fetch_sub(1, Ordering::Relaxed);
+        thread.deferred.fetch_sub(1, Ordering::Relaxed);
         return lose(thread);
     };
     thread.writer.open();
@@ -46,7 +46,7 @@ pub fn defer(thread: &mut Thread, make: impl FnOnce() -> Event) {
 
 /// The place of an event; `None` if there is no such room, or no memory at all.
 fn place(thread: &Thread, index: usize) -> Option<*mut [u64; 4]> {
-    let events = thread.deferred.events;
+    let events = thread.deferred_events;
     // SAFETY: the thread's own memory, which stays mapped.
     (!events.is_null() && index < ROOM).then(|| unsafe { events.cast::<[u64; 4]>().add(index) })
 }
@@ -54,7 +54,7 @@ fn place(thread: &Thread, index: usize) -> Option<*mut [u64; 4]> {
 /// True if no event is deferred.
 #[inline(always)]
 pub fn is_empty(thread: &Thread) -> bool {
-    thread.deferred.count.load(Ordering::Relaxed) == 0
+    thread.deferred.load(Ordering::Relaxed) == 0
 }
 
 /// Releases the guard. From here on a handler writes for itself; the slot stays open for what was
@@ -74,20 +74,15 @@ pub fn release_guard(thread: &mut Thread) {
 #[inline(never)]
 pub fn write(thread: &mut Thread) {
     loop {
-        let count = thread.deferred.count.load(Ordering::Relaxed);
-        let index = thread.deferred.written;
+        let count = thread.deferred.load(Ordering::Relaxed);
+        let index = thread.deferred_written;
         if index < count {
             // Before it is written: a handler that jumps out from in here must
             // not have it written twice.
-            thread.deferred.written = index + 1;
+            thread.deferred_written = index + 1;
             write_one(thread, index);
-        } else if thread
-            .deferred
-            .count
-            .compare_exchange(count, 0, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok()
-        {
-            thread.deferred.written = 0;
+        } else if thread.deferred.compare_exchange(count, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            thread.deferred_written = 0;
             return;
         }
     }

@@ -2,25 +2,24 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use memtrace_wire::layout::{CLOCK_TSC, RING_WORDS, Settings};
+use memtrace_wire::layout::{CLOCK_TSC, Settings};
 
 use super::sampling;
 use crate::connection::hooks;
-use crate::connection::process::{self, Attached};
+use crate::connection::process;
 use crate::sys;
 use crate::tls::Thread;
 
 /// How long a full ring is waited for before events are dropped and counted.
 const WAIT_NS: u64 = 30_000_000_000;
-/// Words granted before the slow path runs again: half a ring at most.
-static STRIDE: AtomicU64 = AtomicU64::new(LONGEST_STRIDE);
-const LONGEST_STRIDE: u64 = RING_WORDS as u64 / 2;
+/// Words granted before the slow path runs again, if half a ring is not less.
+static STRIDE: AtomicU64 = AtomicU64::new(u64::MAX);
 /// While the slow path is to run often.
 const SHORTEST_STRIDE: u64 = 4;
 
 /// Runs the slow path after every few words, or no more.
 pub fn run_often(often: bool) {
-    STRIDE.store(if often { SHORTEST_STRIDE } else { LONGEST_STRIDE }, Ordering::Relaxed);
+    STRIDE.store(if often { SHORTEST_STRIDE } else { u64::MAX }, Ordering::Relaxed);
 }
 
 /// Points to a word that is 1 while the hot path may be taken in this process: recorded with stamps
@@ -58,9 +57,11 @@ pub fn make_room(thread: &mut Thread, words: usize) -> bool {
 
 /// Gets the thread a ring with room for `words`, if it is at all possible.
 pub fn prepare(thread: &mut Thread, words: usize, handlers: Handlers) -> bool {
-    let Some(attached) = ring(thread) else { return false };
-    let stride = STRIDE.load(Ordering::Relaxed);
-    wake_tracer(thread, &attached);
+    if !ring(thread) {
+        return false;
+    }
+    let stride = STRIDE.load(Ordering::Relaxed).min(thread.writer.ring_words() / 2);
+    wake_tracer(thread);
     if thread.writer.refill(words, stride).is_ok() {
         thread.dropping = false;
         return true;
@@ -70,34 +71,37 @@ pub fn prepare(thread: &mut Thread, words: usize, handlers: Handlers) -> bool {
         return false;
     }
     match handlers {
-        Handlers::Run => wait_for_room(thread, &attached, words, stride, handlers),
+        Handlers::Run => wait_for_room(thread, words, stride, handlers),
         Handlers::Wait => {
             let mask = sys::block_signals();
-            let ready = wait_for_room(thread, &attached, words, stride, handlers);
+            let ready = wait_for_room(thread, words, stride, handlers);
             sys::set_signal_mask(mask);
             ready
         }
     }
 }
 
-/// Sees to it that the thread has a ring. Slots of threads that have ended come free when the
-/// tracer has read what they wrote, so they are waited for as room in a ring is.
-fn ring(thread: &mut Thread) -> Option<Attached> {
+/// Sees to it that the thread has a ring, of a further segment if need be. Where there is none,
+/// slots of threads that have ended come free when the tracer has read what they wrote, so they are
+/// waited for as room in a ring is.
+fn ring(thread: &mut Thread) -> bool {
     if thread.writer.slot().is_some() && !process::forked() {
         return process::attached(thread, use_settings);
     }
     let start = sys::monotonic_ns();
     let mut nap = 1_000_000;
     loop {
-        let attached = connect(thread)?;
+        if !connect(thread) {
+            return false;
+        }
         if thread.writer.slot().is_some() {
             thread.slotless = false;
-            return Some(attached);
+            return true;
         }
         if thread.slotless || sys::monotonic_ns() - start > WAIT_NS {
             thread.slotless = true;
-            attached.header().lost_without_slot.fetch_add(1, Ordering::Relaxed);
-            return None;
+            process::lose_without_slot();
+            return false;
         }
         process::wake_tracer();
         // A thousand threads that try every millisecond would leave the tracer no time.
@@ -106,41 +110,28 @@ fn ring(thread: &mut Thread) -> Option<Attached> {
     }
 }
 
-/// Connects and tries to claim a slot. No signal may come in between: its handler could jump out of
-/// the handshake and leave it unfinished.
-fn connect(thread: &mut Thread) -> Option<Attached> {
+/// Connects and tries to claim a slot; false if the process is not recorded. No signal may come in
+/// between: its handler could jump out of the handshake and leave it unfinished.
+fn connect(thread: &mut Thread) -> bool {
     let mask = sys::block_signals();
     let attached = process::attached(thread, use_settings);
-    if let Some(attached) = &attached
-        && thread.writer.slot().is_none()
-    {
-        let claimed = process::claim(thread, attached);
-        if claimed {
-            sampling::begin(thread);
-            // They were described in another ring.
-            hooks::forget_stacks(thread);
-        }
+    if attached && thread.writer.slot().is_none() && process::claim(thread) {
+        sampling::begin(thread);
+        // They were described in another ring.
+        hooks::forget_stacks(thread);
     }
     sys::set_signal_mask(mask);
     attached
 }
 
 /// Wakes the tracer if it sleeps while there is much to read.
-fn wake_tracer(thread: &Thread, attached: &Attached) {
-    if thread.writer.backlog() >= LONGEST_STRIDE / 2
-        && attached.header().sleeping.load(Ordering::Relaxed) == 1
-    {
+fn wake_tracer(thread: &Thread) {
+    if thread.writer.backlog() >= thread.writer.ring_words() / 4 {
         process::wake_tracer();
     }
 }
 
-fn wait_for_room(
-    thread: &mut Thread,
-    attached: &Attached,
-    words: usize,
-    stride: u64,
-    handlers: Handlers,
-) -> bool {
+fn wait_for_room(thread: &mut Thread, words: usize, stride: u64, handlers: Handlers) -> bool {
     let start = sys::monotonic_ns();
     let guard = thread.guard;
     loop {
@@ -148,10 +139,10 @@ fn wait_for_room(
             thread.guard = 0;
         }
         compiler_fence(Ordering::SeqCst);
-        wake_tracer(thread, attached);
+        wake_tracer(thread);
         sleep_until_read(thread, words, stride);
         let waited = sys::monotonic_ns() - start;
-        let (gone, timed_out) = (attached.tracer_gone(), waited > WAIT_NS);
+        let (gone, timed_out) = (process::tracer_gone(), waited > WAIT_NS);
         compiler_fence(Ordering::SeqCst);
         // No system call with the guard held: signals are delivered then.
         thread.guard = guard;

@@ -20,7 +20,7 @@ VARIABLES = ("LD_PRELOAD", SOCKET, TOKEN)
 #: token may join.
 KEEPER = "printf '%s\\n' " + " ".join(f'"${name}"' for name in VARIABLES) + "; read -r _ || :"
 #: The first bytes of a client that subscribes to spans (docs/architecture.md): as long as a hello.
-REQUEST = b"mtspans1".ljust(40, b"\0")
+REQUEST = b"mtspans1".ljust(48, b"\0")
 #: Lines are sent on after this many seconds, or bytes. The scheduler keeps the last thousand events
 #: of a topic, so they are compressed.
 BATCH_SECONDS, BATCH_BYTES = 0.25, 256 << 10

@@ -299,6 +299,8 @@ pub struct Site {
 
 #[cfg(test)]
 mod tests {
+    use memtrace_wire::handshake::Wants;
+
     use super::*;
 
     #[test]
@@ -307,7 +309,7 @@ mod tests {
             assert_eq!(Request::decode(&request.encode()), Some(request));
             assert_eq!(Hello::decode(&request.encode()), None);
         }
-        assert_eq!(Request::decode(&Hello::new(1, 2, [3; 16]).encode()), None);
+        assert_eq!(Request::decode(&Hello::new(1, 2, [3; 16], Wants::First).encode()), None);
         let often = Request::decode(&Request::Figures { every_ms: 0 }.encode());
         assert_eq!(often, Some(Request::Figures { every_ms: EVERY_MIN_MS }));
     }

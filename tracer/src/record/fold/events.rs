@@ -94,8 +94,8 @@ impl Sink for Fold {
     fn writer_gone(&mut self, writer: u32, usage: RingUsage) {
         let process = self.process_mut_of(writer);
         process.writers -= 1;
-        process.row.lost_events += usage.lost;
-        process.note_ring(usage.slot, usage.touched_bytes);
+        process.row.lost_events = process.row.lost_events.saturating_add(usage.lost);
+        process.note_ring(usage.ring, usage.touched_bytes);
         process.thread_gone(writer);
         if process.writers == 0 {
             let index = process.row.process;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicU32;
 
+use super::descriptors::Limit;
 use super::{signals, streams};
 
 /// How the command ended.
@@ -49,14 +50,16 @@ pub fn start(
         .map(|(name, value)| (c_string(name.as_bytes()), c_string(value.as_bytes())))
         .collect::<Vec<_>>();
     let inherited = streams::inherited();
+    let descriptors = Limit::raise();
     let mut child = Command::new(&command[0]);
     child.args(&command[1..]);
-    // SAFETY: signal(2), dup2(2) and close(2) are async-signal-safe; setenv(3) allocates, which glibc's
+    // SAFETY: setrlimit(2), signal(2), dup2(2) and close(2) are async-signal-safe; setenv(3) allocates, which glibc's
     // fork(3) sees to in the child. Rust resets SIGPIPE in children and opens what was closed; the
     // command is to get what memtrace itself was started with. (`Command::env` would sort the
     // environment.)
     unsafe {
         child.pre_exec(move || {
+            descriptors.restore();
             if inherited.ignores_sigpipe {
                 libc::signal(libc::SIGPIPE, libc::SIG_IGN);
             }

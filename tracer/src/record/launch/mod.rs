@@ -3,6 +3,7 @@
 
 mod command;
 mod cuda;
+mod descriptors;
 mod libraries;
 mod signals;
 mod streams;

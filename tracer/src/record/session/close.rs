@@ -11,7 +11,7 @@ impl Session {
     /// The command has ended: reads what is left and closes the trace.
     pub fn close(mut self, ending: Ending) -> Result<Outcome, Failure> {
         self.still_running = self.count_running();
-        self.segment.header().detached.store(1, Ordering::SeqCst);
+        self.recorder.detached.store(1, Ordering::SeqCst);
         while self.round(true) > 0 {}
         let missing = self.end_processes(ending);
         self.note_refusals();

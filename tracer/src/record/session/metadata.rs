@@ -1,6 +1,5 @@
 //! `meta.json`: what is known when a recording begins, and the sums over its processes.
 
-use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use memtrace_trace::rows::ProcessRow;
@@ -66,10 +65,10 @@ impl Session {
     /// Sums up the processes.
     pub(super) fn sum_up(&mut self, processes: &[ProcessRow]) {
         let sum = |field: fn(&ProcessRow) -> u64| processes.iter().map(field).sum::<u64>();
-        let without_slot = self.segment.header().lost_without_slot.load(Ordering::Relaxed);
+        let without_slot = self.drain.lost_without_slot();
         self.meta.duration_ns = self.fold.clock().now_ns();
         self.meta.lost = Lost {
-            events: sum(|row| row.lost_events) + without_slot,
+            events: sum(|row| row.lost_events).saturating_add(without_slot),
             late_events: self.drain.late(),
             unseen_releases: sum(|row| row.unseen_releases),
             kernel_events: self.fold.lost_by_kernel(),

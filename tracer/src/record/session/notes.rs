@@ -1,9 +1,5 @@
 //! Notes of the trace: sentences on what was not seen.
 
-use std::sync::atomic::Ordering;
-
-use memtrace_wire::layout::SLOTS;
-
 use super::recording::Session;
 use super::run::GRACE;
 use crate::record::procfs::resident;
@@ -45,10 +41,16 @@ impl Session {
                 GRACE.as_secs()
             ));
         }
-        let without_slot = self.segment.header().lost_without_slot.load(Ordering::Relaxed);
+        let without_slot = self.drain.lost_without_slot();
         if without_slot > 0 {
             notes.push(format!(
-                "More than {SLOTS} threads were at work at one time: {without_slot} events were lost, so peaks are lower bounds."
+                "Some threads got no memory for their events: {without_slot} events were lost, so peaks are lower bounds."
+            ));
+        }
+        let unserved = self.listener.unserved();
+        if unserved > 0 {
+            notes.push(format!(
+                "{unserved} requests for memory to record in were refused, because memtrace has no more descriptors or mappings (raise ulimit -n): what those processes and threads did may be missing."
             ));
         }
         let turned_away = self.listener.turned_away();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use memtrace_trace::weights::SiteWeights;
 use memtrace_trace::{Meta, TraceWriter};
-use memtrace_wire::layout::RING_WORDS;
+use memtrace_wire::layout::{FIRST, Recorder};
 
 use super::metadata;
 use super::options::{Options, Wait};
@@ -25,9 +25,9 @@ use crate::record::state::garbage::Collecting;
 use crate::record::transport::clock::Clock;
 use crate::record::transport::drain::Drain;
 use crate::record::transport::futex;
-use crate::record::transport::listener::{Listener, Shared};
-use crate::record::transport::segment::Segment;
-use crate::record::transport::settings;
+use crate::record::transport::listener::Listener;
+use crate::record::transport::segments::Segments;
+use crate::record::transport::settings::{self, Sealed};
 
 /// How long the drain sleeps when there was nothing to read; a writer whose ring fills wakes it.
 const NAP: Duration = Duration::from_millis(5);
@@ -35,14 +35,15 @@ const NAP: Duration = Duration::from_millis(5);
 /// millisecond.
 const SHORT_NAP: Duration = Duration::from_millis(1);
 /// Words that are worth another round at once: a sixteenth of a ring.
-const LITTLE: usize = RING_WORDS / 16;
+const LITTLE: usize = FIRST.ring_words / 16;
 
 /// A recording under way.
 pub struct Session {
     pub(super) meta: Meta,
     pub(super) fold: Fold,
-    pub(super) drain: Drain<'static>,
-    pub(super) segment: &'static Segment,
+    pub(super) drain: Drain,
+    /// What probes see of this recording.
+    pub(super) recorder: &'static Recorder,
     pub(super) listener: Listener,
     /// Python functions that are to be recorded as operators.
     pub(super) operators: Vec<String>,
@@ -67,19 +68,15 @@ impl Session {
             out.limit(bytes);
         }
         let clock = Clock::start(Clock::tsc_is_invariant());
-        let segment = Segment::create();
-        // Probes may still read it after this function returned, and signal handlers do.
-        let segment: &'static Segment = Box::leak(Box::new(segment.map_err(Failure::recording)?));
         let gc = options.gc.map(Collecting::name);
         let watched =
             text::Watched { operators: &options.operators, automatic: options.automatic.as_deref(), gc };
         let tsc = clock.name() == "tsc";
-        let settings = settings::sealed(tsc, options.stacks.sampling(), &text::python(&watched));
-        let shared = Shared {
-            settings: settings.map_err(Failure::recording)?,
-            segment: segment.duplicate().map_err(Failure::recording)?,
-        };
-        let (listener, connections) = Listener::open(&options.output, shared).map_err(Failure::recording)?;
+        let Sealed { descriptor, recorder } =
+            settings::seal(tsc, options.stacks.sampling(), &text::python(&watched))
+                .map_err(Failure::recording)?;
+        let (listener, connections) =
+            Listener::open(&options.output, descriptor).map_err(Failure::recording)?;
         let meta = metadata::first(options, &clock);
         let prediction = options.prediction.as_ref();
         let fold = Fold::new(Setup {
@@ -97,8 +94,8 @@ impl Session {
         Ok(Session {
             meta,
             fold,
-            drain: Drain::new(segment),
-            segment,
+            drain: Drain::new(Segments::new(connections.segments)),
+            recorder,
             listener,
             operators: options.operators.clone(),
             directory: options.output.canonicalize().unwrap_or_else(|_| options.output.clone()),
@@ -119,7 +116,7 @@ impl Session {
 
     /// The word that the drain sleeps on.
     pub fn sleeping(&self) -> &'static AtomicU32 {
-        &self.segment.header().sleeping
+        &self.recorder.sleeping
     }
 
     /// Notes in the trace how something was recorded.
@@ -169,8 +166,7 @@ impl Session {
         let mut ending = None;
         let sleeping = self.sleeping();
         loop {
-            // Asleep from here on: a signal or a filling ring sets it back, and the nap is not
-            // taken.
+            // Asleep from here on: after a signal, or if a ring fills, the nap is not taken.
             sleeping.store(1, Ordering::SeqCst);
             let ended = ending.is_none().then(|| launch::ending(child)).flatten();
             ending = ending.or(ended.map(|ending| (ending, Instant::now())));
@@ -185,8 +181,7 @@ impl Session {
             // counts.
             if read == 0 || read < LITTLE && ending.is_none() {
                 let collects = self.drain.collectors().next().is_some();
-                // Until a writer or a signal handler clears the word, or the nap is over.
-                futex::wait(sleeping, 1, if collects { SHORT_NAP } else { NAP });
+                self.nap(if collects { SHORT_NAP } else { NAP });
             }
             sleeping.store(0, Ordering::Relaxed);
         }
@@ -196,8 +191,15 @@ impl Session {
     pub fn rest(&self) {
         let sleeping = self.sleeping();
         sleeping.store(1, Ordering::SeqCst);
-        futex::wait(sleeping, 1, NAP);
+        self.nap(NAP);
         sleeping.store(0, Ordering::Relaxed);
+    }
+
+    /// Until a writer wakes this thread, a signal handler clears the word, or the time is over.
+    fn nap(&self, most: Duration) {
+        if !self.drain.rung() {
+            futex::wait(self.sleeping(), 1, most);
+        }
     }
 
     /// Reads the rings once, folds what can be ordered, and does what is due. Returns the number of

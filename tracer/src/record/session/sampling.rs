@@ -56,7 +56,7 @@ impl Session {
         let Some(measure) = self.sampling.begin() else { return };
         for (thread, usage) in self.drain.usage() {
             let process = self.fold.process_of(thread);
-            self.fold.process_mut(process).note_ring(usage.slot, usage.touched_bytes);
+            self.fold.process_mut(process).note_ring(usage.ring, usage.touched_bytes);
         }
         for index in 0..self.fold.processes().len() as u32 {
             self.sample_process(index, measure);

@@ -215,8 +215,8 @@ impl Process {
     }
 
     /// A ring of its was seen with this many touched bytes.
-    pub fn note_ring(&mut self, slot: usize, touched: u64) {
-        self.row.probe_bytes = self.residency.note_ring(slot, touched);
+    pub fn note_ring(&mut self, ring: usize, touched: u64) {
+        self.row.probe_bytes = self.residency.note_ring(ring, touched);
     }
 
     /// Adds a block. Returns the one whose release is late, if there was one at this address.

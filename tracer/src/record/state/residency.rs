@@ -47,8 +47,8 @@ impl Residency {
     }
 
     /// A ring of its was seen with this many touched bytes. What all of them take.
-    pub fn note_ring(&mut self, slot: usize, touched: u64) -> u64 {
-        let most = self.rings.entry(slot).or_default();
+    pub fn note_ring(&mut self, ring: usize, touched: u64) -> u64 {
+        let most = self.rings.entry(ring).or_default();
         *most = (*most).max(touched);
         self.rings.values().sum()
     }

@@ -11,14 +11,12 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use memtrace_wire::event::Event;
-use memtrace_wire::layout::{
-    ACTIVE, COLLECT_WAITING, FREE, ORIGIN_FORK, OWNER_DIED, RING_WORDS, SLOTS, Slot,
-};
+use memtrace_wire::layout::{COLLECT_WAITING, ORIGIN_FORK, OWNER_DIED, Slot};
 use memtrace_wire::ring::Reader;
 
 use super::backlog::{Backlog, Garbled};
 use super::futex;
-use super::segment::Segment;
+use super::segments::{Place, Segments};
 
 /// The thread that writes into a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +57,8 @@ pub trait Sink {
 /// What a ring has seen.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RingUsage {
-    /// Which ring.
-    pub slot: usize,
+    /// Which ring: no other of the recording has this number.
+    pub ring: usize,
     /// Events dropped.
     pub lost: u64,
     /// Nanoseconds the thread waited for room.
@@ -71,20 +69,19 @@ pub struct RingUsage {
 
 struct Ring {
     reader: Reader,
-    slot_index: usize,
+    place: Place,
     writer: u32,
     backlog: Backlog,
     dead: bool,
-    open_since: Option<Instant>,
+    /// When its flag was first seen up, and a stamp from before that.
+    open_since: Option<(Instant, u64)>,
     corrupt: u64,
 }
 
 /// The rings and what was read from them but not yet passed on.
-pub struct Drain<'a> {
-    segment: &'a Segment,
+pub struct Drain {
+    segments: Segments,
     rings: Vec<Ring>,
-    /// Slots that `rings` reads.
-    known: [bool; SLOTS],
     passed_on: u64,
     /// Events that came after later ones had been passed on.
     late: u64,
@@ -97,13 +94,13 @@ pub struct Drain<'a> {
 /// was late.)
 const OPEN_TOO_LONG: Duration = Duration::from_secs(2);
 
-/// Words of a ring that may wait to be passed on before its writer has to wait too.
-const BACKLOG_WORDS: usize = 4 * RING_WORDS;
+/// Rings full of words that may wait to be passed on before the writer has to wait too.
+const BACKLOG_RINGS: u64 = 4;
 
-impl<'a> Drain<'a> {
+impl Drain {
     /// Nothing read yet.
-    pub fn new(segment: &'a Segment) -> Drain<'a> {
-        Drain { segment, rings: Vec::new(), known: [false; SLOTS], passed_on: 0, late: 0, step: 1 }
+    pub fn new(segments: Segments) -> Drain {
+        Drain { segments, rings: Vec::new(), passed_on: 0, late: 0, step: 1 }
     }
 
     /// Ticks that two events of one thread are apart at least, from now on.
@@ -129,7 +126,7 @@ impl<'a> Drain<'a> {
         let mut horizon = if last { u64::MAX } else { safe };
         let mut read = 0;
         for ring in &mut self.rings {
-            let (count, limit) = ring.read(last);
+            let (count, limit) = ring.read(safe, last);
             read += count;
             horizon = if last { horizon } else { horizon.min(limit) };
         }
@@ -144,22 +141,19 @@ impl<'a> Drain<'a> {
 
     /// Finds rings that were claimed, and meets their writers in the order of their claims: a
     /// process that forked and then executed a program has two images under one pid, the second
-    /// often in a lower slot.
+    /// often in a lower slot. A segment is received before any process has it: a writer that is not
+    /// met here claims later.
     pub fn meet_writers(&mut self, sink: &mut impl Sink) {
-        let mut claimed = Vec::new();
-        for (slot_index, slot) in self.segment.slots() {
-            let active = slot.state.load(Ordering::Acquire) == ACTIVE;
-            if active && !std::mem::replace(&mut self.known[slot_index], true) {
-                claimed.push((slot.claimed.load(Ordering::Relaxed), slot_index, slot));
-            }
-        }
-        claimed.sort_unstable_by_key(|(stamp, slot_index, _)| (*stamp, *slot_index));
-        for (stamp, slot_index, slot) in claimed {
+        let describe = |(place, slot): (Place, &Slot)| (place, describe(slot));
+        let mut claimed: Vec<_> = self.segments.claimed().into_iter().map(describe).collect();
+        claimed.sort_unstable_by_key(|(place, writer)| (writer.claimed, *place));
+        for (place, writer) in claimed {
+            let Some(reader) = self.segments.reader(place) else { continue };
             self.rings.push(Ring {
-                reader: self.segment.reader(slot_index),
-                slot_index,
-                writer: sink.writer(describe(slot)),
-                backlog: Backlog::new(stamp, self.step),
+                reader,
+                place,
+                writer: sink.writer(writer),
+                backlog: Backlog::new(writer.claimed, self.step),
                 dead: false,
                 open_since: None,
                 corrupt: 0,
@@ -201,15 +195,12 @@ impl<'a> Drain<'a> {
     }
 
     fn reap(&mut self, sink: &mut impl Sink) {
-        self.rings.retain(|ring| {
-            if !ring.dead || !ring.backlog.is_empty() {
-                return true;
-            }
+        let is_over = |ring: &mut Ring| ring.dead && ring.backlog.is_empty();
+        for ring in self.rings.extract_if(.., is_over) {
             sink.writer_gone(ring.writer, ring.usage());
-            self.known[ring.slot_index] = false;
-            ring.reader.slot().state.store(FREE, Ordering::Release);
-            false
-        });
+            self.segments.free(ring.place, ring.reader);
+        }
+        self.segments.give_up_unused();
     }
 
     /// The process of this writer was sampled: it need not wait any longer.
@@ -225,6 +216,16 @@ impl<'a> Drain<'a> {
         rings.filter(|(_, word)| word.load(Ordering::Relaxed) == COLLECT_WAITING)
     }
 
+    /// True if some writer wants to be read since the last time.
+    pub fn rung(&self) -> bool {
+        self.segments.rung()
+    }
+
+    /// Events that were lost because no slot was free.
+    pub fn lost_without_slot(&self) -> u64 {
+        self.segments.lost_without_slot()
+    }
+
     /// What every ring in use has seen so far.
     pub fn usage(&self) -> impl Iterator<Item = (u32, RingUsage)> {
         self.rings.iter().map(|ring| (ring.writer, ring.usage()))
@@ -234,15 +235,16 @@ impl<'a> Drain<'a> {
 impl Ring {
     /// Empties the ring; the last time in any case. Returns the number of words, and the stamp up
     /// to which nothing can be missing.
-    fn read(&mut self, last: bool) -> (usize, u64) {
+    fn read(&mut self, safe: u64, last: bool) -> (usize, u64) {
         let slot = self.reader.slot();
         // Order matters: death before the flag, the flag before the events.
         self.dead |= slot.owner.futex.load(Ordering::Acquire) & OWNER_DIED != 0;
         let open = slot.open.load(Ordering::Acquire) != 0;
         let mut count = 0;
-        if self.dead || last || self.backlog.words() < BACKLOG_WORDS {
+        let ring_words = self.reader.ring_words();
+        if self.dead || last || (self.backlog.words() as u64) < BACKLOG_RINGS * ring_words {
             let outcome = self.reader.read(|words| count += self.backlog.append(words));
-            self.corrupt += if outcome.is_err() { RING_WORDS as u64 / 2 } else { 0 };
+            self.corrupt += if outcome.is_err() { ring_words / 2 } else { 0 };
             self.wake_writer();
         } else {
             // Another ring's writer was stopped in mid-write, and all wait for it. Nothing in this
@@ -253,13 +255,15 @@ impl Ring {
             self.open_since = None;
             return (count, u64::MAX);
         }
-        let since = *self.open_since.get_or_insert_with(Instant::now);
-        if count > 0 {
-            self.open_since = Some(Instant::now());
+        let last_stamp = self.backlog.last_stamp();
+        let (since, stamp) = *self.open_since.get_or_insert((Instant::now(), safe));
+        // Old events are no sign of progress: they would hold all others back for ever.
+        if count > 0 && last_stamp >= stamp {
+            self.open_since = Some((Instant::now(), safe));
         } else if since.elapsed() > OPEN_TOO_LONG {
             return (count, u64::MAX);
         }
-        (count, self.backlog.last_stamp())
+        (count, last_stamp)
     }
 
     /// There is room in the ring: wakes its writer if that waits for it.
@@ -287,11 +291,10 @@ impl Ring {
     fn usage(&self) -> RingUsage {
         let slot = self.reader.slot();
         RingUsage {
-            slot: self.slot_index,
-            lost: slot.lost.load(Ordering::Relaxed) + self.corrupt,
+            ring: self.place.number(),
+            lost: slot.lost.load(Ordering::Relaxed).saturating_add(self.corrupt),
             waited_ns: slot.waited_ns.load(Ordering::Relaxed),
-            touched_bytes: (slot.head.load(Ordering::Relaxed) * 8)
-                .min(RING_WORDS as u64 * 8)
+            touched_bytes: (slot.head.load(Ordering::Relaxed).min(self.reader.ring_words()) * 8)
                 .next_multiple_of(4096),
         }
     }

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use memtrace_wire::handshake::Hello;
+use memtrace_wire::handshake::{Hello, Wants};
 use memtrace_wire::layout::VERSION;
 use rustix::cmsg_space;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -38,6 +38,8 @@ pub struct Arrival {
 pub enum Peer {
     /// A probe, of a process that is to be recorded.
     Probe(Arrival),
+    /// The probe of one that is, and has no slot left.
+    Further,
     /// A client of the live view.
     Client(Request),
 }
@@ -77,6 +79,9 @@ pub fn identify(bytes: &[u8; Hello::BYTES], peer: Credentials, token: &[u8; 16])
     let hello = Hello::decode(bytes)?;
     if hello.version != VERSION || hello.token != *token {
         return None;
+    }
+    if hello.wants == Wants::Further {
+        return Some(Peer::Further);
     }
     let read = |name: &str| std::fs::read(format!("/proc/{}/{name}", peer.pid)).unwrap_or_default();
     Some(Peer::Probe(Arrival {

@@ -1,5 +1,5 @@
-//! The sockets that probes and clients connect to. A probe gets the descriptors of settings and
-//! segment; a client is passed on to the live view.
+//! The sockets that probes and clients connect to. A probe gets the descriptors of the settings
+//! and of a segment that is made for it; a client is passed on to the live view.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -13,12 +13,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use memtrace_wire::handshake::Welcome;
+use memtrace_wire::handshake::{Wants, Welcome};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
 use super::handshake::{Arrival, Credentials, Peer, identify, send_descriptors};
 use super::pending::{Pending, Said};
+use super::segment::Segment;
 use crate::live_protocol::{Request, SOCKET};
 use crate::signals;
 
@@ -38,16 +39,11 @@ pub struct Client {
 pub struct Connections {
     /// Processes whose probe said hello.
     pub arrivals: Receiver<Arrival>,
+    /// The segments that probes were sent. A process gets its own only after it was sent here, and
+    /// before that the process is among the arrivals.
+    pub segments: Receiver<Segment>,
     /// Clients of the live view.
     pub clients: Receiver<Client>,
-}
-
-/// What a probe is sent.
-pub struct Shared {
-    /// Sealed memory with what the tracer has chosen.
-    pub settings: OwnedFd,
-    /// Memory that probes write.
-    pub segment: OwnedFd,
 }
 
 /// The listening side. Dropping it removes the socket's path.
@@ -58,12 +54,13 @@ pub struct Listener {
     sockets: String,
     token: String,
     turned_away: Arc<AtomicU64>,
+    unserved: Arc<AtomicU64>,
 }
 
 impl Listener {
     /// Listens in `directory` (private to the user) and under an abstract name, which a chroot does
-    /// not hide and no path length limits.
-    pub fn open(directory: &Path, shared: Shared) -> Result<(Listener, Connections)> {
+    /// not hide and no path length limits. Probes are sent the `settings`.
+    pub fn open(directory: &Path, settings: OwnedFd) -> Result<(Listener, Connections)> {
         let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
         let token = random_bytes()?;
         let name = format!("memtrace-{}", hex(&random_bytes()?));
@@ -78,16 +75,25 @@ impl Listener {
         listeners.extend(UnixListener::bind(&path).or_else(|_| UnixListener::bind(short)).ok());
         let (send_arrival, arrivals) = channel();
         let (send_client, clients) = channel();
-        let (shared, turned_away) = (Arc::new(shared), Arc::new(AtomicU64::new(0)));
+        let (send_segment, segments) = channel();
+        let [turned_away, unserved] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
+        let settings = Arc::new(settings);
         for socket in listeners {
-            let (arrivals, clients) = (send_arrival.clone(), send_client.clone());
-            let (shared, turned_away) = (shared.clone(), turned_away.clone());
-            let accept = Accept { token, shared, arrivals, clients, turned_away };
+            let accept = Accept {
+                token,
+                settings: settings.clone(),
+                arrivals: send_arrival.clone(),
+                segments: send_segment.clone(),
+                clients: send_client.clone(),
+                turned_away: turned_away.clone(),
+                unserved: unserved.clone(),
+            };
             std::thread::Builder::new().name("listener".into()).spawn(move || accept.run(&socket))?;
         }
         let sockets = format!("{name};{}", path.display());
-        let listener = Listener { sockets, path, token: hex(&token), _directory: opened, turned_away };
-        Ok((listener, Connections { arrivals, clients }))
+        let token = hex(&token);
+        let listener = Listener { sockets, path, token, _directory: opened, turned_away, unserved };
+        Ok((listener, Connections { arrivals, segments, clients }))
     }
 
     /// Value of `MEMTRACE_SOCKET`.
@@ -99,6 +105,11 @@ impl Listener {
     /// among them.
     pub fn turned_away(&self) -> u64 {
         self.turned_away.load(Ordering::Relaxed)
+    }
+
+    /// Probes for which there was no shared memory.
+    pub fn unserved(&self) -> u64 {
+        self.unserved.load(Ordering::Relaxed)
     }
 
     /// Value of `MEMTRACE_TOKEN`.
@@ -116,10 +127,12 @@ impl Drop for Listener {
 /// A thread that accepts connections on one socket.
 struct Accept {
     token: [u8; 16],
-    shared: Arc<Shared>,
+    settings: Arc<OwnedFd>,
     arrivals: Sender<Arrival>,
+    segments: Sender<Segment>,
     clients: Sender<Client>,
     turned_away: Arc<AtomicU64>,
+    unserved: Arc<AtomicU64>,
 }
 
 impl Accept {
@@ -161,14 +174,9 @@ impl Accept {
     fn answer(&self, Said { stream, peer, bytes }: Said) -> bool {
         match identify(&bytes, peer, &self.token) {
             Some(Peer::Probe(arrival)) => {
-                let recorded = self.arrivals.send(arrival).is_ok();
-                if recorded {
-                    let Shared { settings, segment } = &*self.shared;
-                    let descriptors = [settings.as_fd(), segment.as_fd()];
-                    send_descriptors(&stream, &Welcome::encode(true), descriptors);
-                }
-                recorded
+                self.arrivals.send(arrival).is_ok() && self.share(&stream, Wants::First)
             }
+            Some(Peer::Further) => self.share(&stream, Wants::Further),
             Some(Peer::Client(request)) => {
                 let _ = stream.set_nonblocking(false);
                 self.clients.send(Client { stream, request }).is_ok()
@@ -178,6 +186,23 @@ impl Accept {
                 true
             }
         }
+    }
+}
+
+impl Accept {
+    /// Makes a segment for a probe. False once the recording has ended.
+    fn share(&self, stream: &UnixStream, wants: Wants) -> bool {
+        let made = Segment::create(wants).and_then(|segment| Ok((segment.duplicate()?, segment)));
+        let Ok((theirs, segment)) = made else {
+            self.unserved.fetch_add(1, Ordering::Relaxed);
+            refuse(stream);
+            return true;
+        };
+        let recorded = self.segments.send(segment).is_ok();
+        if recorded {
+            send_descriptors(stream, &Welcome::encode(true), [self.settings.as_fd(), theirs.as_fd()]);
+        }
+        recorded
     }
 }
 
@@ -218,8 +243,7 @@ mod tests {
     fn a_client_is_passed_on_and_garbage_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let null = || File::open("/dev/null").unwrap().into();
-        let shared = Shared { settings: null(), segment: null() };
-        let (listener, connections) = Listener::open(directory.path(), shared).unwrap();
+        let (listener, connections) = Listener::open(directory.path(), null()).unwrap();
         let path = directory.path().join(SOCKET);
         let connect = |hello: &[u8]| {
             let mut stream = UnixStream::connect(&path).unwrap();
@@ -231,7 +255,7 @@ mod tests {
         let mut answer = Vec::new();
         connect(&[7; memtrace_wire::handshake::Hello::BYTES]).read_to_end(&mut answer).unwrap();
         assert_eq!(answer, Welcome::encode(false));
-        assert!(connections.arrivals.try_recv().is_err());
+        assert!(connections.arrivals.try_recv().is_err() && connections.segments.try_recv().is_err());
         assert!(listener.sockets().ends_with(&path.canonicalize().unwrap().display().to_string()));
         drop(listener);
         assert!(!path.exists());

@@ -10,4 +10,5 @@ pub mod handshake;
 pub mod listener;
 pub mod pending;
 pub mod segment;
+pub mod segments;
 pub mod settings;

@@ -1,56 +1,64 @@
-//! The shared segment from the tracer's side: made, sealed, and read through typed views.
+//! A segment from the tracer's side: made, sealed, read through typed views, and given up when no
+//! process has it any more. What it says is never trusted: its geometry is the tracer's own copy.
 
 use std::os::fd::OwnedFd;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, anyhow};
-use memtrace_wire::layout::{
-    RING_WORDS, RINGS_OFFSET, SEGMENT_BYTES, SLOTS, SLOTS_OFFSET, SegmentHeader, Slot,
-};
+use memtrace_wire::handshake::Wants;
+use memtrace_wire::layout::{Geometry, SLOTS_OFFSET, SegmentHeader, Slot};
 use memtrace_wire::ring::Reader;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// The segment, mapped for the life of the recording.
+/// A segment, mapped.
 pub struct Segment {
     base: *mut u8,
+    geometry: Geometry,
     descriptor: OwnedFd,
 }
+
+// SAFETY: memory that is made of atomics, or only changed by its owner.
+unsafe impl Send for Segment {}
 
 impl Segment {
     /// Makes an empty segment whose size can no longer change: a program that shrank it would kill
     /// the tracer with SIGBUS.
-    pub fn create() -> Result<Segment> {
+    pub fn create(wants: Wants) -> Result<Segment> {
+        let geometry = wants.geometry();
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let descriptor = memfd_create("memtrace", flags)
             .map_err(|error| anyhow!("cannot create shared memory: {error}"))?;
-        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-        ftruncate(&descriptor, SEGMENT_BYTES as u64)
-            .and_then(|()| fcntl_add_seals(&descriptor, seals))
+        ftruncate(&descriptor, geometry.bytes() as u64)
+            .and_then(|()| fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW))
             .map_err(|error| anyhow!("cannot size shared memory: {error}"))?;
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        // SAFETY: a new mapping, at an address that the kernel chooses.
-        let base = unsafe { mmap(null_mut(), SEGMENT_BYTES, protection, flags, &descriptor, 0) }
-            .map_err(|error| anyhow!("cannot map shared memory: {error}"))?;
-        let segment = Segment { base: base.cast(), descriptor };
-        segment.hold();
-        Ok(segment)
+        let base = map(&descriptor, geometry)?;
+        Ok(Segment { base, geometry, descriptor })
     }
 
-    /// Locks the tracer's robust mutex: probes see it marked when the calling thread dies.
-    fn hold(&self) {
-        let mutex = (&raw const self.header().tracer).cast_mut().cast();
-        let mut attributes = std::mem::MaybeUninit::uninit();
-        // SAFETY: the mutex lies in the mapping, and no other process has that yet.
-        unsafe {
-            libc::pthread_mutexattr_init(attributes.as_mut_ptr());
-            libc::pthread_mutexattr_setpshared(attributes.as_mut_ptr(), libc::PTHREAD_PROCESS_SHARED);
-            libc::pthread_mutexattr_setrobust(attributes.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST);
-            libc::pthread_mutex_init(mutex, attributes.as_ptr());
-            libc::pthread_mutex_lock(mutex);
+    /// Unmaps it for good if no process can write it any more. (F_SEAL_WRITE, memfd_create(2): the
+    /// kernel refuses it while there is a writable mapping.)
+    ///
+    /// # Errors
+    /// It has to be mapped again, and cannot be.
+    ///
+    /// # Safety
+    /// Nothing refers to its slots or rings.
+    pub unsafe fn give_up(self) -> Result<Option<Segment>> {
+        let Segment { base, geometry, descriptor } = self;
+        // SAFETY: our own mapping, to which nothing refers.
+        unsafe { munmap(base.cast(), geometry.bytes()) }.context("cannot unmap shared memory")?;
+        if fcntl_add_seals(&descriptor, SealFlags::WRITE).is_ok() {
+            return Ok(None);
         }
+        let base = map(&descriptor, geometry)?;
+        Ok(Some(Segment { base, geometry, descriptor }))
+    }
+
+    /// The descriptor to send to the probe.
+    pub fn duplicate(&self) -> Result<OwnedFd> {
+        self.descriptor.try_clone().context("cannot duplicate the shared memory's descriptor")
     }
 
     /// Head of the segment.
@@ -59,28 +67,66 @@ impl Segment {
         unsafe { &*self.base.cast() }
     }
 
+    /// How many slots it has.
+    pub fn slot_count(&self) -> usize {
+        self.geometry.slots
+    }
+
     /// Slots that were ever claimed.
     pub fn slots(&self) -> impl Iterator<Item = (usize, &Slot)> {
-        let used = (self.header().slots_used.load(Ordering::Acquire) as usize).min(SLOTS);
-        // SAFETY: index < SLOTS; all fields are atomics.
+        let used = (self.header().slots_used.load(Ordering::Acquire) as usize).min(self.geometry.slots);
+        // SAFETY: one of its slots; all fields are atomics.
         (0..used).map(|index| (index, unsafe { &*self.base.add(SLOTS_OFFSET).cast::<Slot>().add(index) }))
     }
 
     /// A reader for the ring of a slot that was just found active.
-    pub fn reader(&self, index: usize) -> Reader {
-        assert!(index < SLOTS);
-        // SAFETY: in the mapping, which lives as long as the recording; the drain makes one per
-        // claim.
+    ///
+    /// # Safety
+    /// It is dropped before the segment, and is the only one of the slot.
+    pub unsafe fn reader(&self, index: usize) -> Reader {
+        assert!(index < self.geometry.slots);
+        // SAFETY: in the mapping, for as long as the caller says.
         unsafe {
             Reader::new(
                 self.base.add(SLOTS_OFFSET).cast::<Slot>().add(index),
-                self.base.add(RINGS_OFFSET + index * RING_WORDS * 8).cast::<AtomicU64>(),
+                self.base.add(self.geometry.ring(index)).cast::<AtomicU64>(),
+                self.geometry.ring_words,
             )
         }
     }
+}
 
-    /// The descriptor to send to probes.
-    pub fn duplicate(&self) -> Result<OwnedFd> {
-        self.descriptor.try_clone().context("cannot duplicate the shared memory's descriptor")
+fn map(descriptor: &OwnedFd, geometry: Geometry) -> Result<*mut u8> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+    // SAFETY: a new mapping, at an address that the kernel chooses.
+    let base = unsafe { mmap(null_mut(), geometry.bytes(), protection, flags, descriptor, 0) };
+    base.map(|base| base.cast()).map_err(|error| anyhow!("cannot map shared memory: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_given_up_when_no_process_has_it() {
+        let segment = Segment::create(Wants::First).unwrap();
+        let theirs = map(&segment.descriptor, segment.geometry).unwrap();
+        segment.header().slots_used.store(7, Ordering::Relaxed);
+        // SAFETY: nothing refers to it.
+        let segment = unsafe { segment.give_up() }.unwrap().expect("there is another mapping");
+        assert_eq!(segment.slots().count(), 7, "it is as it was");
+        // SAFETY: the mapping made above, not used any more.
+        unsafe { munmap(theirs.cast(), segment.geometry.bytes()) }.unwrap();
+        // SAFETY: nothing refers to it.
+        assert!(unsafe { segment.give_up() }.unwrap().is_none());
+    }
+
+    #[test]
+    fn what_it_says_of_its_size_is_not_believed() {
+        let segment = Segment::create(Wants::Further).unwrap();
+        segment.header().slots_used.store(u32::MAX, Ordering::Relaxed);
+        assert_eq!(segment.slots().count(), segment.slot_count());
+        assert!(ftruncate(&segment.descriptor, 1).is_err());
     }
 }

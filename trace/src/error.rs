@@ -95,6 +95,14 @@ pub enum Error {
         /// What the Parquet library said.
         reason: String,
     },
+    /// A file holds more than is read of one.
+    #[error("{} is larger than any recording: {what}", path.display())]
+    Excessive {
+        /// The file.
+        path: PathBuf,
+        /// How much of what, and the bound.
+        what: String,
+    },
     /// A column is missing, has another type, or holds what it must not.
     #[error("{}: column `{column}` of table `{table}` {reason}", path.display())]
     Column {

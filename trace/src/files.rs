@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -22,7 +23,7 @@ pub(crate) fn live_path(trace: &Path) -> PathBuf {
 pub(crate) fn remove_live(trace: &Path) -> Result<()> {
     let path = live_path(trace);
     match fs::remove_file(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", &path)(error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", &path)(error)),
         _ => Ok(()),
     }
 }
@@ -31,23 +32,35 @@ pub(crate) fn remove_live(trace: &Path) -> Result<()> {
 pub(crate) fn of_table(trace: &Path, table: Table) -> Result<Vec<PathBuf>> {
     if !table.in_parts() {
         let path = whole_path(trace, table);
-        return Ok(if path.is_file() { vec![path] } else { Vec::new() });
+        return Ok(if is_there(&path)? { vec![path] } else { Vec::new() });
     }
     let directory = trace.join(table.name());
     let entries = match fs::read_dir(&directory) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(Error::io("read", &directory))?,
     };
     let mut files = Vec::new();
     for entry in entries {
         let path = entry.map_err(Error::io("read", &directory))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with("part-") && name.ends_with(".parquet") && path.is_file() {
+        if name.starts_with("part-") && name.ends_with(".parquet") && is_there(&path)? {
             files.push(path);
         }
     }
     files.sort_by_cached_key(|path| (part_number(path), path.clone()));
     Ok(files)
+}
+
+/// False if there is nothing of that name. What is no file would be read as if it were empty, or
+/// for ever.
+fn is_there(path: &Path) -> Result<bool> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() => Ok(true),
+        Ok(_) => Err(Error::io("read", path)(std::io::Error::other("it is not a file"))),
+        // A link that leads nowhere is there.
+        Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => Ok(false),
+        Err(error) => Err(Error::io("read", path)(error)),
+    }
 }
 
 /// The name of a part.

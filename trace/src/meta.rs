@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::atomic::Replacement;
 use crate::error::{Error, Result};
+use crate::read::limits;
 
 /// Version of the tables and of `meta.json`, raised with every change of them: a trace is read by
 /// the versions of memtrace that write its version.
@@ -18,6 +19,9 @@ pub const SCHEMA_VERSION: u32 = 2;
 
 /// Name of the file in the trace directory.
 pub(crate) const FILE_NAME: &str = "meta.json";
+
+/// In `recorded` of a trace whose recorder died, and that was closed since.
+pub(crate) const CUT_SHORT: &str = "cut_short";
 
 /// Everything about a trace that is not a row of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -280,6 +284,11 @@ struct Version {
 }
 
 impl Meta {
+    /// True if the recorder closed it: what it counted, it counted to the end.
+    pub fn is_whole(&self) -> bool {
+        self.complete && !self.recorded.contains_key(CUT_SHORT)
+    }
+
     /// Reads `meta.json` of the trace in `directory`; `None` if the trace has none (yet).
     pub(crate) fn load(directory: &Path) -> Result<Option<Meta>> {
         let path = directory.join(FILE_NAME);
@@ -287,6 +296,7 @@ impl Meta {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(Error::io("read", &path))?,
         };
+        limits::at_most(&path, "its bytes", text.len() as u64, limits::META_BYTES)?;
         let understood = |source| Error::Meta { path: path.clone(), source };
         let Version { schema_version } = serde_json::from_slice(&text).map_err(understood)?;
         let (path_of_trace, found, supported) = (directory.to_owned(), schema_version, SCHEMA_VERSION);
@@ -310,11 +320,12 @@ impl Meta {
     }
 }
 
-/// Opening a named pipe would wait for a writer, and a device may have no end.
+/// As much of it as is read of one. Opening a named pipe would wait for a writer, and a device may have no end.
 fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
-    if fs::metadata(path)?.is_file() {
-        fs::read(path)
-    } else {
-        Err(std::io::Error::other("it is not a file"))
+    if !fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("it is not a file"));
     }
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(limits::META_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use crate::error::Result;
+use crate::meta;
 use crate::read::{AllocationFilter, Trace};
 use crate::rows::AllocationRow;
 use crate::table::Table;
@@ -39,6 +40,7 @@ pub fn recover(directory: impl AsRef<Path>) -> Result<Recovered> {
     }
     let live_bytes = rows.iter().filter(|row| !row.kind.is_of_driver()).map(|row| row.bytes).sum();
     let mut meta = trace.meta().clone();
+    meta.recorded.insert(meta::CUT_SHORT.into(), "recovered".into());
     meta.notes.push(format!(
         "The recorder died; this is what it had written. The {} largest blocks that were live then have no release.",
         rows.len()

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, LazyLock};
 
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
@@ -357,14 +359,33 @@ fn a_complete_trace_without_a_table_is_an_error() {
             true => fs::remove_dir_all(directory.path().join(table.name())).unwrap(),
             false => fs::remove_file(directory.path().join(format!("{}.parquet", table.name()))).unwrap(),
         }
-        let trace = Trace::open(directory.path()).unwrap();
-        let Err(error) = trace.batches(table) else { panic!("{} is not missed", table.name()) };
+        let error = Trace::open(directory.path()).unwrap_err();
         let Error::MissingTable { table: missing, .. } = error else { panic!("{error}") };
         assert_eq!(missing, table.name());
     }
-    let directory = tempfile::tempdir().unwrap();
-    write_trace(directory.path());
-    fs::remove_file(directory.path().join("spans.parquet")).unwrap();
-    let error = Trace::open(directory.path()).unwrap().spans().unwrap_err();
-    assert!(matches!(error, Error::MissingTable { table: "spans", .. }), "{error}");
+}
+
+/// A pipe would be waited for, and a link that leads to itself has no end: neither is a table
+/// without rows.
+#[test]
+fn what_is_no_file_is_no_table() {
+    for name in ["frames.parquet", "sites.parquet", "allocations/part-00000.parquet"] {
+        let directory = tempfile::tempdir().unwrap();
+        write_trace(directory.path());
+        let path = directory.path().join(name);
+        let refused = |what: &str| {
+            let error = Trace::open(directory.path()).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains(what), "{error}");
+            fs::remove_file(&path).or_else(|_| fs::remove_dir(&path)).unwrap();
+        };
+        fs::remove_file(&path).unwrap();
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        refused("is not a file");
+        symlink(&path, &path).unwrap();
+        refused("symbolic links");
+        symlink("nowhere", &path).unwrap();
+        refused("No such file");
+        fs::create_dir(&path).unwrap();
+        refused("is not a file");
+    }
 }

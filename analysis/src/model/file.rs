@@ -15,7 +15,7 @@ use crate::stats::regression::Regression;
 use crate::units::Bytes;
 
 /// Larger files are refused: a law is kilobytes.
-const MAX_FILE_BYTES: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 /// What a model says whose file is not as it was written.
 pub const CHANGED: &str = "the model file was changed after memtrace wrote it: its laws count as unverified";
 /// Most variables (array axes) a law may have.

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::ColumnType;
 use crate::error::{Error, Result};
+use crate::read::limits;
 use crate::table::Table;
 
 /// The columns of one batch, with what an error must name.
@@ -38,6 +39,27 @@ impl<'a> Columns<'a> {
         self.batch.num_rows()
     }
 
+    pub(crate) fn path(&self) -> &'a Path {
+        self.path
+    }
+
+    /// Bytes that the texts of a row take on average once they are read. Each value that JSON has
+    /// follows one of three marks.
+    pub(crate) fn text_of_a_row(&self) -> usize {
+        const VALUE_BYTES: usize = 64;
+        let texts = self.table.columns().into_iter().filter_map(|column| {
+            let texts = self.batch.column_by_name(column.name)?.as_string_opt::<i32>()?;
+            let bytes = texts.value_data();
+            let is_mark = |byte: &&u8| matches!(byte, b',' | b'[' | b'{');
+            let values = match column.data_type {
+                ColumnType::Json => bytes.iter().filter(is_mark).count(),
+                _ => 0,
+            };
+            Some(bytes.len() + values * VALUE_BYTES)
+        });
+        texts.sum::<usize>().div_ceil(self.rows().max(1))
+    }
+
     /// A column that may hold nulls.
     pub(crate) fn nullable<T: ArrowPrimitiveType>(
         &self,
@@ -59,7 +81,11 @@ impl<'a> Columns<'a> {
     pub(crate) fn nullable_text(&self, column: &'static str) -> Result<&'a StringArray> {
         let array = self.column(column)?;
         let texts = array.as_string_opt::<i32>();
-        texts.ok_or_else(|| self.wrong_type(column, array, &DataType::Utf8))
+        let texts = texts.ok_or_else(|| self.wrong_type(column, array, &DataType::Utf8))?;
+        let longest = texts.value_offsets().windows(2).map(|ends| (ends[1] - ends[0]) as u64).max();
+        let what = "the bytes of a text";
+        limits::at_most(self.path, what, longest.unwrap_or(0), limits::TEXT_BYTES)?;
+        Ok(texts)
     }
 
     /// A column of text without nulls.

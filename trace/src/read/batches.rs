@@ -1,6 +1,6 @@
 //! Tables as Arrow record batches.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt8Type;
@@ -9,7 +9,8 @@ use arrow_schema::{DataType, SchemaRef};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
 use crate::error::{Error, Result};
-use crate::read::file::{self, Input};
+use crate::read::file::{self, Readable};
+use crate::read::limits::Allowance;
 use crate::read::trace::Trace;
 use crate::table::Table;
 
@@ -33,8 +34,8 @@ impl Trace {
     /// A file cannot be read.
     pub fn row_count(&self, table: Table) -> Result<u64> {
         let mut rows = 0u64;
-        for path in self.files(table)? {
-            let groups = file::groups(&path)?;
+        for file in self.files(table)? {
+            let groups = file::groups(&file.path)?;
             rows = groups.iter().fold(rows, |sum, group| sum.saturating_add(group.num_rows().max(0) as u64));
         }
         Ok(rows)
@@ -45,8 +46,15 @@ impl Trace {
 pub struct Batches {
     table: Table,
     schema: SchemaRef,
-    files: std::vec::IntoIter<PathBuf>,
-    open: Option<(PathBuf, ParquetRecordBatchReader)>,
+    files: std::vec::IntoIter<Readable>,
+    open: Option<Open>,
+}
+
+/// The file that is being read.
+struct Open {
+    file: Readable,
+    reader: ParquetRecordBatchReader,
+    allowance: Allowance,
 }
 
 impl Batches {
@@ -57,26 +65,26 @@ impl Batches {
 
     fn read(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            let (path, mut reader) = match self.open.take() {
+            let mut open = match self.open.take() {
                 Some(open) => open,
                 None => {
-                    let Some(path) = self.files.next() else { return Ok(None) };
-                    let reader = self.start(&path)?;
-                    (path, reader)
+                    let Some(file) = self.files.next() else { return Ok(None) };
+                    Open { reader: self.start(&file.path)?, allowance: file.allowance(), file }
                 }
             };
-            if let Some(batch) = file::guarded(&path, || reader.next().transpose())? {
-                let batch = self.arranged(&path, &batch)?;
-                self.open = Some((path, reader));
+            let path = open.file.path.as_path();
+            if let Some(batch) = file::guarded(path, || open.reader.next().transpose())? {
+                open.allowance.take(path, batch.get_array_memory_size() as u64)?;
+                let batch = self.arranged(path, &batch)?;
+                self.open = Some(open);
                 return Ok(Some(batch));
             }
         }
     }
 
     fn start(&self, path: &Path) -> Result<ParquetRecordBatchReader> {
-        let input = Input::open(path)?;
         let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
-        file::guarded(path, || file::open(input, &names, BATCH_ROWS))
+        file::open(path, &names, BATCH_ROWS)
     }
 
     /// The batch with this version's columns in their order.

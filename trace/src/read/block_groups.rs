@@ -1,10 +1,8 @@
 //! `allocations` in pieces that can be read at the same time.
 
-use std::path::PathBuf;
-
 use crate::column::{Record, extract};
 use crate::error::Result;
-use crate::read::file;
+use crate::read::file::{self, Readable};
 use crate::read::pruning;
 use crate::read::trace::Trace;
 use crate::rows::Kind;
@@ -38,7 +36,7 @@ extract! {
 /// A row group of `allocations`: what can be read on its own.
 #[derive(Debug, Clone)]
 pub struct BlockGroup {
-    path: PathBuf,
+    file: Readable,
     index: usize,
     /// Rows in it, as its file says.
     pub rows: u64,
@@ -55,10 +53,10 @@ impl Trace {
     /// The row groups of `allocations`, in the order they were written.
     pub fn block_groups(&self) -> Result<Vec<BlockGroup>> {
         let mut groups = Vec::new();
-        for path in self.files(Table::Allocations)? {
-            let found = file::groups(&path)?;
+        for file in self.files(Table::Allocations)? {
+            let found = file::groups(&file.path)?;
             groups.extend(found.iter().enumerate().map(|(index, group)| BlockGroup {
-                path: path.clone(),
+                file: file.clone(),
                 index,
                 rows: group.num_rows().max(0) as u64,
                 alloc_ns: pruning::times(group, "alloc_ns"),
@@ -74,7 +72,7 @@ impl BlockGroup {
     /// Passes the rows to `each`, in order, in memory that does not grow with their number.
     pub fn records(&self, mut each: impl FnMut(AllocationRecord)) -> Result<()> {
         let wanted = |index, _: &_| index == self.index;
-        file::read_columns(&self.path, Table::Allocations, &AllocationRecord::names(), wanted, |columns| {
+        file::read_columns(&self.file, Table::Allocations, &AllocationRecord::names(), wanted, |columns| {
             AllocationRecord::read_each(columns, |_| true, &mut each)
         })
     }

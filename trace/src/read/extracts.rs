@@ -69,12 +69,7 @@ impl Trace {
     /// What `timeline` says of the time until `until_ns`, that included, in the order of its rows.
     pub fn samples_until(&self, until_ns: i64) -> Result<Vec<MemorySample>> {
         let begins = |group: &_| pruning::times(group, "time_ns").is_none_or(|(first, _)| first <= until_ns);
-        let mut rows = Vec::new();
-        self.each_batch(&MemorySample::names(), MemorySample::TABLE, begins, |columns| {
-            MemorySample::read_each(columns, |_| true, |row| rows.push(row))
-        })?;
-        rows.retain(|row| row.time_ns <= until_ns);
-        Ok(rows)
+        self.kept(&MemorySample::names(), begins, |row: &MemorySample| row.time_ns <= until_ns)
     }
 
     /// The innermost frame of each of these sites; a site that the trace does not have is left out.
@@ -100,12 +95,10 @@ impl Trace {
         if leaves.peek().is_none() {
             return Ok(HashMap::new());
         }
-        let mut parents = HashMap::new();
-        self.each_record(|call: Call| {
-            if let Some(parent) = call.parent.filter(|parent| *parent < call.frame) {
-                parents.insert(call.frame, parent);
-            }
-        })?;
+        let calls = |call: &Call| call.parent.is_some_and(|parent| parent < call.frame);
+        let calls: Vec<Call> = self.kept(&Call::names(), |_| true, calls)?;
+        let parents: HashMap<u32, u32> =
+            calls.into_iter().filter_map(|call| Some((call.frame, call.parent?))).collect();
         let mut wanted = HashSet::new();
         for leaf in leaves {
             let mut next = Some(leaf);

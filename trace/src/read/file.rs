@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -23,6 +23,8 @@ use parquet::schema::types::SchemaDescriptor;
 
 use crate::column::Columns;
 use crate::error::{Error, Result};
+use crate::read::limits::Allowance;
+use crate::read::pages;
 use crate::table::Table;
 
 /// Rows decoded at once.
@@ -31,32 +33,33 @@ const BATCH_ROWS: usize = 8 * 1024;
 /// Passes the batches of some columns to `each`, in order, of the row groups of which `wanted` says
 /// yes to their number and metadata.
 pub(crate) fn read_columns(
-    path: &Path,
+    file: &Readable,
     table: Table,
     names: &[&str],
     wanted: impl Fn(usize, &RowGroupMetaData) -> bool,
     each: impl FnMut(&Columns) -> Result<()>,
 ) -> Result<()> {
-    read_rows(path, table, names, wanted, &[], each)
+    read_rows(file, table, names, wanted, &[], each)
 }
 
 /// The same without rows of which one of the columns in `within` has no value in its range: where
 /// these are most of a row group, the other columns are hardly decoded. Rows that cannot be judged
 /// that way are passed on.
 pub(crate) fn read_rows(
-    path: &Path,
+    file: &Readable,
     table: Table,
     names: &[&str],
     wanted: impl Fn(usize, &RowGroupMetaData) -> bool,
     within: &[Within],
     mut each: impl FnMut(&Columns) -> Result<()>,
 ) -> Result<()> {
-    let input = Input::open(path)?;
-    let end = guarded(path, || End::read(input))?;
+    let (path, mut allowance) = (file.path.as_path(), file.allowance);
+    let end = End::read(path)?;
     // One at a time: a selection of rows takes memory too.
     for group in end.groups(wanted) {
-        let mut batches = guarded(path, || end.open(names, vec![group], within, BATCH_ROWS))?;
+        let mut batches = end.open(path, names, vec![group], within, BATCH_ROWS)?;
         while let Some(batch) = guarded(path, || batches.next().transpose())? {
+            allowance.take(path, batch.get_array_memory_size() as u64)?;
             each(&Columns::new(path, table, &batch, names))?;
         }
     }
@@ -65,19 +68,35 @@ pub(crate) fn read_rows(
 
 /// What the end of a file says about its row groups, without reading them.
 pub(crate) fn groups(path: &Path) -> Result<Vec<RowGroupMetaData>> {
-    let input = Input::open(path)?;
-    guarded(path, || Ok::<_, ParquetError>(End::read(input)?.metadata.metadata().row_groups().to_vec()))
+    Ok(End::read(path)?.metadata.metadata().row_groups().to_vec())
 }
 
 /// Opens some columns of a file; the caller must be [`guarded`] when it reads.
-pub(crate) fn open(
-    input: Input,
-    names: &[&str],
-    batch_rows: usize,
-) -> Result<ParquetRecordBatchReader, ParquetError> {
-    let end = End::read(input)?;
+pub(crate) fn open(path: &Path, names: &[&str], batch_rows: usize) -> Result<ParquetRecordBatchReader> {
+    let end = End::read(path)?;
     let groups = end.groups(|_, _| true);
-    end.open(names, groups, &[], batch_rows)
+    end.open(path, names, groups, &[], batch_rows)
+}
+
+/// A file of a table, and what reading it may take.
+#[derive(Debug, Clone)]
+pub(crate) struct Readable {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
+    allowance: Allowance,
+}
+
+impl Readable {
+    /// One of so many files of a table.
+    pub(crate) fn new(path: PathBuf, files: usize) -> Result<Readable> {
+        let bytes = path.metadata().map_err(Error::io("read", &path))?.len();
+        Ok(Readable { path, bytes, allowance: Allowance::decoded(bytes, files) })
+    }
+
+    /// For a reader that counts by itself what it decodes.
+    pub(crate) fn allowance(&self) -> Allowance {
+        self.allowance
+    }
 }
 
 /// Values of an unsigned column.
@@ -149,8 +168,10 @@ struct End {
 }
 
 impl End {
-    fn read(input: Input) -> Result<End, ParquetError> {
-        let metadata = ArrowReaderMetadata::load(&input, ArrowReaderOptions::new())?;
+    fn read(path: &Path) -> Result<End> {
+        let input = Input::open(path)?;
+        pages::check_end(path, &input)?;
+        let metadata = guarded(path, || ArrowReaderMetadata::load(&input, ArrowReaderOptions::new()))?;
         Ok(End { input, metadata })
     }
 
@@ -159,7 +180,24 @@ impl End {
         groups.filter(|(index, group)| wanted(*index, group)).map(|(index, _)| index).collect()
     }
 
+    /// In batches of at most so many rows.
     fn open(
+        &self,
+        path: &Path,
+        names: &[&str],
+        groups: Vec<usize>,
+        within: &[Within],
+        batch_rows: usize,
+    ) -> Result<ParquetRecordBatchReader> {
+        let mut rows = batch_rows as u64;
+        for group in &groups {
+            let check = || pages::check_group(path, &self.input, self.metadata.metadata(), *group, names);
+            rows = rows.min(caught(path, check)?);
+        }
+        guarded(path, || self.reader(names, groups, within, rows as usize))
+    }
+
+    fn reader(
         &self,
         names: &[&str],
         groups: Vec<usize>,
@@ -216,10 +254,12 @@ fn inside(batch: &RecordBatch, range: &RangeInclusive<u64>) -> BooleanArray {
 /// type). What the closure leaves half done is never used again. A program built with
 /// `panic = "abort"` does not have this protection.
 pub(crate) fn guarded<T, E: ToString>(path: &Path, work: impl FnOnce() -> Result<T, E>) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(result) => result.map_err(Error::damaged(path)),
-        Err(_) => Err(Error::damaged(path)("its pages make no sense")),
-    }
+    caught(path, || work().map_err(Error::damaged(path)))
+}
+
+fn caught<T>(path: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let senseless = |_| Err(Error::damaged(path)("its pages make no sense"));
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(senseless)
 }
 
 /// Prints nothing of panics of the Parquet library, which become errors; the messages of other

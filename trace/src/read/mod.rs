@@ -4,7 +4,10 @@ mod batches;
 mod block_groups;
 mod extracts;
 mod file;
+pub(crate) mod limits;
+mod pages;
 mod pruning;
+mod thrift;
 mod trace;
 
 pub use batches::Batches;

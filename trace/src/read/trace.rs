@@ -10,7 +10,8 @@ use crate::column::{ColumnType, Columns, Record, Row};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::meta::Meta;
-use crate::read::file::{self, Within};
+use crate::read::file::{self, Readable, Within};
+use crate::read::limits::{self, Allowance};
 use crate::read::pruning;
 use crate::rows::{
     AccessRow, AllocationRow, DeviceRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, ProcessRow, SiteRow,
@@ -53,7 +54,8 @@ impl Trace {
     ///
     /// # Errors
     /// [`Error::Io`] if the directory cannot be read, [`Error::NotATrace`], [`Error::Older`],
-    /// [`Error::Newer`], or [`Error::Meta`] if `meta.json` is damaged.
+    /// [`Error::Newer`], [`Error::Meta`] if `meta.json` is damaged, or [`Error::MissingTable`] of a
+    /// complete one.
     pub fn open(directory: impl AsRef<Path>) -> Result<Trace> {
         let directory = directory.as_ref();
         std::fs::read_dir(directory).map_err(Error::io("read", directory))?;
@@ -62,7 +64,11 @@ impl Trace {
             None if holds_tables(directory)? => Meta::default(),
             None => return Err(Error::NotATrace(directory.to_owned())),
         };
-        Ok(Trace { directory: directory.to_owned(), meta })
+        let trace = Trace { directory: directory.to_owned(), meta };
+        if trace.meta.complete {
+            Table::ALL.iter().try_for_each(|table| trace.files(*table).map(drop))?;
+        }
+        Ok(trace)
     }
 
     /// Where the trace is.
@@ -99,16 +105,17 @@ impl Trace {
     /// All rows of `spans` with empty `inputs`, `outputs` and `params`, which take nearly all the
     /// time to read.
     pub fn span_figures(&self) -> Result<Vec<SpanRow>> {
-        let figures = SpanRow::columns().into_iter().filter(|column| column.data_type != ColumnType::Json);
-        let names: Vec<&str> = figures.map(|column| column.name).collect();
-        let mut rows = Vec::new();
+        self.kept(&figures(), |_| true, |_| true)
+    }
+
+    /// Passes the same rows to `each`, some thousand in memory at a time.
+    pub fn each_span_figures(&self, mut each: impl FnMut(SpanRow)) -> Result<()> {
         self.each_batch(
-            &names,
+            &figures(),
             Table::Spans,
             |_| true,
-            |columns| SpanRow::read_each(columns, |_| true, |row| rows.push(row)),
-        )?;
-        Ok(rows)
+            |columns| SpanRow::read_each(columns, |_| true, &mut each),
+        )
     }
 
     /// The spans in `wanted`, whole.
@@ -169,8 +176,8 @@ impl Trace {
         // Few blocks belong to a span; each further test of rows costs more than it saves.
         let rows = if filter.spans.is_some() { &ranges[..1] } else { &[] };
         let names = AllocationRow::names();
-        for path in self.files(Table::Allocations)? {
-            file::read_rows(&path, Table::Allocations, &names, wanted, rows, |columns| {
+        for file in self.files(Table::Allocations)? {
+            file::read_rows(&file, Table::Allocations, &names, wanted, rows, |columns| {
                 AllocationRow::read_each(
                     columns,
                     |_| true,
@@ -188,25 +195,36 @@ impl Trace {
     /// What was live when the recorder last wrote it; nothing when the trace is complete.
     pub(crate) fn live(&self) -> Result<Vec<AllocationRow>> {
         let path = files::live_path(&self.directory);
-        let mut rows = Vec::new();
-        if path.is_file() {
-            let names = AllocationRow::names();
-            file::read_columns(
-                &path,
-                Table::Allocations,
-                &names,
-                |_, _| true,
-                |columns| AllocationRow::read_each(columns, |_| true, |row| rows.push(row)),
-            )?;
+        if !path.is_file() {
+            return Ok(Vec::new());
         }
-        Ok(rows)
+        let file = Readable::new(path, 1)?;
+        let mut kept = Kept::new(file.bytes);
+        file::read_columns(
+            &file,
+            Table::Allocations,
+            &AllocationRow::names(),
+            |_, _| true,
+            |columns| kept.read(columns, |_| true, |_| true),
+        )?;
+        Ok(kept.rows)
     }
 
     /// All records of a table.
     pub(crate) fn records<R: Record>(&self) -> Result<Vec<R>> {
-        let mut records = Vec::new();
-        self.each_record(|record| records.push(record))?;
-        Ok(records)
+        self.kept(&R::names(), |_| true, |_| true)
+    }
+
+    /// The records of some row groups that are `wanted`, of some columns.
+    pub(crate) fn kept<R: Record>(
+        &self,
+        names: &[&str],
+        groups: impl Fn(&RowGroupMetaData) -> bool,
+        wanted: impl Fn(&R) -> bool,
+    ) -> Result<Vec<R>> {
+        let mut kept = Kept::new(self.bytes(R::TABLE)?);
+        self.each_batch(names, R::TABLE, groups, |columns| kept.read(columns, |_| true, &wanted))?;
+        Ok(kept.rows)
     }
 
     /// Passes all records of a table to `each`.
@@ -217,17 +235,17 @@ impl Trace {
     /// The rows whose id, the first column, is `wanted`.
     pub(crate) fn rows_of<R: Row>(&self, wanted: impl Fn(u32) -> bool) -> Result<Vec<R>> {
         let names = R::names();
-        let mut rows = Vec::new();
+        let mut kept = Kept::new(self.bytes(R::TABLE)?);
         self.each_batch(
             &names,
             R::TABLE,
             |_| true,
             |columns| {
                 let ids = columns.required::<UInt32Type>(names[0])?;
-                R::read_each(columns, |row| wanted(ids[row]), |row| rows.push(row))
+                kept.read(columns, |row| wanted(ids[row]), |_| true)
             },
         )?;
-        Ok(rows)
+        Ok(kept.rows)
     }
 
     /// Some columns of a table, of the row groups that are `wanted`.
@@ -238,20 +256,62 @@ impl Trace {
         wanted: impl Fn(&RowGroupMetaData) -> bool,
         mut each: impl FnMut(&Columns) -> Result<()>,
     ) -> Result<()> {
-        for path in self.files(table)? {
-            file::read_columns(&path, table, names, |_, group| wanted(group), &mut each)?;
+        for file in self.files(table)? {
+            file::read_columns(&file, table, names, |_, group| wanted(group), &mut each)?;
         }
         Ok(())
     }
 
     /// Files of a table; a trace that was never closed may lack some, a complete one may not.
-    pub(crate) fn files(&self, table: Table) -> Result<Vec<PathBuf>> {
-        let files = files::of_table(&self.directory, table)?;
-        if files.is_empty() && self.meta.complete {
+    pub(crate) fn files(&self, table: Table) -> Result<Vec<Readable>> {
+        let paths = files::of_table(&self.directory, table)?;
+        if paths.is_empty() && self.meta.complete {
             return Err(Error::MissingTable { path: self.directory.clone(), table: table.name() });
         }
-        Ok(files)
+        let files = paths.len();
+        limits::at_most(&self.directory, "the files of a table", files as u64, limits::PARTS)?;
+        paths.into_iter().map(|path| Readable::new(path, files)).collect()
     }
+
+    /// How long the files of a table are.
+    pub(crate) fn bytes(&self, table: Table) -> Result<u64> {
+        Ok(self.files(table)?.iter().fold(0, |sum, file| sum.saturating_add(file.bytes)))
+    }
+}
+
+/// Rows of a table in memory, as many as an allowance lets there be.
+struct Kept<R> {
+    rows: Vec<R>,
+    allowance: Allowance,
+}
+
+impl<R: Record> Kept<R> {
+    fn new(table_bytes: u64) -> Kept<R> {
+        Kept { rows: Vec::new(), allowance: Allowance::held(table_bytes) }
+    }
+
+    /// Adds rows of a batch: by their number, then by what they are.
+    fn read(
+        &mut self,
+        columns: &Columns,
+        numbers: impl Fn(usize) -> bool,
+        wanted: impl Fn(&R) -> bool,
+    ) -> Result<()> {
+        let before = self.rows.len();
+        R::read_each(columns, numbers, |row| {
+            if wanted(&row) {
+                self.rows.push(row);
+            }
+        })?;
+        let added = self.rows.len() - before;
+        self.allowance.take(columns.path(), (added * (size_of::<R>() + columns.text_of_a_row())) as u64)
+    }
+}
+
+/// The columns of `spans` that are no JSON.
+fn figures() -> Vec<&'static str> {
+    let columns = SpanRow::columns().into_iter();
+    columns.filter(|column| column.data_type != ColumnType::Json).map(|column| column.name).collect()
 }
 
 fn holds_tables(directory: &Path) -> Result<bool> {

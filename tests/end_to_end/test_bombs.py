@@ -1,0 +1,144 @@
+"""No file of a stranger takes more than 500 MB or 5 s of processor time, and none ends a command by a
+signal: a trace, a model or a graph is read, or refused in one sentence."""
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import bombs
+import pytest
+from conftest import MEMTRACE, memtrace
+
+MOST_KB = 500_000
+MOST_SECONDS = 5
+PROGRAM = """
+import numpy as np
+
+def scale(x):
+    return x * np.float32(2)
+
+for n in (300, 400, 500, 600, 900):
+    for _ in range(2):
+        scale(np.ones((n, 1000), np.float32))
+"""
+LOADED = """
+import sys
+import memtrace
+
+try:
+    trace = memtrace.load(sys.argv[1])
+    trace.report()
+    len(trace.spans)
+except Exception as error:
+    sys.exit(f"memtrace: {error}")
+"""
+READING = [
+    ("report",),
+    ("report", "--json"),
+    ("report", "--leaks"),
+    ("report", "--recompute"),
+    ("report", "--details"),
+    ("flamegraph", "-o", "-"),
+    ("flamegraph", "-o", "-", "--at", "exit"),
+    ("fit", "-o", "-"),
+]
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    """A trace of ten calls, and the model of them."""
+    root = tmp_path_factory.mktemp("honest")
+    trace, model = root / "trace", root / "model.json"
+    options = ("-q", "-o", trace, "--operator", "__main__:scale")
+    assert memtrace(*options, "--", sys.executable, "-c", PROGRAM).returncode == 0
+    assert memtrace("fit", trace, "-o", model).returncode == 0
+    return trace, model.read_text()
+
+
+@pytest.fixture(scope="module")
+def made(honest, tmp_path_factory):
+    return bombs.make(honest[0], tmp_path_factory.mktemp("bombs"))
+
+
+def survives(*words):
+    """Runs a command. What is wrong with how it went, if anything."""
+    words = [str(word) for word in words]
+    with open(os.devnull, "wb") as nowhere:
+        child = subprocess.Popen(words, stdout=nowhere, stderr=subprocess.PIPE, preexec_fn=limited)
+        said = child.stderr.read().decode(errors="replace")
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    seconds = used.ru_utime + used.ru_stime
+    wrong = []
+    if child.returncode not in (0, 1, 2, 3):
+        wrong.append(f"status {child.returncode}")
+    if child.returncode == 1 and "--recompute" not in words and said.count("memtrace: ") != 1:
+        wrong.append("no sentence")
+    if "panicked" in said or used.ru_maxrss > MOST_KB or seconds > MOST_SECONDS:
+        wrong.append(f"{used.ru_maxrss} kB, {seconds:.1f} s")
+    return f"{' '.join(words[1:3])}: {', '.join(wrong)}: {said[-300:]}" if wrong else None
+
+
+def limited():
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS + 1, MOST_SECONDS + 1))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+@pytest.mark.parametrize("bomb", bombs.TRACES)
+def test_a_trace_is_read_or_refused(made, bomb):
+    trace = made[bomb]
+    commands = [(MEMTRACE, command[0], *command[1:], trace) for command in READING]
+    commands.append((sys.executable, "-c", LOADED, trace))
+    with ThreadPoolExecutor(2) as pool:
+        wrong = [each for each in pool.map(lambda words: survives(*words), commands) if each]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_bomb_that_is_cut_short_is_recovered_or_refused(made, tmp_path):
+    for bomb in ("spans repeats a row", "frames repeats a row", "an operator of 100 MB"):
+        trace = shutil.copytree(made[bomb], tmp_path / bomb)
+        whole = json.loads((trace / "meta.json").read_text())
+        (trace / "meta.json").write_text(json.dumps(whole | {"complete": False}))
+        assert survives(MEMTRACE, "recover", trace) is None
+
+
+def test_models_are_read_or_refused(honest, tmp_path):
+    model = tmp_path / "model.json"
+    shape = ("--operator", "scale", "--shape", "700,1000")
+    for name, text in bombs.models(honest[1]).items():
+        model.write_text(text)
+        for command in (
+            ("predict", model, *shape),
+            ("recommend", model, *shape, "--memory-limit", "1GB"),
+            ("merge", model, model, "-o", tmp_path / "merged.json"),
+        ):
+            assert survives(MEMTRACE, *command) is None, name
+
+
+def test_graphs_and_shapes_are_planned_or_refused(honest, tmp_path):
+    model, graph = tmp_path / "model.json", tmp_path / "graph.json"
+    model.write_text(honest[1])
+    for name, text in bombs.graphs("scale").items():
+        graph.write_text(text)
+        for limit in ((), ("--memory-limit", "1GB")):
+            assert survives(MEMTRACE, "plan", model, graph, *limit) is None, name
+    for shape in ("1000000000000000000,1000", "18446744073709551615,18446744073709551615"):
+        for command in ("predict", "recommend"):
+            limit = ("--memory-limit", "1GB") if command == "recommend" else ()
+            words = (command, model, "--operator", "scale", "--shape", shape, *limit)
+            assert survives(MEMTRACE, *words) is None, shape
+
+
+def test_there_are_fifty():
+    assert len(bombs.TRACES) + len(bombs.graphs("scale")) >= 50
+
+
+def test_two_million_spans_are_reported(made):
+    """Calls that differ, as they do in a recording: no bomb."""
+    trace = made["two million calls that differ"]
+    done = memtrace("report", trace)
+    assert done.returncode == 0 and b" 2,000,000 " in done.stdout, done.stdout

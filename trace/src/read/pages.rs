@@ -1,0 +1,218 @@
+//! What a file's end and the headers of its pages announce, checked before the library takes
+//! memory for it.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use parquet::basic::{Compression, Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
+use parquet::file::reader::{ChunkReader, Length};
+
+use crate::error::{Error, Result};
+use crate::read::file::Input;
+use crate::read::limits::{self, at_most};
+use crate::read::thrift::{LIST, STRUCT, Walker};
+
+/// The length of the end and `PAR1`.
+const TAIL_BYTES: u64 = 8;
+/// Bytes in which a page's header lies, and those in which one with large statistics does.
+const HEADER_BYTES: [usize; 2] = [256, 64 << 10];
+/// How `DELTA_BYTE_ARRAY` is numbered. A text then is what it adds to the one before: few bytes are
+/// gigabytes of text, and no recording writes it.
+const DELTA_BYTE_ARRAY: i64 = 7;
+
+/// The end of a file: so many columns and row groups, in so many bytes.
+pub(super) fn check_end(path: &Path, input: &Input) -> Result<()> {
+    let length = input.len();
+    let unread = Error::damaged(path);
+    let Some(tail) = length.checked_sub(TAIL_BYTES) else {
+        return Err(unread(format!("it has {length} bytes, and a table has more")));
+    };
+    let read = |start, bytes| input.get_bytes(start, bytes).map_err(Error::damaged(path));
+    let bytes = u64::from(u32::from_le_bytes(read(tail, 4)?[..4].try_into().unwrap_or_default()));
+    at_most(path, "the bytes of its end", bytes, limits::END_BYTES)?;
+    let Some(start) = tail.checked_sub(bytes) else {
+        return Err(unread("its end is longer than it is".into()));
+    };
+    let Some((columns, groups)) = announced(&read(start, bytes as usize)?) else {
+        return Err(unread("its end makes no sense".into()));
+    };
+    at_most(path, "its columns", columns, limits::COLUMNS)?;
+    at_most(path, "its row groups", groups, limits::ROW_GROUPS)
+}
+
+/// How many columns and row groups the end of a file lists.
+fn announced(end: &[u8]) -> Option<(u64, u64)> {
+    const SCHEMA: i16 = 2;
+    const ROW_GROUPS: i16 = 4;
+    let (mut columns, mut groups) = (0, 0);
+    let mut walker = Walker::new(end);
+    walker.fields(|walker, number, kind| {
+        let counted = match (number, kind) {
+            (SCHEMA, LIST) => &mut columns,
+            (ROW_GROUPS, LIST) => &mut groups,
+            _ => return walker.skip(kind),
+        };
+        let (size, kind) = walker.list()?;
+        *counted = size.max(*counted);
+        (kind == STRUCT).then(|| (0..size).try_for_each(|_| walker.skip(kind)))?
+    });
+    Some((columns, groups))
+}
+
+/// The pages of the columns of a row group whose name is wanted: how many of its rows can be
+/// decoded at once.
+pub(super) fn check_group(
+    path: &Path,
+    input: &Input,
+    metadata: &ParquetMetaData,
+    group: usize,
+    names: &[&str],
+) -> Result<u64> {
+    let group: &RowGroupMetaData = metadata.row_group(group);
+    at_most(path, "the rows of a row group", group.num_rows().max(0) as u64, limits::GROUP_ROWS)?;
+    let (mut open, mut row) = (0u64, 1u64);
+    for column in group.columns() {
+        let parts = column.column_path().parts();
+        if !parts.first().is_some_and(|root| names.contains(&root.as_str())) {
+            continue;
+        }
+        if parts.len() > 1 || column.column_descr().max_rep_level() > 0 {
+            let why = format!("its column `{}` holds lists or structs", parts[0].escape_debug());
+            return Err(Error::damaged(path)(why));
+        }
+        let pages = Pages::read(path, input, column)?;
+        open = open.saturating_add(pages.largest).saturating_add(pages.dictionary);
+        at_most(path, "the bytes of its pages that are open at once", open, limits::PAGE_BYTES)?;
+        row = row.saturating_add(pages.value);
+    }
+    Ok((limits::BATCH_TEXT_BYTES / row).max(1))
+}
+
+/// Of the pages of a column in a row group.
+#[derive(Default)]
+struct Pages {
+    /// Bytes of the largest, as it lies in the file and unpacked.
+    largest: u64,
+    /// The same of its dictionary.
+    dictionary: u64,
+    /// Bytes of a value that is a text, at most: of a dictionary the longest one, else on average.
+    value: u64,
+}
+
+impl Pages {
+    fn read(path: &Path, input: &Input, column: &ColumnChunkMetaData) -> Result<Pages> {
+        let mut pages = Pages::default();
+        let (mut at, length) = column.byte_range();
+        let end = at.saturating_add(length).min(input.len());
+        while at < end {
+            let found = Header::read(input, at, end).map_err(Error::damaged(path))?;
+            let Some(header) = found else {
+                return Err(Error::damaged(path)("a page of it has no header"));
+            };
+            let unpacked = header.unpacked.max(header.packed);
+            at_most(path, "the bytes of a page", unpacked, limits::PAGE_BYTES)?;
+            at_most(path, "the values of a page", header.values, limits::GROUP_ROWS)?;
+            if header.encoding == DELTA_BYTE_ARRAY {
+                let name = column.column_path().string();
+                return Err(Error::damaged(path)(format!(
+                    "its column `{}` is encoded as no recording writes it",
+                    name.escape_debug()
+                )));
+            }
+            at += header.bytes;
+            match column.column_type() {
+                Type::BYTE_ARRAY if header.is_dictionary => {
+                    let packed = input.get_bytes(at, header.packed as usize).map_err(Error::damaged(path))?;
+                    pages.value = pages.value.max(longest(column.compression(), packed, unpacked as usize));
+                }
+                Type::BYTE_ARRAY => {
+                    pages.value = pages.value.max(header.unpacked / header.values.max(1));
+                }
+                Type::FIXED_LEN_BYTE_ARRAY => {
+                    let length = column.column_descr().type_length().max(0) as u64;
+                    at_most(path, "the bytes of a value", length, limits::TEXT_BYTES)?;
+                    pages.value = length;
+                }
+                _ => {}
+            }
+            let size = if header.is_dictionary { &mut pages.dictionary } else { &mut pages.largest };
+            *size = (*size).max(header.unpacked.saturating_add(header.packed));
+            at = at.saturating_add(header.packed);
+        }
+        Ok(pages)
+    }
+}
+
+/// The longest text of a dictionary; of one that cannot be read, all of it.
+fn longest(compression: Compression, packed: Bytes, unpacked: usize) -> u64 {
+    let texts = match compression {
+        Compression::ZSTD(_) => zstd::bulk::decompress(&packed, unpacked).unwrap_or_default(),
+        _ => packed.to_vec(),
+    };
+    let (mut rest, mut longest) = (texts.as_slice(), 0);
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let length = u32::from_le_bytes(*length);
+        let Some(after) = after.get(length as usize..) else { return unpacked as u64 };
+        (rest, longest) = (after, longest.max(length.into()));
+    }
+    longest
+}
+
+/// The header of a page.
+#[derive(Default)]
+struct Header {
+    bytes: u64,
+    packed: u64,
+    unpacked: u64,
+    values: u64,
+    encoding: i64,
+    is_dictionary: bool,
+}
+
+impl Header {
+    /// `None` if there is none.
+    fn read(input: &Input, at: u64, end: u64) -> std::result::Result<Option<Header>, ParquetError> {
+        for most in HEADER_BYTES {
+            let length = usize::try_from(end - at).unwrap_or(usize::MAX).min(most);
+            if let Some(header) = Self::parse(&input.get_bytes(at, length)?) {
+                return Ok(Some(header));
+            }
+        }
+        Ok(None)
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Header> {
+        let mut header = Header::default();
+        let mut walker = Walker::new(bytes);
+        walker.fields(|walker, number, kind| {
+            match (number, kind) {
+                (2, 5) => header.unpacked = walker.number()?.try_into().ok()?,
+                (3, 5) => header.packed = walker.number()?.try_into().ok()?,
+                (5, STRUCT) => header.inner(walker, 2)?,
+                (7, STRUCT) => {
+                    header.is_dictionary = true;
+                    header.inner(walker, 2)?;
+                }
+                (8, STRUCT) => header.inner(walker, 4)?,
+                _ => walker.skip(kind)?,
+            }
+            Some(())
+        })?;
+        header.bytes = (bytes.len() - walker.left()) as u64;
+        Some(header)
+    }
+
+    /// What a header says of one kind of pages.
+    fn inner(&mut self, walker: &mut Walker, encoding: i16) -> Option<()> {
+        walker.fields(|walker, number, kind| {
+            match (number, kind) {
+                (1, 5) => self.values = walker.number()?.try_into().ok()?,
+                (number, 5) if number == encoding => self.encoding = walker.number()?,
+                _ => walker.skip(kind)?,
+            }
+            Some(())
+        })
+    }
+}

@@ -24,7 +24,7 @@ use crate::profile::provenance::Source;
 
 /// Deepest nesting of spans that is followed: a trace that nests deeper, or in a circle, is
 /// damaged.
-const MAX_DEPTH: usize = 256;
+pub(crate) const MAX_DEPTH: usize = 256;
 
 /// The runs of all operators in one trace.
 #[derive(Debug, Clone, Default)]

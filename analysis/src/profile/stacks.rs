@@ -24,6 +24,9 @@ pub fn by_site<T>(
     Ok(leaves.into_iter().map(of_site).collect())
 }
 
+/// Recorded stacks have at most 768 frames; a deeper one is damaged, and ends here.
+const DEEPEST: usize = 1024;
+
 /// The frames of a call stack, innermost first, out of those that can be looked up by number.
 /// Parents come before their children: anything else is damaged and ends the stack.
 pub fn stack<'a>(frame: impl Fn(u32) -> Option<&'a FrameRow>, leaf: u32) -> Vec<&'a FrameRow> {
@@ -32,6 +35,9 @@ pub fn stack<'a>(frame: impl Fn(u32) -> Option<&'a FrameRow>, leaf: u32) -> Vec<
     while let Some(row) = next.and_then(&frame) {
         next = row.parent.filter(|parent| *parent < row.frame && Some(row.frame) == next);
         stack.push(row);
+        if stack.len() == DEEPEST {
+            break;
+        }
     }
     stack
 }

@@ -1,6 +1,7 @@
 //! Makes the report of a trace: what `memtrace report --json` prints. Its keys are a contract.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 
 use memtrace_trace::rows::{ProcessRow, SpanRow};
 use memtrace_trace::{Meta, Trace};
@@ -12,7 +13,6 @@ use crate::report::document::{
     DataDependent, DeviceSite, Lost, MinMax, Operator, OutOfMemory, Peak, Process, ProcessResident, Report,
     ResidentParts, Site, SiteShare, Span, Untouched, UntouchedSite,
 };
-use crate::report::operators::by_operator;
 use crate::report::resident::{AtPeak, growth};
 use crate::report::{accesses, devices, refused, sites};
 use crate::units::Bytes;
@@ -105,35 +105,62 @@ fn peak(meta: &Meta) -> Peak {
 }
 
 fn operators(trace: &Trace, all_spans: bool) -> Result<Vec<Operator>, Error> {
-    let spans = trace.span_figures()?;
-    let mut operators = by_operator(&spans);
-    let calls: Vec<usize> = operators.iter().map(|(_, spans)| spans.len()).collect();
-    if !all_spans {
-        operators.iter_mut().for_each(|(_, spans)| keep_largest(spans));
-    }
-    let listed = operators.iter().flat_map(|(_, spans)| spans.iter().map(|span| span.span)).collect();
+    let mut operators: BTreeMap<String, Calls> = BTreeMap::new();
+    let most = if all_spans { usize::MAX } else { SPANS_MAX };
+    trace.each_span_figures(|row| match operators.get_mut(&row.operator) {
+        Some(calls) => calls.add(&row, most),
+        None => {
+            let mut calls = Calls::default();
+            calls.add(&row, most);
+            operators.insert(row.operator, calls);
+        }
+    })?;
+    operators.values_mut().for_each(|calls| calls.keep(most));
+    let listed = operators.values().flat_map(|calls| calls.largest.iter().map(|(_, span)| *span)).collect();
     let described = trace.spans_of(&listed)?;
     let described: HashMap<u32, &SpanRow> = described.iter().map(|row| (row.span, row)).collect();
     let places = places::places(trace, described.values().filter_map(|span| span.peak_site))?;
-    let operator = |((name, spans), calls): ((&str, Vec<&SpanRow>), usize)| {
-        let spans: Vec<&SpanRow> = spans.iter().filter_map(|row| described.get(&row.span).copied()).collect();
+    let mut operators: Vec<(String, Calls)> = operators.into_iter().collect();
+    operators.sort_by_key(|(_, calls)| Reverse(calls.working_peak_bytes));
+    let operator = |(name, calls): (String, Calls)| {
+        let spans = calls.largest.iter().filter_map(|(_, span)| described.get(span).copied());
+        let spans: Vec<&SpanRow> = spans.collect();
         Operator {
-            name: name.into(),
-            calls,
+            name,
+            calls: calls.count,
             data_dependent: varying(spans.iter().copied()).iter().map(data_dependent).collect(),
             spans: spans.iter().map(|row| span(row, &places)).collect(),
         }
     };
-    Ok(operators.into_iter().zip(calls).map(operator).collect())
+    Ok(operators.into_iter().map(operator).collect())
 }
 
-/// Leaves the largest, in their order.
-fn keep_largest(spans: &mut Vec<&SpanRow>) {
-    if spans.len() > SPANS_MAX {
-        let size = |span: &&SpanRow| (std::cmp::Reverse(span.working_peak_bytes), span.span);
-        spans.select_nth_unstable_by_key(SPANS_MAX, size);
-        spans.truncate(SPANS_MAX);
-        spans.sort_by_key(|span| span.span);
+/// The calls of an operator.
+#[derive(Default)]
+struct Calls {
+    count: usize,
+    working_peak_bytes: u64,
+    /// Working peaks of the largest, with their spans.
+    largest: Vec<(Reverse<u64>, u32)>,
+}
+
+impl Calls {
+    fn add(&mut self, row: &SpanRow, most: usize) {
+        self.count += 1;
+        self.working_peak_bytes = self.working_peak_bytes.max(row.working_peak_bytes);
+        self.largest.push((Reverse(row.working_peak_bytes), row.span));
+        if self.largest.len() / 2 > most {
+            self.keep(most);
+        }
+    }
+
+    /// Leaves the largest, in the order they began.
+    fn keep(&mut self, most: usize) {
+        if self.largest.len() > most {
+            self.largest.select_nth_unstable(most);
+            self.largest.truncate(most);
+        }
+        self.largest.sort_by_key(|(_, span)| *span);
     }
 }
 

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::profile::MAX_DEPTH;
 use crate::report::composition::{Group, by_place, labels};
 use crate::report::operators::by_operator;
 use crate::report::sites::at_end;
@@ -125,7 +126,7 @@ fn with_inner(spans: &[SpanRow]) -> HashMap<u32, u64> {
         // The outermost span of each operator on the way out.
         let mut around: HashMap<&str, u32> = HashMap::new();
         let mut next = Some(span);
-        for _ in 0..spans.len() {
+        for _ in 0..MAX_DEPTH {
             let Some(now) = next else { break };
             around.insert(&now.operator, now.span);
             next = now.parent.and_then(|parent| by_id.get(&parent).copied());

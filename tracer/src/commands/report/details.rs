@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use memtrace_analysis::report::json::{collect_share, row_notes};
+use memtrace_analysis::report::operators::sums;
 use memtrace_trace::rows::ProcessRow;
 use memtrace_trace::weights;
 use memtrace_trace::{Meta, Trace};
@@ -14,7 +15,7 @@ use crate::units::{Bytes, grouped, measured};
 
 /// All tables of a trace.
 pub fn text(trace: &Trace) -> Result<String> {
-    let (meta, processes, spans) = (trace.meta(), trace.processes()?, trace.span_figures()?);
+    let (meta, processes, sums) = (trace.meta(), trace.processes()?, sums(trace)?);
     let mut out = String::new();
     writeln!(out, "memtrace: {}", ending::text(meta))?;
     ending::cut_short(&mut out, meta)?;
@@ -51,22 +52,22 @@ pub fn text(trace: &Trace) -> Result<String> {
     garbage(&mut out, trace, &processes)?;
     writeln!(
         out,
-        "  {} allocations, {} requested; {} events lost; call stacks: {}",
+        "  {} allocations, {} requested; {}; call stacks: {}",
         grouped(meta.totals.allocations),
         Bytes(meta.totals.requested_bytes),
-        grouped(meta.lost.events),
+        lost(meta),
         stacks(meta)
     )?;
     killed::lines(&mut out, trace, usize::MAX)?;
     refused::lines(&mut out, trace, usize::MAX)?;
     sites::largest(&mut out, trace)?;
-    operators::table(&mut out, trace, &spans)?;
-    spans::lines(&mut out, trace, &spans)?;
+    operators::table(&mut out, trace, &sums)?;
+    spans::lines(&mut out, trace, &sums)?;
     spans::unattributed(&mut out, &processes)?;
-    devices::table(&mut out, &trace.devices()?, &spans)?;
+    devices::table(&mut out, &trace.devices()?, &sums)?;
     sites::largest_on_devices(&mut out, trace)?;
     resident::of_processes(&mut out, &processes)?;
-    resident::of_operators(&mut out, &spans)?;
+    resident::of_operators(&mut out, &sums)?;
     sites::untouched(&mut out, trace)?;
     accesses::lines(&mut out, trace)?;
     processes::tree(&mut out, &processes)?;
@@ -95,6 +96,15 @@ fn garbage(out: &mut String, trace: &Trace, processes: &[ProcessRow]) -> Result<
         100.0 * busiest.and_then(collect_share).unwrap_or(0.0)
     )?;
     Ok(())
+}
+
+/// A recorder that died has not counted to the end.
+fn lost(meta: &Meta) -> String {
+    match (meta.is_whole(), meta.lost.events) {
+        (true, events) => format!("{} events lost", grouped(events)),
+        (false, 0) => "how many events were lost is not known".into(),
+        (false, events) => format!("{} events lost, or more", grouped(events)),
+    }
 }
 
 /// Which blocks have their call stack.

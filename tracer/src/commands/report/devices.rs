@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use memtrace_analysis::report::devices::fragmentation;
-use memtrace_analysis::report::operators::by_operator;
+use memtrace_analysis::report::operators::Sums;
 use memtrace_trace::Meta;
-use memtrace_trace::rows::{DeviceRow, SpanRow};
+use memtrace_trace::rows::DeviceRow;
 
 use crate::terminal::clean;
 use crate::units::Bytes;
@@ -38,7 +38,7 @@ pub fn at_peak(meta: &Meta) -> Option<(u64, u64)> {
 
 /// A line for each device of a process, the largest first; then one for each operator that took
 /// memory there.
-pub fn table(out: &mut String, devices: &[DeviceRow], spans: &[SpanRow]) -> Result<()> {
+pub fn table(out: &mut String, devices: &[DeviceRow], operators: &[Sums]) -> Result<()> {
     let mut rows: Vec<&DeviceRow> = devices.iter().filter(|row| row.allocations > 0).collect();
     if rows.is_empty() {
         return Ok(());
@@ -67,7 +67,7 @@ pub fn table(out: &mut String, devices: &[DeviceRow], spans: &[SpanRow]) -> Resu
     if rows.len() > DEVICES_MAX {
         writeln!(out, "  and {} more (report --json has all)", rows.len() - DEVICES_MAX)?;
     }
-    operators(out, spans)
+    of_operators(out, operators)
 }
 
 /// Peaks of what is neither driver bytes nor used bytes of the device.
@@ -96,14 +96,10 @@ fn name(row: &DeviceRow) -> String {
     what.chars().take(NAME).collect()
 }
 
-fn operators(out: &mut String, spans: &[SpanRow]) -> Result<()> {
-    let on_devices = |spans: &[&SpanRow]| {
-        let largest = spans.iter().max_by_key(|span| span.device_peak_bytes)?;
-        Some((largest.device_peak_bytes?, largest.device_driver_peak_bytes?))
-    };
-    let mut lines: Vec<_> = by_operator(spans)
-        .into_iter()
-        .filter_map(|(name, spans)| Some((name, spans.len(), on_devices(&spans)?)))
+fn of_operators(out: &mut String, operators: &[Sums]) -> Result<()> {
+    let mut lines: Vec<_> = operators
+        .iter()
+        .filter_map(|sums| Some((sums.name(), sums.calls, sums.on_devices?)))
         .filter(|(.., (used, _))| *used > 0)
         .collect();
     lines.sort_by_key(|(name, _, (used, _))| (std::cmp::Reverse(*used), *name));
@@ -125,6 +121,8 @@ fn operators(out: &mut String, spans: &[SpanRow]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use memtrace_trace::rows::SpanRow;
+
     use super::*;
 
     #[test]
@@ -147,7 +145,8 @@ mod tests {
             ..SpanRow::default()
         };
         let mut out = String::new();
-        table(&mut out, &[host, gpu, DeviceRow::default()], &[span, SpanRow::default()]).unwrap();
+        table(&mut out, &[host, gpu, DeviceRow::default()], &[Sums::of(span), Sums::of(SpanRow::default())])
+            .unwrap();
         let lines: Vec<&str> = out.lines().collect();
         assert!(lines[2].starts_with("  0 A  [31mGPU "), "{out}");
         assert!(lines[2].contains("40.0 MB   30.0 MB     25.0 %   35.0 MB   80.0 GB         7"), "{out}");
@@ -163,7 +162,7 @@ mod tests {
     fn without_devices_nothing_is_said() {
         let mut out = String::new();
         peaks(&mut out, &Meta::default()).unwrap();
-        table(&mut out, &[], &[SpanRow::default()]).unwrap();
+        table(&mut out, &[], &[Sums::of(SpanRow::default())]).unwrap();
         assert_eq!(out, "");
     }
 }

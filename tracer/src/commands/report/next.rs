@@ -1,19 +1,19 @@
 //! Where the trace is, and which commands say more of it.
 
-use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 use anyhow::Result;
+use memtrace_analysis::report::operators::Sums;
 use memtrace_trace::Trace;
-use memtrace_trace::rows::SpanRow;
 
 use crate::terminal::clean;
 
 /// The last lines of the summary.
-pub fn commands(out: &mut String, trace: &Trace, spans: &[SpanRow], columns: usize) -> Result<()> {
+pub fn commands(out: &mut String, trace: &Trace, operators: &[Sums], columns: usize) -> Result<()> {
     let path = clean(&quoted(&trace.directory().display().to_string()));
     let mut words = vec!["report --details", "flamegraph"];
-    if has_sizes(spans) {
+    // Calls of an operator had inputs of several sizes: a law can be fitted.
+    if operators.iter().any(|sums| sums.has_sizes) {
         words.push("fit");
     }
     writeln!(out)?;
@@ -37,16 +37,6 @@ fn fitting(words: &mut Vec<&str>, path: &str, columns: usize) -> String {
         words.remove(1);
     }
     line(words, "TRACE")
-}
-
-/// True if calls of an operator had inputs of several sizes: a law can be fitted.
-fn has_sizes(spans: &[SpanRow]) -> bool {
-    let mut sizes: HashMap<&str, HashSet<u64>> = HashMap::new();
-    spans.iter().any(|span| {
-        let sizes = sizes.entry(&span.operator).or_default();
-        sizes.insert(span.input_bytes);
-        sizes.len() > 1
-    })
 }
 
 /// As a shell reads it.

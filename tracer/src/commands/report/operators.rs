@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use anyhow::Result;
-use memtrace_analysis::report::operators::by_operator;
-use memtrace_analysis::report::operators::largest_call;
+use memtrace_analysis::report::operators::Sums;
 use memtrace_trace::Trace;
 use memtrace_trace::rows::{ArrayInfo, SpanRow};
 
@@ -19,12 +18,12 @@ const NAME: std::ops::RangeInclusive<usize> = 28..=44;
 const AROUND_NAME: usize = 52;
 
 /// A line for each, of its largest call.
-pub fn table(out: &mut String, trace: &Trace, spans: &[SpanRow]) -> Result<()> {
-    if spans.is_empty() {
+pub fn table(out: &mut String, trace: &Trace, operators: &[Sums]) -> Result<()> {
+    if operators.is_empty() {
         return Ok(());
     }
-    let groups = by_operator(spans);
-    let longest = groups.iter().take(OPERATORS_MAX).map(|(name, _)| name.chars().count()).max();
+    let shown = &operators[..operators.len().min(OPERATORS_MAX)];
+    let longest = shown.iter().map(|sums| sums.name().chars().count()).max();
     let width = longest.unwrap_or(0).clamp(*NAME.start(), *NAME.end());
     writeln!(out)?;
     writeln!(
@@ -32,28 +31,25 @@ pub fn table(out: &mut String, trace: &Trace, spans: &[SpanRow]) -> Result<()> {
         "  {:<width$} {:>5}  {:<22} {:>9} {:>12} {:>9} {:>9} {:>9}",
         "operator", "calls", "largest call's input", "input", "working peak", "output", "one-time", "time"
     )?;
-    let shown: Vec<_> =
-        groups.iter().take(OPERATORS_MAX).filter_map(|(_, spans)| largest_call(spans)).collect();
-    let inputs = trace.spans_of(&shown.iter().map(|span| span.span).collect())?;
+    let inputs = trace.spans_of(&shown.iter().map(|sums| sums.largest().span).collect())?;
     let inputs: HashMap<u32, &Vec<ArrayInfo>> = inputs.iter().map(|row| (row.span, &row.inputs)).collect();
-    for ((name, spans), largest) in groups.iter().zip(shown) {
-        let one_time: u64 = spans.iter().map(|span| span.one_time_bytes).max().unwrap_or(0);
-        let time = largest.end_ns.map_or("cut".into(), |end| Seconds(end - largest.start_ns).to_string());
+    for sums in shown {
+        let largest = sums.largest();
         writeln!(
             out,
             "  {:<width$} {:>5}  {:<22} {:>9} {:>12} {:>9} {:>9} {:>9}",
-            clean(name),
-            spans.len(),
+            clean(sums.name()),
+            sums.calls,
             inputs.get(&largest.span).and_then(|inputs| largest_of(inputs)).map(array).unwrap_or_default(),
             Bytes(largest.input_bytes),
             Bytes(largest.working_peak_bytes),
             Bytes(largest.output_bytes),
-            Bytes(one_time),
-            time,
+            Bytes(sums.one_time_bytes),
+            time(largest),
         )?;
     }
-    if groups.len() > OPERATORS_MAX {
-        writeln!(out, "  and {} more operators (report --json has all)", groups.len() - OPERATORS_MAX)?;
+    if operators.len() > OPERATORS_MAX {
+        writeln!(out, "  and {} more operators (report --json has all)", operators.len() - OPERATORS_MAX)?;
     }
     Ok(())
 }
@@ -62,18 +58,14 @@ pub fn table(out: &mut String, trace: &Trace, spans: &[SpanRow]) -> Result<()> {
 pub fn summary(
     out: &mut String,
     trace: &Trace,
-    spans: &[SpanRow],
+    operators: &[Sums],
     most: usize,
     columns: usize,
 ) -> Result<()> {
-    let groups = by_operator(spans);
-    let largest: Vec<_> = groups
-        .iter()
-        .take(most)
-        .filter_map(|(name, spans)| Some((clean(name), spans, largest_call(spans)?)))
-        .collect();
-    let Some(longest) = largest.iter().map(|(name, ..)| name.chars().count()).max() else { return Ok(()) };
-    let rows = trace.spans_of(&largest.iter().map(|(.., span)| span.span).collect())?;
+    let shown = &operators[..operators.len().min(most)];
+    let names = shown.iter().map(|sums| clean(sums.name()).chars().count());
+    let Some(longest) = names.max() else { return Ok(()) };
+    let rows = trace.spans_of(&shown.iter().map(|sums| sums.largest().span).collect())?;
     let inputs: HashMap<u32, &Vec<ArrayInfo>> = rows.iter().map(|row| (row.span, &row.inputs)).collect();
     let width = longest.clamp("operator".len(), (*NAME.end()).min(columns - AROUND_NAME));
     writeln!(out)?;
@@ -82,18 +74,22 @@ pub fn summary(
         "  {:>12} {:>6} {:>9}  {:<width$}  largest input",
         "working peak", "calls", "time", "operator"
     )?;
-    for (name, spans, span) in largest {
-        let time = span.end_ns.map_or("cut".into(), |end| Seconds(end - span.start_ns).to_string());
+    for sums in shown {
+        let (name, span) = (clean(sums.name()), sums.largest());
+        let time = time(span);
         let input = inputs.get(&span.span).and_then(|inputs| largest_of(inputs)).map(array);
         let (peak, input) = (Bytes(span.working_peak_bytes), input.unwrap_or_default());
-        let line =
-            format!("  {peak:>12} {:>6} {time:>9}  {name:<width$}  {input}", grouped(spans.len() as u64));
+        let line = format!("  {peak:>12} {:>6} {time:>9}  {name:<width$}  {input}", grouped(sums.calls));
         writeln!(out, "{}", line.trim_end())?;
     }
-    if groups.len() > most {
-        writeln!(out, "  {:>12} more operators", groups.len() - most)?;
+    if operators.len() > most {
+        writeln!(out, "  {:>12} more operators", operators.len() - most)?;
     }
     Ok(())
+}
+
+fn time(span: &SpanRow) -> String {
+    span.end_ns.map_or("cut".into(), |end| Seconds(end.saturating_sub(span.start_ns)).to_string())
 }
 
 /// The first of the largest.

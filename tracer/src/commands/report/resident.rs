@@ -3,11 +3,10 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use memtrace_analysis::report::operators::by_operator;
-use memtrace_analysis::report::operators::largest_call;
+use memtrace_analysis::report::operators::Sums;
 use memtrace_analysis::report::resident::{AtPeak, growth};
 use memtrace_trace::Meta;
-use memtrace_trace::rows::{ProcessRow, SpanRow, split_command};
+use memtrace_trace::rows::{ProcessRow, split_command};
 
 use super::operators::OPERATORS_MAX;
 use crate::terminal::clean;
@@ -51,11 +50,10 @@ pub fn of_processes(out: &mut String, processes: &[ProcessRow]) -> Result<()> {
 }
 
 /// A line for each operator, of its largest call.
-pub fn of_operators(out: &mut String, spans: &[SpanRow]) -> Result<()> {
-    let groups = by_operator(spans);
-    let lines = groups.iter().take(OPERATORS_MAX).filter_map(|(name, spans)| {
-        let span = largest_call(spans)?;
-        let mut line = Line::of(clean(name), &AtPeak::of_span(span)?);
+pub fn of_operators(out: &mut String, operators: &[Sums]) -> Result<()> {
+    let lines = operators.iter().take(OPERATORS_MAX).filter_map(|sums| {
+        let span = sums.largest();
+        let mut line = Line::of(clean(sums.name()), &AtPeak::of_span(span)?);
         line.more.extend([size(growth(span)), size(Some(span.working_peak_bytes))]);
         Some(line)
     });

@@ -7,8 +7,7 @@ use std::fmt::Write;
 use anyhow::Result;
 use memtrace_analysis::profile::places::places;
 use memtrace_analysis::report::data_dependence::varying;
-use memtrace_analysis::report::operators::by_operator;
-use memtrace_analysis::report::operators::largest_call;
+use memtrace_analysis::report::operators::Sums;
 use memtrace_trace::Trace;
 use memtrace_trace::rows::{ArrayInfo, ProcessRow, SpanRow};
 
@@ -21,32 +20,25 @@ use crate::units::grouped;
 const LINES_MAX: usize = 5;
 /// Smaller peaks have none.
 const LEAST_BYTES: u64 = 1 << 20;
-/// Calls of one operator whose peaks are compared.
-const CALLS_MAX: usize = 1000;
 
 /// A line for each of the largest operators, of its largest call; and one more if calls of one
 /// shape differ.
-pub fn lines(out: &mut String, trace: &Trace, spans: &[SpanRow]) -> Result<()> {
-    let groups = by_operator(spans);
-    let shown: Vec<_> = groups
-        .iter()
-        .filter_map(|(name, spans)| Some((name, spans, largest_call(spans)?)))
-        .filter(|(.., largest)| largest.working_peak_bytes >= LEAST_BYTES)
-        .take(LINES_MAX)
-        .collect();
-    let compared = shown.iter().flat_map(|(_, spans, _)| spans.iter().take(CALLS_MAX));
-    let wanted: HashSet<u32> =
-        compared.chain(shown.iter().map(|(.., largest)| largest)).map(|s| s.span).collect();
+pub fn lines(out: &mut String, trace: &Trace, operators: &[Sums]) -> Result<()> {
+    let is_large = |sums: &&Sums| sums.largest().working_peak_bytes >= LEAST_BYTES;
+    let shown: Vec<&Sums> = operators.iter().filter(is_large).take(LINES_MAX).collect();
+    let compared = shown.iter().flat_map(|sums| sums.first.iter().copied());
+    let wanted: HashSet<u32> = compared.chain(shown.iter().map(|sums| sums.largest().span)).collect();
     let described = trace.spans_of(&wanted)?;
-    let places = places(trace, shown.iter().filter_map(|(.., largest)| largest.peak_site))?;
-    for (name, _, largest) in shown {
+    let places = places(trace, shown.iter().filter_map(|sums| sums.largest().peak_site))?;
+    for sums in shown {
+        let (name, largest) = (sums.name(), sums.largest());
         let place = largest.peak_site.and_then(|site| places.get(&site)).map(String::as_str);
         let outputs = described.iter().find(|row| row.span == largest.span).map(|row| row.outputs.as_slice());
         let words = parts(largest, place, outputs.unwrap_or_default());
         if !words.is_empty() {
             writeln!(out, "  {}: {}", clean(name), words.join("; "))?;
         }
-        if let Some(group) = varying(described.iter().filter(|row| row.operator == **name)).first() {
+        if let Some(group) = varying(described.iter().filter(|row| row.operator == name)).first() {
             writeln!(
                 out,
                 "  {}: same shape, different peak: data-dependent ({} to {} in {} calls on {})",

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use anyhow::Result;
 use memtrace_analysis::report::composition::{Composition, composition};
 use memtrace_analysis::report::json::row_notes;
-use memtrace_trace::rows::{ProcessRow, SpanRow};
+use memtrace_analysis::report::operators::{Sums, sums};
+use memtrace_trace::rows::ProcessRow;
 use memtrace_trace::{Meta, Trace};
 
 use super::places::Places;
@@ -26,7 +27,7 @@ pub fn text(trace: &Trace, columns: usize) -> Result<String> {
         trace,
         columns,
         processes: trace.processes()?,
-        spans: trace.span_figures()?,
+        operators: sums(trace)?,
         composition: composition(trace)?,
     };
     // Where there is more to say, the tables are shorter.
@@ -44,7 +45,7 @@ struct Read<'a> {
     trace: &'a Trace,
     columns: usize,
     processes: Vec<ProcessRow>,
-    spans: Vec<SpanRow>,
+    operators: Vec<Sums>,
     composition: Composition,
 }
 
@@ -58,10 +59,10 @@ impl Read<'_> {
         killed::lines(&mut out, self.trace, 1)?;
         refused::lines(&mut out, self.trace, 1)?;
         Places::of(self.trace.meta(), &self.composition, rows, self.columns).write(&mut out)?;
-        operators::summary(&mut out, self.trace, &self.spans, rows, self.columns)?;
+        operators::summary(&mut out, self.trace, &self.operators, rows, self.columns)?;
         children::lines(&mut out, &self.processes)?;
         notes(&mut out, meta, self.columns)?;
-        next::commands(&mut out, self.trace, &self.spans, self.columns)?;
+        next::commands(&mut out, self.trace, &self.operators, self.columns)?;
         Ok(out)
     }
 }

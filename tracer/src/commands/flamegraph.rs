@@ -20,7 +20,8 @@ use crate::units::{Bytes, grouped};
 #[derive(Args)]
 pub struct Flamegraph {
     /// Trace directory
-    trace: PathBuf,
+    #[arg(required_unless_present = "at")]
+    trace: Option<PathBuf>,
     /// The SVG to write; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "peak.svg")]
     output: PathBuf,
@@ -59,7 +60,10 @@ enum By {
 /// Draws it.
 pub fn run(arguments: &Flamegraph) -> Result<ExitCode> {
     output::check(&arguments.output, arguments.json)?;
-    let words: Vec<&str> = arguments.at.iter().map(String::as_str).collect();
+    let mut words: Vec<&str> = arguments.at.iter().map(String::as_str).collect();
+    // Of `--at exit TRACE`, which no NAME follows, the option has taken both.
+    let taken = words.pop_if(|_| arguments.trace.is_none() && arguments.at[0] != "span");
+    let path = arguments.trace.clone().or(taken.filter(|_| !words.is_empty()).map(PathBuf::from));
     let at = match words.as_slice() {
         ["peak"] => At::Peak,
         ["device-peak"] => At::DevicePeak,
@@ -75,7 +79,7 @@ pub fn run(arguments: &Flamegraph) -> Result<ExitCode> {
             .into());
         }
     };
-    let trace = Trace::open(&arguments.trace)?;
+    let trace = Trace::open(path.ok_or_else(|| Usage("name <TRACE> (memtrace flamegraph --help)".into()))?)?;
     if arguments.by == By::Resident {
         anyhow::bail!(
             "the trace does not say which blocks were resident: only mappings are sampled, and --by live counts \

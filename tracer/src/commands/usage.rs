@@ -36,8 +36,21 @@ pub fn status(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// An error and its causes as one sentence. Some errors name their cause themselves.
+/// An error and its causes as one sentence, and what to do where a limit of the system is the cause.
+/// Some errors name their cause themselves.
 pub fn sentence(error: &anyhow::Error) -> String {
+    let text = with_causes(error);
+    let advice = [
+        ("(os error 24)", "a process may have as many open as ulimit -n says; raise it"),
+        ("(os error 23)", "the machine has as many open as /proc/sys/fs/file-max says; close other programs"),
+    ];
+    match advice.iter().find(|(cause, _)| text.contains(cause)) {
+        Some((_, what)) => format!("{text}: {what}"),
+        None => text,
+    }
+}
+
+fn with_causes(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
@@ -114,5 +127,9 @@ mod tests {
         assert_eq!(sentence(&error), "no law: cannot read the model x: it is gone");
         let error = Err::<(), _>(cause()).context("cannot write y").unwrap_err();
         assert_eq!(sentence(&error), "cannot write y: it is gone");
+        let many = std::io::Error::from_raw_os_error(24);
+        let error = Err::<(), _>(many).context("cannot open z").unwrap_err();
+        let says = "cannot open z: Too many open files (os error 24): a process may have as many open as ";
+        assert!(sentence(&error).starts_with(says), "{}", sentence(&error));
     }
 }

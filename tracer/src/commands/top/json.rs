@@ -1,17 +1,24 @@
 //! The figures as JSON lines, for programs.
 
 use std::io::{ErrorKind, Write};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use super::recording::Recording;
 use crate::terminal::clean;
 
+/// A recorder sends the first figures within 0.1 s, unless the machine is at its limits.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Prints figures as they come, until the recording ends or they are no longer read.
 ///
 /// # Errors
 /// The recording was cut short, or the figures cannot be written.
 pub fn follow(recording: &mut Recording, once: bool) -> Result<()> {
+    if once {
+        recording.wait_at_most(PATIENCE)?;
+    }
     while let Some(figures) = recording.next()? {
         let line = clean(&serde_json::to_string(&figures)?) + "\n";
         let mut out = std::io::stdout().lock();

@@ -60,6 +60,10 @@ impl Recording {
             match read {
                 // A recorder that is killed resets the connection, or leaves half a line.
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(None),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    let directory = self.directory.display();
+                    bail!("the recorder of {directory} does not answer: it is stopped, or hangs")
+                }
                 Err(error) => return Err(error).context("the recorder does not answer"),
                 Ok(_) if line.len() as u64 == LINE_MAX => return Err(self.not_understood()),
                 Ok(_) if line.last() != Some(&b'\n') => return Ok(None),

@@ -23,17 +23,18 @@ impl Session {
         self.meta.signal = ending.signal;
         self.write_tables(true);
         if let Some(error) = self.fold.take_failure() {
-            return Err(Failure::recording(error));
+            return Err(Failure::of_trace(error, ending.code));
         }
+        let lost = |error| Failure::of_trace(error, ending.code);
         let last_figures = self.with_live(|live, recording| live.last_figures(recording));
         self.with_live(|live, recording| live.send_last_spans(recording));
         let (fold, meta, mut live) = self.into_parts();
         let (out, sites) = fold.into_parts();
-        let directory = out.finish(&meta).map_err(Failure::recording)?;
+        let directory = out.finish(&meta).map_err(lost)?;
         // The trace is complete: nothing is lost with a tracer that is killed while it reads large
         // files.
         let (sites, frames) = sites.named();
-        memtrace_trace::replace_stacks(directory.path(), &sites, &frames).map_err(Failure::recording)?;
+        memtrace_trace::replace_stacks(directory.path(), &sites, &frames).map_err(lost)?;
         last_figures.into_iter().for_each(|figures| live.send_last(figures));
         Ok(Outcome { code: ending.code })
     }

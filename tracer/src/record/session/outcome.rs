@@ -28,4 +28,11 @@ impl Failure {
     pub fn recording(error: impl std::fmt::Display) -> Failure {
         Failure { code: 125, message: format!("{error:#}") }
     }
+
+    /// The command has ended, and its trace cannot be closed: a status by which the command says
+    /// that it has failed is the more important one.
+    pub fn of_trace(error: impl std::fmt::Display, of_command: i32) -> Failure {
+        let message = format!("the trace is lost: {error:#}; the command's own exit status was {of_command}");
+        Failure { code: if of_command == 0 { 125 } else { of_command }, message }
+    }
 }

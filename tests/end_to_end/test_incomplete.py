@@ -1,0 +1,131 @@
+"""What is missing, or cannot be known, is said: in one sentence, and by the exit status."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import MEMTRACE, memtrace
+
+SPANS = "import numpy as np\nfor n in (300, 500):\n    np.ones((n, 1000)).sum()\n"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    trace = tmp_path_factory.mktemp("whole") / "trace"
+    assert memtrace("-q", "-o", trace, "--", sys.executable, "-c", SPANS).returncode == 0
+    return trace
+
+
+@pytest.fixture
+def trace(whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "trace")
+    return tmp_path / "trace"
+
+
+def refused(*command, status=1):
+    done = memtrace(*command, timeout=60)
+    said = done.stderr.decode()
+    assert done.returncode == status, said
+    assert said.startswith("memtrace: ") and said.count("\n") == 1, said
+    return said
+
+
+@pytest.mark.parametrize("table", ["sites", "frames", "spans", "timeline"])
+@pytest.mark.parametrize("command", [("report",), ("report", "--json"), ("flamegraph", "-o", "-")])
+def test_a_complete_trace_without_a_table_is_refused(trace, table, command):
+    path = trace / f"{table}.parquet"
+    path.unlink() if path.exists() else shutil.rmtree(trace / table)
+    assert f"lost its table `{table}`" in refused(*command, trace)
+
+
+@pytest.mark.parametrize(
+    "file", ["sites.parquet", "frames.parquet", "allocations/part-00000.parquet"]
+)
+def test_a_pipe_or_a_link_to_itself_is_no_table(trace, file):
+    path = trace / file
+    path.unlink()
+    os.mkfifo(path)
+    assert file in refused("report", trace)
+    path.unlink()
+    path.symlink_to(path)
+    assert file in refused("report", trace)
+
+
+def test_one_look_at_a_silent_recorder_ends(tmp_path):
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / ".socket"))
+        listener.listen()
+        said = refused("top", "--json", "--once", tmp_path)
+    assert "does not answer" in said and "os error" not in said
+
+
+def test_events_lost_by_a_recorder_that_died_are_not_said_to_be_none(target, tmp_path):
+    path = tmp_path / "trace"
+    pipe = subprocess.PIPE
+    words = [MEMTRACE, "-o", path, "--", target("holds.c")]
+    with subprocess.Popen(
+        words, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+    ) as running:
+        assert running.stdout.readline() == b"holding\n"
+        deadline = time.monotonic() + 60
+        while not (path / "live.parquet").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        os.killpg(running.pid, signal.SIGKILL)
+    before = memtrace("report", "--details", path).stdout.decode()
+    assert memtrace("recover", path).returncode == 0
+    after = memtrace("report", "--details", path).stdout.decode()
+    for said in (before, after):
+        assert "how many events were lost is not known" in said
+        assert not re.search(r"\b0 events lost", said)
+
+
+def test_of_a_whole_recording_it_is_known(trace):
+    assert "; 0 events lost; " in memtrace("report", "--details", trace).stdout.decode()
+
+
+def test_a_flame_graph_at_one_word_is_of_the_trace_that_follows(trace):
+    done = memtrace("flamegraph", "-o", "-", "--at", "exit", trace)
+    assert done.returncode == 0 and b"<svg" in done.stdout, done.stderr
+    done = memtrace("flamegraph", "-o", "-", trace, "--at", "exit")
+    assert done.returncode == 0 and b"<svg" in done.stdout, done.stderr
+    assert "name <TRACE>" in refused("flamegraph", "-o", "-", "--at", "exit", status=2)
+    assert "name <TRACE>" in refused("flamegraph", "-o", "-", "--at", "span", trace, status=2)
+
+
+@pytest.mark.parametrize(("own", "status"), [(5, 5), (0, 125)])
+def test_a_program_that_removes_its_trace_keeps_its_status(tmp_path, own, status):
+    path = tmp_path / "trace"
+    script = f"rm -r '{path}'; exit {own}"
+    done = memtrace("-q", "-o", path, "--", "sh", "-c", script)
+    said = done.stderr.decode()
+    assert done.returncode == status, said
+    assert said.count("memtrace: ") == 1 and "the trace is lost" in said, said
+
+
+@pytest.mark.parametrize(("files", "status"), [(8, 125), (14, 126)])
+def test_too_many_open_files_says_which_limit(tmp_path, files, status):
+    record = [str(MEMTRACE), "-q", "-o", str(tmp_path / "trace"), "true"]
+    words = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *record]
+    done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+    said = done.stderr.decode()
+    assert done.returncode == status and said.count("\n") == 1, said
+    assert "Too many open files" in said and "ulimit -n" in said, said
+
+
+def test_a_recovered_trace_says_so_to_programs(trace):
+    meta = json.loads((trace / "meta.json").read_text())
+    assert "cut_short" not in meta["recorded"]
+    (trace / "meta.json").write_text(json.dumps(meta | {"complete": False}))
+    assert memtrace("recover", trace).returncode == 0
+    assert (
+        json.loads(memtrace("report", "--json", trace).stdout)["recorded"]["cut_short"]
+        == "recovered"
+    )

@@ -11,6 +11,28 @@ const NAME_MAX: usize = 4 * 1024;
 /// How deep types may be nested in a C++ name.
 const DEPTH_MAX: u32 = 128;
 
+/// Ends of names of source files in Fortran, in lower case.
+const FORTRAN: [&str; 7] = [".f", ".for", ".ftn", ".f90", ".f95", ".f03", ".f08"];
+
+/// What gfortran calls the main program.
+const FORTRAN_MAIN: &str = "MAIN__";
+
+/// The linker's name of a function in a source file, as its programmer wrote it: compilers of Fortran
+/// append an underscore.
+pub fn demangle_in(name: &str, file: Option<&str>) -> String {
+    let is_fortran = |file: &str| FORTRAN.iter().any(|end| file.to_ascii_lowercase().ends_with(end));
+    let plain = whole_function(name);
+    match plain.strip_suffix('_') {
+        Some(written) if plain != FORTRAN_MAIN && file.is_some_and(is_fortran) => demangle(written),
+        _ => demangle(name),
+    }
+}
+
+/// What a compiler split off (.cold, .part.0, .constprop.0) is still that function.
+fn whole_function(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(whole, _)| whole)
+}
+
 /// A linker's name as its programmer wrote it, at most 4 KiB of it.
 pub fn demangle(name: &str) -> String {
     if name.len() > MANGLED_MAX {
@@ -19,8 +41,13 @@ pub fn demangle(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return Short::write(|out| write!(out, "{rust:#}"));
     }
-    // What a compiler split off (.cold, .part.0, .constprop.0) is still that function.
-    let plain = name.split_once('.').map_or(name, |(plain, _)| plain);
+    let plain = whole_function(name);
+    if plain == FORTRAN_MAIN {
+        return "main program".into();
+    }
+    if let Some((module, procedure)) = plain.strip_prefix("__").and_then(|name| name.split_once("_MOD_")) {
+        return shorten(&format!("{module}::{procedure}"));
+    }
     // A C function called `w` is no mangled wchar_t.
     let options = ParseOptions::default().recursion_limit(DEPTH_MAX);
     let symbol = || cpp_demangle::Symbol::new_with_options(plain, &options).ok();
@@ -79,6 +106,12 @@ mod tests {
         assert_eq!(demangle("_RNvNtCs1234_7mycrate3foo3bar"), "mycrate::foo::bar");
         assert_eq!(demangle("_RINvCs1234_5sites5twiceNtB2_5StoreEB2_"), "sites::twice::<sites::Store>");
         assert_eq!(demangle("_Znonsense"), "_Znonsense");
+        assert_eq!(demangle("__grid_MOD_fill.constprop.0"), "grid::fill");
+        assert_eq!(demangle_in("advance_", Some("/home/me/ADVANCE.F90")), "advance");
+        assert_eq!(demangle_in("advance_.constprop.0", Some("advance.f")), "advance");
+        assert_eq!(demangle_in("MAIN__", Some("advance.f")), "main program");
+        assert_eq!(demangle_in("advance_", Some("/home/me/advance.c")), "advance_");
+        assert_eq!(demangle_in("advance_", None), "advance_");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::Place;
 use super::debug_info;
-use super::demangle::demangle;
+use super::demangle::{demangle, demangle_in};
 use super::elf::{Source, build_id};
 use super::embedded;
 use super::functions::{EVALUATION, Functions, symbols};
@@ -65,7 +65,9 @@ impl Wanted {
             if let Some(name) = functions.find(*address) {
                 let chain = places.entry(*address).or_default();
                 match chain.last_mut() {
-                    Some(outermost) => outermost.function = Some(demangle(name)),
+                    Some(outermost) => {
+                        outermost.function = Some(demangle_in(name, outermost.file.as_deref()));
+                    }
                     None => chain.push(Place { function: Some(demangle(name)), ..Place::default() }),
                 }
             }

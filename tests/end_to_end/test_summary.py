@@ -143,6 +143,16 @@ def test_details_have_everything_else(record, target):
     )
 
 
+def test_json_has_the_places_of_the_summary(record, tmp_path):
+    run = record(compiled("waves.f90", tmp_path), options=("--stacks", "all"))
+    rows = summaries.places(memtrace("report", run.path).stdout.decode())
+    report = json.loads(memtrace("report", "--json", run.path).stdout)
+    first = report["places"][0]
+    assert first["place"] == rows[0].label
+    assert Path(first["file"]).name == "waves.f90" and first["line"] > 0
+    assert sum(place["bytes"] for place in report["places"]) <= report["peak"]["live_bytes"]
+
+
 @pytest.mark.parametrize(
     "name", ["index.cpp", "heat.cpp", "sparse.cpp", "words.rs", "tree.rs", "waves.f90"]
 )

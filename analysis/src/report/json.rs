@@ -8,10 +8,11 @@ use memtrace_trace::{Meta, Trace};
 
 use crate::error::Error;
 use crate::profile::{places, stacks};
+use crate::report::composition::{Part, composition, labels};
 use crate::report::data_dependence::{Varying, varying};
 use crate::report::document::{
-    DataDependent, DeviceSite, Lost, MinMax, Operator, OutOfMemory, Peak, Process, ProcessResident, Report,
-    ResidentParts, Site, SiteShare, Span, Untouched, UntouchedSite,
+    DataDependent, DeviceSite, Lost, MinMax, Operator, OutOfMemory, Peak, PlaceAtPeak, Process,
+    ProcessResident, Report, ResidentParts, Site, SiteShare, Span, Untouched, UntouchedSite,
 };
 use crate::report::resident::{AtPeak, growth};
 use crate::report::{accesses, devices, refused, sites};
@@ -73,6 +74,7 @@ pub fn report(trace: &Trace, listed: Listed) -> Result<Report, Error> {
         processes: trace.processes()?.iter().map(process).collect(),
         devices: devices::document(trace)?,
         operators: operators(trace, listed.all_spans)?,
+        places: places_at_peak(trace)?,
         sites: sites::largest(trace, listed.sites())?.iter().map(|each| site(each, listed)).collect(),
         device_sites: sites::largest_on_devices(trace, listed.sites())?
             .iter()
@@ -102,6 +104,19 @@ fn peak(meta: &Meta) -> Peak {
         device_used_bytes: peak.device_used_bytes,
         seconds: seconds(peak.peak_ns),
     }
+}
+
+fn places_at_peak(trace: &Trace) -> Result<Vec<PlaceAtPeak>, Error> {
+    let mut parts = composition(trace)?.parts;
+    parts.truncate(PLACES_MAX);
+    let labels = labels(parts.iter().map(|part| &part.place));
+    let at_peak = |(part, place): (&Part, String)| PlaceAtPeak {
+        place,
+        file: part.place.source().map(|(file, _)| file.into()),
+        line: part.place.source().map(|(_, line)| line),
+        bytes: part.bytes,
+    };
+    Ok(parts.iter().zip(labels).map(at_peak).collect())
 }
 
 fn operators(trace: &Trace, all_spans: bool) -> Result<Vec<Operator>, Error> {

@@ -19,7 +19,7 @@ pub use accesses::{Accesses, RetainedButUnused, Unused, UnusedSite};
 pub use device::Device;
 pub use operator::{DataDependent, MinMax, Operator, Span};
 pub use process::{Process, ProcessResident, ResidentParts};
-pub use site::{DeviceSite, Site, Untouched, UntouchedSite};
+pub use site::{DeviceSite, PlaceAtPeak, Site, Untouched, UntouchedSite};
 
 /// What `memtrace report --json` prints and `Trace.report()` returns.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -62,6 +62,9 @@ pub struct Report {
     pub devices: Vec<Device>,
     /// The operator with the largest working peak first.
     pub operators: Vec<Operator>,
+    /// What the peak of live bytes was made of, as the summary shows it: the largest first, at most
+    /// 100. What is missing to the peak has no call stack.
+    pub places: Vec<PlaceAtPeak>,
     /// Call stacks with most live bytes at the peak, at most 1,000.
     pub sites: Vec<Site>,
     /// Call stacks with most used bytes of devices at their peak, at most 1,000.

@@ -23,6 +23,19 @@ pub struct Site {
     pub blocks: u64,
 }
 
+/// Where bytes of the peak were allocated, as the summary names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PlaceAtPeak {
+    /// The place in the program.
+    pub place: String,
+    /// Its source file, where the line is known.
+    pub file: Option<String>,
+    /// The line in that file, from 1.
+    pub line: Option<u32>,
+    /// Live bytes at the peak of live bytes.
+    pub bytes: u64,
+}
+
 /// A call stack with memory on devices.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct DeviceSite {

@@ -30,6 +30,9 @@ const FOREIGN_SOURCES: [&str; 12] = [
     "library/core/src/",
     "library/std/src/",
 ];
+/// What Dask's cloudpickle calls the file of a function that a worker received by value: those of
+/// `__main__` and of notebooks.
+const SENT_BY_VALUE: &str = "<dynamic-code>";
 /// How names of the standard libraries of C++ and Rust begin.
 const STANDARD_NAMES: [&str; 10] = [
     "std::",
@@ -48,11 +51,34 @@ const STANDARD_NAMES: [&str; 10] = [
 /// below Python code of the user's own, a library counts only where its sources are known.
 pub fn innermost_own(stack: &[&FrameRow]) -> Option<usize> {
     let below_python = stack.iter().any(|frame| frame.kind == "python" && is_own(frame));
+    let crates: Vec<&str> = stack.iter().filter_map(|frame| fetched_crate(frame.file.as_deref()?)).collect();
+    let is_generated = |frame: &FrameRow| {
+        frame.file.as_deref().and_then(generating_crate).is_some_and(|name| crates.contains(&name))
+    };
     let is_library = |frame: &FrameRow| {
         frame.file.is_none()
             && frame.module.as_deref().is_some_and(|module| base_name(module).contains(".so"))
     };
-    stack.iter().position(|frame| is_own(frame) && !(below_python && is_library(frame)))
+    let is_foreign = |frame: &FrameRow| is_generated(frame) || (below_python && is_library(frame));
+    stack.iter().position(|frame| is_own(frame) && !is_foreign(frame))
+}
+
+/// The crate that cargo fetched this source with: `…/registry/src/INDEX/NAME-VERSION/src/lib.rs`.
+fn fetched_crate(file: &str) -> Option<&str> {
+    let (_, inside) = file.split_once("/registry/src/")?;
+    let folder = inside.split('/').nth(1)?;
+    let version = folder.match_indices('-').find(|(at, _)| {
+        folder[at + 1..].starts_with(|c: char| c.is_ascii_digit()) && folder[at + 1..].contains('.')
+    })?;
+    Some(&folder[..version.0])
+}
+
+/// The crate whose build script wrote this source: `target/release/build/NAME-HASH/out/rules.rs`.
+/// It may be the user's own, or one of those that cargo fetched.
+fn generating_crate(file: &str) -> Option<&str> {
+    let (before, _) = file.split_once("/out/")?;
+    let (_, folder) = before.rsplit_once("/build/")?;
+    folder.rsplit_once('-').map(|(name, _)| name)
 }
 
 /// Not of a library that came with the system, the interpreter or a package.
@@ -61,7 +87,7 @@ fn is_own(frame: &FrameRow) -> bool {
         (Some(module), file) => {
             frame.function.is_some() && is_own_module(module) && is_own_source(frame, file.as_deref())
         }
-        (None, Some(file)) => !file.starts_with('<') && !is_package(file),
+        (None, Some(file)) => (!file.starts_with('<') || file == SENT_BY_VALUE) && !is_package(file),
         (None, None) => false,
     }
 }
@@ -155,6 +181,29 @@ mod tests {
             "a C program's own library"
         );
         assert_eq!(innermost_own(&[&python("/home/me/lib/python/x.py")]), Some(0));
+        let worker = python("/env/lib/python3.11/site-packages/distributed/worker.py");
+        assert_eq!(innermost_own(&[&package, &python("<dynamic-code>"), &worker]), Some(1));
+        assert_eq!(innermost_own(&[&package, &python("<string>"), &worker]), None);
+    }
+
+    #[test]
+    fn what_a_build_script_wrote_belongs_to_its_crate() {
+        let generated = |name: &str| {
+            frame(
+                "step",
+                Some(&format!("/home/me/app/target/release/build/{name}-0f67b2c8d7e5a1b3/out/a.rs")),
+            )
+        };
+        let fetched = |folder: &str| {
+            frame(
+                "parse",
+                Some(&format!("/home/me/.cargo/registry/src/index.crates.io-19f/{folder}/src/lib.rs")),
+            )
+        };
+        let main = frame("main", Some("src/main.rs"));
+        let stack = |name: &str| innermost_own(&[&generated(name), &fetched("html-parser-0.25.2"), &main]);
+        assert_eq!(stack("html-parser"), Some(2));
+        assert_eq!(stack("app"), Some(0));
     }
 
     #[test]

@@ -38,6 +38,12 @@ pub enum Error {
         /// What the kernel said.
         error: std::io::Error,
     },
+    /// There are no more threads.
+    #[error("cannot start a thread that loads the programs: {0}")]
+    Thread(std::io::Error),
+    /// A thread panicked.
+    #[error("the thread that loads the programs gave up")]
+    GaveUp,
     /// No such function.
     #[error("{0}")]
     Function(String),

@@ -1,5 +1,6 @@
 //! Programs loaded and attached, and what they report.
 
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 
 use aya_obj::generated::bpf_insn;
@@ -60,9 +61,11 @@ impl Attached {
             Ok(attached)
         };
         let (one, other) = std::thread::scope(|scope| {
-            let one = scope.spawn(|| add(first));
+            // There may be no more threads: one does it all then.
+            let one = std::thread::Builder::new().spawn_scoped(scope, || add(first));
             let other = add(second);
-            (one.join().unwrap_or_else(|_| Ok(Attached::default())), other)
+            let one = one.map_or_else(|_| add(first), |one| one.join().unwrap_or(Err(Error::GaveUp)));
+            (one, other)
         });
         for attached in [one?, other?] {
             self.links.extend(attached.links);
@@ -197,7 +200,11 @@ impl Kernel {
         if !sys::is_in_first_time_namespace() {
             return Err(Error::Time);
         }
-        let processors = possible_processors();
+        let file = "/sys/devices/system/cpu/possible";
+        let unknown = |error| Error::Call { what: format!("cannot read {file}"), error };
+        let processors = std::fs::read_to_string(file)
+            .and_then(|text| possible_processors(&text).ok_or(ErrorKind::InvalidData.into()))
+            .map_err(unknown)?;
         if processors > PROCESSORS_MAX {
             return Err(Error::Processors(processors));
         }
@@ -326,9 +333,21 @@ impl Kernel {
     }
 }
 
-/// A map per processor has a value for each that there can ever be.
-fn possible_processors() -> usize {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    let last = text.trim().rsplit([',', '-']).next().and_then(|number| number.parse::<usize>().ok());
-    last.map_or(1, |last| last + 1)
+/// A map per processor has a value for each that there can ever be. Where fewer are expected, the
+/// kernel writes beyond the end of what it is given.
+fn possible_processors(text: &str) -> Option<usize> {
+    text.trim().rsplit([',', '-']).next()?.parse::<usize>().ok()?.checked_add(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_never_assumed() {
+        assert_eq!(possible_processors("0-3\n"), Some(4));
+        assert_eq!(possible_processors("0,2-7\n"), Some(8));
+        assert_eq!(possible_processors("0\n"), Some(1));
+        assert_eq!(possible_processors(""), None);
+    }
 }

@@ -33,7 +33,9 @@ pub(crate) fn in_parallel<T: Send>(
         }
     };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (1..threads).map(|_| scope.spawn(one)).collect();
+        // There may be no more of them: those that are there do it all.
+        let start = |_| std::thread::Builder::new().spawn_scoped(scope, one).ok();
+        let workers: Vec<_> = (1..threads).filter_map(start).collect();
         let mine = one();
         let theirs = workers.into_iter().map(|worker| {
             worker.join().unwrap_or_else(|_| Err(Error::Trace("a thread that read it gave up".into())))

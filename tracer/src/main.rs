@@ -16,6 +16,9 @@ mod units;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(|info| {
+        terminal::say(&format!("{info}; this is a defect of memtrace, please report it"));
+    }));
     memtrace_trace::quiet_panics();
     commands::main()
 }

@@ -25,7 +25,9 @@ impl Progress {
         }
         let (alive, work) = channel();
         let bar = ProgressBar::new_spinner().with_style(style()).with_message(super::clean(doing));
-        Progress(Some((alive, std::thread::spawn(move || draw(&bar, PATIENCE, &work)))))
+        // Without a thread (there may be no more of them) nothing is drawn.
+        let drawing = std::thread::Builder::new().spawn(move || draw(&bar, PATIENCE, &work));
+        Progress(drawing.ok().map(|drawing| (alive, drawing)))
     }
 }
 

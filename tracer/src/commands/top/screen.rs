@@ -30,16 +30,15 @@ pub fn show(mut recording: Recording) -> Result<Option<Ended>> {
     stop_on_signals();
     let style = ViewStyle { color: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) };
     let (sender, figures) = channel();
-    let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
-    let reader = std::thread::spawn(move || {
-        loop {
-            let next = recording.next();
-            let over = !matches!(next, Ok(Some(_)));
-            if sender.send(next).is_err() || over {
-                return recording;
-            }
+    let read = move || loop {
+        let next = recording.next();
+        let over = !matches!(next, Ok(Some(_)));
+        if sender.send(next).is_err() || over {
+            return recording;
         }
-    });
+    };
+    let reader = std::thread::Builder::new().spawn(read).context("cannot start a thread")?;
+    let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
     let result = watch(&mut terminal, &figures, style);
     let restored = ratatui::try_restore().context("cannot restore the terminal");
     let over = result?;

@@ -25,7 +25,7 @@ pub enum Source {
 const BEFORE_PRESSURE: Duration = Duration::from_millis(100);
 
 /// Programs that are being loaded; empty if none are to be.
-pub struct Loading(Option<Loaded>);
+pub struct Loading(Option<Result<Loaded, Error>>);
 
 struct Loaded {
     loaded: Receiver<Result<memtrace_ebpf::Kernel, Error>>,
@@ -54,19 +54,22 @@ impl Loading {
             let (ready, loaded) = channel();
             let (requests, requested) = channel();
             let (report_calls, calls) = channel();
-            let thread = std::thread::spawn(move || {
+            let load = move || {
                 signals::block();
                 load(parts, &ready, &requested, &report_calls)
-            });
-            Loaded { loaded, attacher: Attacher { requests, calls, thread }, calls: parts.calls }
+            };
+            let thread = std::thread::Builder::new().spawn(load).map_err(Error::Thread)?;
+            Ok(Loaded { loaded, attacher: Attacher { requests, calls, thread }, calls: parts.calls })
         }))
     }
 
     /// Waits for it; `None` if nothing is to be loaded.
     pub fn wait(self) -> Option<Result<Kernel, Error>> {
-        let loading = self.0?;
-        let programs = loading.loaded.recv().ok()?;
-        Some(programs.map(|programs| Kernel::new(programs, loading.attacher, loading.calls)))
+        let loaded = |Loaded { loaded, attacher, calls }| {
+            let programs = loaded.recv().unwrap_or(Err(Error::GaveUp));
+            programs.map(|programs| Kernel::new(programs, attacher, calls))
+        };
+        Some(self.0?.and_then(loaded))
     }
 }
 
@@ -82,9 +85,9 @@ impl Attacher {
     }
 
     /// Ends the thread.
-    pub(super) fn stop(self) -> Option<(Attached, Result<(), Error>)> {
+    pub(super) fn stop(self) -> (Attached, Result<(), Error>) {
         let _ = self.requests.send(Request::Stop);
-        self.thread.join().ok()
+        self.thread.join().unwrap_or_else(|_| (Attached::default(), Err(Error::GaveUp)))
     }
 }
 

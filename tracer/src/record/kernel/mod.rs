@@ -203,8 +203,9 @@ impl Kernel {
     pub fn detach(&mut self) -> Option<String> {
         self.lost = self.lost();
         let Programs { kernel, attacher } = self.programs.take()?;
-        let (attached, result) = attacher.stop()?;
-        std::thread::spawn(move || drop((attached, kernel)));
+        let (attached, result) = attacher.stop();
+        // Dropped here and now where there are no more threads.
+        let _ = std::thread::Builder::new().spawn(move || drop((attached, kernel)));
         result.err().map(|error| format!("Part of the kernel side is missing: {error}."))
     }
 }

@@ -40,7 +40,8 @@ static NOTE_BEGINNING: extern "C" fn() = {
         SIGPIPE_WAS_IGNORED.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
         for stream in 0..3 {
             // SAFETY: F_GETFD changes nothing.
-            if unsafe { libc::fcntl(stream, libc::F_GETFD) } < 0 {
+            let failed = unsafe { libc::fcntl(stream, libc::F_GETFD) } < 0;
+            if failed && std::io::Error::last_os_error().raw_os_error() == Some(libc::EBADF) {
                 CLOSED.fetch_or(1 << stream, Ordering::Relaxed);
             }
         }

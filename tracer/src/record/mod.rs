@@ -18,7 +18,7 @@ pub use launch::{Cuda, find_cuda_probe, find_driver, find_probe, interrupted};
 pub use live::PredictionOptions;
 pub use procfs::limits::free_memory;
 pub use samples::{Accesses, can_count_faults, can_sample_accesses};
-pub use session::{Attach, Failure, Options, Stacks, Wait, attach, run};
+pub use session::{Attach, Failure, Options, Outcome, Stacks, Wait, attach, run};
 pub use state::garbage::Collecting;
 
 /// True if stamps may be read from the processor's own counter.

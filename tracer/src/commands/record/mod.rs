@@ -132,8 +132,9 @@ pub fn run(arguments: &Record) -> Result<ExitCode> {
     let output = arguments.output.clone().unwrap_or_else(|| default_output(&arguments.command[0]));
     let options = arguments.options(output.clone()).map_err(|error| Usage(error.to_string()))?;
     let outcome = record::run(&options).map_err(|failure| mistaken(failure, &arguments.command))?;
-    if let Err(error) = report::finished(&output, arguments.json) {
-        say(&sentence(&error));
+    match outcome.cut_short {
+        Some(why) => say(&why),
+        None => report::finished(&output, arguments.json).unwrap_or_else(|error| say(&sentence(&error))),
     }
     Ok(ExitCode::from(outcome.code as u8))
 }

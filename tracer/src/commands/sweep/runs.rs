@@ -65,6 +65,7 @@ impl Runs<'_> {
             return Ok(Run::Interrupted(signal));
         }
         match outcome {
+            Ok(record::Outcome { cut_short: Some(why), .. }) => bail!("{why}"),
             Ok(outcome) if outcome.code == 0 => {
                 let trace = Trace::open(&directory).context("the run left no trace")?;
                 Ok(Run::Recorded(Box::new(self.read(&trace, shape)?)))

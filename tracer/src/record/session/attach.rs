@@ -87,7 +87,8 @@ fn record(attach: &Attach, mut session: Session) -> Result<(), Failure> {
             session.fold.end_vanished();
         }
     }
-    session.close(Ending { code: 0, signal: None, max_resident_bytes: 0 }).map(|_| ())
+    let outcome = session.close(Ending { code: 0, signal: None, max_resident_bytes: 0 });
+    outcome.cut_short.map_or(Ok(()), |why| Err(Failure::recording(why)))
 }
 
 /// Watches a process and all it has started. A child that is forked meanwhile has a parent that is

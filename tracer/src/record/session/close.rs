@@ -2,14 +2,21 @@
 
 use std::sync::atomic::Ordering;
 
-use super::outcome::{Failure, Outcome};
+use super::outcome::Outcome;
 use super::recording::Session;
 use crate::record::launch::Ending;
 use crate::record::transport::drain::Sink;
 
 impl Session {
-    /// The command has ended: reads what is left and closes the trace.
-    pub fn close(mut self, ending: Ending) -> Result<Outcome, Failure> {
+    /// The command has ended: reads what is left and closes the trace. Where that fails, the
+    /// command's status is its own all the same.
+    pub fn close(self, ending: Ending) -> Outcome {
+        let directory = self.directory().display().to_string();
+        let advice = |error| format!("{error}; memtrace recover {directory} closes what was written");
+        Outcome { code: ending.code, cut_short: self.complete(ending).err().map(advice) }
+    }
+
+    fn complete(mut self, ending: Ending) -> memtrace_trace::Result<()> {
         self.still_running = self.count_running();
         self.recorder.detached.store(1, Ordering::SeqCst);
         while self.round(true) > 0 {}
@@ -23,20 +30,19 @@ impl Session {
         self.meta.signal = ending.signal;
         self.write_tables(true);
         if let Some(error) = self.fold.take_failure() {
-            return Err(Failure::of_trace(error, ending.code));
+            return Err(error);
         }
-        let lost = |error| Failure::of_trace(error, ending.code);
         let last_figures = self.with_live(|live, recording| live.last_figures(recording));
         self.with_live(|live, recording| live.send_last_spans(recording));
         let (fold, meta, mut live) = self.into_parts();
         let (out, sites) = fold.into_parts();
-        let directory = out.finish(&meta).map_err(lost)?;
+        let directory = out.finish(&meta)?;
         // The trace is complete: nothing is lost with a tracer that is killed while it reads large
         // files.
         let (sites, frames) = sites.named();
-        memtrace_trace::replace_stacks(directory.path(), &sites, &frames).map_err(lost)?;
+        memtrace_trace::replace_stacks(directory.path(), &sites, &frames)?;
         last_figures.into_iter().for_each(|figures| live.send_last(figures));
-        Ok(Outcome { code: ending.code })
+        Ok(())
     }
 
     /// Folds what is left, and ends all processes. A sentence on what the kernel side has missed.

@@ -19,5 +19,5 @@ mod timing;
 
 pub use self::attach::{Attach, attach};
 pub use self::options::{Options, Stacks, Wait};
-pub use self::outcome::Failure;
+pub use self::outcome::{Failure, Outcome};
 pub use self::run::run;

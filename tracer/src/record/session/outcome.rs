@@ -1,9 +1,11 @@
 //! How a recording ends.
 
-/// A recording that came to an end.
+/// A recording whose command came to its end.
 pub struct Outcome {
     /// What a shell would give as the command's exit status.
     pub code: i32,
+    /// Why the trace is not whole: one sentence.
+    pub cut_short: Option<String>,
 }
 
 /// Why there is no (whole) recording: an exit status and one sentence.
@@ -27,12 +29,5 @@ impl Failure {
     /// The recording itself has failed.
     pub fn recording(error: impl std::fmt::Display) -> Failure {
         Failure { code: 125, message: format!("{error:#}") }
-    }
-
-    /// The command has ended, and its trace cannot be closed: a status by which the command says
-    /// that it has failed is the more important one.
-    pub fn of_trace(error: impl std::fmt::Display, of_command: i32) -> Failure {
-        let message = format!("the trace is lost: {error:#}; the command's own exit status was {of_command}");
-        Failure { code: if of_command == 0 { 125 } else { of_command }, message }
     }
 }

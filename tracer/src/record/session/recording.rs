@@ -1,6 +1,6 @@
 //! A recording under way.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -107,6 +107,11 @@ impl Session {
             wait: options.wait,
             still_running: 0,
         })
+    }
+
+    /// Where the trace is.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The sockets that probes connect to.

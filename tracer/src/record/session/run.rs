@@ -41,5 +41,5 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     place.keep();
     session.started(child);
     let ending = session.follow(child);
-    session.close(ending)
+    Ok(session.close(ending))
 }

@@ -46,19 +46,7 @@ fn greet<R>(pid: u32, image: u64, wants: Wants, map: impl FnOnce(i32, i32) -> Op
     let sockets = find(environment, SOCKET_VARIABLE)?;
     let mut parts = sockets.splitn(2, |&byte| byte == b';');
     let (abstract_name, path) = (parts.next().unwrap_or(&[]), parts.next().unwrap_or(&[]));
-    let mut stream = dial(path, false);
-    if stream < 0 {
-        stream = dial(abstract_name, true);
-    }
-    if stream < 0 {
-        return None;
-    }
-    // Any user may listen under an abstract name whose tracer is gone, and under a path in a
-    // directory of their own.
-    if !is_trusted(stream) {
-        sys::close(stream);
-        return None;
-    }
+    let stream = dial_trusted(path, false).or_else(|| dial_trusted(abstract_name, true))?;
     let received = exchange(stream, &Hello::new(pid, image, token, wants));
     let mapped = received.and_then(|[settings, segment]| map(settings, segment));
     let [settings, segment] = received.unwrap_or([-1; 2]);
@@ -78,6 +66,20 @@ fn close_all(descriptors: [i32; 3]) {
             sys::close(descriptor);
         }
     }
+}
+
+/// Any user may listen under an abstract name whose tracer is gone, and under a path in a directory
+/// of their own.
+fn dial_trusted(name: &[u8], is_abstract: bool) -> Option<i32> {
+    let stream = dial(name, is_abstract);
+    if stream < 0 {
+        return None;
+    }
+    if !is_trusted(stream) {
+        sys::close(stream);
+        return None;
+    }
+    Some(stream)
 }
 
 fn dial(name: &[u8], is_abstract: bool) -> i32 {

@@ -22,9 +22,41 @@ const PRELOAD_BYTES: usize = 8 * 1024;
 /// Entries that may be added, and the NULL.
 const ADDED: usize = 4;
 
-/// Calls `call` with the environment as the next program is to see it.
-pub fn with<R>(envp: Strings, preloading: Preloading, call: impl FnOnce(Strings) -> R) -> R {
-    let Some(change) = Change::needed(envp, preloading) else { return call(envp) };
+/// How a program passes its environment on.
+pub struct Passing {
+    /// What has to change, if anything.
+    change: Option<Change>,
+    loads_the_probe: bool,
+}
+
+impl Passing {
+    /// How this environment is passed on to a program.
+    pub fn of(envp: Strings, preloading: Preloading) -> Passing {
+        let harmless = preloading != Preloading::DoesHarm;
+        let wanted = |library: Library| Library { loadable: library.loadable && harmless, ..library };
+        let Some(probe) = Library::at(rewrite as *const c_void).map(wanted) else {
+            return Passing { change: None, loads_the_probe: false };
+        };
+        let cuda = Some(cuda_probe()).filter(|address| !address.is_null()).and_then(Library::at).map(wanted);
+        let loads_the_probe = probe.loadable && preloading == Preloading::Works;
+        Passing { change: Change::needed(envp, probe, cuda), loads_the_probe }
+    }
+
+    /// True if the program will load the probe.
+    pub fn loads_the_probe(&self) -> bool {
+        self.loads_the_probe
+    }
+
+    /// Calls `call` with the environment as the next program is to see it.
+    pub fn with<R>(self, envp: Strings, call: impl FnOnce(Strings) -> R) -> R {
+        match self.change {
+            Some(change) => with(envp, change, call),
+            None => call(envp),
+        }
+    }
+}
+
+fn with<R>(envp: Strings, change: Change, call: impl FnOnce(Strings) -> R) -> R {
     if process::is_borrowed() {
         // What a vforked child maps stays mapped in its parent. Its stack is its parent's, which
         // has just called vfork.
@@ -111,11 +143,7 @@ struct Change {
 }
 
 impl Change {
-    fn needed(envp: Strings, preloading: Preloading) -> Option<Change> {
-        let harmless = preloading != Preloading::DoesHarm;
-        let wanted = |library: Library| Library { loadable: library.loadable && harmless, ..library };
-        let probe = wanted(Library::at(rewrite as *const c_void)?);
-        let cuda = Some(cuda_probe()).filter(|address| !address.is_null()).and_then(Library::at).map(wanted);
+    fn needed(envp: Strings, probe: Library, cuda: Option<Library>) -> Option<Change> {
         let complete = find(envp, SOCKET_VARIABLE).is_some();
         let change = Change { probe, cuda, complete };
         let before = find(envp, PRELOAD).unwrap_or(&[]);

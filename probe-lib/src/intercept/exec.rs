@@ -1,5 +1,5 @@
 //! The functions that start another program. Each is reported before and after the call, because
-//! the next image may not load the probe, and gets an environment that does ([`preload`]). `system`
+//! the next image may not load the probe, and gets an environment that does ([`Passing`]). `system`
 //! and `popen` pass the process's own environment, which has the variables.
 
 use core::arch::naked_asm;
@@ -8,8 +8,9 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use memtrace_wire::event::{ENDING_EXEC, Kind};
 
 use super::exit;
-use crate::connection::executable::{Preloading, preloading};
-use crate::connection::{preload, process};
+use crate::connection::executable::preloading;
+use crate::connection::preload::Passing;
+use crate::connection::process;
 use crate::next::{self, Strings};
 use crate::ring::record::{event, event_with_text};
 use crate::sys;
@@ -167,16 +168,16 @@ fn execute(path: *const c_char, envp: Strings, call: impl FnOnce(Strings) -> c_i
     if !process::is_recorded() {
         return call(envp);
     }
-    let preloading = preloading(path);
+    let passing = Passing::of(envp, preloading(path));
     // A child that was forked only to execute a program needs no ring and no row, unless the
     // program will not report itself.
-    if process::forked() && preloading == Preloading::Works {
-        return preload::with(envp, preloading, call);
+    if process::forked() && passing.loads_the_probe() {
+        return passing.with(envp, call);
     }
     let pid = sys::getpid();
     event_with_text(Kind::Exec, u64::from(pid), name(path));
     exit::report(ENDING_EXEC);
-    let result = preload::with(envp, preloading, call);
+    let result = passing.with(envp, call);
     event(Kind::ExecFailed, pid as usize, 0, 0);
     result
 }
@@ -192,7 +193,7 @@ fn spawn(
     }
     let mut child = 0;
     let place = if pid.is_null() { &raw mut child } else { pid };
-    let result = preload::with(envp, preloading(path), |envp| call(place, envp));
+    let result = Passing::of(envp, preloading(path)).with(envp, |envp| call(place, envp));
     if result == 0 {
         // SAFETY: ours, or the caller's, who was promised a pid there.
         event_with_text(Kind::Spawned, unsafe { *place } as u64, name(path));

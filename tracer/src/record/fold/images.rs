@@ -3,7 +3,7 @@
 
 use std::sync::mpsc::Receiver;
 
-use memtrace_trace::rows::{ModuleRow, ProcessRow};
+use memtrace_trace::rows::{ModuleRow, ProcessRow, split_command};
 use rustc_hash::FxHashMap;
 
 use super::Fold;
@@ -59,6 +59,15 @@ impl ImageIndex {
 }
 
 impl Fold {
+    /// Programs that said hello and then sent nothing: they had no memory or no descriptor for what
+    /// they were to map.
+    pub fn note_silent_images(&mut self) {
+        let ImageIndex { greeted, processes, .. } = &self.images;
+        for ((pid, _), greeted) in greeted.iter().filter(|(image, _)| !processes.contains_key(image)) {
+            self.unrecorded.unmet(*pid, split_command(&greeted.command).0);
+        }
+    }
+
     /// Takes in the processes that have said hello since.
     pub(super) fn greet(&mut self) {
         while let Ok(arrival) = self.images.arrivals.try_recv() {

@@ -162,9 +162,10 @@ impl Fold {
         self.samples = samples;
     }
 
-    /// The command was started under this pid.
-    pub fn set_root(&mut self, pid: u32) {
+    /// The command was started under this pid, and has not said hello.
+    pub fn set_root(&mut self, pid: u32, name: &str) {
         self.root = pid;
+        self.unrecorded.unmet(pid, name);
     }
 
     /// The recording is of a process that runs already.

@@ -28,6 +28,11 @@ impl Unrecorded {
         }
     }
 
+    /// A program ran under this pid and has sent nothing.
+    pub fn unmet(&mut self, pid: u32, name: &str) {
+        self.waiting.entry(pid).or_insert_with(|| name.to_owned());
+    }
+
     /// It could not be executed after all.
     pub fn failed(&mut self, pid: u32) {
         self.waiting.remove(&pid);
@@ -49,8 +54,9 @@ impl Unrecorded {
         let more = if names.len() > NAMES_MAX { ", …" } else { "" };
         (count > 0).then(|| {
             format!(
-                "{count} programs that were started did not load the probe and are not recorded (statically linked, \
-                 set-user-ID, 32-bit, linked with a sanitizer, or gone before they began): {}{more}.",
+                "{count} programs that were started did not reach the recorder and are not recorded (statically \
+                 linked, set-user-ID, 32-bit, linked with a sanitizer, short of memory or descriptors, or gone \
+                 before they began): {}{more}.",
                 listed.join(", ")
             )
         })
@@ -72,7 +78,10 @@ mod tests {
         unrecorded.started(4, b"/bin/quick", true);
         // The pid was given to another program.
         unrecorded.started(1, b"/bin/static", false);
+        unrecorded.unmet(1, "static");
         let note = unrecorded.note().expect("one program never said hello");
         assert!(note.starts_with("2 programs") && note.ends_with(": /bin/static."), "{note}");
+        unrecorded.unmet(5, "short");
+        assert!(unrecorded.note().is_some_and(|note| note.contains("3 programs") && note.contains("short")));
     }
 }

@@ -49,6 +49,7 @@ impl Session {
     fn end_processes(&mut self, ending: Ending) -> Option<String> {
         let stamp = self.fold.clock().stamp();
         let missing = self.fold.end_kernel(stamp);
+        self.fold.note_silent_images();
         self.fold.advance(stamp);
         for (thread, usage) in self.drain.usage().collect::<Vec<_>>() {
             self.fold.writer_gone(thread, usage);

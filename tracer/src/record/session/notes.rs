@@ -56,7 +56,7 @@ impl Session {
         let turned_away = self.listener.turned_away();
         if turned_away > 0 {
             notes.push(format!(
-                "{turned_away} connections to the recorder were closed because they said nothing: if processes of the command were among them, they were not recorded."
+                "{turned_away} connections to the recorder came to nothing (they were silent, or a system call failed): if processes of the command were among them, they were not recorded."
             ));
         }
         if self.sampling.passed_over() {

@@ -157,7 +157,8 @@ impl Session {
 
     /// The command has been started: no other child of ours is to be watched.
     pub fn started(&mut self, child: i32) {
-        self.fold.set_root(child as u32);
+        let name = self.meta.command.first().map(String::as_str).unwrap_or_default();
+        self.fold.set_root(child as u32, name);
         if let Some(programs) = self.fold.kernel_programs() {
             programs.untrack(std::process::id());
         }

@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use memtrace_wire::handshake::{Hello, Wants};
 use memtrace_wire::layout::VERSION;
 use rustix::cmsg_space;
+use rustix::io::retry_on_intr;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::getuid;
 
@@ -131,15 +132,17 @@ fn credentials(stream: &UnixStream) -> Option<libc::ucred> {
     (result == 0).then_some(peer)
 }
 
-/// Sends bytes with two descriptors (SCM_RIGHTS, unix(7)). A peer that hung up misses them.
-pub fn send_descriptors(stream: &UnixStream, bytes: &[u8], descriptors: [BorrowedFd<'_>; 2]) {
+/// Sends bytes with two descriptors (SCM_RIGHTS, unix(7)); true if they were sent. A peer that hung
+/// up misses them.
+pub fn send_descriptors(stream: &UnixStream, bytes: &[u8], descriptors: [BorrowedFd<'_>; 2]) -> bool {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     assert!(
         control.push(SendAncillaryMessage::ScmRights(&descriptors)),
         "there is space for two descriptors"
     );
-    let _ = sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
+    let parts = [IoSlice::new(bytes)];
+    retry_on_intr(|| sendmsg(stream, &parts, &mut control, SendFlags::NOSIGNAL)).is_ok()
 }
 
 #[cfg(test)]

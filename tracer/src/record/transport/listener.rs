@@ -101,8 +101,7 @@ impl Listener {
         &self.sockets
     }
 
-    /// Connections that were closed before they said anything: a process that is not recorded may be
-    /// among them.
+    /// Connections that came to nothing: a process that is not recorded may be among them.
     pub fn turned_away(&self) -> u64 {
         self.turned_away.load(Ordering::Relaxed)
     }
@@ -162,9 +161,14 @@ impl Accept {
                     return turned_away;
                 }
             };
-            match Credentials::of(&stream).filter(|peer| peer.is_admitted()) {
+            let peer = Credentials::of(&stream);
+            match peer.filter(|peer| peer.is_admitted()) {
                 Some(peer) => turned_away += pending.add(stream, peer),
-                None => refuse(&stream),
+                None => {
+                    // Another user's, or nothing is known of it.
+                    turned_away += u64::from(peer.is_none());
+                    refuse(&stream);
+                }
             }
         }
         turned_away
@@ -200,7 +204,9 @@ impl Accept {
         };
         let recorded = self.segments.send(segment).is_ok();
         if recorded {
-            send_descriptors(stream, &Welcome::encode(true), [self.settings.as_fd(), theirs.as_fd()]);
+            let descriptors = [self.settings.as_fd(), theirs.as_fd()];
+            let sent = send_descriptors(stream, &Welcome::encode(true), descriptors);
+            self.turned_away.fetch_add(u64::from(!sent), Ordering::Relaxed);
         }
         recorded
     }
@@ -217,7 +223,7 @@ fn wait(socket: &UnixListener, pending: &Pending) {
     }
 }
 
-/// The peer may have hung up, or its buffer may be full: it is let go either way.
+/// The peer may have hung up, or its buffer may be full: the connection ends either way.
 fn refuse(mut stream: &UnixStream) {
     let _ = stream.set_nonblocking(true);
     let _ = stream.write_all(&Welcome::encode(false));

@@ -46,18 +46,19 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// A peer has connected. Returns how many were turned away for it: the one that waits longest of
-    /// a user who has too many.
+    /// A peer has connected. Returns how many were turned away: it, if it cannot wait, or for it the
+    /// one that waits longest of a user who has too many.
     pub fn add(&mut self, stream: UnixStream, peer: Credentials) -> u64 {
         let is_of_user = |waiting: &Waiting| waiting.peer.uid == peer.uid;
         let too_many = self.waiting.iter().filter(|waiting| is_of_user(waiting)).count() >= OF_ONE_USER;
         let longest = self.waiting.iter().position(is_of_user).filter(|_| too_many);
         longest.map(|index| self.waiting.remove(index));
-        if stream.set_nonblocking(true).is_ok() {
+        let waits = stream.set_nonblocking(true).is_ok();
+        if waits {
             let (bytes, until) = ([0; Hello::BYTES], Instant::now() + PATIENCE);
             self.waiting.push(Waiting { stream, peer, bytes, received: 0, until });
         }
-        u64::from(longest.is_some())
+        u64::from(longest.is_some()) + u64::from(!waits)
     }
 
     /// Their connections.

@@ -142,6 +142,9 @@ impl Fold {
             |image: &&Image| image.process.is_none() && image.peak > 0 && (image.executed || !image.replaced);
         let unmet: Vec<Image> = kernel.images().iter().filter(unmet).cloned().collect();
         for image in unmet {
+            if image.executed && !image.uninstrumented {
+                self.unrecorded.unmet(image.pid, split_command(&image.command).0);
+            }
             let index = self.add_uninstrumented(&image);
             if let Some(ns) = image.end_ns {
                 let stamp = self.clock.stamp_of_monotonic(ns);

@@ -58,12 +58,19 @@ fn measure(start: usize, length: usize) -> Option<usize> {
     let mut at = 0;
     while at < length {
         let part = (length - at).min(PAGES_AT_ONCE * PAGE);
-        // SAFETY: queries addresses, mapped or not; `pages` has a byte for each page of the part.
-        let result = unsafe {
-            sys::syscall(libc::SYS_mincore, [start + at, part, pages.as_mut_ptr() as usize, 0, 0, 0])
-        };
-        if result < 0 {
-            return None;
+        let mut tries = 3;
+        loop {
+            let arguments = [start + at, part, pages.as_mut_ptr() as usize, 0, 0, 0];
+            // SAFETY: queries addresses, mapped or not; `pages` has a byte for each page of the part.
+            let result = unsafe { sys::syscall(libc::SYS_mincore, arguments) };
+            if result == 0 {
+                break;
+            }
+            tries -= 1;
+            // The kernel may be out of memory for the moment.
+            if result != -(libc::EAGAIN as isize) || tries == 0 {
+                return None;
+            }
         }
         present += pages.iter().take(part / PAGE).filter(|page| **page & 1 != 0).count();
         at += part;

@@ -11,8 +11,11 @@ impl Session {
     /// The command has ended: reads what is left and closes the trace. Where that fails, the
     /// command's status is its own all the same.
     pub fn close(self, ending: Ending) -> Outcome {
-        let directory = self.directory().display().to_string();
-        let advice = |error| format!("{error}; memtrace recover {directory} closes what was written");
+        let directory = self.directory().to_owned();
+        let advice = |error| match directory.is_dir() {
+            true => format!("{error}; memtrace recover {} closes what was written", directory.display()),
+            false => format!("the trace is lost: {error}"),
+        };
         Outcome { code: ending.code, cut_short: self.complete(ending).err().map(advice) }
     }
 

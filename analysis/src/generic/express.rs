@@ -175,6 +175,9 @@ impl<'a> Machine<'a> {
                 self.note(TOO_MANY, 0);
             }
             for _ in walked..count.min(MAX_ITEMS) {
+                if self.raised() {
+                    break;
+                }
                 let copy = self.another(&last, 0);
                 items.push(copy);
             }

@@ -9,11 +9,17 @@ use std::rc::Rc;
 
 use super::library::Library;
 use super::source::{Expression, Function, Leave, Line, Source, Statement};
-use super::value::{Array, Meter, Place, Value};
+use super::value::{Array, COPY, Meter, Place, Value, take_work, work};
 use crate::error::Error;
 
 /// Most expressions evaluated on one path.
 const MAX_STEPS: u64 = 150_000;
+/// Most items of lists that are looked at or copied on one path.
+pub(super) const MAX_WORK: u64 = 4_000_000;
+/// What a step counts for.
+const STEP: u64 = 16;
+/// Lists inside of lists that are copied.
+const MAX_NESTED: usize = 32;
 /// Calls inside of calls.
 const MAX_DEPTH: usize = 40;
 /// Repetitions of a loop that are walked; the others are like the last of them.
@@ -69,6 +75,8 @@ pub struct Machine<'a> {
     control: BTreeMap<Site, fn(&mut Control)>,
     stack: Vec<Rc<str>>,
     steps: u64,
+    /// Items of lists that were looked at or copied.
+    pub(super) work: u64,
     raised: bool,
 }
 
@@ -92,6 +100,7 @@ impl<'a> Machine<'a> {
             control: BTreeMap::new(),
             stack: Vec::new(),
             steps: 0,
+            work: 0,
             raised: false,
         }
     }
@@ -118,11 +127,18 @@ impl<'a> Machine<'a> {
 
     pub(super) fn step(&mut self) -> Result<(), Error> {
         self.steps += 1;
-        if self.steps > MAX_STEPS && !self.raised {
+        self.work += STEP;
+        self.end_if_long();
+        Ok(())
+    }
+
+    /// Ends the path if too much was done on it.
+    fn end_if_long(&mut self) {
+        self.work += take_work();
+        if (self.steps > MAX_STEPS || self.work > MAX_WORK) && !self.raised {
             self.note("what comes after very many steps", 0);
             self.raise();
         }
-        Ok(())
     }
 
     fn site(&self, line: u32) -> Site {
@@ -343,6 +359,9 @@ impl<'a> Machine<'a> {
                 self.note(TOO_MANY, line);
             }
             for _ in 0..missing.min(MAX_ITEMS) {
+                if self.raised() {
+                    break;
+                }
                 let copy = self.another(&last, line);
                 items.borrow_mut().push(copy);
             }
@@ -351,6 +370,12 @@ impl<'a> Machine<'a> {
 
     /// A value like this one with memory of its own.
     pub(super) fn another(&mut self, value: &Value, line: u32) -> Value {
+        self.another_in(value, line, 0)
+    }
+
+    fn another_in(&mut self, value: &Value, line: u32, depth: usize) -> Value {
+        work(COPY);
+        self.end_if_long();
         match value {
             Value::Array(array) => {
                 let bytes = array.blocks.iter().map(|block| block.bytes).sum();
@@ -358,9 +383,9 @@ impl<'a> Machine<'a> {
                 let blocks = if bytes == 0 { Vec::new() } else { vec![self.meter.hold(bytes, &place)] };
                 Value::Array(Array { blocks, ..array.clone() })
             }
-            Value::Sequence(items) => {
-                let items = items.borrow().clone();
-                Value::list(items.iter().map(|item| self.another(item, line)).collect())
+            Value::Sequence(_) if depth < MAX_NESTED && !self.raised() => {
+                let items = value.items().unwrap_or_default();
+                Value::list(items.iter().map(|item| self.another_in(item, line, depth + 1)).collect())
             }
             other => other.clone(),
         }

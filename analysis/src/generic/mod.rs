@@ -37,12 +37,14 @@ use crate::model::predict::Term;
 pub use dtype::Dtype;
 pub use library::Library;
 pub use machine::Control;
-use machine::{Frame, Machine, Site};
+use machine::{Frame, MAX_WORK, Machine, Site};
 pub use source::Source;
 use value::{Array, Layout, Meter, Place, Value};
 
 /// Most paths through undecided conditions that are walked.
 const MAX_PATHS: usize = 64;
+/// No more of them are walked once they have done as much as this many long ones.
+const MAX_LONG_PATHS: u64 = 4;
 
 /// The inputs of an operator.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,6 +123,8 @@ struct Path {
     inputs: u64,
     shape: Vec<u64>,
     raised: bool,
+    /// As [`Machine`] counts it.
+    work: u64,
 }
 
 /// A first bound of the working peak of an operator at given shapes, without running it.
@@ -133,13 +137,14 @@ pub fn bound(source: &Source, library: &Library, wanted: &Inputs) -> Result<Boun
     }
     let mut open: Vec<Vec<(Site, bool)>> = vec![Vec::new()];
     let mut largest: Option<(Path, Vec<(Site, bool)>)> = None;
-    let mut walked = 0;
+    let (mut walked, mut work) = (0, 0);
     while let Some(decisions) = open.pop() {
-        if walked == MAX_PATHS {
+        if walked == MAX_PATHS || work > MAX_LONG_PATHS * MAX_WORK {
             break;
         }
         walked += 1;
         let path = walk(source, library, wanted, &decisions, None)?;
+        work += path.work;
         // Each condition that was new on this path is taken the other way on one of its own.
         for at in decisions.len()..path.met.len() {
             let mut other = path.met[..=at].to_vec();
@@ -212,6 +217,7 @@ fn walk(
         inputs: inputs.iter().map(Array::bytes).sum(),
         shape: inputs.first().map(|array| array.shape.clone()).unwrap_or_default(),
         raised: machine.raised(),
+        work: machine.work,
     })
 }
 

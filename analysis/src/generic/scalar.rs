@@ -1,6 +1,7 @@
 //! Operators and functions on numbers, texts and lists of the language.
 
-use super::value::{MAX_LISTED, Value};
+use super::machine::MAX_ITEMS;
+use super::value::{COPY, MAX_LISTED, Value, work};
 
 /// An operator between values none of which is an array.
 pub fn operate(operator: &str, values: &[Value]) -> Value {
@@ -70,7 +71,9 @@ fn combined(operator: &str, a: &Value, b: &Value) -> Value {
                 Value::list(first.into_iter().filter(|item| !gone(item)).collect())
             }
             ("*", None, Some(times)) => {
-                let count = first.len() * times.clamp(0, MAX_LISTED as i64) as usize;
+                let times = times.clamp(0, MAX_LISTED as i64) as usize;
+                let count = first.len().saturating_mul(times).min(MAX_ITEMS as usize);
+                work(COPY * count as u64);
                 Value::list(first.into_iter().cycle().take(count).collect())
             }
             _ => Value::Unknown(a.blocks()),
@@ -81,8 +84,7 @@ fn combined(operator: &str, a: &Value, b: &Value) -> Value {
     }
     let known = |value: &Value| matches!(value, Value::Number { .. } | Value::Flag(_));
     if !known(a) || !known(b) {
-        let blocks = [a.blocks(), b.blocks()].concat();
-        return Value::Unknown(blocks);
+        return Value::Unknown(Value::list(vec![a.clone(), b.clone()]).blocks());
     }
     let float = is_float(a) || is_float(b) || operator == "/";
     let result = a.number().zip(b.number()).map(|(a, b)| match operator {

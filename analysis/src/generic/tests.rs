@@ -237,3 +237,47 @@ proptest! {
         }
     }
 }
+
+fn range(count: u64) -> serde_json::Value {
+    call("builtins.range", json!([{ "value": count }]))
+}
+
+fn each(item: serde_json::Value) -> serde_json::Value {
+    json!({"each": {"item": item, "target": name("i"), "over": range(60_000), "when": []}})
+}
+
+fn repeat(body: serde_json::Value) -> serde_json::Value {
+    json!({"line": 4, "for": {"target": name("i"), "over": range(1000), "body": body}})
+}
+
+/// A few hundred bytes that describe gigabytes of lists, or hours of work.
+#[test]
+fn a_walk_ends_soon_whatever_lists_grow() {
+    let pair = set("u", json!({"sequence": [name("x"), name("x")]}));
+    let grown = |operator: &str, by: serde_json::Value| {
+        let grow = set("u", operate(operator, json!([name("u"), by])));
+        let mut body = vec![grow; 40];
+        body.insert(0, pair.clone());
+        json!(body)
+    };
+    let append = json!({"call": {"function": {"attribute": {"of": name("u"), "name": "append"}},
+        "args": [name("u")], "line": 7}});
+    let cyclic = json!([pair, repeat(json!([{"line": 5, "evaluate": append}]))]);
+    let tests = (0..8).map(|axis| {
+        let item = json!({"item": {"of": name("x"), "index": [{"value": axis}], "line": 9}});
+        let more = set("u", operate("+", json!([name("u"), {"sequence": [name("x")]}])));
+        json!({"line": 10 + axis, "if": {"test": operate(">", json!([item, {"value": 0}])),
+            "then": [more], "otherwise": []}})
+    });
+    let paths = json!([pair, repeat(json!([repeat(tests.collect())]))]);
+    let nested =
+        json!([{"line": 3, "return": each(each(each(operate("+", json!([name("x"), name("i")])))))}]);
+    for body in [grown("+", name("u")), grown("*", json!({"value": 4000})), nested, paths] {
+        let unknown = bounded_of(body, &SHAPE).model.unknown;
+        assert!(
+            unknown.iter().any(|what| what.starts_with("what comes after very many steps")),
+            "{unknown:?}"
+        );
+    }
+    bounded_of(cyclic, &SHAPE);
+}

@@ -8,6 +8,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use rustc_hash::FxHashSet;
+
 use super::dtype::Dtype;
 
 /// Most items of a list whose values are known one by one.
@@ -229,7 +231,11 @@ impl Value {
     /// Items of a list.
     pub fn items(&self) -> Option<Vec<Value>> {
         match self {
-            Value::Sequence(items) => Some(items.borrow().clone()),
+            Value::Sequence(items) => {
+                let items = items.borrow();
+                work(COPY * items.len() as u64);
+                Some(items.clone())
+            }
             Value::Range { start, step, count } if *count <= MAX_LISTED => Some(
                 (0..*count)
                     .map(|i| Value::Number { value: Some(start + step * i as f64), float: false })
@@ -247,12 +253,16 @@ impl Value {
         }
     }
 
-    /// All memory it keeps alive.
+    /// All memory it keeps alive: each block once.
     pub fn blocks(&self) -> Vec<Rc<Block>> {
-        let mut blocks = Vec::new();
-        self.visit(&mut Vec::new(), &mut |value| match value {
-            Value::Array(array) => blocks.extend(array.blocks.iter().cloned()),
-            Value::Unknown(kept) => blocks.extend(kept.iter().cloned()),
+        let (mut blocks, mut known) = (Vec::new(), FxHashSet::default());
+        let mut keep = |kept: &[Rc<Block>]| {
+            work(kept.len() as u64);
+            blocks.extend(kept.iter().filter(|block| known.insert(Rc::as_ptr(block))).cloned());
+        };
+        self.visit(&mut FxHashSet::default(), &mut |value| match value {
+            Value::Array(array) => keep(&array.blocks),
+            Value::Unknown(kept) => keep(kept),
             _ => {}
         });
         blocks
@@ -261,7 +271,7 @@ impl Value {
     /// The arrays in it, in order.
     pub fn arrays(&self) -> Vec<Array> {
         let mut arrays = Vec::new();
-        self.visit(&mut Vec::new(), &mut |value| {
+        self.visit(&mut FxHashSet::default(), &mut |value| {
             if let Value::Array(array) = value {
                 arrays.push(array.clone());
             }
@@ -271,12 +281,9 @@ impl Value {
 
     /// Everything in it that is no container, in order; a container that contains itself counts
     /// once.
-    fn visit(&self, seen: &mut Vec<*const ()>, each: &mut dyn FnMut(&Value)) {
-        let mut entered = |container: *const ()| {
-            let new = !seen.contains(&container);
-            seen.push(container);
-            new
-        };
+    fn visit(&self, seen: &mut FxHashSet<*const ()>, each: &mut dyn FnMut(&Value)) {
+        work(1);
+        let mut entered = |container: *const ()| seen.insert(container);
         match self {
             Value::Sequence(items) if entered(Rc::as_ptr(items).cast()) => {
                 items.borrow().iter().for_each(|item| item.visit(seen, each));
@@ -331,6 +338,23 @@ impl Value {
             _ => Some(false),
         }
     }
+}
+
+/// What an item that is copied counts for; one that is looked at counts for 1.
+pub(super) const COPY: u64 = 8;
+
+thread_local! {
+    static WORK: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Lists may be long: what is done with them counts, so that a walk ends.
+pub(super) fn work(items: u64) {
+    WORK.set(WORK.get().saturating_add(items));
+}
+
+/// What was done since the last time.
+pub(super) fn take_work() -> u64 {
+    WORK.take()
 }
 
 /// All ways to choose one of each, 4,096 at most.

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from conftest import MEMTRACE, environment, memtrace
 
 KEEPER = 'echo "$LD_PRELOAD"; echo "$MEMTRACE_SOCKET"; echo "$MEMTRACE_TOKEN"; read -r _ || :'
-REQUEST = b"mtspans1".ljust(40, b"\0")
+REQUEST = b"mtspans1".ljust(48, b"\0")
 PROGRAM = """
 import numpy as np
 

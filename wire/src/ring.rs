@@ -97,6 +97,8 @@ impl Writer {
         }
         let lap = self.head - self.ring.index(self.head);
         self.lap = first.wrapping_sub(lap as usize);
+        // A signal handler that interrupts this never finds room in a lap that has not begun.
+        compiler_fence(Ordering::SeqCst);
         self.limit = end.min((self.head + stride).max(needed)).min(lap + length);
         Ok(())
     }

@@ -16,6 +16,9 @@ pub struct Mapped {
     pub segment: Segment,
 }
 
+/// Fewer slots are not worth a segment.
+const LEAST_SLOTS: usize = 4;
+
 /// A segment that was mapped.
 #[derive(Clone, Copy)]
 pub struct Segment {
@@ -28,14 +31,21 @@ pub struct Segment {
 /// Connects and maps what the tracer shares; `None` if there is no tracer to talk to.
 pub fn shared(pid: u32, image: u64) -> Option<Mapped> {
     greet(pid, image, Wants::First, |settings, segment| {
-        let (settings, segment) = (map_settings(settings)?, map_segment(segment, Wants::First.geometry())?);
+        let geometry = Wants::First.geometry();
+        let slots = slots_within(0, geometry).max(LEAST_SLOTS);
+        let (settings, segment) = (map_settings(settings)?, map_segment(segment, geometry, slots)?);
         Some(Mapped { settings, segment })
     })
 }
 
-/// Connects and maps one more segment.
-pub fn further(pid: u32, image: u64) -> Option<Segment> {
-    greet(pid, image, Wants::Further, |_, segment| map_segment(segment, Wants::Further.geometry()))
+/// Connects and maps one more segment; the process has mapped so many bytes of others.
+pub fn further(pid: u32, image: u64, mapped: usize) -> Option<Segment> {
+    let geometry = Wants::Further.geometry();
+    let slots = slots_within(mapped, geometry);
+    if slots < LEAST_SLOTS {
+        return None;
+    }
+    greet(pid, image, Wants::Further, |_, segment| map_segment(segment, geometry, slots))
 }
 
 /// Says hello and passes on the descriptors of settings and segment, which are closed then.
@@ -207,11 +217,11 @@ fn map_settings(descriptor: i32) -> Option<*mut Settings> {
     (magic == MAGIC && version == VERSION).then_some(settings)
 }
 
-/// Maps a segment: as many of its slots as a limit on address space leaves room for.
-fn map_segment(descriptor: i32, geometry: Geometry) -> Option<Segment> {
+/// Maps this many slots of a segment, or fewer where there is no room.
+fn map_segment(descriptor: i32, geometry: Geometry, most: usize) -> Option<Segment> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-    let mut slots = slots_within(sys::address_space_limit(), geometry);
+    let mut slots = most;
     while slots > 0 {
         let length = geometry.ring(slots);
         // SAFETY: a new mapping; the tracer made the file that long and sealed its size.
@@ -231,8 +241,9 @@ fn map_segment(descriptor: i32, geometry: Geometry) -> Option<Segment> {
     None
 }
 
-/// At most a sixteenth of what the process may map (RLIMIT_AS, setrlimit(2)).
-fn slots_within(limit: usize, geometry: Geometry) -> usize {
-    let ring_bytes = geometry.ring_words * 8;
-    ((limit / 16).saturating_sub(geometry.rings()) / ring_bytes).clamp(4, geometry.slots)
+/// Segments together take at most a sixteenth of what the process may map (RLIMIT_AS,
+/// setrlimit(2)), of which some is taken.
+fn slots_within(taken: usize, geometry: Geometry) -> usize {
+    let room = (sys::address_space_limit() / 16).saturating_sub(taken);
+    (room.saturating_sub(geometry.rings()) / (geometry.ring_words * 8)).min(geometry.slots)
 }

@@ -15,8 +15,10 @@ use crate::{sandbox, sys};
 
 /// Segments of a process: room for 32,000 threads.
 const MOST: usize = 256;
-/// How long after a failure to fetch one no other is fetched.
+/// How long after a failure to fetch one no other is fetched; twice as long after each further one,
+/// to about a minute.
 const PAUSE_NS: u64 = 1_000_000_000;
+const PAUSE_DOUBLINGS: u64 = 6;
 
 /// A segment's place. Written before it is counted, and not changed after that.
 struct Place {
@@ -29,6 +31,8 @@ static PLACES: [Place; MOST] =
     [const { Place { base: AtomicPtr::new(null_mut()), slots: AtomicUsize::new(0) } }; MOST];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static FETCHING: AtomicBool = AtomicBool::new(false);
+/// Failures since the last success.
+static FAILURES: AtomicU64 = AtomicU64::new(0);
 /// No further one is fetched before this time.
 static NOT_BEFORE: AtomicU64 = AtomicU64::new(0);
 
@@ -111,12 +115,22 @@ pub fn fetch(pid: u32, image: u64) -> bool {
         return wait(count);
     }
     // Another thread may have been faster.
-    let added = COUNT.load(Ordering::Acquire) > count || connect::further(pid, image).is_some_and(add);
-    if !added {
-        NOT_BEFORE.store(sys::monotonic_ns() + PAUSE_NS, Ordering::Relaxed);
+    let added = COUNT.load(Ordering::Acquire) > count
+        || connect::further(pid, image, mapped_bytes()).is_some_and(add);
+    if added {
+        FAILURES.store(0, Ordering::Relaxed);
+    } else {
+        let failures = FAILURES.fetch_add(1, Ordering::Relaxed).min(PAUSE_DOUBLINGS);
+        NOT_BEFORE.store(sys::monotonic_ns() + (PAUSE_NS << failures), Ordering::Relaxed);
     }
     FETCHING.store(false, Ordering::Release);
     added
+}
+
+/// What all of them take of the address space.
+fn mapped_bytes() -> usize {
+    let segments = (0..COUNT.load(Ordering::Acquire)).filter_map(Segment::at);
+    segments.map(|segment| segment.geometry.ring(segment.slots)).sum()
 }
 
 /// True if no further one was fetched yet.

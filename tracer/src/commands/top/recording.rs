@@ -130,6 +130,8 @@ fn ending(directory: &Path) -> Result<Ended> {
 mod tests {
     use std::os::unix::net::UnixListener;
 
+    use memtrace_wire::handshake::Hello;
+
     use super::*;
 
     /// What a client makes of a recorder that sends this, in a directory that is no trace.
@@ -138,7 +140,7 @@ mod tests {
         let listener = UnixListener::bind(directory.path().join(SOCKET)).unwrap();
         let recorder = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            let mut request = [0; 40];
+            let mut request = [0; Hello::BYTES];
             stream.read_exact(&mut request).unwrap();
             let _ = stream.write_all(&text);
         });

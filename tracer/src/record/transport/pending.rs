@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use memtrace_wire::handshake::Hello;
+use memtrace_wire::layout::VERSION;
 
 use super::handshake::Credentials;
 
@@ -94,6 +95,11 @@ impl Pending {
 }
 
 impl Waiting {
+    /// A probe of another version, whose hello may be shorter: it is answered at once.
+    fn is_of_another_version(&self) -> bool {
+        self.received >= 12 && Hello::decode(&self.bytes).is_some_and(|hello| hello.version != VERSION)
+    }
+
     fn read(&mut self) -> Progress {
         loop {
             match (&self.stream).read(&mut self.bytes[self.received..]) {
@@ -103,7 +109,7 @@ impl Waiting {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Progress::More,
                 Err(_) => return Progress::HungUp,
             }
-            if self.received == self.bytes.len() {
+            if self.received == self.bytes.len() || self.is_of_another_version() {
                 return Progress::Whole;
             }
         }

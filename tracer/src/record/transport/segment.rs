@@ -3,14 +3,18 @@
 
 use std::os::fd::OwnedFd;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use memtrace_wire::handshake::Wants;
 use memtrace_wire::layout::{Geometry, SLOTS_OFFSET, SegmentHeader, Slot};
 use memtrace_wire::ring::Reader;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// Segments at one time: fewer than a process may have mappings (vm.max_map_count).
+const MOST: usize = 16_384;
+static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// A segment, mapped.
 pub struct Segment {
@@ -26,6 +30,7 @@ impl Segment {
     /// Makes an empty segment whose size can no longer change: a program that shrank it would kill
     /// the tracer with SIGBUS.
     pub fn create(wants: Wants) -> Result<Segment> {
+        ensure!(ALIVE.load(Ordering::Relaxed) < MOST, "{MOST} segments are in use already");
         let geometry = wants.geometry();
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let descriptor = memfd_create("memtrace", flags)
@@ -34,6 +39,7 @@ impl Segment {
             .and_then(|()| fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW))
             .map_err(|error| anyhow!("cannot size shared memory: {error}"))?;
         let base = map(&descriptor, geometry)?;
+        ALIVE.fetch_add(1, Ordering::Relaxed);
         Ok(Segment { base, geometry, descriptor })
     }
 
@@ -46,14 +52,22 @@ impl Segment {
     /// # Safety
     /// Nothing refers to its slots or rings.
     pub unsafe fn give_up(self) -> Result<Option<Segment>> {
-        let Segment { base, geometry, descriptor } = self;
-        // SAFETY: our own mapping, to which nothing refers.
-        unsafe { munmap(base.cast(), geometry.bytes()) }.context("cannot unmap shared memory")?;
-        if fcntl_add_seals(&descriptor, SealFlags::WRITE).is_ok() {
+        let mut segment = self;
+        segment.unmap();
+        if fcntl_add_seals(&segment.descriptor, SealFlags::WRITE).is_ok() {
             return Ok(None);
         }
-        let base = map(&descriptor, geometry)?;
-        Ok(Some(Segment { base, geometry, descriptor }))
+        segment.base = map(&segment.descriptor, segment.geometry)?;
+        Ok(Some(segment))
+    }
+
+    fn unmap(&mut self) {
+        let base = std::mem::replace(&mut self.base, null_mut());
+        if !base.is_null() {
+            // SAFETY: our own mapping; its readers were dropped before (`reader`).
+            let unmapped = unsafe { munmap(base.cast(), self.geometry.bytes()) };
+            debug_assert!(unmapped.is_ok());
+        }
     }
 
     /// The descriptor to send to the probe.
@@ -93,6 +107,13 @@ impl Segment {
                 self.geometry.ring_words,
             )
         }
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        self.unmap();
+        ALIVE.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -95,7 +95,8 @@ impl Segments {
         let due = self.used.iter().filter(|(_, used)| used.readers == 0 && used.due <= now);
         for number in due.map(|(number, _)| *number).collect::<Vec<_>>() {
             let Some(used) = self.used.remove(&number) else { continue };
-            self.lost_without_slot += used.segment.header().lost_without_slot.swap(0, Ordering::Relaxed);
+            let lost = used.segment.header().lost_without_slot.swap(0, Ordering::Relaxed);
+            self.lost_without_slot = self.lost_without_slot.saturating_add(lost);
             // SAFETY: it has no readers.
             match unsafe { used.segment.give_up() } {
                 Ok(None) => {}
@@ -104,7 +105,7 @@ impl Segments {
                     self.used.insert(number, Used { segment, due: now + patience, patience, ..used });
                 }
                 // What is written into it from now on.
-                Err(_) => self.lost_without_slot += 1,
+                Err(_) => self.lost_without_slot = self.lost_without_slot.saturating_add(1),
             }
         }
     }

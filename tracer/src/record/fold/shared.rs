@@ -7,7 +7,13 @@ use rustc_hash::FxHashSet;
 use super::Fold;
 use crate::record::procfs::resident::Pagemap;
 use crate::record::state::mappings::Piece;
+use crate::record::state::process::Process;
 use crate::record::state::shared::{Object, Share};
+
+/// True until the memory of a process no longer counts.
+fn maps_on(process: &Process) -> bool {
+    process.parted.is_none() && process.end.is_none()
+}
 
 impl Fold {
     /// The thread maps an object next.
@@ -28,16 +34,12 @@ impl Fold {
         let overlaps = |piece: &Piece, share: &Share| {
             share.offset < offset.saturating_add(bytes) && offset < share.offset.saturating_add(piece.bytes)
         };
-        self.shared.processes(object).iter().filter(|process| self.maps_on(**process)).any(|process| {
-            let mut shares = self.processes[*process as usize].mappings.shares(object);
-            shares.any(|(piece, share)| share.counts && overlaps(piece, share))
+        let processes = self.shared.processes(object);
+        let mut processes = processes.iter().map(|process| &self.processes[*process as usize]);
+        processes.any(|process| {
+            let mut shares = process.mappings.shares(object);
+            maps_on(process) && shares.any(|(piece, share)| share.counts && overlaps(piece, share))
         })
-    }
-
-    /// True until the memory of a process no longer counts.
-    fn maps_on(&self, process: u32) -> bool {
-        let process = &self.processes[process as usize];
-        process.parted.is_none() && process.end.is_none()
     }
 
     /// Mappings have ended: what they shared counts in others from now on.
@@ -45,10 +47,9 @@ impl Fold {
         let objects: FxHashSet<Object> = shares.map(|share| share.object).collect();
         for object in objects {
             let mut is_mapped = false;
+            let processes = &self.processes;
+            self.shared.keep(object, |process| maps_on(&processes[process as usize]));
             for process in self.shared.processes(object) {
-                if !self.maps_on(process) {
-                    continue;
-                }
                 let mappings = &self.processes[process as usize].mappings;
                 let shares: Vec<(u64, u64, Share)> = mappings
                     .shares(object)
@@ -83,7 +84,7 @@ impl Fold {
         for (start, bytes, share) in parts {
             let mut found = false;
             pagemap.each_touched(start, bytes, |at, bytes| {
-                found |= self.shared.touch(share.object, share.offset + (at - start), bytes);
+                found |= self.shared.touch(share.object, share.offset.saturating_add(at - start), bytes);
             });
             self.count_touched(share.object, found, stamp);
         }
@@ -113,7 +114,7 @@ impl Fold {
         let part = |piece: &Piece| {
             let (from, to) = (piece.start.max(address), piece.end().min(end));
             let share = piece.share?;
-            let offset = share.offset + (from - piece.start);
+            let offset = share.offset.saturating_add(from - piece.start);
             Some((Share { offset, ..share }, to.saturating_sub(from)))
         };
         hit.filter_map(part).collect()
@@ -125,7 +126,7 @@ impl Fold {
             return;
         }
         for process in self.shared.processes(object) {
-            if self.maps_on(process) {
+            if maps_on(&self.processes[process as usize]) {
                 let mut mappings = std::mem::take(&mut self.processes[process as usize].mappings);
                 let before = mappings.touched_bytes();
                 mappings.note_shares(object, |offset, bytes| self.shared.touched(object, offset, bytes));

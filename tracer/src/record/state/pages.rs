@@ -25,6 +25,25 @@ impl Pages {
         u64::from(new) * PAGE
     }
 
+    /// Adds pages of a range from its beginning on, until so many bytes are new. Returns how many are.
+    pub fn add_some(&mut self, start: u64, bytes: u64, wanted: u64) -> u64 {
+        let (mut page, end) = (start / PAGE, start.saturating_add(bytes).div_ceil(PAGE));
+        let wanted = wanted.div_ceil(PAGE);
+        let mut new = 0;
+        while page < end && new < wanted {
+            let (index, mask, many) = word_at(page, end);
+            let word = self.words.entry(index).or_default();
+            let mut missing = mask & !*word;
+            while u64::from(missing.count_ones()) > wanted - new {
+                missing &= !(1 << (63 - missing.leading_zeros()));
+            }
+            *word |= missing;
+            new += u64::from(missing.count_ones());
+            page += many;
+        }
+        new * PAGE
+    }
+
     /// Removes those of a range: something else is mapped there now. A reservation may be larger
     /// than all that was ever touched.
     pub fn remove(&mut self, start: u64, bytes: u64) {
@@ -52,6 +71,17 @@ impl Pages {
     /// How many bytes of a range are there.
     pub fn count(&self, start: u64, bytes: u64) -> u64 {
         let mut count = 0;
+        if bytes / PAGE / CHUNK > self.words.len() as u64 {
+            let (first, end) = (start / PAGE, start.saturating_add(bytes).div_ceil(PAGE));
+            for (index, word) in &self.words {
+                let page = first.max(index * CHUNK);
+                if page < end && page / CHUNK == *index {
+                    let (_, mask, _) = word_at(page, end);
+                    count += (word & mask).count_ones();
+                }
+            }
+            return u64::from(count) * PAGE;
+        }
         each_word(start, bytes, |index, mask| {
             count += self.words.get(&index).map_or(0, |word| (word & mask).count_ones());
         });
@@ -63,12 +93,18 @@ impl Pages {
 fn each_word(start: u64, bytes: u64, mut each: impl FnMut(u64, u64)) {
     let (mut page, end) = (start / PAGE, start.saturating_add(bytes).div_ceil(PAGE));
     while page < end {
-        let (index, first) = (page / CHUNK, page % CHUNK);
-        let many = (CHUNK - first).min(end - page);
-        let mask = (u64::MAX >> (CHUNK - many)) << first;
+        let (index, mask, many) = word_at(page, end);
         each(index, mask);
         page += many;
     }
+}
+
+/// The word that a page lies in, and its pages from this one on and before the end: as bits, and how
+/// many.
+fn word_at(page: u64, end: u64) -> (u64, u64, u64) {
+    let (index, first) = (page / CHUNK, page % CHUNK);
+    let many = (CHUNK - first).min(end - page);
+    (index, (u64::MAX >> (CHUNK - many)) << first, many)
 }
 
 #[cfg(test)]
@@ -105,6 +141,17 @@ mod tests {
             }
         }
 
+        /// The first that are not there are added, and no more.
+        #[test]
+        fn some_are_added(there in 0..200u64, wanted in 0..400u64, length in 0..500u64) {
+            let mut pages = Pages::default();
+            pages.add(7 * PAGE, there * PAGE);
+            let free = (7..7 + length).filter(|page| !(7..7 + there).contains(page)).count() as u64;
+            let added = pages.add_some(7 * PAGE, length * PAGE, wanted * PAGE);
+            prop_assert_eq!(added, free.min(wanted) * PAGE);
+            prop_assert_eq!(pages.count(0, 1 << 30), (there + free.min(wanted)) * PAGE);
+        }
+
         /// Reservations are larger than anything that is ever touched.
         #[test]
         fn huge_ranges_are_removed_at_once(inside in 0..1u64 << 28, outside in 1..1000u64) {
@@ -112,6 +159,7 @@ mod tests {
             let start = 1 << 40;
             pages.add(start + inside * PAGE, PAGE);
             pages.add(start - outside * PAGE, PAGE);
+            prop_assert_eq!(pages.count(start, 1 << 40), PAGE);
             pages.remove(start, 1 << 40);
             prop_assert_eq!(pages.count(start + inside * PAGE, PAGE), 0);
             prop_assert_eq!(pages.count(start - outside * PAGE, PAGE), PAGE);

@@ -5,7 +5,8 @@ use rustc_hash::FxHashMap;
 
 use super::pages::Pages;
 
-const PAGE: u64 = 4096;
+/// More than this in one report is no machine's memory, and would take too much of the tracer's.
+const MAX_TOUCHED: u64 = 1 << 40;
 
 /// Names an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,6 +70,13 @@ impl SharedMemory {
         self.objects.get(&object).map_or_else(Vec::new, |known| known.processes.clone())
     }
 
+    /// Forgets the processes that do not map it any more.
+    pub fn keep(&mut self, object: Object, maps: impl Fn(u32) -> bool) {
+        if let Some(known) = self.objects.get_mut(&object) {
+            known.processes.retain(|process| maps(*process));
+        }
+    }
+
     /// Pages of the object were seen. True if some of them never were before.
     pub fn touch(&mut self, object: Object, offset: u64, bytes: u64) -> bool {
         self.objects.get_mut(&object).is_some_and(|known| known.pages.add(offset, bytes) > 0)
@@ -78,15 +86,8 @@ impl SharedMemory {
     /// than was known.
     pub fn touch_some(&mut self, object: Object, offset: u64, bytes: u64, touched: u64) -> bool {
         let Some(known) = self.objects.get_mut(&object) else { return false };
-        let mut missing = touched.saturating_sub(known.pages.count(offset, bytes));
-        let found = missing > 0;
-        for at in (offset..offset.saturating_add(bytes)).step_by(PAGE as usize) {
-            if missing == 0 {
-                break;
-            }
-            missing = missing.saturating_sub(known.pages.add(at, PAGE));
-        }
-        found
+        let missing = touched.min(MAX_TOUCHED).saturating_sub(known.pages.count(offset, bytes));
+        known.pages.add_some(offset, bytes, missing) > 0
     }
 
     /// What was touched of a part of it, in bytes.

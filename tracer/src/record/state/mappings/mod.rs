@@ -91,7 +91,7 @@ impl Piece {
         let (touched, faulted) = (share(self.touched), share(self.faulted));
         let measured = self.measured && (bytes == self.bytes || self.touched == 0);
         let ahead = start.saturating_sub(self.start);
-        let share = self.share.map(|share| Share { offset: share.offset + ahead, ..share });
+        let share = self.share.map(|share| Share { offset: share.offset.saturating_add(ahead), ..share });
         Piece { start, bytes, touched, faulted, measured, share, ..*self }
     }
 }

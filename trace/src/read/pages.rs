@@ -39,7 +39,8 @@ pub(super) fn check_end(path: &Path, input: &Input) -> Result<()> {
         return Err(unread("its end makes no sense".into()));
     };
     at_most(path, "its columns", columns, limits::COLUMNS)?;
-    at_most(path, "its row groups", groups, limits::ROW_GROUPS)
+    let chunks = columns.saturating_mul(groups);
+    at_most(path, "its columns times its row groups", chunks, limits::COLUMN_CHUNKS)
 }
 
 /// How many columns and row groups the end of a file lists.

@@ -107,10 +107,19 @@ impl Model {
             several => Err(Error::NoLaw(format!(
                 "the model has several laws for {}: choose one by its dtype, a parameter, its layout, or a library's version: {}",
                 query.operator,
-                several.iter().map(|law| law.key.to_string()).collect::<Vec<_>>().join("; ")
+                listed(several)
             ))),
         }
     }
+}
+
+/// The keys of some of these laws, and how many others there are.
+fn listed(laws: &[&Law]) -> String {
+    const MOST: usize = 8;
+    let keys: Vec<String> = laws.iter().take(MOST).map(|law| law.key.to_string()).collect();
+    let others = laws.len() - keys.len();
+    let more = if others > 0 { format!("; and {others} more") } else { String::new() };
+    keys.join("; ") + &more
 }
 
 /// The laws that agree in one thing; an error with what they have instead, if none does.

@@ -62,8 +62,9 @@ pub fn run(arguments: &Flamegraph) -> Result<ExitCode> {
     output::check(&arguments.output, arguments.json)?;
     let mut words: Vec<&str> = arguments.at.iter().map(String::as_str).collect();
     // Of `--at exit TRACE`, which no NAME follows, the option has taken both.
-    let taken = words.pop_if(|_| arguments.trace.is_none() && arguments.at[0] != "span");
-    let path = arguments.trace.clone().or(taken.filter(|_| !words.is_empty()).map(PathBuf::from));
+    let took_trace = arguments.trace.is_none() && words.len() > 1 && words[0] != "span";
+    let taken = words.pop_if(|_| took_trace).map(PathBuf::from);
+    let path = arguments.trace.clone().or(taken);
     let at = match words.as_slice() {
         ["peak"] => At::Peak,
         ["device-peak"] => At::DevicePeak,

@@ -36,10 +36,13 @@ pub fn status(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// An error and its causes as one sentence, and what to do where a limit of the system is the cause.
-/// Some errors name their cause themselves.
+/// An error and its causes as one sentence, with what to do. Some errors name their cause themselves.
 pub fn sentence(error: &anyhow::Error) -> String {
-    let text = with_causes(error);
+    advised(with_causes(error))
+}
+
+/// A sentence with what to do, where a limit of the system is the cause.
+pub fn advised(text: String) -> String {
     let advice = [
         ("(os error 24)", "a process may have as many open as ulimit -n says; raise it"),
         ("(os error 23)", "the machine has as many open as /proc/sys/fs/file-max says; close other programs"),

@@ -16,7 +16,7 @@ use super::Cli;
 use super::help::{is_behind_dashes, suggestion};
 use super::output;
 use super::report;
-use super::usage::{Usage, sentence};
+use super::usage::{Usage, advised, sentence};
 use crate::record;
 use crate::terminal::say;
 use crate::units::{Bytes, Shape, parse_size};
@@ -133,7 +133,7 @@ pub fn run(arguments: &Record) -> Result<ExitCode> {
     let options = arguments.options(output.clone()).map_err(|error| Usage(error.to_string()))?;
     let outcome = record::run(&options).map_err(|failure| mistaken(failure, &arguments.command))?;
     match outcome.cut_short {
-        Some(why) => say(&why),
+        Some(why) => say(&advised(why)),
         None => report::finished(&output, arguments.json).unwrap_or_else(|error| say(&sentence(&error))),
     }
     Ok(ExitCode::from(outcome.code as u8))

@@ -1,5 +1,5 @@
 //! Memory that processes share by an object, a file in memory or a segment: which of its pages have
-//! been touched, by whomever.
+//! been touched, by any process.
 
 use rustc_hash::FxHashMap;
 

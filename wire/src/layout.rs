@@ -23,8 +23,7 @@
 //! mutex: when it dies, whichever way, the kernel sets [`OWNER_DIED`] in the mutex's first word
 //! (set_robust_list(2)).
 
-use core::mem::offset_of;
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use crate::atomic::{AtomicU32, AtomicU64};
 
 /// First word of the settings: "memtrace" in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrace");
@@ -86,6 +85,7 @@ impl Geometry {
 }
 
 /// A `pthread_mutex_t` (40 bytes on x86-64) in a cache line of its own.
+#[cfg_attr(loom, derive(Default))]
 #[repr(C, align(64))]
 pub struct RobustMutex {
     /// First word of the mutex: the futex the kernel marks.
@@ -167,6 +167,7 @@ pub const COLLECT_REQUESTED: u32 = 2;
 pub const COLLECT_NO_MORE: u32 = 3;
 
 /// One recorded thread. Fields that different sides write lie on different cache lines.
+#[cfg_attr(loom, derive(Default))]
 #[repr(C, align(256))]
 pub struct Slot {
     /// [`FREE`], [`CLAIMING`] or [`ACTIVE`].
@@ -214,9 +215,12 @@ pub struct Slot {
     pub owner: RobustMutex,
 }
 
-const _: () =
+#[cfg(not(loom))] // the atomics of the model are larger
+const _: () = {
+    use core::mem::offset_of;
     assert!(offset_of!(Slot, head) == 64 && offset_of!(Slot, tail) == 128 && offset_of!(Slot, owner) == 192);
-const _: () = assert!(size_of::<Slot>() == 256 && size_of::<SegmentHeader>() <= SLOTS_OFFSET);
+    assert!(size_of::<Slot>() == 256 && size_of::<SegmentHeader>() <= SLOTS_OFFSET);
+    assert!(RECORDER_OFFSET + size_of::<Recorder>() <= TEXT_OFFSET);
+    assert!(FIRST.rings().is_multiple_of(4096) && FURTHER.rings().is_multiple_of(4096));
+};
 const _: () = assert!(size_of::<Settings>() <= RECORDER_OFFSET);
-const _: () = assert!(RECORDER_OFFSET + size_of::<Recorder>() <= TEXT_OFFSET);
-const _: () = assert!(FIRST.rings().is_multiple_of(4096) && FURTHER.rings().is_multiple_of(4096));

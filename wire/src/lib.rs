@@ -7,6 +7,7 @@
 //! is shared ([`handshake`]).
 #![no_std]
 
+mod atomic;
 pub mod device;
 pub mod event;
 pub mod handshake;

@@ -9,8 +9,9 @@
 use core::arch::asm;
 use core::mem::offset_of;
 use core::ptr::null;
-use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+use core::sync::atomic::{Ordering, compiler_fence};
 
+use crate::atomic::AtomicU64;
 use crate::event::{EVENT_WORDS_MAX, Event, Kind, compact_stamp};
 use crate::layout::{FIRST, FURTHER, Slot};
 

@@ -170,3 +170,49 @@ fn two_threads_lose_and_duplicate_nothing() {
     });
     assert_eq!(shared.slot.open.load(Ordering::Acquire), 0);
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn a_short_ring_is_gone_around_often(
+        bits in 2..7u32,
+        steps in prop::collection::vec((1..12u64, 0..100usize, any::<bool>()), 1..80),
+        stride in 0..80u64,
+    ) {
+        let length = 1usize << bits;
+        let slot = shared().slot;
+        // Rings of others on both sides: nothing may be written there.
+        let words: Vec<AtomicU64> = (0..3 * length).map(|_| AtomicU64::new(7)).collect();
+        let first = words[length..].as_ptr();
+        // SAFETY: both outlive the ends, and each is made once.
+        let (mut writer, mut reader) =
+            unsafe { (Writer::new(&raw const *slot, first, length), Reader::new(&raw const *slot, first, length)) };
+        let mut expected = std::collections::VecDeque::new();
+        let (mut written, mut filled) = (0, 0);
+        for (count, text_length, reads) in steps {
+            for _ in 0..count {
+                let (next, text) = event(written, text_length);
+                let size = next.kind.size(text.len());
+                let outcome = write(&mut writer, written, text_length, stride);
+                prop_assert_eq!(outcome.is_ok(), filled + size <= length, "granted if and only if it fits");
+                if outcome.is_err() {
+                    break;
+                }
+                expected.push_back((next, text));
+                written += 1;
+                filled = writer.backlog() as usize;
+                prop_assert!(filled <= length);
+            }
+            if reads {
+                let outcome = drain(&mut reader, |event, text| {
+                    assert_eq!(expected.pop_front(), Some((event, text.to_vec())));
+                });
+                prop_assert!(outcome.is_ok() && expected.is_empty());
+                filled = 0;
+            }
+        }
+        let beside = words[..length].iter().chain(&words[2 * length..]);
+        prop_assert!(beside.into_iter().all(|word| word.load(Ordering::Relaxed) == 7));
+    }
+}

@@ -145,5 +145,5 @@ def test_a_setuid_program_is_left_alone(target, open_folder):
         open_folder / "t", *[getattr(done, name) for name in ("returncode", "stdout", "stderr")]
     )
     assert run.sql("select count(*) from {processes}") == [(0,)]
-    assert b"setuid" in done.stderr
+    assert b"set-user-ID" in done.stderr
     assert b"ld.so" not in done.stderr

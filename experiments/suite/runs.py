@@ -14,10 +14,10 @@ PAGE = RESULTS / "suite.md"
 OUTCOME = re.compile(r"(\d+) (passed|failed|skipped|errors?)\b")
 
 
-def commit():
-    """The commit that is checked out, which is what a clone has."""
+def commit(checkout):
+    """The commit that is checked out there."""
     command = ["git", "rev-parse", "--short", "HEAD"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
+    done = subprocess.run(command, cwd=checkout, capture_output=True, check=True, text=True)
     return done.stdout.strip()
 
 
@@ -25,13 +25,14 @@ def run(folder, place, beside="nothing"):
     """Clones into the folder, runs everything there, keeps and returns the figures."""
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run(["git", "clone", "--quiet", ROOT, folder], check=True)
-    log = DONE.parent / f"{commit()}-{len(str(folder))}-{beside.split()[0]}.log"
+    cloned = commit(folder)
+    log = DONE.parent / f"{cloned}-{len(str(folder))}-{beside.split()[0]}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with log.open("wb") as out:
         done = subprocess.run(["bash", ".ci/run"], cwd=folder, stdout=out, stderr=out, check=False)
     row = {
-        "commit": commit(),
+        "commit": cloned,
         "date": time.strftime("%Y-%m-%d"),
         "place": place,
         "beside": beside,

@@ -165,6 +165,22 @@ def test_workers_that_join_later_are_recorded(client, tmp_path):
     assert streamed(recording) == in_traces(tmp_path / "traces")
 
 
+@pytest.mark.parametrize("ahead", [0, 0.1, 0.3])
+def test_a_worker_that_leaves_meanwhile_does_no_harm(client, tmp_path, ahead):
+    client.cluster.scale(3)
+    client.wait_for_workers(3)
+    client.cluster.scale(2)  # which returns before the third has left
+    time.sleep(ahead)
+    patient = {"distributed.comm.timeouts.connect": "5 s"}  # with a nanny that has left
+    with dask.config.set(patient), record(client, tmp_path / "traces") as recording:
+        client.submit(worked, 1000).result()
+    assert [task["operator"] for task in recording.tasks()] == ["worked"]
+    deadline = time.monotonic() + 60
+    while len(client.scheduler_info()["workers"]) != 2:
+        assert time.monotonic() < deadline, "a worker stays without its nanny"
+        time.sleep(0.1)
+
+
 def test_workers_go_on_with_their_data(client, tmp_path):
     with record(client, tmp_path / "traces"):
         kept = client.scatter(np.arange(1000))

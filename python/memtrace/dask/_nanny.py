@@ -6,6 +6,7 @@ import platform
 import threading
 
 try:
+    from distributed.core import Status
     from distributed.diagnostics.plugin import NannyPlugin, WorkerPlugin
 except ImportError as error:
     message = f"recording a cluster needs distributed: pip install 'dask[distributed]' ({error})"
@@ -16,6 +17,9 @@ from ._recorder import SOCKET, VARIABLES, Recorder, Stream, is_recorded
 
 #: A worker has this many seconds to start again; Dask's 30 are too few on a busy host.
 START_SECONDS = 120
+
+#: A nanny in one of these states starts no worker: nothing would ever close it.
+LEAVING = (Status.closing_gracefully, Status.closing, Status.closed, Status.failed)
 
 #: Of this process, by the name of the recording: nannies of one process (those of a LocalCluster,
 #: of `dask worker --nworkers`) start their workers with one environment, and share a recorder.
@@ -30,6 +34,8 @@ class _Shared:
         place = os.path.join(plugin.directory, f"host={platform.node()}", f"nanny={os.getpid()}")
         self.recorder = None
         self.nannies = {nanny.address: nanny}
+        self._joined = {}  # address of a nanny -> the task that starts its worker again
+        self._before = {}  # address of a nanny -> the variables that it had
         if is_recorded():  # the workers are too: `memtrace -- dask worker ...`
             self.environment = {}
             sockets = os.environ[SOCKET]
@@ -50,6 +56,38 @@ class _Shared:
         """Called by the thread of the stream: sends through any nanny that is not closed."""
         nanny = next(iter(self.nannies.values()))
         nanny.loop.add_callback(nanny.log_event, topic, batch)
+
+    async def join(self, nanny):
+        """Starts a nanny's worker again, one time: a second request waits for the first."""
+        task = self._joined.get(nanny.address)
+        if task is None:
+            task = self._joined[nanny.address] = asyncio.ensure_future(self._connect(nanny))
+        await asyncio.shield(task)
+
+    async def _connect(self, nanny):
+        self._before[nanny.address] = {name: nanny.pre_spawn_env.get(name) for name in VARIABLES}
+        nanny.pre_spawn_env.update(self.environment)
+        if nanny.process is None or not self.environment:
+            return
+        try:
+            await asyncio.wait_for(asyncio.shield(_start_again(nanny)), START_SECONDS)
+        except Exception as error:
+            late = isinstance(error, asyncio.TimeoutError)
+            problem = f"not in {START_SECONDS} s" if late else error
+            if nanny.status not in LEAVING:
+                message = f"the worker of {nanny.address} did not start again: {problem}"
+                raise RuntimeError(message) from error
+        finally:
+            _forget(self.environment)
+
+    def leave(self, nanny):
+        """Gives a nanny its variables back."""
+        for name, value in self._before.pop(nanny.address, {}).items():
+            if value is None:
+                nanny.pre_spawn_env.pop(name, None)
+            else:
+                nanny.pre_spawn_env[name] = value
+        _forget(self.environment)
 
     def close(self):
         """Ends the recording, one time. Returns what the client needs to know of it."""
@@ -72,18 +110,15 @@ class RecordNanny(NannyPlugin):
 
     def __init__(self, name, directory, options=()):
         self.name, self.directory, self.options = name, directory, tuple(options)
-        self._before = {}
 
     async def setup(self, nanny):
-        shared = await _in_thread(self._shared_with, nanny)
-        self._before = {name: nanny.pre_spawn_env.get(name) for name in VARIABLES}
-        nanny.pre_spawn_env.update(shared.environment)
-        if nanny.process is not None and shared.environment:
-            done = await nanny.restart(START_SECONDS, "memtrace-record")
-            _forget(shared.environment)
-            if done != "OK":
-                done = f"not in {START_SECONDS} s" if done == "timed out" else done
-                raise RuntimeError(f"the worker of {nanny.address} did not start again: {done}")
+        if nanny.status not in LEAVING:
+            shared = await _in_thread(self._shared_with, nanny)
+            try:
+                await shared.join(nanny)
+            finally:
+                if nanny.status in LEAVING:
+                    await self.teardown(nanny)
 
     def _shared_with(self, nanny):
         with _lock:
@@ -97,12 +132,7 @@ class RecordNanny(NannyPlugin):
         shared = _shared.get(self.name)
         if shared is None:
             return
-        for name, value in self._before.items():
-            if value is None:
-                nanny.pre_spawn_env.pop(name, None)
-            else:
-                nanny.pre_spawn_env[name] = value
-        _forget(shared.environment)
+        shared.leave(nanny)
         if set(shared.nannies) == {nanny.address}:  # the last one
             await _in_thread(shared.close)
             _shared.pop(self.name, None)
@@ -155,6 +185,13 @@ async def finish_worker(name, dask_worker):
     """Runs in a worker: ends its stream. None if it has none."""
     plugin = dask_worker.plugins.get(name)
     return None if plugin is None else await _in_thread(plugin.finish)
+
+
+async def _start_again(nanny):
+    """Like `Nanny.restart`, but a nanny that closes meanwhile is left without a worker."""
+    await nanny.kill(reason="memtrace-record")
+    if nanny.status not in LEAVING:
+        await nanny.instantiate()
 
 
 def _forget(environment):

@@ -108,8 +108,21 @@ class Recording:
         return self
 
     def _register(self, plugin, nanny):
+        """Again if a worker or a nanny left the cluster meanwhile, which fails for all of them."""
         self._registered.append(nanny)
-        self._client.register_plugin(plugin, name=self._name)
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self._client.register_plugin(plugin, name=self._name)
+            except OSError:  # distributed's CommClosedError is one
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+    def _unregister(self, nanny):
+        # If one left meanwhile, the others do it without being waited for: their trace is closed.
+        with contextlib.suppress(OSError):
+            self._client.unregister_worker_plugin(self._name, nanny=nanny)
 
     def __exit__(self, *error):
         self.close()
@@ -125,7 +138,7 @@ class Recording:
             last.callback(client.run_on_scheduler, _forget_events, name)
             last.callback(client.unsubscribe_topic, name)
             for nanny in self._registered:
-                last.callback(client.unregister_worker_plugin, name, nanny=nanny)
+                last.callback(self._unregister, nanny)
             last.callback(self._stop_views)
             self._finish()
 

@@ -1,16 +1,22 @@
-"""Everything passes five times in a row while two processes keep both processors busy."""
+"""Everything passes five times in a row while two processes keep both processors busy.
 
-from pathlib import Path
+In a fresh clone at each of the paths of `clones`, and twice more in the last one, already built.
+"""
 
 from experiments.load import load
-from experiments.suite.runs import run
+from experiments.suite.clones import FOLDERS
+from experiments.suite.runs import clone, remove, run
 
-RUNS = 5
+RUNS_IN_LAST = 3
 
 
 def main(arguments):
     statuses = []
     with load(computing=2, copying=0):
-        for _ in range(1 if arguments.quick else RUNS):
-            statuses.append(run(Path("/tmp/mt2"), "8 characters", "two busy processes")["status"])
+        for place, folder in FOLDERS.items():
+            clone(folder)
+            last = folder == list(FOLDERS.values())[-1] and not arguments.quick
+            for _ in range(RUNS_IN_LAST if last else 1):
+                statuses.append(run(folder, place, "two busy processes")["status"])
+            remove(folder)
     return not any(statuses)

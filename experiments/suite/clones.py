@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from experiments.suite.runs import run
+from experiments.suite.runs import clone, remove, run
 
 FOLDERS = {
     "8 characters": Path("/tmp/mt1"),
@@ -12,4 +12,9 @@ FOLDERS = {
 
 
 def main(_arguments):
-    return all([run(folder, place)["status"] == 0 for place, folder in FOLDERS.items()])
+    statuses = []
+    for place, folder in FOLDERS.items():
+        clone(folder)
+        statuses.append(run(folder, place)["status"])
+        remove(folder)
+    return not any(statuses)

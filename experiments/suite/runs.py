@@ -10,6 +10,9 @@ from experiments.recording import KEPT, RESULTS, ROOT
 
 DONE = KEPT / "suite" / "runs.jsonl"
 PAGE = RESULTS / "suite.md"
+#: Of a run's row, in the order of the page.
+COLUMNS = ("date", "commit", "place", "clone", "beside", "minutes", "status")
+COLUMNS += ("passed", "failed", "skipped")
 #: Closing lines of pytest and of cargo test.
 OUTCOME = re.compile(r"(\d+) (passed|failed|skipped|errors?)\b")
 
@@ -21,12 +24,22 @@ def commit(checkout):
     return done.stdout.strip()
 
 
-def run(folder, place, beside="nothing"):
-    """Clones into the folder, runs everything there, keeps and returns the figures."""
-    shutil.rmtree(folder, ignore_errors=True)
+def clone(folder):
+    """A fresh clone of this checkout there."""
+    remove(folder)
     subprocess.run(["git", "clone", "--quiet", ROOT, folder], check=True)
+
+
+def remove(folder):
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(folder, place, beside="nothing"):
+    """Runs everything in the clone there, keeps and returns the figures."""
     cloned = commit(folder)
-    log = DONE.parent / f"{cloned}-{len(str(folder))}-{beside.split()[0]}.log"
+    built = "built" if (folder / "target").exists() else "fresh"
+    name = f"{cloned}-{len(str(folder))}-{beside.split()[0]}-{time.strftime('%H%M')}.log"
+    log = DONE.parent / name
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with log.open("wb") as out:
@@ -35,6 +48,7 @@ def run(folder, place, beside="nothing"):
         "commit": cloned,
         "date": time.strftime("%Y-%m-%d"),
         "place": place,
+        "clone": built,
         "beside": beside,
         "minutes": round((time.monotonic() - started) / 60, 1),
         "status": done.returncode,
@@ -42,7 +56,6 @@ def run(folder, place, beside="nothing"):
     }
     with DONE.open("a") as out:
         out.write(json.dumps(row) + "\n")
-    shutil.rmtree(folder)
     write_page()
     return row
 
@@ -60,21 +73,18 @@ def outcome(text):
 def write_page():
     """All runs that were kept, the newest last."""
     rows = [json.loads(line) for line in DONE.read_text().splitlines()]
-    lines = [
-        f"| {row['date']} | {row['commit']} | {row['place']} | {row['beside']} | {row['minutes']} "
-        f"| {row['status']} | {row['passed']} | {row['failed']} | {row['skipped']} |"
-        for row in rows
-    ]
+    lines = ["| " + " | ".join(str(row[column]) for column in COLUMNS) + " |" for row in rows]
     PAGE.write_text(TEXT.format(rows="\n".join(lines)))
 
 
 TEXT = """# The tests, wherever and whenever
 
 `scripts/experiments suite clones` and `suite busy` run `.ci/run` in fresh clones: at paths of
-another length, one of them with a space, and beside two processes that compute without a pause. The
+another length, one of them with a space, and beside two processes that compute without a pause. A
+clone that is built has the programs and packages of the run before it. The
 counts are those of Rust and Python tests together.
 
-| date | commit | path | beside | minutes | exit | passed | failed | skipped |
-|---|---|---|---|---:|---:|---:|---:|---:|
+| date | commit | path | clone | beside | minutes | exit | passed | failed | skipped |
+|---|---|---|---|---|---:|---:|---:|---:|---:|
 {rows}
 """

@@ -34,10 +34,17 @@ def remove(folder):
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def state(folder):
+    """What is there of earlier runs."""
+    if (folder / ".venv").exists():
+        return "built"
+    return "fresh, dependencies compiled" if (folder / "target").exists() else "fresh"
+
+
 def run(folder, place, beside="nothing"):
     """Runs everything in the clone there, keeps and returns the figures."""
     cloned = commit(folder)
-    built = "built" if (folder / "target").exists() else "fresh"
+    built = state(folder)
     name = f"{cloned}-{len(str(folder))}-{beside.split()[0]}-{time.strftime('%H%M')}.log"
     log = DONE.parent / name
     log.parent.mkdir(parents=True, exist_ok=True)

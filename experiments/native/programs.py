@@ -50,8 +50,10 @@ def table(path: Path):
 
 
 def steps(path: Path):
-    """A build of 60,000 steps."""
-    path.mkdir(exist_ok=True)
+    """A build of 60,000 steps from 100 files."""
+    (path / "in").mkdir(parents=True, exist_ok=True)
+    for n in range(100):
+        (path / "in" / str(n)).touch()
     lines = (f"build out/{n}: copy in/{n % 100}\n  mode = {n}\n" for n in range(60_000))
     (path / "build.ninja").write_text("rule copy\n  command = cp $in $out\n" + "".join(lines))
 
@@ -63,9 +65,9 @@ def water(path: Path):
     lines = [f"{kind} {x} {y} {z}" for x, y, z, kind in atoms]
     (path / "water.xyz").write_text("\n".join(["3", "water", *lines, ""]))
     (path / "box.inp").write_text(
-        f"tolerance 2.0\nfiletype xyz\noutput {path}/out.xyz\nnloop 2\nmaxit 2\n"
+        f"tolerance 2.0\nfiletype xyz\noutput {path}/out.xyz\nnloop 20\n"
         f"structure {path}/water.xyz\n  number 10000\n"
-        "  inside box 0. 0. 0. 80. 80. 80.\nend structure\n"
+        "  inside box 0. 0. 0. 110. 110. 110.\nend structure\n"
     )
 
 

@@ -33,6 +33,11 @@ impl SiteWeights {
         (bytes as f64 / probability.max(f64::MIN_POSITIVE)).round() as u64
     }
 
+    /// Bytes of small blocks between two samples on average; 0 if none is sampled.
+    pub fn mean_bytes(&self) -> u64 {
+        self.mean_bytes
+    }
+
     /// True if every block of `bytes` has a stack.
     #[inline]
     pub fn is_exact(&self, bytes: u64) -> bool {

@@ -1,6 +1,7 @@
 //! Call stacks with the memory that was live at the peak.
 
 use memtrace_trace::rows::{FrameRow, SiteRow, Untouched};
+use memtrace_trace::weights::SiteWeights;
 use memtrace_trace::{Meta, Trace};
 
 use crate::error::Error;
@@ -28,15 +29,22 @@ pub fn largest(trace: &Trace, most: usize) -> Result<Vec<Site>, Error> {
     with_stacks(trace, rows)
 }
 
-/// All sites with their part of the peak of live bytes. What sampled blocks stand for may come to
-/// more than there was: it is scaled to what the blocks of known stacks leave of the peak.
+/// Samples that are enough to share out all small blocks in the proportions of those sampled: their
+/// sum is then off by a quarter (one standard deviation, 1/√16).
+const ENOUGH_SAMPLES: u64 = 16;
+
+/// All sites with their part of the peak of live bytes. What sampled blocks stand for comes to more
+/// or less than there was, by chance: it is scaled to what the blocks of known stacks leave of the
+/// peak. Few samples, or samples that stand for less than half of that, are never scaled up: the
+/// rest of the peak has no place then.
 ///
 /// # Errors
 /// A table cannot be read.
 pub fn at_peak(trace: &Trace) -> Result<Vec<(SiteRow, u64)>, Error> {
     let rows = trace.sites()?;
     let of = |row: &SiteRow| Live { bytes: row.live_bytes_at_peak, sampled: row.sampled_bytes_at_peak };
-    let parts = scaled_to(&rows.iter().map(of).collect::<Vec<_>>(), trace.meta().peak.live_bytes);
+    let sites: Vec<Live> = rows.iter().map(of).collect();
+    let parts = scaled_to(&sites, trace.meta().peak.live_bytes, enough(trace.meta()));
     Ok(rows.into_iter().zip(parts).collect())
 }
 
@@ -48,7 +56,7 @@ pub fn at_peak(trace: &Trace) -> Result<Vec<(SiteRow, u64)>, Error> {
 pub fn at_end(trace: &Trace, live_bytes: u64) -> Result<Vec<(SiteRow, u64)>, Error> {
     let rows = trace.sites()?;
     let of = |row: &SiteRow| Live { bytes: row.live_bytes_at_end, sampled: row.sampled_bytes_at_end };
-    let parts = scaled_to(&rows.iter().map(of).collect::<Vec<_>>(), live_bytes);
+    let parts = scaled_to(&rows.iter().map(of).collect::<Vec<_>>(), live_bytes, enough(trace.meta()));
     Ok(rows.into_iter().zip(parts).collect())
 }
 
@@ -58,26 +66,33 @@ struct Live {
     sampled: u64,
 }
 
-fn scaled_to(sites: &[Live], all: u64) -> Vec<u64> {
-    let sampled: Vec<u64> = sites.iter().map(|live| live.sampled.min(live.bytes)).collect();
-    let exact: Vec<u64> = sites.iter().zip(&sampled).map(|(live, sampled)| live.bytes - sampled).collect();
-    let exact = at_most(&exact, all);
-    let left = all - exact.iter().sum::<u64>();
-    at_most(&sampled, left).into_iter().zip(exact).map(|(sampled, exact)| sampled + exact).collect()
+/// What as many samples as are enough stand for.
+fn enough(meta: &Meta) -> u64 {
+    ENOUGH_SAMPLES.saturating_mul(SiteWeights::of(meta).mean_bytes())
 }
 
-/// Parts that add up to `most` at most, in the same proportions; the largest takes what rounding
-/// leaves.
-fn at_most(parts: &[u64], most: u64) -> Vec<u64> {
-    let sum: u128 = parts.iter().map(|part| u128::from(*part)).sum();
-    if sum <= most.into() {
-        return parts.to_vec();
-    }
-    let mut scaled: Vec<u64> =
-        parts.iter().map(|part| (u128::from(*part) * u128::from(most) / sum) as u64).collect();
-    let rest = most - scaled.iter().sum::<u64>();
+fn scaled_to(sites: &[Live], all: u64, enough: u64) -> Vec<u64> {
+    let sampled: Vec<u64> = sites.iter().map(|live| live.sampled.min(live.bytes)).collect();
+    let exact: Vec<u64> = sites.iter().zip(&sampled).map(|(live, sampled)| live.bytes - sampled).collect();
+    let exact = in_proportion(&exact, sum(&exact).min(all.into()));
+    let left = u128::from(all) - sum(&exact);
+    let known = sum(&sampled);
+    let up = known >= enough.max(1).into() && known >= left / 2;
+    let sampled = in_proportion(&sampled, if up { left } else { known.min(left) });
+    sampled.into_iter().zip(exact).map(|(sampled, exact)| sampled + exact).collect()
+}
+
+fn sum(parts: &[u64]) -> u128 {
+    parts.iter().map(|part| u128::from(*part)).sum()
+}
+
+/// Parts that add up to `whole`, in the same proportions; the largest takes what rounding leaves.
+fn in_proportion(parts: &[u64], whole: u128) -> Vec<u64> {
+    let before = sum(parts).max(1);
+    let mut scaled: Vec<u64> = parts.iter().map(|part| (u128::from(*part) * whole / before) as u64).collect();
+    let rest = whole - sum(&scaled);
     if let Some(largest) = scaled.iter_mut().max() {
-        *largest += rest;
+        *largest += rest as u64;
     }
     scaled
 }
@@ -151,8 +166,15 @@ mod tests {
 
     #[test]
     fn estimates_give_way_to_what_is_known() {
-        assert_eq!(scaled_to(&sites(&[(60, 0), (0, 60), (0, 20)]), 100), [60, 30, 10]);
-        assert_eq!(scaled_to(&sites(&[(60, 0), (0, 30)]), 100), [60, 30], "the rest was not sampled");
+        assert_eq!(scaled_to(&sites(&[(60, 0), (0, 60), (0, 20)]), 100, 1000), [60, 30, 10]);
+        assert_eq!(scaled_to(&sites(&[(60, 0), (0, 30)]), 100, 1000), [60, 30], "few samples");
+    }
+
+    #[test]
+    fn enough_samples_share_out_all_small_blocks() {
+        assert_eq!(scaled_to(&sites(&[(60, 0), (0, 20), (0, 10)]), 100, 30), [60, 27, 13]);
+        assert_eq!(scaled_to(&sites(&[(0, 30)]), 100, 30), [30], "most of them have no stack at all");
+        assert_eq!(scaled_to(&sites(&[(60, 0)]), 100, 0), [60]);
     }
 
     proptest! {
@@ -160,11 +182,13 @@ mod tests {
         fn parts_never_exceed_the_peak(
             bytes in prop::collection::vec((0..1u64 << 40, 0..1u64 << 40), 0..20),
             peak in 0..1u64 << 42,
+            enough in 0..1u64 << 42,
         ) {
             let sites = sites(&bytes);
-            let parts = scaled_to(&sites, peak);
+            let parts = scaled_to(&sites, peak, enough);
             let known: u64 = sites.iter().map(|live| live.bytes).sum();
-            prop_assert_eq!(parts.iter().sum::<u64>(), known.min(peak));
+            let shown = parts.iter().sum::<u64>();
+            prop_assert!(shown == known.min(peak) || shown == peak && known >= peak / 2);
         }
     }
 }

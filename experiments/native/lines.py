@@ -110,7 +110,15 @@ of functions without a line, and without a call stack count against it. At least
 ## Programs recorded once that was done
 
 {head}{"".join(map(table_row, held_out))}
-None of these was built or recorded before the mends, and nothing was changed after their first run.
+None of these was built or recorded before the mends. Their first run gave 97.7, 99.9, 99.9 and
+99.9 %. After it, one thing was changed, for Ninja, whose blocks are small and sampled: its share
+was 89.0 to 91.6 % by chance, until what samples stand for was scaled to the peak upwards as well.
+
+## What the places say
+
+A program's own wrapper of `malloc` is a line of the program, so MiniSat's `xrealloc`, MUSCLE's
+`mymalloc64` and CalculiX's `u_calloc` are places. Who called them is in the flame graph and in
+`report --details`.
 """
 
 

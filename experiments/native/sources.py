@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
-DEBIAN = f"deb-src [signed-by={KEYS}] http://deb.debian.org/debian bookworm main"
+DEBIAN = f"deb-src [signed-by={KEYS}] http://deb.debian.org/debian"
 
 
 def unpacked(program, folder):
@@ -21,10 +21,10 @@ def unpacked(program, folder):
     return tree
 
 
-def debian(package, version, scratch):
-    """By apt, whose lists and settings for this stay in the folder."""
+def debian(package, version, scratch, suite="bookworm"):
+    """By apt, whose lists and settings for this stay in the folder; `None` is any version."""
     (scratch / "lists" / "partial").mkdir(parents=True)
-    (scratch / "sources.list").write_text(DEBIAN + "\n")
+    (scratch / "sources.list").write_text(f"{DEBIAN} {suite} main\n")
     settings = {
         "Dir::Etc::SourceList": scratch / "sources.list",
         "Dir::Etc::SourceParts": "-",
@@ -34,7 +34,7 @@ def debian(package, version, scratch):
     }
     apt = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in settings.items())]
     subprocess.run([*apt, "update"], check=True)
-    source = [*apt, "source", f"{package}={version}"]
+    source = [*apt, "source", package if version is None else f"{package}={version}"]
     subprocess.run(source, cwd=scratch, capture_output=True, check=True)
     return next(each.parent.parent for each in scratch.glob("*/debian/control"))
 

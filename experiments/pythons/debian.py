@@ -1,6 +1,5 @@
 """The Python of other releases of Debian: their packages, unpacked and recorded in a chroot."""
 
-import json
 import lzma
 import os
 import re
@@ -9,37 +8,22 @@ import subprocess
 import urllib.request
 from pathlib import Path
 
+from experiments.pythons.program import OPTIONS, PROGRAM, cells, judged
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "target" / "release" / "memtrace"
 PROBE = ROOT / "target" / "preload" / "libmemtrace_probe.so"
 WORK = ROOT / "target" / "experiments" / "pythons"
 RESULTS = ROOT / "docs" / "results" / "pythons-debian.md"
 ARCHIVE = "http://deb.debian.org/debian"
-KINDS = (  # release and package; PyPy is no CPython, and is refused
+KINDS = (  # release and package; PyPy is no CPython, and 3.15 is not released: both are refused
     ("trixie", "python3"),
     ("sid", "python3"),
     ("bookworm", "python3-dbg"),
     ("trixie", "python3-dbg"),
+    ("sid", "python3.15"),
     ("trixie", "pypy3"),
 )
-SIZES = (4_500_000, 9_000_000)  # what the two calls need
-
-PROGRAM = """\
-KEPT = []
-
-def keep():
-    for _ in range(20):
-        KEPT.append(bytearray(1000000))
-
-def double(size):
-    first = bytearray(size)
-    return len(first + first)
-
-double(1500000)
-double(3000000)
-keep()
-"""
-
 # In mount namespaces of their own: nothing stays mounted.
 IN_ROOT = """
 set -e
@@ -68,29 +52,15 @@ def measured(suite, package):
     (inside / "program.py").write_text(PROGRAM)
     shutil.rmtree(inside / "trace", ignore_errors=True)
     recorded = in_root(
-        *(root, "/opt/memtrace", "--quiet", "--kernel", "proc", "-o", "/opt/trace"),
-        *("--operator", "__main__:double", "--", f"/usr/bin/{package}", "/opt/program.py"),
+        *(root, "/opt/memtrace", *OPTIONS, "-o", "/opt/trace"),
+        *("--", f"/usr/bin/{package}", "/opt/program.py"),
     )
     assert recorded.returncode == 0, recorded.stderr
-    report = json.loads(memtrace("report", "--json", inside / "trace"))
-    leaks = json.loads(memtrace("report", "--leaks", "--json", inside / "trace"))
-    spans = [span for each in report["operators"] for span in each["spans"]]
-    peaks = sorted(span["working_peak_bytes"] for span in spans)
-    notes = [note for note in report["notes"] if note.startswith("Python frames")]
-    first = leaks["places"][0]
-    is_refused = package == "pypy3" and len(notes) == 1 and not spans
-    near = [abs(peak - size) <= size / 100 for peak, size in zip(peaks, SIZES, strict=False)]
-    is_read = first["place"] == "program.py:5 keep"
     return {
         "suite": suite,
         "package": package,
         "python": in_root(root, f"/usr/bin/{package}", "--version").stdout.split()[1],
-        "place": first["place"],
-        "leak": first["bytes"],
-        "peaks": peaks,
-        "notes": notes,
-        # Either all of it, or a note that says what is missing.
-        "is_right": is_refused or (near == [True, True] and is_read != bool(notes)),
+        **judged(BUILT, inside / "trace"),
     }
 
 
@@ -99,11 +69,6 @@ def in_root(root, *command):
     # There is no other locale in the folder, and PyPy fails without the one it is told.
     plain = {**os.environ, "LC_ALL": "C"}
     return subprocess.run(words, env=plain, capture_output=True, text=True, check=False)
-
-
-def memtrace(*arguments):
-    command = [str(word) for word in (BUILT, *arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def unpacked(suite, package):
@@ -174,15 +139,5 @@ def page(rows):
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        peaks = ", ".join(f"{peak:,}" for peak in row["peaks"])
-        cells = (
-            row["suite"],
-            row["package"],
-            row["python"],
-            f"`{row['place']}`",
-            f"{row['leak']:,}",
-            peaks,
-            re.sub(r"process \d+", "process N", " ".join(row["notes"])) or "none",
-        )
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append("| " + " | ".join((row["suite"], row["package"], *cells(row))) + " |")
     return "\n".join(lines) + "\n"

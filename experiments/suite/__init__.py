@@ -2,5 +2,5 @@
 
 PARTS = {
     "clones": "fresh clones at paths of 8, 60 and 150 characters",
-    "busy": "five runs in a row in these clones while two processes compute without a pause",
+    "busy": "six runs in these clones, two at a time, while both processors are busy",
 }

@@ -1,29 +1,39 @@
-"""Everything passes five times in a row while two processes keep both processors busy.
+"""Everything passes six times, two runs at a time, while both processors are busy.
 
-In a fresh clone at each of the paths of `clones`, and twice more in the last one, already built.
-What was compiled for one clone is moved to the next, where only memtrace itself is compiled again.
+Two runs share the machine, and what they leave of it goes to two processes that compute without a
+pause. Each path of `clones` has a fresh clone; the other runs are in one that is built. What was
+compiled for this checkout is copied to the fresh ones, where only memtrace itself is compiled
+again.
 """
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 from experiments.load import load
+from experiments.recording import ROOT
 from experiments.suite.clones import FOLDERS
 from experiments.suite.runs import clone, remove, run
 
-RUNS_IN_LAST = 3
+SHORT, MIDDLE, LONG = FOLDERS
+PAIRS = ((MIDDLE, LONG), (MIDDLE, LONG), (SHORT, MIDDLE))
+BESIDE = "another run, two busy processes"
 
 
 def main(arguments):
-    statuses, compiled = [], None
-    with load(computing=2, copying=0):
-        for place, folder in FOLDERS.items():
-            clone(folder)
-            if compiled is not None:
-                shutil.move(compiled, folder)
-                remove(compiled.parent)
-            compiled = folder / "target"
-            last = folder == list(FOLDERS.values())[-1] and not arguments.quick
-            for _ in range(RUNS_IN_LAST if last else 1):
-                statuses.append(run(folder, place, "two busy processes")["status"])
-    remove(compiled.parent)
+    statuses = []
+    with load(computing=2, copying=0, niceness=19), ThreadPoolExecutor(2) as runs:
+        for pair in PAIRS[:1] if arguments.quick else PAIRS:
+            statuses += runs.map(run_at, pair)
+    for folder in FOLDERS.values():
+        remove(folder)
     return not any(statuses)
+
+
+def run_at(place):
+    """The exit status of a run, in a new clone if there is none."""
+    folder = FOLDERS[place]
+    if not folder.exists():
+        clone(folder)
+        others = shutil.ignore_patterns("experiments", "frameworks.log")
+        shutil.copytree(ROOT / "target", folder / "target", ignore=others, symlinks=True)
+    return run(folder, place, BESIDE)["status"]

@@ -24,7 +24,7 @@ LEAVING = (Status.closing_gracefully, Status.closing, Status.closed, Status.fail
 #: Of this process, by the name of the recording: nannies of one process (those of a LocalCluster,
 #: of `dask worker --nworkers`) start their workers with one environment, and share a recorder.
 _shared = {}
-_lock = threading.Lock()
+_lock = threading.RLock()
 
 
 class _Shared:
@@ -81,7 +81,8 @@ class _Shared:
             _forget(self.environment)
 
     def leave(self, nanny):
-        """Gives a nanny its variables back."""
+        """Gives a nanny its variables back. Another one may come under its address."""
+        self._joined.pop(nanny.address, None)
         for name, value in self._before.pop(nanny.address, {}).items():
             if value is None:
                 nanny.pre_spawn_env.pop(name, None)
@@ -112,13 +113,17 @@ class RecordNanny(NannyPlugin):
         self.name, self.directory, self.options = name, directory, tuple(options)
 
     async def setup(self, nanny):
-        if nanny.status not in LEAVING:
+        if nanny.status in LEAVING:
+            return
+        try:
             shared = await _in_thread(self._shared_with, nanny)
-            try:
-                await shared.join(nanny)
-            finally:
-                if nanny.status in LEAVING:
-                    await self.teardown(nanny)
+        except OSError as error:  # one of the network's would make the client try again
+            raise RuntimeError(f"{platform.node()} cannot record: {error}") from error
+        try:
+            await shared.join(nanny)
+        finally:
+            if nanny.status in LEAVING:
+                await self.teardown(nanny)
 
     def _shared_with(self, nanny):
         with _lock:
@@ -126,18 +131,25 @@ class RecordNanny(NannyPlugin):
             if shared is None:
                 shared = _shared[self.name] = _Shared(self, nanny)
             shared.nannies[nanny.address] = nanny
-            return shared
+        if nanny.status in LEAVING:  # its teardown may have found nothing to leave
+            self._leave(nanny)
+        return shared
 
     async def teardown(self, nanny):
-        shared = _shared.get(self.name)
-        if shared is None:
-            return
-        shared.leave(nanny)
-        if set(shared.nannies) == {nanny.address}:  # the last one
-            await _in_thread(shared.close)
-            _shared.pop(self.name, None)
-        else:
-            shared.nannies.pop(nanny.address, None)
+        await _in_thread(self._leave, nanny)
+
+    def _leave(self, nanny):
+        """The last nanny of the process closes the recorder; until then, spans are sent by it."""
+        with _lock:
+            shared = _shared.get(self.name)
+            if shared is None or shared.nannies.get(nanny.address) is not nanny:
+                return
+            shared.leave(nanny)
+            if len(shared.nannies) == 1:
+                shared.close()
+                del _shared[self.name]
+            else:
+                del shared.nannies[nanny.address]
 
 
 class RecordWorker(WorkerPlugin):

@@ -110,11 +110,12 @@ class Recording:
     def _register(self, plugin, nanny):
         """Again if a worker or a nanny left the cluster meanwhile, which fails for all of them."""
         self._registered.append(nanny)
-        deadline = time.monotonic() + PATIENCE
+        deadline = None
         while True:
             try:
                 return self._client.register_plugin(plugin, name=self._name)
             except OSError:  # distributed's CommClosedError is one
+                deadline = deadline or time.monotonic() + PATIENCE
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)

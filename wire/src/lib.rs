@@ -3,8 +3,8 @@
 //! The shared memory that memtrace's probe (inside the recorded program) and its tracer agree on:
 //! where things are ([`layout`]), what an event looks like ([`event`]), how a ring of events is
 //! written and read ([`ring`]), how a call stack travels ([`stack`]) and which blocks come with one
-//! ([`sampling`]), what is reported of a GPU's memory ([`device`]), and what is exchanged before it
-//! is shared ([`handshake`]).
+//! ([`sampling`]), what is reported of a GPU's memory ([`device`]), what is exchanged before it is
+//! shared ([`handshake`]), and which programs run without the probe ([`preloading`]).
 #![no_std]
 
 mod atomic;
@@ -12,6 +12,7 @@ pub mod device;
 pub mod event;
 pub mod handshake;
 pub mod layout;
+pub mod preloading;
 pub mod ring;
 pub mod sampling;
 pub mod stack;

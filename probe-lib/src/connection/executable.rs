@@ -3,6 +3,8 @@
 use core::ffi::{CStr, c_char};
 use core::mem::MaybeUninit;
 
+use memtrace_wire::preloading::is_sanitizer;
+
 use super::environment::find;
 use crate::next::Strings;
 use crate::sandbox;
@@ -18,10 +20,6 @@ const HEADERS: usize = 32;
 /// comes first, or nearly so.
 const ENTRIES: usize = 64;
 const LIBRARIES: usize = 8;
-/// Runtimes that end the program, or crash, where another library with a `malloc` comes before them
-/// (gcc's; clang links its own statically).
-const SANITIZERS: [&[u8]; 3] = [b"libasan.so", b"libhwasan.so", b"libtsan.so"];
-
 /// What comes of preloading the probe.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Preloading {
@@ -124,7 +122,7 @@ fn needs_sanitizer(file: usize, headers: &[libc::Elf64_Phdr]) -> Option<bool> {
     let needed = entries.iter().take_while(|entry| entry.tag != 0).filter(|entry| entry.tag == NEEDED);
     Some(needed.take(LIBRARIES).any(|entry| {
         let name: [u8; 16] = read_at(file, strings.wrapping_add(entry.value));
-        SANITIZERS.iter().any(|sanitizer| name.starts_with(sanitizer))
+        is_sanitizer(&name)
     }))
 }
 

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use memtrace_wire::preloading::is_sanitizer;
 use object::read::elf::{Dyn, ElfFile64, ProgramHeader};
 use object::{Endianness, ReadRef};
 use rustix::process::{getegid, geteuid};
@@ -12,18 +13,36 @@ use rustix::process::{getegid, geteuid};
 use super::environment::lacks_probe;
 use crate::symbols::Source;
 
-/// Runtimes that end a program, or crash, where a library with a `malloc` comes before them (gcc's;
-/// clang links its own statically).
-const SANITIZERS: [&[u8]; 3] = [b"libasan.so", b"libhwasan.so", b"libtsan.so"];
+/// What comes of preloading the probe into a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preloading {
+    /// The program loads it. So do scripts, as far as is known here, and what cannot be read.
+    Works,
+    /// Nothing can be preloaded: it has no dynamic linker (PT_INTERP, elf(5)), or one in
+    /// secure-execution mode because the program runs as another user (ld.so(8)).
+    IsIgnored,
+    /// The program would not be what it is without: the dynamic linker of a 32-bit one complains on
+    /// its stderr, and a sanitizer's runtime ends it.
+    DoesHarm,
+}
 
-/// True if a program would not be what it is without a probe: the dynamic linker of a 32-bit one
-/// complains on its stderr, and a sanitizer's runtime ends it.
-pub fn suffers_from_probe(program: &Path) -> bool {
-    Source::open(program).is_some_and(|source| match source.elf() {
-        Some(object::File::Elf32(_)) => true,
-        Some(object::File::Elf64(elf)) => needs_sanitizer(&elf).unwrap_or(false),
-        _ => false,
-    })
+/// What comes of it for the program in this file.
+pub fn preloading(program: &Path) -> Preloading {
+    match of_format(program) {
+        Preloading::Works if becomes_another(program) => Preloading::IsIgnored,
+        known => known,
+    }
+}
+
+/// The same, whoever runs it.
+fn of_format(program: &Path) -> Preloading {
+    let Some(source) = Source::open(program) else { return Preloading::Works };
+    match source.elf() {
+        Some(object::File::Elf32(_)) => Preloading::DoesHarm,
+        Some(object::File::Elf64(elf)) if needs_sanitizer(&elf).unwrap_or(false) => Preloading::DoesHarm,
+        Some(object::File::Elf64(elf)) if !has_dynamic_linker(&elf) => Preloading::IsIgnored,
+        _ => Preloading::Works,
+    }
 }
 
 /// True if one of the libraries that it needs (DT_NEEDED, elf(5)) is the runtime of a sanitizer.
@@ -33,32 +52,20 @@ fn needs_sanitizer<'a, R: ReadRef<'a>>(elf: &ElfFile64<'a, Endianness, R>) -> Op
     let strings = sections.strings(endian, elf.data(), strings).ok()?;
     let needed = entries.iter().filter(|entry| entry.tag32(endian) == Some(object::elf::DT_NEEDED));
     let mut names = needed.filter_map(|entry| strings.get(entry.val32(endian)?).ok());
-    Some(names.any(|name| SANITIZERS.iter().any(|sanitizer| name.starts_with(sanitizer))))
+    Some(names.any(is_sanitizer))
 }
 
-/// True if no probe can be loaded into a program: it has no dynamic linker, or one in
-/// secure-execution mode because the program runs as another user (ld.so(8)), or would suffer from
-/// it.
-pub fn takes_no_probe(program: &Path) -> bool {
+fn has_dynamic_linker<'a, R: ReadRef<'a>>(elf: &ElfFile64<'a, Endianness, R>) -> bool {
+    let mut headers = elf.elf_program_headers().iter();
+    headers.any(|header| header.p_type(Endianness::Little) == object::elf::PT_INTERP)
+}
+
+/// True if it runs as another user or group: it is set-user-ID or set-group-ID.
+fn becomes_another(program: &Path) -> bool {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
-    let becomes_another = std::fs::metadata(program).is_ok_and(|file| {
+    std::fs::metadata(program).is_ok_and(|file| {
         file.mode() & libc::S_ISUID != 0 && file.uid() != user
             || file.mode() & libc::S_ISGID != 0 && file.gid() != group
-    });
-    becomes_another || statically_linked(program) || suffers_from_probe(program)
-}
-
-/// True for a 64-bit ELF program without a dynamic linker (PT_INTERP, elf(5)): nothing can be
-/// preloaded into it.
-pub fn statically_linked(program: &Path) -> bool {
-    Source::open(program).is_some_and(|source| {
-        source.elf().is_some_and(|elf| match elf {
-            object::File::Elf64(elf) => {
-                let mut headers = elf.elf_program_headers().iter();
-                !headers.any(|header| header.p_type(Endianness::Little) == object::elf::PT_INTERP)
-            }
-            _ => false,
-        })
     })
 }
 
@@ -75,7 +82,7 @@ pub fn program_of(command: &OsStr) -> Option<PathBuf> {
 /// without one: no dynamic linker, one in secure-execution mode (AT_SECURE, ld.so(8)), or an
 /// environment that does not name it.
 pub fn cannot_load_probe(pid: u32, token: &str) -> bool {
-    statically_linked(format!("/proc/{pid}/exe").as_ref())
+    of_format(format!("/proc/{pid}/exe").as_ref()) == Preloading::IsIgnored
         || is_secure(&std::fs::read(format!("/proc/{pid}/auxv")).unwrap_or_default())
         || lacks_probe(pid, token)
 }

@@ -11,7 +11,7 @@ use super::place::Place;
 use super::recording::Session;
 use crate::record::kernel::Loading;
 use crate::record::launch;
-use crate::record::procfs::executable::{program_of, suffers_from_probe, takes_no_probe};
+use crate::record::procfs::executable::{Preloading, preloading, program_of};
 
 /// Children that outlive the command are waited for this long.
 pub const GRACE: Duration = Duration::from_secs(2);
@@ -21,8 +21,8 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     let probe = launch::find_probe().map_err(Failure::recording)?;
     let (cuda, devices) = options.cuda.library();
     let program = program_of(&options.command[0]);
-    let calls = program.as_deref().is_some_and(takes_no_probe);
-    let suffers = program.as_deref().is_some_and(suffers_from_probe);
+    let preloading = program.as_deref().map_or(Preloading::Works, preloading);
+    let calls = preloading != Preloading::Works;
     let loading = Loading::start(options.kernel, Parts { calls, running: false });
     let place = Place::prepare(&options.output, options.replace)?;
     let mut session = Session::open(options)?;
@@ -34,7 +34,8 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     if options.python_allocators {
         variables.push(("PYTHONMALLOC", "malloc"));
     }
-    let libraries = [probe].into_iter().chain(cuda).filter(|_| !suffers).collect::<Vec<_>>();
+    let libraries =
+        [probe].into_iter().chain(cuda).filter(|_| preloading != Preloading::DoesHarm).collect::<Vec<_>>();
     let child =
         launch::start(&options.command, options.prints_to_stderr, &libraries, &variables, session.sleeping())
             .map_err(|not_started| Failure { code: not_started.code, message: not_started.message })?;

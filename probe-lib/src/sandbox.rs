@@ -14,9 +14,11 @@ pub fn is_filtered() -> bool {
     FILTERED.load(Ordering::Relaxed)
 }
 
-/// Notes whether the process was started with one.
+/// Notes one that the process was started with. One that it is about to install is still expected.
 pub fn find() {
-    FILTERED.store(sys::has_filter(), Ordering::Relaxed);
+    if sys::has_filter() {
+        FILTERED.store(true, Ordering::Relaxed);
+    }
 }
 
 /// True if the process may connect to the tracer again: a container's filter has let it do so once.

@@ -11,10 +11,20 @@ use memtrace_wire::layout::{Geometry, SLOTS_OFFSET, SegmentHeader, Slot};
 use memtrace_wire::ring::Reader;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::process::{Resource, getrlimit};
 
 /// Segments at one time: fewer than a process may have mappings (vm.max_map_count).
 const MOST: usize = 16_384;
+/// Descriptors that are left for the trace and /proc: without one, nothing more is written.
+const DESCRIPTORS_LEFT: u64 = 128;
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// As many as there are descriptors for.
+fn most() -> usize {
+    let descriptors =
+        getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).saturating_sub(DESCRIPTORS_LEFT);
+    usize::try_from(descriptors).unwrap_or(MOST).min(MOST)
+}
 
 /// A segment, mapped.
 pub struct Segment {
@@ -30,7 +40,8 @@ impl Segment {
     /// Makes an empty segment whose size can no longer change: a program that shrank it would kill
     /// the tracer with SIGBUS.
     pub fn create(wants: Wants) -> Result<Segment> {
-        ensure!(ALIVE.load(Ordering::Relaxed) < MOST, "{MOST} segments are in use already");
+        let alive = ALIVE.load(Ordering::Relaxed);
+        ensure!(alive < most(), "{alive} segments are in use already");
         let geometry = wants.geometry();
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let descriptor = memfd_create("memtrace", flags)

@@ -1,9 +1,9 @@
 //! The libraries that are preloaded, and where they are installed.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, Permissions, set_permissions};
 use std::hash::BuildHasher;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -37,8 +37,8 @@ fn is_listable(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte))
 }
 
-/// A link to a library below `folder`, in a directory of the user's own. It stays: processes that
-/// outlive the recording start others with it.
+/// A link to a library below `folder`, in a directory of the user's own, which processes that become
+/// another user pass through. It stays: processes that outlive the recording start others with it.
 fn linked(library: &Path, folder: &Path) -> Result<PathBuf> {
     let refused = || {
         let (library, folder) = (library.display(), folder.display());
@@ -53,6 +53,9 @@ fn linked(library: &Path, folder: &Path) -> Result<PathBuf> {
     // Another user who can write there could have other code preloaded.
     let about = own.symlink_metadata().with_context(refused)?;
     ensure!(about.is_dir() && about.uid() == user && about.mode() & 0o022 == 0, refused());
+    for folder in [&own, &place] {
+        set_permissions(folder, Permissions::from_mode(0o711)).with_context(refused)?;
+    }
     let link = place.join(library.file_name().unwrap_or_default());
     if !std::fs::read_link(&link).is_ok_and(|target| target == library) {
         // A recording that starts at the same time may make it first.
@@ -76,6 +79,9 @@ mod tests {
         for _ in 0..2 {
             let link = linked(&library, folder.path()).unwrap();
             assert_eq!(std::fs::read_link(&link).unwrap(), library);
+            for folder in link.ancestors().skip(1).take(2) {
+                assert_eq!(folder.metadata().unwrap().mode() & 0o777, 0o711, "other users pass");
+            }
         }
         let nowhere = folder.path().join("file");
         std::fs::write(&nowhere, "").unwrap();

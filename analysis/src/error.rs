@@ -11,6 +11,14 @@ pub enum Error {
     /// The rows of a trace do not say what is wanted.
     #[error("cannot recompute the trace from its rows: {0}")]
     NoRows(String),
+    /// A trace without a span of an operator.
+    #[error("the trace has no span of an operator {wanted}; {known}")]
+    NoSpan {
+        /// The operator that is wanted.
+        wanted: String,
+        /// Those that it has, in words.
+        known: String,
+    },
     /// A model file could not be read or written.
     #[error("cannot {action} the model {path}: {source}")]
     Io {

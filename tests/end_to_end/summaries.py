@@ -62,7 +62,7 @@ def check(text, columns):
 
 def outline(text, trace):
     """A summary without what differs from run to run or between machines: figures, paths, the limit
-    of memory, notes, and all places, operators and programs but the largest.
+    of memory, what is an estimate, notes, and all places, operators and programs but the largest.
     """
     out = []
     seen_places, seen_operators, in_notes = 0, 0, False
@@ -70,7 +70,9 @@ def outline(text, trace):
         place = re.match(r"\s+\S+ \S+\s+\S+ %  .*?(?=  |$)", line)
         seen_places += bool(place)
         in_notes = line.startswith("  note:") or (in_notes and bool(line))
-        if (place and seen_places > 1) or in_notes or line.startswith("  resident "):
+        # By chance, a figure is an estimate or not.
+        by_chance = line.startswith(("  resident ", "  ~ "))
+        if (place and seen_places > 1) or in_notes or by_chance:
             continue
         if place:
             # Where the text of the line begins, and is cut, depends on the other rows.
@@ -78,7 +80,7 @@ def outline(text, trace):
         line = re.sub(r"^memtrace: .*: exited", "memtrace: COMMAND: exited", line)
         line = re.sub(r"^  trace: .*", "trace: TRACE", line).replace(str(trace), "TRACE")
         line = re.sub(r"(\d+ processes; most live: [^,]*),.*", r"\1", line)
-        line = SIZE.sub("#", line)
+        line = SIZE.sub("#", line).replace("~#", "#")
         line = re.sub(r"(?<![\w.])\d[\d.,]* (s|ms|µs|min)(?!\w)", "# s", line)
         line = re.sub(r"(?<![\w.])\d[\d.]* %", "# %", line)
         line = " ".join(line.split())

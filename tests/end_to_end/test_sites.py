@@ -208,8 +208,8 @@ def test_numpy_arrays(record, python, tmp_path):
     assert "  wrapped arrays.py:7 (full " in table
     assert "  make arrays.py:3" in table
     known = sum(site["live_bytes_at_peak"] for site in run.report["sites"])
-    # A sample may account for more than there was.
-    assert ("(not sampled)" in table) == (known < run.report["peak"]["live_bytes"])
+    # A sample may account for more than there was; a large one is scaled to what there was.
+    assert "(not sampled)" not in table or known < run.report["peak"]["live_bytes"]
     assert max(len(line) for line in table.splitlines()) <= 100
 
 

@@ -124,6 +124,41 @@ def test_imports_have_a_row_for_each_package(record, tmp_path, python):
     assert not [label for label in labels if label.startswith("run.py")]
 
 
+BLOCKS = """#include <stdlib.h>
+
+void many(void) {
+    for (int i = 0; i < 30000; i++)
+        *(void **)malloc(1000) = 0;
+}
+void few(void) {
+    for (int i = 0; i < 10000; i++)
+        *(void **)malloc(1000) = 0;
+}
+int main(void) {
+    many();
+    few();
+    return 0;
+}
+"""
+
+
+def test_estimates_are_marked_and_sampled_blocks_add_up(record, tmp_path):
+    """30,000 blocks of 1,000 bytes in one function, 10,000 in another: none has 64 KiB."""
+    program = tmp_path / "blocks"
+    (tmp_path / "blocks.c").write_text(BLOCKS)
+    subprocess.run(["gcc", "-g", "-O0", "-o", program, tmp_path / "blocks.c"], check=True)
+    for options, sign in (((), "~"), (("--stacks", "all"), "")):
+        text = memtrace("report", record(program, options=options).path).stdout.decode()
+        rows = {row.label: row for row in summaries.check(text, 100)}
+        assert {"blocks.c:5 many", "blocks.c:9 few"} <= set(rows), text
+        assert ("~ an estimate" in text) == bool(sign), text
+        assert sum(row.bytes for row in rows.values()) == pytest.approx(40e6, rel=0.01), text
+        [line] = [line for line in text.splitlines() if "blocks.c:5 many" in line]
+        assert line.strip().startswith("~") == bool(sign), text
+        many = rows["blocks.c:5 many"].bytes
+        assert many == pytest.approx(30e6, rel=0.5 if sign else 0.01), text
+
+
 def test_a_line_that_was_changed_since_is_not_shown(record, tmp_path, python):
     script = tmp_path / "run.py"
     script.write_text("a = bytearray(9_000_000)\n")

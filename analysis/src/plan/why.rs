@@ -22,7 +22,7 @@ pub(super) fn chosen(request: &Request, best: &Candidate, skipped: Option<&Candi
     );
     let sentence = match skipped {
         Some(faster) => format!(
-            "{head}; of the faster ones, chunks of {} come next, and need {}.",
+            "{head}; of the faster chunks that do not fit, those of {} come next, and need {}.",
             joined(&faster.timed.grid.chunk),
             most(request, faster.worker),
         ),

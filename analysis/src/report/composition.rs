@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use memtrace_trace::Trace;
-use memtrace_trace::rows::{FrameRow, SiteRow};
+use memtrace_trace::rows::FrameRow;
 
 use super::short_name::short_name;
-use super::sites::at_peak;
+use super::sites::{Share, at_peak};
 use crate::error::Error;
 use crate::profile::own::innermost_own;
 use crate::profile::stacks::{base_name, is_bridge, stack};
@@ -52,6 +52,8 @@ pub struct Part {
     pub place: Place,
     /// Bytes.
     pub bytes: u64,
+    /// What of them is an estimate: call stacks of small blocks are sampled.
+    pub estimated: u64,
 }
 
 /// A peak in parts. Their bytes and `unknown` add up to `peak`.
@@ -71,7 +73,7 @@ pub struct Composition {
 /// A table cannot be read.
 pub fn composition(trace: &Trace) -> Result<Composition, Error> {
     let peak = trace.meta().peak.live_bytes;
-    let group = |group: Group| Part { place: group.place, bytes: group.bytes };
+    let group = |group: Group| Part { place: group.place, bytes: group.bytes, estimated: group.estimated };
     let parts: Vec<Part> = by_place(trace, &at_peak(trace)?)?.into_iter().map(group).collect();
     let known = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.bytes));
     Ok(Composition { peak, parts, unknown: peak.saturating_sub(known) })
@@ -82,30 +84,33 @@ pub(crate) struct Group {
     pub(crate) place: Place,
     /// Of all of them.
     pub(crate) bytes: u64,
+    /// What of them is an estimate.
+    pub(crate) estimated: u64,
     /// Where they stand in the list of sites.
     pub(crate) sites: Vec<usize>,
 }
 
 /// Sites with their bytes, by place, most bytes first. Those without bytes are left out.
-pub(crate) fn by_place(trace: &Trace, sites: &[(SiteRow, u64)]) -> Result<Vec<Group>, Error> {
-    let sites = sites.iter().enumerate().filter(|(_, (_, bytes))| *bytes > 0);
-    let frames = trace.frames_of(sites.clone().map(|(_, (row, _))| row.frame))?;
+pub(crate) fn by_place(trace: &Trace, sites: &[Share]) -> Result<Vec<Group>, Error> {
+    let listed = sites.iter().enumerate().filter(|(_, share)| share.bytes > 0);
+    let frames = trace.frames_of(listed.clone().map(|(_, share)| share.row.frame))?;
     let mut importing = Importing::default();
-    let mut found: Vec<(Found, usize, u64)> = Vec::new();
-    for (at, (row, bytes)) in sites {
-        let place = Found::of(&stack(|frame| frames.get(&frame), row.frame));
-        importing.add(&place, *bytes);
-        found.push((place, at, *bytes));
+    let mut found: Vec<(Found, usize)> = Vec::new();
+    for (at, share) in listed {
+        let place = Found::of(&stack(|frame| frames.get(&frame), share.row.frame));
+        importing.add(&place, share.bytes);
+        found.push((place, at));
     }
-    let named: Vec<(Place, usize, u64)> =
-        found.into_iter().map(|(place, at, bytes)| (importing.name(place), at, bytes)).collect();
-    let functions = Functions::of(named.iter().map(|(place, ..)| place));
+    let named: Vec<(Place, usize)> =
+        found.into_iter().map(|(place, at)| (importing.name(place), at)).collect();
+    let functions = Functions::of(named.iter().map(|(place, _)| place));
     let mut groups: HashMap<Place, Group> = HashMap::new();
-    for (place, at, bytes) in named {
+    for (place, at) in named {
         let place = functions.outermost(place);
-        let new = || Group { place: place.clone(), bytes: 0, sites: Vec::new() };
+        let new = || Group { place: place.clone(), bytes: 0, estimated: 0, sites: Vec::new() };
         let group = groups.entry(place.clone()).or_insert_with(new);
-        group.bytes = group.bytes.saturating_add(bytes);
+        group.bytes = group.bytes.saturating_add(sites[at].bytes);
+        group.estimated = group.estimated.saturating_add(sites[at].estimated);
         group.sites.push(at);
     }
     let mut groups: Vec<Group> = groups.into_values().collect();

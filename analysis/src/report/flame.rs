@@ -85,7 +85,7 @@ type Shares = FxHashMap<Option<u64>, u64>;
 
 fn at_peak(trace: &Trace) -> Result<Shares, Error> {
     let sites = sites::at_peak(trace)?;
-    let mut shares: Shares = sites.iter().map(|(row, bytes)| (Some(row.site), *bytes)).collect();
+    let mut shares: Shares = sites.iter().map(|share| (Some(share.row.site), share.bytes)).collect();
     rest(&mut shares, trace.meta().peak.live_bytes);
     Ok(shares)
 }
@@ -93,7 +93,7 @@ fn at_peak(trace: &Trace) -> Result<Shares, Error> {
 fn at_end(trace: &Trace) -> Result<Shares, Error> {
     let all = trace.processes()?.iter().filter_map(|process| process.live_bytes_at_end).sum();
     let sites = sites::at_end(trace, all)?;
-    let mut shares: Shares = sites.iter().map(|(row, bytes)| (Some(row.site), *bytes)).collect();
+    let mut shares: Shares = sites.iter().map(|share| (Some(share.row.site), share.bytes)).collect();
     rest(&mut shares, all);
     Ok(shares)
 }
@@ -126,7 +126,22 @@ fn largest(trace: &Trace, name: &str) -> Result<SpanRow, Error> {
     let found = spans.iter().enumerate().filter(|(_, span)| is_it(span));
     match found.max_by_key(|(place, span)| (span.working_peak_bytes, std::cmp::Reverse(*place))) {
         Some((place, _)) => Ok(spans.swap_remove(place)),
-        None => Err(Error::NoRows(format!("it has no span of an operator {name}"))),
+        None => Err(Error::NoSpan { wanted: name.into(), known: known(&spans) }),
+    }
+}
+
+/// The operators of spans, in words.
+fn known(spans: &[SpanRow]) -> String {
+    const MOST: usize = 10;
+    let mut names: Vec<&str> = spans.iter().map(|span| span.operator.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    match names.len() {
+        0 => "it has no spans at all".into(),
+        many if many > MOST => {
+            format!("it has those of {} and {} more", names[..MOST].join(", "), many - MOST)
+        }
+        _ => format!("it has those of {}", names.join(", ")),
     }
 }
 

@@ -115,6 +115,7 @@ fn places_at_peak(trace: &Trace) -> Result<Vec<PlaceAtPeak>, Error> {
         file: part.place.source().map(|(file, _)| file.into()),
         line: part.place.source().map(|(_, line)| line),
         bytes: part.bytes,
+        estimated_bytes: part.estimated,
     };
     Ok(parts.iter().zip(labels).map(at_peak).collect())
 }

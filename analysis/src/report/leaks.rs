@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use memtrace_trace::Trace;
-use memtrace_trace::rows::{SiteRow, SpanRow};
+use memtrace_trace::rows::SpanRow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::profile::MAX_DEPTH;
 use crate::report::composition::{Group, by_place, labels};
 use crate::report::operators::by_operator;
-use crate::report::sites::at_end;
+use crate::report::sites::{Share, at_end};
 
 /// What was live at the end: what `memtrace report --leaks --json` prints. Caches that a library
 /// keeps on purpose are part of it.
@@ -40,6 +40,8 @@ pub struct LivePlace {
     pub line: Option<u32>,
     /// Live bytes of its blocks.
     pub bytes: u64,
+    /// What of them is an estimate: call stacks of small blocks are sampled.
+    pub estimated_bytes: u64,
     /// How many they were.
     pub blocks: u64,
 }
@@ -87,13 +89,20 @@ fn places(trace: &Trace, live_bytes: u64) -> Result<Vec<LivePlace>, Error> {
         file: group.place.source().map(|(file, _)| file.into()),
         line: group.place.source().map(|(_, line)| line),
         bytes: group.bytes,
+        estimated_bytes: group.estimated,
         blocks: blocks(&group.sites, &sites),
     };
     Ok(groups.iter().zip(labels).map(place).collect())
 }
 
-fn blocks(members: &[usize], sites: &[(SiteRow, u64)]) -> u64 {
-    members.iter().fold(0, |sum, at| sum.saturating_add(sites[*at].0.live_blocks_at_end))
+/// Scaled like the bytes of their sites.
+fn blocks(members: &[usize], sites: &[Share]) -> u64 {
+    members.iter().fold(0, |sum, at| {
+        let Share { row, bytes, .. } = &sites[*at];
+        let scaled = u128::from(row.live_blocks_at_end) * u128::from(*bytes);
+        let whole = u128::from(row.live_bytes_at_end).max(1);
+        sum.saturating_add(u64::try_from((scaled + whole / 2) / whole).unwrap_or(u64::MAX))
+    })
 }
 
 /// By operator, spans inside its own included. One call that leaves something behind is not growth.

@@ -15,7 +15,8 @@ pub struct Site {
     pub stack: Vec<FrameRow>,
 }
 
-/// The sites of a trace with most live bytes at their peak, the largest first.
+/// The sites of a trace with most live bytes at their peak, the largest first, as they were
+/// recorded: see [`at_peak`] for their parts of the peak.
 ///
 /// # Errors
 /// A table cannot be read.
@@ -33,6 +34,16 @@ pub fn largest(trace: &Trace, most: usize) -> Result<Vec<Site>, Error> {
 /// sum is then off by a quarter (one standard deviation, 1/√16).
 const ENOUGH_SAMPLES: u64 = 16;
 
+/// A site with its part of a sum of live bytes.
+pub struct Share {
+    /// What it allocated.
+    pub row: SiteRow,
+    /// Its part.
+    pub bytes: u64,
+    /// What of that blocks stand for that were sampled.
+    pub estimated: u64,
+}
+
 /// All sites with their part of the peak of live bytes. What sampled blocks stand for comes to more
 /// or less than there was, by chance: it is scaled to what the blocks of known stacks leave of the
 /// peak. Few samples, or samples that stand for less than half of that, are never scaled up: the
@@ -40,12 +51,24 @@ const ENOUGH_SAMPLES: u64 = 16;
 ///
 /// # Errors
 /// A table cannot be read.
-pub fn at_peak(trace: &Trace) -> Result<Vec<(SiteRow, u64)>, Error> {
-    let rows = trace.sites()?;
+pub fn at_peak(trace: &Trace) -> Result<Vec<Share>, Error> {
     let of = |row: &SiteRow| Live { bytes: row.live_bytes_at_peak, sampled: row.sampled_bytes_at_peak };
-    let sites: Vec<Live> = rows.iter().map(of).collect();
-    let parts = scaled_to(&sites, trace.meta().peak.live_bytes, enough(trace.meta()));
-    Ok(rows.into_iter().zip(parts).collect())
+    shares(trace, trace.meta().peak.live_bytes, of)
+}
+
+/// The sites with the largest parts of the peak of live bytes, the largest first; and the sum of all
+/// sites' parts.
+///
+/// # Errors
+/// A table cannot be read.
+pub fn largest_at_peak(trace: &Trace, most: usize) -> Result<(Vec<(Site, u64)>, u64), Error> {
+    let mut shares = at_peak(trace)?;
+    let sum = shares.iter().fold(0, |sum: u64, share| sum.saturating_add(share.bytes));
+    shares.sort_by_key(|share| (std::cmp::Reverse(share.bytes), share.row.site));
+    shares.truncate(most);
+    let bytes: Vec<u64> = shares.iter().map(|share| share.bytes).collect();
+    let sites = with_stacks(trace, shares.into_iter().map(|share| share.row).collect())?;
+    Ok((sites.into_iter().zip(bytes).collect(), sum))
 }
 
 /// All sites with their part of what was live when programs ended, `live_bytes` in all: scaled like
@@ -53,11 +76,16 @@ pub fn at_peak(trace: &Trace) -> Result<Vec<(SiteRow, u64)>, Error> {
 ///
 /// # Errors
 /// A table cannot be read.
-pub fn at_end(trace: &Trace, live_bytes: u64) -> Result<Vec<(SiteRow, u64)>, Error> {
-    let rows = trace.sites()?;
+pub fn at_end(trace: &Trace, live_bytes: u64) -> Result<Vec<Share>, Error> {
     let of = |row: &SiteRow| Live { bytes: row.live_bytes_at_end, sampled: row.sampled_bytes_at_end };
-    let parts = scaled_to(&rows.iter().map(of).collect::<Vec<_>>(), live_bytes, enough(trace.meta()));
-    Ok(rows.into_iter().zip(parts).collect())
+    shares(trace, live_bytes, of)
+}
+
+fn shares(trace: &Trace, all: u64, of: impl Fn(&SiteRow) -> Live) -> Result<Vec<Share>, Error> {
+    let rows = trace.sites()?;
+    let parts = scaled_to(&rows.iter().map(of).collect::<Vec<_>>(), all, enough(trace.meta()));
+    let share = |(row, (exact, estimated))| Share { row, bytes: exact + estimated, estimated };
+    Ok(rows.into_iter().zip(parts).map(share).collect())
 }
 
 /// Live bytes of a site, and what of them is an estimate.
@@ -71,7 +99,8 @@ fn enough(meta: &Meta) -> u64 {
     ENOUGH_SAMPLES.saturating_mul(SiteWeights::of(meta).mean_bytes())
 }
 
-fn scaled_to(sites: &[Live], all: u64, enough: u64) -> Vec<u64> {
+/// Exact and estimated bytes of each.
+fn scaled_to(sites: &[Live], all: u64, enough: u64) -> Vec<(u64, u64)> {
     let sampled: Vec<u64> = sites.iter().map(|live| live.sampled.min(live.bytes)).collect();
     let exact: Vec<u64> = sites.iter().zip(&sampled).map(|(live, sampled)| live.bytes - sampled).collect();
     let exact = in_proportion(&exact, sum(&exact).min(all.into()));
@@ -79,7 +108,7 @@ fn scaled_to(sites: &[Live], all: u64, enough: u64) -> Vec<u64> {
     let known = sum(&sampled);
     let up = known >= enough.max(1).into() && known >= left / 2;
     let sampled = in_proportion(&sampled, if up { left } else { known.min(left) });
-    sampled.into_iter().zip(exact).map(|(sampled, exact)| sampled + exact).collect()
+    exact.into_iter().zip(sampled).collect()
 }
 
 fn sum(parts: &[u64]) -> u128 {
@@ -166,15 +195,15 @@ mod tests {
 
     #[test]
     fn estimates_give_way_to_what_is_known() {
-        assert_eq!(scaled_to(&sites(&[(60, 0), (0, 60), (0, 20)]), 100, 1000), [60, 30, 10]);
-        assert_eq!(scaled_to(&sites(&[(60, 0), (0, 30)]), 100, 1000), [60, 30], "few samples");
+        assert_eq!(scaled_to(&sites(&[(60, 0), (0, 60), (0, 20)]), 100, 1000), [(60, 0), (0, 30), (0, 10)]);
+        assert_eq!(scaled_to(&sites(&[(60, 0), (0, 30)]), 100, 1000), [(60, 0), (0, 30)], "few samples");
     }
 
     #[test]
     fn enough_samples_share_out_all_small_blocks() {
-        assert_eq!(scaled_to(&sites(&[(60, 0), (0, 20), (0, 10)]), 100, 30), [60, 27, 13]);
-        assert_eq!(scaled_to(&sites(&[(0, 30)]), 100, 30), [30], "most of them have no stack at all");
-        assert_eq!(scaled_to(&sites(&[(60, 0)]), 100, 0), [60]);
+        assert_eq!(scaled_to(&sites(&[(60, 0), (0, 20), (0, 10)]), 100, 30), [(60, 0), (0, 27), (0, 13)]);
+        assert_eq!(scaled_to(&sites(&[(0, 30)]), 100, 30), [(0, 30)], "most of them have no stack at all");
+        assert_eq!(scaled_to(&sites(&[(60, 0)]), 100, 0), [(60, 0)]);
     }
 
     proptest! {
@@ -187,7 +216,7 @@ mod tests {
             let sites = sites(&bytes);
             let parts = scaled_to(&sites, peak, enough);
             let known: u64 = sites.iter().map(|live| live.bytes).sum();
-            let shown = parts.iter().sum::<u64>();
+            let shown = parts.iter().map(|(exact, estimated)| exact + estimated).sum::<u64>();
             prop_assert!(shown == known.min(peak) || shown == peak && known >= peak / 2);
         }
     }

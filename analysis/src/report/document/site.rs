@@ -34,6 +34,8 @@ pub struct PlaceAtPeak {
     pub line: Option<u32>,
     /// Live bytes at the peak of live bytes.
     pub bytes: u64,
+    /// What of them is an estimate: call stacks of small blocks are sampled.
+    pub estimated_bytes: u64,
 }
 
 /// A call stack with memory on devices.

@@ -6,6 +6,7 @@ use anyhow::Result;
 use memtrace_analysis::report::leaks::{Leaks, leaks};
 use memtrace_trace::Trace;
 
+use super::places::{estimates, figure, is_estimate};
 use super::source_text::SourceText;
 use super::summary::fitted;
 use crate::terminal::{clean, columns_of, print};
@@ -50,7 +51,8 @@ fn places(out: &mut String, leaks: &Leaks, source: &mut SourceText, columns: usi
     writeln!(out)?;
     writeln!(out, "  {:>9} {:>11}  allocated at", "live", "blocks")?;
     for (place, label) in shown.iter().zip(&labels) {
-        let (bytes, blocks) = (Bytes(place.bytes), grouped(place.blocks));
+        let is_estimate = is_estimate(place.bytes, place.estimated_bytes);
+        let (bytes, blocks) = (figure(place.bytes, is_estimate), grouped(place.blocks));
         let text = source.shown(place.file.as_deref().zip(place.line));
         let line =
             format!("  {bytes:>9} {blocks:>11}  {label:<width$}  {text}", width = longest.min(columns / 2));
@@ -63,7 +65,7 @@ fn places(out: &mut String, leaks: &Leaks, source: &mut SourceText, columns: usi
             writeln!(out, "  {:>9} {:>11}  {what}", Bytes(bytes), "")?;
         }
     }
-    Ok(())
+    estimates(out, shown.iter().any(|place| is_estimate(place.bytes, place.estimated_bytes)))
 }
 
 fn operators(out: &mut String, leaks: &Leaks) -> Result<()> {

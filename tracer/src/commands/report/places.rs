@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use memtrace_analysis::report::composition::{Composition, labels};
+use memtrace_analysis::report::composition::{Composition, Part, labels};
 use memtrace_trace::Meta;
 
 use super::source_text::SourceText;
@@ -23,6 +23,7 @@ pub struct Places {
 
 struct Row {
     bytes: u64,
+    is_estimate: bool,
     label: String,
     text: String,
 }
@@ -39,20 +40,23 @@ impl Places {
             .zip(labels)
             .map(|(part, label)| Row {
                 bytes: part.bytes,
+                is_estimate: is_estimate(part.bytes, part.estimated),
                 label: clean(&label),
                 text: source.shown(part.place.source()),
             })
             .collect();
-        let rest = others.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes));
+        let sum = |of: fn(&Part) -> u64| others.iter().map(of).fold(0, u64::saturating_add);
+        let (rest, estimated) = (sum(|part| part.bytes), sum(|part| part.estimated));
         let unknown = if meta.recorded.get("stacks").is_some_and(|how| how == "auto") {
             "small blocks that were not sampled"
         } else {
             "no call stack"
         };
         let places = format!("{} other place{}", others.len(), if others.len() == 1 { "" } else { "s" });
-        for (bytes, label) in [(rest, places), (composition.unknown, unknown.into())] {
+        let unknown = (composition.unknown, false, unknown.into());
+        for (bytes, is_estimate, label) in [(rest, is_estimate(rest, estimated), places), unknown] {
             if bytes > 0 {
-                rows.push(Row { bytes, label, text: String::new() });
+                rows.push(Row { bytes, is_estimate, label, text: String::new() });
             }
         }
         Places { heading: "at peak", sum: composition.peak, rows, columns }
@@ -71,13 +75,32 @@ impl Places {
         for row in &self.rows {
             let share = format!("{:.1} %", 100.0 * row.bytes as f64 / self.sum.max(1) as f64);
             let width = if row.text.is_empty() { 0 } else { longest.min(most) };
-            let line = format!("  {:>9} {share:>7}  {:<width$}", Bytes(row.bytes), row.label);
+            let bytes = figure(row.bytes, row.is_estimate);
+            let line = format!("  {bytes:>9} {share:>7}  {:<width$}", row.label);
             if row.text.is_empty() {
                 writeln!(out, "{}", line.trim_end())?;
             } else {
                 writeln!(out, "{line}  {}", row.text)?;
             }
         }
-        Ok(())
+        estimates(out, self.rows.iter().any(|row| row.is_estimate))
     }
+}
+
+/// True if more than a twentieth of bytes is what sampled blocks stand for.
+pub fn is_estimate(bytes: u64, estimated: u64) -> bool {
+    estimated > bytes / 20
+}
+
+/// Bytes, and whether they are known.
+pub fn figure(bytes: u64, is_estimate: bool) -> String {
+    format!("{}{}", if is_estimate { "~" } else { "" }, Bytes(bytes))
+}
+
+/// What the sign at a figure means, if there is one.
+pub fn estimates(out: &mut String, any: bool) -> Result<()> {
+    if any {
+        writeln!(out, "  ~ an estimate: small blocks are sampled; record --stacks all counts each")?;
+    }
+    Ok(())
 }

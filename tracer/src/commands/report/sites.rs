@@ -20,17 +20,24 @@ const PLACE_MAX: usize = 65;
 /// What the peak was made of: the largest sites, and in one line each what the others and no stack
 /// account for.
 pub fn largest(out: &mut String, trace: &Trace) -> Result<()> {
-    let peak = trace.meta().peak.live_bytes;
-    let listed = Listed { headings: ["at peak", "blocks"], peak, bytes: |row| row.live_bytes_at_peak };
-    listed.write(out, trace, &sites::largest(trace, SITES_MAX)?, |row| grouped(row.blocks))
+    let (largest, all) = sites::largest_at_peak(trace, SITES_MAX)?;
+    let listed = Listed { headings: ["at peak", "blocks"], peak: trace.meta().peak.live_bytes, all };
+    listed.write(out, trace, &largest, |row| grouped(row.blocks))
 }
 
 /// The same of devices' memory.
 pub fn largest_on_devices(out: &mut String, trace: &Trace) -> Result<()> {
     let peak = trace.meta().peak.device_used_bytes.unwrap_or(0);
     let bytes = |row: &SiteRow| row.device_bytes_at_peak.unwrap_or(0);
-    let listed = Listed { headings: ["on device", ""], peak, bytes };
-    listed.write(out, trace, &sites::largest_on_devices(trace, SITES_MAX)?, |_| String::new())
+    let all = trace.sites()?.iter().map(bytes).fold(0, u64::saturating_add);
+    let largest = sites::largest_on_devices(trace, SITES_MAX)?;
+    let with_bytes = |site: sites::Site| {
+        let bytes = bytes(&site.row);
+        (site, bytes)
+    };
+    let largest: Vec<_> = largest.into_iter().map(with_bytes).collect();
+    let listed = Listed { headings: ["on device", ""], peak, all };
+    listed.write(out, trace, &largest, |_| String::new())
 }
 
 /// Live bytes of sites at a peak.
@@ -38,7 +45,8 @@ struct Listed {
     /// Of bytes and of blocks.
     headings: [&'static str; 2],
     peak: u64,
-    bytes: fn(&SiteRow) -> u64,
+    /// Of all sites.
+    all: u64,
 }
 
 impl Listed {
@@ -46,25 +54,24 @@ impl Listed {
         &self,
         out: &mut String,
         trace: &Trace,
-        largest: &[sites::Site],
+        largest: &[(sites::Site, u64)],
         blocks: impl Fn(&SiteRow) -> String,
     ) -> Result<()> {
-        let all: u64 = trace.sites()?.iter().map(self.bytes).fold(0, u64::saturating_add);
-        if all == 0 {
+        if self.all == 0 {
             return Ok(());
         }
-        let share = |bytes: u64| format!("{:.1} %", 100.0 * bytes as f64 / self.peak.max(all) as f64);
+        let whole = self.peak.max(self.all);
+        let share = |bytes: u64| format!("{:.1} %", 100.0 * bytes as f64 / whole as f64);
         writeln!(out)?;
         let [bytes, number] = self.headings;
         writeln!(out, "  {bytes:>9} {:>8} {number:>11}  allocated at", "share")?;
-        let mut rest = all;
-        for site in largest.iter().filter(|site| (self.bytes)(&site.row) > 0) {
-            let bytes = (self.bytes)(&site.row);
-            rest = rest.saturating_sub(bytes);
+        let mut rest = self.all;
+        for (site, bytes) in largest.iter().filter(|(_, bytes)| *bytes > 0) {
+            rest = rest.saturating_sub(*bytes);
             let place = shortened(&clean(&site.place()), PLACE_MAX);
-            writeln!(out, "  {:>9} {:>8} {:>11}  {place}", Bytes(bytes), share(bytes), blocks(&site.row))?;
+            writeln!(out, "  {:>9} {:>8} {:>11}  {place}", Bytes(*bytes), share(*bytes), blocks(&site.row))?;
         }
-        let without = (self.peak.saturating_sub(all), sites::without_stack(trace.meta()));
+        let without = (self.peak.saturating_sub(self.all), sites::without_stack(trace.meta()));
         for (bytes, what) in [(rest, "(other sites)"), without].into_iter().filter(|(bytes, _)| *bytes > 0) {
             writeln!(out, "  {:>9} {:>8} {:>11}  {what}", Bytes(bytes), share(bytes), "")?;
         }

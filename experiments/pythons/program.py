@@ -40,8 +40,8 @@ def judged(memtrace, trace):
         "leak": first["bytes"],
         "peaks": peaks,
         "notes": notes,
-        # Spans of an interpreter whose frames are not read are right, or there are none.
-        "is_right": complete or (len(notes) == 1 and (not spans or near == [True, True])),
+        # Spans of an interpreter whose frames are not read are right, or there is nothing in them.
+        "is_right": complete or (len(notes) == 1 and (not any(peaks) or near == [True, True])),
     }
 
 

@@ -30,7 +30,8 @@ const EXPANSION: u64 = 256;
 /// … or if that is more, all its values one after the other.
 const EXPANDED_BYTES: u64 = 1 << 30;
 
-/// The same of rows that are in memory at once: for each byte …
+/// The same of rows that are in memory at once: for each byte (calls of one operator on arrays of one
+/// shape take 31 bytes in a file and 3.6 kB as rows, 116 times as many) …
 const HELD_EXPANSION: u64 = 64;
 /// … and in all.
 const HELD_BYTES: u64 = 192 << 20;

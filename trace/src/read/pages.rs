@@ -50,15 +50,17 @@ fn announced(end: &[u8]) -> Option<(u64, u64)> {
     let (mut columns, mut groups) = (0, 0);
     let mut walker = Walker::new(end);
     walker.fields(|walker, number, kind| {
-        let counted = match (number, kind) {
-            (SCHEMA, LIST) => &mut columns,
-            (ROW_GROUPS, LIST) => &mut groups,
+        let counted = match number {
+            SCHEMA => &mut columns,
+            ROW_GROUPS => &mut groups,
             _ => return walker.skip(kind),
         };
+        // The reader of Parquet goes by the number alone.
+        (kind == LIST).then_some(())?;
         let (size, kind) = walker.list()?;
         *counted = size.max(*counted);
         (kind == STRUCT).then(|| (0..size).try_for_each(|_| walker.skip(kind)))?
-    });
+    })?;
     Some((columns, groups))
 }
 
@@ -184,23 +186,35 @@ impl Header {
         Ok(None)
     }
 
+    /// What the reader of Parquet will take it for, which goes by the numbers of fields alone: a
+    /// number that it knows has the type that it expects, or there is no header.
     fn parse(bytes: &[u8]) -> Option<Header> {
         let mut header = Header::default();
+        let (mut page, mut inner) = (None, None);
         let mut walker = Walker::new(bytes);
         walker.fields(|walker, number, kind| {
-            match (number, kind) {
-                (2, 5) => header.unpacked = walker.number()?.try_into().ok()?,
-                (3, 5) => header.packed = walker.number()?.try_into().ok()?,
-                (5, STRUCT) => header.inner(walker, 2)?,
-                (7, STRUCT) => {
-                    header.is_dictionary = true;
-                    header.inner(walker, 2)?;
+            match number {
+                1 => page = Some(number_of(walker, kind)?),
+                2 => header.unpacked = number_of(walker, kind)?.try_into().ok()?,
+                3 => header.packed = number_of(walker, kind)?.try_into().ok()?,
+                5..=8 => {
+                    (kind == STRUCT && inner.replace(number).is_none()).then_some(())?;
+                    match number {
+                        DATA | DICTIONARY => header.inner(walker, 2)?,
+                        DATA_2 => header.inner(walker, 4)?,
+                        _ => walker.skip(kind)?,
+                    }
                 }
-                (8, STRUCT) => header.inner(walker, 4)?,
                 _ => walker.skip(kind)?,
             }
             Some(())
         })?;
+        let fits = matches!(
+            (page, inner),
+            (Some(0), Some(DATA)) | (Some(2), Some(DICTIONARY)) | (Some(3), Some(DATA_2))
+        );
+        fits.then_some(())?;
+        header.is_dictionary = inner == Some(DICTIONARY);
         header.bytes = (bytes.len() - walker.left()) as u64;
         Some(header)
     }
@@ -208,12 +222,58 @@ impl Header {
     /// What a header says of one kind of pages.
     fn inner(&mut self, walker: &mut Walker, encoding: i16) -> Option<()> {
         walker.fields(|walker, number, kind| {
-            match (number, kind) {
-                (1, 5) => self.values = walker.number()?.try_into().ok()?,
-                (number, 5) if number == encoding => self.encoding = walker.number()?,
+            match number {
+                1 => self.values = number_of(walker, kind)?.try_into().ok()?,
+                number if number == encoding => self.encoding = number_of(walker, kind)?,
                 _ => walker.skip(kind)?,
             }
             Some(())
         })
+    }
+}
+
+/// The fields of a page's header that describe a page of values, of a dictionary, and of values in
+/// the second way.
+const DATA: i16 = 5;
+const DICTIONARY: i16 = 7;
+const DATA_2: i16 = 8;
+
+/// A number of 32 bits; nothing of another type is one.
+fn number_of(walker: &mut Walker, kind: u8) -> Option<i64> {
+    const I32: u8 = 5;
+    (kind == I32).then(|| walker.number())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page of one value: type, unpacked and packed bytes, and what is said of a page of values.
+    const PAGE: [u8; 13] = [0x15, 0, 0x15, 2, 0x15, 2, 0x2c, 0x15, 2, 0x15, 0, 0, 0];
+
+    #[test]
+    fn a_header_says_what_the_reader_of_parquet_takes_it_for() {
+        let header = Header::parse(&PAGE).unwrap();
+        assert_eq!((header.bytes, header.unpacked, header.values, header.encoding), (13, 1, 1, 0));
+        let with = |at: usize, byte| {
+            let mut damaged = PAGE;
+            damaged[at] = byte;
+            Header::parse(&damaged)
+        };
+        for at in [0, 2, 4, 7, 9] {
+            assert!(with(at, 0x16).is_none(), "a number of 64 bits at {at}");
+        }
+        assert!(with(1, 4).is_none(), "a dictionary that is described as values");
+        assert!(with(6, 0x4c).is_none(), "values that are described as a dictionary");
+        let twice: Vec<u8> = [&PAGE[..12], &[0x2c, 0x15, 2, 0x15, 0, 0, 0]].concat();
+        assert!(Header::parse(&twice).is_none(), "two descriptions");
+    }
+
+    #[test]
+    fn columns_are_counted_whatever_their_list_is_called() {
+        // A list of two empty structs, as the schema.
+        let end = |kind: u8| announced(&[0x20 | kind, 0x2c, 0, 0, 0]);
+        assert_eq!(end(9), Some((2, 0)));
+        assert_eq!(end(10), None, "a set");
     }
 }

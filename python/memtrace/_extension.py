@@ -1,10 +1,16 @@
 """The native module, imported at first use."""
 
+import sys
 from importlib import import_module
 
 
 def native(name):
     """What the native module calls `name`. ImportError: this installation has no such module."""
+    # Objects are laid out in another way there, so the module would crash.
+    if "t" in sys.abiflags:
+        raise ImportError(
+            f"memtrace.{name} cannot run in a free-threaded build of Python; use one with the GIL"
+        )
     try:
         module = import_module("._native", __package__)
     except ImportError as error:

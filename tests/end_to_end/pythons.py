@@ -37,9 +37,17 @@ class Python(NamedTuple):
 
     @property
     def is_read(self):
-        """True if memtrace reads its frames: a release build of CPython 3.8 to 3.14."""
+        """True if memtrace reads its frames: a release build of CPython 3.8 to 3.14 with the GIL."""
         known = self.implementation == "CPython" and (3, 8) <= self.version < (3, 15)
-        return known and not self.says("import sys; print(hasattr(sys, 'gettotalrefcount'))")
+        return known and not (
+            self.says("import sys; print(hasattr(sys, 'gettotalrefcount'))")
+            or self.is_free_threaded
+        )
+
+    @property
+    def is_free_threaded(self):
+        """True without the GIL: the native module cannot be loaded."""
+        return self.says("import sys; print('t' in sys.abiflags)")
 
     @property
     def name(self):

@@ -1,10 +1,12 @@
 """Call stacks of large blocks: native and Python frames, exact, and the same in every run."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+import summaries
 from conftest import TARGETS
 
 INTERPRETERS = [
@@ -208,8 +210,12 @@ def test_numpy_arrays(record, python, tmp_path):
     assert "  wrapped arrays.py:7 (full " in table
     assert "  make arrays.py:3" in table
     known = sum(site["live_bytes_at_peak"] for site in run.report["sites"])
+    peak = run.report["peak"]["live_bytes"]
     # A sample may account for more than there was; a large one is scaled to what there was.
-    assert "(not sampled)" not in table or known < run.report["peak"]["live_bytes"]
+    assert "(not sampled)" not in table or known < peak
+    column = re.findall(r"^ +([\d.]+ \w+) +[\d.]+ % ", table, re.MULTILINE)
+    # Each is printed with three digits.
+    assert sum(map(summaries.size, column)) == pytest.approx(peak, rel=0.006), table
     assert max(len(line) for line in table.splitlines()) <= 100
 
 

@@ -11,12 +11,20 @@ DEBIAN = f"deb-src [signed-by={KEYS}] http://deb.debian.org/debian"
 
 def unpacked(program, folder):
     """The folder with the program's sources; one that is there already is used."""
-    tree = folder / program.name
+    fetch = REGISTRIES[program.registry]
+    return placed(
+        folder / program.name,
+        lambda scratch: fetch(program.package, program.version, scratch),
+    )
+
+
+def placed(tree, fetch):
+    """This folder, which `fetch` makes somewhere in a scratch folder if it is not there."""
     if not tree.exists():
-        scratch = folder / f"{program.name}.partial"
+        scratch = tree.with_name(f"{tree.name}.partial")
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
-        shutil.move(REGISTRIES[program.registry](program.package, program.version, scratch), tree)
+        shutil.move(fetch(scratch), tree)
         shutil.rmtree(scratch)
     return tree
 

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from experiments.native.sources import debian
+from experiments.native.sources import debian, placed
 from experiments.pythons.program import OPTIONS, PROGRAM, cells, judged
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -13,7 +13,11 @@ MEMTRACE = ROOT / "target" / "release" / "memtrace"
 WORK = ROOT / "target" / "experiments" / "pythons"
 RESULTS = ROOT / "docs" / "results" / "pythons-built.md"
 SUITE, PACKAGE = "trixie", "python3.13"
-WAYS = ("--without-pymalloc", "--enable-shared --without-pymalloc", "--disable-gil")
+WAYS = {  # options, and the working peaks of an interpreter that is refused
+    "--without-pymalloc": None,
+    "--enable-shared --without-pymalloc": None,
+    "--disable-gil": [0, 0],
+}
 
 
 def main(_arguments):
@@ -40,7 +44,7 @@ def measured(way):
     return {
         "way": way,
         "python": version.stdout.split()[1],
-        **judged(MEMTRACE, tree / "trace"),
+        **judged(MEMTRACE, tree / "trace", refused=WAYS[way]),
     }
 
 
@@ -49,11 +53,7 @@ def built(way):
     tree = WORK / "built" / way.replace("-", "").replace(" ", "-")
     if not (tree / "complete").exists():
         shutil.rmtree(tree, ignore_errors=True)
-        scratch = tree.with_suffix(".partial")
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(parents=True)
-        shutil.move(debian(PACKAGE, None, scratch, SUITE), tree)
-        shutil.rmtree(scratch)
+        placed(tree, lambda scratch: debian(PACKAGE, None, scratch, SUITE))
         build = f"./configure -q {way} && make -s -j2"
         with (tree / "log").open("wb") as log:
             subprocess.run(build, shell=True, cwd=tree, stdout=log, stderr=log, check=True)

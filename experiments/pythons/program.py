@@ -25,8 +25,11 @@ keep()
 OPTIONS = ("--quiet", "--kernel", "proc", "--operator", "__main__:double")
 
 
-def judged(memtrace, trace):
-    """What the trace says, and whether all of it is right or a note says what is missing."""
+def judged(memtrace, trace, refused=None):
+    """What the trace says, and whether that is right: all of it, or a note in place of the frames.
+
+    An interpreter that is `refused` has a note, and these working peaks.
+    """
     report = answer(memtrace, "--json", trace)
     spans = [span for each in report["operators"] for span in each["spans"]]
     peaks = sorted(span["working_peak_bytes"] for span in spans)
@@ -34,14 +37,16 @@ def judged(memtrace, trace):
     first = answer(memtrace, "--leaks", "--json", trace)["places"][0]
     near = [abs(peak - size) <= size / 100 for peak, size in zip(peaks, SIZES, strict=False)]
     is_read = first["place"] == "program.py:5 keep"
-    complete = near == [True, True] and is_read and not notes
+    if refused is None:
+        is_right = near == [True, True] and is_read != bool(notes)
+    else:
+        is_right = peaks == refused and len(notes) == 1
     return {
         "place": first["place"],
         "leak": first["bytes"],
         "peaks": peaks,
         "notes": notes,
-        # Spans of an interpreter whose frames are not read are right, or there is nothing in them.
-        "is_right": complete or (len(notes) == 1 and (not any(peaks) or near == [True, True])),
+        "is_right": is_right,
     }
 
 

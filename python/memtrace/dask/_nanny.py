@@ -119,6 +119,8 @@ class RecordNanny(NannyPlugin):
             shared = await _in_thread(self._shared_with, nanny)
         except OSError as error:  # one of the network's would make the client try again
             raise RuntimeError(f"{platform.node()} cannot record: {error}") from error
+        if shared is None:
+            return
         try:
             await shared.join(nanny)
         finally:
@@ -126,25 +128,29 @@ class RecordNanny(NannyPlugin):
                 await self.teardown(nanny)
 
     def _shared_with(self, nanny):
+        """None if the nanny began to close meanwhile."""
         with _lock:
             shared = _shared.get(self.name)
             if shared is None:
                 shared = _shared[self.name] = _Shared(self, nanny)
             shared.nannies[nanny.address] = nanny
         if nanny.status in LEAVING:  # its teardown may have found nothing to leave
-            self._leave(nanny)
+            self._remove(nanny)
+            return None
         return shared
 
     async def teardown(self, nanny):
-        await _in_thread(self._leave, nanny)
+        shared = _shared.get(self.name)
+        if shared is not None and shared.nannies.get(nanny.address) is nanny:
+            shared.leave(nanny)  # not in the thread: the nanny reads its variables in this one
+            await _in_thread(self._remove, nanny)
 
-    def _leave(self, nanny):
-        """The last nanny of the process closes the recorder; until then, spans are sent by it."""
+    def _remove(self, nanny):
+        """The last nanny of the process closes the recorder; until then, it sends the spans."""
         with _lock:
             shared = _shared.get(self.name)
             if shared is None or shared.nannies.get(nanny.address) is not nanny:
                 return
-            shared.leave(nanny)
             if len(shared.nannies) == 1:
                 shared.close()
                 del _shared[self.name]

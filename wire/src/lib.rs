@@ -4,7 +4,7 @@
 //! where things are ([`layout`]), what an event looks like ([`event`]), how a ring of events is
 //! written and read ([`ring`]), how a call stack travels ([`stack`]) and which blocks come with one
 //! ([`sampling`]), what is reported of a GPU's memory ([`device`]), what is exchanged before it is
-//! shared ([`handshake`]), and which programs run without the probe ([`preloading`]).
+//! shared ([`handshake`]), and what the probe does to a program ([`preloading`]).
 #![no_std]
 
 mod atomic;

@@ -1,5 +1,18 @@
-//! Programs that run without the probe, whoever starts them: the tracer the command, the probe what
-//! its program executes.
+//! What comes of preloading the probe: the tracer asks before it starts the command, the probe before
+//! its program executes another one.
+
+/// What comes of preloading the probe into a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preloading {
+    /// The program loads it. So do scripts, as far as is known here, and what cannot be read.
+    Works,
+    /// It is ignored: a statically linked program has no dynamic linker (PT_INTERP, elf(5)), and that
+    /// of a program that runs as another user ignores the variable (ld.so(8)).
+    IsIgnored,
+    /// The program would not be what it is without: a 32-bit one's dynamic linker complains on its
+    /// stderr, a sanitizer's runtime ends it.
+    DoesHarm,
+}
 
 /// Runtimes that end a program, or crash, where a library with a `malloc` comes before them (gcc's;
 /// clang links its own statically).

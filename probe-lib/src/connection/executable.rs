@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_char};
 use core::mem::MaybeUninit;
 
-use memtrace_wire::preloading::is_sanitizer;
+use memtrace_wire::preloading::{Preloading, is_sanitizer};
 
 use super::environment::find;
 use crate::next::Strings;
@@ -20,18 +20,6 @@ const HEADERS: usize = 32;
 /// comes first, or nearly so.
 const ENTRIES: usize = 64;
 const LIBRARIES: usize = 8;
-/// What comes of preloading the probe.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Preloading {
-    /// The program loads it. So do scripts, as far as is known here, and what is not there.
-    Works,
-    /// It is ignored: a statically linked program has no interpreter (PT_INTERP, elf(5)), and the
-    /// dynamic linker ignores the variable for set-user-ID ones (ld.so(8)).
-    IsIgnored,
-    /// The program would not be what it is without: a 32-bit one's dynamic linker complains on its
-    /// stderr, a sanitizer's runtime ends it.
-    DoesHarm,
-}
 
 /// Of the program in this file, or of this name, looked up as execvp(3) does.
 pub fn preloading(path: *const c_char) -> Preloading {

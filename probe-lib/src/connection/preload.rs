@@ -9,9 +9,9 @@ use core::ffi::{CStr, c_char, c_void};
 use core::ptr::null;
 
 use memtrace_wire::handshake::{SOCKET_VARIABLE, TOKEN_VARIABLE};
+use memtrace_wire::preloading::Preloading;
 
 use super::environment::{each, find, initial, value};
-use super::executable::Preloading;
 use super::process;
 use crate::next::Strings;
 use crate::sys;

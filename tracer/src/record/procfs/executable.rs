@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use memtrace_wire::preloading::is_sanitizer;
+use memtrace_wire::preloading::{Preloading, is_sanitizer};
 use object::read::elf::{Dyn, ElfFile64, ProgramHeader};
 use object::{Endianness, ReadRef};
 use rustix::process::{getegid, geteuid};
@@ -13,20 +13,7 @@ use rustix::process::{getegid, geteuid};
 use super::environment::lacks_probe;
 use crate::symbols::Source;
 
-/// What comes of preloading the probe into a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Preloading {
-    /// The program loads it. So do scripts, as far as is known here, and what cannot be read.
-    Works,
-    /// Nothing can be preloaded: it has no dynamic linker (PT_INTERP, elf(5)), or one in
-    /// secure-execution mode because the program runs as another user (ld.so(8)).
-    IsIgnored,
-    /// The program would not be what it is without: the dynamic linker of a 32-bit one complains on
-    /// its stderr, and a sanitizer's runtime ends it.
-    DoesHarm,
-}
-
-/// What comes of it for the program in this file.
+/// Of the program in this file.
 pub fn preloading(program: &Path) -> Preloading {
     match of_format(program) {
         Preloading::Works if becomes_another(program) => Preloading::IsIgnored,
@@ -34,13 +21,13 @@ pub fn preloading(program: &Path) -> Preloading {
     }
 }
 
-/// The same, whoever runs it.
+/// As the format of the file has it: who owns it does not matter.
 fn of_format(program: &Path) -> Preloading {
     let Some(source) = Source::open(program) else { return Preloading::Works };
     match source.elf() {
         Some(object::File::Elf32(_)) => Preloading::DoesHarm,
-        Some(object::File::Elf64(elf)) if needs_sanitizer(&elf).unwrap_or(false) => Preloading::DoesHarm,
         Some(object::File::Elf64(elf)) if !has_dynamic_linker(&elf) => Preloading::IsIgnored,
+        Some(object::File::Elf64(elf)) if needs_sanitizer(&elf).unwrap_or(false) => Preloading::DoesHarm,
         _ => Preloading::Works,
     }
 }

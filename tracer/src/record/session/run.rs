@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use memtrace_ebpf::Parts;
 use memtrace_wire::handshake::{SOCKET_VARIABLE, TOKEN_VARIABLE};
+use memtrace_wire::preloading::Preloading;
 
 use super::options::Options;
 use super::outcome::{Failure, Outcome};
@@ -11,7 +12,7 @@ use super::place::Place;
 use super::recording::Session;
 use crate::record::kernel::Loading;
 use crate::record::launch;
-use crate::record::procfs::executable::{Preloading, preloading, program_of};
+use crate::record::procfs::executable::{preloading, program_of};
 
 /// Children that outlive the command are waited for this long.
 pub const GRACE: Duration = Duration::from_secs(2);

@@ -19,11 +19,11 @@ const MOST: usize = 16_384;
 const DESCRIPTORS_LEFT: u64 = 128;
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// As many as there are descriptors for.
+/// As many as there are descriptors for; half of them where they are few.
 fn most() -> usize {
-    let descriptors =
-        getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).saturating_sub(DESCRIPTORS_LEFT);
-    usize::try_from(descriptors).unwrap_or(MOST).min(MOST)
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let ours = descriptors - DESCRIPTORS_LEFT.min(descriptors / 2);
+    usize::try_from(ours).unwrap_or(MOST).min(MOST)
 }
 
 /// A segment, mapped.

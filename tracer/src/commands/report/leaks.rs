@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use memtrace_analysis::report::leaks::{Leaks, leaks};
+use memtrace_analysis::report::leaks::{Leaks, LivePlace, leaks};
 use memtrace_trace::Trace;
 
 use super::places::{estimates, figure, is_estimate};
@@ -58,14 +58,18 @@ fn places(out: &mut String, leaks: &Leaks, source: &mut SourceText, columns: usi
             format!("  {bytes:>9} {blocks:>11}  {label:<width$}  {text}", width = longest.min(columns / 2));
         writeln!(out, "{}", fitted(line.trim_end(), columns))?;
     }
-    let others = leaks.places.iter().skip(ROWS_MAX);
-    let other: u64 = others.map(|place| place.bytes).fold(0, u64::saturating_add);
-    for (bytes, what) in [(other, "other places"), (leaks.without_stack_bytes, "no call stack")] {
+    let others = &leaks.places[shown.len()..];
+    let sum = |of: fn(&LivePlace) -> u64| others.iter().map(of).fold(0, u64::saturating_add);
+    let (other, estimated) = (sum(|place| place.bytes), sum(|place| place.estimated_bytes));
+    let other_is_estimate = is_estimate(other, estimated);
+    let other = (other, other_is_estimate, "other places");
+    for (bytes, is_estimate, what) in [other, (leaks.without_stack_bytes, false, "no call stack")] {
         if bytes > 0 {
-            writeln!(out, "  {:>9} {:>11}  {what}", Bytes(bytes), "")?;
+            writeln!(out, "  {:>9} {:>11}  {what}", figure(bytes, is_estimate), "")?;
         }
     }
-    estimates(out, shown.iter().any(|place| is_estimate(place.bytes, place.estimated_bytes)))
+    let any = shown.iter().any(|place| is_estimate(place.bytes, place.estimated_bytes));
+    estimates(out, any || other_is_estimate)
 }
 
 fn operators(out: &mut String, leaks: &Leaks) -> Result<()> {

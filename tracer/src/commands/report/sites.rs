@@ -31,11 +31,8 @@ pub fn largest_on_devices(out: &mut String, trace: &Trace) -> Result<()> {
     let bytes = |row: &SiteRow| row.device_bytes_at_peak.unwrap_or(0);
     let all = trace.sites()?.iter().map(bytes).fold(0, u64::saturating_add);
     let largest = sites::largest_on_devices(trace, SITES_MAX)?;
-    let with_bytes = |site: sites::Site| {
-        let bytes = bytes(&site.row);
-        (site, bytes)
-    };
-    let largest: Vec<_> = largest.into_iter().map(with_bytes).collect();
+    let parts: Vec<u64> = largest.iter().map(|site| bytes(&site.row)).collect();
+    let largest: Vec<_> = largest.into_iter().zip(parts).collect();
     let listed = Listed { headings: ["on device", ""], peak, all };
     listed.write(out, trace, &largest, |_| String::new())
 }

@@ -20,7 +20,7 @@ const TAIL_BYTES: u64 = 8;
 const HEADER_BYTES: [usize; 2] = [256, 64 << 10];
 /// How `DELTA_BYTE_ARRAY` is numbered. A text then is what it adds to the one before: few bytes are
 /// gigabytes of text, and no recording writes it.
-const DELTA_BYTE_ARRAY: i64 = 7;
+const DELTA_BYTE_ARRAY: i32 = 7;
 
 /// The end of a file: so many columns and row groups, in so many bytes.
 pub(super) fn check_end(path: &Path, input: &Input) -> Result<()> {
@@ -170,7 +170,7 @@ struct Header {
     packed: u64,
     unpacked: u64,
     values: u64,
-    encoding: i64,
+    encoding: i32,
     is_dictionary: bool,
 }
 
@@ -238,10 +238,11 @@ const DATA: i16 = 5;
 const DICTIONARY: i16 = 7;
 const DATA_2: i16 = 8;
 
-/// A number of 32 bits; nothing of another type is one.
-fn number_of(walker: &mut Walker, kind: u8) -> Option<i64> {
+/// A number of 32 bits; nothing of another type is one, nor is a larger one, of which the reader of
+/// Parquet takes the low bits.
+fn number_of(walker: &mut Walker, kind: u8) -> Option<i32> {
     const I32: u8 = 5;
-    (kind == I32).then(|| walker.number())?
+    (kind == I32).then(|| walker.number())??.try_into().ok()
 }
 
 #[cfg(test)]
@@ -265,6 +266,8 @@ mod tests {
         }
         assert!(with(1, 4).is_none(), "a dictionary that is described as values");
         assert!(with(6, 0x4c).is_none(), "values that are described as a dictionary");
+        let beyond = [&PAGE[..10], &[0x8e, 0x80, 0x80, 0x80, 0x20, 0, 0]].concat();
+        assert!(Header::parse(&beyond).is_none(), "an encoding of 7 + 2³²");
         let twice: Vec<u8> = [&PAGE[..12], &[0x2c, 0x15, 2, 0x15, 0, 0, 0]].concat();
         assert!(Header::parse(&twice).is_none(), "two descriptions");
     }

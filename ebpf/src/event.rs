@@ -151,6 +151,15 @@ pub struct Event {
     pub what: What,
 }
 
+impl Event {
+    /// From a record of the ring; `None` if it is too short, or of a kind that is not known.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Event> {
+        let record = bytes.first_chunk::<{ size_of::<Raw>() }>()?;
+        // SAFETY: they are as many bytes as a `Raw` has, and any bits are one.
+        unsafe { record.as_ptr().cast::<Raw>().read_unaligned() }.decode()
+    }
+}
+
 impl Raw {
     /// `None` for what this version does not know.
     pub(crate) fn decode(&self) -> Option<Event> {

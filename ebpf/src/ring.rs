@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::Error;
-use crate::event::{Event, Raw};
+use crate::event::Event;
 use crate::sys::Map;
 
 const PAGE: usize = 4096;
@@ -60,10 +60,10 @@ impl Ring {
                 break;
             }
             let bytes = (length & !DISCARDED) as usize;
-            if length & DISCARDED == 0 && bytes >= size_of::<Raw>() {
-                // SAFETY: the record has at least this many bytes; any bits are a `Raw`.
-                let raw = unsafe { record.add(HEADER).cast::<Raw>().read_unaligned() };
-                raw.decode().into_iter().for_each(&mut each);
+            if length & DISCARDED == 0 {
+                // SAFETY: the kernel has written this many bytes behind the header.
+                let written = unsafe { std::slice::from_raw_parts(record.add(HEADER), bytes) };
+                Event::from_bytes(written).into_iter().for_each(&mut each);
             }
             at += (bytes + HEADER).next_multiple_of(8);
             read.store(at, Ordering::Release);

@@ -21,6 +21,6 @@ mod unit;
 pub use data_source::{Memory, Operation};
 pub use error::Error;
 pub use event::{Event, Rate};
-pub use record::{Record, What};
+pub use record::{Record, What, parse};
 pub use sampler::{Missing, Sampler, Waiter};
 pub use unit::memory_events;

@@ -50,7 +50,7 @@ const HEADER: usize = 8;
 
 /// Passes on the records in `bytes`, which begin with one. Returns how many were damaged; what
 /// follows an impossible header is lost with it, and counts as one.
-pub(crate) fn parse(bytes: &[u8], accesses: bool, mut each: impl FnMut(Record)) -> u64 {
+pub fn parse(bytes: &[u8], accesses: bool, mut each: impl FnMut(Record)) -> u64 {
     let mut rest = Words(bytes);
     let mut damaged = 0;
     while !rest.0.is_empty() {

@@ -5,7 +5,13 @@
 //! recording itself, `symbols` names native frames, `live_protocol` is what a recording sends
 //! to its clients, and `signals` sets masks and handlers.
 
+#![cfg_attr(feature = "fuzz", no_main, allow(dead_code, unused_imports))]
+
 mod commands;
+#[cfg(any(test, feature = "fuzz"))]
+mod fuzz;
+#[cfg(any(test, feature = "fuzz"))]
+mod fuzz_inputs;
 mod live_protocol;
 mod record;
 mod signals;
@@ -15,6 +21,7 @@ mod units;
 
 use std::process::ExitCode;
 
+#[cfg(not(feature = "fuzz"))]
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|info| {
         terminal::say(&format!("{info}; this is a defect of memtrace, please report it"));

@@ -8,6 +8,8 @@ mod doctor;
 mod fit;
 mod fitted;
 mod flamegraph;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod help;
 mod json;
 mod law;

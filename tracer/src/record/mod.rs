@@ -1,6 +1,8 @@
 //! Recording a command: launch, drain, order, pair, fold, write.
 
 mod fold;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod kernel;
 mod launch;
 mod live;

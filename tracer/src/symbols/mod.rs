@@ -23,6 +23,8 @@ use memtrace_trace::rows::{FrameRow, SiteRow};
 
 use self::expand::expand;
 
+#[cfg(any(test, feature = "fuzz"))]
+pub use self::demangle::demangle;
 pub use self::elf::{Elf, Source, build_id};
 pub use self::file::{Places, Wanted};
 pub use self::functions::{EVALUATION, exports, symbols};

@@ -38,7 +38,7 @@ fn open(path: &str, since: i64) -> Option<File> {
 }
 
 /// Later lines replace earlier ones: code is thrown away, and other code takes its place.
-fn read(names: &mut Names, file: impl Read) {
+pub fn read(names: &mut Names, file: impl Read) {
     let mut file = BufReader::with_capacity(1 << 16, file);
     let mut line = Vec::new();
     loop {

@@ -68,7 +68,7 @@ fn group_of(pid: u32) -> Option<PathBuf> {
     locate(&membership, &mounts)
 }
 
-fn locate(membership: &str, mounts: &str) -> Option<PathBuf> {
+pub fn locate(membership: &str, mounts: &str) -> Option<PathBuf> {
     let mount = |kind: &str, option: &str| {
         mounts.lines().find_map(|line| {
             let mut fields = line.split(' ');

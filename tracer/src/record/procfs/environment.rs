@@ -53,7 +53,7 @@ pub fn lacks_probe(pid: u32, token: &str) -> bool {
     !loads && !environment.is_empty()
 }
 
-fn contains(environment: &[u8], token: &str) -> bool {
+pub fn contains(environment: &[u8], token: &str) -> bool {
     environment.windows(token.len()).any(|window| window == token.as_bytes())
 }
 

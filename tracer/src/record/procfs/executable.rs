@@ -75,7 +75,7 @@ pub fn cannot_load_probe(pid: u32, token: &str) -> bool {
 }
 
 /// True if the auxiliary vector (getauxval(3)) has AT_SECURE set.
-fn is_secure(vector: &[u8]) -> bool {
+pub fn is_secure(vector: &[u8]) -> bool {
     let (words, _) = vector.as_chunks::<8>();
     let mut pairs =
         words.chunks_exact(2).map(|pair| (u64::from_le_bytes(pair[0]), u64::from_le_bytes(pair[1])));

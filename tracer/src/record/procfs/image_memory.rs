@@ -23,7 +23,7 @@ pub struct ImageMemory {
 
 /// A mapping in /proc/PID/maps that is one of these.
 #[derive(Debug, PartialEq, Eq)]
-struct Mapping {
+pub struct Mapping {
     start: u64,
     bytes: u64,
     is_stack: bool,
@@ -51,7 +51,7 @@ impl ImageMemory {
 /// far as the file has it (`zeroed`, in bytes by path): variables that begin with zeroes have no
 /// place in it (proc_pid_maps(5); `_dl_map_segments` in glibc's elf/dl-map-segments.h maps them
 /// so). What a program maps itself may come to lie there as well.
-fn mappings(text: &str, zeroed: impl Fn(&str) -> u64) -> Vec<Mapping> {
+pub fn mappings(text: &str, zeroed: impl Fn(&str) -> u64) -> Vec<Mapping> {
     let mut found = Vec::new();
     // Where the last writable mapping of a file ends, and its path.
     let mut data = None;
@@ -75,7 +75,7 @@ fn mappings(text: &str, zeroed: impl Fn(&str) -> u64) -> Vec<Mapping> {
 
 /// How much a loader maps behind the last page that an executable or library has in its file; 0 of
 /// what is neither.
-fn zeroed_by(path: &Path) -> u64 {
+pub fn zeroed_by(path: &Path) -> u64 {
     let beyond = |source: &Source| {
         let pages = |address: u64| address.div_ceil(PAGE).saturating_mul(PAGE);
         source

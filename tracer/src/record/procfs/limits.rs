@@ -93,7 +93,7 @@ fn free_in(group: &Path) -> Option<u64> {
     free.min()
 }
 
-fn parse_meminfo(text: &str) -> Option<Limit> {
+pub fn parse_meminfo(text: &str) -> Option<Limit> {
     let field = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
         Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)

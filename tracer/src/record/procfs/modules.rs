@@ -34,7 +34,7 @@ pub fn parse(text: &str) -> Vec<ModuleRow> {
 }
 
 /// The GNU build id of an ELF64 file, in hex: the NT_GNU_BUILD_ID note (elf(5)).
-fn build_id(path: &str) -> Option<String> {
+pub fn build_id(path: &str) -> Option<String> {
     const PT_NOTE: u32 = 4;
     const NT_GNU_BUILD_ID: u32 = 3;
     let file = File::open(path).ok()?;

@@ -30,7 +30,7 @@ pub fn resident_thread(pid: u32) -> Option<(u32, Resident)> {
     })
 }
 
-fn parse_status(text: &str) -> Option<Resident> {
+pub fn parse_status(text: &str) -> Option<Resident> {
     let field = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
         let kib: u64 = line.split_whitespace().next()?.parse().ok()?;

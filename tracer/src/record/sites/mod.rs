@@ -3,7 +3,7 @@
 mod accounts;
 mod binary;
 mod image;
-mod lines;
+pub mod lines;
 mod live;
 mod loaded;
 mod merge;

@@ -9,7 +9,7 @@ use memtrace_trace::weights::SiteWeights;
 use memtrace_trace::{Meta, Trace, TraceWriter};
 use memtrace_wire::device::DeviceRecord;
 use memtrace_wire::handshake::{Hello, Welcome, parse_token};
-use memtrace_wire::layout::{RING_WORDS, Slot};
+use memtrace_wire::layout::Slot;
 use memtrace_wire::ring::Reader;
 
 use super::fold::{Fold, Keep, Setup};
@@ -24,13 +24,17 @@ use crate::live_protocol::Request;
 /// No process has it: more than the kernel's PID_MAX_LIMIT.
 const PID: u32 = 1 << 30;
 
+/// Words of the ring.
+const RING_WORDS: usize = 1 << 12;
+
 /// A ring whose writer writes anything, its position too, one piece after the other.
 pub fn ring(bytes: &[u8]) {
     thread_local!(static WORDS: Vec<AtomicU64> = (0..RING_WORDS).map(|_| AtomicU64::new(0)).collect());
     WORDS.with(|words| {
-        let slot = Slot::default();
+        // SAFETY: all zeroes is a free slot.
+        let slot = unsafe { std::mem::MaybeUninit::<Slot>::zeroed().assume_init() };
         // SAFETY: both outlive the reader, which is the only one.
-        let mut reader = unsafe { Reader::new(&raw const slot, words.as_ptr()) };
+        let mut reader = unsafe { Reader::new(&raw const slot, words.as_ptr(), RING_WORDS) };
         let mut backlog = Backlog::new(0, 2);
         let mut draw = Draw(bytes);
         let (mut head, mut last) = (0u64, 0);
@@ -89,7 +93,7 @@ pub fn events(bytes: &[u8]) {
         watches_garbage: true,
         model: None,
     });
-    fold.set_root(PID);
+    fold.set_root(PID, "program");
     let mut draw = Draw(bytes);
     let cut = usize::from(draw.byte()) * 8;
     let (first, second) = draw.0.split_at(cut.min(draw.0.len()));
@@ -181,6 +185,7 @@ pub fn procfs(bytes: &[u8]) {
 /// An executable, as it is looked at when a process has begun.
 pub fn executable(path: &Path) {
     let _ = procfs::executable::takes_no_probe(path);
+    let _ = procfs::executable::suffers_from_probe(path);
     let _ = procfs::executable::statically_linked(path);
     let _ = procfs::image_memory::zeroed_by(path);
     let _ = procfs::modules::build_id(&path.to_string_lossy());

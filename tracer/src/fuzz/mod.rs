@@ -105,9 +105,11 @@ mod tests {
             let config = Config { cases: 200, failure_persistence: None, ..Config::default() };
             let outcome = TestRunner::new(config).run(&damaged, |(mut bytes, damage, kept)| {
                 bytes.truncate(kept.map_or(bytes.len(), |kept| kept.index(bytes.len() + 1)));
-                for (place, byte) in damage.iter().filter(|_| !bytes.is_empty()) {
-                    let place = place.index(bytes.len());
-                    bytes[place] = *byte;
+                if !bytes.is_empty() {
+                    for (place, byte) in &damage {
+                        let place = place.index(bytes.len());
+                        bytes[place] = *byte;
+                    }
                 }
                 read(target, "damaged", &bytes);
                 Ok(())

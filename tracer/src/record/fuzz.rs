@@ -184,9 +184,7 @@ pub fn procfs(bytes: &[u8]) {
 
 /// An executable, as it is looked at when a process has begun.
 pub fn executable(path: &Path) {
-    let _ = procfs::executable::takes_no_probe(path);
-    let _ = procfs::executable::suffers_from_probe(path);
-    let _ = procfs::executable::statically_linked(path);
+    let _ = procfs::executable::preloading(path);
     let _ = procfs::image_memory::zeroed_by(path);
     let _ = procfs::modules::build_id(&path.to_string_lossy());
 }

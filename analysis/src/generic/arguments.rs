@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::dtype::Dtype;
-use super::value::{Array, Layout, Value};
+use super::value::{Array, Layout, MAX_NESTED, Value, too_much, work};
 
 /// What a rule gave.
 pub enum Shapes {
@@ -91,6 +91,11 @@ pub fn reduced(bound: &Bound, shape: &[u64]) -> Vec<u64> {
 
 /// Numbers in a list as the array a library makes of them.
 pub fn array_of(value: &Value) -> Option<Array> {
+    array_in(value, 0)
+}
+
+fn array_in(value: &Value, depth: usize) -> Option<Array> {
+    work(1);
     let plain = |shape: Vec<u64>, dtype| Array {
         shape,
         dtype,
@@ -104,9 +109,10 @@ pub fn array_of(value: &Value) -> Option<Array> {
         Value::Number { .. } => Some(plain(Vec::new(), Dtype::INDEX)),
         Value::Flag(_) => Some(plain(Vec::new(), Dtype::FLAG)),
         Value::Range { count, .. } => Some(plain(vec![*count], Dtype::INDEX)),
-        Value::Sequence(items) => {
+        Value::Sequence(items) if depth < MAX_NESTED && !too_much() => {
             let items = items.borrow();
-            let inner: Vec<Array> = items.iter().map(array_of).collect::<Option<_>>()?;
+            let inner: Vec<Array> =
+                items.iter().map(|item| array_in(item, depth + 1)).collect::<Option<_>>()?;
             let first = inner.first()?;
             let dtype = inner.iter().fold(first.dtype, |dtype, item| dtype.with(item.dtype));
             Some(plain([&[inner.len() as u64], first.shape.as_slice()].concat(), dtype))

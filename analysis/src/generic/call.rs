@@ -7,6 +7,7 @@ use std::rc::Rc;
 use super::arguments::array_of;
 use super::dtype::Dtype;
 use super::machine::{Frame, Machine};
+use super::nested::{Items, Pairs};
 use super::scalar;
 use super::source::{Function, Takes};
 use super::value::{Array, Layout, Value};
@@ -27,7 +28,7 @@ impl<'a> Machine<'a> {
         match function {
             Value::Function(name, seen) => match self.source.functions.get(&*name) {
                 Some(described) => {
-                    let mut frame = seen.map(|seen| (*seen).clone()).unwrap_or_default();
+                    let mut frame = seen.map(|seen| Frame::clone(&seen)).unwrap_or_default();
                     self.bind(described, args, named, &mut frame)?;
                     self.enter(&name, described, frame)
                 }
@@ -70,7 +71,7 @@ impl<'a> Machine<'a> {
                         .into_iter()
                         .map(|(name, value)| (Value::Text(name.as_str().into()), value))
                         .collect();
-                    Some(Value::Mapping(Rc::new(pairs.into())))
+                    Some(Value::mapping(pairs))
                 }
                 Takes::One => args.next().or_else(|| named.remove(&parameter.name)),
                 Takes::Named => named.remove(&parameter.name),
@@ -108,7 +109,7 @@ impl<'a> Machine<'a> {
             "functools.partial" if !args.is_empty() => {
                 let function = args.remove(0);
                 let known = named.into_iter().map(|(key, value)| (Value::Text(key.as_str().into()), value));
-                let known = Value::Mapping(Rc::new(known.collect::<Vec<_>>().into()));
+                let known = Value::mapping(known.collect());
                 let call = Value::list(vec![function, Value::list(args), known]);
                 Ok(Value::Method(Box::new(call), "partial call".into()))
             }
@@ -217,7 +218,7 @@ pub(super) fn as_dtype(value: &Value) -> Option<Dtype> {
     }
 }
 
-fn of_list(items: &Rc<std::cell::RefCell<Vec<Value>>>, name: &str, mut args: Vec<Value>) -> Value {
+fn of_list(items: &Rc<Items>, name: &str, mut args: Vec<Value>) -> Value {
     match (name, args.len()) {
         ("append" | "add" | "appendleft", 1) => items.borrow_mut().extend(args.pop()),
         ("extend" | "update", 1) => {
@@ -242,7 +243,7 @@ fn of_list(items: &Rc<std::cell::RefCell<Vec<Value>>>, name: &str, mut args: Vec
     Value::Nothing
 }
 
-fn of_mapping(items: &Rc<std::cell::RefCell<Vec<(Value, Value)>>>, name: &str, args: Vec<Value>) -> Value {
+fn of_mapping(items: &Pairs, name: &str, args: Vec<Value>) -> Value {
     let pairs = items.borrow();
     match name {
         "keys" => Value::list(pairs.iter().map(|(key, _)| key.clone()).collect()),
@@ -250,7 +251,7 @@ fn of_mapping(items: &Rc<std::cell::RefCell<Vec<(Value, Value)>>>, name: &str, a
         "items" => Value::list(
             pairs.iter().map(|(key, value)| Value::list(vec![key.clone(), value.clone()])).collect(),
         ),
-        "copy" => Value::Mapping(Rc::new(pairs.clone().into())),
+        "copy" => Value::mapping(pairs.clone()),
         "get" | "pop" | "setdefault" => {
             let same = |key: &Value| args.first().and_then(|wanted| key.same(wanted));
             let found = pairs.iter().find(|(key, _)| same(key) == Some(true)).map(|(_, value)| value.clone());

@@ -22,7 +22,7 @@ impl<'a> Machine<'a> {
             Expression::Dtype(text) => Dtype::parse(text).map_or(Value::Unknown(Vec::new()), Value::Dtype),
             Expression::Function(name) => {
                 let nested = self.source.functions.get(name).is_some_and(|function| function.nested);
-                Value::Function(name.as_str().into(), nested.then(|| Rc::new(frame.clone())))
+                Value::Function(name.as_str().into(), nested.then(|| Rc::new(frame.clone().into())))
             }
             Expression::Call { function, args, keywords, line } => {
                 let function = self.value(function, frame)?;
@@ -66,7 +66,7 @@ impl<'a> Machine<'a> {
                 for (key, value) in items {
                     pairs.push((self.value(key, frame)?, self.value(value, frame)?));
                 }
-                Value::Mapping(Rc::new(pairs.into()))
+                Value::mapping(pairs)
             }
             Expression::Spread(inner) => self.value(inner, frame)?,
             Expression::Each { item, target, over, when } => {

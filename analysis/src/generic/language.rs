@@ -2,7 +2,7 @@
 
 use super::call::Named;
 use super::machine::Machine;
-use super::value::{Array, MAX_LISTED, Value, choices};
+use super::value::{Array, MAX_LISTED, MAX_NESTED, Value, choices};
 use super::views::turned;
 
 impl Machine<'_> {
@@ -28,7 +28,7 @@ impl Machine<'_> {
             ("dict", _) => {
                 let pairs =
                     named.iter().map(|(name, value)| (Value::Text(name.as_str().into()), value.clone()));
-                Value::Mapping(std::rc::Rc::new(pairs.collect::<Vec<_>>().into()))
+                Value::mapping(pairs.collect())
             }
             ("isinstance", [value, kind]) => Value::Flag(is_instance(value, kind)),
             ("callable", [value]) => {
@@ -158,6 +158,7 @@ impl Machine<'_> {
                 Value::Function(format!("{function}.{name}").as_str().into(), None)
             }
             (Value::Unknown(_), "shape") => of,
+            (Value::Method(..), _) if of.attributes() >= MAX_NESTED => Value::Unknown(of.blocks()),
             _ => Value::Method(Box::new(of), name.into()),
         }
     }

@@ -9,17 +9,13 @@ use std::rc::Rc;
 
 use super::library::Library;
 use super::source::{Expression, Function, Leave, Line, Source, Statement};
-use super::value::{Array, COPY, Meter, Place, Value, take_work, work};
+use super::value::{Array, COPY, MAX_NESTED, MAX_WORK, Meter, Place, Value, take_work, work};
 use crate::error::Error;
 
 /// Most expressions evaluated on one path.
 const MAX_STEPS: u64 = 150_000;
-/// Most items of lists that are looked at or copied on one path.
-pub(super) const MAX_WORK: u64 = 4_000_000;
 /// What a step counts for.
 const STEP: u64 = 16;
-/// Lists inside of lists that are copied.
-const MAX_NESTED: usize = 32;
 /// Calls inside of calls.
 const MAX_DEPTH: usize = 40;
 /// Repetitions of a loop that are walked; the others are like the last of them.

@@ -17,6 +17,7 @@ mod language;
 mod lengths;
 mod library;
 mod machine;
+mod nested;
 mod scalar;
 mod shape;
 mod source;
@@ -37,9 +38,9 @@ use crate::model::predict::Term;
 pub use dtype::Dtype;
 pub use library::Library;
 pub use machine::Control;
-use machine::{Frame, MAX_WORK, Machine, Site};
+use machine::{Frame, Machine, Site};
 pub use source::Source;
-use value::{Array, Layout, Meter, Place, Value};
+use value::{Array, Layout, MAX_WORK, Meter, Place, Value};
 
 /// Most paths through undecided conditions that are walked.
 const MAX_PATHS: usize = 64;
@@ -195,9 +196,7 @@ fn walk(
             (Some(value), _) => value,
             (None, Some(default)) => machine.value(default, &mut Frame::new())?,
             (None, None) if parameter.takes == source::Takes::Rest => Value::list(Vec::new()),
-            (None, None) if parameter.takes == source::Takes::Names => {
-                Value::Mapping(Rc::new(Vec::new().into()))
-            }
+            (None, None) if parameter.takes == source::Takes::Names => Value::mapping(Vec::new()),
             (None, None) => {
                 let array = input(wanted, inputs.len());
                 inputs.push(array.clone());

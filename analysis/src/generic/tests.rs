@@ -281,3 +281,50 @@ fn a_walk_ends_soon_whatever_lists_grow() {
     }
     bounded_of(cyclic, &SHAPE);
 }
+
+/// A hundred thousand containers in one another, on the small stack of a test's thread.
+#[test]
+fn a_container_may_be_very_deep() {
+    let start = set("u", json!({"sequence": [call("numpy.sqrt", json!([name("x")]))]}));
+    let attribute = json!({"attribute": {"of": name("u"), "name": "a"}});
+    let ways = [
+        json!({"sequence": [name("u")]}),
+        json!({"mapping": [[{"value": 1}, name("u")]]}),
+        json!({"sequence": [attribute.clone()]}),
+        attribute,
+    ];
+    for deeper in ways {
+        let body = (0..3).fold(
+            json!([set("u", deeper)]),
+            |body, _| json!([{"line": 4, "for": {"target": name("i"), "over": range(60), "body": body}}]),
+        );
+        let found = bounded_of(json!([start, body[0], {"line": 9, "return": name("u")}]), &SHAPE);
+        assert!(found.peak_bytes >= BYTES, "{}", found.peak_bytes);
+    }
+}
+
+/// Lists whose items are the same list twice describe 2⁴⁰ numbers, one that contains itself more.
+#[test]
+fn arrays_of_lists_end_soon() {
+    let doubled = vec![set("u", json!({"sequence": [name("u"), name("u")]})); 40];
+    let append = json!({"call": {"function": {"attribute": {"of": name("u"), "name": "append"}},
+        "args": [name("u")], "line": 7}});
+    let cyclic = vec![json!({"line": 5, "evaluate": append})];
+    let again = vec![set("v", name("u")), set("u", json!({"sequence": [name("x")]}))];
+    let ends = [
+        set("w", call("numpy.array", json!([name("u")]))),
+        set("w", operate("==", json!([name("u"), name("v")]))),
+    ];
+    for grown in [doubled.clone(), cyclic] {
+        for end in &ends {
+            let body = [
+                vec![set("u", json!({"sequence": [name("x")]}))],
+                grown.clone(),
+                again.clone(),
+                grown.clone(),
+                vec![end.clone(), json!({"line": 9, "return": name("w")})],
+            ];
+            bounded_of(json!(body.concat()), &SHAPE);
+        }
+    }
+}

@@ -11,9 +11,14 @@ use std::rc::Rc;
 use rustc_hash::FxHashSet;
 
 use super::dtype::Dtype;
+use super::nested::{Items, Pairs, Seen};
 
 /// Most items of a list whose values are known one by one.
 pub(super) const MAX_LISTED: u64 = 4096;
+/// Containers inside of containers that are copied, compared or taken for an array.
+pub(super) const MAX_NESTED: usize = 32;
+/// Most items of lists that are looked at or copied on one path.
+pub(super) const MAX_WORK: u64 = 4_000_000;
 
 /// Where a block was made: function called, and line.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -169,7 +174,7 @@ pub enum Value {
     /// No value.
     Nothing,
     /// A list or tuple.
-    Sequence(Rc<RefCell<Vec<Value>>>),
+    Sequence(Rc<Items>),
     /// Numbers in even steps.
     Range {
         /// First.
@@ -180,9 +185,9 @@ pub enum Value {
         count: u64,
     },
     /// Keys and values.
-    Mapping(Rc<RefCell<Vec<(Value, Value)>>>),
+    Mapping(Rc<Pairs>),
     /// A function, with the variables it sees.
-    Function(Rc<str>, Option<Rc<BTreeMap<String, Value>>>),
+    Function(Rc<str>, Option<Rc<Seen>>),
     /// A function of a value: `of.name`.
     Method(Box<Value>, Rc<str>),
     /// Part of an index.
@@ -201,7 +206,12 @@ impl Value {
 
     /// A list.
     pub fn list(items: Vec<Value>) -> Value {
-        Value::Sequence(Rc::new(RefCell::new(items)))
+        Value::Sequence(Rc::new(RefCell::new(items).into()))
+    }
+
+    /// Keys and values.
+    pub fn mapping(pairs: Vec<(Value, Value)>) -> Value {
+        Value::Mapping(Rc::new(RefCell::new(pairs).into()))
     }
 
     /// A shape as the program sees it.
@@ -260,7 +270,7 @@ impl Value {
             work(kept.len() as u64);
             blocks.extend(kept.iter().filter(|block| known.insert(Rc::as_ptr(block))).cloned());
         };
-        self.visit(&mut FxHashSet::default(), &mut |value| match value {
+        self.visit(&mut |value| match value {
             Value::Array(array) => keep(&array.blocks),
             Value::Unknown(kept) => keep(kept),
             _ => {}
@@ -271,7 +281,7 @@ impl Value {
     /// The arrays in it, in order.
     pub fn arrays(&self) -> Vec<Array> {
         let mut arrays = Vec::new();
-        self.visit(&mut FxHashSet::default(), &mut |value| {
+        self.visit(&mut |value| {
             if let Value::Array(array) = value {
                 arrays.push(array.clone());
             }
@@ -279,21 +289,54 @@ impl Value {
         arrays
     }
 
-    /// Everything in it that is no container, in order; a container that contains itself counts
-    /// once.
-    fn visit(&self, seen: &mut FxHashSet<*const ()>, each: &mut dyn FnMut(&Value)) {
+    /// Everything in it that is no container, in order except what lies very deep; a container
+    /// counts once.
+    fn visit(&self, each: &mut dyn FnMut(&Value)) {
+        let (mut seen, mut deeper) = (FxHashSet::default(), Vec::new());
+        self.visit_in(0, &mut seen, &mut deeper, each);
+        while let Some(container) = deeper.pop() {
+            seen.remove(&container.address());
+            container.visit_in(0, &mut seen, &mut deeper, each);
+        }
+    }
+
+    fn visit_in(
+        &self,
+        depth: usize,
+        seen: &mut FxHashSet<*const ()>,
+        deeper: &mut Vec<Value>,
+        each: &mut dyn FnMut(&Value),
+    ) {
         work(1);
-        let mut entered = |container: *const ()| seen.insert(container);
         match self {
-            Value::Sequence(items) if entered(Rc::as_ptr(items).cast()) => {
-                items.borrow().iter().for_each(|item| item.visit(seen, each));
+            Value::Sequence(_) | Value::Mapping(_) if !seen.insert(self.address()) => {}
+            Value::Sequence(_) | Value::Mapping(_) if depth == MAX_NESTED => deeper.push(self.clone()),
+            Value::Sequence(items) => {
+                items.borrow().iter().for_each(|item| item.visit_in(depth + 1, seen, deeper, each));
             }
-            Value::Mapping(items) if entered(Rc::as_ptr(items).cast()) => {
-                items.borrow().iter().for_each(|(_, item)| item.visit(seen, each));
+            Value::Mapping(pairs) => {
+                pairs.borrow().iter().for_each(|(_, item)| item.visit_in(depth + 1, seen, deeper, each));
             }
-            Value::Sequence(_) | Value::Mapping(_) => {}
-            Value::Method(of, _) => of.visit(seen, each),
+            Value::Method(of, _) => of.visit_in(depth, seen, deeper, each),
             other => each(other),
+        }
+    }
+
+    /// How many names follow the value: `of.name.name`.
+    pub(super) fn attributes(&self) -> usize {
+        std::iter::successors(Some(self), |value| match value {
+            Value::Method(of, _) => Some(&**of),
+            _ => None,
+        })
+        .count()
+    }
+
+    /// Where a container is; nothing else has a place.
+    fn address(&self) -> *const () {
+        match self {
+            Value::Sequence(items) => Rc::as_ptr(items).cast(),
+            Value::Mapping(pairs) => Rc::as_ptr(pairs).cast(),
+            _ => std::ptr::null(),
         }
     }
 
@@ -314,6 +357,10 @@ impl Value {
 
     /// The same value, if that can be said.
     pub fn same(&self, other: &Value) -> Option<bool> {
+        self.same_in(other, 0)
+    }
+
+    fn same_in(&self, other: &Value, depth: usize) -> Option<bool> {
         match (self, other) {
             (Value::Text(a), Value::Text(b)) => Some(a == b),
             (Value::Dtype(a), Value::Dtype(b)) => Some(a == b),
@@ -329,11 +376,14 @@ impl Value {
             }
             (Value::Sequence(a), Value::Sequence(b)) if Rc::ptr_eq(a, b) => Some(true),
             (Value::Sequence(_) | Value::Range { .. }, Value::Sequence(_) | Value::Range { .. }) => {
+                if depth == MAX_NESTED || too_much() {
+                    return None;
+                }
                 let (a, b) = (self.items()?, other.items()?);
                 if a.len() != b.len() {
                     return Some(false);
                 }
-                a.iter().zip(&b).try_fold(true, |all, (a, b)| Some(all & a.same(b)?))
+                a.iter().zip(&b).try_fold(true, |all, (a, b)| Some(all & a.same_in(b, depth + 1)?))
             }
             _ => Some(false),
         }
@@ -350,6 +400,11 @@ thread_local! {
 /// Lists may be long: what is done with them counts, so that a walk ends.
 pub(super) fn work(items: u64) {
     WORK.set(WORK.get().saturating_add(items));
+}
+
+/// More was done since the last time than a whole path may do.
+pub(super) fn too_much() -> bool {
+    WORK.get() > MAX_WORK
 }
 
 /// What was done since the last time.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::arguments::array_of;
 use super::dtype::Dtype;
 use super::machine::{Frame, Machine};
-use super::nested::{Items, Pairs};
+use super::nested::{Items, Pairs, changed};
 use super::scalar;
 use super::source::{Function, Takes};
 use super::value::{Array, Layout, Value};
@@ -219,6 +219,9 @@ pub(super) fn as_dtype(value: &Value) -> Option<Dtype> {
 }
 
 fn of_list(items: &Rc<Items>, name: &str, mut args: Vec<Value>) -> Value {
+    if matches!(name, "append" | "add" | "appendleft" | "extend" | "update" | "insert") {
+        changed(&Value::Sequence(Rc::clone(items)), &args);
+    }
     match (name, args.len()) {
         ("append" | "add" | "appendleft", 1) => items.borrow_mut().extend(args.pop()),
         ("extend" | "update", 1) => {

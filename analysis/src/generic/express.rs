@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 use super::arguments::array_of;
 use super::dtype::Dtype;
 use super::machine::{Frame, MAX_ITEMS, Machine, TOO_MANY};
+use super::nested::changed;
 use super::source::Expression;
 use super::value::{MAX_LISTED, Value};
 use crate::error::Error;
@@ -252,6 +253,7 @@ impl<'a> Machine<'a> {
         }
         if let (Value::Sequence(items), "+") = (&old, operator) {
             let more = value.items().unwrap_or_default();
+            changed(&old, &more);
             items.borrow_mut().extend(more);
             return Ok(());
         }
@@ -261,6 +263,7 @@ impl<'a> Machine<'a> {
 }
 
 fn set_item(of: &Value, index: &[Value], value: Value) {
+    changed(of, std::slice::from_ref(&value));
     match (of, index) {
         (Value::Sequence(items), [at]) => {
             let count = items.borrow().len();

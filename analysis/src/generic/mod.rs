@@ -39,6 +39,7 @@ pub use dtype::Dtype;
 pub use library::Library;
 pub use machine::Control;
 use machine::{Frame, Machine, Site};
+use nested::Cycles;
 pub use source::Source;
 use value::{Array, Layout, MAX_WORK, Meter, Place, Value};
 
@@ -171,6 +172,7 @@ fn walk(
     decisions: &[(Site, bool)],
     watch: Option<u64>,
 ) -> Result<Path, Error> {
+    let _cycles = Cycles;
     let meter = Meter::watching(watch);
     let longest = wanted.shapes.iter().flatten().copied().max().unwrap_or(1);
     let mut machine = Machine::new(source, library, Rc::clone(&meter), longest, decisions);

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::ops::Deref;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use super::machine::Frame;
 use super::value::Value;
@@ -78,5 +78,63 @@ impl<T: Contents> Drop for Nested<T> {
                 _ => {}
             }
         }
+    }
+}
+
+thread_local! {
+    /// Containers that a container was put into: they may contain themselves.
+    static CHANGED: RefCell<Vec<Changed>> = const { RefCell::new(Vec::new()) };
+}
+
+enum Changed {
+    Items(Weak<Items>),
+    Pairs(Weak<Pairs>),
+}
+
+/// These values were put into `container`.
+pub fn changed(container: &Value, values: &[Value]) {
+    if !values.iter().any(contains) {
+        return;
+    }
+    let changed = match container {
+        Value::Sequence(items) => Changed::Items(Rc::downgrade(items)),
+        Value::Mapping(pairs) => Changed::Pairs(Rc::downgrade(pairs)),
+        _ => return,
+    };
+    CHANGED.with_borrow_mut(|all| all.push(changed));
+}
+
+/// Empties containers that contain themselves when it is dropped: nothing else releases them.
+pub struct Cycles;
+
+impl Drop for Cycles {
+    fn drop(&mut self) {
+        for changed in CHANGED.take() {
+            match changed {
+                Changed::Items(items) => drop(items.upgrade().map(|items| items.take())),
+                Changed::Pairs(pairs) => drop(pairs.upgrade().map(|pairs| pairs.take())),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn containers_that_contain_themselves_are_released() {
+        let (list, pairs) = (Value::list(Vec::new()), Value::mapping(Vec::new()));
+        let (Value::Sequence(items), Value::Mapping(entries)) = (&list, &pairs) else { panic!() };
+        let (weak_items, weak_entries) = (Rc::downgrade(items), Rc::downgrade(entries));
+        let cycles = Cycles;
+        changed(&list, std::slice::from_ref(&pairs));
+        items.borrow_mut().push(pairs.clone());
+        changed(&pairs, std::slice::from_ref(&list));
+        entries.borrow_mut().push((Value::integer(1), list.clone()));
+        drop((list, pairs));
+        assert!(weak_items.upgrade().is_some() && weak_entries.upgrade().is_some());
+        drop(cycles);
+        assert!(weak_items.upgrade().is_none() && weak_entries.upgrade().is_none());
     }
 }

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 
@@ -25,11 +26,17 @@ KINDS = (  # release and package; PyPy is no CPython, and 3.15 is not released: 
     ("trixie", "pypy3"),
 )
 
+# Of these the tests of an interpreter are run as well, with what they import.
+TESTED = ("trixie-python3", "sid-python3")
+TOOLS = ("duckdb", "ipython", "numpy", "pytest")
+TESTS = "tests/end_to_end/test_pythons.py"
+
 # In mount namespaces of their own: nothing stays mounted.
 IN_ROOT = """
 set -e
 mount -t proc proc "$0/proc"
 mount --bind /dev "$0/dev"
+mount --bind "$CHECKOUT" "$0/checkout"
 exec chroot "$0" "$@"
 """
 
@@ -57,34 +64,56 @@ def measured(suite, package):
         *("--", f"/usr/bin/{package}", "/opt/program.py"),
     )
     assert recorded.returncode == 0, recorded.stderr
-    return {
+    version = in_root(root, f"/usr/bin/{package}", "--version").stdout.split()[1]
+    row = {
         "suite": suite,
         "package": package,
-        "python": in_root(root, f"/usr/bin/{package}", "--version").stdout.split()[1],
+        "python": version,
+        "tests": "",
         **judged(BUILT, inside / "trace", refused=[] if package == "pypy3" else None),
     }
+    if root.name in TESTED:
+        row["tests"], passed = tested(root, version)
+        row["is_right"] &= passed
+    return row
 
 
-def in_root(root, *command):
+def tested(root, version):
+    """What the tests of interpreters say there, and whether none failed and none was skipped."""
+    site = root / "opt" / "site"
+    if not site.exists():
+        only = ["--only-binary", ":all:", "--python-version", ".".join(version.split(".")[:2])]
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", site, *only]
+        subprocess.run([*pip, *TOOLS], check=True)
+    command = ["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += [f"/checkout/{TESTS}", "-k", "debian"]
+    done = in_root(root, *command, PYTHONPATH="/opt/site", PYTHONDONTWRITEBYTECODE="1", HOME="/tmp")
+    print(done.stdout[-4000:], done.stderr[-4000:])
+    outcome = re.sub(r" in .*", "", done.stdout.strip().splitlines()[-1].strip("= "))
+    return outcome, re.fullmatch(r"\d+ passed, \d+ deselected", outcome) is not None
+
+
+def in_root(root, *command, **more):
     words = ["unshare", "-m", "sh", "-c", IN_ROOT, str(root), *command]
     # There is no other locale in the folder, and PyPy fails without the one it is told.
-    plain = {**os.environ, "LC_ALL": "C"}
+    plain = {**os.environ, "LC_ALL": "C", "CHECKOUT": str(ROOT), **more}
     return subprocess.run(words, env=plain, capture_output=True, text=True, check=False)
 
 
 def unpacked(suite, package):
     """A folder with a package of a suite and all that it depends on."""
     root = WORK / f"{suite}-{package}"
+    (root / "checkout").mkdir(parents=True, exist_ok=True)
     if (root / "complete").exists():
         return root
-    shutil.rmtree(root, ignore_errors=True)
+    shutil.rmtree(root)
     for folder in ("bin", "sbin", "lib", "lib64"):
         (root / "usr" / folder).mkdir(parents=True, exist_ok=True)
         (root / folder).symlink_to(f"usr/{folder}")
-    for folder in ("proc", "dev", "tmp"):
+    for folder in ("proc", "dev", "tmp", "checkout"):
         (root / folder).mkdir()
     packages = index(suite)
-    for name in needed(packages, [package, "libgcc-s1"]):
+    for name in needed(packages, [package, "libstdc++6"]):
         with urllib.request.urlopen(f"{ARCHIVE}/{packages[name]['Filename']}") as answer:
             data = answer.read()
         # As a stream of tar: links that are there already stay.
@@ -135,10 +164,14 @@ def page(rows):
         "",
         "`scripts/experiments pythons debian` unpacks a package of each release and records it in",
         "a chroot: 20 blocks of 1 MB that stay, and calls of an operator that need 4.5 and 9 MB.",
+        f"The tests are those of `{TESTS}` there: frames, spans, `limit_memory` and",
+        "`%%memtrace`.",
         "",
-        "| release | package | version | first of `--leaks` | bytes | working peaks | note |",
-        "|---|---|---|---|---|---|---|",
+        "| release | package | version | first of `--leaks` | bytes | peaks | note | tests |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        lines.append("| " + " | ".join((row["suite"], row["package"], *cells(row))) + " |")
+        lines.append(
+            "| " + " | ".join((row["suite"], row["package"], *cells(row), row["tests"])) + " |"
+        )
     return "\n".join(lines) + "\n"

@@ -1,29 +1,24 @@
-"""Everything passes six times, two runs at a time, while both processors are busy.
+"""Everything passes five times in a row while two processes that never wait take what a run leaves.
 
-Two runs share the machine, and what they leave of it goes to two processes that compute without a
-pause. Each path of `clones` has a fresh clone; the other runs are in one that is built. What was
-compiled for this checkout is copied to the fresh ones, where only memtrace itself is compiled
-again.
+The clones are fresh for the first run in them and built for the others. What was compiled for this
+checkout is copied to a fresh one, where only memtrace itself is compiled again.
 """
 
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 
 from experiments.load import load
 from experiments.recording import ROOT
 from experiments.suite.clones import FOLDERS
 from experiments.suite.runs import clone, remove, run
 
-SHORT, MIDDLE, LONG = FOLDERS
-PAIRS = ((MIDDLE, LONG), (MIDDLE, LONG), (SHORT, MIDDLE))
-BESIDE = "another run, two busy processes"
+_, MIDDLE, LONG = FOLDERS
+RUNS = (LONG, LONG, LONG, MIDDLE, MIDDLE)
+BESIDE = "two busy processes"
 
 
 def main(arguments):
-    statuses = []
-    with load(computing=2, copying=0, niceness=19), ThreadPoolExecutor(2) as runs:
-        for pair in PAIRS[:1] if arguments.quick else PAIRS:
-            statuses += runs.map(run_at, pair)
+    with load(computing=2, copying=0, niceness=19):
+        statuses = [run_at(place) for place in (RUNS[:1] if arguments.quick else RUNS)]
     for folder in FOLDERS.values():
         remove(folder)
     return not any(statuses)
@@ -34,6 +29,6 @@ def run_at(place):
     folder = FOLDERS[place]
     if not folder.exists():
         clone(folder)
-        others = shutil.ignore_patterns("experiments", "frameworks.log")
+        others = shutil.ignore_patterns("experiments", "frameworks.log", "fuzz")
         shutil.copytree(ROOT / "target", folder / "target", ignore=others, symlinks=True)
     return run(folder, place, BESIDE)["status"]

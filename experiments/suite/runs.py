@@ -4,14 +4,12 @@ import json
 import re
 import shutil
 import subprocess
-import threading
 import time
 
 from experiments.recording import KEPT, RESULTS, ROOT
 
 DONE = KEPT / "suite" / "runs.jsonl"
 PAGE = RESULTS / "suite.md"
-one_at_a_time = threading.Lock()  # of runs, to write down what they found
 #: Of a run's row, in the order of the page.
 COLUMNS = ("date", "commit", "place", "clone", "beside", "minutes", "status")
 COLUMNS += ("passed", "failed", "skipped")
@@ -63,10 +61,9 @@ def run(folder, place, beside="nothing"):
         "status": done.returncode,
         **outcome(log.read_text(errors="replace")),
     }
-    with one_at_a_time:
-        with DONE.open("a") as out:
-            out.write(json.dumps(row) + "\n")
-        write_page()
+    with DONE.open("a") as out:
+        out.write(json.dumps(row) + "\n")
+    write_page()
     return row
 
 
@@ -90,7 +87,7 @@ def write_page():
 TEXT = """# The tests, wherever and whenever
 
 `scripts/experiments suite clones` and `suite busy` run `.ci/run` in fresh clones: at paths of
-another length, one of them with a space, and two at a time beside two processes that compute
+another length, one of them with a space, and five times in a row beside two processes that compute
 without a pause. A clone that is built has the programs and packages of the run before it. The
 counts are those of Rust and Python tests together.
 

@@ -2,5 +2,5 @@
 
 PARTS = {
     "clones": "fresh clones at paths of 8, 60 and 150 characters",
-    "busy": "five runs in these clones, one after the other, while both processors are busy",
+    "busy": "five runs in the last of these clones while both processors are busy",
 }

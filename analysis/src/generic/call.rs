@@ -219,9 +219,7 @@ pub(super) fn as_dtype(value: &Value) -> Option<Dtype> {
 }
 
 fn of_list(items: &Rc<Items>, name: &str, mut args: Vec<Value>) -> Value {
-    if matches!(name, "append" | "add" | "appendleft" | "extend" | "update" | "insert") {
-        changed(&Value::Sequence(Rc::clone(items)), &args);
-    }
+    changed(&Value::Sequence(Rc::clone(items)), &args);
     match (name, args.len()) {
         ("append" | "add" | "appendleft", 1) => items.borrow_mut().extend(args.pop()),
         ("extend" | "update", 1) => {

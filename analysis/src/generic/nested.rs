@@ -91,7 +91,7 @@ enum Changed {
     Pairs(Weak<Pairs>),
 }
 
-/// These values were put into `container`.
+/// These values may have been put into `container`.
 pub fn changed(container: &Value, values: &[Value]) {
     if !values.iter().any(contains) {
         return;

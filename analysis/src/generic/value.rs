@@ -295,7 +295,6 @@ impl Value {
         let (mut seen, mut deeper) = (FxHashSet::default(), Vec::new());
         self.visit_in(0, &mut seen, &mut deeper, each);
         while let Some(container) = deeper.pop() {
-            seen.remove(&container.address());
             container.visit_in(0, &mut seen, &mut deeper, each);
         }
     }
@@ -309,8 +308,8 @@ impl Value {
     ) {
         work(1);
         match self {
-            Value::Sequence(_) | Value::Mapping(_) if !seen.insert(self.address()) => {}
             Value::Sequence(_) | Value::Mapping(_) if depth == MAX_NESTED => deeper.push(self.clone()),
+            Value::Sequence(_) | Value::Mapping(_) if !seen.insert(self.address()) => {}
             Value::Sequence(items) => {
                 items.borrow().iter().for_each(|item| item.visit_in(depth + 1, seen, deeper, each));
             }

@@ -22,10 +22,14 @@ fn whole_trace() -> Scratch {
     trace
 }
 
+/// The table that an input is of.
+fn table_of(bytes: &[u8]) -> Option<Table> {
+    bytes.first().map(|number| Table::ALL[usize::from(*number) % Table::ALL.len()])
+}
+
 /// Which table it is.
 fn put_table(trace: &Scratch, bytes: &[u8]) -> Option<Table> {
-    let (number, file) = bytes.split_first()?;
-    let table = Table::ALL[usize::from(*number) % Table::ALL.len()];
+    let (table, file) = (table_of(bytes)?, &bytes[1..]);
     let name = match table.in_parts() {
         true => format!("{}/part-00000.parquet", table.name()),
         false => format!("{}.parquet", table.name()),
@@ -47,8 +51,7 @@ pub fn tables(bytes: &[u8]) {
             read(&trace, table);
             read_reports(&trace);
         }
-        let number = usize::from(bytes[0]) % Table::ALL.len();
-        let whole = intact.iter().find(|seed| usize::from(seed[0]) == number).expect("a seed of each table");
+        let whole = intact.iter().find(|seed| table_of(seed) == Some(table)).expect("a seed of each table");
         put_table(scratch, whole);
     });
 }

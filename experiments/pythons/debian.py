@@ -36,6 +36,7 @@ IN_ROOT = """
 set -e
 mount -t proc proc "$0/proc"
 mount --bind /dev "$0/dev"
+mkdir -p "$0/checkout"
 mount --bind "$CHECKOUT" "$0/checkout"
 exec chroot "$0" "$@"
 """
@@ -103,14 +104,13 @@ def in_root(root, *command, **more):
 def unpacked(suite, package):
     """A folder with a package of a suite and all that it depends on."""
     root = WORK / f"{suite}-{package}"
-    (root / "checkout").mkdir(parents=True, exist_ok=True)
     if (root / "complete").exists():
         return root
-    shutil.rmtree(root)
+    shutil.rmtree(root, ignore_errors=True)
     for folder in ("bin", "sbin", "lib", "lib64"):
         (root / "usr" / folder).mkdir(parents=True, exist_ok=True)
         (root / folder).symlink_to(f"usr/{folder}")
-    for folder in ("proc", "dev", "tmp", "checkout"):
+    for folder in ("proc", "dev", "tmp"):
         (root / folder).mkdir()
     packages = index(suite)
     for name in needed(packages, [package, "libstdc++6"]):

@@ -12,23 +12,17 @@ from experiments.recording import ROOT
 from experiments.suite.clones import FOLDERS
 from experiments.suite.runs import clone, remove, run
 
-*_, LONG = FOLDERS
+PLACE, FOLDER = list(FOLDERS.items())[-1]
 RUNS = 5
-BESIDE = "two busy processes"
 
 
 def main(arguments):
-    with load(computing=2, copying=0, niceness=19):
-        statuses = [run_at(LONG) for _ in range(1 if arguments.quick else RUNS)]
-    remove(FOLDERS[LONG])
-    return not any(statuses)
-
-
-def run_at(place):
-    """The exit status of a run, in a new clone if there is none."""
-    folder = FOLDERS[place]
-    if not folder.exists():
-        clone(folder)
+    if not FOLDER.exists():
+        clone(FOLDER)
         others = shutil.ignore_patterns("experiments", "frameworks.log", "fuzz")
-        shutil.copytree(ROOT / "target", folder / "target", ignore=others, symlinks=True)
-    return run(folder, place, BESIDE)["status"]
+        shutil.copytree(ROOT / "target", FOLDER / "target", ignore=others, symlinks=True)
+    with load(computing=2, copying=0, niceness=19):
+        runs = 1 if arguments.quick else RUNS
+        statuses = [run(FOLDER, PLACE, "two busy processes")["status"] for _ in range(runs)]
+    remove(FOLDER)
+    return not any(statuses)

@@ -2,10 +2,13 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{Script, profile, run, small_shapes};
 use memtrace_analysis::fit::fit_profiles;
 use memtrace_analysis::model::{Body, Law, Proof};
 use memtrace_analysis::predict;
+use memtrace_trace::rows::ArrayInfo;
 use proptest::prelude::*;
 
 fn law_of(shapes: &[Vec<u64>], script: impl Fn(&[u64]) -> Script) -> Law {
@@ -118,10 +121,10 @@ fn a_product_of_matrices_has_three_dimensions() {
     let shapes = [[400u64, 301, 257], [523, 307, 419], [611, 503, 280], [409, 701, 607]];
     let runs = shapes.map(|[rows, inner, columns]| {
         let mut run = run("matmul", &[rows, inner], &vec![(0, 4 * rows * columns)], 100);
-        let second =
-            memtrace_trace::rows::ArrayInfo { shape: vec![inner, columns], ..run.span.inputs[0].clone() };
-        run.span.inputs.push(memtrace_trace::rows::ArrayInfo { bytes: 4 * inner * columns, ..second });
-        run.span.outputs[0].shape = vec![rows, columns];
+        let first = run.span.inputs[0].clone();
+        let (shape, bytes) = (vec![inner, columns], 4 * inner * columns);
+        run.span.inputs = [first.clone(), ArrayInfo { shape, bytes, ..first }].into();
+        Arc::make_mut(&mut run.span.outputs)[0].shape = vec![rows, columns];
         run
     });
     let model = fit_profiles(&profile(runs.to_vec())).unwrap();
@@ -138,7 +141,7 @@ fn calls_that_failed_answer_only_who_asks_for_them() {
     let fine = |s: &Vec<u64>| run("op", s, &vec![(0, 4 * s.iter().product::<u64>())], 0);
     let failed = |s: &Vec<u64>| {
         let mut run = run("op", s, &vec![(0, 9 * s.iter().product::<u64>())], 0);
-        run.span.params.insert("error".into(), "exception".into());
+        Arc::make_mut(&mut run.span.params).insert("error".into(), "exception".into());
         run
     };
     let shapes = small_shapes();
@@ -156,7 +159,7 @@ fn calls_that_failed_answer_only_who_asks_for_them() {
 fn parameters_make_laws_apart_unless_they_follow_the_shape() {
     let with = |shape: &[u64], name: &str, value: u64, factor: u64| {
         let mut run = run("op", shape, &vec![(0, factor * shape.iter().product::<u64>())], 0);
-        run.span.params.insert(name.into(), value.into());
+        Arc::make_mut(&mut run.span.params).insert(name.into(), value.into());
         run
     };
     let runs = small_shapes().iter().flat_map(|s| [with(s, "sigma", 3, 4), with(s, "sigma", 5, 8)]).collect();

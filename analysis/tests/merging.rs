@@ -3,6 +3,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use common::{profile, run, small_shapes};
 use memtrace_analysis::fit::fit_profiles;
@@ -16,8 +17,9 @@ fn model(shapes: &[Vec<u64>], per_element: u64, numpy: &str, layout: &str) -> Mo
     let one = |shape: &Vec<u64>| {
         let volume: u64 = shape.iter().product();
         let mut run = run("pack:op", shape, &vec![(0, per_element * volume), (0, 0)], 700);
-        run.span.params.insert("versions".into(), json!({ "numpy": numpy, "python": "3.11.7" }));
-        run.span.inputs[0].layout = layout.into();
+        Arc::make_mut(&mut run.span.params)
+            .insert("versions".into(), json!({ "numpy": numpy, "python": "3.11.7" }));
+        Arc::make_mut(&mut run.span.inputs)[0].layout = layout.into();
         run
     };
     let mut model = fit_profiles(&profile(shapes.iter().map(one).collect())).unwrap();

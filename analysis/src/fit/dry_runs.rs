@@ -72,7 +72,7 @@ fn run(operator: &str, index: usize, dry: &DryRun) -> Result<Run, Error> {
         call: 1, // not a first call: all that is allocated is part of the run
         process: u32::try_from(index).unwrap_or(u32::MAX),
         end_ns: Some(0),
-        inputs: vec![array],
+        inputs: [array].into(),
         device_peak_bytes: Some(peak),
         allocations: dry.blocks.len() as u64,
         ..SpanRow::default()

@@ -57,7 +57,8 @@ fn split_by_params(runs: Vec<&Run>) -> Vec<Group<'_>> {
 fn key(run: &Run) -> Key {
     let joined = |of: fn(&ArrayInfo) -> &str| run.span.inputs.iter().map(of).collect::<Vec<_>>().join(",");
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let mut params: BTreeMap<String, Value> = run.span.params.clone().into_iter().collect();
+    let params = run.span.params.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let mut params: BTreeMap<String, Value> = params.collect();
     params.remove("task"); // Dask's key, chunk and worker: where it ran, not what
     let versions = match params.remove("versions") {
         Some(Value::Object(versions)) => {

@@ -104,7 +104,7 @@ pub fn predicts(law: &Law, runs: &[&Run], points: &[Vec<u64>]) -> bool {
 /// True if the run took the law's course and every block that is not negligible against the peak
 /// has the size that the law gives it: a peak that agrees while its blocks do not agrees by chance.
 pub fn settle(law: &mut Law, run: &Run, point: &[u64], view: Option<&View>) -> bool {
-    for (output, seen) in law.outputs.iter_mut().zip(&run.span.outputs) {
+    for (output, seen) in law.outputs.iter_mut().zip(&*run.span.outputs) {
         for (axis, &length) in output.shape.iter_mut().zip(&seen.shape) {
             settle_size(axis, length, point);
         }

@@ -191,7 +191,7 @@ mod tests {
         let rows = [row(Kind::PoolBlock, 0, 700, 0, None), row(Kind::PoolBlock, 800, 50, 1, Some(9))];
         let devices = Devices::of(&rows);
         let input = ArrayInfo { bytes: 300, device: "cuda".to_owned(), ..ArrayInfo::default() };
-        let span = |start_ns| SpanRow { start_ns, inputs: vec![input.clone()], ..SpanRow::default() };
+        let span = |start_ns| SpanRow { start_ns, inputs: [input.clone()].into(), ..SpanRow::default() };
         assert_eq!([0, 1, 5, 10].map(|start| devices.before(&span(start))), [0, 400, 450, 400]);
         assert_eq!(devices.before(&SpanRow { process: 3, ..span(5) }), 0);
     }

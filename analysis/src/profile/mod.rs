@@ -10,6 +10,7 @@ mod run;
 pub mod stacks;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use memtrace_trace::rows::{AllocationRow, Kind, Role, SpanRow};
 use memtrace_trace::{AllocationFilter, Trace};
@@ -119,7 +120,7 @@ fn without_places(trace: &Trace) -> Result<Profile, Error> {
     }
     let source = Source::of(trace, spans.iter());
     if let Some(threads) = trace.meta().recorded.get("threads").and_then(|text| text.parse::<u64>().ok()) {
-        spans.iter_mut().for_each(|span| drop(span.params.insert(THREADS.into(), threads.into())));
+        add_threads(&mut spans, threads);
     }
     let mut rows = blocks_by_span(trace, &spans, &parents)?;
     let baselines = measured::baselines(trace, &spans)?;
@@ -135,6 +136,19 @@ fn without_places(trace: &Trace) -> Result<Profile, Error> {
     });
     let (runs, places) = (runs.collect(), HashMap::new());
     Ok(Profile { runs, baselines, reserved, allocators, places, notes, source: Some(source) })
+}
+
+/// Each set of parameters once: spans share them.
+fn add_threads(spans: &mut [SpanRow], threads: u64) {
+    let mut known: HashMap<*const _, (Arc<_>, Arc<_>)> = HashMap::new();
+    for span in spans {
+        let (_, longer) = known.entry(Arc::as_ptr(&span.params)).or_insert_with(|| {
+            let mut longer = (*span.params).clone();
+            longer.insert(THREADS.into(), threads.into());
+            (Arc::clone(&span.params), Arc::new(longer))
+        });
+        span.params = Arc::clone(longer);
+    }
 }
 
 /// The blocks of each span, those of the spans inside it included.

@@ -51,17 +51,20 @@ fn key(span: &SpanRow) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use memtrace_trace::rows::ArrayInfo;
 
     use super::*;
 
     fn span(call: u32, rows: u64, peak: u64) -> SpanRow {
-        let inputs = vec![ArrayInfo { shape: vec![rows, 3], dtype: "<f4".into(), ..ArrayInfo::default() }];
+        let input = ArrayInfo { shape: vec![rows, 3], dtype: "<f4".into(), ..ArrayInfo::default() };
+        let inputs = [input].into();
         SpanRow { span: call, call, inputs, end_ns: Some(1), working_peak_bytes: peak, ..SpanRow::default() }
     }
 
     fn named(mut span: SpanRow) -> SpanRow {
-        span.params.insert("task".into(), json!({ "key": span.span }));
+        Arc::make_mut(&mut span.params).insert("task".into(), json!({ "key": span.span }));
         span
     }
 
@@ -69,7 +72,7 @@ mod tests {
     fn the_same_shape_with_another_peak_is_reported() {
         const MB: u64 = 1_000_000;
         let mut failed = span(7, 5, 90 * MB);
-        failed.params.insert("error".into(), "ValueError".into());
+        Arc::make_mut(&mut failed.params).insert("error".into(), "ValueError".into());
         let spans = [
             span(0, 5, 99 * MB), // the cold call
             span(1, 5, 10 * MB),
@@ -79,7 +82,7 @@ mod tests {
             span(5, 7, 10 * MB),
             span(6, 7, 11 * MB),
             failed,
-            SpanRow { inputs: Vec::new(), ..span(8, 0, 1) },
+            SpanRow { inputs: Arc::default(), ..span(8, 0, 1) },
         ];
         let found = varying(&spans);
         let groups: Vec<_> = found.iter().map(|group| (group.calls, group.least, group.most)).collect();

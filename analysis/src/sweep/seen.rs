@@ -90,7 +90,7 @@ mod tests {
     fn call(shape: &[u64], dtype: &str) -> Run {
         let input = ArrayInfo { shape: shape.to_vec(), dtype: dtype.into(), ..ArrayInfo::default() };
         let bytes = 4 * shape.iter().product::<u64>();
-        let (inputs, operator) = (vec![input], "op".into());
+        let (inputs, operator) = ([input].into(), "op".into());
         let span = SpanRow { operator, inputs, working_peak_bytes: bytes, ..SpanRow::default() };
         Run { span, ..Run::default() }
     }

@@ -1,5 +1,7 @@
 //! The columns of a record batch by name; one that is not as declared is an error, never a guess.
 
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use arrow_array::cast::AsArray;
@@ -43,21 +45,16 @@ impl<'a> Columns<'a> {
         self.path
     }
 
-    /// Bytes that the texts of a row take on average once they are read. Each value that JSON has
-    /// follows one of three marks.
-    pub(crate) fn text_of_a_row(&self) -> usize {
-        const VALUE_BYTES: usize = 64;
+    /// Most bytes that the texts of so many of its rows take once they are read.
+    pub(crate) fn text_of(&self, rows: usize) -> usize {
         let texts = self.table.columns().into_iter().filter_map(|column| {
             let texts = self.batch.column_by_name(column.name)?.as_string_opt::<i32>()?;
-            let bytes = texts.value_data();
-            let is_mark = |byte: &&u8| matches!(byte, b',' | b'[' | b'{');
-            let values = match column.data_type {
-                ColumnType::Json => bytes.iter().filter(is_mark).count(),
-                _ => 0,
-            };
-            Some(bytes.len() + values * VALUE_BYTES)
+            Some(match column.data_type {
+                ColumnType::Json => values_of(texts, rows),
+                _ => (texts.value_data().len() * rows).div_ceil(self.rows().max(1)),
+            })
         });
-        texts.sum::<usize>().div_ceil(self.rows().max(1))
+        texts.sum()
     }
 
     /// A column that may hold nulls.
@@ -110,9 +107,9 @@ impl<'a> Columns<'a> {
     }
 
     /// A column of JSON texts; if it was not requested, its values are the empty ones.
-    pub(crate) fn json(&self, column: &'static str) -> Result<JsonColumn<'a>> {
+    pub(crate) fn json<T>(&self, column: &'static str) -> Result<JsonColumn<'a, T>> {
         let texts = self.requested.contains(&column).then(|| self.text(column)).transpose()?;
-        Ok(JsonColumn { columns: *self, column, texts })
+        Ok(JsonColumn { columns: *self, column, texts, known: RefCell::default() })
     }
 
     pub(crate) fn error(&self, column: &'static str, reason: String) -> Error {
@@ -141,19 +138,40 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// A column of JSON texts.
-pub(crate) struct JsonColumn<'a> {
+/// Most bytes that the values of so many rows take. Each value that JSON has follows one of three
+/// marks; equal texts are one value.
+fn values_of(texts: &StringArray, rows: usize) -> usize {
+    const VALUE_BYTES: usize = 64;
+    let value = |text: &str| {
+        let marks = text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
+        text.len() + marks * VALUE_BYTES
+    };
+    let different: HashSet<&str> = texts.iter().flatten().collect();
+    let sizes = different.into_iter().map(value);
+    let (all, largest) = sizes.fold((0, 0), |(all, largest), size| (all + size, size.max(largest)));
+    all.min(largest.saturating_mul(rows))
+}
+
+/// A column of JSON texts. Equal texts of a batch are one value, which its rows share.
+pub(crate) struct JsonColumn<'a, T> {
     columns: Columns<'a>,
     column: &'static str,
     texts: Option<&'a StringArray>,
+    known: RefCell<HashMap<&'a str, T>>,
 }
 
-impl JsonColumn<'_> {
+impl<T: DeserializeOwned + Default + Clone> JsonColumn<'_, T> {
     /// The value in row `row`.
-    pub(crate) fn value<T: DeserializeOwned + Default>(&self, row: usize) -> Result<T> {
+    pub(crate) fn value(&self, row: usize) -> Result<T> {
         let Some(texts) = self.texts else { return Ok(T::default()) };
-        serde_json::from_str(texts.value(row)).map_err(|error| {
+        let text = texts.value(row);
+        if let Some(value) = self.known.borrow().get(text) {
+            return Ok(value.clone());
+        }
+        let value: T = serde_json::from_str(text).map_err(|error| {
             self.columns.error(self.column, format!("is not the JSON it should be: {error}"))
-        })
+        })?;
+        self.known.borrow_mut().insert(text, value.clone());
+        Ok(value)
     }
 }

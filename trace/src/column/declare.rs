@@ -185,13 +185,13 @@ macro_rules! group {
     };
 }
 
-/// Makes types that serde knows a [`Field`](super::Field): a column of JSON. `any` makes values for
+/// Makes shared values that serde knows a [`Field`](super::Field): a column of JSON. `any` makes values for
 /// tests.
 macro_rules! json {
     ($type:ty, any: $any:expr) => {
         impl $crate::column::Field for $type {
             const NULLABLE: bool = false;
-            type Source<'a> = $crate::column::JsonColumn<'a>;
+            type Source<'a> = $crate::column::JsonColumn<'a, Self>;
 
             fn describe(field: $crate::column::Declared, columns: &mut Vec<$crate::column::Column>) {
                 columns.push(field.with_type($crate::column::ColumnType::Json));
@@ -221,7 +221,7 @@ macro_rules! json {
 
             #[cfg(test)]
             fn any() -> proptest::strategy::BoxedStrategy<Self> {
-                proptest::strategy::Strategy::boxed($any)
+                proptest::strategy::Strategy::boxed(proptest::strategy::Strategy::prop_map($any, Self::from))
             }
         }
     };

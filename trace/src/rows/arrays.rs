@@ -1,5 +1,7 @@
 use std::ops::Range;
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +57,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-json!(Vec<ArrayInfo>, any: proptest::collection::vec(tests::array(), 0..3));
+json!(Arc<[ArrayInfo]>, any: proptest::collection::vec(tests::array(), 0..3));
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,6 @@
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use crate::column::{group, json, table};
@@ -31,11 +33,11 @@ table! {
         #[null("still running when its process or the recording ended")]
         pub end_ns: Option<i64>,
         /// Array arguments: a list of arrays.
-        pub inputs: Vec<ArrayInfo>,
+        pub inputs: Arc<[ArrayInfo]>,
         /// Arrays in the result: a list of arrays.
-        pub outputs: Vec<ArrayInfo>,
+        pub outputs: Arc<[ArrayInfo]>,
         /// Scalar parameters by name, and under `versions` those of libraries.
-        pub params: Map<String, Value>,
+        pub params: Arc<Map<String, Value>>,
         /// Sum of the inputs' bytes.
         pub input_bytes: u64,
         /// Sum of the outputs' bytes.
@@ -123,7 +125,7 @@ group! {
     }
 }
 
-json!(Map<String, Value>, any: tests::parameters());
+json!(Arc<Map<String, Value>>, any: tests::parameters());
 
 #[cfg(test)]
 mod tests {

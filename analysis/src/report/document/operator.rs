@@ -1,5 +1,7 @@
 //! Operators and their spans.
 
+use std::sync::Arc;
+
 use memtrace_trace::rows::ArrayInfo;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -24,9 +26,9 @@ pub struct Operator {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct DataDependent {
     /// Inputs of the first of them.
-    pub inputs: Vec<ArrayInfo>,
+    pub inputs: Arc<[ArrayInfo]>,
     /// Its parameters.
-    pub params: Map<String, Value>,
+    pub params: Arc<Map<String, Value>>,
     /// Calls.
     pub calls: usize,
     /// Their working peaks.
@@ -54,11 +56,11 @@ pub struct Span {
     /// n-th span of its operator in its process, from 0.
     pub call: u32,
     /// Array arguments.
-    pub inputs: Vec<ArrayInfo>,
+    pub inputs: Arc<[ArrayInfo]>,
     /// Arrays in the result.
-    pub outputs: Vec<ArrayInfo>,
+    pub outputs: Arc<[ArrayInfo]>,
     /// Scalar parameters, and versions of libraries.
-    pub params: Map<String, Value>,
+    pub params: Arc<Map<String, Value>>,
     /// Bytes of the inputs.
     pub input_bytes: u64,
     /// Peak of the bytes allocated in the span and not yet released.

@@ -32,7 +32,7 @@ pub fn table(out: &mut String, trace: &Trace, operators: &[Sums]) -> Result<()> 
         "operator", "calls", "largest call's input", "input", "working peak", "output", "one-time", "time"
     )?;
     let inputs = trace.spans_of(&shown.iter().map(|sums| sums.largest().span).collect())?;
-    let inputs: HashMap<u32, &Vec<ArrayInfo>> = inputs.iter().map(|row| (row.span, &row.inputs)).collect();
+    let inputs: HashMap<u32, &[ArrayInfo]> = inputs.iter().map(|row| (row.span, &*row.inputs)).collect();
     for sums in shown {
         let largest = sums.largest();
         writeln!(
@@ -66,7 +66,7 @@ pub fn summary(
     let names = shown.iter().map(|sums| clean(sums.name()).chars().count());
     let Some(longest) = names.max() else { return Ok(()) };
     let rows = trace.spans_of(&shown.iter().map(|sums| sums.largest().span).collect())?;
-    let inputs: HashMap<u32, &Vec<ArrayInfo>> = rows.iter().map(|row| (row.span, &row.inputs)).collect();
+    let inputs: HashMap<u32, &[ArrayInfo]> = rows.iter().map(|row| (row.span, &*row.inputs)).collect();
     let width = longest.clamp("operator".len(), (*NAME.end()).min(columns - AROUND_NAME));
     writeln!(out)?;
     writeln!(

@@ -33,7 +33,7 @@ pub fn lines(out: &mut String, trace: &Trace, operators: &[Sums]) -> Result<()> 
     for sums in shown {
         let (name, largest) = (sums.name(), sums.largest());
         let place = largest.peak_site.and_then(|site| places.get(&site)).map(String::as_str);
-        let outputs = described.iter().find(|row| row.span == largest.span).map(|row| row.outputs.as_slice());
+        let outputs = described.iter().find(|row| row.span == largest.span).map(|row| &*row.outputs);
         let words = parts(largest, place, outputs.unwrap_or_default());
         if !words.is_empty() {
             writeln!(out, "  {}: {}", clean(name), words.join("; "))?;

@@ -17,7 +17,7 @@ impl Spans {
         let Some(model) = &self.model else { return };
         let span = &mut self.spans[span as usize];
         let begun = Observation {
-            inputs: span.row.inputs.clone(),
+            inputs: span.row.inputs.to_vec(),
             params: Params::unwrap_or_clone(span.params.clone()).into_iter().collect(),
             ..Observation::default()
         };

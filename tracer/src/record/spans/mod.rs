@@ -65,7 +65,7 @@ impl Spans {
         let begin = BeginText::parse(text, &mut self.malformed);
         let parent = self.parent_of_new(process, thread, begin.within);
         let contextual = begin.within.is_some();
-        let (operator, inputs) = (begin.name, begin.inputs);
+        let (operator, inputs) = (begin.name, begin.inputs.into());
         let last = self.params.entry(operator.clone()).or_default();
         if **last != begin.params {
             *last = Params::new(begin.params);
@@ -90,7 +90,7 @@ impl Spans {
         mut input: ArrayInfo,
     ) -> u32 {
         text::complete(&mut input);
-        let (operator, inputs) = (name.to_string(), vec![input]);
+        let (operator, inputs) = (name.to_string(), [input].into());
         let row = SpanRow { process, thread, operator, inputs, ..SpanRow::default() };
         let span = self.open(row, stamp, false);
         self.follow_new(span);

@@ -1,6 +1,6 @@
 //! What came out of a span: views of its inputs, the inputs themselves, or memory of its own.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use memtrace_trace::rows::ArrayInfo;
 
@@ -45,9 +45,9 @@ impl Span {
         pinned.dedup();
         self.row.pinned_bytes = Some(pinned.iter().map(|(_, bytes)| bytes).sum());
         self.row.output_bytes = outputs.iter().map(|array| array.bytes).sum();
-        self.row.outputs = outputs;
+        self.row.outputs = outputs.into();
         if let Some(error) = end.error {
-            Rc::make_mut(&mut self.params).insert("error".into(), error.into());
+            Arc::make_mut(&mut self.params).insert("error".into(), error.into());
         }
         blocks
     }

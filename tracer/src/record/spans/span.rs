@@ -1,6 +1,6 @@
 //! One span: its peaks, and the blocks that may outlive it.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use memtrace_analysis::learn::Tracker;
 use memtrace_trace::rows::{Kind, SpanRow};
@@ -28,7 +28,7 @@ pub(super) struct Leftover {
 type LastSite = Option<(Site, bool)>;
 
 /// Parameters, which most calls of an operator have in common.
-pub(super) type Params = Rc<serde_json::Map<String, serde_json::Value>>;
+pub(super) type Params = Arc<serde_json::Map<String, serde_json::Value>>;
 
 pub(super) struct Span {
     /// Its row; parameters and times are filled in when it is written.
@@ -167,7 +167,7 @@ impl Span {
             gc_independent_bytes,
             gc_independent_upper_bytes,
             garbage_at_peak_bytes,
-            params: (*self.params).clone(),
+            params: self.params.clone(),
             device_peak_bytes: self.row.device_peak_bytes.map(|_| self.device.peak()),
             ..self.row.clone()
         }

@@ -10,7 +10,7 @@ use super::machine::{Frame, Machine};
 use super::nested::{Items, Pairs, changed};
 use super::scalar;
 use super::source::{Function, Takes};
-use super::value::{Array, Layout, Value};
+use super::value::{Array, COPY, Layout, Value, work};
 use crate::error::Error;
 
 /// Arguments by name.
@@ -29,6 +29,7 @@ impl<'a> Machine<'a> {
             Value::Function(name, seen) => match self.source.functions.get(&*name) {
                 Some(described) => {
                     let mut frame = seen.map(|seen| Frame::clone(&seen)).unwrap_or_default();
+                    work(COPY * frame.len() as u64);
                     self.bind(described, args, named, &mut frame)?;
                     self.enter(&name, described, frame)
                 }
@@ -101,7 +102,12 @@ impl<'a> Machine<'a> {
                 let (count, _) = self.repetitions(&over);
                 let mut items = Vec::new();
                 for i in 0..count.min(256) {
-                    items.push(self.call(function.clone(), vec![self.item(&over, i)], Named::new(), line)?);
+                    self.step()?;
+                    if self.raised() {
+                        break;
+                    }
+                    let item = vec![self.item(&over, i)];
+                    items.push(self.call_inside(function.clone(), item, Named::new(), line)?);
                 }
                 Ok(Value::list(items))
             }
@@ -164,7 +170,7 @@ impl<'a> Machine<'a> {
                     }
                 }
                 all.extend(named);
-                self.call(function.clone(), args, all, line)
+                self.call_inside(function.clone(), args, all, line)
             }
             Value::Sequence(items) => Ok(of_list(items, name, args)),
             Value::Mapping(items) => Ok(of_mapping(items, name, args)),
@@ -234,7 +240,10 @@ fn of_list(items: &Rc<Items>, name: &str, mut args: Vec<Value>) -> Value {
             return gone.unwrap_or(Value::Unknown(Vec::new()));
         }
         ("clear", _) => items.borrow_mut().clear(),
-        ("copy", _) => return Value::list(items.borrow().clone()),
+        ("copy", _) => {
+            work(COPY * items.borrow().len() as u64);
+            return Value::list(items.borrow().clone());
+        }
         ("index" | "count", _) => return Value::Number { value: None, float: false },
         ("difference", 1) => {
             return scalar::operate("-", &[Value::Sequence(Rc::clone(items)), args.remove(0)]);
@@ -246,6 +255,7 @@ fn of_list(items: &Rc<Items>, name: &str, mut args: Vec<Value>) -> Value {
 
 fn of_mapping(items: &Pairs, name: &str, args: Vec<Value>) -> Value {
     let pairs = items.borrow();
+    work(COPY * pairs.len() as u64);
     match name {
         "keys" => Value::list(pairs.iter().map(|(key, _)| key.clone()).collect()),
         "values" => Value::list(pairs.iter().map(|(_, value)| value.clone()).collect()),

@@ -10,7 +10,7 @@ use super::dtype::Dtype;
 use super::machine::{Frame, MAX_ITEMS, Machine, TOO_MANY};
 use super::nested::changed;
 use super::source::Expression;
-use super::value::{MAX_LISTED, Value};
+use super::value::{COPY, MAX_LISTED, Value, work};
 use crate::error::Error;
 
 impl<'a> Machine<'a> {
@@ -23,7 +23,11 @@ impl<'a> Machine<'a> {
             Expression::Dtype(text) => Dtype::parse(text).map_or(Value::Unknown(Vec::new()), Value::Dtype),
             Expression::Function(name) => {
                 let nested = self.source.functions.get(name).is_some_and(|function| function.nested);
-                Value::Function(name.as_str().into(), nested.then(|| Rc::new(frame.clone().into())))
+                let seen = nested.then(|| {
+                    work(COPY * frame.len() as u64);
+                    Rc::new(frame.clone().into())
+                });
+                Value::Function(name.as_str().into(), seen)
             }
             Expression::Call { function, args, keywords, line } => {
                 let function = self.value(function, frame)?;
@@ -116,6 +120,7 @@ impl<'a> Machine<'a> {
                 continue;
             }
             let (count, _) = self.repetitions(&value);
+            work(COPY * count.min(MAX_LISTED));
             values.extend((0..count.min(MAX_LISTED)).map(|i| self.item(&value, i)));
         }
         Ok(values)
@@ -264,6 +269,7 @@ impl<'a> Machine<'a> {
 
 fn set_item(of: &Value, index: &[Value], value: Value) {
     changed(of, std::slice::from_ref(&value));
+    changed(of, index);
     match (of, index) {
         (Value::Sequence(items), [at]) => {
             let count = items.borrow().len();

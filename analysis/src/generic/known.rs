@@ -8,7 +8,7 @@ use super::dtype::Dtype;
 use super::library::{Cost, Known};
 use super::machine::Machine;
 use super::shape::Rule;
-use super::value::{Array, Layout, Place, Value, product};
+use super::value::{Array, Layout, Place, Value, distinct, product};
 
 /// Parameters whose lists of numbers are settings and not arrays.
 const SETTINGS: [&str; 30] = [
@@ -130,7 +130,7 @@ impl Machine<'_> {
         let working = call.working_bytes(shapes);
         self.meter.touch(if call.in_place { working.saturating_sub(measured) } else { working }, place);
         let is_view = call.cost.bytes(call.input, elements(shapes)) < measured / 2;
-        let kept: Vec<_> = call.bound.arrays.iter().flat_map(|array| array.blocks.clone()).collect();
+        let kept = distinct(call.bound.arrays.iter().flat_map(|array| array.blocks.iter().cloned()));
         let class: Option<Rc<str>> = call.known.class.as_deref().map(Rc::from);
         let layout = call.main.as_ref().map_or(Layout::C, |main| main.layout);
         let keeps_order = layout == Layout::F && call.known.rule == Rule::Broadcast;

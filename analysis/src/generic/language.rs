@@ -2,7 +2,7 @@
 
 use super::call::Named;
 use super::machine::Machine;
-use super::value::{Array, MAX_LISTED, MAX_NESTED, Value, choices};
+use super::value::{Array, MAX_LISTED, MAX_NESTED, Value, choices, too_much};
 use super::views::turned;
 
 impl Machine<'_> {
@@ -30,7 +30,7 @@ impl Machine<'_> {
                     named.iter().map(|(name, value)| (Value::Text(name.as_str().into()), value.clone()));
                 Value::mapping(pairs.collect())
             }
-            ("isinstance", [value, kind]) => Value::Flag(is_instance(value, kind)),
+            ("isinstance", [value, kind]) => Value::Flag(is_instance(value, kind, 0)),
             ("callable", [value]) => {
                 Value::Flag(Some(matches!(value, Value::Function(..) | Value::Method(..))))
             }
@@ -187,9 +187,12 @@ fn slice(parts: &[Value]) -> Value {
     }
 }
 
-fn is_instance(value: &Value, kind: &Value) -> Option<bool> {
+fn is_instance(value: &Value, kind: &Value, depth: usize) -> Option<bool> {
+    if depth == MAX_NESTED || too_much() {
+        return None;
+    }
     if let Some(kinds) = kind.items() {
-        let each: Vec<Option<bool>> = kinds.iter().map(|kind| is_instance(value, kind)).collect();
+        let each: Vec<Option<bool>> = kinds.iter().map(|kind| is_instance(value, kind, depth + 1)).collect();
         return if each.contains(&Some(true)) {
             Some(true)
         } else {

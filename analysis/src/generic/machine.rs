@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::call::Named;
 use super::library::Library;
 use super::source::{Expression, Function, Leave, Line, Source, Statement};
 use super::value::{Array, COPY, MAX_NESTED, MAX_WORK, Meter, Place, Value, take_work, work};
@@ -175,6 +176,25 @@ impl<'a> Machine<'a> {
             Flow::Return(value) => value,
             _ => Value::Nothing,
         })
+    }
+
+    /// A call that a call makes: of what `partial` and `map` were given.
+    pub(super) fn call_inside(
+        &mut self,
+        function: Value,
+        args: Vec<Value>,
+        named: Named,
+        line: u32,
+    ) -> Result<Value, Error> {
+        let name = self.stack.last().cloned().unwrap_or_default();
+        if self.stack.len() >= MAX_DEPTH {
+            self.note(&format!("{name}, whose calls call others very deep"), 0);
+            return Ok(Value::Unknown(args.iter().flat_map(Value::blocks).collect()));
+        }
+        self.stack.push(name);
+        let result = self.call(function, args, named, line);
+        self.stack.pop();
+        result
     }
 
     pub(super) fn run(&mut self, lines: &'a [Line], frame: &mut Frame) -> Result<Flow, Error> {

@@ -1,4 +1,4 @@
-//! What values contain, however deep: a program may put a list into a list a hundred thousand times.
+//! What values contain, however deep: a program may put a list into a list tens of thousands of times.
 
 use std::cell::RefCell;
 use std::ops::Deref;

@@ -1,7 +1,7 @@
 //! Operators and functions on numbers, texts and lists of the language.
 
 use super::machine::MAX_ITEMS;
-use super::value::{COPY, MAX_LISTED, Value, work};
+use super::value::{COPY, MAX_LISTED, Value, too_much, work};
 
 /// An operator between values none of which is an array.
 pub fn operate(operator: &str, values: &[Value]) -> Value {
@@ -67,8 +67,10 @@ fn combined(operator: &str, a: &Value, b: &Value) -> Value {
         return match (operator, b.items(), b.whole()) {
             ("+", Some(second), _) => Value::list([first, second].concat()),
             ("-", Some(second), _) => {
-                let gone = |item: &Value| second.iter().any(|other| item.same(other) == Some(true));
-                Value::list(first.into_iter().filter(|item| !gone(item)).collect())
+                let gone =
+                    |item: &Value| !too_much() && second.iter().any(|other| item.same(other) == Some(true));
+                let rest: Vec<Value> = first.into_iter().filter(|item| !gone(item)).collect();
+                if too_much() { Value::Unknown(a.blocks()) } else { Value::list(rest) }
             }
             ("*", None, Some(times)) => {
                 let times = times.clamp(0, MAX_LISTED as i64) as usize;

@@ -282,7 +282,7 @@ fn a_walk_ends_soon_whatever_lists_grow() {
     bounded_of(cyclic, &SHAPE);
 }
 
-/// A hundred thousand containers in one another, on the small stack of a test's thread.
+/// Tens of thousands of containers in one another, on the small stack of a test's thread.
 #[test]
 fn a_container_may_be_very_deep() {
     let start = set("u", json!({"sequence": [call("numpy.sqrt", json!([name("x")]))]}));

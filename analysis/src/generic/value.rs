@@ -265,17 +265,14 @@ impl Value {
 
     /// All memory it keeps alive: each block once.
     pub fn blocks(&self) -> Vec<Rc<Block>> {
-        let (mut blocks, mut known) = (Vec::new(), FxHashSet::default());
-        let mut keep = |kept: &[Rc<Block>]| {
-            work(kept.len() as u64);
-            blocks.extend(kept.iter().filter(|block| known.insert(Rc::as_ptr(block))).cloned());
-        };
+        let mut blocks = Vec::new();
+        let mut keep = |kept: &[Rc<Block>]| blocks.extend(kept.iter().cloned());
         self.visit(&mut |value| match value {
             Value::Array(array) => keep(&array.blocks),
             Value::Unknown(kept) => keep(kept),
             _ => {}
         });
-        blocks
+        distinct(blocks)
     }
 
     /// The arrays in it, in order.
@@ -360,6 +357,7 @@ impl Value {
     }
 
     fn same_in(&self, other: &Value, depth: usize) -> Option<bool> {
+        work(1);
         match (self, other) {
             (Value::Text(a), Value::Text(b)) => Some(a == b),
             (Value::Dtype(a), Value::Dtype(b)) => Some(a == b),
@@ -387,6 +385,13 @@ impl Value {
             _ => Some(false),
         }
     }
+}
+
+/// Each block once.
+pub(super) fn distinct(blocks: impl IntoIterator<Item = Rc<Block>>) -> Vec<Rc<Block>> {
+    let mut known = FxHashSet::default();
+    let all = blocks.into_iter().inspect(|_| work(1));
+    all.filter(|block| known.insert(Rc::as_ptr(block))).collect()
 }
 
 /// What an item that is copied counts for; one that is looked at counts for 1.

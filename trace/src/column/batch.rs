@@ -51,7 +51,7 @@ impl<'a> Columns<'a> {
             let texts = self.batch.column_by_name(column.name)?.as_string_opt::<i32>()?;
             Some(match column.data_type {
                 ColumnType::Json => values_of(texts, rows),
-                _ => (texts.value_data().len() * rows).div_ceil(self.rows().max(1)),
+                _ => texts.value_data().len().min(longest(texts).saturating_mul(rows)),
             })
         });
         texts.sum()
@@ -79,9 +79,7 @@ impl<'a> Columns<'a> {
         let array = self.column(column)?;
         let texts = array.as_string_opt::<i32>();
         let texts = texts.ok_or_else(|| self.wrong_type(column, array, &DataType::Utf8))?;
-        let longest = texts.value_offsets().windows(2).map(|ends| (ends[1] - ends[0]) as u64).max();
-        let what = "the bytes of a text";
-        limits::at_most(self.path, what, longest.unwrap_or(0), limits::TEXT_BYTES)?;
+        limits::at_most(self.path, "the bytes of a text", longest(texts) as u64, limits::TEXT_BYTES)?;
         Ok(texts)
     }
 
@@ -107,9 +105,9 @@ impl<'a> Columns<'a> {
     }
 
     /// A column of JSON texts; if it was not requested, its values are the empty ones.
-    pub(crate) fn json<T>(&self, column: &'static str) -> Result<JsonColumn<'a, T>> {
+    pub(crate) fn json<T: Default>(&self, column: &'static str) -> Result<JsonColumn<'a, T>> {
         let texts = self.requested.contains(&column).then(|| self.text(column)).transpose()?;
-        Ok(JsonColumn { columns: *self, column, texts, known: RefCell::default() })
+        Ok(JsonColumn { columns: *self, column, texts, empty: T::default(), known: RefCell::default() })
     }
 
     pub(crate) fn error(&self, column: &'static str, reason: String) -> Error {
@@ -138,10 +136,17 @@ impl<'a> Columns<'a> {
     }
 }
 
+fn longest(texts: &StringArray) -> usize {
+    texts.value_offsets().windows(2).map(|ends| (ends[1] - ends[0]) as usize).max().unwrap_or(0)
+}
+
 /// Most bytes that the values of so many rows take. Each value that JSON has follows one of three
 /// marks; equal texts are one value.
 fn values_of(texts: &StringArray, rows: usize) -> usize {
     const VALUE_BYTES: usize = 64;
+    if rows == 0 {
+        return 0;
+    }
     let value = |text: &str| {
         let marks = text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
         text.len() + marks * VALUE_BYTES
@@ -157,13 +162,14 @@ pub(crate) struct JsonColumn<'a, T> {
     columns: Columns<'a>,
     column: &'static str,
     texts: Option<&'a StringArray>,
+    empty: T,
     known: RefCell<HashMap<&'a str, T>>,
 }
 
-impl<T: DeserializeOwned + Default + Clone> JsonColumn<'_, T> {
+impl<T: DeserializeOwned + Clone> JsonColumn<'_, T> {
     /// The value in row `row`.
     pub(crate) fn value(&self, row: usize) -> Result<T> {
-        let Some(texts) = self.texts else { return Ok(T::default()) };
+        let Some(texts) = self.texts else { return Ok(self.empty.clone()) };
         let text = texts.value(row);
         if let Some(value) = self.known.borrow().get(text) {
             return Ok(value.clone());

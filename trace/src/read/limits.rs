@@ -31,7 +31,7 @@ const EXPANSION: u64 = 256;
 const EXPANDED_BYTES: u64 = 1 << 30;
 
 /// The same of rows that are in memory at once: for each byte (calls of one operator on arrays of one
-/// shape take 31 bytes in a file and 3.6 kB as rows, 116 times as many) …
+/// shape take 31 bytes in a file and some 400 as rows, which share their arrays) …
 const HELD_EXPANSION: u64 = 64;
 /// … and in all.
 const HELD_BYTES: u64 = 192 << 20;

@@ -1,5 +1,4 @@
 use std::ops::Range;
-
 use std::sync::Arc;
 
 use schemars::JsonSchema;

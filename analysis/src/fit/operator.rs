@@ -125,7 +125,7 @@ impl Draft<'_> {
             }
             None => {
                 notes.push(
-                    "the runs do not align: their allocation sequences depend on the shape or the data"
+                    "the runs do not align: their allocation sequences depend on the shape or the data; more runs of other shapes may show what does"
                         .into(),
                 );
                 let peaks: Vec<f64> = runs.iter().map(|run| run.span.working_peak_bytes as f64).collect();

@@ -5,6 +5,7 @@ use super::candidate::Candidate;
 use super::device::Bound;
 use super::grid;
 use super::request::{Minimise, Request};
+use super::time::SAME_TIME;
 use super::worker_bytes::WorkerBytes;
 use crate::model::TaskBytes;
 use crate::shape::joined;
@@ -27,7 +28,10 @@ pub(super) fn chosen(request: &Request, best: &Candidate, skipped: Option<&Candi
             most(request, faster.worker),
         ),
         None if request.minimise == Minimise::Time => {
-            format!("{head}, and no chunking is predicted to be noticeably faster.")
+            let part = 100.0 * (SAME_TIME - 1.0);
+            format!(
+                "{head}, and no chunking that fits is predicted to be more than {part:.0} % faster. Of those as fast, chunks that leave a worker room come first, then fewer chunks."
+            )
         }
         None => format!("{head}."),
     };

@@ -40,6 +40,7 @@ fn text(trace: &Trace, leaks: &Leaks, columns: usize) -> Result<String> {
     writeln!(out, "{} live {ended}, before it tidied up", Bytes(leaks.live_bytes))?;
     writeln!(out, "(what a library keeps on purpose, such as a cache, is part of it)")?;
     places(&mut out, leaks, &mut SourceText::of(trace.meta()), columns)?;
+    arenas(&mut out, trace, leaks)?;
     operators(&mut out, leaks)?;
     Ok(out)
 }
@@ -70,6 +71,24 @@ fn places(out: &mut String, leaks: &Leaks, source: &mut SourceText, columns: usi
     }
     let any = shown.iter().any(|place| is_estimate(place.bytes, place.estimated_bytes));
     estimates(out, any || other_is_estimate)
+}
+
+/// Python's own allocator maps arenas for small objects: a line that mapped one need not be what
+/// keeps its objects.
+fn arenas(out: &mut String, trace: &Trace, leaks: &Leaks) -> Result<()> {
+    const ARENAS: std::ops::RangeInclusive<u64> = 128 << 10..=1 << 20;
+    let is_python = |place: &&LivePlace| place.file.as_deref().is_some_and(|file| file.ends_with(".py"));
+    let may_be_arenas = |place: &LivePlace| ARENAS.contains(&(place.bytes / place.blocks.max(1)));
+    let objects = trace.meta().recorded.contains_key("python_allocators");
+    let shown = leaks.places.iter().take(ROWS_MAX).filter(is_python);
+    if !objects && shown.into_iter().any(may_be_arenas) {
+        writeln!(
+            out,
+            "\n  Small objects of Python lie in arenas of up to 1 MB, at the line where one was mapped:"
+        )?;
+        writeln!(out, "  memtrace --python-allocators shows the lines that made the objects.")?;
+    }
+    Ok(())
 }
 
 fn operators(out: &mut String, leaks: &Leaks) -> Result<()> {

@@ -70,7 +70,13 @@ impl Session {
             notes.push(format!("{malformed} descriptions of spans could not be read."));
         }
         for operator in self.fold.spans().missing(&self.operators) {
-            notes.push(format!("{operator} was never called, or is not a function that can be watched."));
+            let hint = match operator.starts_with("__main__:") {
+                true => "",
+                false => " A script's own functions are in the module __main__.",
+            };
+            notes.push(format!(
+                "{operator} was never called, or is not a function that can be watched.{hint}"
+            ));
         }
         notes
     }

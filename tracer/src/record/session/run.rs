@@ -30,6 +30,9 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     session.use_kernel(options.kernel, loading)?;
     session.sample_events(options.accesses);
     session.note_recorded("cuda", devices);
+    if options.python_allocators {
+        session.note_recorded("python_allocators", "malloc");
+    }
     let mut variables =
         vec![(SOCKET_VARIABLE, session.listener().sockets()), (TOKEN_VARIABLE, session.listener().token())];
     if options.python_allocators {

@@ -89,7 +89,7 @@ impl Session {
         }
         if let Some(programs) = self.uninstrumented() {
             let note = format!(
-                "No probe could be loaded into {programs} (statically linked, set-user-ID, 32-bit, linked with a sanitizer, or started without it): the kernel side recorded system calls (mappings), page faults and resident memory instead; blocks inside them (malloc) are not seen. Meanwhile every system call on this machine took 40 to 90 ns longer."
+                "No probe could be loaded into {programs} (statically linked, set-user-ID, 32-bit, linked with a sanitizer, started without it, or by another memtrace): the kernel side recorded system calls (mappings), page faults and resident memory instead; blocks inside them (malloc) are not seen. Meanwhile every system call on this machine took 40 to 90 ns longer."
             );
             return [note].into_iter().chain(self.fold.unrecorded_note()).collect();
         }

@@ -1,6 +1,6 @@
 //! The columns of a record batch by name; one that is not as declared is an error, never a guess.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -107,7 +107,14 @@ impl<'a> Columns<'a> {
     /// A column of JSON texts; if it was not requested, its values are the empty ones.
     pub(crate) fn json<T: Default>(&self, column: &'static str) -> Result<JsonColumn<'a, T>> {
         let texts = self.requested.contains(&column).then(|| self.text(column)).transpose()?;
-        Ok(JsonColumn { columns: *self, column, texts, empty: T::default(), known: RefCell::default() })
+        Ok(JsonColumn {
+            columns: *self,
+            column,
+            texts,
+            empty: T::default(),
+            read: Cell::new(0),
+            known: RefCell::default(),
+        })
     }
 
     pub(crate) fn error(&self, column: &'static str, reason: String) -> Error {
@@ -140,19 +147,24 @@ fn longest(texts: &StringArray) -> usize {
     texts.value_offsets().windows(2).map(|ends| (ends[1] - ends[0]) as usize).max().unwrap_or(0)
 }
 
-/// Most bytes that the values of so many rows take. Each value that JSON has follows one of three
-/// marks; equal texts are one value.
+/// Bytes that a text takes as a value, or half of it. Each value that JSON has follows one of three
+/// marks; an object with one entry has room for eleven.
+fn value_of(text: &str) -> usize {
+    let mark = |byte: u8| match byte {
+        b',' | b'[' => 64,
+        b'{' => 256,
+        _ => 0,
+    };
+    text.len() + text.bytes().map(mark).sum::<usize>()
+}
+
+/// Most bytes that the values of so many rows take: equal texts are one value.
 fn values_of(texts: &StringArray, rows: usize) -> usize {
-    const VALUE_BYTES: usize = 64;
     if rows == 0 {
         return 0;
     }
-    let value = |text: &str| {
-        let marks = text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
-        text.len() + marks * VALUE_BYTES
-    };
     let different: HashSet<&str> = texts.iter().flatten().collect();
-    let sizes = different.into_iter().map(value);
+    let sizes = different.into_iter().map(value_of);
     let (all, largest) = sizes.fold((0, 0), |(all, largest), size| (all + size, size.max(largest)));
     all.min(largest.saturating_mul(rows))
 }
@@ -163,6 +175,7 @@ pub(crate) struct JsonColumn<'a, T> {
     column: &'static str,
     texts: Option<&'a StringArray>,
     empty: T,
+    read: Cell<u64>,
     known: RefCell<HashMap<&'a str, T>>,
 }
 
@@ -174,6 +187,9 @@ impl<T: DeserializeOwned + Clone> JsonColumn<'_, T> {
         if let Some(value) = self.known.borrow().get(text) {
             return Ok(value.clone());
         }
+        let read = self.read.get() + value_of(text) as u64;
+        limits::at_most(self.columns.path, "the bytes of its JSON", read, limits::BATCH_JSON_BYTES)?;
+        self.read.set(read);
         let value: T = serde_json::from_str(text).map_err(|error| {
             self.columns.error(self.column, format!("is not the JSON it should be: {error}"))
         })?;

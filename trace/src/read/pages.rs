@@ -197,11 +197,13 @@ impl Header {
                 1 => page = Some(number_of(walker, kind)?),
                 2 => header.unpacked = number_of(walker, kind)?.try_into().ok()?,
                 3 => header.packed = number_of(walker, kind)?.try_into().ok()?,
+                4 => number_of(walker, kind).map(drop)?, // a checksum
                 5..=8 => {
                     (kind == STRUCT && inner.replace(number).is_none()).then_some(())?;
                     match number {
-                        DATA | DICTIONARY => header.inner(walker, 2)?,
-                        DATA_2 => header.inner(walker, 4)?,
+                        DATA => header.inner(walker, 2, 4)?,
+                        DICTIONARY => header.inner(walker, 2, 2)?,
+                        DATA_2 => header.inner(walker, 4, 6)?,
                         _ => walker.skip(kind)?,
                     }
                 }
@@ -219,12 +221,13 @@ impl Header {
         Some(header)
     }
 
-    /// What a header says of one kind of pages.
-    fn inner(&mut self, walker: &mut Walker, encoding: i16) -> Option<()> {
+    /// What a header says of one kind of pages: fields up to the last of `numbers` are numbers.
+    fn inner(&mut self, walker: &mut Walker, encoding: i16, numbers: i16) -> Option<()> {
         walker.fields(|walker, number, kind| {
             match number {
                 1 => self.values = number_of(walker, kind)?.try_into().ok()?,
                 number if number == encoding => self.encoding = number_of(walker, kind)?,
+                number if (1..=numbers).contains(&number) => number_of(walker, kind).map(drop)?,
                 _ => walker.skip(kind)?,
             }
             Some(())
@@ -266,6 +269,10 @@ mod tests {
         }
         assert!(with(1, 4).is_none(), "a dictionary that is described as values");
         assert!(with(6, 0x4c).is_none(), "values that are described as a dictionary");
+        let checksum = [&PAGE[..6], &[0x1a, 0, 0x1c], &PAGE[7..]].concat();
+        assert!(Header::parse(&checksum).is_none(), "a checksum that is no number");
+        let levels = [&PAGE[..11], &[0x18, 0, 0, 0]].concat();
+        assert!(Header::parse(&levels).is_none(), "an encoding of levels that is a text");
         let beyond = [&PAGE[..10], &[0x8e, 0x80, 0x80, 0x80, 0x20, 0, 0]].concat();
         assert!(Header::parse(&beyond).is_none(), "an encoding of 7 + 2³²");
         let twice: Vec<u8> = [&PAGE[..12], &[0x2c, 0x15, 2, 0x15, 0, 0, 0]].concat();

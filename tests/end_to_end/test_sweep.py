@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+from unittest.mock import ANY
 
 import pytest
 from conftest import MEMTRACE, memtrace
@@ -115,6 +116,41 @@ def test_laws_of_what_a_library_calls_inside_are_behind_all(tmp_path, python):
     assert few.returncode != 0
     error = few.stderr.decode()
     assert error.count("a law needs 3") == 1 and len(error) < 300, error
+
+
+PRODUCT = """
+import sys
+import numpy as np
+
+def covariance(x):
+    centred = x - x.mean(axis=0)
+    return centred.T @ centred / len(x)
+
+x = np.random.default_rng(0).normal(size=tuple(map(int, sys.argv[1:])))
+for _ in range(2):
+    covariance(x)
+"""
+
+
+def test_a_matrix_product_is_proved_from_the_shapes_that_the_note_names(tmp_path, python):
+    """NumPy divides a product of 256 KiB in place, a smaller one not."""
+    (tmp_path / "program.py").write_text(PRODUCT)
+
+    def note(shapes, directory):
+        named = ("--operator", "__main__:covariance", "--shapes", shapes, "--model", "m.json")
+        command = ("--", python, "program.py", "{0}", "{1}")
+        done = memtrace("sweep", *named, "-o", directory, *command, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr.decode()
+        [law] = json.loads((tmp_path / "m.json").read_text())["laws"]
+        notes = [note for note in law["notes"] if "start the shapes at" in note]
+        return law["proof"], notes
+
+    proof, [advice] = note("1500,50..12000,400", "small")
+    assert proof == "unverified"
+    assert "covariance program.py:7" in advice
+    start = advice.rsplit(" ", 1)[1].split("×")
+    assert int(start[1]) == 182
+    assert note(",".join(start) + "..30000,800", "large") == ({"exact": ANY}, [])
 
 
 def test_a_sweep_that_was_interrupted_goes_on(tmp_path, sweep):

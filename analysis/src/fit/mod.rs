@@ -3,6 +3,7 @@
 mod data_values;
 mod devices;
 pub mod dry_runs;
+pub mod elision;
 mod groups;
 mod measured;
 mod operator;

@@ -7,7 +7,7 @@ use memtrace_trace::rows::ArrayInfo;
 use super::groups::{Group, shapes};
 use super::sequence::{NEGLIGIBLE_RESIDUAL, Places, choices, remarks, residual, sequence};
 use super::variables::{self, Variables};
-use super::{data_values, verify};
+use super::{data_values, elision, verify};
 use crate::law::align::{self, View};
 use crate::law::{MIN_SHAPES, Size};
 use crate::model::{Body, Key, Law, Proof, Seconds, TrainingRun, Variable};
@@ -75,6 +75,10 @@ pub(super) fn law(group: &Group, places: &Places) -> Result<Law, Unfit> {
     if law.proof != Proof::Unverified && !verify::predicts(&law, &runs, &variables.points) {
         law.proof = Proof::Unverified;
         notes.push("runs at shapes that it was fitted on needed other amounts than it predicts".into());
+    }
+    let takes_courses = matches!(law.body, Body::Regression(_)) || !held_out.is_empty();
+    if takes_courses && law.proof == Proof::Unverified && group.key.versions.contains_key("numpy") {
+        notes.extend(elision::advice(&runs, &variables.points, places));
     }
     law.notes.extend(notes);
     law.data_dependent = data_values::depends(&runs, &variables.points);

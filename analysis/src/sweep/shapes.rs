@@ -1,15 +1,14 @@
 //! Shapes of a range: at a volume, with few common divisors, far from others.
 
 use crate::error::Error;
-use crate::fit::verify;
+use crate::fit::{elision, verify};
 use crate::law::MIN_SHAPES;
 use crate::law::Rule;
 use crate::shape::joined;
 use crate::shape::volume;
 
-/// NumPy elides temporaries of expressions from exactly this many bytes: smaller
-/// arrays allocate differently.
-const ELISION_BYTES: f64 = 262_144.0;
+/// Smaller arrays allocate differently.
+const ELISION_BYTES: f64 = elision::ELISION_BYTES as f64;
 /// Bytes of the elements usual in large arrays; masks have one.
 const ITEM_BYTES: f64 = 4.0;
 /// Volumes of training shapes grow by this factor, so that the largest has four times the smallest.

@@ -34,6 +34,14 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Reads how much memory something may use, which is a page at least.
+pub fn parse_limit(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        bytes @ 0..4096 => Err(format!("{text:?} is {bytes} bytes, less than a page; write 1500MB or 1.5GB")),
+        bytes => Ok(bytes),
+    }
+}
+
 /// Reads a shape: lengths separated by commas.
 pub fn parse_shape(text: &str) -> Result<Vec<u64>, String> {
     let error = || format!("{text:?} is not a shape; write 200,200,200");

@@ -19,7 +19,7 @@ use super::arguments::parse_workers;
 use super::json;
 use super::usage::Usage;
 use crate::terminal::{Progress, print, say};
-use crate::units::{Bytes, parse_size};
+use crate::units::{Bytes, parse_limit, parse_size};
 
 /// Larger graphs are refused.
 const MAX_FILE_BYTES: u64 = 1 << 30;
@@ -32,7 +32,7 @@ pub struct Plan {
     /// A pipeline: sources and steps (docs/planning.md)
     graph: PathBuf,
     /// Memory limit of each process: whole arrays are cut into chunks that fit, tasks are checked
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
     memory_limit: Option<u64>,
     /// Workers that share the chunks, or auto: as many as are worth having
     #[arg(long, value_name = "N|auto", value_parser = parse_workers)]

@@ -21,7 +21,7 @@ use super::law::WhichLaw;
 use super::usage::Usage;
 use crate::record::free_memory;
 use crate::terminal::{Progress, print, say};
-use crate::units::{Bytes, parse_size};
+use crate::units::{Bytes, parse_limit, parse_size};
 
 /// Arguments of `recommend`.
 #[derive(Args)]
@@ -32,10 +32,10 @@ pub struct Recommend {
     law: WhichLaw,
     /// Memory limit of each worker, e.g. 1.5GB [default, if a device has a limit: what is free
     /// here]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
     memory_limit: Option<u64>,
     /// Memory of the GPU that each worker has to itself, e.g. 80GB
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
     device_memory_limit: Option<u64>,
     /// Instead of chunks: how long this axis may be for one call; batch is the first
     #[arg(long, value_name = "AXIS|batch", value_parser = parse_axis, conflicts_with_all = ["workers",

@@ -7,7 +7,7 @@ use memtrace_analysis::Model;
 
 use crate::record::PredictionOptions;
 use crate::terminal::is_quiet;
-use crate::units::parse_size;
+use crate::units::parse_limit;
 
 /// What is predicted of operators while they run.
 #[derive(Args, Clone)]
@@ -16,7 +16,7 @@ pub struct PredictionArguments {
     #[arg(long, value_name = "MODEL.json", hide_short_help = true, help_heading = "Predictions")]
     model: Option<PathBuf>,
     /// Say of an operator while it runs that its process will hold more live bytes than this
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "model")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_limit, requires = "model")]
     #[arg(hide_short_help = true, help_heading = "Predictions")]
     memory_limit: Option<u64>,
 }

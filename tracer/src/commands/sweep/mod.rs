@@ -25,7 +25,7 @@ use super::usage::Usage;
 use super::{fitted, output};
 use crate::record;
 use crate::terminal::{Progress, is_quiet, say};
-use crate::units::parse_size;
+use crate::units::parse_limit;
 
 /// Arguments of `sweep`.
 #[derive(Args)]
@@ -40,7 +40,7 @@ pub struct Sweep {
     #[arg(long, default_value_t = 5)]
     runs: usize,
     /// Memory that a run may need; none is started that may need more [default: what is free]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
     memory_limit: Option<u64>,
     /// Data values of the input, each to be run at one shape; {data_values} becomes their names,
     /// e.g. random,constant,sorted,sparse,nan

@@ -115,6 +115,26 @@ def test_it_fits_a_screen(record, program):
         assert source[line - 1].strip() in text, "the text of the line"
 
 
+def test_it_fits_a_screen_where_much_went_wrong(record, target):
+    """Kills, refusals and notes together, each with all that it may have."""
+    run = record(target("held.c"), "malloc", "24")
+    path = run.path / "meta.json"
+    meta = json.loads(path.read_text())
+    sites = [{"site": 1, "bytes": 5_000_000}] * 4
+    held = {"operators": [{"name": "work", "bytes": 5_000_000}] * 4, "sites": sites}
+    meta["out_of_memory"] = [{"pid": 7, "command": "sh", "limit_bytes": 50_000_000, **held}] * 3
+    meta["refused"] = [{"pid": 7, "requested_bytes": 800_000_000, "live_bytes": 1, **held}] * 3
+    meta["notes"] = [f"note {number} " + "says a lot " * 30 for number in range(6)]
+    meta["peak"] |= {"gc_independent_bytes": 1, "gc_independent_upper_bytes": 2}
+    meta["complete"] = False
+    path.write_text(json.dumps(meta))
+    for columns in WIDTHS:
+        text = memtrace("report", run.path, env=environment(COLUMNS=str(columns))).stdout.decode()
+        summaries.check(text, columns)
+        for part in ("KILLED", "REFUSED", "note 0", "more notes", "memtrace report --details"):
+            assert part in text, text
+
+
 def test_imports_have_a_row_for_each_package(record, tmp_path, python):
     script = tmp_path / "run.py"
     script.write_text("import json\nimport numpy, decimal\n")

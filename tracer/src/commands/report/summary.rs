@@ -30,14 +30,34 @@ pub fn text(trace: &Trace, columns: usize) -> Result<String> {
         operators: sums(trace)?,
         composition: composition(trace)?,
     };
-    // Where there is more to say, the tables are shorter.
-    for rows in (1..=ROWS_MAX).rev() {
-        let text = read.with(rows)?;
-        if rows == 1 || text.lines().count() <= LINES_MAX {
-            return Ok(text.lines().map(|line| fitted(line, columns) + "\n").collect());
+    // Where there is more to say, the tables are shorter, and then there are fewer notes.
+    let mut room = Room { rows: ROWS_MAX, notes: NOTES_MAX };
+    let mut text = read.with(room)?;
+    while text.lines().count() > LINES_MAX
+        && let Some(less) = room.less()
+    {
+        room = less;
+        text = read.with(room)?;
+    }
+    Ok(text.lines().map(|line| fitted(line, columns) + "\n").collect())
+}
+
+/// How much of what may be long is shown.
+#[derive(Clone, Copy)]
+struct Room {
+    /// Rows of each table.
+    rows: usize,
+    notes: usize,
+}
+
+impl Room {
+    fn less(self) -> Option<Room> {
+        match self {
+            Room { rows: 2.., .. } => Some(Room { rows: self.rows - 1, ..self }),
+            Room { notes: 1.., .. } => Some(Room { notes: self.notes - 1, ..self }),
+            _ => None,
         }
     }
-    Ok(String::new())
 }
 
 /// What the summary is made of.
@@ -50,7 +70,7 @@ struct Read<'a> {
 }
 
 impl Read<'_> {
-    fn with(&self, rows: usize) -> Result<String> {
+    fn with(&self, Room { rows, notes: shown }: Room) -> Result<String> {
         let (mut out, meta) = (String::new(), self.trace.meta());
         writeln!(out, "memtrace: {}", ending::text(meta))?;
         ending::cut_short(&mut out, meta)?;
@@ -61,7 +81,7 @@ impl Read<'_> {
         Places::of(self.trace.meta(), &self.composition, rows, self.columns).write(&mut out)?;
         operators::summary(&mut out, self.trace, &self.operators, rows, self.columns)?;
         children::lines(&mut out, &self.processes)?;
-        notes(&mut out, meta, self.columns)?;
+        notes(&mut out, meta, shown, self.columns)?;
         next::commands(&mut out, self.trace, &self.operators, self.columns)?;
         Ok(out)
     }
@@ -102,9 +122,9 @@ fn garbage(out: &mut String, meta: &Meta) -> Result<()> {
 }
 
 /// At most two lines each; `report --details` has them whole.
-fn notes(out: &mut String, meta: &Meta, columns: usize) -> Result<()> {
+fn notes(out: &mut String, meta: &Meta, shown: usize, columns: usize) -> Result<()> {
     let notes: Vec<String> = meta.notes.iter().chain(&row_notes(meta)).map(|note| clean(note)).collect();
-    for note in notes.iter().take(NOTES_MAX) {
+    for note in notes.iter().take(shown) {
         let mut lines = wrapped(note, columns.saturating_sub(8));
         if lines.len() > 2 {
             lines.truncate(2);
@@ -114,8 +134,10 @@ fn notes(out: &mut String, meta: &Meta, columns: usize) -> Result<()> {
             writeln!(out, "  {} {line}", if number == 0 { "note:" } else { "     " })?;
         }
     }
-    if notes.len() > NOTES_MAX {
-        writeln!(out, "  note: {} more notes: report --details", notes.len() - NOTES_MAX)?;
+    match notes.len().saturating_sub(shown) {
+        0 => {}
+        1 => writeln!(out, "  note: 1 more note: report --details")?,
+        more => writeln!(out, "  note: {more} more notes: report --details")?,
     }
     Ok(())
 }

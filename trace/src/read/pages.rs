@@ -12,7 +12,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use crate::error::{Error, Result};
 use crate::read::file::Input;
 use crate::read::limits::{self, at_most};
-use crate::read::thrift::{LIST, STRUCT, Walker};
+use crate::read::thrift::{I32, I64, LIST, STRUCT, TEXT, Walker};
 
 /// The length of the end and `PAR1`.
 const TAIL_BYTES: u64 = 8;
@@ -50,13 +50,20 @@ fn announced(end: &[u8]) -> Option<(u64, u64)> {
     let (mut columns, mut groups) = (0, 0);
     let mut walker = Walker::new(end);
     walker.fields(|walker, number, kind| {
+        // The reader of Parquet goes by the number alone.
+        let expected = match number {
+            1 => I32,                            // the version
+            3 => I64,                            // the rows
+            6 => TEXT,                           // the program that wrote it
+            SCHEMA | ROW_GROUPS | 5 | 7 => LIST, // pairs of texts, orders of columns
+            _ => kind,
+        };
+        (kind == expected).then_some(())?;
         let counted = match number {
             SCHEMA => &mut columns,
             ROW_GROUPS => &mut groups,
             _ => return walker.skip(kind),
         };
-        // The reader of Parquet goes by the number alone.
-        (kind == LIST).then_some(())?;
         let (size, kind) = walker.list()?;
         *counted = size.max(*counted);
         (kind == STRUCT).then(|| (0..size).try_for_each(|_| walker.skip(kind)))?
@@ -244,7 +251,6 @@ const DATA_2: i16 = 8;
 /// A number of 32 bits; nothing of another type is one, nor is a larger one, of which the reader of
 /// Parquet takes the low bits.
 fn number_of(walker: &mut Walker, kind: u8) -> Option<i32> {
-    const I32: u8 = 5;
     (kind == I32).then(|| walker.number())??.try_into().ok()
 }
 
@@ -285,5 +291,16 @@ mod tests {
         let end = |kind: u8| announced(&[0x20 | kind, 0x2c, 0, 0, 0]);
         assert_eq!(end(9), Some((2, 0)));
         assert_eq!(end(10), None, "a set");
+    }
+
+    #[test]
+    fn a_number_of_the_end_has_the_type_that_the_reader_takes_it_for() {
+        // A version, one empty struct as the schema, and rows.
+        let bytes = [0x15, 2, 0x19, 0x1c, 0, 0x16, 2, 0];
+        assert_eq!(announced(&bytes), Some((1, 0)));
+        let text = [0x18, 1, b'a', 0x19, 0x1c, 0, 0x16, 2, 0];
+        assert_eq!(announced(&text), None, "a version that is a text may hide another schema");
+        assert_eq!(announced(&[0x15, 2, 0x19, 0x1c, 0, 0x15, 2, 0]), None, "rows of 32 bits");
+        assert_eq!(announced(&[0x75, 2, 0]), None, "orders of columns that are a number");
     }
 }

@@ -5,6 +5,9 @@
 const DEPTH: u8 = 32;
 
 /// The kinds that are told apart here.
+pub(super) const I32: u8 = 5;
+pub(super) const I64: u8 = 6;
+pub(super) const TEXT: u8 = 8;
 pub(super) const LIST: u8 = 9;
 pub(super) const STRUCT: u8 = 12;
 

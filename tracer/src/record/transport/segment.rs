@@ -1,15 +1,17 @@
 //! A segment from the tracer's side: made, sealed, read through typed views, and given up when no
 //! process has it any more. What it says is never trusted: its geometry is the tracer's own copy.
 
+use std::mem::offset_of;
 use std::os::fd::OwnedFd;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use memtrace_wire::handshake::Wants;
-use memtrace_wire::layout::{Geometry, SLOTS_OFFSET, SegmentHeader, Slot};
+use memtrace_wire::layout::{ACTIVE, Geometry, SLOTS_OFFSET, SegmentHeader, Slot};
 use memtrace_wire::ring::Reader;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::io::pread;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::process::{Resource, getrlimit};
 
@@ -31,6 +33,17 @@ pub struct Segment {
     base: *mut u8,
     geometry: Geometry,
     descriptor: OwnedFd,
+}
+
+/// What came of giving up a segment.
+pub enum GivenUp {
+    /// It is unmapped for good. So many threads wrote into it after it was last looked through.
+    Gone {
+        /// Slots that are active.
+        unread: u64,
+    },
+    /// A process has it: it is as it was.
+    InUse(Segment),
 }
 
 // SAFETY: memory that is made of atomics, or only changed by its owner.
@@ -62,14 +75,26 @@ impl Segment {
     ///
     /// # Safety
     /// Nothing refers to its slots or rings.
-    pub unsafe fn give_up(self) -> Result<Option<Segment>> {
+    pub unsafe fn give_up(self) -> Result<GivenUp> {
         let mut segment = self;
         segment.unmap();
         if fcntl_add_seals(&segment.descriptor, SealFlags::WRITE).is_ok() {
-            return Ok(None);
+            return Ok(GivenUp::Gone { unread: segment.active() });
         }
         segment.base = map(&segment.descriptor, segment.geometry)?;
-        Ok(Some(segment))
+        Ok(GivenUp::InUse(segment))
+    }
+
+    /// How many of its slots are active, if they can be read; it need not be mapped.
+    fn active(&self) -> u64 {
+        let number = |offset: usize| {
+            let mut bytes = [0; 4];
+            let read = pread(&self.descriptor, &mut bytes, offset as u64);
+            read.is_ok_and(|read| read == bytes.len()).then(|| u32::from_ne_bytes(bytes))
+        };
+        let used = number(offset_of!(SegmentHeader, slots_used)).unwrap_or(0) as usize;
+        let state = |slot: usize| SLOTS_OFFSET + slot * size_of::<Slot>() + offset_of!(Slot, state);
+        (0..used.min(self.geometry.slots)).filter(|slot| number(state(*slot)) == Some(ACTIVE)).count() as u64
     }
 
     fn unmap(&mut self) {
@@ -146,12 +171,15 @@ mod tests {
         let theirs = map(&segment.descriptor, segment.geometry).unwrap();
         segment.header().slots_used.store(7, Ordering::Relaxed);
         // SAFETY: nothing refers to it.
-        let segment = unsafe { segment.give_up() }.unwrap().expect("there is another mapping");
+        let GivenUp::InUse(segment) = unsafe { segment.give_up() }.unwrap() else {
+            panic!("there is another mapping");
+        };
         assert_eq!(segment.slots().count(), 7, "it is as it was");
+        segment.slots().skip(5).for_each(|(_, slot)| slot.state.store(ACTIVE, Ordering::Relaxed));
         // SAFETY: the mapping made above, not used any more.
         unsafe { munmap(theirs.cast(), segment.geometry.bytes()) }.unwrap();
         // SAFETY: nothing refers to it.
-        assert!(unsafe { segment.give_up() }.unwrap().is_none());
+        assert!(matches!(unsafe { segment.give_up() }, Ok(GivenUp::Gone { unread: 2 })));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use memtrace_wire::layout::{ACTIVE, FREE, Slot};
 use memtrace_wire::ring::Reader;
 
-use super::segment::Segment;
+use super::segment::{GivenUp, Segment};
 
 /// A segment whose threads are all gone is given up after this time: at once it would cost the
 /// kernel more, and a forked child may be about to claim a slot. After a failure, later and later.
@@ -35,6 +35,13 @@ struct Used {
     /// When and after how long to give it up, if it has no readers then.
     due: Instant,
     patience: Duration,
+}
+
+impl Used {
+    /// True if a thread has a slot, read or not.
+    fn is_claimed(&self) -> bool {
+        self.segment.slots().any(|(_, slot)| slot.state.load(Ordering::Acquire) == ACTIVE)
+    }
 }
 
 /// All of them.
@@ -93,14 +100,19 @@ impl Segments {
     pub fn give_up_unused(&mut self) {
         let now = Instant::now();
         let due = self.used.iter().filter(|(_, used)| used.readers == 0 && used.due <= now);
+        // A forked child may have claimed one since: the next round reads it.
+        let due = due.filter(|(_, used)| !used.is_claimed());
         for number in due.map(|(number, _)| *number).collect::<Vec<_>>() {
             let Some(used) = self.used.remove(&number) else { continue };
             let lost = used.segment.header().lost_without_slot.swap(0, Ordering::Relaxed);
             self.lost_without_slot = self.lost_without_slot.saturating_add(lost);
             // SAFETY: it has no readers.
             match unsafe { used.segment.give_up() } {
-                Ok(None) => {}
-                Ok(Some(segment)) => {
+                // An event of each at least.
+                Ok(GivenUp::Gone { unread }) => {
+                    self.lost_without_slot = self.lost_without_slot.saturating_add(unread);
+                }
+                Ok(GivenUp::InUse(segment)) => {
                     let patience = (2 * used.patience).min(UNUSED_AT_MOST);
                     self.used.insert(number, Used { segment, due: now + patience, patience, ..used });
                 }
@@ -167,6 +179,22 @@ mod tests {
         segments.give_up_unused();
         assert!(segments.used.is_empty());
         assert_eq!(segments.lost_without_slot(), 5);
+    }
+
+    #[test]
+    fn a_slot_that_was_claimed_since_is_read_in_the_next_round() {
+        let (send, arriving) = channel();
+        let mut segments = Segments::new(arriving);
+        let segment = Segment::create(Wants::First).unwrap();
+        segment.header().slots_used.store(1, Ordering::Relaxed);
+        send.send(segment).unwrap();
+        assert!(segments.claimed().is_empty());
+        let used = segments.used.values_mut().next().unwrap();
+        used.due = Instant::now();
+        used.segment.slots().for_each(|(_, slot)| slot.state.store(ACTIVE, Ordering::Relaxed));
+        segments.give_up_unused();
+        assert_eq!(segments.claimed().len(), 1);
+        assert_eq!(segments.lost_without_slot(), 0);
     }
 
     #[test]

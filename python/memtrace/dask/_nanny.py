@@ -54,7 +54,7 @@ class _Shared:
 
     def _send(self, topic, batch):
         """Called by the thread of the stream: sends through any nanny that is not closed."""
-        nanny = next(iter(self.nannies.values()))
+        nanny, *_ = self.nannies.values()  # in one step: another thread may remove one
         nanny.loop.add_callback(nanny.log_event, topic, batch)
 
     async def join(self, nanny):

@@ -1,7 +1,7 @@
 //! Makes the report of a trace: what `memtrace report --json` prints. Its keys are a contract.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use memtrace_trace::rows::{ProcessRow, SpanRow};
 use memtrace_trace::{Meta, Trace};
@@ -15,11 +15,14 @@ use crate::report::document::{
     ProcessResident, Report, ResidentParts, Site, SiteShare, Span, Untouched, UntouchedSite,
 };
 use crate::report::resident::{AtPeak, growth};
-use crate::report::{accesses, devices, refused, sites};
+use crate::report::{accesses, devices, operators, refused, sites};
 use crate::units::Bytes;
 
-/// Spans listed per operator unless all are requested.
+/// Spans listed per operator unless all are requested, …
 const SPANS_MAX: usize = 1000;
+/// … and of all operators together: each takes some kB. Where that is less, all have as many; of
+/// more operators than this, the largest have one.
+const ALL_SPANS_MAX: usize = 20_000;
 
 /// Sites listed with their call stacks, and without.
 const SITES_MAX: usize = 1000;
@@ -121,23 +124,28 @@ fn places_at_peak(trace: &Trace) -> Result<Vec<PlaceAtPeak>, Error> {
 }
 
 fn operators(trace: &Trace, all_spans: bool) -> Result<Vec<Operator>, Error> {
-    let mut operators: BTreeMap<String, Calls> = BTreeMap::new();
     let most = if all_spans { usize::MAX } else { SPANS_MAX };
-    trace.each_span_figures(|row| match operators.get_mut(&row.operator) {
-        Some(calls) => calls.add(&row, most),
-        None => {
-            let mut calls = Calls::default();
-            calls.add(&row, most);
-            operators.insert(row.operator, calls);
-        }
-    })?;
-    operators.values_mut().for_each(|calls| calls.keep(most));
-    let listed = operators.values().flat_map(|calls| calls.largest.iter().map(|(_, span)| *span)).collect();
+    let of = |row: SpanRow| {
+        let mut calls = Calls::default();
+        calls.add(&row, most);
+        calls
+    };
+    let operators = operators::figures(trace, of, |calls: &mut Calls, row| calls.add(row, most))?;
+    let mut operators: Vec<(String, Calls)> = operators.into_iter().collect();
+    operators.sort_by_key(|(_, calls)| Reverse(calls.working_peak_bytes));
+    let share = (ALL_SPANS_MAX / operators.len().max(1)).max(1);
+    for (index, (_, calls)) in operators.iter_mut().enumerate() {
+        calls.keep(match index {
+            _ if all_spans => most,
+            ..ALL_SPANS_MAX => most.min(share),
+            _ => 0,
+        });
+    }
+    let listed =
+        operators.iter().flat_map(|(_, calls)| calls.largest.iter().map(|(_, span)| *span)).collect();
     let described = trace.spans_of(&listed)?;
     let described: HashMap<u32, &SpanRow> = described.iter().map(|row| (row.span, row)).collect();
     let places = places::places(trace, described.values().filter_map(|span| span.peak_site))?;
-    let mut operators: Vec<(String, Calls)> = operators.into_iter().collect();
-    operators.sort_by_key(|(_, calls)| Reverse(calls.working_peak_bytes));
     let operator = |(name, calls): (String, Calls)| {
         let spans = calls.largest.iter().filter_map(|(_, span)| described.get(span).copied());
         let spans: Vec<&SpanRow> = spans.collect();
@@ -175,6 +183,7 @@ impl Calls {
         if self.largest.len() > most {
             self.largest.select_nth_unstable(most);
             self.largest.truncate(most);
+            self.largest.shrink_to_fit();
         }
         self.largest.sort_by_key(|(_, span)| *span);
     }

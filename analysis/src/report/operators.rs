@@ -88,23 +88,35 @@ impl Largest {
 /// # Errors
 /// The table cannot be read, or has more operators than a recording.
 pub fn sums(trace: &Trace) -> Result<Vec<Sums>, Error> {
-    let mut operators: BTreeMap<String, Sums> = BTreeMap::new();
+    let mut sums: Vec<Sums> = figures(trace, Sums::of, Sums::add)?.into_values().collect();
+    sums.sort_by_key(|sums| std::cmp::Reverse(sums.working_peak_bytes));
+    Ok(sums)
+}
+
+/// What the spans of each operator come to, by its name; they have no arrays and parameters.
+///
+/// # Errors
+/// The table cannot be read, or has more operators than a recording.
+pub(super) fn figures<T>(
+    trace: &Trace,
+    of: impl Fn(SpanRow) -> T,
+    add: impl Fn(&mut T, &SpanRow),
+) -> Result<BTreeMap<String, T>, Error> {
+    let mut operators: BTreeMap<String, T> = BTreeMap::new();
     let mut too_many = false;
     trace.each_span_figures(|row| {
         let known = operators.len();
         match operators.get_mut(&row.operator) {
-            Some(sums) => sums.add(&row),
+            Some(figures) => add(figures, &row),
             None if known == OPERATORS_MAX => too_many = true,
-            None => drop(operators.insert(row.operator.clone(), Sums::of(row))),
+            None => drop(operators.insert(row.operator.clone(), of(row))),
         }
     })?;
     if too_many {
         let trace = trace.directory().display();
         return Err(Error::Trace(format!("{trace} has more than {OPERATORS_MAX} operators")));
     }
-    let mut sums: Vec<Sums> = operators.into_values().collect();
-    sums.sort_by_key(|sums| std::cmp::Reverse(sums.working_peak_bytes));
-    Ok(sums)
+    Ok(operators)
 }
 
 impl Sums {

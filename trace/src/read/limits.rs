@@ -36,7 +36,7 @@ const EXPANDED_BYTES: u64 = 1 << 30;
 /// shape take 31 bytes in a file and some 400 as rows, which share their arrays) …
 const HELD_EXPANSION: u64 = 64;
 /// … and in all.
-const HELD_BYTES: u64 = 192 << 20;
+const HELD_BYTES: u64 = 96 << 20;
 
 /// How much a file may still take.
 #[derive(Debug, Clone, Copy)]

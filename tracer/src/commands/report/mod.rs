@@ -42,7 +42,7 @@ pub struct Report {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// With --json: list every span, not only the 1,000 largest of each operator
+    /// With --json: list every span, not only the 1,000 largest of each operator and 20,000 in all
     #[arg(long, requires = "json")]
     all_spans: bool,
     /// With --json: list the call stacks of 1,000 sites, not only the places of 100

@@ -393,6 +393,37 @@ fn what_is_no_file_is_no_table() {
 /// Calls of one operator on arrays of one shape take 31 bytes each in a file: equal arrays are one
 /// value in memory, so that as many as there may be are read.
 #[test]
+fn many_calls_with_addresses_of_their_own_are_read() {
+    const CALLS: u32 = 100_000;
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = TraceWriter::create(directory.path()).unwrap();
+    let array = |call: u32, name: &str| ArrayInfo {
+        name: name.into(),
+        shape: vec![64, 3, 224, 224],
+        dtype: "<f4".into(),
+        layout: "C".into(),
+        bytes: 38_535_168,
+        address: 0x7f00_0000_0000 + 64 * u64::from(call.wrapping_mul(2_654_435_761)),
+        ..ArrayInfo::default()
+    };
+    let time = |call: u32, part: u32| 1_000_000 * i64::from(call) + i64::from(call * 7919 % part);
+    let call = |call: u32| SpanRow {
+        span: call,
+        call,
+        start_ns: time(call, 9973),
+        end_ns: Some(time(call, 99_991) + 10_000),
+        inputs: [array(call, "x"), array(0, "w"), array(0, "b")].into(),
+        outputs: [array(!call, "")].into(),
+        ..span()
+    };
+    writer.spans((0..CALLS).map(call)).unwrap();
+    writer.finish(&Meta::default()).unwrap();
+    let spans = Trace::open(directory.path()).unwrap().spans().unwrap();
+    assert_eq!(spans.len(), CALLS as usize);
+    assert_ne!(spans[0].inputs[0].address, spans[1].inputs[0].address);
+}
+
+#[test]
 fn many_calls_share_their_arrays() {
     const CALLS: u32 = 200_000;
     let directory = tempfile::tempdir().unwrap();

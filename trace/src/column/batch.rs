@@ -1,7 +1,5 @@
 //! The columns of a record batch by name; one that is not as declared is an error, never a guess.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use arrow_array::cast::AsArray;
@@ -10,9 +8,9 @@ use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, DictionaryArray, PrimitiveArray, RecordBatch, StringArray,
 };
 use arrow_schema::DataType;
-use serde::de::DeserializeOwned;
 
 use super::ColumnType;
+use super::json::{JsonBytes, JsonColumn, JsonValue};
 use crate::error::{Error, Result};
 use crate::read::limits;
 use crate::table::Table;
@@ -24,17 +22,19 @@ pub(crate) struct Columns<'a> {
     table: Table,
     batch: &'a RecordBatch,
     requested: &'a [&'a str],
+    json: &'a JsonBytes,
 }
 
 impl<'a> Columns<'a> {
-    /// The columns of a batch of which `requested` were read.
+    /// The columns of a batch of which `requested` were read; `json` counts the values of its JSON.
     pub(crate) fn new(
         path: &'a Path,
         table: Table,
         batch: &'a RecordBatch,
         requested: &'a [&'a str],
+        json: &'a JsonBytes,
     ) -> Self {
-        Columns { path, table, batch, requested }
+        Columns { path, table, batch, requested, json }
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -45,16 +45,20 @@ impl<'a> Columns<'a> {
         self.path
     }
 
-    /// Most bytes that the texts of so many of its rows take once they are read.
-    pub(crate) fn text_of(&self, rows: usize) -> usize {
-        let texts = self.table.columns().into_iter().filter_map(|column| {
+    /// Counts a value of JSON.
+    pub(super) fn take_json(&self, bytes: u64) -> Result<()> {
+        let taken = self.json.add(bytes);
+        limits::at_most(self.path, "the bytes that its JSON takes", taken, limits::BATCH_JSON_BYTES)
+    }
+
+    /// Most bytes that the texts of so many of its rows take, and the values of JSON that were read.
+    pub(crate) fn text_of(&self, rows: usize) -> u64 {
+        let columns = self.table.columns().into_iter();
+        let texts = columns.filter(|column| column.data_type != ColumnType::Json).filter_map(|column| {
             let texts = self.batch.column_by_name(column.name)?.as_string_opt::<i32>()?;
-            Some(match column.data_type {
-                ColumnType::Json => values_of(texts, rows),
-                _ => texts.value_data().len().min(longest(texts).saturating_mul(rows)),
-            })
+            Some(texts.value_data().len().min(longest(texts).saturating_mul(rows)) as u64)
         });
-        texts.sum()
+        texts.sum::<u64>() + self.json.taken()
     }
 
     /// A column that may hold nulls.
@@ -105,16 +109,9 @@ impl<'a> Columns<'a> {
     }
 
     /// A column of JSON texts; if it was not requested, its values are the empty ones.
-    pub(crate) fn json<T: Default>(&self, column: &'static str) -> Result<JsonColumn<'a, T>> {
+    pub(crate) fn json<T: JsonValue>(&self, column: &'static str) -> Result<JsonColumn<'a, T>> {
         let texts = self.requested.contains(&column).then(|| self.text(column)).transpose()?;
-        Ok(JsonColumn {
-            columns: *self,
-            column,
-            texts,
-            empty: T::default(),
-            read: Cell::new(0),
-            known: RefCell::default(),
-        })
+        Ok(JsonColumn::new(*self, column, texts))
     }
 
     pub(crate) fn error(&self, column: &'static str, reason: String) -> Error {
@@ -145,55 +142,4 @@ impl<'a> Columns<'a> {
 
 fn longest(texts: &StringArray) -> usize {
     texts.value_offsets().windows(2).map(|ends| (ends[1] - ends[0]) as usize).max().unwrap_or(0)
-}
-
-/// Bytes that a text takes as a value, or half of it. Each value that JSON has follows one of three
-/// marks; an object with one entry has room for eleven.
-fn value_of(text: &str) -> usize {
-    let mark = |byte: u8| match byte {
-        b',' | b'[' => 64,
-        b'{' => 256,
-        _ => 0,
-    };
-    text.len() + text.bytes().map(mark).sum::<usize>()
-}
-
-/// Most bytes that the values of so many rows take: equal texts are one value.
-fn values_of(texts: &StringArray, rows: usize) -> usize {
-    if rows == 0 {
-        return 0;
-    }
-    let different: HashSet<&str> = texts.iter().flatten().collect();
-    let sizes = different.into_iter().map(value_of);
-    let (all, largest) = sizes.fold((0, 0), |(all, largest), size| (all + size, size.max(largest)));
-    all.min(largest.saturating_mul(rows))
-}
-
-/// A column of JSON texts. Equal texts of a batch are one value, which its rows share.
-pub(crate) struct JsonColumn<'a, T> {
-    columns: Columns<'a>,
-    column: &'static str,
-    texts: Option<&'a StringArray>,
-    empty: T,
-    read: Cell<u64>,
-    known: RefCell<HashMap<&'a str, T>>,
-}
-
-impl<T: DeserializeOwned + Clone> JsonColumn<'_, T> {
-    /// The value in row `row`.
-    pub(crate) fn value(&self, row: usize) -> Result<T> {
-        let Some(texts) = self.texts else { return Ok(self.empty.clone()) };
-        let text = texts.value(row);
-        if let Some(value) = self.known.borrow().get(text) {
-            return Ok(value.clone());
-        }
-        let read = self.read.get() + value_of(text) as u64;
-        limits::at_most(self.columns.path, "the bytes of its JSON", read, limits::BATCH_JSON_BYTES)?;
-        self.read.set(read);
-        let value: T = serde_json::from_str(text).map_err(|error| {
-            self.columns.error(self.column, format!("is not the JSON it should be: {error}"))
-        })?;
-        self.known.borrow_mut().insert(text, value.clone());
-        Ok(value)
-    }
 }

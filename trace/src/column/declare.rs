@@ -185,8 +185,8 @@ macro_rules! group {
     };
 }
 
-/// Makes shared values that serde knows a [`Field`](super::Field): a column of JSON. `any` makes values for
-/// tests.
+/// Makes shared values that serde knows a [`Field`](super::Field): a column of JSON. `any` makes
+/// values for tests.
 macro_rules! json {
     ($type:ty, any: $any:expr) => {
         impl $crate::column::Field for $type {

@@ -5,6 +5,7 @@
 mod batch;
 pub(crate) mod declare;
 mod field;
+mod json;
 mod labels;
 mod record;
 
@@ -12,11 +13,12 @@ use std::fmt;
 
 use arrow_schema::DataType;
 
-pub(crate) use batch::{Columns, JsonColumn};
+pub(crate) use batch::Columns;
 pub(crate) use declare::{extract, group, json, labels, table};
 pub(crate) use field::{Declared, Field};
 #[cfg(test)]
 pub(crate) use field::{any_value, text};
+pub(crate) use json::{JsonBytes, JsonColumn, JsonValue, entries};
 pub use labels::UnknownLabel;
 pub(crate) use labels::{Label, decode_labels, encode_labels};
 pub(crate) use record::{Record, Row};

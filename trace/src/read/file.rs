@@ -21,10 +21,10 @@ use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::schema::types::SchemaDescriptor;
 
-use crate::column::Columns;
+use crate::column::{Columns, JsonBytes};
 use crate::error::{Error, Result};
 use crate::read::limits::Allowance;
-use crate::read::pages;
+use crate::read::{end, pages};
 use crate::table::Table;
 
 /// Rows decoded at once.
@@ -60,7 +60,7 @@ pub(crate) fn read_rows(
         let mut batches = end.open(path, names, vec![group], within, BATCH_ROWS)?;
         while let Some(batch) = guarded(path, || batches.next().transpose())? {
             allowance.take(path, batch.get_array_memory_size() as u64)?;
-            each(&Columns::new(path, table, &batch, names))?;
+            each(&Columns::new(path, table, &batch, names, &JsonBytes::default()))?;
         }
     }
     Ok(())
@@ -170,7 +170,7 @@ struct End {
 impl End {
     fn read(path: &Path) -> Result<End> {
         let input = Input::open(path)?;
-        pages::check_end(path, &input)?;
+        end::check(path, &input)?;
         let metadata = guarded(path, || ArrowReaderMetadata::load(&input, ArrowReaderOptions::new()))?;
         Ok(End { input, metadata })
     }

@@ -2,6 +2,7 @@
 
 mod batches;
 mod block_groups;
+mod end;
 mod extracts;
 mod file;
 pub(crate) mod limits;

@@ -1,5 +1,4 @@
-//! What a file's end and the headers of its pages announce, checked before the library takes
-//! memory for it.
+//! What the headers of a file's pages announce, checked before the library takes memory for it.
 
 use std::path::Path;
 
@@ -12,64 +11,13 @@ use parquet::file::reader::{ChunkReader, Length};
 use crate::error::{Error, Result};
 use crate::read::file::Input;
 use crate::read::limits::{self, at_most};
-use crate::read::thrift::{I32, I64, LIST, STRUCT, TEXT, Walker};
+use crate::read::thrift::{I32, STRUCT, Walker};
 
-/// The length of the end and `PAR1`.
-const TAIL_BYTES: u64 = 8;
 /// Bytes in which a page's header lies, and those in which one with large statistics does.
 const HEADER_BYTES: [usize; 2] = [256, 64 << 10];
 /// How `DELTA_BYTE_ARRAY` is numbered. A text then is what it adds to the one before: few bytes are
 /// gigabytes of text, and no recording writes it.
 const DELTA_BYTE_ARRAY: i32 = 7;
-
-/// The end of a file: so many columns and row groups, in so many bytes.
-pub(super) fn check_end(path: &Path, input: &Input) -> Result<()> {
-    let length = input.len();
-    let unread = Error::damaged(path);
-    let Some(tail) = length.checked_sub(TAIL_BYTES) else {
-        return Err(unread(format!("it has {length} bytes, and a table has more")));
-    };
-    let read = |start, bytes| input.get_bytes(start, bytes).map_err(Error::damaged(path));
-    let bytes = u64::from(u32::from_le_bytes(read(tail, 4)?[..4].try_into().unwrap_or_default()));
-    at_most(path, "the bytes of its end", bytes, limits::END_BYTES)?;
-    let Some(start) = tail.checked_sub(bytes) else {
-        return Err(unread("its end is longer than it is".into()));
-    };
-    let Some((columns, groups)) = announced(&read(start, bytes as usize)?) else {
-        return Err(unread("its end makes no sense".into()));
-    };
-    at_most(path, "its columns", columns, limits::COLUMNS)?;
-    let chunks = columns.saturating_mul(groups);
-    at_most(path, "its columns times its row groups", chunks, limits::COLUMN_CHUNKS)
-}
-
-/// How many columns and row groups the end of a file lists.
-fn announced(end: &[u8]) -> Option<(u64, u64)> {
-    const SCHEMA: i16 = 2;
-    const ROW_GROUPS: i16 = 4;
-    let (mut columns, mut groups) = (0, 0);
-    let mut walker = Walker::new(end);
-    walker.fields(|walker, number, kind| {
-        // The reader of Parquet goes by the number alone.
-        let expected = match number {
-            1 => I32,                            // the version
-            3 => I64,                            // the rows
-            6 => TEXT,                           // the program that wrote it
-            SCHEMA | ROW_GROUPS | 5 | 7 => LIST, // pairs of texts, orders of columns
-            _ => kind,
-        };
-        (kind == expected).then_some(())?;
-        let counted = match number {
-            SCHEMA => &mut columns,
-            ROW_GROUPS => &mut groups,
-            _ => return walker.skip(kind),
-        };
-        let (size, kind) = walker.list()?;
-        *counted = size.max(*counted);
-        (kind == STRUCT).then(|| (0..size).try_for_each(|_| walker.skip(kind)))?
-    })?;
-    Some((columns, groups))
-}
 
 /// The pages of the columns of a row group whose name is wanted: how many of its rows can be
 /// decoded at once.
@@ -283,24 +231,5 @@ mod tests {
         assert!(Header::parse(&beyond).is_none(), "an encoding of 7 + 2³²");
         let twice: Vec<u8> = [&PAGE[..12], &[0x2c, 0x15, 2, 0x15, 0, 0, 0]].concat();
         assert!(Header::parse(&twice).is_none(), "two descriptions");
-    }
-
-    #[test]
-    fn columns_are_counted_whatever_their_list_is_called() {
-        // A list of two empty structs, as the schema.
-        let end = |kind: u8| announced(&[0x20 | kind, 0x2c, 0, 0, 0]);
-        assert_eq!(end(9), Some((2, 0)));
-        assert_eq!(end(10), None, "a set");
-    }
-
-    #[test]
-    fn a_number_of_the_end_has_the_type_that_the_reader_takes_it_for() {
-        // A version, one empty struct as the schema, and rows.
-        let bytes = [0x15, 2, 0x19, 0x1c, 0, 0x16, 2, 0];
-        assert_eq!(announced(&bytes), Some((1, 0)));
-        let text = [0x18, 1, b'a', 0x19, 0x1c, 0, 0x16, 2, 0];
-        assert_eq!(announced(&text), None, "a version that is a text may hide another schema");
-        assert_eq!(announced(&[0x15, 2, 0x19, 0x1c, 0, 0x15, 2, 0]), None, "rows of 32 bits");
-        assert_eq!(announced(&[0x75, 2, 0]), None, "orders of columns that are a number");
     }
 }

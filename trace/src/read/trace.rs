@@ -304,7 +304,7 @@ impl<R: Record> Kept<R> {
             }
         })?;
         let added = self.rows.len() - before;
-        self.allowance.take(columns.path(), (added * size_of::<R>() + columns.text_of(added)) as u64)
+        self.allowance.take(columns.path(), (added * size_of::<R>()) as u64 + columns.text_of(added))
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::column::json;
+use crate::column::{JsonValue, json};
 
 /// An array that went into or came out of a span.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default, JsonSchema)]
@@ -44,6 +44,13 @@ pub struct ArrayInfo {
 }
 
 impl ArrayInfo {
+    /// What it takes in memory.
+    fn held_bytes(&self) -> usize {
+        let texts = [&self.name, &self.dtype, &self.layout, &self.relation, &self.of, &self.device];
+        let texts = texts.iter().map(|text| text.capacity()).sum::<usize>();
+        size_of::<ArrayInfo>() + self.shape.capacity() * size_of::<u64>() + texts
+    }
+
     /// The addresses its elements lie at; `None` if they are not known, or there are none.
     pub fn range(&self) -> Option<Range<u64>> {
         let start = if self.start == 0 { self.address } else { self.start };
@@ -57,6 +64,12 @@ fn is_zero(number: &u64) -> bool {
 }
 
 json!(Arc<[ArrayInfo]>, any: proptest::collection::vec(tests::array(), 0..3));
+
+impl JsonValue for Arc<[ArrayInfo]> {
+    fn bytes(&self) -> usize {
+        self.iter().map(ArrayInfo::held_bytes).sum()
+    }
+}
 
 #[cfg(test)]
 mod tests {

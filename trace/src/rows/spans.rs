@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::column::{group, json, table};
+use crate::column::{JsonValue, entries, group, json, table};
 use crate::rows::ArrayInfo;
 
 table! {
@@ -126,6 +126,12 @@ group! {
 }
 
 json!(Arc<Map<String, Value>>, any: tests::parameters());
+
+impl JsonValue for Arc<Map<String, Value>> {
+    fn bytes(&self) -> usize {
+        size_of::<Map<String, Value>>() + entries(self)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -33,17 +33,8 @@ pub struct Segment {
     base: *mut u8,
     geometry: Geometry,
     descriptor: OwnedFd,
-}
-
-/// What came of giving up a segment.
-pub enum GivenUp {
-    /// It is unmapped for good. So many threads wrote into it after it was last looked through.
-    Gone {
-        /// Slots that are active.
-        unread: u64,
-    },
-    /// A process has it: it is as it was.
-    InUse(Segment),
+    /// No process can write it; a mapping of it is a copy.
+    sealed: bool,
 }
 
 // SAFETY: memory that is made of atomics, or only changed by its owner.
@@ -62,31 +53,36 @@ impl Segment {
         ftruncate(&descriptor, geometry.bytes() as u64)
             .and_then(|()| fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW))
             .map_err(|error| anyhow!("cannot size shared memory: {error}"))?;
-        let base = map(&descriptor, geometry)?;
+        let base = map(&descriptor, geometry, false)?;
         ALIVE.fetch_add(1, Ordering::Relaxed);
-        Ok(Segment { base, geometry, descriptor })
+        Ok(Segment { base, geometry, descriptor, sealed: false })
     }
 
-    /// Unmaps it for good if no process can write it any more. (F_SEAL_WRITE, memfd_create(2): the
-    /// kernel refuses it while there is a writable mapping.)
+    /// Unmaps it for good if no process can write it any more and all was read. (F_SEAL_WRITE,
+    /// memfd_create(2): the kernel refuses it while there is a writable mapping.)
     ///
     /// # Errors
     /// It has to be mapped again, and cannot be.
     ///
     /// # Safety
     /// Nothing refers to its slots or rings.
-    pub unsafe fn give_up(self) -> Result<GivenUp> {
+    pub unsafe fn give_up(self) -> Result<Option<Segment>> {
         let mut segment = self;
         segment.unmap();
-        if fcntl_add_seals(&segment.descriptor, SealFlags::WRITE).is_ok() {
-            return Ok(GivenUp::Gone { unread: segment.active() });
+        if segment.sealed {
+            return Ok(None);
         }
-        segment.base = map(&segment.descriptor, segment.geometry)?;
-        Ok(GivenUp::InUse(segment))
+        segment.sealed = fcntl_add_seals(&segment.descriptor, SealFlags::WRITE).is_ok();
+        // A thread may have claimed a slot and ended since they were looked through.
+        if segment.sealed && !segment.is_claimed() {
+            return Ok(None);
+        }
+        segment.base = map(&segment.descriptor, segment.geometry, segment.sealed)?;
+        Ok(Some(segment))
     }
 
-    /// How many of its slots are active, if they can be read; it need not be mapped.
-    fn active(&self) -> u64 {
+    /// True if one of its slots is active; it need not be mapped.
+    fn is_claimed(&self) -> bool {
         let number = |offset: usize| {
             let mut bytes = [0; 4];
             let read = pread(&self.descriptor, &mut bytes, offset as u64);
@@ -94,7 +90,7 @@ impl Segment {
         };
         let used = number(offset_of!(SegmentHeader, slots_used)).unwrap_or(0) as usize;
         let state = |slot: usize| SLOTS_OFFSET + slot * size_of::<Slot>() + offset_of!(Slot, state);
-        (0..used.min(self.geometry.slots)).filter(|slot| number(state(*slot)) == Some(ACTIVE)).count() as u64
+        (0..used.min(self.geometry.slots)).any(|slot| number(state(slot)) == Some(ACTIVE))
     }
 
     fn unmap(&mut self) {
@@ -153,9 +149,9 @@ impl Drop for Segment {
     }
 }
 
-fn map(descriptor: &OwnedFd, geometry: Geometry) -> Result<*mut u8> {
+fn map(descriptor: &OwnedFd, geometry: Geometry, copied: bool) -> Result<*mut u8> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
-    let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+    let flags = if copied { MapFlags::PRIVATE } else { MapFlags::SHARED } | MapFlags::NORESERVE;
     // SAFETY: a new mapping, at an address that the kernel chooses.
     let base = unsafe { mmap(null_mut(), geometry.bytes(), protection, flags, descriptor, 0) };
     base.map(|base| base.cast()).map_err(|error| anyhow!("cannot map shared memory: {error}"))
@@ -168,18 +164,29 @@ mod tests {
     #[test]
     fn it_is_given_up_when_no_process_has_it() {
         let segment = Segment::create(Wants::First).unwrap();
-        let theirs = map(&segment.descriptor, segment.geometry).unwrap();
+        let theirs = map(&segment.descriptor, segment.geometry, false).unwrap();
         segment.header().slots_used.store(7, Ordering::Relaxed);
         // SAFETY: nothing refers to it.
-        let GivenUp::InUse(segment) = unsafe { segment.give_up() }.unwrap() else {
-            panic!("there is another mapping");
-        };
+        let segment = unsafe { segment.give_up() }.unwrap().expect("there is another mapping");
         assert_eq!(segment.slots().count(), 7, "it is as it was");
-        segment.slots().skip(5).for_each(|(_, slot)| slot.state.store(ACTIVE, Ordering::Relaxed));
         // SAFETY: the mapping made above, not used any more.
         unsafe { munmap(theirs.cast(), segment.geometry.bytes()) }.unwrap();
         // SAFETY: nothing refers to it.
-        assert!(matches!(unsafe { segment.give_up() }, Ok(GivenUp::Gone { unread: 2 })));
+        assert!(unsafe { segment.give_up() }.unwrap().is_none());
+    }
+
+    #[test]
+    fn what_was_claimed_last_is_read_before_it_is_given_up() {
+        let segment = Segment::create(Wants::First).unwrap();
+        segment.header().slots_used.store(2, Ordering::Relaxed);
+        segment.slots().skip(1).for_each(|(_, slot)| slot.state.store(ACTIVE, Ordering::Relaxed));
+        // SAFETY: nothing refers to it.
+        let segment = unsafe { segment.give_up() }.unwrap().expect("a slot is claimed");
+        assert!(segment.sealed);
+        let is_active = |(_, slot): (usize, &Slot)| slot.state.swap(0, Ordering::Relaxed) == ACTIVE;
+        assert_eq!(segment.slots().filter(|each| is_active(*each)).count(), 1);
+        // SAFETY: nothing refers to it.
+        assert!(unsafe { segment.give_up() }.unwrap().is_none(), "it was read");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use memtrace_wire::layout::{ACTIVE, FREE, Slot};
 use memtrace_wire::ring::Reader;
 
-use super::segment::{GivenUp, Segment};
+use super::segment::Segment;
 
 /// A segment whose threads are all gone is given up after this time: at once it would cost the
 /// kernel more, and a forked child may be about to claim a slot. After a failure, later and later.
@@ -35,13 +35,6 @@ struct Used {
     /// When and after how long to give it up, if it has no readers then.
     due: Instant,
     patience: Duration,
-}
-
-impl Used {
-    /// True if a thread has a slot, read or not.
-    fn is_claimed(&self) -> bool {
-        self.segment.slots().any(|(_, slot)| slot.state.load(Ordering::Acquire) == ACTIVE)
-    }
 }
 
 /// All of them.
@@ -100,19 +93,14 @@ impl Segments {
     pub fn give_up_unused(&mut self) {
         let now = Instant::now();
         let due = self.used.iter().filter(|(_, used)| used.readers == 0 && used.due <= now);
-        // A forked child may have claimed one since: the next round reads it.
-        let due = due.filter(|(_, used)| !used.is_claimed());
         for number in due.map(|(number, _)| *number).collect::<Vec<_>>() {
             let Some(used) = self.used.remove(&number) else { continue };
             let lost = used.segment.header().lost_without_slot.swap(0, Ordering::Relaxed);
             self.lost_without_slot = self.lost_without_slot.saturating_add(lost);
             // SAFETY: it has no readers.
             match unsafe { used.segment.give_up() } {
-                // An event of each at least.
-                Ok(GivenUp::Gone { unread }) => {
-                    self.lost_without_slot = self.lost_without_slot.saturating_add(unread);
-                }
-                Ok(GivenUp::InUse(segment)) => {
+                Ok(None) => {}
+                Ok(Some(segment)) => {
                     let patience = (2 * used.patience).min(UNUSED_AT_MOST);
                     self.used.insert(number, Used { segment, due: now + patience, patience, ..used });
                 }

@@ -15,7 +15,7 @@ use crate::record::transport::handshake::Arrival;
 /// Pid in the image's own namespace, and first stamp.
 type Image = (u32, u64);
 
-/// What is known of an image that has said hello.
+/// What is known of an image that has said hello, until its first thread is met.
 struct Greeted {
     command: String,
     allocator_settings: String,
@@ -29,22 +29,51 @@ pub struct ImageIndex {
     /// First stamp of the last image that said hello, by pid.
     latest: FxHashMap<u32, u64>,
     processes: FxHashMap<Image, u32>,
-    modules: Vec<(Image, ModuleRow)>,
+    /// The same by the first stamp alone: all that a forked child knows of its parent.
+    by_stamp: FxHashMap<u64, u32>,
+    modules: Vec<Loaded>,
+    /// Paths and build ids, each one time: most processes load what others have loaded.
+    files: Vec<File>,
+    by_file: FxHashMap<File, u32>,
+}
+
+/// A path and a build id.
+type File = (String, String);
+
+/// A file that an image has mapped.
+struct Loaded {
+    image: Image,
+    /// Position among the files.
+    file: u32,
+    start: u64,
+    end: u64,
 }
 
 impl ImageIndex {
     /// None yet.
     pub fn new(arrivals: Receiver<Arrival>) -> ImageIndex {
-        let (greeted, latest, processes) = Default::default();
-        ImageIndex { arrivals, greeted, latest, processes, modules: Vec::new() }
+        let (greeted, latest, processes, by_stamp) = Default::default();
+        let (modules, files, by_file) = Default::default();
+        ImageIndex { arrivals, greeted, latest, processes, by_stamp, modules, files, by_file }
     }
 
     /// Executables and libraries of the processes.
     pub fn modules(&self) -> impl Iterator<Item = ModuleRow> {
-        let row = |(image, module): &(Image, ModuleRow)| {
-            Some(ModuleRow { process: *self.processes.get(image)?, ..module.clone() })
+        let row = |&Loaded { image, file, start, end }: &Loaded| {
+            let (path, build_id) = self.files[file as usize].clone();
+            Some(ModuleRow { process: *self.processes.get(&image)?, path, start, end, build_id })
         };
         self.modules.iter().filter_map(row)
+    }
+
+    /// An image that has said hello has mapped this.
+    fn loaded(&mut self, image: Image, module: ModuleRow) {
+        let ModuleRow { path, build_id, start, end, .. } = module;
+        let file = *self.by_file.entry((path, build_id)).or_insert_with_key(|file| {
+            self.files.push(file.clone());
+            self.files.len() as u32 - 1
+        });
+        self.modules.push(Loaded { image, file, start, end });
     }
 
     /// True if a program has said hello under this pid (in its own namespace) since.
@@ -52,9 +81,14 @@ impl ImageIndex {
         self.latest.get(&pid).is_some_and(|latest| *latest >= stamp)
     }
 
+    fn insert(&mut self, image: Image, process: u32) {
+        self.processes.insert(image, process);
+        self.by_stamp.insert(image.1, process);
+    }
+
     /// The process that an image was forked from, by its first stamp.
     fn parent(&self, image: u64) -> Option<u32> {
-        self.processes.iter().find(|((_, stamp), _)| *stamp == image).map(|(_, process)| *process)
+        self.by_stamp.get(&image).copied()
     }
 }
 
@@ -62,8 +96,8 @@ impl Fold {
     /// Programs that said hello and then sent nothing: they had no memory or no descriptor for what
     /// they were to map.
     pub fn note_silent_images(&mut self) {
-        let ImageIndex { greeted, processes, .. } = &self.images;
-        for ((pid, _), greeted) in greeted.iter().filter(|(image, _)| !processes.contains_key(image)) {
+        let ImageIndex { greeted, .. } = &self.images;
+        for ((pid, _), greeted) in greeted {
             self.unrecorded.unmet(*pid, split_command(&greeted.command).0);
         }
     }
@@ -74,7 +108,7 @@ impl Fold {
             let image = (arrival.pid, arrival.image);
             let modules = modules::parse(&arrival.maps);
             self.sites.arrived(image, &modules);
-            self.images.modules.extend(modules.into_iter().map(|module| (image, module)));
+            modules.into_iter().for_each(|module| self.images.loaded(image, module));
             self.unrecorded.arrived(arrival.pid);
             self.cgroups.watch(arrival.cgroup);
             self.images.latest.insert(arrival.pid, arrival.image);
@@ -103,7 +137,7 @@ impl Fold {
         if let Some(garbage) = &mut self.garbage {
             garbage.process(writer.claimed, |ns| self.clock.ticks(ns));
         }
-        self.images.processes.insert(image, index);
+        self.images.insert(image, index);
         let process = &self.processes[index as usize];
         // A child forked in a pid namespace is known by its pid in there only.
         let pid = match process.namespaced && writer.forked {
@@ -118,12 +152,12 @@ impl Fold {
         index
     }
 
-    fn new_process(&self, writer: Writer, image: Image) -> Process {
-        let Some(greeted) = self.images.greeted.get(&image) else { return self.forked(writer) };
+    fn new_process(&mut self, writer: Writer, image: Image) -> Process {
+        let Some(greeted) = self.images.greeted.remove(&image) else { return self.forked(writer) };
         let row = ProcessRow {
             pid: greeted.host_pid,
-            command: greeted.command.clone(),
-            allocator_settings: Some(greeted.allocator_settings.clone()),
+            command: greeted.command,
+            allocator_settings: Some(greeted.allocator_settings),
             ..Default::default()
         };
         Process::new(row, writer.claimed)
@@ -145,19 +179,16 @@ impl Fold {
     /// still to come.
     fn note_replaced(&mut self, process: &mut Process, exec: bool) {
         let index = process.row.process;
-        let other = self.processes.iter_mut().rev().find(|old| {
-            old.end.is_none() && old.row.pid == process.row.pid && old.namespaced == process.namespaced
-        });
-        match other {
-            Some(older) if exec && older.start <= process.start => {
-                process.replaces = Some(older.row.process);
-                self.lifecycle.replaced(older.row.process);
-            }
-            Some(newer) if newer.row.origin == "exec" && newer.start > process.start => {
-                newer.replaces.get_or_insert(index);
-                self.lifecycle.replaced(index);
-            }
-            _ => {}
+        let has_pid = |old: &&Process| old.row.pid == process.row.pid && old.namespaced == process.namespaced;
+        let Some(other) = self.processes.running().rev().find(has_pid) else { return };
+        let other = other.row.process;
+        let old = &mut self.processes[other as usize];
+        if exec && old.start <= process.start {
+            process.replaces = Some(other);
+            self.lifecycle.replaced(other);
+        } else if old.row.origin == "exec" && old.start > process.start {
+            old.replaces.get_or_insert(index);
+            self.lifecycle.replaced(index);
         }
     }
 }
@@ -173,10 +204,11 @@ mod tests {
         let mut images = ImageIndex::new(channel().1);
         let module =
             ModuleRow { process: 0, path: "/bin/x".into(), start: 0, end: 1, build_id: String::new() };
-        images.modules.push(((7, 100), module));
+        images.loaded((7, 100), module);
         assert_eq!(images.modules().count(), 0, "no thread of it was met");
-        images.processes.insert((7, 100), 3);
-        assert_eq!(images.modules().map(|module| module.process).collect::<Vec<_>>(), [3]);
+        images.insert((7, 100), 3);
+        let row = images.modules().next().unwrap();
+        assert_eq!((row.process, row.path.as_str(), row.end), (3, "/bin/x", 1));
         assert_eq!((images.parent(100), images.parent(101)), (Some(3), None));
     }
 

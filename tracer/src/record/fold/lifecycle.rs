@@ -127,13 +127,13 @@ impl Fold {
         let process = &mut self.processes[index as usize];
         process.restore_all();
         process.count_missing_releases();
-        process.end = Some(stamp);
-        if !process.replaced {
+        let is_replaced = process.replaced;
+        self.processes.end(index, stamp);
+        if !is_replaced {
             self.main_ended(index);
         }
-        let process = &mut self.processes[index as usize];
-        let whole = process.whole_span;
         let process = &self.processes[index as usize];
+        let whole = process.whole_span;
         if let Some(span) = whole {
             self.spans.end_whole(span, stamp, process);
         }

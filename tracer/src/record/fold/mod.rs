@@ -45,6 +45,7 @@ use super::sites::Sites;
 use super::spans::Spans;
 use super::state::garbage::Garbage;
 use super::state::process::Process;
+use super::state::processes::Processes;
 use super::state::shared::SharedMemory;
 use super::transport::clock::Clock;
 use super::transport::handshake::Arrival;
@@ -85,7 +86,7 @@ pub struct Setup {
 pub struct Fold {
     clock: Clock,
     /// All process images, by index.
-    processes: Vec<Process>,
+    processes: Processes,
     /// All threads, by index.
     threads: Vec<ThreadRow>,
     spans: Spans,
@@ -127,7 +128,7 @@ impl Fold {
         }
         Fold {
             clock: setup.clock,
-            processes: Vec::new(),
+            processes: Processes::default(),
             threads: Vec::new(),
             spans,
             sites: Sites::new(setup.token.clone(), setup.begun, setup.weights),

@@ -24,9 +24,8 @@ impl Fold {
     /// The largest live blocks of all processes, as rows without a release.
     pub fn live_set(&self) -> Vec<AllocationRow> {
         const ROWS_MAX: usize = 1 << 16;
-        let running = self.processes.iter().filter(|process| process.end.is_none());
         let mut live: Vec<Live> = Vec::new();
-        for of in running {
+        for of in self.processes.running() {
             let process = of.row.process;
             live.extend(of.heap.blocks().iter().map(|(address, block)| Live {
                 process,

@@ -23,6 +23,11 @@ impl Fold {
         &self.processes
     }
 
+    /// Those that have not ended.
+    pub fn running(&self) -> impl Iterator<Item = &Process> {
+        self.processes.running()
+    }
+
     /// One of them.
     pub fn process(&self, index: u32) -> &Process {
         &self.processes[index as usize]

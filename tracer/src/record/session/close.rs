@@ -87,6 +87,6 @@ impl Session {
     }
 
     fn count_running(&self) -> usize {
-        self.fold.processes().iter().filter(|process| process.end.is_none() && process.writers > 0).count()
+        self.fold.running().filter(|process| process.writers > 0).count()
     }
 }

@@ -58,11 +58,11 @@ impl Session {
             let process = self.fold.process_of(thread);
             self.fold.process_mut(process).note_ring(usage.ring, usage.touched_bytes);
         }
-        for index in 0..self.fold.processes().len() as u32 {
+        let running: Vec<u32> = self.fold.running().map(|process| process.row.process).collect();
+        for index in running {
             self.sample_process(index, measure);
         }
-        let now = self.fold.processes().iter().filter(|process| process.end.is_none());
-        let sum: u64 = now.map(|process| process.residency.now()).sum();
+        let sum: u64 = self.fold.running().map(|process| process.residency.now()).sum();
         let peak = &mut self.meta.peak.resident_sum_bytes;
         *peak = sum.max(*peak);
         self.sampling.end(self.fold.kernel().is_some());

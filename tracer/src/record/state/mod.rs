@@ -14,5 +14,6 @@ pub mod mappings;
 pub mod memory;
 pub mod pages;
 pub mod process;
+pub mod processes;
 pub mod residency;
 pub mod shared;

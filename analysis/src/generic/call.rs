@@ -232,17 +232,21 @@ fn of_list(items: &Rc<Items>, name: &str, mut args: Vec<Value>) -> Value {
             let more = args.pop().and_then(|more| more.items()).unwrap_or_default();
             items.borrow_mut().extend(more);
         }
-        ("insert", 2) => items.borrow_mut().insert(0, args.remove(1)),
+        ("insert", 2) => {
+            work(items.borrow().len() as u64);
+            items.borrow_mut().insert(0, args.remove(1));
+        }
         ("pop" | "popleft", _) => {
             let mut items = items.borrow_mut();
             let first = name == "popleft" || args.first().and_then(Value::whole) == Some(0);
+            work(if first { items.len() as u64 } else { 0 });
             let gone = if first && !items.is_empty() { Some(items.remove(0)) } else { items.pop() };
             return gone.unwrap_or(Value::Unknown(Vec::new()));
         }
         ("clear", _) => items.borrow_mut().clear(),
         ("copy", _) => {
-            work(COPY * items.borrow().len() as u64);
-            return Value::list(items.borrow().clone());
+            let copied = Value::Sequence(Rc::clone(items)).items();
+            return Value::list(copied.unwrap_or_default());
         }
         ("index" | "count", _) => return Value::Number { value: None, float: false },
         ("difference", 1) => {

@@ -18,7 +18,11 @@ impl<'a> Machine<'a> {
     pub(super) fn value(&mut self, expression: &'a Expression, frame: &mut Frame) -> Result<Value, Error> {
         self.step()?;
         Ok(match expression {
-            Expression::Name(name) => frame.get(name).cloned().unwrap_or(Value::Unknown(Vec::new())),
+            Expression::Name(name) => {
+                let value = frame.get(name).cloned().unwrap_or(Value::Unknown(Vec::new()));
+                work(value.copying());
+                value
+            }
             Expression::Value(value) => constant(value),
             Expression::Dtype(text) => Dtype::parse(text).map_or(Value::Unknown(Vec::new()), Value::Dtype),
             Expression::Function(name) => {

@@ -189,7 +189,8 @@ impl<'a> Machine<'a> {
         let name = self.stack.last().cloned().unwrap_or_default();
         if self.stack.len() >= MAX_DEPTH {
             self.note(&format!("{name}, whose calls call others very deep"), 0);
-            return Ok(Value::Unknown(args.iter().flat_map(Value::blocks).collect()));
+            let held = args.iter().chain(named.values()).chain([&function]);
+            return Ok(Value::Unknown(held.flat_map(Value::blocks).collect()));
         }
         self.stack.push(name);
         let result = self.call(function, args, named, line);

@@ -1,4 +1,4 @@
-//! What values contain, however deep: a program may put a list into a list tens of thousands of times.
+//! What values contain, however deep: programs put lists into lists tens of thousands of times.
 
 use std::cell::RefCell;
 use std::ops::Deref;

@@ -1,7 +1,7 @@
 //! Operators and functions on numbers, texts and lists of the language.
 
 use super::machine::MAX_ITEMS;
-use super::value::{COPY, MAX_LISTED, Value, too_much, work};
+use super::value::{MAX_LISTED, Value, too_much, work};
 
 /// An operator between values none of which is an array.
 pub fn operate(operator: &str, values: &[Value]) -> Value {
@@ -75,7 +75,8 @@ fn combined(operator: &str, a: &Value, b: &Value) -> Value {
             ("*", None, Some(times)) => {
                 let times = times.clamp(0, MAX_LISTED as i64) as usize;
                 let count = first.len().saturating_mul(times).min(MAX_ITEMS as usize);
-                work(COPY * count as u64);
+                let copied: u64 = first.iter().map(Value::copying).sum();
+                work(copied.saturating_mul(times as u64));
                 Value::list(first.into_iter().cycle().take(count).collect())
             }
             _ => Value::Unknown(a.blocks()),

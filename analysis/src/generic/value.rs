@@ -243,7 +243,7 @@ impl Value {
         match self {
             Value::Sequence(items) => {
                 let items = items.borrow();
-                work(COPY * items.len() as u64);
+                work(items.iter().map(Value::copying).sum());
                 Some(items.clone())
             }
             Value::Range { start, step, count } if *count <= MAX_LISTED => Some(
@@ -253,6 +253,16 @@ impl Value {
             ),
             _ => None,
         }
+    }
+
+    /// What a copy of it counts for.
+    pub(super) fn copying(&self) -> u64 {
+        let blocks = match self {
+            Value::Array(array) => array.blocks.len(),
+            Value::Unknown(kept) => kept.len(),
+            _ => 0,
+        };
+        COPY + blocks as u64
     }
 
     /// A number, or a list of numbers, as integers.

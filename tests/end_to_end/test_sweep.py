@@ -142,7 +142,7 @@ def test_a_matrix_product_is_proved_from_the_shapes_that_the_note_names(tmp_path
         done = memtrace("sweep", *named, "-o", directory, *command, cwd=tmp_path)
         assert done.returncode == 0, done.stderr.decode()
         [law] = json.loads((tmp_path / "m.json").read_text())["laws"]
-        notes = [note for note in law["notes"] if "start the shapes at" in note]
+        notes = [note for note in law["notes"] if "run only shapes of at least" in note]
         return law["proof"], notes
 
     proof, [advice] = note("1500,50..12000,400", "small")

@@ -32,6 +32,10 @@ impl Crossing {
         })
     }
 
+    fn grows(&self, points: &[Vec<u64>]) -> bool {
+        volume(&points[self.below.run]) < volume(&points[self.above.run])
+    }
+
     /// The shape between the two runs at which they have that size, if they grow by a power.
     fn shape(&self, points: &[Vec<u64>]) -> Vec<u64> {
         let ratio = |to: u64| (to as f64 / self.below.bytes.max(1) as f64).ln();
@@ -44,21 +48,22 @@ impl Crossing {
     }
 }
 
-/// Where the shapes should start, if some runs are below that size and others above; a sentence.
+/// Which shapes to run, if blocks of some runs are below that size and those of larger ones are not;
+/// a sentence.
 pub(super) fn advice(runs: &[&Run], points: &[Vec<u64>], places: &Places) -> Option<String> {
-    let (place, crossing) =
-        crossings(runs, places).into_iter().max_by_key(|(_, crossing)| volume(&crossing.shape(points)))?;
+    let crossings = crossings(runs, places).into_iter().filter(|(_, crossing)| crossing.grows(points));
+    let (place, crossing) = crossings.max_by_key(|(_, crossing)| volume(&crossing.shape(points)))?;
     let [below, above] = [&crossing.below, &crossing.above].map(|block| joined(&points[block.run]));
     let start = joined(&crossing.shape(points));
     Some(format!(
-        "blocks at {place} reach 256 KiB between {below} and {above}; NumPy reuses temporaries of that size: start the shapes at {start}"
+        "blocks at {place} reach 256 KiB between {below} and {above}, from where on NumPy may reuse temporaries: run only shapes of at least {start}"
     ))
 }
 
 fn crossings<'a>(runs: &[&Run], places: &'a Places) -> Vec<(&'a str, Crossing)> {
     let mut sites: BTreeMap<u64, BTreeMap<usize, u64>> = BTreeMap::new();
     for (run, recorded) in runs.iter().enumerate() {
-        for block in &recorded.program.blocks {
+        for block in recorded.program.blocks.iter().filter(|block| block.kind.is_heap()) {
             if let Some(site) = block.site {
                 let largest = sites.entry(site).or_default().entry(run).or_default();
                 *largest = block.bytes.max(*largest);
@@ -96,8 +101,9 @@ mod tests {
         let advice = advice_of([32 << 10, 128 << 10, 512 << 10]);
         let advice = advice.expect("blocks that reach it");
         assert!(advice.contains("at f script.py:3 reach 256 KiB between 200×200 and 400×400"), "{advice}");
-        assert!(advice.ends_with("start the shapes at 283×283"), "{advice}");
+        assert!(advice.ends_with("run only shapes of at least 283×283"), "{advice}");
         assert_eq!(advice_of([1 << 10, 2 << 10, ELISION_BYTES - 1]), None);
         assert_eq!(advice_of([ELISION_BYTES, 1 << 20, 1 << 22]), None);
+        assert_eq!(advice_of([512 << 10, 128 << 10, 32 << 10]), None, "smaller at larger shapes");
     }
 }

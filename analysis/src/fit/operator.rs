@@ -76,12 +76,16 @@ pub(super) fn law(group: &Group, places: &Places) -> Result<Law, Unfit> {
         law.proof = Proof::Unverified;
         notes.push("runs at shapes that it was fitted on needed other amounts than it predicts".into());
     }
+    law.data_dependent = data_values::depends(&runs, &variables.points);
     let takes_courses = matches!(law.body, Body::Regression(_)) || !held_out.is_empty();
-    if takes_courses && law.proof == Proof::Unverified && group.key.versions.contains_key("numpy") {
+    let may_be_elision = takes_courses
+        && law.proof == Proof::Unverified
+        && law.data_dependent != Some(true)
+        && group.key.versions.contains_key("numpy");
+    if may_be_elision {
         notes.extend(elision::advice(&runs, &variables.points, places));
     }
     law.notes.extend(notes);
-    law.data_dependent = data_values::depends(&runs, &variables.points);
     if law.data_dependent == Some(true) {
         // A run proves nothing about other data; many bound what others of their kind need.
         law.proof = Proof::of_runs(runs.len());
@@ -129,7 +133,7 @@ impl Draft<'_> {
             }
             None => {
                 notes.push(
-                    "the runs do not align: their allocation sequences depend on the shape or the data; more runs of other shapes may show what does"
+                    "the runs do not align: their allocation sequences depend on the shape or the data; more runs of other shapes may show on what"
                         .into(),
                 );
                 let peaks: Vec<f64> = runs.iter().map(|run| run.span.working_peak_bytes as f64).collect();

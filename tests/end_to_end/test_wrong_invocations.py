@@ -102,7 +102,7 @@ PREDICTING = [
     (("predict", "{model}", *OPERATOR, *SHAPE, "--param", "x"), 2, "write NAME=VALUE"),
     (FITS, 2, "--memory-limit 1.5GB"),
     ((*FITS, "--memory-limit", "1.5"), 2, "write 1.5GB"),
-    ((*FITS, "--memory-limit", "2"), 2, "is 2 bytes"),
+    ((*FITS, "--memory-limit", "2"), 2, "less than a page, 2 B"),
     ((*FITS, "--memory-limit", "1MB"), 3, "raise the memory limit"),
     ((*FITS, "--memory-limit", "1GB", "--halo", "a"), 2, "write 2,2,2"),
     ((*FITS, "--memory-limit", "1GB", "--workers", "many"), 2, "or auto"),

@@ -30,7 +30,7 @@ pub(super) fn chosen(request: &Request, best: &Candidate, skipped: Option<&Candi
         None if request.minimise == Minimise::Time => {
             let part = 100.0 * (SAME_TIME - 1.0);
             format!(
-                "{head}, and no chunking that fits is predicted to be more than {part:.0} % faster. Of those as fast, chunks that leave a worker room come first, then fewer chunks."
+                "{head}, and no chunking that fits is predicted to compute more than {part:.0} % faster. Of chunkings that are as fast, those that leave a worker room come first, then those of fewer chunks."
             )
         }
         None => format!("{head}."),

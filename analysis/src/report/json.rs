@@ -20,8 +20,8 @@ use crate::units::Bytes;
 
 /// Spans listed per operator unless all are requested, …
 const SPANS_MAX: usize = 1000;
-/// … and of all operators together: each takes some kB. Where that is less, all have as many; of
-/// more operators than this, the largest have one.
+/// … and of all operators together: each takes some kB. Of more operators than this, the largest
+/// have one.
 const ALL_SPANS_MAX: usize = 20_000;
 
 /// Sites listed with their call stacks, and without.
@@ -31,7 +31,7 @@ const PLACES_MAX: usize = 100;
 /// What a report lists.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Listed {
-    /// Every span, not only the 1,000 largest of each operator.
+    /// Every span, not only the 1,000 largest of each operator and 20,000 in all.
     pub all_spans: bool,
     /// The call stacks of 1,000 sites, not only the places of 100.
     pub stacks: bool,
@@ -133,13 +133,12 @@ fn operators(trace: &Trace, all_spans: bool) -> Result<Vec<Operator>, Error> {
     let operators = operators::figures(trace, of, |calls: &mut Calls, row| calls.add(row, most))?;
     let mut operators: Vec<(String, Calls)> = operators.into_iter().collect();
     operators.sort_by_key(|(_, calls)| Reverse(calls.working_peak_bytes));
-    let share = (ALL_SPANS_MAX / operators.len().max(1)).max(1);
-    for (index, (_, calls)) in operators.iter_mut().enumerate() {
-        calls.keep(match index {
-            _ if all_spans => most,
-            ..ALL_SPANS_MAX => most.min(share),
-            _ => 0,
-        });
+    operators.iter_mut().for_each(|(_, calls)| calls.keep(most));
+    if !all_spans {
+        let share = share(operators.iter().map(|(_, calls)| calls.largest.len()).collect());
+        for (index, (_, calls)) in operators.iter_mut().enumerate() {
+            calls.keep(share.max(usize::from(index < ALL_SPANS_MAX)));
+        }
     }
     let listed =
         operators.iter().flat_map(|(_, calls)| calls.largest.iter().map(|(_, span)| *span)).collect();
@@ -157,6 +156,20 @@ fn operators(trace: &Trace, all_spans: bool) -> Result<Vec<Operator>, Error> {
         }
     };
     Ok(operators.into_iter().map(operator).collect())
+}
+
+/// How many spans an operator may have, if all together have so many at most.
+fn share(mut counts: Vec<usize>) -> usize {
+    counts.sort_unstable();
+    let mut left = ALL_SPANS_MAX;
+    for (index, count) in counts.iter().enumerate() {
+        let each = left / (counts.len() - index);
+        if *count > each {
+            return each;
+        }
+        left -= count;
+    }
+    usize::MAX
 }
 
 /// The calls of an operator.
@@ -383,5 +396,21 @@ fn process(process: &ProcessRow) -> Process {
         collect_share: collect_share(process),
         start_seconds: seconds(process.start_ns),
         end_seconds: process.end_ns.map(seconds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operators_have_as_many_spans_as_there_is_room_for() {
+        assert_eq!(share(vec![]), usize::MAX);
+        assert_eq!(share(vec![1000; 20]), usize::MAX);
+        assert_eq!(share(vec![1000; 40]), 500);
+        // What some leave, others have.
+        assert_eq!(share([vec![1; 199], vec![1000]].concat()), usize::MAX);
+        assert_eq!(share([vec![10; 1000], vec![1000; 20]].concat()), 500);
+        assert_eq!(share(vec![1; 30_000]), 0);
     }
 }

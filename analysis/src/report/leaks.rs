@@ -44,6 +44,9 @@ pub struct LivePlace {
     pub estimated_bytes: u64,
     /// How many they were.
     pub blocks: u64,
+    /// They have the size of arenas, in which Python keeps small objects.
+    #[serde(skip)]
+    pub arenas: bool,
 }
 
 /// What the calls of an operator had allocated that was live at the end.
@@ -91,8 +94,15 @@ fn places(trace: &Trace, live_bytes: u64) -> Result<Vec<LivePlace>, Error> {
         bytes: group.bytes,
         estimated_bytes: group.estimated,
         blocks: blocks(&group.sites, &sites),
+        arenas: group.sites.iter().any(|at| has_arenas(&sites[*at])),
     };
     Ok(groups.iter().zip(labels).map(place).collect())
+}
+
+/// Arenas have 256 KiB, from Python 3.10 on 1 MiB.
+fn has_arenas(site: &Share) -> bool {
+    let of = |size: u64| site.row.blocks.checked_mul(size) == Some(site.row.requested_bytes);
+    site.row.blocks > 0 && (of(256 << 10) || of(1 << 20))
 }
 
 /// Scaled like the bytes of their sites.

@@ -18,7 +18,8 @@ pub struct Operator {
     pub calls: usize,
     /// Calls with one shape and other memory: it depends on data.
     pub data_dependent: Vec<DataDependent>,
-    /// The 1,000 with the largest working peaks, or all (`--all-spans`).
+    /// The 1,000 with the largest working peaks, fewer where all operators together would have more
+    /// than 20,000, or all (`--all-spans`).
     pub spans: Vec<Span>,
 }
 

@@ -76,12 +76,10 @@ fn places(out: &mut String, leaks: &Leaks, source: &mut SourceText, columns: usi
 /// Python's own allocator maps arenas for small objects: a line that mapped one need not be what
 /// keeps its objects.
 fn arenas(out: &mut String, trace: &Trace, leaks: &Leaks) -> Result<()> {
-    const ARENAS: std::ops::RangeInclusive<u64> = 128 << 10..=1 << 20;
-    let is_python = |place: &&LivePlace| place.file.as_deref().is_some_and(|file| file.ends_with(".py"));
-    let may_be_arenas = |place: &LivePlace| ARENAS.contains(&(place.bytes / place.blocks.max(1)));
+    let is_python = |place: &LivePlace| place.file.as_deref().is_some_and(|file| file.ends_with(".py"));
     let objects = trace.meta().recorded.contains_key("python_allocators");
-    let shown = leaks.places.iter().take(ROWS_MAX).filter(is_python);
-    if !objects && shown.into_iter().any(may_be_arenas) {
+    let mut shown = leaks.places.iter().take(ROWS_MAX);
+    if !objects && shown.any(|place| place.arenas && is_python(place)) {
         writeln!(
             out,
             "\n  Small objects of Python lie in arenas of up to 1 MB, at the line where one was mapped:"

@@ -31,8 +31,7 @@ pub fn table(out: &mut String, trace: &Trace, operators: &[Sums]) -> Result<()> 
         "  {:<width$} {:>5}  {:<22} {:>9} {:>12} {:>9} {:>9} {:>9}",
         "operator", "calls", "largest call's input", "input", "working peak", "output", "one-time", "time"
     )?;
-    let inputs = trace.spans_of(&shown.iter().map(|sums| sums.largest().span).collect())?;
-    let inputs: HashMap<u32, &[ArrayInfo]> = inputs.iter().map(|row| (row.span, &*row.inputs)).collect();
+    let inputs = inputs(trace, shown)?;
     for sums in shown {
         let largest = sums.largest();
         writeln!(
@@ -40,7 +39,7 @@ pub fn table(out: &mut String, trace: &Trace, operators: &[Sums]) -> Result<()> 
             "  {:<width$} {:>5}  {:<22} {:>9} {:>12} {:>9} {:>9} {:>9}",
             clean(sums.name()),
             sums.calls,
-            inputs.get(&largest.span).and_then(|inputs| largest_of(inputs)).map(array).unwrap_or_default(),
+            inputs.get(&largest.span).map_or("", String::as_str),
             Bytes(largest.input_bytes),
             Bytes(largest.working_peak_bytes),
             Bytes(largest.output_bytes),
@@ -54,19 +53,23 @@ pub fn table(out: &mut String, trace: &Trace, operators: &[Sums]) -> Result<()> 
     Ok(())
 }
 
+/// The largest input of each operator's largest call, by span.
+pub fn inputs(trace: &Trace, operators: &[Sums]) -> Result<HashMap<u32, String>> {
+    let rows = trace.spans_of(&operators.iter().map(|sums| sums.largest().span).collect())?;
+    Ok(rows.iter().filter_map(|row| Some((row.span, array(largest_of(&row.inputs)?)))).collect())
+}
+
 /// A line for each of the largest operators, in as many columns as a screen has.
 pub fn summary(
     out: &mut String,
-    trace: &Trace,
     operators: &[Sums],
+    inputs: &HashMap<u32, String>,
     most: usize,
     columns: usize,
 ) -> Result<()> {
     let shown = &operators[..operators.len().min(most)];
     let names = shown.iter().map(|sums| clean(sums.name()).chars().count());
     let Some(longest) = names.max() else { return Ok(()) };
-    let rows = trace.spans_of(&shown.iter().map(|sums| sums.largest().span).collect())?;
-    let inputs: HashMap<u32, &[ArrayInfo]> = rows.iter().map(|row| (row.span, &*row.inputs)).collect();
     let width = longest.clamp("operator".len(), (*NAME.end()).min(columns - AROUND_NAME));
     writeln!(out)?;
     writeln!(
@@ -77,8 +80,8 @@ pub fn summary(
     for sums in shown {
         let (name, span) = (clean(sums.name()), sums.largest());
         let time = time(span);
-        let input = inputs.get(&span.span).and_then(|inputs| largest_of(inputs)).map(array);
-        let (peak, input) = (Bytes(span.working_peak_bytes), input.unwrap_or_default());
+        let input = inputs.get(&span.span).map_or("", String::as_str);
+        let peak = Bytes(span.working_peak_bytes);
         let line = format!("  {peak:>12} {:>6} {time:>9}  {name:<width$}  {input}", grouped(sums.calls));
         writeln!(out, "{}", line.trim_end())?;
     }

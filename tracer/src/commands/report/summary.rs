@@ -1,5 +1,6 @@
 //! The summary: what needed memory, on one screen. At the end of a recording, and from `report`.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use anyhow::Result;
@@ -23,11 +24,13 @@ const NOTES_MAX: usize = 3;
 
 /// The summary of a trace, in lines of at most `columns` columns.
 pub fn text(trace: &Trace, columns: usize) -> Result<String> {
+    let operators = sums(trace)?;
     let read = Read {
         trace,
         columns,
         processes: trace.processes()?,
-        operators: sums(trace)?,
+        inputs: operators::inputs(trace, &operators[..operators.len().min(ROWS_MAX)])?,
+        operators,
         composition: composition(trace)?,
     };
     // Where there is more to say, the tables are shorter, and then there are fewer notes.
@@ -66,6 +69,8 @@ struct Read<'a> {
     columns: usize,
     processes: Vec<ProcessRow>,
     operators: Vec<Sums>,
+    /// The largest input of the largest call of those that may be shown.
+    inputs: HashMap<u32, String>,
     composition: Composition,
 }
 
@@ -79,7 +84,7 @@ impl Read<'_> {
         killed::lines(&mut out, self.trace, 1)?;
         refused::lines(&mut out, self.trace, 1)?;
         Places::of(self.trace.meta(), &self.composition, rows, self.columns).write(&mut out)?;
-        operators::summary(&mut out, self.trace, &self.operators, rows, self.columns)?;
+        operators::summary(&mut out, &self.operators, &self.inputs, rows, self.columns)?;
         children::lines(&mut out, &self.processes)?;
         notes(&mut out, meta, shown, self.columns)?;
         next::commands(&mut out, self.trace, &self.operators, self.columns)?;
@@ -134,10 +139,10 @@ fn notes(out: &mut String, meta: &Meta, shown: usize, columns: usize) -> Result<
             writeln!(out, "  {} {line}", if number == 0 { "note:" } else { "     " })?;
         }
     }
-    match notes.len().saturating_sub(shown) {
-        0 => {}
-        1 => writeln!(out, "  note: 1 more note: report --details")?,
-        more => writeln!(out, "  note: {more} more notes: report --details")?,
+    let more = notes.len().saturating_sub(shown);
+    if more > 0 {
+        let (word, plural) = (if shown == 0 { "" } else { "more " }, if more == 1 { "" } else { "s" });
+        writeln!(out, "  note: {more} {word}note{plural}: report --details")?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The search: grids from the fastest to the slowest until one fits.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::{Choice, Plan, Refusal};
 use super::candidate::{Candidate, Law, Timed};
@@ -146,29 +146,36 @@ impl<'a> Search<'a> {
         self.part(a).total_cmp(&self.part(b)).then(a.worker.peak().cmp(&b.worker.peak()))
     }
 
-    /// Grids under the budget of which none is better than another in time, memory and tasks
-    /// together, the fastest first: `chosen`, and of every doubling of the number of chunks two.
+    /// `chosen`, and grids under the budget of which none is better than another in time, memory and
+    /// tasks together, the fastest first: of every doubling of the number of chunks two.
     fn front(&self, chosen: &Candidate) -> Vec<Choice> {
-        const TRIED: usize = 4;
+        /// A walk over a grid's tasks takes a millisecond: so many of each kind, the fastest.
+        const TRIED: usize = 12;
         // A little less memory is not worth a longer wait.
         const SLOWEST: f64 = 3.0;
+        let kind = |chunks: u64| chunks.saturating_pow(2).ilog2();
         let mut kinds: BTreeMap<u32, Vec<&Timed>> = BTreeMap::new();
-        for timed in &self.ranked {
-            let kind = kinds.entry(timed.grid.chunks().saturating_pow(2).ilog2()).or_default();
-            if kind.len() < TRIED {
-                kind.push(timed);
+        let mut fastest: Vec<&Timed> = self.ranked.iter().collect();
+        fastest.sort_by(|a, b| a.duration.seconds().total_cmp(&b.duration.seconds()));
+        for timed in fastest {
+            let tried = kinds.entry(kind(timed.grid.chunks())).or_default();
+            if tried.len() < TRIED {
+                tried.push(timed);
             }
         }
-        let found = kinds.into_values().filter_map(|kind| self.first(kind.into_iter()));
-        let mut choices: Vec<Choice> =
-            found.map(|found| self.choice(&found)).chain([self.choice(chosen)]).collect();
+        let chosen = self.choice(chosen);
+        let found = kinds.into_values().flatten().filter_map(|timed| self.fitting(timed));
+        let mut choices: Vec<Choice> = found.map(|found| self.choice(&found)).collect();
+        choices.push(chosen.clone());
         choices
             .sort_by(|a, b| a.predicted_seconds.total_cmp(&b.predicted_seconds).then(a.tasks.cmp(&b.tasks)));
         choices.dedup();
         let slowest = choices.first().map_or(0.0, |fastest| fastest.predicted_seconds * SLOWEST);
         let all = choices.clone();
+        let mut listed = BTreeSet::new();
         choices.retain(|choice| {
-            choice.predicted_seconds <= slowest && !all.iter().any(|other| other.beats(choice))
+            let is_good = choice.predicted_seconds <= slowest && !all.iter().any(|other| other.beats(choice));
+            *choice == chosen || is_good && listed.insert(kind(choice.tasks))
         });
         choices
     }

@@ -21,19 +21,21 @@ pub(super) fn chosen(request: &Request, best: &Candidate, skipped: Option<&Candi
         joined(&grid.chunk),
         needed(request, best.worker),
     );
-    let sentence = match skipped {
-        Some(faster) => format!(
-            "{head}; of the faster chunks that do not fit, those of {} come next, and need {}.",
+    let faster = skipped.map_or(String::new(), |faster| {
+        format!(
+            "; of the faster chunks that do not fit, those of {} come next, and need {}",
             joined(&faster.timed.grid.chunk),
             most(request, faster.worker),
-        ),
-        None if request.minimise == Minimise::Time => {
+        )
+    });
+    let sentence = match request.minimise {
+        Minimise::Time => {
             let part = 100.0 * (SAME_TIME - 1.0);
             format!(
-                "{head}, and no chunking that fits is predicted to compute more than {part:.0} % faster. Of chunkings that are as fast, those that leave a worker room come first, then those of fewer chunks."
+                "{head}{faster}. No chunking that fits is predicted to compute more than {part:.0} % faster; of those that are as fast, chunks that leave a worker room come first, then fewer chunks."
             )
         }
-        None => format!("{head}."),
+        _ => format!("{head}{faster}."),
     };
     sentence + unlimited(request, &best.task)
 }
@@ -52,7 +54,7 @@ pub(super) fn unlimited(request: &Request, task: &TaskBytes) -> &'static str {
 /// What waves would do, after a sentence on chunks that neighbours share.
 pub(super) fn in_waves(waves: &Choice, would_be: &str) -> String {
     format!(
-        " In waves (a few blocks at a time, each with its halo) chunks of {} would be {would_be}: {} for a worker, {:.1} s.",
+        " In waves (--source waves: a few blocks at a time, each with its halo) chunks of {} would be {would_be}: {} for a worker, {:.1} s.",
         joined(&waves.chunk_shape),
         AtLeast(waves.predicted_worker_bytes),
         waves.predicted_seconds,

@@ -1,5 +1,6 @@
 //! What was measured next to an operator's runs, over all processes that ran it.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::profile::measured::{self, Baseline, OneTime};
@@ -19,12 +20,16 @@ pub(super) fn one_time(profiles: &[Profile], operator: &str) -> OneTime {
     largest
 }
 
-/// Memory of the processes before: the largest over those that ran the operator.
+/// Memory of the processes before, in the recording whose inputs are smallest: a program makes its
+/// arrays before the first call, and a task's own are counted apart. The largest over the processes.
 pub(super) fn baseline(profiles: &[Profile], operator: &str) -> Option<Baseline> {
     let of_profile = |profile: &'_ Profile| {
-        let runs = profile.runs.iter().filter(|run| run.span.operator == operator);
-        runs.filter_map(|run| profile.baselines.get(&run.span.process).cloned())
-            .max_by_key(|b| b.resident_bytes)
+        let runs = || profile.runs.iter().filter(|run| run.span.operator == operator);
+        let baselines = runs().filter_map(|run| profile.baselines.get(&run.span.process).cloned());
+        let inputs = runs().map(|run| run.span.input_bytes).max()?;
+        Some((inputs, baselines.max_by_key(|baseline| baseline.resident_bytes)?))
     };
-    profiles.iter().filter_map(of_profile).max_by_key(|baseline| baseline.resident_bytes)
+    let all = profiles.iter().filter_map(of_profile);
+    let smallest = all.min_by_key(|(inputs, baseline)| (*inputs, Reverse(baseline.resident_bytes)));
+    smallest.map(|(_, baseline)| baseline)
 }

@@ -32,7 +32,8 @@ pub struct OneTimeBlock {
     pub bytes: u64,
 }
 
-/// Memory of the process just before the operator first ran; the largest over the processes.
+/// Memory of the process just before its first span: of the recording whose inputs are smallest, for
+/// they may be part of it; the largest over its processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Baseline {
     /// Heap bytes.

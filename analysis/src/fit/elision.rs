@@ -54,10 +54,21 @@ pub(super) fn advice(runs: &[&Run], points: &[Vec<u64>], places: &Places) -> Opt
     let crossings = crossings(runs, places).into_iter().filter(|(_, crossing)| crossing.grows(points));
     let (place, crossing) = crossings.max_by_key(|(_, crossing)| volume(&crossing.shape(points)))?;
     let [below, above] = [&crossing.below, &crossing.above].map(|block| joined(&points[block.run]));
-    let start = joined(&crossing.shape(points));
+    let start = crossing.shape(points);
+    let comma = |shape: &[u64]| shape.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
     Some(format!(
-        "blocks at {place} reach 256 KiB between {below} and {above}, from where on NumPy may reuse temporaries: run only shapes of at least {start}"
+        "blocks at {place} reach 256 KiB between {below} and {above}, from where on NumPy may reuse temporaries: for one law, sweep --shapes {}..{}",
+        comma(&start),
+        comma(&room_above(&start)),
     ))
+}
+
+/// Three training shapes from this one on, each with twice the volume of the one before, and one to
+/// verify them.
+fn room_above(start: &[u64]) -> Vec<u64> {
+    const GROWTH: f64 = 48.0;
+    let each = GROWTH.powf(1.0 / start.len().max(1) as f64);
+    start.iter().map(|length| (*length as f64 * each).ceil() as u64).collect()
 }
 
 fn crossings<'a>(runs: &[&Run], places: &'a Places) -> Vec<(&'a str, Crossing)> {
@@ -101,7 +112,7 @@ mod tests {
         let advice = advice_of([32 << 10, 128 << 10, 512 << 10]);
         let advice = advice.expect("blocks that reach it");
         assert!(advice.contains("at f script.py:3 reach 256 KiB between 200×200 and 400×400"), "{advice}");
-        assert!(advice.ends_with("run only shapes of at least 283×283"), "{advice}");
+        assert!(advice.ends_with("sweep --shapes 283,283..1961,1961"), "{advice}");
         assert_eq!(advice_of([1 << 10, 2 << 10, ELISION_BYTES - 1]), None);
         assert_eq!(advice_of([ELISION_BYTES, 1 << 20, 1 << 22]), None);
         assert_eq!(advice_of([512 << 10, 128 << 10, 32 << 10]), None, "smaller at larger shapes");

@@ -38,7 +38,7 @@ impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Stop::Proved => write!(f, "the laws are proved"),
-            Stop::Runs(runs) => write!(f, "that was the last of {runs} runs: allow more by --runs"),
+            Stop::Runs(runs) => write!(f, "that was the last of {runs} runs (--runs)"),
             Stop::Range { needed } => write!(
                 f,
                 "not verified: that takes a run at {} or larger, beyond the range of --shapes",

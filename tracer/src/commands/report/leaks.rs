@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use memtrace_analysis::report::leaks::{Leaks, LivePlace, leaks};
+use memtrace_analysis::report::leaks::{Leaks, Left, LivePlace, leaks};
 use memtrace_trace::Trace;
 
 use super::places::{estimates, figure, is_estimate};
@@ -90,12 +90,15 @@ fn arenas(out: &mut String, trace: &Trace, leaks: &Leaks) -> Result<()> {
 }
 
 fn operators(out: &mut String, leaks: &Leaks) -> Result<()> {
-    if leaks.operators.is_empty() {
+    // Caches of a library grow a little with each call.
+    let counts = |left: &&Left| left.bytes.saturating_mul(100) >= leaks.live_bytes;
+    let shown: Vec<&Left> = leaks.operators.iter().filter(counts).take(ROWS_MAX).collect();
+    if shown.is_empty() {
         return Ok(());
     }
     writeln!(out)?;
     writeln!(out, "  {:>9} {:>9} {:>15}  allocated in calls of", "live", "per call", "calls")?;
-    for left in leaks.operators.iter().take(ROWS_MAX) {
+    for left in shown {
         let calls = format!("{} of {}", grouped(left.leaving_calls as u64), grouped(left.calls as u64));
         let (bytes, each) = (Bytes(left.bytes), Bytes(left.bytes_per_call));
         writeln!(out, "  {bytes:>9} {each:>9} {calls:>15}  {}", clean(&left.operator))?;

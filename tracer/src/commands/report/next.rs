@@ -18,25 +18,21 @@ pub fn commands(out: &mut String, trace: &Trace, operators: &[Sums], columns: us
     }
     writeln!(out)?;
     writeln!(out, "  trace: {path}")?;
-    writeln!(out, "{}", fitting(&mut words, &path, columns))?;
+    for (number, line) in fitting(&words, &path, columns).iter().enumerate() {
+        writeln!(out, "  {:<7}{line}", if number == 0 { "next:" } else { "" })?;
+    }
     Ok(())
 }
 
-/// The commands in one line: where it is too long, with a short name for the trace, then without
-/// the second of them.
-fn fitting(words: &mut Vec<&str>, path: &str, columns: usize) -> String {
-    let line = |words: &[&str], path: &str| {
-        let commands: Vec<String> = words.iter().map(|word| format!("memtrace {word} {path}")).collect();
-        format!("  next:  {}", commands.join("; "))
-    };
-    let whole = line(words, path);
-    if whole.chars().count() <= columns {
-        return whole;
-    }
-    while words.len() > 1 && line(words, "TRACE").chars().count() > columns {
-        words.remove(1);
-    }
-    line(words, "TRACE")
+/// The commands in one line, or where that is too long, in one each, or with a short name for the
+/// trace.
+fn fitting(words: &[&str], path: &str, columns: usize) -> Vec<String> {
+    const INDENT: usize = 9;
+    let named =
+        |path: &str| -> Vec<String> { words.iter().map(|word| format!("memtrace {word} {path}")).collect() };
+    let fits = |lines: &[String]| lines.iter().all(|line| INDENT + line.chars().count() <= columns);
+    let ways = [vec![named(path).join("; ")], named(path), vec![named("TRACE").join("; ")]];
+    ways.into_iter().find(|lines| fits(lines)).unwrap_or_else(|| named("TRACE"))
 }
 
 /// As a shell reads it.
@@ -51,13 +47,13 @@ mod tests {
 
     #[test]
     fn the_commands_fit_the_screen() {
-        for path in ["t", "trace", "/home/somewhere/that/is/rather/long/trace"] {
-            for columns in [80, 100] {
-                let mut words = vec!["report --details", "flamegraph", "fit"];
-                let line = fitting(&mut words, path, columns);
-                assert!(line.chars().count() <= columns, "{line}");
-                assert!(line.contains("memtrace fit "), "{line}");
-            }
+        let words = ["report --details", "flamegraph", "fit"];
+        for (path, columns, lines) in [("t", 100, 1), ("trace", 80, 3), (&"a".repeat(40), 80, 3)] {
+            let found = fitting(&words, path, columns);
+            assert_eq!(found.len(), lines, "{found:?}");
+            assert!(found.iter().all(|line| line.ends_with(path)), "{found:?}");
         }
+        let found = fitting(&words, &"a".repeat(90), 80);
+        assert!(found.iter().all(|line| line.ends_with("TRACE") && line.len() <= 71), "{found:?}");
     }
 }

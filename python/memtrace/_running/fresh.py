@@ -133,9 +133,9 @@ def _followed(process, stdout, stderr):
         threading.Thread(target=_pump, args=(process.stdout, stdout, []), daemon=True),
         threading.Thread(target=_pump, args=(process.stderr, stderr, end), daemon=True),
     ]
-    for pump in pumps:
-        pump.start()
     try:
+        for pump in pumps:
+            pump.start()
         process.wait()
     except BaseException:
         # As Ctrl-C in a terminal: the program gets it, and memtrace closes the recording.
@@ -145,7 +145,8 @@ def _followed(process, stdout, stderr):
         raise
     finally:
         for pump in pumps:
-            pump.join(GRACE)  # processes in the background have the pipes open too
+            if pump.ident is not None:  # it was started
+                pump.join(GRACE)  # processes in the background have the pipes open too
     return process.returncode, "".join(end)
 
 

@@ -390,8 +390,6 @@ fn what_is_no_file_is_no_table() {
     }
 }
 
-/// Calls of one operator on arrays of one shape take 31 bytes each in a file: equal arrays are one
-/// value in memory, so that as many as there may be are read.
 #[test]
 fn many_calls_with_addresses_of_their_own_are_read() {
     const CALLS: u32 = 100_000;
@@ -423,6 +421,8 @@ fn many_calls_with_addresses_of_their_own_are_read() {
     assert_ne!(spans[0].inputs[0].address, spans[1].inputs[0].address);
 }
 
+/// Calls of one operator on arrays of one shape take 31 bytes each in a file: equal arrays are one
+/// value in memory, so that as many as there may be are read.
 #[test]
 fn many_calls_share_their_arrays() {
     const CALLS: u32 = 200_000;

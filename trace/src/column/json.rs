@@ -68,11 +68,12 @@ impl<'a, T: JsonValue> JsonColumn<'a, T> {
 }
 
 /// Most bytes that a text takes as a value while it is read: each value that JSON has follows one of
-/// three marks, and a list may have room for as many again.
+/// four marks, and a list may have room for as many again.
 fn bound(text: &str) -> u64 {
     let mark = |byte: u8| match byte {
         b',' | b'[' => 2 * size_of::<Value>(),
         b'{' => MAP_BYTES,
+        b':' => MAP_BYTES / 5,
         _ => 0,
     };
     (text.len() + text.bytes().map(mark).sum::<usize>()) as u64
@@ -106,7 +107,9 @@ mod tests {
     #[test]
     fn what_a_text_takes_is_bounded_before_it_is_read() {
         let long = format!("{{\"a\":[{}0]}}", "0,".repeat(1000));
-        for text in ["{}", r#"{"a":{"b":{"c":1}}}"#, r#"{"a":[{"b":0},{"b":0}],"c":"d"}"#, &long] {
+        let entry = |number: u32| format!("\"a{number}\":0,");
+        let wide = format!("{{{}\"b\":0}}", (0..1000).map(entry).collect::<String>());
+        for text in ["{}", r#"{"a":{"b":{"c":1}}}"#, r#"{"a":[{"b":0},{"b":0}],"c":"d"}"#, &long, &wide] {
             let read: Map<String, Value> = serde_json::from_str(text).unwrap();
             assert!(entries(&read) as u64 <= bound(text), "{text}");
         }

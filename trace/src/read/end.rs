@@ -53,7 +53,8 @@ fn announced(end: &[u8]) -> Option<(u64, u64)> {
         *counted = size.max(*counted);
         (0..size).try_for_each(|_| of.over(walker, kind))
     })?;
-    Some((columns, groups))
+    // What is left would be read by a library that has lost step.
+    (walker.left() == 0).then_some((columns, groups))
 }
 
 /// The type of a field.
@@ -121,7 +122,7 @@ const FILE: &[(i16, Type)] = &[
     (3, Long),
     (5, List(&KEY_VALUE)),
     (6, Text),
-    (7, List(&Struct(&[(1, EMPTY), (2, EMPTY)]))),
+    (7, List(&Struct(&[(1, EMPTY), (2, EMPTY), (3, EMPTY)]))),
     (8, EMPTY),
     (9, Text),
 ];
@@ -159,6 +160,7 @@ const LOGICAL_TYPE: Type = Struct(&[
     (16, Struct(&[(1, Byte)])),
     (17, Struct(&[(1, Text)])),
     (18, Struct(&[(1, Text), (2, Number)])),
+    (19, EMPTY),
 ]);
 
 const TIME: Type = Struct(&[(1, Flag), (2, Struct(&[(1, EMPTY), (2, EMPTY), (3, EMPTY)]))]);
@@ -205,8 +207,17 @@ const COLUMN: Type = Struct(&[
     (17, Struct(&[(1, BOX), (2, List(&Number))])),
 ]);
 
-const STATISTICS: Type =
-    Struct(&[(1, Text), (2, Text), (3, Long), (4, Long), (5, Text), (6, Text), (7, Flag), (8, Flag)]);
+const STATISTICS: Type = Struct(&[
+    (1, Text),
+    (2, Text),
+    (3, Long),
+    (4, Long),
+    (5, Text),
+    (6, Text),
+    (7, Flag),
+    (8, Flag),
+    (9, Long),
+]);
 
 const BOX: Type = Struct(&[
     (1, Double),
@@ -239,17 +250,20 @@ mod tests {
 
     #[test]
     fn a_number_that_the_library_knows_has_the_type_that_it_expects() {
-        for (end, what) in [
+        for (damaged, what) in [
             (&[0x18, 1, b'a', 0][..], "a version that is a text may hide a schema"),
             (&[0x35, 2, 0], "rows of 32 bits"),
             (&[0x75, 2, 0], "orders of columns that are a number"),
+            (&[0x79, 0x1c, 0x31, 0, 0], "an order of columns that is a truth"),
+            (&[0x29, 0x1c, 0xac, 1, 38, 0, 0, 0], "a file that is a truth"),
             (&[0x59, 0x1c, 0x15, 4, 0x28, 1, b'a', 0, 0], "a key that is a number"),
             (&[0x29, 0x1c, 0x18, 1, b'a', 0, 0], "an element whose type is a text"),
             (&[0x49, 0x1c, 0x25, 2, 0, 0], "the bytes of a row group in 32 bits"),
             (&[0x49, 0x1c, 0x19, 0x1c, 0x3c, 0x29, 0x16, 2, 0, 0, 0, 0], "an encoding of 64 bits"),
         ] {
-            assert_eq!(announced(end), None, "{what}");
+            assert_eq!(announced(damaged), None, "{what}");
         }
+        assert_eq!(announced(&[end(3), vec![0]].concat()), None, "more after the end");
     }
 
     #[test]

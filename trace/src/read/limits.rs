@@ -20,7 +20,7 @@ pub(super) const PAGE_BYTES: u64 = 128 << 20;
 pub(crate) const TEXT_BYTES: u64 = 4 << 20;
 /// Bytes of the columns of a batch that hold text.
 pub(super) const BATCH_TEXT_BYTES: u64 = 16 << 20;
-/// Bytes that the values of a column of JSON take in a batch.
+/// Bytes that the values of the columns of JSON take in a batch.
 pub(crate) const BATCH_JSON_BYTES: u64 = 128 << 20;
 /// Bytes of `meta.json`.
 pub(crate) const META_BYTES: u64 = 16 << 20;

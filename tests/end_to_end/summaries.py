@@ -87,7 +87,8 @@ def outline(text, trace):
         seen_operators += bool(re.match(r"# \d+ # s ", line) or line.endswith(" more operators"))
         if seen_operators < 2 or not line.startswith("# ") and not line.endswith(" more operators"):
             out.append(line)
-    return "\n".join(out) + "\n"
+    # The commands that go on are in one line or in several, by the length of the trace's name.
+    return re.sub(r"\nmemtrace (?=\w)", "; memtrace ", "\n".join(out)) + "\n"
 
 
 def compare(name, text, trace):

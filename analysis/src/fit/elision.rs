@@ -55,20 +55,26 @@ pub(super) fn advice(runs: &[&Run], points: &[Vec<u64>], places: &Places) -> Opt
     let (place, crossing) = crossings.max_by_key(|(_, crossing)| volume(&crossing.shape(points)))?;
     let [below, above] = [&crossing.below, &crossing.above].map(|block| joined(&points[block.run]));
     let start = crossing.shape(points);
+    let ends = points[crossing.below.run].iter().zip(&points[crossing.above.run]);
+    let varies: Vec<bool> = ends.map(|(below, above)| below != above).collect();
     let comma = |shape: &[u64]| shape.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
     Some(format!(
         "blocks at {place} reach 256 KiB between {below} and {above}, from where on NumPy may reuse temporaries: for one law, sweep --shapes {}..{}",
         comma(&start),
-        comma(&room_above(&start)),
+        comma(&room_above(&start, &varies)),
     ))
 }
 
 /// Three training shapes from this one on, each with twice the volume of the one before, and one to
-/// verify them.
-fn room_above(start: &[u64]) -> Vec<u64> {
+/// verify them: axes that `varies` grow.
+fn room_above(start: &[u64], varies: &[bool]) -> Vec<u64> {
     const GROWTH: f64 = 48.0;
-    let each = GROWTH.powf(1.0 / start.len().max(1) as f64);
-    start.iter().map(|length| (*length as f64 * each).ceil() as u64).collect()
+    let count = varies.iter().filter(|varies| **varies).count().max(1);
+    let each = GROWTH.powf(1.0 / count as f64);
+    let grown = |(&length, &varies): (&u64, &bool)| {
+        if varies { (length as f64 * each).ceil() as u64 } else { length }
+    };
+    start.iter().zip(varies).map(grown).collect()
 }
 
 fn crossings<'a>(runs: &[&Run], places: &'a Places) -> Vec<(&'a str, Crossing)> {
@@ -113,6 +119,7 @@ mod tests {
         let advice = advice.expect("blocks that reach it");
         assert!(advice.contains("at f script.py:3 reach 256 KiB between 200×200 and 400×400"), "{advice}");
         assert!(advice.ends_with("sweep --shapes 283,283..1961,1961"), "{advice}");
+        assert_eq!(room_above(&[283, 283, 3], &[true, true, false]), [1961, 1961, 3]);
         assert_eq!(advice_of([1 << 10, 2 << 10, ELISION_BYTES - 1]), None);
         assert_eq!(advice_of([ELISION_BYTES, 1 << 20, 1 << 22]), None);
         assert_eq!(advice_of([512 << 10, 128 << 10, 32 << 10]), None, "smaller at larger shapes");

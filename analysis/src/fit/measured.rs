@@ -30,6 +30,9 @@ pub(super) fn baseline(profiles: &[Profile], operator: &str) -> Option<Baseline>
         Some((inputs, baselines.max_by_key(|baseline| baseline.resident_bytes)?))
     };
     let all = profiles.iter().filter_map(of_profile);
-    let smallest = all.min_by_key(|(inputs, baseline)| (*inputs, Reverse(baseline.resident_bytes)));
+    let key = |(inputs, baseline): &(u64, Baseline)| {
+        (baseline.resident_bytes.is_none(), *inputs, Reverse(baseline.resident_bytes))
+    };
+    let smallest = all.min_by_key(key);
     smallest.map(|(_, baseline)| baseline)
 }

@@ -146,8 +146,9 @@ impl<'a> Search<'a> {
         self.part(a).total_cmp(&self.part(b)).then(a.worker.peak().cmp(&b.worker.peak()))
     }
 
-    /// `chosen`, and grids under the budget of which none is better than another in time, memory and
-    /// tasks together, the fastest first: of every doubling of the number of chunks two.
+    /// Grids under the budget of which none is better than another in time, memory and tasks
+    /// together, the fastest first: `chosen`, if it is one, and of every doubling of the number of
+    /// chunks two.
     fn front(&self, chosen: &Candidate) -> Vec<Choice> {
         /// A walk over a grid's tasks takes a millisecond: so many of each kind, the fastest.
         const TRIED: usize = 12;
@@ -165,7 +166,8 @@ impl<'a> Search<'a> {
         }
         let chosen = self.choice(chosen);
         let found = kinds.into_values().flatten().filter_map(|timed| self.fitting(timed));
-        let mut choices: Vec<Choice> = found.map(|found| self.choice(&found)).collect();
+        let found = found.map(|found| self.choice(&found)).filter(|choice| *choice != chosen);
+        let mut choices: Vec<Choice> = found.collect();
         choices.push(chosen.clone());
         choices
             .sort_by(|a, b| a.predicted_seconds.total_cmp(&b.predicted_seconds).then(a.tasks.cmp(&b.tasks)));
@@ -175,7 +177,7 @@ impl<'a> Search<'a> {
         let mut listed = BTreeSet::new();
         choices.retain(|choice| {
             let is_good = choice.predicted_seconds <= slowest && !all.iter().any(|other| other.beats(choice));
-            *choice == chosen || is_good && listed.insert(kind(choice.tasks))
+            is_good && (*choice == chosen || listed.insert(kind(choice.tasks)))
         });
         choices
     }

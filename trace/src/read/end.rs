@@ -48,10 +48,8 @@ fn announced(end: &[u8]) -> Option<(u64, u64)> {
             ROW_GROUPS => (&mut groups, &ROW_GROUP),
             _ => return over_field(FILE, walker, number, kind),
         };
-        (kind == thrift::LIST).then_some(())?;
-        let (size, kind) = walker.list()?;
-        *counted = size.max(*counted);
-        (0..size).try_for_each(|_| of.over(walker, kind))
+        *counted = of.over_list(walker, kind)?.max(*counted);
+        Some(())
     })?;
     // What is left would be read by a library that has lost step.
     (walker.left() == 0).then_some((columns, groups))
@@ -90,13 +88,18 @@ impl Type {
                 let children = u64::try_from(walker.number()?).ok()?;
                 (children <= limits::COLUMNS).then_some(())
             }
-            List(of) => {
-                let (size, kind) = walker.list()?;
-                (0..size).try_for_each(|_| of.over(walker, kind))
-            }
+            List(of) => of.over_list(walker, kind).map(drop),
             Struct(fields) => walker.fields(|walker, number, kind| over_field(fields, walker, number, kind)),
             _ => walker.skip(kind),
         }
+    }
+
+    /// Over a list of such values: how many they are.
+    fn over_list(&self, walker: &mut Walker, kind: u8) -> Option<u64> {
+        (kind == thrift::LIST).then_some(())?;
+        let (size, kind) = walker.list()?;
+        (0..size).try_for_each(|_| self.over(walker, kind))?;
+        Some(size)
     }
 
     fn kinds(&self) -> &'static [u8] {

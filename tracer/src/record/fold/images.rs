@@ -1,6 +1,7 @@
 //! Which process image an event belongs to. An image is named by its pid, in its own namespace, and
 //! its first stamp; one that began by exec has said hello, a forked one has not.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 
 use memtrace_trace::rows::{ModuleRow, ProcessRow, split_command};
@@ -28,9 +29,8 @@ pub struct ImageIndex {
     greeted: FxHashMap<Image, Greeted>,
     /// First stamp of the last image that said hello, by pid.
     latest: FxHashMap<u32, u64>,
-    processes: FxHashMap<Image, u32>,
-    /// The same by the first stamp alone: all that a forked child knows of its parent.
-    by_stamp: FxHashMap<u64, u32>,
+    /// By first stamp, all that a forked child knows of its parent, and pid.
+    processes: BTreeMap<(u64, u32), u32>,
     modules: Vec<Loaded>,
     /// Paths and build ids, each one time: most processes load what others have loaded.
     files: Vec<File>,
@@ -52,16 +52,16 @@ struct Loaded {
 impl ImageIndex {
     /// None yet.
     pub fn new(arrivals: Receiver<Arrival>) -> ImageIndex {
-        let (greeted, latest, processes, by_stamp) = Default::default();
+        let (greeted, latest, processes) = Default::default();
         let (modules, files, by_file) = Default::default();
-        ImageIndex { arrivals, greeted, latest, processes, by_stamp, modules, files, by_file }
+        ImageIndex { arrivals, greeted, latest, processes, modules, files, by_file }
     }
 
     /// Executables and libraries of the processes.
     pub fn modules(&self) -> impl Iterator<Item = ModuleRow> {
         let row = |&Loaded { image, file, start, end }: &Loaded| {
             let (path, build_id) = self.files[file as usize].clone();
-            Some(ModuleRow { process: *self.processes.get(&image)?, path, start, end, build_id })
+            Some(ModuleRow { process: self.process(image)?, path, start, end, build_id })
         };
         self.modules.iter().filter_map(row)
     }
@@ -81,14 +81,18 @@ impl ImageIndex {
         self.latest.get(&pid).is_some_and(|latest| *latest >= stamp)
     }
 
-    fn insert(&mut self, image: Image, process: u32) {
-        self.processes.insert(image, process);
-        self.by_stamp.insert(image.1, process);
+    fn insert(&mut self, (pid, stamp): Image, process: u32) {
+        self.processes.insert((stamp, pid), process);
+    }
+
+    /// The process that an image is, if a thread of it was met.
+    fn process(&self, (pid, stamp): Image) -> Option<u32> {
+        self.processes.get(&(stamp, pid)).copied()
     }
 
     /// The process that an image was forked from, by its first stamp.
     fn parent(&self, image: u64) -> Option<u32> {
-        self.by_stamp.get(&image).copied()
+        self.processes.range((image, 0)..=(image, u32::MAX)).next().map(|(_, process)| *process)
     }
 }
 
@@ -122,8 +126,8 @@ impl Fold {
     /// before it writes, so its hello is there.
     pub(super) fn process_of_image(&mut self, writer: Writer) -> u32 {
         let image = (writer.pid, writer.image);
-        if let Some(process) = self.images.processes.get(&image) {
-            return *process;
+        if let Some(process) = self.images.process(image) {
+            return process;
         }
         self.greet();
         let index = self.processes.len() as u32;

@@ -52,12 +52,12 @@ impl Crossing {
 /// a sentence.
 pub(super) fn advice(runs: &[&Run], points: &[Vec<u64>], places: &Places) -> Option<String> {
     let crossings = crossings(runs, places).into_iter().filter(|(_, crossing)| crossing.grows(points));
-    let (place, crossing) = crossings.max_by_key(|(_, crossing)| volume(&crossing.shape(points)))?;
-    let [below, above] = [&crossing.below, &crossing.above].map(|block| joined(&points[block.run]));
-    let start = crossing.shape(points);
-    let ends = points[crossing.below.run].iter().zip(&points[crossing.above.run]);
-    let varies: Vec<bool> = ends.map(|(below, above)| below != above).collect();
+    let starts = crossings.map(|(place, crossing)| (place, crossing.shape(points), crossing));
+    let (place, start, crossing) = starts.max_by_key(|(_, start, _)| volume(start))?;
+    let [below, above] = [&crossing.below, &crossing.above].map(|block| &points[block.run]);
+    let varies: Vec<bool> = below.iter().zip(above).map(|(below, above)| below != above).collect();
     let comma = |shape: &[u64]| shape.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+    let (below, above) = (joined(below), joined(above));
     Some(format!(
         "blocks at {place} reach 256 KiB between {below} and {above}, from where on NumPy may reuse temporaries: for one law, sweep --shapes {}..{}",
         comma(&start),

@@ -12,15 +12,13 @@ from pathlib import Path
 
 import pytest
 from cuda_runtime import build
+from forked import Forked
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).with_name("programs")
 TORCH = ROOT / "target" / "torch"
 MEMTRACE = ROOT / "target" / "release" / "memtrace"
 TRANSFORMER = ROOT / "experiments" / "gpu" / "programs" / "transformer.py"
-
-# Threads of PyTorch's that still run when its libraries are taken down end in abort().
-LEAVE = "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)\n"
 
 
 @pytest.fixture(scope="session")
@@ -40,22 +38,32 @@ def runtime(tmp_path_factory):
     return out
 
 
+@pytest.fixture(scope="session")
+def forked(runtime):
+    """Forks of one Python that has imported PyTorch and what dry runs need of it: most tests take
+    less time than that."""
+    variables = {
+        "LD_LIBRARY_PATH": str(runtime),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), str(TORCH)]),
+        "PYTHONWARNINGS": "ignore",
+    }
+    return Forked(["torch", "torch._dynamo"], variables)
+
+
 @pytest.fixture
-def python(runtime):
+def python(forked, tmp_path):
     """Runs a text in a Python with PyTorch; returns what it printed last, read as JSON."""
 
     def run(text, *args, gpu, **variables):
-        environment = dict(os.environ, LD_LIBRARY_PATH=str(runtime), **variables)
-        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "python"), str(TORCH)])
-        environment["PYTHONWARNINGS"] = "ignore"
         if not gpu:
-            environment["STANDIN_NONE"] = "1"
-        command = [sys.executable, "-c", text + LEAVE, *map(str, args)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=environment, cwd=PROGRAMS, check=False
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        return json.loads(done.stdout.splitlines()[-1])
+            variables["STANDIN_NONE"] = "1"
+        # PyTorch reads its settings when it is imported.
+        if variables.get("PYTORCH_CUDA_ALLOC_CONF"):
+            code, out, error = forked.begin(text, args, variables, PROGRAMS)
+        else:
+            code, out, error = forked.fork(text, args, variables, PROGRAMS, tmp_path)
+        assert code == 0, error[-3000:]
+        return json.loads(out.splitlines()[-1])
 
     return run
 

@@ -8,7 +8,7 @@
 
 enum { NO_DEVICE = 100, MOST_BLOCKS = 1 << 16, PAGE = 2 << 20 };
 
-static size_t total = 80ull << 30, used;
+static size_t used;
 static uint64_t next_address = 0x7f0000000000ull, next_range = 0x600000000000ull;
 static struct {
   uint64_t address;
@@ -16,15 +16,16 @@ static struct {
 } blocks[MOST_BLOCKS];
 static int count;
 
-__attribute__((constructor)) static void start(void) {
+/* Not when it is loaded: a process that is forked later may have a device of another size. */
+static size_t total(void) {
   const char *memory = getenv("STANDIN_MEMORY");
-  if (memory != NULL) total = strtoull(memory, NULL, 10);
+  return memory == NULL ? 80ull << 30 : strtoull(memory, NULL, 10);
 }
 
 /* Memory */
 
 int cudaMalloc(void **out, size_t size) {
-  if (used + size > total || count == MOST_BLOCKS) return OUT_OF_MEMORY;
+  if (used + size > total() || count == MOST_BLOCKS) return OUT_OF_MEMORY;
   *out = (void *)next_address;
   blocks[count].address = next_address;
   blocks[count++].size = size;
@@ -44,8 +45,8 @@ int cudaFree(void *address) {
 }
 
 int cudaMemGetInfo(size_t *left, size_t *all) {
-  *left = total - used;
-  *all = total;
+  *left = total() - used;
+  *all = total();
   return 0;
 }
 
@@ -71,7 +72,7 @@ int cuMemAddressReserve(uint64_t *out, size_t size) {
 }
 
 int cuMemCreate(uint64_t *handle, size_t size) { /* a handle is its size */
-  if (used + size > total) return OUT_OF_MEMORY;
+  if (used + size > total()) return OUT_OF_MEMORY;
   used += size;
   *handle = size;
   return 0;
@@ -98,7 +99,7 @@ int cudaSetDevice(int device) { return getenv("STANDIN_NONE") == NULL ? 0 : NO_D
 
 int cudaGetDeviceProperties(void *out, int device) { /* offsets of CUDA 13 */
   memset(out, 0, 1008);
-  put_properties(out, total);
+  put_properties(out, total());
   put(out, 384, 132, 4);      /* multiProcessorCount */
   put(out, 596, 52428800, 4); /* l2CacheSize */
   put(out, 604, 2048, 4);     /* maxThreadsPerMultiProcessor */

@@ -103,7 +103,10 @@ def test_what_cannot_be_recorded_is_one_clear_sentence(folder, monkeypatch):
         memtrace.record("pass")
 
 
-def test_an_interrupt_closes_the_recording():
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_interrupt_closes_the_recording(restarted):
+    """Also where a library (asyncio does) has system calls go on after a handler."""
+
     def interrupt():
         while not os.path.exists("started"):
             time.sleep(0.01)
@@ -111,10 +114,15 @@ def test_an_interrupt_closes_the_recording():
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    source = "data = bytearray(20_000_000)\nopen('started', 'w')\nimport time\ntime.sleep(60)"
-    with pytest.raises(KeyboardInterrupt):
-        memtrace.record(source, output="cut")
+    source = "data = bytearray(20_000_000)\nopen('started', 'w')\nimport time\ntime.sleep(60)\n"
+    signal.siginterrupt(signal.SIGINT, not restarted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            memtrace.record(source + "open('slept', 'w')", output="cut")
+    finally:
+        signal.siginterrupt(signal.SIGINT, True)
     thread.join()
+    assert not os.path.exists("slept")
     trace = memtrace.load("cut")
     assert trace.meta["complete"]
     assert trace.report()["peak"]["live_bytes"] > 20_000_000

@@ -136,18 +136,26 @@ def _followed(process, stdout, stderr):
     try:
         for pump in pumps:
             pump.start()
-        process.wait()
+        _wait(process)
     except BaseException:
         # As Ctrl-C in a terminal: the program gets it, and memtrace closes the recording.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGINT)
-        process.wait()
+        _wait(process)
         raise
     finally:
         for pump in pumps:
             if pump.ident is not None:  # it was started
                 pump.join(GRACE)  # processes in the background have the pipes open too
     return process.returncode, "".join(end)
+
+
+def _wait(process):
+    """Until it has ended. Not in one system call: where handlers restart those (as asyncio has it,
+    signal.siginterrupt), an interrupt would wait for the end too."""
+    while process.returncode is None:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=1)
 
 
 def _write(stream, text):

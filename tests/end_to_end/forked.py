@@ -1,49 +1,51 @@
-"""Pythons that run a text as `python -c` does, in forks of one that has imported what they need (a
-fork server of `multiprocessing`), or from the beginning."""
+"""Pythons that run a text as `python -c` does, in forks of one that has imported what they need.
 
-import multiprocessing
+The servers of `multiprocessing` are one for each process, and PyTorch reads its settings when it is
+imported: here each environment has a server of its own.
+"""
+
+import json
 import os
 import subprocess
 import sys
 import traceback
-from multiprocessing import forkserver
-
-# Threads of PyTorch's that still run when its libraries are taken down end in abort().
-LEAVE = "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)\n"
 
 
 class Forked:
-    """With these variables beside the environment."""
+    """Forks of a Python that has imported these modules, with these variables beside the environment."""
 
     def __init__(self, modules, variables):
-        self._variables = variables
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(modules)
-        before = dict(os.environ)
-        os.environ.update(variables)
-        try:
-            forkserver.ensure_running()
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
+        pipe = subprocess.PIPE
+        self._server = subprocess.Popen(
+            [sys.executable, __file__, *modules],
+            env={**os.environ, **variables},
+            stdin=pipe,
+            stdout=pipe,
+            text=True,
+        )
 
-    def fork(self, text, args, variables, folder, empty):
+    def run(self, text, args, variables, folder, empty):
         """Exit status, output and errors of a text with these variables more, in this folder."""
         out, error = empty / "forked.out", empty / "forked.err"
-        work = text, [str(each) for each in args], variables, folder, out, error
-        child = self._context.Process(target=_run, args=work)
-        child.start()
-        child.join()
-        return child.exitcode, out.read_text(), error.read_text()
+        work = text, [str(each) for each in args], variables, str(folder), str(out), str(error)
+        self._server.stdin.write(json.dumps(work) + "\n")
+        self._server.stdin.flush()
+        status = int(self._server.stdout.readline())
+        return os.waitstatus_to_exitcode(status), out.read_text(), error.read_text()
 
-    def begin(self, text, args, variables, folder):
-        """The same in a Python that imports everything itself."""
-        command = [sys.executable, "-c", text + LEAVE, *map(str, args)]
-        environment = {**os.environ, **self._variables, **variables}
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=environment, cwd=folder, check=False
-        )
-        return done.returncode, done.stdout, done.stderr
+    def close(self):
+        """Ends the server."""
+        self._server.communicate()
+
+
+def _serve(modules):
+    for module in modules:
+        __import__(module)
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            _run(*json.loads(line))
+        print(os.waitpid(child, 0)[1], flush=True)
 
 
 def _run(text, args, variables, folder, out, error):
@@ -52,11 +54,18 @@ def _run(text, args, variables, folder, out, error):
     os.environ.update(variables)
     os.chdir(folder)
     sys.argv = ["-c", *args]
-    # Before it runs this, `multiprocessing` replaces the paths by those of pytest.
-    sys.path[:0] = ["", *os.environ["PYTHONPATH"].split(os.pathsep)]
+    sys.path[0] = ""
+    status = 0
     try:
-        exec(compile(text + LEAVE, "<string>", "exec"), {"__name__": "__main__"})
+        exec(compile(text, "<string>", "exec"), {"__name__": "__main__"})
     except BaseException:
         traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads of PyTorch's that still run when its libraries are taken down end in abort().
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1:])

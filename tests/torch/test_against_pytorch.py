@@ -22,7 +22,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_the_allocator_without_a_limit(python, settings):
-    done = python(ALLOCATIONS, 1, 0, gpu=True, PYTORCH_CUDA_ALLOC_CONF=settings)
+    done = python(ALLOCATIONS, 1, 0, gpu=True, settings=settings)
     assert done["refused"] == 0
 
 
@@ -32,7 +32,7 @@ def test_the_allocator_of_a_small_device(python, settings):
     memory = 5 << 30
     # Expandable segments learn of the limit from the driver, the others from PyTorch's own.
     limit = {"STANDIN_MEMORY": str(memory)} if "expandable" in settings else {}
-    done = python(ALLOCATIONS, 2, memory, gpu=True, PYTORCH_CUDA_ALLOC_CONF=settings, **limit)
+    done = python(ALLOCATIONS, 2, memory, gpu=True, settings=settings, **limit)
     assert done["refused"] > 0
 
 
@@ -48,7 +48,7 @@ def test_settings_are_understood_as_pytorch_does(python):
     ("program", "arguments"),
     [
         ("mlp", {}),
-        ("prefetch", {"batch": 5000}),
+        ("prefetch", {"batch": 2000, "width": 1750}),
         ("transformer", {"way": "bf16"}),
         ("transformer", {"way": "fp32,clip"}),
         ("transformer", {"way": "fp16,clip"}),
@@ -61,6 +61,6 @@ def test_settings_are_understood_as_pytorch_does(python):
 def test_a_training_step(python, program, arguments, settings):
     """Both peaks are PyTorch's, without a GPU and without memory for the tensors."""
     asked = program, json.dumps(arguments)
-    real = python(COMPARE, *asked, gpu=True, PYTORCH_CUDA_ALLOC_CONF=settings)
-    expected = python(COMPARE, *asked, gpu=False, PYTORCH_CUDA_ALLOC_CONF=settings)
+    real = python(COMPARE, *asked, gpu=True, settings=settings)
+    expected = python(COMPARE, *asked, gpu=False, settings=settings)
     assert expected == real

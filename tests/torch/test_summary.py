@@ -20,7 +20,7 @@ model = torch.nn.Sequential(
 )
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for _ in range(3):
-    x = torch.randn(49152, 512)
+    x = torch.randn(16384, 512)
     loss = model(x).square().mean()
     loss.backward()
     optimizer.step()

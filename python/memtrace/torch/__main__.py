@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from .._planning import sizes
-from . import NoValue, Settings, dry_run, recommend_batch
+from . import Settings
 
 
 def main():
@@ -30,6 +30,9 @@ def main():
         limit = sizes.parse(given.device_memory_limit) if given.axis else None
     except ValueError as error:
         parser.error(str(error))
+    # PyTorch takes seconds to import.
+    from . import NoValue, dry_run, recommend_batch
+
     step = _function(parser, given.step)
     try:
         if given.axis:

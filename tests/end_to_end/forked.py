@@ -30,7 +30,9 @@ class Forked:
         work = text, [str(each) for each in args], variables, str(folder), str(out), str(error)
         self._server.stdin.write(json.dumps(work) + "\n")
         self._server.stdin.flush()
-        status = int(self._server.stdout.readline())
+        line = self._server.stdout.readline()
+        assert line, f"the server has ended: {self._server.wait()}"
+        status = int(line)
         return os.waitstatus_to_exitcode(status), out.read_text(), error.read_text()
 
     def close(self):
@@ -58,6 +60,8 @@ def _run(text, args, variables, folder, out, error):
     status = 0
     try:
         exec(compile(text, "<string>", "exec"), {"__name__": "__main__"})
+    except SystemExit as ended:
+        status = int(bool(ended.code))
     except BaseException:
         traceback.print_exc()
         status = 1

@@ -9,6 +9,7 @@ import codecs
 import os
 import pickle
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -151,8 +152,16 @@ def _followed(process, stdout, stderr):
 
 
 def _wait(process):
-    """Until it has ended. Not in one system call: where handlers restart those (as asyncio has it,
-    signal.siginterrupt), an interrupt would wait for the end too."""
+    """Until it has ended. Where handlers restart system calls (asyncio has it so, by
+    signal.siginterrupt), waitpid(2) would keep an interrupt until then; poll(2) never goes on."""
+    with suppress(AttributeError, OSError):  # before Python 3.9, Linux 5.3
+        descriptor = os.pidfd_open(process.pid)
+        try:
+            ended = select.poll()
+            ended.register(descriptor, select.POLLIN)
+            ended.poll()
+        finally:
+            os.close(descriptor)
     while process.returncode is None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=1)

@@ -1,0 +1,5 @@
+"""Placement in fast and slow memory: what sampling costs and tells."""
+
+PARTS = {
+    "sampling": "what --accesses clock costs and tells, and the block that takes the time",
+}

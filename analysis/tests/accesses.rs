@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use memtrace_analysis::report::accesses::{self, Accesses, JUDGED_FROM, Retained};
+use memtrace_analysis::report::clock;
 use memtrace_analysis::report::json::{Listed, report};
 use memtrace_trace::rows::{AccessRow, AllocationRow, Kind, ProcessRow, Role};
 use memtrace_trace::{Meta, Peak, Rows, Trace, TraceWriter};
@@ -117,6 +118,37 @@ fn a_trace_without_rows_of_blocks_says_so() {
     let (_directory, trace) = traced(Meta { rows, ..meta("hardware") }, &[], &sampled);
     let why = accesses::of(&trace).unwrap().unwrap().retained.unwrap().unwrap_err();
     assert!(why.contains("--aggregate"), "{why}");
+}
+
+#[test]
+fn samples_of_the_clock_say_where_time_goes_and_not_what_is_unused() {
+    let (large, small) = (block(0, 100_000, 1, None, Some(7)), block(0, 100, 2, None, Some(8)));
+    let met = |kind: &str, block: &AllocationRow| AccessRow {
+        address: block.address,
+        block_bytes: Some(block.bytes),
+        site: block.site,
+        ..access(1500, kind, Some(block))
+    };
+    let elsewhere = AccessRow { address: Some(1), ..access(1500, "load", None) };
+    let sampled = [
+        met("load", &large),
+        met("store", &large),
+        met("load", &small),
+        elsewhere,
+        access(1500, "load", None),
+        access(1500, "none", None),
+        access(1500, "unknown", None),
+    ];
+    let (_directory, trace) = traced(meta("clock"), &[large, small], &sampled);
+    let times = clock::of(&trace).unwrap().unwrap();
+    assert_eq!((times.samples, times.known, times.touching, times.without_address), (7, 6, 5, 1));
+    assert_eq!((times.in_blocks, times.in_large_blocks), (3, 2));
+    let sites: Vec<_> = times.sites.iter().map(|site| (site.site, site.samples, site.stores)).collect();
+    assert_eq!(sites, [(Some(7), 2, 1), (Some(8), 1, 0)]);
+    assert_eq!(accesses::of(&trace).unwrap().unwrap(), Accesses::default());
+    let document = report(&trace, Listed::default()).unwrap().accesses.unwrap();
+    assert_eq!(document.clock.map(|clock| clock.samples), Some(7));
+    assert_eq!(clock::of(&traced(meta("faults"), &[], &[]).1).unwrap(), None);
 }
 
 proptest! {

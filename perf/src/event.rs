@@ -11,6 +11,17 @@ pub enum Rate {
     Frequency(u64),
 }
 
+/// What a sample of an event says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// The address of a page fault.
+    Faults,
+    /// The address of a load or store, and what the processor says of it.
+    Accesses,
+    /// Registers of the program.
+    Registers,
+}
+
 /// An event of perf_event_open(2), as /sys describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
@@ -30,8 +41,8 @@ pub struct Event {
     pub(crate) filter: u64,
     /// How near the sample is to the instruction, 0 to 3.
     pub(crate) precise: u8,
-    /// It knows addresses of loads and stores; else those of faults.
-    pub(crate) accesses: bool,
+    /// What its samples say.
+    pub(crate) content: Content,
     /// Processors it is for; empty: all.
     pub(crate) cpus: Vec<u32>,
 }
@@ -47,8 +58,20 @@ impl Event {
             leader: None,
             filter: 0,
             precise: 0,
-            accesses: false,
+            content: Content::Faults,
             cpus: Vec::new(),
+        }
+    }
+
+    /// The time that each thread runs code of its program, at this many moments a second of it.
+    pub fn clock(hertz: u64) -> Event {
+        Event {
+            name: "cpu-clock".into(),
+            // It counts nanoseconds. No limit of frequencies refuses a period.
+            rate: Rate::Period(1_000_000_000 / hertz.max(1)),
+            config: [u64::from(abi::PERF_COUNT_SW_CPU_CLOCK), 0, 0],
+            content: Content::Registers,
+            ..Event::page_faults(1)
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Samples of what programs touch: page faults, which every machine counts, and loads and stores
-//! where the processor has a unit that knows their addresses (PEBS, IBS). perf_event_open(2) is the
-//! rule for all of it.
+//! Samples of what programs touch: page faults, which every machine counts; loads and stores where
+//! the processor has a unit that knows their addresses (PEBS, IBS); and, on every machine again, the
+//! instructions that take time, from whose registers the addresses are computed.
+//! perf_event_open(2) is the rule for all of it.
 //!
 //! Prints nothing, needs no privilege where `perf_event_paranoid` is 2 or less, attaches nothing
 //! that outlives its descriptors. What comes out of a ring is parsed without trust: a damaged
@@ -12,7 +13,9 @@
 mod data_source;
 mod error;
 mod event;
+mod operand;
 mod record;
+mod registers;
 mod ring;
 mod sampler;
 mod sys;
@@ -20,7 +23,9 @@ mod unit;
 
 pub use data_source::{Memory, Operation};
 pub use error::Error;
-pub use event::{Event, Rate};
+pub use event::{Content, Event, Rate};
+pub use operand::{Function, Operand, Place};
 pub use record::{Record, What, parse};
+pub use registers::Registers;
 pub use sampler::{Missing, Sampler, Waiter};
 pub use unit::memory_events;

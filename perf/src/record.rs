@@ -3,9 +3,11 @@
 use perf_event_open_sys::bindings as abi;
 
 use crate::data_source::Memory;
+use crate::event::Content;
+use crate::registers::Registers;
 
 /// A sample, or another record of the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// CLOCK_MONOTONIC.
     pub ns: u64,
@@ -18,7 +20,7 @@ pub struct Record {
 }
 
 /// What a record says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// An address was touched; what the processor says of it, if it was not a fault.
     Sample {
@@ -27,6 +29,8 @@ pub enum What {
         /// How.
         memory: Option<Memory>,
     },
+    /// It is time: what the registers of the thread held.
+    Clock(Box<Registers>),
     /// The process was forked.
     Fork {
         /// Its parent's pid.
@@ -40,17 +44,21 @@ pub enum What {
     Throttled,
 }
 
-/// `PERF_SAMPLE_*` of all events here; those of accesses have two words more.
-pub(crate) const FAULT_SAMPLE: u64 =
-    (abi::PERF_SAMPLE_TID | abi::PERF_SAMPLE_TIME | abi::PERF_SAMPLE_ADDR) as u64;
-pub(crate) const ACCESS_SAMPLE: u64 =
-    FAULT_SAMPLE | (abi::PERF_SAMPLE_WEIGHT | abi::PERF_SAMPLE_DATA_SRC) as u64;
+/// `PERF_SAMPLE_*` of an event.
+pub(crate) fn sample_type(content: Content) -> u64 {
+    let more = match content {
+        Content::Faults => abi::PERF_SAMPLE_ADDR,
+        Content::Accesses => abi::PERF_SAMPLE_ADDR | abi::PERF_SAMPLE_WEIGHT | abi::PERF_SAMPLE_DATA_SRC,
+        Content::Registers => abi::PERF_SAMPLE_REGS_USER,
+    };
+    u64::from(abi::PERF_SAMPLE_TID | abi::PERF_SAMPLE_TIME | more)
+}
 
 const HEADER: usize = 8;
 
 /// Passes on the records in `bytes`, which begin with one. Returns how many were damaged; what
 /// follows an impossible header is lost with it, and counts as one.
-pub fn parse(bytes: &[u8], accesses: bool, mut each: impl FnMut(Record)) -> u64 {
+pub fn parse(bytes: &[u8], content: Content, mut each: impl FnMut(Record)) -> u64 {
     let mut rest = Words(bytes);
     let mut damaged = 0;
     while !rest.0.is_empty() {
@@ -59,7 +67,7 @@ pub fn parse(bytes: &[u8], accesses: bool, mut each: impl FnMut(Record)) -> u64 
         let body = size.checked_sub(HEADER).and_then(|length| rest.0.split_at_checked(length));
         let Some((body, after)) = body else { return damaged + 1 };
         rest = Words(after);
-        match record(kind, misc, Words(body), accesses) {
+        match record(kind, misc, Words(body), content) {
             Some(Some(record)) => each(record),
             Some(None) => {}
             None => damaged += 1,
@@ -69,18 +77,23 @@ pub fn parse(bytes: &[u8], accesses: bool, mut each: impl FnMut(Record)) -> u64 
 }
 
 /// `None`: too short for what it says it is; `Some(None)`: a record that is not used.
-fn record(kind: u32, misc: u32, mut body: Words, accesses: bool) -> Option<Option<Record>> {
+fn record(kind: u32, misc: u32, mut body: Words, content: Content) -> Option<Option<Record>> {
     let record = match kind {
         abi::PERF_RECORD_SAMPLE => {
-            let (pid, tid, ns, address) = (body.u32()?, body.u32()?, body.u64()?, body.u64()?);
-            let memory = match accesses {
-                true => {
-                    let weight = body.u64()?;
-                    Some(Memory::decode(body.u64()?, weight))
+            let (pid, tid, ns) = (body.u32()?, body.u32()?, body.u64()?);
+            let what = match content {
+                Content::Faults => What::Sample { address: body.u64()?, memory: None },
+                Content::Accesses => {
+                    let (address, weight) = (body.u64()?, body.u64()?);
+                    What::Sample { address, memory: Some(Memory::decode(body.u64()?, weight)) }
                 }
-                false => None,
+                // A thread of the kernel has no such registers, and a program of 32 bits others.
+                Content::Registers if body.u64()? != u64::from(abi::PERF_SAMPLE_REGS_ABI_64) => {
+                    return Some(None);
+                }
+                Content::Registers => What::Clock(Box::new(body.registers()?)),
             };
-            Record { ns, pid, tid, what: What::Sample { address, memory } }
+            Record { ns, pid, tid, what }
         }
         abi::PERF_RECORD_FORK => {
             let (pid, parent, tid) = (body.u32()?, body.u32()?, body.u32()?);
@@ -121,6 +134,14 @@ impl Words<'_> {
         Some(u64::from_ne_bytes(*word))
     }
 
+    fn registers(&mut self) -> Option<Registers> {
+        let mut words = [0; 17];
+        for word in &mut words {
+            *word = self.u64()?;
+        }
+        Some(Registers::of(words))
+    }
+
     /// Process and time, at the end of every record that is no sample (`sample_id_all`).
     fn trailer(&self, what: What) -> Option<Record> {
         let (_, end) = self.0.split_last_chunk::<16>()?;
@@ -150,39 +171,61 @@ pub(crate) mod tests {
         u64::from(low) | u64::from(high) << 32
     }
 
-    pub(crate) fn written(record: &Record, accesses: bool) -> Vec<u8> {
+    pub(crate) fn written(record: &Record, content: Content) -> Vec<u8> {
         let id = [pair(record.pid, record.tid), record.ns];
         let with_id = |body: &[u64]| words(&[body, &id].concat());
-        match record.what {
+        match &record.what {
             What::Sample { address, memory } => {
-                let mut body = words(&[id[0], id[1], address]);
-                if accesses {
+                let mut body = words(&[id[0], id[1], *address]);
+                if content == Content::Accesses {
                     let memory = memory.expect("accesses have it");
                     body.extend(words(&[memory.latency, u64::from(abi::PERF_MEM_OP_LOAD)]));
                 }
                 bytes(abi::PERF_RECORD_SAMPLE, 2, &body)
             }
+            What::Clock(registers) => {
+                let mut body = vec![id[0], id[1], u64::from(abi::PERF_SAMPLE_REGS_ABI_64)];
+                body.extend(registers.words());
+                bytes(abi::PERF_RECORD_SAMPLE, 2, &words(&body))
+            }
             What::Fork { parent } => {
-                let body = [pair(record.pid, parent), pair(record.tid, parent), record.ns];
+                let body = [pair(record.pid, *parent), pair(record.tid, *parent), record.ns];
                 bytes(abi::PERF_RECORD_FORK, 0, &with_id(&body))
             }
             What::Exec => {
                 let body = with_id(&[id[0], u64::from_ne_bytes(*b"python3\0")]);
                 bytes(abi::PERF_RECORD_COMM, abi::PERF_RECORD_MISC_COMM_EXEC as u16, &body)
             }
-            What::Lost(lost) => bytes(abi::PERF_RECORD_LOST, 0, &with_id(&[7, lost])),
+            What::Lost(lost) => bytes(abi::PERF_RECORD_LOST, 0, &with_id(&[7, *lost])),
             What::Throttled => bytes(abi::PERF_RECORD_THROTTLE, 0, &with_id(&[record.ns, 1, 2])),
         }
     }
 
-    pub(crate) fn records(accesses: bool) -> impl Strategy<Value = Vec<Record>> {
-        let memory = move |latency| {
-            let source = u64::from(abi::PERF_MEM_OP_LOAD);
-            accesses.then(|| Memory::decode(source, latency))
-        };
+    fn sample(content: Content) -> BoxedStrategy<What> {
+        let source = u64::from(abi::PERF_MEM_OP_LOAD);
+        match content {
+            Content::Faults => {
+                any::<u64>().prop_map(|address| What::Sample { address, memory: None }).boxed()
+            }
+            Content::Accesses => any::<(u64, u64)>()
+                .prop_map(move |(address, latency)| What::Sample {
+                    address,
+                    memory: Some(Memory::decode(source, latency)),
+                })
+                .boxed(),
+            Content::Registers => any::<(u64, [u64; 16])>()
+                .prop_map(|(ip, general)| What::Clock(Box::new(Registers { ip, general })))
+                .boxed(),
+        }
+    }
+
+    fn content() -> impl Strategy<Value = Content> {
+        prop::sample::select(vec![Content::Faults, Content::Accesses, Content::Registers])
+    }
+
+    pub(crate) fn records(content: Content) -> impl Strategy<Value = Vec<Record>> {
         let what = prop_oneof![
-            4 => any::<(u64, u64)>()
-                .prop_map(move |(address, latency)| What::Sample { address, memory: memory(latency) }),
+            4 => sample(content),
             1 => any::<u32>().prop_map(|parent| What::Fork { parent }),
             1 => Just(What::Exec),
             1 => any::<u64>().prop_map(What::Lost),
@@ -194,65 +237,68 @@ pub(crate) mod tests {
         prop::collection::vec(record, 0..40)
     }
 
-    fn parsed(bytes: &[u8], accesses: bool) -> (Vec<Record>, u64) {
+    fn parsed(bytes: &[u8], content: Content) -> (Vec<Record>, u64) {
         let mut records = Vec::new();
-        let damaged = parse(bytes, accesses, |record| records.push(record));
+        let damaged = parse(bytes, content, |record| records.push(record));
         (records, damaged)
     }
 
     proptest! {
         /// Records come back, whatever else a kernel puts between them.
         #[test]
-        fn what_is_written_is_read(records in records(true), others in prop::collection::vec(20..200u32, 0..40)) {
+        fn what_is_written_is_read(
+            (content, records) in content().prop_flat_map(|content| (Just(content), records(content))),
+            others in prop::collection::vec(20..200u32, 0..40),
+        ) {
             let mut stream = Vec::new();
             for (at, record) in records.iter().enumerate() {
-                stream.extend(written(record, true));
+                stream.extend(written(record, content));
                 if let Some(kind) = others.get(at) {
                     stream.extend(bytes(*kind, 0, &vec![0xa5; *kind as usize % 7 * 8]));
                 }
             }
-            prop_assert_eq!(parsed(&stream, true), (records, 0));
+            prop_assert_eq!(parsed(&stream, content), (records, 0));
         }
 
         /// A record that is too short is counted, and those around it are read.
         #[test]
-        fn a_short_record_costs_itself_alone(records in records(false), kind in 1..10u32, length in 0..2usize) {
+        fn a_short_record_costs_itself_alone(records in records(Content::Faults), kind in 1..10u32, length in 0..2usize) {
             let short = bytes(kind, abi::PERF_RECORD_MISC_COMM_EXEC as u16, &vec![0; length * 4]);
-            let stream: Vec<u8> = records.iter().flat_map(|record| written(record, false)).collect();
+            let stream: Vec<u8> = records.iter().flat_map(|record| written(record, Content::Faults)).collect();
             let looked_for = [2, 3, 5, 7, 9].contains(&kind);
-            prop_assert_eq!(parsed(&[&short[..], &stream].concat(), false), (records, u64::from(looked_for)));
+            prop_assert_eq!(parsed(&[&short[..], &stream].concat(), Content::Faults), (records, u64::from(looked_for)));
         }
 
         /// Cut anywhere, what was whole is read.
         #[test]
-        fn a_cut_stream_loses_its_last_record(records in records(false), cut in any::<prop::sample::Index>()) {
+        fn a_cut_stream_loses_its_last_record(records in records(Content::Faults), cut in any::<prop::sample::Index>()) {
             let lengths = records.iter().scan(0, |end, record| {
-                *end += written(record, false).len();
+                *end += written(record, Content::Faults).len();
                 Some(*end)
             });
             let lengths: Vec<usize> = lengths.collect();
-            let stream: Vec<u8> = records.iter().flat_map(|record| written(record, false)).collect();
+            let stream: Vec<u8> = records.iter().flat_map(|record| written(record, Content::Faults)).collect();
             let cut = cut.index(stream.len() + 1);
             let whole = lengths.iter().filter(|end| **end <= cut).count();
             let clean = cut == 0 || lengths.contains(&cut);
-            prop_assert_eq!(parsed(&stream[..cut], false), (records[..whole].to_vec(), u64::from(!clean)));
+            prop_assert_eq!(parsed(&stream[..cut], Content::Faults), (records[..whole].to_vec(), u64::from(!clean)));
         }
 
         #[test]
-        fn no_bytes_can_hurt(noise in prop::collection::vec(any::<u8>(), 0..400), accesses in any::<bool>()) {
-            parsed(&noise, accesses);
+        fn no_bytes_can_hurt(noise in prop::collection::vec(any::<u8>(), 0..400), content in content()) {
+            parsed(&noise, content);
         }
     }
 
     #[test]
     fn threads_are_no_processes() {
         let thread = Record { ns: 1, pid: 7, tid: 8, what: What::Fork { parent: 7 } };
-        assert_eq!(parsed(&written(&thread, false), false), (vec![], 0));
+        assert_eq!(parsed(&written(&thread, Content::Faults), Content::Faults), (vec![], 0));
     }
 
     #[test]
     fn a_name_that_is_set_is_no_exec() {
         let body = words(&[pair(7, 7), u64::from_ne_bytes(*b"worker\0\0"), pair(7, 7), 1]);
-        assert_eq!(parsed(&bytes(abi::PERF_RECORD_COMM, 0, &body), false), (vec![], 0));
+        assert_eq!(parsed(&bytes(abi::PERF_RECORD_COMM, 0, &body), Content::Faults), (vec![], 0));
     }
 }

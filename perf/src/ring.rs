@@ -16,6 +16,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::event::Content;
     use crate::record::tests::{records, written};
     use crate::record::{Record, parse};
 
@@ -46,7 +47,7 @@ mod tests {
             let bytes: Vec<u8> = pieces.into_iter().flat_map(|piece| self.data[piece].to_vec()).collect();
             self.tail = self.head;
             let mut records = Vec::new();
-            assert_eq!(parse(&bytes, false, |record| records.push(record)), 0);
+            assert_eq!(parse(&bytes, Content::Faults, |record| records.push(record)), 0);
             records
         }
     }
@@ -56,7 +57,7 @@ mod tests {
         /// records come out as they went in.
         #[test]
         fn records_that_wrap_around_come_out_whole(
-            records in records(false),
+            records in records(Content::Faults),
             start in any::<u64>().prop_map(|at| at & !7),
             burst in 1..6usize,
         ) {
@@ -64,7 +65,7 @@ mod tests {
             let mut read = Vec::new();
             for burst in records.chunks(burst) {
                 for record in burst {
-                    prop_assert!(ring.write(&written(record, false)));
+                    prop_assert!(ring.write(&written(record, Content::Faults)));
                 }
                 read.extend(ring.read());
             }

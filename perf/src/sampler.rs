@@ -4,7 +4,7 @@ use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::error::Error;
-use crate::event::{Event, Rate};
+use crate::event::{Content, Event, Rate};
 use crate::record::{Record, What, parse};
 use crate::sys::{self, Mapping, Setting};
 use crate::unit::cpu_list;
@@ -39,7 +39,7 @@ pub struct Sampler {
     rings: Vec<(Mapping, OwnedFd)>,
     /// Of groups, one for each ring.
     _leaders: Vec<OwnedFd>,
-    accesses: bool,
+    content: Content,
     /// The kernel's own accesses on behalf of a program are not sampled: this user may not.
     pub user_only: bool,
     /// What could not be recorded so far.
@@ -48,9 +48,10 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Begins; with the kernel's accesses if that is allowed.
+    /// Begins; with the kernel's accesses if that is allowed. Registers are those of the program: it
+    /// has none while the kernel works for it.
     pub fn open(event: &Event) -> Result<Sampler, Error> {
-        match Sampler::open_for(event, false) {
+        match Sampler::open_for(event, event.content == Content::Registers) {
             Err(Error::NotAllowed(_) | Error::Filtered) => Sampler::open_for(event, true),
             other => other,
         }
@@ -64,7 +65,7 @@ impl Sampler {
         let mut sampler = Sampler {
             rings: Vec::new(),
             _leaders: Vec::new(),
-            accesses: event.accesses,
+            content: event.content,
             user_only,
             missing: Missing::default(),
             bytes: Vec::new(),
@@ -110,7 +111,7 @@ impl Sampler {
             self.bytes.clear();
             let missing = &mut self.missing;
             missing.damaged += u64::from(!ring.drain(&mut self.bytes));
-            let damaged = parse(&self.bytes, self.accesses, |record| match record.what {
+            let damaged = parse(&self.bytes, self.content, |record| match record.what {
                 What::Lost(lost) => missing.lost += lost,
                 What::Throttled => missing.throttled += 1,
                 _ => each(number as u32, record),

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use perf_event_open_sys::bindings as abi;
 
-use crate::event::{Event, Rate};
-use crate::record::{ACCESS_SAMPLE, FAULT_SAMPLE};
+use crate::event::{Content, Event, Rate};
+use crate::record::sample_type;
+use crate::registers;
 use crate::ring;
 
 const PAGE: usize = 4096;
@@ -19,7 +20,7 @@ pub(crate) fn open(event: &Event, config: [u64; 3], setting: Setting) -> Result<
         type_: event.unit,
         size: size_of::<abi::perf_event_attr>() as u32,
         config: config[0],
-        sample_type: if event.accesses { ACCESS_SAMPLE } else { FAULT_SAMPLE },
+        sample_type: sample_type(event.content),
         clockid: libc::CLOCK_MONOTONIC,
         ..Default::default()
     };
@@ -44,13 +45,15 @@ pub(crate) fn open(event: &Event, config: [u64; 3], setting: Setting) -> Result<
     attributes.set_use_clockid(1);
     attributes.set_watermark(1);
     attributes.set_sample_id_all(1);
-    if event.accesses {
-        attributes.set_precise_ip(u64::from(event.precise));
-    } else {
+    match event.content {
+        Content::Accesses => attributes.set_precise_ip(u64::from(event.precise)),
+        Content::Registers => attributes.sample_regs_user = registers::MASK,
         // Forks and names of processes.
-        attributes.set_task(1);
-        attributes.set_comm(1);
-        attributes.set_comm_exec(1);
+        Content::Faults => {
+            attributes.set_task(1);
+            attributes.set_comm(1);
+            attributes.set_comm_exec(1);
+        }
     }
     let leader = setting.leader.map_or(-1, AsRawFd::as_raw_fd);
     let flags = u64::from(abi::PERF_FLAG_FD_CLOEXEC);

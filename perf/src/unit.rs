@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::event::{Event, Rate};
+use crate::event::{Content, Event, Rate};
 
 /// Samples of a thread each second: enough to say which of its large blocks it uses,
 /// for a thousandth of its time.
@@ -44,7 +44,7 @@ impl Unit<'_> {
             leader: None,
             filter: 0,
             precise: precise.unwrap_or(3).min(3),
-            accesses: true,
+            content: Content::Accesses,
             cpus: cpus.clone(),
         };
         if self.name == "ibs_op" {

@@ -27,6 +27,7 @@ def reports(tmp_path_factory, python_program):
         "plain": [],
         "gc": ["--gc", "observe"],
         "accesses": ["--accesses", "faults"],
+        "clock": ["--accesses", "clock"],
         "aggregate": ["--aggregate"],
         "kernel": ["--kernel", "proc"],
     }

@@ -7,7 +7,7 @@ import signal
 import struct
 
 import pytest
-from conftest import Recording, memtrace
+from conftest import ROOT, Recording, environment, memtrace
 
 MIB = 1 << 20
 PAGE = 4096
@@ -175,6 +175,53 @@ def test_where_the_processor_cannot_sample_that_is_said(record, target):
     assert "no memory accesses were sampled: this machine has no unit" in run.details
 
 
+def test_the_clock_meets_the_block_that_takes_the_time(perf_events, record, target):
+    """Reads at random in one of two arrays, and in order in the other; the place is the line that allocated it."""
+    run = record(target("random_reads.c"), options=("--accesses", "clock"))
+    assert run.code == 0
+    clock = run.report["accesses"]["clock"]
+    assert clock["samples"] > 100 and clock["known"] > 0.9 * clock["samples"]
+    largest = clock["sites"][0]
+    assert largest["largest_block_bytes"] == 64 * MIB and "random_reads" in largest["place"]
+    assert (
+        largest["samples"] > 0.5 * clock["samples"] and largest["stores"] < 0.1 * largest["samples"]
+    )
+    [(outside, read_at, in_span)] = run.sql(
+        "SELECT count(*) FILTER (address < block_address OR address >= block_address + block_bytes), "
+        f"count(*) FILTER (block_bytes = {64 * MIB}), "
+        "count(*) FILTER (active_span IS NOT NULL OR span IS NOT NULL) FROM {accesses}"
+    )
+    assert outside == 0 and read_at == largest["samples"] and in_span == 0
+    assert "moments of the program's own code sampled" in run.details
+    assert run.report["accesses"]["retained_but_unused"] is None
+
+
+def test_chains_of_pointers_are_told_apart(perf_events, record, target):
+    run = record(target("random_reads.c"), "chain", options=("--accesses", "clock"))
+    clock = run.report["accesses"]["clock"]
+    assert clock["without_address"] > 0.5 * clock["samples"]
+    assert "as in a chain of pointers" in run.details
+
+
+def test_the_clock_knows_the_operator_at_work(perf_events, record, python):
+    code = """
+import memtrace, numpy as np
+x = np.ones(4_000_000)
+with memtrace.span("sum", x.shape, x.dtype):
+    for _ in range(200):
+        x.sum()
+"""
+    options = ("--accesses", "clock")
+    variables = environment(PYTHONPATH=str(ROOT / "python"))
+    run = record(python, "-c", code, options=options, env=variables)
+    assert run.code == 0
+    [(at_work, elsewhere)] = run.sql(
+        "SELECT count(*) FILTER (operator = 'sum'), count(*) FILTER (operator IS NULL) FROM {accesses} a "
+        "LEFT JOIN {spans} s ON s.span = a.active_span WHERE block_bytes >= 32000000"
+    )
+    assert at_work > 100 and elsewhere < 0.2 * at_work
+
+
 def forbid_perf_events():
     """As containers do: perf_event_open (298 on x86-64) is EPERM, by a filter (seccomp(2))."""
     libc = ctypes.CDLL(None)
@@ -186,7 +233,7 @@ def forbid_perf_events():
         os._exit(9)
 
 
-@pytest.mark.parametrize("asked", ["off", "faults"])
+@pytest.mark.parametrize("asked", ["off", "faults", "clock"])
 def test_where_perf_events_are_forbidden_the_recording_goes_on(record, target, asked):
     options = ("--kernel", "proc", "--accesses", asked)
     run = record(target("untouched.c"), options=options, preexec_fn=forbid_perf_events)
@@ -197,7 +244,7 @@ def test_where_perf_events_are_forbidden_the_recording_goes_on(record, target, a
     assert run.report["totals"]["requested_bytes"] >= 40 * MIB
     said = run.details
     assert "page faults are not counted" in said
-    assert ("no memory accesses were sampled" in said) == (asked == "faults")
+    assert ("no memory accesses were sampled" in said) == (asked != "off")
 
 
 def test_nothing_runs_on_after_the_recording(perf_events, record, target):

@@ -2,6 +2,7 @@
 //! for it.
 
 pub mod accesses;
+pub mod clock;
 pub mod composition;
 pub mod data_dependence;
 pub mod devices;

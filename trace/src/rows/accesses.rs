@@ -15,10 +15,15 @@ table! {
         /// When.
         pub time_ns: i64,
         /// `load`, `store`, `other` (an access whose kind the processor does not report) or
-        /// `fault`.
+        /// `fault`; of an instruction that the clock met also `none` (it touched no memory, or the
+        /// stack by its pointer) and `unknown` (what was executed cannot be told).
         pub access: String,
         /// Where.
-        pub address: u64,
+        #[null("it touched no memory, or a load replaced the register that held the address, as in a chain of pointers")]
+        pub address: Option<u64>,
+        /// Innermost span that the thread was in then.
+        #[null("it was in none, or recorded no event")]
+        pub active_span: Option<u32>,
         /// Where the live block begins that it met.
         #[null("it met no live block: stacks, static data, what was freed")]
         pub block_address: Option<u64>,

@@ -142,7 +142,9 @@ fn faults(by_kernel_side: bool) -> Found {
 fn accesses() -> Found {
     match record::can_sample_accesses() {
         Ok(events) => Ok(format!("{events}: sampled with --accesses hardware")),
-        Err(error) => Err(format!("{error}; --accesses faults samples first touches")),
+        Err(error) => Err(format!(
+            "{error}; --accesses clock samples what takes the time, --accesses faults first touches"
+        )),
     }
 }
 

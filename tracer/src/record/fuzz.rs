@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 
 use memtrace_analysis::report::json::{Listed, report};
+use memtrace_perf::{Content, Function, Operand, Registers};
 use memtrace_trace::weights::SiteWeights;
 use memtrace_trace::{Meta, Trace, TraceWriter};
 use memtrace_wire::device::DeviceRecord;
@@ -149,10 +150,18 @@ pub fn kernel(bytes: &[u8]) {
     if let Some(event) = memtrace_ebpf::Event::from_bytes(bytes) {
         drop(format!("{event:?}"));
     }
-    for accesses in [false, true] {
+    for content in [Content::Faults, Content::Accesses, Content::Registers] {
         let mut records = 0;
-        let damaged = memtrace_perf::parse(bytes, accesses, |_| records += 1);
+        let damaged = memtrace_perf::parse(bytes, content, |_| records += 1);
         assert!(8 * (records + damaged) <= bytes.len() as u64 + 8, "each has a header");
+    }
+    let function = Function::new(0, bytes.to_vec());
+    for ip in 0..bytes.len().min(64) as u64 {
+        let place = match function.before(ip) {
+            Some(Operand::Memory { place, .. }) => place,
+            _ => None,
+        };
+        place.map(|place| place.address(&Registers { ip, general: [u64::MAX; 16] }, ip));
     }
 }
 

@@ -5,8 +5,8 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use object::Object;
 use object::read::ReadCache;
+use object::{Object, ReadRef};
 
 /// A file that is there, with what was read of it.
 pub struct Source {
@@ -25,6 +25,11 @@ impl Source {
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
         let regular = file.metadata().is_ok_and(|about| about.is_file());
         regular.then(|| Source { path: path.into(), cache: ReadCache::new(file) })
+    }
+
+    /// So many of its bytes from an offset on; `None` if there are not as many.
+    pub fn bytes(&self, offset: u64, count: u64) -> Option<Vec<u8>> {
+        (&self.cache).read_bytes_at(offset, count).ok().map(<[u8]>::to_vec)
     }
 
     /// Its headers; `None` if it is no ELF file.

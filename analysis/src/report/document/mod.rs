@@ -15,7 +15,7 @@ use memtrace_trace::{Rows, Share, Totals};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use accesses::{Accesses, RetainedButUnused, Unused, UnusedSite};
+pub use accesses::{Accesses, RetainedButUnused, TimedSite, Times, Unused, UnusedSite};
 pub use device::Device;
 pub use operator::{DataDependent, MinMax, Operator, Span};
 pub use process::{Process, ProcessResident, ResidentParts};

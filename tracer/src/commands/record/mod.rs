@@ -108,8 +108,8 @@ pub struct Record {
     #[arg(long, value_name = "SOURCE", value_enum, default_value = "auto")]
     #[arg(hide_short_help = true, help_heading = SEEN)]
     kernel: record::Source,
-    /// Sample memory accesses, to see which blocks are used: by the processor where it can, or
-    /// first touches by page faults
+    /// Sample memory accesses: loads and stores, by the processor where it can; what takes the time,
+    /// by the clock; first touches, by page faults
     #[arg(long, value_name = "WHICH", value_enum, default_value = "off")]
     #[arg(hide_short_help = true, help_heading = SEEN)]
     accesses: record::Accesses,

@@ -1,9 +1,18 @@
 //! A sampled access and the block that it met.
 
-use memtrace_perf::{Memory, Operation, Record};
+use memtrace_perf::{Memory, Operand, Operation, Record, Registers};
 use memtrace_trace::rows::AccessRow;
 
 use super::Fold;
+
+/// What was sampled.
+struct Access {
+    /// One of the table's kinds.
+    kind: &'static str,
+    address: Option<u64>,
+    /// What the processor says.
+    memory: Option<Memory>,
+}
 
 /// The block that an access met.
 struct Met {
@@ -22,14 +31,38 @@ impl Fold {
         if address == 0 {
             return;
         }
-        let met = self.met(process, address);
+        let kind = match memory.map(|memory| memory.operation) {
+            None => "fault",
+            Some(None) => "other",
+            Some(Some(operation)) => name(operation),
+        };
+        self.write_access(process, record, Access { kind, address: Some(address), memory });
+    }
+
+    /// The program executed this far at a time up to which all is folded.
+    pub(super) fn executed(&mut self, process: u32, record: &Record, registers: &Registers) {
+        let (kind, address) = match self.sites.operand_before(process, registers.ip) {
+            None => ("unknown", None),
+            Some((Operand::NoMemory, _)) => ("none", None),
+            Some((Operand::Memory { operation, place }, bias)) => {
+                (name(operation), place.map(|place| place.address(registers, bias)))
+            }
+        };
+        self.write_access(process, record, Access { kind, address, memory: None });
+    }
+
+    fn write_access(&mut self, process: u32, record: &Record, access: Access) {
+        let Access { kind, address, memory } = access;
+        let met = address.and_then(|address| self.met(process, address));
+        let thread = self.samples.thread(process, record.tid);
         let row = AccessRow {
             process,
-            thread: self.samples.thread(process, record.tid),
+            thread,
             tid: record.tid,
             time_ns: self.clock.of_monotonic(record.ns),
-            access: kind(memory).into(),
+            access: kind.into(),
             address,
+            active_span: thread.and_then(|thread| self.spans.innermost(thread)),
             block_address: met.as_ref().map(|met| met.address),
             block_bytes: met.as_ref().map(|met| met.bytes),
             block_thread: met.as_ref().map(|met| met.thread),
@@ -63,11 +96,9 @@ impl Fold {
     }
 }
 
-fn kind(memory: Option<Memory>) -> &'static str {
-    match memory.map(|memory| memory.operation) {
-        None => "fault",
-        Some(None) => "other",
-        Some(Some(Operation::Load)) => "load",
-        Some(Some(Operation::Store)) => "store",
+fn name(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Load => "load",
+        Operation::Store => "store",
     }
 }

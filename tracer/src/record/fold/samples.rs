@@ -29,10 +29,14 @@ impl Fold {
     }
 
     fn sampled(&mut self, Sampled { ring, record }: Sampled) {
-        let What::Sample { address, memory } = record.what else { return };
         let stamp = self.clock.stamp_of_monotonic(record.ns);
         let Some(process) = self.process_at(record.pid, stamp) else {
             return self.samples.note_stranger(record.pid);
+        };
+        let (address, memory) = match &record.what {
+            What::Sample { address, memory } => (*address, *memory),
+            What::Clock(registers) => return self.executed(process, &record, registers),
+            _ => return,
         };
         if let (None, Some(period)) = (memory, self.samples.faults_period()) {
             let counter = Counter { ring, tid: record.tid };

@@ -26,6 +26,9 @@ pub enum Accesses {
     Off,
     /// Loads and stores, by the processor (PEBS, IBS), where it can.
     Hardware,
+    /// What the instructions touch that take the time of a thread, at so many moments a second of it:
+    /// everywhere.
+    Clock,
     /// The first touch of each page only, by its fault: everywhere, at the cost of a third of a
     /// fault.
     Faults,
@@ -36,6 +39,7 @@ impl Accesses {
         match self {
             Accesses::Off => "off",
             Accesses::Hardware => "hardware",
+            Accesses::Clock => "clock",
             Accesses::Faults => "faults",
         }
     }
@@ -44,6 +48,9 @@ impl Accesses {
 /// One in this many faults is sampled if they are only counted: that costs 5 to 6 % of the time of
 /// first touches (each of 16: 11 %, each: 34 % and more).
 const FAULTS_PERIOD: u64 = 64;
+
+/// Moments of a thread's time in each second that are sampled.
+const CLOCK_HERTZ: u64 = 1000;
 
 /// How far a time may be from where it was, converted to a stamp and back.
 const ROUNDING_NS: u64 = 2;
@@ -89,6 +96,15 @@ impl Samples {
         if requested == Accesses::Hardware {
             match samples.open_hardware() {
                 Ok(names) => recorded.push(("accesses_events".into(), names)),
+                Err(error) => note_why(&mut recorded, "accesses", &error),
+            }
+        }
+        if requested == Accesses::Clock {
+            match samples.add(&Event::clock(CLOCK_HERTZ)) {
+                Ok(_) => {
+                    samples.joins = true;
+                    recorded.push(("accesses_events".into(), "cpu-clock".into()));
+                }
                 Err(error) => note_why(&mut recorded, "accesses", &error),
             }
         }
@@ -182,7 +198,7 @@ impl Samples {
 
     /// Notes new images, and how many faults each had.
     fn count(&mut self, record: &Record) {
-        let counted = match (record.what, self.counts) {
+        let counted = match (&record.what, self.counts) {
             (What::Sample { memory: None, .. }, Some(period)) => period,
             (What::Fork { .. } | What::Exec, _) => 0,
             _ => return,
@@ -208,7 +224,8 @@ impl Samples {
         new.sort_by_key(|sampled| sampled.record.ns);
         new.iter().for_each(|sampled| self.count(&sampled.record));
         let late = self.pending.back().is_some_and(|last| last.record.ns > new[0].record.ns);
-        self.pending.extend(new.iter().filter(|sampled| matches!(sampled.record.what, What::Sample { .. })));
+        let is_sample = |what: &What| matches!(what, What::Sample { .. } | What::Clock(_));
+        self.pending.extend(new.into_iter().filter(|sampled| is_sample(&sampled.record.what)));
         if late {
             self.pending.make_contiguous().sort_by_key(|sampled| sampled.record.ns);
         }

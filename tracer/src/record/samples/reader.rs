@@ -10,7 +10,7 @@ use memtrace_perf::{Missing, Record, Sampler};
 use crate::signals;
 
 /// A record, and the ring it came through.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Sampled {
     /// The ring.
     pub ring: u32,

@@ -1,11 +1,14 @@
-//! An ELF file as stacks need it: where it runs Python code.
+//! An ELF file as stacks and samples need it: where it runs Python code, and what its instructions
+//! touch.
 
 use std::cell::OnceCell;
 use std::ops::Range;
 use std::path::Path;
 
+use memtrace_perf::Operand;
 use object::{Object, ObjectSegment};
 
+use super::code::Code;
 use crate::symbols::{self, EVALUATION, Elf, Source};
 
 /// An executable or library.
@@ -16,6 +19,7 @@ pub struct Binary {
     pub build_id: String,
     /// Addresses that its segments take, as stated in the file.
     addresses: Range<u64>,
+    code: OnceCell<Code>,
     /// Addresses of the function that runs Python code, and of its parts.
     evaluation: OnceCell<Vec<Range<u64>>>,
 }
@@ -33,6 +37,7 @@ impl Binary {
             path: path.into(),
             build_id: symbols::build_id(file),
             addresses: start..end,
+            code: OnceCell::new(),
             evaluation: OnceCell::new(),
         })
     }
@@ -45,6 +50,13 @@ impl Binary {
     /// What must be added to addresses in the file where its lowest segment was mapped at `start`.
     pub fn bias(&self, start: u64) -> u64 {
         start.wrapping_sub(self.addresses.start & !4095)
+    }
+
+    /// What the instruction before an address (as stated in the file) does; `None` if that is not
+    /// known.
+    pub fn operand_before(&mut self, address: u64) -> Option<Operand> {
+        self.code.get_or_init(|| Code::read(&self.path));
+        self.code.get_mut()?.operand_before(address)
     }
 
     /// Whether a return address (as stated in the file) is in the function that runs Python code.

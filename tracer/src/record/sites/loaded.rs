@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
+use memtrace_perf::Operand;
 use memtrace_trace::rows::ModuleRow;
 use rustc_hash::FxHashMap;
 
@@ -133,6 +134,22 @@ impl Loaded {
         }
         let image = &self.images.entry(key).or_default().image;
         addresses.iter().map(|address| native_frame(image, process, *address)).collect()
+    }
+
+    /// What the instruction does that a process executed before the one at `ip`, and what is added to
+    /// addresses in its file.
+    pub fn operand_before(&mut self, process: u32, ip: u64) -> Option<(Operand, u64)> {
+        let key = self.keys[process as usize];
+        let find = |loaded: &Loaded| {
+            let mapped = loaded.images.get(&key)?.image.find(ip)?;
+            Some((mapped.number, mapped.bias))
+        };
+        let (number, bias) = find(self).or_else(|| {
+            self.read_modules(process);
+            find(self)
+        })?;
+        let operand = self.binaries[number as usize].operand_before(ip.wrapping_sub(bias))?;
+        Some((operand, bias))
     }
 
     /// A file was mapped after its process had started.

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod binary;
+mod code;
 mod image;
 pub mod lines;
 mod live;
@@ -12,6 +13,7 @@ mod rows;
 mod tree;
 mod words;
 
+use memtrace_perf::Operand;
 use memtrace_trace::rows::ModuleRow;
 use memtrace_trace::weights::SiteWeights;
 use memtrace_wire::event::STACK_BITS;
@@ -106,6 +108,12 @@ impl Sites {
             true => self.loaded.open(process, path, start, end),
             false => self.loaded.open_relative(process, &path, start, end),
         }
+    }
+
+    /// What the instruction does that a process executed before the one at `ip`, and what is added to
+    /// addresses in its file; `None` if that is not known.
+    pub fn operand_before(&mut self, process: u32, ip: u64) -> Option<(Operand, u64)> {
+        self.loaded.operand_before(process, ip)
     }
 
     /// A Python code object was announced by a process.

@@ -29,7 +29,7 @@ impl Spans {
 
     /// The innermost span that `thread` is in.
     #[inline]
-    pub(super) fn innermost(&mut self, thread: u32) -> Option<u32> {
+    pub fn innermost(&mut self, thread: u32) -> Option<u32> {
         let found = self.running(self.places.get(thread as usize)?.innermost);
         self.places[thread as usize].innermost = found;
         found

@@ -140,8 +140,9 @@ def _followed(process, stdout, stderr):
         _wait(process)
     except BaseException:
         # As Ctrl-C in a terminal: the program gets it, and memtrace closes the recording.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGINT)
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGINT)
         _wait(process)
         raise
     finally:
@@ -154,8 +155,11 @@ def _followed(process, stdout, stderr):
 def _wait(process):
     """Until it has ended. Where handlers restart system calls (asyncio has it so, by
     signal.siginterrupt), waitpid(2) would keep an interrupt until then; poll(2) never goes on."""
-    with suppress(AttributeError, OSError):  # before Python 3.9, Linux 5.3
-        descriptor = os.pidfd_open(process.pid)
+    descriptor = None
+    if process.returncode is None:
+        with suppress(AttributeError, OSError):  # before Python 3.9, Linux 5.3
+            descriptor = os.pidfd_open(process.pid)
+    if descriptor is not None:
         try:
             ended = select.poll()
             ended.register(descriptor, select.POLLIN)

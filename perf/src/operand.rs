@@ -52,8 +52,16 @@ pub struct Function {
     code: Vec<u8>,
     /// Where instructions begin, one in each [`STEP`] or so.
     marks: Vec<u64>,
-    /// Targets of jumps within it, and where these are; in order.
-    jumps: Vec<(u64, u64)>,
+    /// Jumps within it, in the order of their targets.
+    jumps: Vec<Jump>,
+}
+
+/// A jump within a function.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Jump {
+    target: u64,
+    at: u64,
+    is_conditional: bool,
 }
 
 /// Bytes between two marks: so many are read again for an address.
@@ -78,8 +86,9 @@ impl Function {
             if instruction.is_invalid() {
                 break;
             }
-            if instruction.is_jcc_short_or_near() || instruction.is_jmp_short_or_near() {
-                jumps.push((instruction.near_branch_target(), at));
+            let is_conditional = instruction.is_jcc_short_or_near();
+            if is_conditional || instruction.is_jmp_short_or_near() {
+                jumps.push(Jump { target: instruction.near_branch_target(), at, is_conditional });
             }
         }
         jumps.sort_unstable();
@@ -89,16 +98,28 @@ impl Function {
     /// The operand of the instruction that was executed before `ip` was reached; `None` if it is not
     /// known which that was, or what it did.
     pub fn before(&self, ip: u64) -> Option<Operand> {
-        let first = self.jumps.partition_point(|(target, _)| *target < ip);
-        let jumps = self.jumps[first..].iter().take_while(|(target, _)| *target == ip);
-        let mut sources = jumps.map(|(_, at)| *at);
+        let next = Decoder::with_ip(64, self.code_at(ip)?, ip, DecoderOptions::NONE).decode();
+        if (next.has_rep_prefix() || next.has_repne_prefix()) && next.is_string_instruction() {
+            // It is interrupted in between, and goes on where it was.
+            return string(&next, 0);
+        }
+        let first = self.jumps.partition_point(|jump| jump.target < ip);
+        let length = self.jumps[first..].partition_point(|jump| jump.target == ip);
+        let jumps = &self.jumps[first..first + length];
         // Most times that a loop begins, it begins again.
-        if let Some(back) = sources.clone().find(|at| *at >= ip) {
-            return self.in_front_of(back);
+        let is_back = |jump: &&Jump| jump.is_conditional && jump.at >= ip;
+        let mut back = jumps.iter().filter(is_back).map(|jump| self.in_front_of(jump.at));
+        if let Some(found) = back.next() {
+            return found.filter(|_| back.all(|other| other == found));
         }
         let found = self.in_front_of(ip);
-        let is_told = sources.all(|at| self.in_front_of(at) == found);
+        let is_told = jumps.iter().all(|jump| self.in_front_of(jump.at) == found);
         found.filter(|_| is_told)
+    }
+
+    /// Its bytes from an address on.
+    fn code_at(&self, ip: u64) -> Option<&[u8]> {
+        self.code.get(usize::try_from(ip.checked_sub(self.start)?).ok()?..)
     }
 
     /// That of the instruction in front of the one at `ip`.
@@ -109,8 +130,7 @@ impl Function {
         }
         let marks = self.marks.partition_point(|mark| mark.saturating_add(TWO) <= ip);
         let begin = self.marks[marks.saturating_sub(1)];
-        let code = self.code.get(usize::try_from(begin.wrapping_sub(self.start)).ok()?..)?;
-        in_front_of(code, begin, ip)
+        in_front_of(self.code_at(begin)?, begin, ip)
     }
 }
 
@@ -128,11 +148,6 @@ fn in_front_of(code: &[u8], start: u64, ip: u64) -> Option<Operand> {
     }
     if decoder.ip() != ip {
         return None;
-    }
-    let next = decoder.decode();
-    if (next.has_rep_prefix() || next.has_repne_prefix()) && next.is_string_instruction() {
-        // It is interrupted in between, and goes on where it was.
-        return string(&next, 0);
     }
     let previous = last[1]?;
     // A comparison and the jump after it are executed as one.
@@ -157,7 +172,7 @@ fn operand(instruction: &Instruction) -> Option<Operand> {
     let mut factory = InstructionInfoFactory::new();
     let info = factory.info(instruction);
     // An address may be computed alone (lea), or be a hint.
-    if !touches || info.used_memory().is_empty() || base == Register::RSP {
+    if !touches || info.used_memory().is_empty() || base == Register::RSP && index == Register::None {
         return Some(Operand::NoMemory);
     }
     // Addresses of 32 bits, and memory of the thread's own.
@@ -261,6 +276,17 @@ mod tests {
         };
         let registers = Registers { ip: 0, general: std::array::from_fn(|number| number as u64 * 1000) };
         assert_eq!((operation, place.address(&registers, 0)), (Operation::Load, 6992));
+        // A part that is seldom executed, at the end: cmp dword [rdi], 0; je +2; nop; ret; mov [rsi], rax;
+        // jmp to the nop
+        let code = [0x83, 0x3f, 0, 0x74, 2, 0x90, 0xc3, 0x48, 0x89, 0x06, 0xeb, 0xf9];
+        assert_eq!(Function::new(START, code.to_vec()).before(START + 5), None);
+        // nop; rep stosq; dec rdx; jne to the rep
+        let code = [0x90, 0xf3, 0x48, 0xab, 0x48, 0xff, 0xca, 0x75, 0xf8];
+        let Some(Operand::Memory { operation, .. }) = Function::new(START, code.to_vec()).before(START + 1)
+        else {
+            panic!("it is interrupted in between")
+        };
+        assert_eq!(operation, Operation::Store);
         // Two ways that lead to one place from the front: je +4; mov rax, [rsi]; nop
         let code = [0x74, 4, 0x48, 0x8b, 0x06, 0x90, 0xc3];
         assert_eq!(Function::new(START, code.to_vec()).before(START + 6), Some(Operand::NoMemory));

@@ -19,7 +19,7 @@ table! {
         /// stack by its pointer) and `unknown` (what was executed cannot be told).
         pub access: String,
         /// Where.
-        #[null("it touched no memory, or a load replaced the register that held the address, as in a chain of pointers")]
+        #[null("it touched no memory, it is not known, or a load replaced the register that held the address, as in a chain of pointers")]
         pub address: Option<u64>,
         /// Innermost span that the thread was in then.
         #[null("it was in none, or recorded no event")]

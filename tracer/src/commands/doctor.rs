@@ -143,7 +143,7 @@ fn accesses() -> Found {
     match record::can_sample_accesses() {
         Ok(events) => Ok(format!("{events}: sampled with --accesses hardware")),
         Err(error) => Err(format!(
-            "{error}; --accesses clock samples what takes the time, --accesses faults first touches"
+            "{error}; where perf events are allowed, --accesses clock samples what takes the time, --accesses faults first touches"
         )),
     }
 }

@@ -47,7 +47,7 @@ values! { Source:
 values! { Accesses:
     Off "off" "None",
     Hardware "hardware" "Loads and stores, by the processor (PEBS, IBS), where it can",
-    Clock "clock" "The instructions that take time, 1,000 times a second of each thread: everywhere",
+    Clock "clock" "The instructions that take time, 1,000 times a second of each thread: wherever perf events are allowed",
     Faults "faults" "The first touch of each page only, by its fault: everywhere, at the cost of a third of a fault",
 }
 

@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use memtrace_analysis::report::accesses::{self, Accesses, JUDGED_FROM, Retained};
-use memtrace_analysis::report::clock;
 use memtrace_trace::rows::ProcessRow;
 use memtrace_trace::{Meta, Trace};
 
+use super::clock;
 use crate::terminal::clean;
 use crate::units::Bytes;
 use crate::units::grouped;
@@ -64,7 +64,7 @@ pub fn lines(out: &mut String, trace: &Trace) -> Result<()> {
             grouped(*in_blocks)
         )?;
     }
-    clock_lines(out, trace)?;
+    clock::lines(out, trace)?;
     match retained {
         Some(Ok(retained)) => unused(out, trace, retained),
         Some(Err(why)) => {
@@ -73,49 +73,6 @@ pub fn lines(out: &mut String, trace: &Trace) -> Result<()> {
         }
         None => Ok(()),
     }
-}
-
-/// Where the time of the program went; nothing without `--accesses clock`.
-fn clock_lines(out: &mut String, trace: &Trace) -> Result<()> {
-    let Some(times) = clock::of(trace)? else { return Ok(()) };
-    if times.samples == 0 {
-        writeln!(
-            out,
-            "  no moment was sampled: the program's own code ran for less than a few milliseconds"
-        )?;
-        return Ok(());
-    }
-    let share = |samples: u64| format!("{:>9.1} %", 100.0 * samples as f64 / times.samples as f64);
-    writeln!(out, "  {} moments of the program's own code sampled (cpu-clock):", grouped(times.samples))?;
-    if trace.meta().rows.rotated_timeline > 0 {
-        writeln!(out, "  they are of the end of the recording: older ones were deleted (--max-trace-size)")?;
-    }
-    let others = times.touching.saturating_sub(times.without_address.saturating_add(times.in_blocks));
-    let large = format!("on memory of blocks from {} on", Bytes(JUDGED_FROM));
-    let rows = [
-        (times.in_large_blocks, large.as_str()),
-        (times.in_blocks.saturating_sub(times.in_large_blocks), "on memory of smaller blocks"),
-        (others, "on other memory: stacks, static data, what the probe does not see"),
-        (times.without_address, "on a load that replaced its own address, as in a chain of pointers"),
-        (times.known.saturating_sub(times.touching), "on an instruction that touches none"),
-        (times.samples - times.known, "on an instruction that is not known"),
-    ];
-    for (samples, what) in rows {
-        writeln!(out, "  {}  {what}", share(samples))?;
-    }
-    let largest = &times.sites[..times.sites.len().min(SITES_MAX)];
-    let places = clock::places(trace, largest)?;
-    for timed in largest {
-        let place = timed.site.and_then(|site| places.get(&site)).map_or("(no call stack)", String::as_str);
-        let bytes = Bytes(timed.block_bytes);
-        writeln!(
-            out,
-            "  {}  on blocks of up to {bytes}, allocated at {}",
-            share(timed.samples),
-            clean(place)
-        )?;
-    }
-    Ok(())
 }
 
 fn unused(out: &mut String, trace: &Trace, retained: &Retained) -> Result<()> {

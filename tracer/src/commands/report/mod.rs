@@ -3,6 +3,7 @@
 
 mod accesses;
 mod children;
+mod clock;
 mod details;
 mod devices;
 mod ending;

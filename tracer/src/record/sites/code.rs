@@ -14,6 +14,8 @@ use crate::symbols::{self, Elf, Source};
 
 /// Larger tables of functions are not read.
 const TABLE_MOST: u64 = 256 << 20;
+/// Linkers leave a few entries that functions have in common; where there are more, none are read.
+const COMMON_MOST: usize = 1 << 16;
 /// A function may have others inside it (labels that assembly calls functions): so many are skipped.
 const NESTED_MOST: usize = 8;
 /// Longer functions are not decoded.
@@ -108,6 +110,9 @@ fn unwound(file: &Elf<'_>) -> Option<Vec<Range<u64>>> {
     let mut entries = table.entries(&bases);
     while let Ok(Some(entry)) = entries.next() {
         let CieOrFde::Fde(partial) = entry else { continue };
+        if common.len() > COMMON_MOST {
+            break;
+        }
         let function = partial.parse(|table, bases, offset| {
             common.entry(offset.0).or_insert_with(|| table.cie_from_offset(bases, offset)).clone()
         });

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from experiments.chunks.tables import spread, table
 from experiments.placement.catalogue import CATALOGUE
 from experiments.recording import MEMTRACE, RESULTS, ROOT, memtrace
 
@@ -48,7 +49,7 @@ def measured(program, folder, repeats):
     row = {
         "program": program,
         "cost": statistics.median(ratios),
-        "spread": (min(ratios), max(ratios)),
+        "ratios": ratios,
         "samples": clock["samples"],
         "lost": report["lost_samples"],
         "known": clock["known"] / clock["samples"],
@@ -79,20 +80,14 @@ def cpu(command, trace, accesses):
     return used.ru_utime + used.ru_stime
 
 
-def table(names, rows):
-    lines = [names, ["---"] * len(names), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
 def cells(row):
-    least, largest = row["spread"]
     shares = [f"{row[name]:.1%}" for name in ("known", "large")]
     return [
         row["program"].what,
         f"{row['cost']:+.1%}",
-        f"{least:+.1%} to {largest:+.1%}",
+        spread(row["ratios"]),
         f"{row['samples']:,}",
-        str(row["lost"]),
+        row["lost"],
         *shares,
         f"`{row['place']}`",
         f"{row['share']:.1%}",
@@ -117,4 +112,4 @@ were sampled.
     names += ["most samples", "their share", "block", "right"]
     text += table(names, [cells(row) for row in rows])
     mean = statistics.mean(row["cost"] for row in rows)
-    return text + f"\nThe mean cost of all programs is {mean:+.1%}.\n"
+    return text + f"\n\nThe mean cost of all programs is {mean:+.1%}.\n"

@@ -2,7 +2,8 @@
 //!
 //! A timer interrupts a thread between two instructions. One that waited for memory retires before
 //! the interrupt is taken, so time is spent by the instruction *before* the one that the sample
-//! names; where a loop begins, that is the one before the jump back. Instructions of x86-64 can only be read forwards: from the beginning of their function.
+//! names; where a loop begins, that is the one before the jump back. Instructions of x86-64 can only
+//! be read forwards: from the beginning of their function.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
 

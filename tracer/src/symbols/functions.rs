@@ -84,9 +84,20 @@ impl<'a> Functions<'a> {
         if first.bytes == 0 {
             return Some(first.name);
         }
-        let inside = |function: &&Function<'a>| address - function.start < function.bytes;
-        self.0[..after].iter().rev().take(NESTED_MAX).find(inside).map(|function| function.name)
+        let bounds = |function: &Function<'a>| (function.start, function.bytes);
+        innermost(&self.0[..after], address, bounds).map(|function| function.name)
     }
+}
+
+/// Of functions in the order of their addresses, the innermost around one; `bounds` are where a
+/// function begins and its length.
+pub fn innermost<T>(functions: &[T], address: u64, bounds: impl Fn(&T) -> (u64, u64)) -> Option<&T> {
+    let after = functions.partition_point(|function| bounds(function).0 <= address);
+    let inside = |function: &&T| {
+        let (start, bytes) = bounds(function);
+        address - start < bytes
+    };
+    functions[..after].iter().rev().take(NESTED_MAX).find(inside)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use self::expand::expand;
 pub use self::demangle::demangle;
 pub use self::elf::{Elf, Source, build_id};
 pub use self::file::{Places, Wanted};
-pub use self::functions::{EVALUATION, exports, symbols};
+pub use self::functions::{EVALUATION, exports, innermost, symbols};
 
 /// A place in the source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

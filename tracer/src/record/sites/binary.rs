@@ -19,7 +19,8 @@ pub struct Binary {
     pub build_id: String,
     /// Addresses that its segments take, as stated in the file.
     addresses: Range<u64>,
-    code: OnceCell<Code>,
+    /// Once a sample has met it.
+    code: Option<Code>,
     /// Addresses of the function that runs Python code, and of its parts.
     evaluation: OnceCell<Vec<Range<u64>>>,
 }
@@ -37,7 +38,7 @@ impl Binary {
             path: path.into(),
             build_id: symbols::build_id(file),
             addresses: start..end,
-            code: OnceCell::new(),
+            code: None,
             evaluation: OnceCell::new(),
         })
     }
@@ -55,8 +56,7 @@ impl Binary {
     /// What the instruction before an address (as stated in the file) does; `None` if that is not
     /// known.
     pub fn operand_before(&mut self, address: u64) -> Option<Operand> {
-        self.code.get_or_init(|| Code::read(&self.path));
-        self.code.get_mut()?.operand_before(address)
+        self.code.get_or_insert_with(|| Code::read(&self.path)).operand_before(address)
     }
 
     /// Whether a return address (as stated in the file) is in the function that runs Python code.

@@ -1,7 +1,6 @@
 //! The code of an ELF file, as samples of a program's time need it: which memory the instruction
 //! that was executed before an address has touched.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
@@ -16,8 +15,6 @@ use crate::symbols::{self, Elf, Source};
 const TABLE_MOST: u64 = 256 << 20;
 /// Linkers leave a few entries that functions have in common; where there are more, none are read.
 const COMMON_MOST: usize = 1 << 16;
-/// A function may have others inside it (labels that assembly calls functions): so many are skipped.
-const NESTED_MOST: usize = 8;
 /// Longer functions are not decoded.
 const FUNCTION_MOST: u64 = 1 << 20;
 /// So much code is kept decoded.
@@ -65,9 +62,8 @@ impl Code {
     }
 
     fn function(&mut self, address: u64) -> Option<&Function> {
-        let after = self.functions.partition_point(|function| function.start <= address);
-        let mut before = self.functions[..after].iter().rev().take(NESTED_MOST);
-        let range = before.find(|function| function.contains(&address))?.clone();
+        let bounds = |function: &Range<u64>| (function.start, function.end - function.start);
+        let range = symbols::innermost(&self.functions, address, bounds)?.clone();
         if self.kept > KEPT_MOST {
             self.decoded.clear();
             self.kept = 0;
@@ -105,7 +101,7 @@ fn unwound(file: &Elf<'_>) -> Option<Vec<Range<u64>>> {
     let table = EhFrame::new(section.data().ok()?, LittleEndian);
     let bases = BaseAddresses::default().set_eh_frame(section.address());
     // Thousands of functions have one entry in common.
-    let mut common = HashMap::new();
+    let mut common = FxHashMap::default();
     let mut functions = Vec::new();
     let mut entries = table.entries(&bases);
     while let Ok(Some(entry)) = entries.next() {

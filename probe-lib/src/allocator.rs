@@ -5,12 +5,13 @@
 //! `mmap` as the program. Their blocks are recorded by themselves, so their arenas must not
 //! count as live memory again.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::next;
 
 static START: AtomicUsize = AtomicUsize::new(0);
 static END: AtomicUsize = AtomicUsize::new(0);
+static FOUND_NONE: AtomicBool = AtomicBool::new(false);
 
 /// Notes where its module lies. False if there is none.
 pub fn find() -> bool {
@@ -19,12 +20,18 @@ pub fn find() -> bool {
     let library = base(next::look_up(libc::RTLD_NEXT, b"gnu_get_libc_version\0") as usize);
     let allocator = base(next::malloc_address());
     if allocator == 0 || allocator == library {
+        FOUND_NONE.store(allocator != 0, Ordering::Relaxed);
         return false;
     }
     // SAFETY: the base of a loaded module.
     END.store(allocator + unsafe { length(allocator) }, Ordering::Relaxed);
     START.store(allocator, Ordering::Relaxed);
     true
+}
+
+/// True if it was looked for and is none: `malloc` is the C library's.
+pub fn is_the_c_library() -> bool {
+    FOUND_NONE.load(Ordering::Relaxed)
 }
 
 /// True if this address lies in the allocator's module.

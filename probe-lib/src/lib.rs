@@ -6,12 +6,13 @@
 //! definition ([`next`]) and writes what happened into a ring that the calling thread owns
 //! ([`ring`]), in memory shared with the tracer ([`connection`] connects, claims rings and notices
 //! forks). Blocks come with their call stack ([`stack`], [`python`]) if they are large or happen to
-//! be sampled ([`ring::sampling`]).
+//! be sampled ([`ring::sampling`]). Where the tracer has a plan, large blocks get the memory that it
+//! names ([`placement`]).
 //!
 //! Each room knows only those to its right:
 //!
 //! ```text
-//! startup → intercept → stack → python → ring → connection
+//! startup → intercept → placement → stack → python → ring → connection
 //!         → next, allocator, tls, own_stack, clock, sandbox, sys
 //! ```
 //!
@@ -26,6 +27,7 @@ mod connection;
 mod intercept;
 mod next;
 mod own_stack;
+mod placement;
 mod python;
 mod ring;
 mod sandbox;

@@ -27,7 +27,9 @@ macro_rules! next_definitions {
         )*
 
         #[allow(non_upper_case_globals)]
-        mod pointers {
+        pub mod pointers {
+            //! Where the next definitions are; [`placement`](crate::placement) puts functions of its
+            //! own in front of some.
             use super::*;
             $(
                 pub static $name: AtomicPtr<c_void> = AtomicPtr::new({
@@ -118,6 +120,7 @@ next_definitions! {
         first { let _ = (out, alignment, bytes); libc::ENOMEM };
     valloc: fn(bytes: usize) -> *mut c_void, first { let _ = bytes; core::ptr::null_mut() };
     pvalloc: fn(bytes: usize) -> *mut c_void, first { let _ = bytes; core::ptr::null_mut() };
+    malloc_usable_size: fn(block: *mut c_void) -> usize, first { let _ = block; 0 };
     free_sized: fn(block: *mut c_void, bytes: usize) -> (), first { let _ = bytes; super::free(block) };
     free_aligned_sized: fn(block: *mut c_void, alignment: usize, bytes: usize) -> (),
         first { let _ = (alignment, bytes); super::free(block) };

@@ -9,9 +9,14 @@ use crate::intercept::{operators, touched};
 use crate::next::Definitions;
 use crate::ring::record;
 use crate::stack::modules;
-use crate::{allocator, next, python, stack};
+use crate::{allocator, next, placement, python, stack};
 
-static HOOKS: Hooks = Hooks { recorded: python::poll, forked: touched::forked, forget_stacks: stack::forget };
+static HOOKS: Hooks = Hooks {
+    placed: placement::begin,
+    recorded: python::poll,
+    forked: touched::forked,
+    forget_stacks: stack::forget,
+};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 

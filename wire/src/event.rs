@@ -120,7 +120,8 @@ pub enum Kind {
     SpanEnd = 15,
     /// Reserved: a sampled memory access.
     Access = 16,
-    /// Reserved: a block placed in a memory tier.
+    /// A block gets this memory: extra = tier's code | errno << 8. At address 0: the program
+    /// allocates other blocks than the plan has, no more are placed.
     Placement = 17,
     /// The process is about to end: address = [`ENDING_EXIT`] or [`ENDING_EXEC`], with
     /// [`ENDING_WAITS`]; bytes = its largest resident size so far.
@@ -211,6 +212,7 @@ impl Kind {
             13 => RemapEnd,
             14 => SpanBegin,
             15 => SpanEnd,
+            17 => Placement,
             18 => Ending,
             19 => Exec,
             20 => ExecFailed,
@@ -258,6 +260,7 @@ impl Kind {
             | Kind::Touched
             | Kind::Refused
             | Kind::Protect
+            | Kind::Placement
             | Kind::Object => 4,
             _ => 3,
         }

@@ -7,6 +7,7 @@
 //! 0                [`Settings`]
 //! RECORDER_OFFSET  [`Recorder`]    what the tracer is doing
 //! TEXT_OFFSET      Python text     NUL-terminated; empty if there is none
+//! SETTINGS_BYTES   placement table [`Placement::words`] × 8 bytes
 //! ```
 //!
 //! A segment is written by one program image, by its forked children and by the tracer. Its
@@ -24,12 +25,13 @@
 //! (set_robust_list(2)).
 
 use crate::atomic::{AtomicU32, AtomicU64};
+use crate::placement::Placement;
 
 /// First word of the settings: "memtrace" in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrace");
 /// Version of everything in this crate; both sides must have the same. The sizes are part of it: a
 /// stale probe with a newer tracer must be refused, not misread.
-pub const VERSION: u32 = 10 << 24 | FIRST.code() << 12 | FURTHER.code();
+pub const VERSION: u32 = 11 << 24 | FIRST.code() << 12 | FURTHER.code();
 /// What an image gets with its first hello. Rings of 256 KiB: of the sizes tried from 64 KiB to
 /// 64 MiB, those between 256 KiB and 1 MiB cost the program least, and its pages are resident in the
 /// program. More slots would take more address space, which may be limited (RLIMIT_AS), in the program
@@ -37,7 +39,7 @@ pub const VERSION: u32 = 10 << 24 | FIRST.code() << 12 | FURTHER.code();
 pub const FIRST: Geometry = Geometry { slots: 16, ring_words: 1 << 15 };
 /// What it gets when all its slots are taken. Threads by the hundred are not at work all at once.
 pub const FURTHER: Geometry = Geometry { slots: 128, ring_words: 1 << 13 };
-/// Bytes of the settings, with the text.
+/// Bytes of the settings, with the text and without the table.
 pub const SETTINGS_BYTES: usize = 128 * 1024;
 /// Offset of what the tracer is doing.
 pub const RECORDER_OFFSET: usize = 64;
@@ -107,6 +109,8 @@ pub struct Settings {
     pub stacks_from: u64,
     /// [`Sampling::mean_bytes`](crate::sampling::Sampling::mean_bytes)
     pub stacks_mean: u64,
+    /// Which memory large blocks go to, in images whose segment is [placed](SegmentHeader::placed).
+    pub placement: Placement,
 }
 
 impl Settings {
@@ -118,6 +122,10 @@ impl Settings {
         out[12..16].copy_from_slice(&self.clock.to_le_bytes());
         out[16..24].copy_from_slice(&self.stacks_from.to_le_bytes());
         out[24..32].copy_from_slice(&self.stacks_mean.to_le_bytes());
+        let Placement { words, all, fast, most } = self.placement;
+        for (bytes, field) in out[32..].chunks_exact_mut(8).zip([words, all, fast, most]) {
+            bytes.copy_from_slice(&field.to_le_bytes());
+        }
         out
     }
 }
@@ -143,6 +151,8 @@ pub struct SegmentHeader {
     pub slots_used: AtomicU32,
     /// Events lost because no slot was free.
     pub lost_without_slot: AtomicU64,
+    /// 1 from the beginning if blocks of this image are to be placed.
+    pub placed: AtomicU32,
 }
 
 /// No thread owns the slot.

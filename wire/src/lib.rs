@@ -4,7 +4,8 @@
 //! where things are ([`layout`]), what an event looks like ([`event`]), how a ring of events is
 //! written and read ([`ring`]), how a call stack travels ([`stack`]) and which blocks come with one
 //! ([`sampling`]), what is reported of a GPU's memory ([`device`]), what is exchanged before it is
-//! shared ([`handshake`]), and what the probe does to a program ([`preloading`]).
+//! shared ([`handshake`]), which memory blocks go to ([`placement`]), and what the probe does to a
+//! program ([`preloading`]).
 #![no_std]
 
 mod atomic;
@@ -12,6 +13,7 @@ pub mod device;
 pub mod event;
 pub mod handshake;
 pub mod layout;
+pub mod placement;
 pub mod preloading;
 pub mod ring;
 pub mod sampling;

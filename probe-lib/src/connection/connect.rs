@@ -2,8 +2,11 @@
 //! descriptors of settings and segment come back over the socket and are closed as soon as they are
 //! mapped.
 
+use core::sync::atomic::Ordering;
+
 use memtrace_wire::handshake::{Hello, SOCKET_VARIABLE, TOKEN_VARIABLE, Wants, Welcome, parse_token};
-use memtrace_wire::layout::{Geometry, MAGIC, SETTINGS_BYTES, Settings, VERSION};
+use memtrace_wire::layout::{Geometry, MAGIC, SETTINGS_BYTES, SegmentHeader, Settings, VERSION};
+use memtrace_wire::placement::MOST_WORDS;
 
 use super::environment::{find, initial_environment};
 use crate::sys::{self, syscall};
@@ -14,6 +17,16 @@ pub struct Mapped {
     pub settings: *mut Settings,
     /// The image's first segment.
     pub segment: Segment,
+    /// The placement table; empty if there is none, or none of this image.
+    pub table: &'static [u64],
+}
+
+impl Segment {
+    /// True if blocks of this image are to be placed.
+    pub fn is_placed(&self) -> bool {
+        // SAFETY: a segment begins with its header; all fields are atomics.
+        unsafe { (*self.base.cast::<SegmentHeader>()).placed.load(Ordering::Relaxed) == 1 }
+    }
 }
 
 /// Fewer slots are not worth a segment.
@@ -33,8 +46,9 @@ pub fn shared(pid: u32, image: u64) -> Option<Mapped> {
     greet(pid, image, Wants::First, |settings, segment| {
         let geometry = Wants::First.geometry();
         let slots = slots_within(0, geometry).max(LEAST_SLOTS);
-        let (settings, segment) = (map_settings(settings)?, map_segment(segment, geometry, slots)?);
-        Some(Mapped { settings, segment })
+        let (mapped, segment) = (map_settings(settings)?, map_segment(segment, geometry, slots)?);
+        let table = if segment.is_placed() { map_table(settings, mapped) } else { &[] };
+        Some(Mapped { settings: mapped, segment, table })
     })
 }
 
@@ -215,6 +229,24 @@ fn map_settings(descriptor: i32) -> Option<*mut Settings> {
     // SAFETY: just mapped.
     let Settings { magic, version, .. } = unsafe { *settings };
     (magic == MAGIC && version == VERSION).then_some(settings)
+}
+
+/// Maps the placement table behind the settings; empty where it cannot be mapped.
+fn map_table(descriptor: i32, settings: *const Settings) -> &'static [u64] {
+    // SAFETY: mapped for the life of the process; the file is sealed, so it never changes.
+    let words = (unsafe { &(*settings).placement }.words as usize).min(MOST_WORDS);
+    if words == 0 {
+        return &[];
+    }
+    let (protection, flags) = (libc::PROT_READ as usize, libc::MAP_SHARED as usize);
+    let arguments = [0, words * 8, protection, flags, descriptor as usize, SETTINGS_BYTES];
+    // SAFETY: a new mapping; the tracer made the file that long and sealed it.
+    let base = unsafe { syscall(libc::SYS_mmap, arguments) };
+    if base < 0 {
+        return &[];
+    }
+    // SAFETY: just mapped, never unmapped, and sealed, so it never changes.
+    unsafe { core::slice::from_raw_parts(base as *const u64, words) }
 }
 
 /// Maps this many slots of a segment, or fewer where there is no room.

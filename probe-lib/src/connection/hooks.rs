@@ -4,10 +4,14 @@
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use memtrace_wire::placement::Placement;
+
 use crate::tls::Thread;
 
 /// One function for each.
 pub struct Hooks {
+    /// The image is recorded, and large blocks of it are to be placed; with the table's words.
+    pub placed: fn(&Placement, &'static [u64]),
     /// The slow path runs in a process that is recorded.
     pub recorded: fn(),
     /// The process has noticed that it is a forked child.
@@ -26,6 +30,13 @@ pub fn set(hooks: &'static Hooks) {
 fn hooks() -> Option<&'static Hooks> {
     // SAFETY: null, or what was set.
     unsafe { HOOKS.load(Ordering::Acquire).as_ref() }
+}
+
+/// See [`Hooks::placed`].
+pub fn placed(placement: &Placement, table: &'static [u64]) {
+    if let Some(hooks) = hooks() {
+        (hooks.placed)(placement, table);
+    }
 }
 
 /// See [`Hooks::recorded`].

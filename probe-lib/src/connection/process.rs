@@ -145,6 +145,9 @@ fn connect_once(connected: fn(&Settings)) {
     clock::set(settings.clock);
     connected(settings);
     STATE.store(ON, Ordering::Release);
+    if mapped.segment.is_placed() {
+        hooks::placed(&settings.placement, mapped.table);
+    }
 }
 
 fn note_pids(pid: u32) {

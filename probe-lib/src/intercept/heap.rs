@@ -83,6 +83,13 @@ pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, alignment: usize
     }
 }
 
+/// malloc_usable_size(3)
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
+    // SAFETY: the program's call, passed on.
+    next::pool_bytes(block).unwrap_or_else(|| unsafe { next::malloc_usable_size(block) })
+}
+
 unsafe extern "C" fn realloc_from(block: *mut c_void, bytes: usize, entry: Entry) -> *mut c_void {
     if block.is_null() {
         // SAFETY: the program's call, passed on.

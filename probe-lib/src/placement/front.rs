@@ -1,0 +1,230 @@
+//! Functions in front of the next definitions: large blocks that the plan names get a mapping of
+//! their own, all other calls are passed on.
+
+use core::ffi::{c_int, c_void};
+use core::ptr::{copy_nonoverlapping, null_mut};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use memtrace_wire::event::Kind;
+use memtrace_wire::placement::Tier;
+
+use super::mapping::{self, Mapping};
+use super::{budget, own, plan, retained, tier};
+use crate::connection::process;
+use crate::next::pointers;
+use crate::ring::record;
+use crate::sandbox;
+
+macro_rules! fronted {
+    ($($name:ident: fn($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        /// Puts them there, those that release before those that allocate.
+        pub fn put_before() {
+            $(
+                behind::$name.store(pointers::$name.load(Ordering::Relaxed), Ordering::Relaxed);
+                pointers::$name.store($name as *mut c_void, Ordering::Release);
+            )*
+        }
+
+        /// What was there.
+        #[allow(non_upper_case_globals)]
+        mod behind {
+            use super::*;
+            $(pub static $name: AtomicPtr<c_void> = AtomicPtr::new(null_mut());)*
+        }
+
+        mod passed_on {
+            use super::*;
+            $(
+                #[inline(always)]
+                pub unsafe fn $name($($argument: $type),*) -> $result {
+                    // SAFETY: the next definition, which has this signature; the caller's call.
+                    unsafe {
+                        let function: unsafe extern "C" fn($($type),*) -> $result =
+                            core::mem::transmute(behind::$name.load(Ordering::Relaxed));
+                        function($($argument),*)
+                    }
+                }
+            )*
+        }
+    };
+}
+
+fronted! {
+    free: fn(block: *mut c_void) -> ();
+    free_sized: fn(block: *mut c_void, bytes: usize) -> ();
+    free_aligned_sized: fn(block: *mut c_void, alignment: usize, bytes: usize) -> ();
+    realloc: fn(block: *mut c_void, bytes: usize) -> *mut c_void;
+    malloc_usable_size: fn(block: *mut c_void) -> usize;
+    madvise: fn(address: *mut c_void, length: usize, advice: c_int) -> c_int;
+    malloc: fn(bytes: usize) -> *mut c_void;
+    calloc: fn(count: usize, bytes: usize) -> *mut c_void;
+    memalign: fn(alignment: usize, bytes: usize) -> *mut c_void;
+    aligned_alloc: fn(alignment: usize, bytes: usize) -> *mut c_void;
+    posix_memalign: fn(out: *mut *mut c_void, alignment: usize, bytes: usize) -> c_int;
+}
+
+/// A block for the program, where the plan has a tier for it; whether it is all zeroes. What is
+/// refused before the plan is asked was refused when the program was learned, too.
+fn placed(alignment: usize, bytes: usize) -> Option<(*mut c_void, bool)> {
+    let is_possible = alignment.is_power_of_two() && alignment <= tier::HUGE_PAGE;
+    // A filter might end the program for a system call.
+    if !is_possible || own::is_full() || sandbox::is_filtered() || process::is_forked_copy() {
+        return None;
+    }
+    let tier = plan::next(bytes)?;
+    let alignment = tier::alignment(tier, bytes)?.max(alignment);
+    let length = mapping::length(bytes)?;
+    let (mapping, errno, is_zero) = match retained::take(length, tier, alignment) {
+        Some(mapping) => (mapping, 0, false),
+        None => {
+            let (mapping, errno) = fresh(length, tier, alignment)?;
+            (mapping, errno, true)
+        }
+    };
+    if !own::insert(&mapping) {
+        retained::put(mapping);
+        return None;
+    }
+    let about = u64::from(tier.code()) | (errno as u64) << 8;
+    record::event(Kind::Placement, mapping.start, bytes, about);
+    Some((mapping.start as *mut c_void, is_zero))
+}
+
+/// A new mapping, as long as the fast tier has bytes for it.
+fn fresh(length: usize, tier: Tier, alignment: usize) -> Option<(Mapping, i32)> {
+    if !budget::take(tier, length) {
+        retained::release_all(tier);
+        if !budget::take(tier, length) {
+            return None;
+        }
+    }
+    let created = Mapping::create(length, tier, alignment);
+    if created.is_none() {
+        budget::give_back(tier, length);
+    }
+    created
+}
+
+/// Releases a block that has a mapping of its own; false for any other.
+fn releases(block: *mut c_void) -> bool {
+    let mapping = own::take(block as usize);
+    if let Some(mapping) = mapping {
+        retained::put(mapping);
+    }
+    mapping.is_some()
+}
+
+unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
+    match placed(1, bytes) {
+        Some((block, _)) => block,
+        // SAFETY: the program's call, passed on.
+        None => unsafe { passed_on::malloc(bytes) },
+    }
+}
+
+unsafe extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
+    let all = count.checked_mul(bytes);
+    match all.and_then(|all| placed(1, all)) {
+        Some((block, is_zero)) => {
+            if !is_zero {
+                // SAFETY: the block has that many bytes.
+                unsafe { block.cast::<u8>().write_bytes(0, all.unwrap_or(0)) };
+            }
+            block
+        }
+        // SAFETY: the program's call, passed on.
+        None => unsafe { passed_on::calloc(count, bytes) },
+    }
+}
+
+unsafe extern "C" fn memalign(alignment: usize, bytes: usize) -> *mut c_void {
+    match placed(alignment, bytes) {
+        Some((block, _)) => block,
+        // SAFETY: the program's call, passed on.
+        None => unsafe { passed_on::memalign(alignment, bytes) },
+    }
+}
+
+unsafe extern "C" fn aligned_alloc(alignment: usize, bytes: usize) -> *mut c_void {
+    match placed(alignment, bytes) {
+        Some((block, _)) => block,
+        // SAFETY: the program's call, passed on.
+        None => unsafe { passed_on::aligned_alloc(alignment, bytes) },
+    }
+}
+
+unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, alignment: usize, bytes: usize) -> c_int {
+    let is_valid = alignment.is_power_of_two() && alignment.is_multiple_of(size_of::<usize>());
+    match is_valid.then(|| placed(alignment, bytes)).flatten() {
+        Some((block, _)) => {
+            // SAFETY: as posix_memalign(3) demands of the caller.
+            unsafe { out.write(block) };
+            0
+        }
+        // SAFETY: the program's call, passed on.
+        None => unsafe { passed_on::posix_memalign(out, alignment, bytes) },
+    }
+}
+
+/// What `realloc` makes is left alone.
+unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
+    let Some(mapping) = own::get(block as usize) else {
+        // SAFETY: the program's call, passed on.
+        return unsafe { passed_on::realloc(block, bytes) };
+    };
+    if bytes == 0 {
+        releases(block);
+        return null_mut();
+    }
+    // SAFETY: a block of the C library's; on failure the old one stays.
+    unsafe {
+        let moved = passed_on::malloc(bytes);
+        if !moved.is_null() {
+            copy_nonoverlapping(block.cast::<u8>(), moved.cast(), mapping.length.min(bytes));
+            releases(block);
+        }
+        moved
+    }
+}
+
+unsafe extern "C" fn free(block: *mut c_void) {
+    if !releases(block) {
+        // SAFETY: the program's call, passed on.
+        unsafe { passed_on::free(block) }
+    }
+}
+
+unsafe extern "C" fn free_sized(block: *mut c_void, bytes: usize) {
+    if !releases(block) {
+        // SAFETY: the program's call, passed on.
+        unsafe { passed_on::free_sized(block, bytes) }
+    }
+}
+
+unsafe extern "C" fn free_aligned_sized(block: *mut c_void, alignment: usize, bytes: usize) {
+    if !releases(block) {
+        // SAFETY: the program's call, passed on.
+        unsafe { passed_on::free_aligned_sized(block, alignment, bytes) }
+    }
+}
+
+unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
+    match own::get(block as usize) {
+        Some(mapping) => mapping.length,
+        // SAFETY: the program's call, passed on.
+        None => unsafe { passed_on::malloc_usable_size(block) },
+    }
+}
+
+/// The plan decides on huge pages of the blocks that it names. NumPy requests them for large arrays,
+/// from the first whole page behind a block's beginning on.
+unsafe extern "C" fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int {
+    const PAGE: usize = 4096;
+    let of_pages = matches!(advice, libc::MADV_HUGEPAGE | libc::MADV_NOHUGEPAGE);
+    let begins = address as usize;
+    if of_pages && (own::get(begins).is_some() || own::get(begins.wrapping_sub(PAGE)).is_some()) {
+        return 0;
+    }
+    // SAFETY: the program's call, passed on.
+    unsafe { passed_on::madvise(address, length, advice) }
+}

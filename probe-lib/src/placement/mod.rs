@@ -1,0 +1,30 @@
+//! Large blocks in the memory that the tracer's plan names.
+//!
+//! Only where blocks of this image are to be placed, functions of [`front`] take the places of the
+//! next definitions; without a plan nothing of this is ever executed. The [`plan`] says which tier
+//! the next block gets. A block that gets one is no block of the C library's: it has a mapping of
+//! its own ([`mapping`], [`tier`]), which [`own`] finds again when it is released.
+//!
+//! What is left alone: other allocators than the C library's, forked children (they release what
+//! they inherit), and blocks that `realloc`, `valloc` and `pvalloc` make.
+
+mod budget;
+mod front;
+mod lock;
+mod mapping;
+mod own;
+mod plan;
+mod retained;
+mod tier;
+
+use memtrace_wire::placement::Placement;
+
+use crate::allocator;
+
+/// Places blocks from now on.
+pub fn begin(placement: &Placement, words: &'static [u64]) {
+    if allocator::is_the_c_library() && own::begin() && plan::begin(placement, words) {
+        budget::begin(placement);
+        front::put_before();
+    }
+}

@@ -1,0 +1,40 @@
+//! What the kernel is told of a mapping.
+
+use memtrace_wire::placement::Tier;
+
+use crate::sys::syscall;
+
+/// Bytes of a huge page.
+pub const HUGE_PAGE: usize = 2 << 20;
+
+/// What a block has to be aligned to in a tier; `None` if it is too small for it.
+pub fn alignment(tier: Tier, bytes: usize) -> Option<usize> {
+    const PAGE: usize = 4096;
+    match tier {
+        Tier::HugePages => (bytes >= HUGE_PAGE).then_some(HUGE_PAGE),
+        Tier::SmallPages | Tier::Node(_) => Some(PAGE),
+    }
+}
+
+/// Tells the kernel where the pages of a mapping are to come from, before there are any. Returns the
+/// errno of a refusal, or 0.
+pub fn choose(tier: Tier, start: usize, length: usize) -> i32 {
+    let advise = |advice: i32| refused(libc::SYS_madvise, [start, length, advice as usize, 0, 0, 0]);
+    match tier {
+        Tier::SmallPages => advise(libc::MADV_NOHUGEPAGE),
+        Tier::HugePages => advise(libc::MADV_HUGEPAGE),
+        Tier::Node(node) => {
+            // Preferred, not bound (set_mempolicy(2)): a full node must not end the program.
+            const MPOL_PREFERRED: usize = 1;
+            let mask = (1u128 << (node % Tier::NODES)).to_le_bytes();
+            let bits = mask.len() * 8 + 1;
+            refused(libc::SYS_mbind, [start, length, MPOL_PREFERRED, mask.as_ptr() as usize, bits, 0])
+        }
+    }
+}
+
+fn refused(number: libc::c_long, arguments: [usize; 6]) -> i32 {
+    // SAFETY: advice on a mapping of our own; it changes no content.
+    let result = unsafe { syscall(number, arguments) };
+    if result < 0 { -result as i32 } else { 0 }
+}

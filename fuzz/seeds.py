@@ -18,7 +18,7 @@ import pyarrow.parquet as parquet
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "fuzz" / "corpus"
-TABLES = "processes threads modules allocations spans timeline sites frames folded kernel_events accesses devices"
+TABLES = "processes threads modules allocations spans timeline sites frames folded kernel_events accesses devices placements"
 
 
 def put(target, name, content):

@@ -122,6 +122,12 @@ impl Trace {
         self.table(Which::Accesses)
     }
 
+    /// One row per large block that a plan places.
+    #[getter]
+    fn placements(&self) -> Table {
+        self.table(Which::Placements)
+    }
+
     /// One row per call stack and kind of the blocks without rows of their own.
     #[getter]
     fn folded(&self) -> Table {

@@ -38,6 +38,7 @@ TABLES = (
     "timeline",
     "kernel_events",
     "accesses",
+    "placements",
     "folded",
     "devices",
 )

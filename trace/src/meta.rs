@@ -55,6 +55,11 @@ pub struct Meta {
     pub exit: Option<i32>,
     /// The signal that killed the command, if one did.
     pub signal: Option<i32>,
+    /// CPU time of the command's own code and of children that it waited for, ns; `None` if it was
+    /// not seen to end.
+    pub user_ns: Option<u64>,
+    /// CPU time of the kernel on their behalf, ns.
+    pub system_ns: Option<u64>,
     /// True once the recording was closed in order; set by the writer only.
     pub complete: bool,
     /// The largest of each of the numbers.
@@ -92,6 +97,8 @@ impl Default for Meta {
             lost: Lost::default(),
             exit: None,
             signal: None,
+            user_ns: None,
+            system_ns: None,
             complete: false,
             peak: Peak::default(),
             totals: Totals::default(),

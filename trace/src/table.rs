@@ -27,11 +27,13 @@ pub enum Table {
     Accesses,
     /// One row per process and device.
     Devices,
+    /// One row per large block that a plan places.
+    Placements,
 }
 
 impl Table {
     /// Every table of a trace.
-    pub const ALL: [Table; 12] = [
+    pub const ALL: [Table; 13] = [
         Table::Processes,
         Table::Threads,
         Table::Modules,
@@ -44,6 +46,7 @@ impl Table {
         Table::KernelEvents,
         Table::Accesses,
         Table::Devices,
+        Table::Placements,
     ];
 
     /// Its name: `NAME.parquet`, or the directory `NAME/` of a table in parts.
@@ -61,11 +64,15 @@ impl Table {
             Table::KernelEvents => "kernel_events",
             Table::Accesses => "accesses",
             Table::Devices => "devices",
+            Table::Placements => "placements",
         }
     }
 
     /// True for tables that grow while the recording runs and are written in parts.
     pub fn in_parts(self) -> bool {
-        matches!(self, Table::Allocations | Table::Timeline | Table::KernelEvents | Table::Accesses)
+        matches!(
+            self,
+            Table::Allocations | Table::Timeline | Table::KernelEvents | Table::Accesses | Table::Placements
+        )
     }
 }

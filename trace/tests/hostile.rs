@@ -92,7 +92,7 @@ static INTACT: LazyLock<BTreeMap<String, Vec<u8>>> = LazyLock::new(|| {
     let directory = tempfile::tempdir().unwrap();
     write_trace(directory.path());
     let mut files = BTreeMap::new();
-    for prefix in ["", "allocations/", "timeline/", "kernel_events/", "accesses/"] {
+    for prefix in ["", "allocations/", "timeline/", "kernel_events/", "accesses/", "placements/"] {
         for entry in fs::read_dir(directory.path().join(prefix)).unwrap().map(|entry| entry.unwrap()) {
             if entry.path().is_file() {
                 let name = format!("{prefix}{}", entry.file_name().display());
@@ -121,6 +121,7 @@ fn damaged(file: &str, damage: impl FnOnce(&[u8]) -> Vec<u8>) -> tempfile::TempD
     fs::create_dir(copy.path().join("timeline")).unwrap();
     fs::create_dir(copy.path().join("kernel_events")).unwrap();
     fs::create_dir(copy.path().join("accesses")).unwrap();
+    fs::create_dir(copy.path().join("placements")).unwrap();
     for (other, bytes) in &*INTACT {
         fs::write(copy.path().join(other), bytes).unwrap();
     }

@@ -14,8 +14,8 @@ use crate::read::file::{self, Readable, Within};
 use crate::read::limits::{self, Allowance};
 use crate::read::pruning;
 use crate::rows::{
-    AccessRow, AllocationRow, DeviceRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, ProcessRow, SiteRow,
-    SpanRow, ThreadRow, TimelineRow,
+    AccessRow, AllocationRow, DeviceRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, PlacementRow,
+    ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow,
 };
 use crate::table::Table;
 
@@ -155,6 +155,11 @@ impl Trace {
 
     /// Passes all rows of `accesses` to `each`, some thousand in memory at a time.
     pub fn accesses(&self, each: impl FnMut(AccessRow)) -> Result<()> {
+        self.each_record(each)
+    }
+
+    /// Passes all rows of `placements` to `each`, some thousand in memory at a time.
+    pub fn placements(&self, each: impl FnMut(PlacementRow)) -> Result<()> {
         self.each_record(each)
     }
 

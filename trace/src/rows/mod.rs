@@ -13,6 +13,7 @@ mod frames;
 mod kernel_events;
 mod kind;
 mod modules;
+mod placements;
 mod processes;
 mod role;
 mod sites;
@@ -33,6 +34,7 @@ pub use frames::FrameRow;
 pub use kernel_events::{KernelEventRow, Pages};
 pub use kind::Kind;
 pub use modules::ModuleRow;
+pub use placements::PlacementRow;
 pub use processes::{ProcessRow, split_command};
 pub use role::Role;
 pub use sites::{SiteRow, Untouched};
@@ -59,6 +61,7 @@ impl Table {
             Table::KernelEvents => KernelEventRow::columns(),
             Table::Accesses => AccessRow::columns(),
             Table::Devices => DeviceRow::columns(),
+            Table::Placements => PlacementRow::columns(),
         }
     }
 

@@ -28,6 +28,8 @@ pub(crate) fn meta() -> impl Strategy<Value = Meta> {
                 samples: numbers[6],
             },
             exit: options[0].map(|exit| exit as i32),
+            user_ns: options[2].map(u64::from),
+            system_ns: options[3].map(u64::from),
             peak: Peak {
                 live_bytes: numbers[4],
                 heap_bytes: numbers[5],

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::arbitrary;
 use crate::rows::{
-    AccessRow, AllocationRow, DeviceRow, FoldedRow, FrameRow, KernelEventRow, Kind, ModuleRow, ProcessRow,
-    Role, SiteRow, SpanRow, ThreadRow, TimelineRow,
+    AccessRow, AllocationRow, DeviceRow, FoldedRow, FrameRow, KernelEventRow, Kind, ModuleRow, PlacementRow,
+    ProcessRow, Role, SiteRow, SpanRow, ThreadRow, TimelineRow,
 };
 use crate::{AllocationFilter, Error, Meta, SCHEMA_VERSION, Table, Trace, TraceWriter, recover};
 
@@ -40,6 +40,7 @@ proptest! {
         kernel_events in prop::collection::vec(any::<KernelEventRow>(), 0..20),
         accesses in prop::collection::vec(any::<AccessRow>(), 0..20),
         devices in prop::collection::vec(any::<DeviceRow>(), 0..20),
+        placements in prop::collection::vec(any::<PlacementRow>(), 0..20),
         parts in 1usize..5,
         meta in arbitrary::meta(),
     ) {
@@ -59,6 +60,9 @@ proptest! {
         }
         for row in &accesses {
             writer.access(row.clone()).unwrap();
+        }
+        for row in &placements {
+            writer.placement(row.clone()).unwrap();
         }
         writer.processes(&processes).unwrap();
         writer.threads(&threads).unwrap();
@@ -81,6 +85,9 @@ proptest! {
         let mut sampled = Vec::new();
         trace.accesses(|row| sampled.push(row)).unwrap();
         prop_assert_eq!(sampled, accesses);
+        let mut placed = Vec::new();
+        trace.placements(|row| placed.push(row)).unwrap();
+        prop_assert_eq!(placed, placements);
         prop_assert_eq!(trace.sites().unwrap(), sites);
         prop_assert_eq!(trace.frames().unwrap(), frames);
         prop_assert_eq!(trace.folded().unwrap(), folded);

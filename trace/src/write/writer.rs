@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::meta::{Meta, Rows};
 use crate::rows::{
-    AccessRow, AllocationRow, DeviceRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, ProcessRow, SiteRow,
-    SpanRow, ThreadRow, TimelineRow,
+    AccessRow, AllocationRow, DeviceRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, PlacementRow,
+    ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow,
 };
 use crate::table::Table;
 use crate::write::block_columns::BlockColumns;
@@ -25,9 +25,9 @@ const PAGE_ROWS: usize = 16 * 1024;
 
 /// A trace directory being written.
 ///
-/// Rows of `allocations`, `timeline`, `kernel_events` and `accesses` become readable when their
-/// part is closed, the other tables when they are written. Every error leaves what was closed
-/// before it readable.
+/// Rows of `allocations`, `timeline`, `kernel_events`, `accesses` and `placements` become readable
+/// when their part is closed, the other tables when they are written. Every error leaves what was
+/// closed before it readable.
 pub struct TraceWriter {
     directory: Directory,
     blocks: BlockColumns,
@@ -35,6 +35,7 @@ pub struct TraceWriter {
     timeline: GrowingTable<TimelineRow>,
     kernel_events: GrowingTable<KernelEventRow>,
     accesses: GrowingTable<AccessRow>,
+    placements: GrowingTable<PlacementRow>,
     /// The latest time of any block or point of the timeline so far.
     latest_ns: i64,
     budget: Budget,
@@ -60,6 +61,7 @@ impl TraceWriter {
             timeline: GrowingTable::create(directory)?,
             kernel_events: GrowingTable::create(directory)?,
             accesses: GrowingTable::create(directory)?,
+            placements: GrowingTable::create(directory)?,
             directory: held,
             latest_ns: 0,
             budget: Budget::unlimited(),
@@ -98,12 +100,22 @@ impl TraceWriter {
         self.accesses.push(row)
     }
 
+    /// Adds a block that a plan places.
+    pub fn placement(&mut self, row: PlacementRow) -> Result<()> {
+        self.placements.push(row)
+    }
+
     /// Closes the open parts: every row so far is on disk and readable.
     pub fn close_part(&mut self) -> Result<()> {
         self.write_blocks()?;
         let (budget, rotated) = (&mut self.budget, &mut self.rotated);
         self.block_parts.close(self.latest_ns, |part| budget.blocks(part, rotated))?;
-        let closed = [self.timeline.close()?, self.kernel_events.close()?, self.accesses.close()?];
+        let closed = [
+            self.timeline.close()?,
+            self.kernel_events.close()?,
+            self.accesses.close()?,
+            self.placements.close()?,
+        ];
         for (path, rows) in closed.into_iter().flatten() {
             let part = ClosedPart { path, rows, until_ns: self.latest_ns };
             self.budget.timeline(part, &mut self.rotated)?;

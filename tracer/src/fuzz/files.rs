@@ -70,6 +70,7 @@ fn read_reports(trace: &Trace) {
     let _ = trace.allocations(AllocationFilter::default(), |_| ());
     let _ = trace.kernel_events();
     let _ = trace.accesses(|_| ());
+    let _ = trace.placements(|_| ());
     let _ = trace.block_groups();
     let _ = trace.health();
     let _ = report(trace, Listed { all_spans: true, stacks: true });

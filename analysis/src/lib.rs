@@ -6,7 +6,8 @@
 //! made of), laws are kept in a [`model`], which predicts bytes at a shape. From a model follow
 //! chunk sizes ([`plan`]) and plans of whole pipelines ([`graph`]). [`sweep`] chooses the shapes
 //! worth running, [`learn`] updates laws while programs run, [`generic`] bounds what was never run
-//! from its source. [`report`] says what a trace holds, without any law.
+//! from its source. [`placement`] chooses which blocks belong in fast memory. [`report`] says what a
+//! trace holds, without any law.
 //!
 //! A module uses only those above it in the list below.
 
@@ -48,6 +49,9 @@ pub mod plan;
 
 /// Pipelines of operators.
 pub mod graph;
+
+/// Which large blocks belong in fast memory.
+pub mod placement;
 
 pub use error::Error;
 pub use fit::{fit, fit_table};

@@ -1,0 +1,263 @@
+//! What two runs say of a program's objects, and plans made of it.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use memtrace_trace::Trace;
+
+use super::choose::{Item, best};
+use super::error::Error;
+use super::gains::{Gain, gains};
+use super::observed::{Block, Observed};
+use super::plan::{MOST_BLOCKS, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers, Where};
+use super::verified::{Run, correct};
+use crate::profile::places;
+use crate::units::Bytes;
+
+/// Members of all sets of objects that are live together, at most. Of a program with more, the others
+/// have no part in the choice: where they do not fit, blocks are left alone when it runs.
+const MOST_MEMBERS: usize = 4_000_000;
+/// Where fewer samples meet objects, the tier of these matters little.
+const CACHE_RESIDENT: f64 = 0.1;
+/// From this share of lost addresses on, an estimate says nothing.
+const CHAINED: f64 = 0.1;
+
+/// What was learned of a program.
+pub struct Learned {
+    program: Program,
+    slow_seconds: f64,
+    fast_seconds: f64,
+    objects: Vec<Object>,
+    blocks: Vec<Block>,
+    /// Runs of plans.
+    runs: Vec<Run>,
+    /// Share of the samples that met an object.
+    in_objects: f64,
+    /// Share of the samples of memory whose address is not known.
+    without_address: f64,
+}
+
+impl Learned {
+    /// Compares two runs of a program: all its large blocks in the slow tier, and all in the fast
+    /// one.
+    ///
+    /// # Errors
+    /// A table cannot be read, or the traces are not those of two such runs.
+    pub fn of(slow: &Trace, fast: &Trace) -> Result<Learned, Error> {
+        if slow.meta().command != fast.meta().command {
+            return Err(Error::Learned("the two traces are of different commands".into()));
+        }
+        let first = Observed::read(slow, None)?;
+        let second = Observed::read(fast, Some(&first.program))?;
+        if first.program.path != second.program.path {
+            return Err(Error::Learned("most time went to different programs in the two runs".into()));
+        }
+        let gains = gains(&first, &second);
+        let places = places::places(slow, first.objects.iter().filter_map(|key| key.site))?;
+        let mut blocks = vec![0u64; first.objects.len()];
+        first.blocks.iter().for_each(|block| blocks[block.object] += 1);
+        let samples = first.samples.len().max(1) as f64;
+        let object = |((key, gain), blocks): ((_, &Gain), u64)| {
+            let key: &super::observed::Key = key;
+            Object {
+                site: key.site,
+                place: key.site.and_then(|site| places.get(&site).cloned()),
+                bytes: key.bytes,
+                ordinal: key.ordinal,
+                blocks,
+                time_share: gain.samples as f64 / samples,
+                gain_seconds: gain.seconds,
+                gain_error_seconds: gain.error.hypot((gain.seconds - gain.own_seconds) / 2.0),
+                tier: Where::Slow,
+            }
+        };
+        let met = first.samples.iter().filter(|sample| sample.object.is_some()).count();
+        Ok(Learned {
+            slow_seconds: first.user_seconds + first.system_seconds,
+            fast_seconds: second.user_seconds + second.system_seconds,
+            objects: first.objects.iter().zip(&gains).zip(blocks).map(object).collect(),
+            in_objects: met as f64 / samples,
+            without_address: first.without_address as f64 / first.touching.max(1) as f64,
+            program: first.program,
+            blocks: first.blocks,
+            runs: Vec::new(),
+        })
+    }
+
+    /// A run of one of its plans took this many CPU seconds: later plans count it in.
+    pub fn ran(&mut self, plan: &Plan, seconds: f64) {
+        let fast: HashSet<_> =
+            plan.objects.iter().filter(|object| object.tier == Where::Fast).map(name).collect();
+        let fast = self.objects.iter().map(|object| fast.contains(&name(object))).collect();
+        self.runs.push(Run { fast, seconds });
+    }
+
+    /// True if a plan was run already.
+    pub fn has_run(&self, plan: &Plan) -> bool {
+        let fast = plan.objects.iter().filter(|object| object.tier == Where::Fast).map(name);
+        let fast: HashSet<_> = fast.collect();
+        let is_same = |run: &Run| {
+            self.objects.iter().zip(&run.fast).all(|(object, was)| *was == fast.contains(&name(object)))
+        };
+        self.runs.iter().any(is_same)
+    }
+
+    /// The best plan for so many bytes of the fast tier.
+    ///
+    /// # Errors
+    /// The program has too many blocks.
+    pub fn plan(&self, fast_bytes: u64, tiers: Tiers) -> Result<Plan, Error> {
+        if self.blocks.len() > MOST_BLOCKS {
+            let blocks = self.blocks.len();
+            return Err(Error::Request(format!(
+                "the program allocates {blocks} large blocks, more than the {MOST_BLOCKS} that can be placed"
+            )));
+        }
+        let together = together(&self.blocks);
+        let (mut slow_seconds, mut objects) = (self.slow_seconds, self.objects.clone());
+        correct(&mut slow_seconds, &mut objects, &self.runs);
+        let items: Vec<Item> =
+            objects.iter().map(|object| Item { gain: object.gain_seconds, bytes: object.bytes }).collect();
+        let choice = best(&items, &together, fast_bytes);
+        let mut plan = Plan {
+            plan_version: PLAN_VERSION,
+            program: self.program.clone(),
+            tiers,
+            fast_bytes,
+            used_bytes: used(&items, &choice.fast, &together),
+            seconds: Seconds {
+                slow: slow_seconds,
+                fast: self.fast_seconds,
+                planned: slow_seconds,
+                uncertainty: 0.0,
+            },
+            worth: false,
+            notes: Vec::new(),
+            objects,
+            blocks: Vec::new(),
+        };
+        for (object, fast) in plan.objects.iter_mut().zip(&choice.fast) {
+            object.tier = if *fast { Where::Fast } else { Where::Slow };
+        }
+        plan.estimate();
+        if choice.bound > choice.gain * 1.001 {
+            let missing = choice.bound - choice.gain;
+            plan.notes
+                .push(format!("the search was cut short: the best choice may gain {missing:.2} s more"));
+        }
+        self.judge(&mut plan);
+        self.order(&mut plan);
+        Ok(plan)
+    }
+
+    /// Whether it is worth it, and why.
+    fn judge(&self, plan: &mut Plan) {
+        let gain = plan.seconds.slow - plan.seconds.planned;
+        let all = plan.seconds.slow - plan.seconds.fast;
+        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+        plan.worth = gain > plan.seconds.uncertainty;
+        if self.in_objects < CACHE_RESIDENT {
+            plan.notes.push(format!(
+                "{} of the time falls on large blocks: placement cannot help",
+                percent(self.in_objects)
+            ));
+            plan.worth = false;
+        } else if all < plan.seconds.uncertainty {
+            plan.notes.push(format!(
+                "all blocks in {} gain {all:.2} s, no more than runs differ by: placement cannot help",
+                plan.tiers.fast
+            ));
+            plan.worth = false;
+        } else if !plan.worth {
+            plan.notes.push(format!(
+                "{} of {} gain {gain:.2} s, less than the estimate is uncertain by: nothing is placed",
+                Bytes(plan.fast_bytes),
+                plan.tiers.fast
+            ));
+        }
+        if self.without_address > CHAINED {
+            plan.notes.push(format!(
+                "{} of the samples of memory are of chains of pointers, whose blocks are not known: the \
+                 estimate may be wrong by more than it says",
+                percent(self.without_address)
+            ));
+        }
+    }
+
+    /// Sorts the plan's objects, and writes down the order of the blocks.
+    fn order(&self, plan: &mut Plan) {
+        let mut sorted: Vec<usize> = (0..plan.objects.len()).collect();
+        let gain = |index: &usize| plan.objects[*index].gain_seconds;
+        sorted.sort_by(|one, other| match gain(other).total_cmp(&gain(one)) {
+            Ordering::Equal => one.cmp(other),
+            order => order,
+        });
+        let mut positions = vec![0; sorted.len()];
+        sorted.iter().enumerate().for_each(|(position, index)| positions[*index] = position as u32);
+        plan.objects = sorted.iter().map(|index| plan.objects[*index].clone()).collect();
+        for block in &self.blocks {
+            let object = positions[block.object];
+            match plan.blocks.last_mut() {
+                Some((last, count)) if *last == object => *count += 1,
+                _ => plan.blocks.push((object, 1)),
+            }
+        }
+    }
+}
+
+/// What distinguishes an object.
+fn name(object: &Object) -> (Option<u64>, u64, u32) {
+    (object.site, object.bytes, object.ordinal)
+}
+
+/// Objects that are live together: each time at which none could be added, once.
+fn together(blocks: &[Block]) -> Vec<Vec<usize>> {
+    let begin = blocks.iter().map(|block| (block.alloc_ns, true, block.object));
+    let end = blocks.iter().filter_map(|block| Some((block.free_ns?, false, block.object)));
+    let mut events: Vec<(i64, bool, usize)> = begin.chain(end).collect();
+    // What is released at a time makes room for what is allocated then.
+    events.sort_unstable();
+    let (mut live, mut sets) = (BTreeSet::new(), Sets::default());
+    let mut grew = false;
+    for (_, begins, object) in events {
+        if begins {
+            live.insert(object);
+        } else {
+            if grew {
+                sets.note(&live);
+            }
+            live.remove(&object);
+        }
+        grew = begins;
+    }
+    if grew {
+        sets.note(&live);
+    }
+    sets.sets
+}
+
+#[derive(Default)]
+struct Sets {
+    sets: Vec<Vec<usize>>,
+    seen: HashSet<u64>,
+    members: usize,
+}
+
+impl Sets {
+    fn note(&mut self, live: &BTreeSet<usize>) {
+        let mut hash = DefaultHasher::new();
+        live.hash(&mut hash);
+        if self.members + live.len() <= MOST_MEMBERS && self.seen.insert(hash.finish()) {
+            self.members += live.len();
+            self.sets.push(live.iter().copied().collect());
+        }
+    }
+}
+
+/// Bytes of the fast tier that are used at most at one time.
+fn used(items: &[Item], fast: &[bool], together: &[Vec<usize>]) -> u64 {
+    let bytes =
+        |set: &Vec<usize>| set.iter().filter(|item| fast[**item]).map(|item| items[*item].bytes).sum();
+    together.iter().map(bytes).max().unwrap_or(0)
+}

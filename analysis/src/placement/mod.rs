@@ -1,0 +1,26 @@
+//! Which large blocks of a program belong in fast memory, and what that gains.
+//!
+//! Two runs of a program, one with all its large blocks in the slow tier and one with all of them in
+//! the fast one, both with samples of the clock ([`observed`]), say what each object gains
+//! ([`gains`]). Of the objects that are live together, the best choice fits into the fast tier
+//! ([`choose`]). Runs with a choice may correct it ([`verified`]). The [`plan`] has the choice, and the order of the program's blocks, by which they
+//! are found again in its next run.
+
+mod choose;
+mod error;
+mod gains;
+mod learned;
+mod observed;
+mod plan;
+#[cfg(test)]
+mod tests;
+mod verified;
+mod windows;
+
+pub use choose::{Choice, Item, best};
+pub use error::Error;
+pub use learned::Learned;
+pub use plan::{MOST_BLOCKS, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers, Where};
+
+/// Smaller blocks are no matter of placement.
+pub const LEAST_BYTES: u64 = 64 << 10;

@@ -1,0 +1,204 @@
+//! Plans of placement: JSON, read with suspicion, written whole or not at all.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::error::Error;
+
+/// Version of the file.
+pub const PLAN_VERSION: u32 = 1;
+/// Larger files are refused.
+const MOST_FILE_BYTES: u64 = 256 << 20;
+/// More blocks have no room in the table that the program follows.
+pub const MOST_BLOCKS: usize = 1 << 22;
+
+/// What one run differs from the next by, as a share of its time: standard deviation, of short programs on an idle
+/// machine.
+pub(super) const RUN_ERROR: f64 = 0.03;
+
+/// Which objects of a program belong in fast memory, and what that gains.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// [`PLAN_VERSION`] of the writer.
+    pub plan_version: u32,
+    /// Whose blocks.
+    pub program: Program,
+    /// The two tiers.
+    pub tiers: Tiers,
+    /// Bytes of the fast tier.
+    pub fast_bytes: u64,
+    /// What of them the plan uses at most at one time; after objects were moved, if all are live
+    /// together.
+    pub used_bytes: u64,
+    /// CPU seconds of the command.
+    pub seconds: Seconds,
+    /// True if the program is to be placed; else nothing is done to it.
+    pub worth: bool,
+    /// Sentences on what the plan does, or why it does nothing, and on what makes it uncertain.
+    pub notes: Vec<String>,
+    /// Large blocks by call stack, size and ordinal, those that gain most first.
+    pub objects: Vec<Object>,
+    /// The program's large blocks in the order of their allocation: how many follow each other of
+    /// which object (its position in `objects`).
+    pub blocks: Vec<(u32, u32)>,
+}
+
+/// A program that a command executes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// Its file.
+    pub path: String,
+    /// How many times the command executes the file before.
+    pub before: u32,
+    /// Its command line.
+    pub command: String,
+}
+
+/// The tiers, as the command line names them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tiers {
+    /// Of which there is enough.
+    pub slow: String,
+    /// Of which there is little.
+    pub fast: String,
+}
+
+/// CPU seconds of a command and its children.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Seconds {
+    /// Measured with all large blocks in the slow tier, and corrected by runs that verified a plan.
+    pub slow: f64,
+    /// Measured with all of them in the fast tier.
+    pub fast: f64,
+    /// Estimated of this plan.
+    pub planned: f64,
+    /// Half the width of its interval: the truth is within it in about 19 of 20 runs.
+    pub uncertainty: f64,
+}
+
+/// Large blocks of one call stack, size and ordinal: one of them is live at a time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Object {
+    /// Id of the call stack in `sites` of the traces; null if it was not recorded.
+    pub site: Option<u64>,
+    /// Where that is; null if there is nothing to say.
+    pub place: Option<String>,
+    /// Bytes of a block.
+    pub bytes: u64,
+    /// How many blocks of this call stack and size were live when it was allocated.
+    pub ordinal: u32,
+    /// How many blocks there were, one after the other.
+    pub blocks: u64,
+    /// Share of the program's samples that met it.
+    pub time_share: f64,
+    /// CPU seconds it gains in the fast tier.
+    pub gain_seconds: f64,
+    /// Standard error of that.
+    pub gain_error_seconds: f64,
+    /// Where it goes.
+    pub tier: Where,
+}
+
+/// One of the two tiers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Where {
+    /// The slow one.
+    Slow,
+    /// The fast one.
+    Fast,
+}
+
+impl Plan {
+    /// Reads a plan.
+    ///
+    /// # Errors
+    /// [`Error::Io`], and [`Error::Malformed`] for anything that is no plan, or one of another version.
+    pub fn load(path: &Path) -> Result<Plan, Error> {
+        let io = |source| Error::Io { action: "read", path: path.to_owned(), source };
+        let malformed = |reason: String| Error::Malformed { path: path.to_owned(), reason };
+        let file = fs::File::open(path).map_err(io)?;
+        if !file.metadata().map_err(io)?.is_file() {
+            return Err(io(std::io::Error::other("it is not a file")));
+        }
+        let mut text = String::new();
+        file.take(MOST_FILE_BYTES + 1).read_to_string(&mut text).map_err(io)?;
+        if text.len() as u64 > MOST_FILE_BYTES {
+            return Err(malformed("it is too large".into()));
+        }
+        let plan: Plan = serde_json::from_str(&text).map_err(|error| malformed(error.to_string()))?;
+        plan.check().map_err(malformed)?;
+        Ok(plan)
+    }
+
+    /// What the fast tier gains of what is in it, CPU seconds, and the standard error of that.
+    fn gained(&self) -> (f64, f64) {
+        let fast = self.objects.iter().filter(|object| object.tier == Where::Fast);
+        fast.fold((0.0, 0.0), |(gain, error), object| {
+            (gain + object.gain_seconds, error.hypot(object.gain_error_seconds))
+        })
+    }
+
+    /// Estimates the plan anew, after objects have moved.
+    pub fn estimate(&mut self) {
+        let (gain, error) = self.gained();
+        self.seconds.planned = self.seconds.slow - gain;
+        self.seconds.uncertainty = 2.0 * error.hypot(RUN_ERROR * self.seconds.slow);
+    }
+
+    /// Estimates the plan anew after objects were moved by hand: it is done then, whatever it gains.
+    pub fn moved(&mut self) {
+        self.estimate();
+        self.used_bytes = self.used();
+        self.worth = true;
+        if self.used_bytes > self.fast_bytes {
+            self.notes.push("where the fast objects do not fit together, the last of them stay slow".into());
+        }
+    }
+
+    /// Bytes of the fast tier, if all objects in it are live together.
+    fn used(&self) -> u64 {
+        let fast = self.objects.iter().filter(|object| object.tier == Where::Fast);
+        fast.map(|object| object.bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes and tier of each block, in the order of their allocation.
+    pub fn table(&self) -> impl Iterator<Item = (u64, Where)> {
+        self.blocks.iter().flat_map(|(object, count)| {
+            let object = &self.objects[*object as usize];
+            std::iter::repeat_n((object.bytes, object.tier), *count as usize)
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.plan_version != PLAN_VERSION {
+            return Err(format!("it has version {}, this memtrace reads {PLAN_VERSION}", self.plan_version));
+        }
+        let blocks: u64 = self.blocks.iter().map(|(_, count)| u64::from(*count)).sum();
+        if blocks > MOST_BLOCKS as u64 {
+            return Err(format!("it has {blocks} blocks, more than {MOST_BLOCKS}"));
+        }
+        if self.blocks.iter().any(|(object, _)| *object as usize >= self.objects.len()) {
+            return Err("it has blocks of objects that it does not have".into());
+        }
+        let numbers = self.objects.iter().flat_map(|each| [each.gain_seconds, each.gain_error_seconds]);
+        if !numbers.chain([self.seconds.slow, self.seconds.fast]).all(f64::is_finite) {
+            return Err("it has numbers that are none".into());
+        }
+        Ok(())
+    }
+
+    /// The file's text.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+}

@@ -64,7 +64,7 @@ class Recording(NamedTuple):
 
     def sql(self, query):
         """Rows of a query over the trace's tables, as any DuckDB user would write it."""
-        for table in ("allocations", "timeline", "kernel_events", "accesses"):
+        for table in ("allocations", "timeline", "kernel_events", "accesses", "placements"):
             query = query.replace(f"{{{table}}}", f"'{self.path}/{table}/*.parquet'")
         for table in (
             "processes",

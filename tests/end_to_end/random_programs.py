@@ -58,21 +58,22 @@ class Outcome(NamedTuple):
         return "\n    ".join([again, *self.mismatches])
 
 
-def check_all(program, seeds, jobs):
-    """Outcomes of many programs, as they come."""
+def check_all(program, seeds, jobs, plan=None):
+    """Outcomes of many programs, as they come; with a plan of placement."""
     with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(check_and_forget, repeat(program), seeds, chunksize=4)
+        yield from pool.map(check_and_forget, repeat(program), seeds, repeat(plan), chunksize=4)
 
 
-def check_and_forget(program, seed):
+def check_and_forget(program, seed, plan):
     with TemporaryDirectory(prefix="random-program-") as folder:
-        return check(program, folder, seed)
+        return check(program, folder, seed, plan)
 
 
-def check(program, folder, seed):
+def check(program, folder, seed, plan=None):
     """Records the program with this seed; trace and oracle stay in `folder`."""
     trace, oracle = Path(folder) / "trace", Path(folder) / "oracle"
-    command = [MEMTRACE, "--quiet", "--addresses", "-o", trace, "--", program, seed, STEPS, oracle]
+    begin = [MEMTRACE] if plan is None else [MEMTRACE, "place", "run", plan]
+    command = [*begin, "--quiet", "--addresses", "-o", trace, "--", program, seed, STEPS, oracle]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     if done.returncode:
         return Outcome(seed, [], 0, [f"exit status {done.returncode}: {done.stderr.strip()}"])
@@ -241,3 +242,30 @@ def end(row):
     """First address behind a block; one of 0 bytes has an address of its own all the same."""
     length = row.bytes if row.kind in HEAP else -(-row.bytes // PAGE) * PAGE
     return row.address + max(length, 1)
+
+
+def plan_of(trace, program):
+    """A plan for the large blocks of a recorded program: every other one goes to the fast tier."""
+    query = f"""
+        select bytes from '{trace}/allocations/*.parquet'
+        where process = 0 and bytes >= 65536 and kind in ('malloc', 'calloc', 'aligned')
+        order by alloc_ns"""
+    sizes = [size for (size,) in duckdb.sql(query).fetchall()]
+    of_object = {"site": None, "place": None, "ordinal": 0, "blocks": 1, "time_share": 0}
+    gain = {"gain_seconds": 0, "gain_error_seconds": 0}
+    tiers = ("slow", "fast")
+    return {
+        "plan_version": 1,
+        "program": {"path": str(Path(program).resolve()), "before": 0, "command": ""},
+        "tiers": {"slow": "small-pages", "fast": "node:0"},
+        "fast_bytes": 4 << 20,
+        "used_bytes": 2 << 20,
+        "seconds": {"slow": 1, "fast": 1, "planned": 1, "uncertainty": 0},
+        "worth": True,
+        "notes": [],
+        "objects": [
+            {**of_object, **gain, "bytes": size, "tier": tiers[at % 2]}
+            for at, size in enumerate(sizes)
+        ],
+        "blocks": [[at, 1] for at in range(len(sizes))],
+    }

@@ -110,6 +110,9 @@ for n in (300, 400, 500, 600, 900):
 """
     recording = ("-q", "-o", trace, "--operator", "__main__:scale", "--", sys.executable)
     assert memtrace(*recording, "-c", program).returncode == 0
+    placed = folder / "placed"
+    learn = ("place", "learn", "-q", "-o", placed, "--", sys.executable, "-c", program)
+    assert memtrace(*learn).returncode == 0
     step = {"name": "a", "operator": "scale", "inputs": ["x"]}
     source = {"shape": [700, 1000], "dtype": "<f4", "retained": "not_counted"}
     graph.write_text(json.dumps({"version": 1, "sources": {"x": source}, "steps": [step]}))
@@ -135,6 +138,10 @@ for n in (300, 400, 500, 600, 900):
             ("plan", model, graph, "--json", "--memory-limit", "1GB", "--executor", "sequential"),
             ("plan", model, graph, "--json", "--memory-limit", "1MB", "--executor", "sequential"),
         ],
+        "place": [
+            ("place", "plan", placed, "--fast", "1GB", "-o", folder / "place.json", "--json"),
+            ("place", "estimate", folder / "place.json", "--move", "all=fast", "--json"),
+        ],
         "bound": [("bound", "numpy:outer", "--shape", "100", "--json", "--python", sys.executable)],
     }
     return {name: [json_of(*asked) for asked in each] for name, each in commands.items()}
@@ -156,6 +163,7 @@ NAMES = (
     "predict",
     "recommend",
     "plan",
+    "place",
     "bound",
 )
 

@@ -1,9 +1,11 @@
 """Random programs: whatever they call, the trace says what they did, block by block and byte by byte."""
 
+import json
 from collections import Counter
 
+import duckdb
 import pytest
-from random_programs import KINDS, check, check_all, compare_trace
+from random_programs import KINDS, check, check_all, compare_trace, plan_of
 
 PROGRAMS = 150
 
@@ -25,6 +27,27 @@ def test_traces_agree_with_what_the_programs_know(program):
     assert sum(image["inherited_releases"] for image in images) > PROGRAMS
     in_order = sum("peak_heap" in image for image in images)
     assert 0 < in_order < len(images), "both modes were there"
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_placement_changes_nothing_that_is_recorded(program, tmp_path, empty):
+    placed = 0
+    for seed in range(12):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        assert not check(program, folder, seed).mismatches
+        plan = plan_of(folder / "trace", program)
+        if empty:
+            plan |= {"objects": [], "blocks": []}
+        path = folder / "plan.json"
+        path.write_text(json.dumps(plan))
+        again = folder / "again"
+        again.mkdir()
+        assert not check(program, again, seed, path).mismatches
+        query = f"select count(*) from '{again}/trace/placements/*.parquet' where action = 'place'"
+        [(count,)] = duckdb.sql(query).fetchall()
+        placed += count
+    assert (placed == 0) == empty
 
 
 def one_more(image, key):

@@ -45,6 +45,7 @@ ROOMS = {
         "learn": "error law model shape stats",
         "plan": "error model shape stats units",
         "graph": "error law model plan shape units",
+        "placement": "error profile units",
         "sweep": "error fit law model profile shape stats units",
     },
     "tracer": {
@@ -81,8 +82,9 @@ ROOMS = {
         "ring": "clock connection next own_stack sandbox sys tls",
         "python": "connection next ring sys tls",
         "stack": "connection next own_stack python ring sandbox sys tls",
+        "placement": "allocator connection next ring sandbox sys",
         "intercept": "allocator connection next ring sandbox stack sys tls",
-        "startup": "allocator connection intercept next python ring stack",
+        "startup": "allocator connection intercept next placement python ring stack",
     },
 }
 # In the tracer, `record` is a house of its own.

@@ -11,7 +11,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Record", &["record", "attach", "top", "recover"]),
     ("Look at a trace", &["report", "flamegraph"]),
-    ("Predict and plan", &["sweep", "fit", "merge", "predict", "recommend", "plan", "bound"]),
+    ("Predict and plan", &["sweep", "fit", "merge", "predict", "recommend", "plan", "place", "bound"]),
     ("Set up", &["doctor", "completions"]),
 ];
 

@@ -17,6 +17,7 @@ pub fn print<T: Serialize + JsonSchema>(answer: &T) -> Result<()> {
 mod tests {
     use memtrace_analysis::generic::Bounded;
     use memtrace_analysis::model::Prediction;
+    use memtrace_analysis::placement::Plan;
     use memtrace_analysis::report::document::Report;
     use memtrace_analysis::report::leaks::Leaks;
     use memtrace_analysis::report::recompute;
@@ -64,6 +65,7 @@ mod tests {
             ("bound", described::<Bounded>()),
             ("recommend", described::<recommend::Found>()),
             ("plan", described::<plan::Found>()),
+            ("place", described::<Plan>()),
         ];
         for (name, described) in schemas {
             let path = format!("{FOLDER}/{name}.schema.json");

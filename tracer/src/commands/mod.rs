@@ -16,6 +16,7 @@ mod law;
 mod manuals;
 mod merge;
 mod output;
+mod place;
 mod plan;
 mod predict;
 mod recommend;
@@ -88,6 +89,8 @@ enum Action {
     Recommend(recommend::Recommend),
     /// Predict the memory of a pipeline of operators, or cut it into chunks that fit
     Plan(plan::Plan),
+    /// Choose which large blocks belong into fast memory, and put them there
+    Place(place::Place),
     /// Print completions of the command line for a shell
     Completions(manuals::Completions),
     /// Write manual pages, completions and the command reference
@@ -163,6 +166,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Action::Predict(arguments)) => predict::run(&arguments),
         Some(Action::Recommend(arguments)) => recommend::run(&arguments),
         Some(Action::Plan(arguments)) => plan::run(&arguments),
+        Some(Action::Place(arguments)) => place::run(&arguments),
         Some(Action::Completions(arguments)) => manuals::completions(&arguments, Cli::command()),
         Some(Action::Manuals(arguments)) => manuals::manuals(&arguments, Cli::command()),
     }

@@ -13,7 +13,7 @@ use memtrace_wire::handshake::{Hello, Welcome, parse_token};
 use memtrace_wire::layout::Slot;
 use memtrace_wire::ring::Reader;
 
-use super::fold::{Fold, Keep, Setup};
+use super::fold::{Fold, Keep, Placements, Setup};
 use super::procfs;
 use super::sites::lines;
 use super::transport::backlog::Backlog;
@@ -91,6 +91,7 @@ pub fn events(bytes: &[u8]) {
         weights: SiteWeights::default(),
         keep: Keep::default(),
         whole: None,
+        placements: Placements::default(),
         watches_garbage: true,
         model: None,
     });

@@ -126,11 +126,17 @@ pub struct Record {
 
 /// `memtrace record`
 pub fn run(arguments: &Record) -> Result<ExitCode> {
+    run_placed(arguments, None)
+}
+
+/// The same with large blocks where a plan has them.
+pub fn run_placed(arguments: &Record, placing: Option<record::Placing>) -> Result<ExitCode> {
     if arguments.command.is_empty() {
         bail!(Usage("name the command to record, e.g. memtrace python program.py (memtrace --help)".into()));
     }
     let output = arguments.output.clone().unwrap_or_else(|| default_output(&arguments.command[0]));
     let options = arguments.options(output.clone()).map_err(|error| Usage(error.to_string()))?;
+    let options = record::Options { placing, ..options };
     let outcome = record::run(&options).map_err(|failure| mistaken(failure, &arguments.command))?;
     match outcome.cut_short {
         Some(why) => say(&advised(why)),
@@ -178,6 +184,7 @@ impl Record {
             accesses: self.accesses,
             cuda: self.cuda,
             replace: self.force,
+            placing: None,
             prediction: self.prediction.read()?,
         })
     }

@@ -141,23 +141,10 @@ impl Runs<'_> {
 
     fn options(&self, output: PathBuf, command: Vec<OsString>) -> record::Options {
         record::Options {
-            output,
-            replace: false,
-            command,
             prints_to_stderr: true,
-            wait: record::Wait::Main,
-            python_allocators: false,
             operators: self.arguments.operators.clone(),
-            automatic: None,
-            span: None,
-            gc: None,
-            keep: record::Keep::default(),
-            max_bytes: None,
-            stacks: record::Stacks::Auto,
-            kernel: record::Source::Auto,
-            accesses: record::Accesses::Off,
             cuda: self.arguments.cuda,
-            prediction: None,
+            ..record::Options::of(output, command)
         }
     }
 }

@@ -87,7 +87,8 @@ impl Sink for Fold {
             | Wire::DeviceEnd
             | Wire::DeviceFound
             | Wire::DeviceBlock => self.device(writer, event, text),
-            Wire::Access | Wire::Placement => {}
+            Wire::Placement => self.placed(writer, event),
+            Wire::Access => {}
         }
     }
 

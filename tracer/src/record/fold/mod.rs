@@ -11,6 +11,7 @@ mod images;
 mod kernel;
 mod lifecycle;
 mod mappings;
+mod placements;
 mod protection;
 mod refused;
 mod row_writer;
@@ -35,6 +36,7 @@ pub use self::block_sums::Keep;
 use self::devices::PendingRow;
 use self::images::ImageIndex;
 use self::lifecycle::Lifecycle;
+pub use self::placements::Placements;
 use self::row_writer::RowWriter;
 pub use self::totals::Totals;
 use self::unrecorded::Unrecorded;
@@ -78,6 +80,8 @@ pub struct Setup {
     pub whole: Option<WholeSpan>,
     /// Garbage is distinguished from memory in use.
     pub watches_garbage: bool,
+    /// What is to be placed, and nothing is yet.
+    pub placements: Placements,
     /// Laws that spans are followed against.
     pub model: Option<Model>,
 }
@@ -100,6 +104,7 @@ pub struct Fold {
     rows: RowWriter,
     /// Rows of device blocks whose release may yet fail, by the thread that reported it.
     pending_rows: FxHashMap<u32, PendingRow>,
+    placements: Placements,
     garbage: Option<Garbage>,
     kernel: Option<Kernel>,
     samples: Samples,
@@ -139,6 +144,7 @@ impl Fold {
             cgroups: Cgroups::default(),
             rows: RowWriter::new(setup.out, setup.keep),
             pending_rows: FxHashMap::default(),
+            placements: setup.placements,
             garbage: setup.watches_garbage.then(Garbage::default),
             kernel: None,
             samples: Samples::default(),

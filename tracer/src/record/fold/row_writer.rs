@@ -2,7 +2,7 @@
 //! up instead.
 
 use memtrace_trace::TraceWriter;
-use memtrace_trace::rows::{AccessRow, AllocationRow, FoldedRow, KernelEventRow, TimelineRow};
+use memtrace_trace::rows::{AccessRow, AllocationRow, FoldedRow, KernelEventRow, PlacementRow, TimelineRow};
 
 use super::block_sums::{BlockSums, Keep};
 use crate::record::sites::Sites;
@@ -42,6 +42,11 @@ impl RowWriter {
     /// A row of `accesses`.
     pub fn access(&mut self, row: AccessRow) {
         self.write(|out| out.access(row));
+    }
+
+    /// A row of `placements`.
+    pub fn placement(&mut self, row: PlacementRow) {
+        self.write(|out| out.placement(row));
     }
 
     /// A row of `allocations`.

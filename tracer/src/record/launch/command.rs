@@ -20,6 +20,10 @@ pub struct Ending {
     pub signal: Option<i32>,
     /// Its largest resident size, or that of a child it waited for (getrusage(2), ru_maxrss).
     pub max_resident_bytes: u64,
+    /// Time it ran its own code, with that of children it waited for (getrusage(2), ru_utime).
+    pub user_ns: u64,
+    /// Time the kernel worked for it (ru_stime).
+    pub system_ns: u64,
 }
 
 /// Why the command could not be started; the exit status a shell would give.
@@ -130,5 +134,11 @@ pub fn ending(child: i32) -> Option<Ending> {
         code: signal.map_or(libc::WEXITSTATUS(status), |signal| 128 + signal),
         signal,
         max_resident_bytes: usage.ru_maxrss as u64 * 1024,
+        user_ns: nanoseconds(usage.ru_utime),
+        system_ns: nanoseconds(usage.ru_stime),
     })
+}
+
+fn nanoseconds(time: libc::timeval) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000
 }

@@ -87,7 +87,8 @@ fn record(attach: &Attach, mut session: Session) -> Result<(), Failure> {
             session.fold.end_vanished();
         }
     }
-    let outcome = session.close(Ending { code: 0, signal: None, max_resident_bytes: 0 });
+    let outcome =
+        session.close(Ending { code: 0, signal: None, max_resident_bytes: 0, user_ns: 0, system_ns: 0 });
     outcome.cut_short.map_or(Ok(()), |why| Err(Failure::recording(why)))
 }
 

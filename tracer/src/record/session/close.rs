@@ -31,6 +31,10 @@ impl Session {
         self.meta.recorded.extend(self.fold.kernel_recorded());
         self.meta.exit = self.exit(ending);
         self.meta.signal = ending.signal;
+        if !self.fold.is_attached() {
+            self.meta.user_ns = Some(ending.user_ns);
+            self.meta.system_ns = Some(ending.system_ns);
+        }
         self.write_tables(true);
         if let Some(error) = self.fold.take_failure() {
             return Err(error);

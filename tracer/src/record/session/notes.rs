@@ -15,6 +15,7 @@ impl Session {
         notes.extend(self.notes_on_losses());
         notes.extend(self.notes_on_programs());
         notes.extend(self.notes_on_samples());
+        notes.extend(self.fold.placements().note());
         notes
     }
 

@@ -12,6 +12,7 @@ use crate::record::launch::Cuda;
 use crate::record::live::PredictionOptions;
 use crate::record::samples::Accesses;
 use crate::record::state::garbage::Collecting;
+use crate::record::transport::placing::Placing;
 
 /// What to record.
 pub struct Options {
@@ -48,19 +49,19 @@ pub struct Options {
     pub accesses: Accesses,
     /// Whether memory on devices is recorded.
     pub cuda: Cuda,
+    /// Which memory large blocks go to.
+    pub placing: Option<Placing>,
     /// What is predicted of operators while they run.
     pub prediction: Option<PredictionOptions>,
 }
 
 impl Options {
-    /// For a process that runs already.
-    pub fn of_running(output: PathBuf, pid: u32) -> Options {
-        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let arguments = command.split(|byte| *byte == 0).filter(|argument| !argument.is_empty());
+    /// For a command of which nothing special is wanted.
+    pub fn of(output: PathBuf, command: Vec<OsString>) -> Options {
         Options {
             output,
             replace: false,
-            command: arguments.map(|argument| OsString::from_vec(argument.to_vec())).collect(),
+            command,
             prints_to_stderr: false,
             operators: Vec::new(),
             automatic: None,
@@ -70,12 +71,22 @@ impl Options {
             gc: None,
             keep: Keep::default(),
             max_bytes: None,
-            stacks: Stacks::None,
-            kernel: Source::Ebpf,
+            stacks: Stacks::Auto,
+            kernel: Source::Auto,
             accesses: Accesses::Off,
-            cuda: Cuda::Off,
+            cuda: Cuda::Auto,
+            placing: None,
             prediction: None,
         }
+    }
+
+    /// For a process that runs already.
+    pub fn of_running(output: PathBuf, pid: u32) -> Options {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let arguments = command.split(|byte| *byte == 0).filter(|argument| !argument.is_empty());
+        let command = arguments.map(|argument| OsString::from_vec(argument.to_vec())).collect();
+        let (stacks, kernel, cuda) = (Stacks::None, Source::Ebpf, Cuda::Off);
+        Options { stacks, kernel, cuda, ..Options::of(output, command) }
     }
 }
 

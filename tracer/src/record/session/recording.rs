@@ -15,7 +15,7 @@ use super::recorder_text as text;
 use super::run::GRACE;
 use super::sampling::Sampling;
 use super::timing::TableTimer;
-use crate::record::fold::{Fold, Setup, WholeSpan};
+use crate::record::fold::{Fold, Placements, Setup, WholeSpan};
 use crate::record::kernel::{Loading, Source};
 use crate::record::launch::{self, Ending};
 use crate::record::live::{Live, MemoryLimit, Recording};
@@ -26,6 +26,7 @@ use crate::record::transport::clock::Clock;
 use crate::record::transport::drain::Drain;
 use crate::record::transport::futex;
 use crate::record::transport::listener::Listener;
+use crate::record::transport::placing::PlacedImages;
 use crate::record::transport::segments::Segments;
 use crate::record::transport::settings::{self, Sealed};
 
@@ -71,12 +72,12 @@ impl Session {
         let gc = options.gc.map(Collecting::name);
         let watched =
             text::Watched { operators: &options.operators, automatic: options.automatic.as_deref(), gc };
-        let tsc = clock.name() == "tsc";
+        let (tsc, placing) = (clock.name() == "tsc", options.placing.as_ref());
         let Sealed { descriptor, recorder } =
-            settings::seal(tsc, options.stacks.sampling(), &text::python(&watched))
+            settings::seal(tsc, options.stacks.sampling(), &text::python(&watched), placing)
                 .map_err(Failure::recording)?;
-        let (listener, connections) =
-            Listener::open(&options.output, descriptor).map_err(Failure::recording)?;
+        let (listener, connections) = Listener::open(&options.output, descriptor, PlacedImages::of(placing))
+            .map_err(Failure::recording)?;
         let meta = metadata::first(options, &clock);
         let prediction = options.prediction.as_ref();
         let fold = Fold::new(Setup {
@@ -89,6 +90,7 @@ impl Session {
             keep: options.keep,
             whole: options.span.clone().map(|(name, input)| WholeSpan { name, input }),
             watches_garbage: options.gc.is_some(),
+            placements: Placements::of(placing),
             model: prediction.map(|prediction| prediction.model.clone()),
         });
         Ok(Session {

@@ -30,6 +30,9 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     session.use_kernel(options.kernel, loading)?;
     session.sample_events(options.accesses);
     session.note_recorded("cuda", devices);
+    if let Some(placing) = &options.placing {
+        session.note_recorded("placing", &placing.described());
+    }
     if options.python_allocators {
         session.note_recorded("python_allocators", "malloc");
     }

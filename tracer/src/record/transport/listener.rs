@@ -19,6 +19,7 @@ use rustix::time::Timespec;
 
 use super::handshake::{Arrival, Credentials, Peer, identify, send_descriptors};
 use super::pending::{Pending, Said};
+use super::placing::PlacedImages;
 use super::segment::Segment;
 use crate::live_protocol::{Request, SOCKET};
 use crate::signals;
@@ -60,7 +61,11 @@ pub struct Listener {
 impl Listener {
     /// Listens in `directory` (private to the user) and under an abstract name, which a chroot does
     /// not hide and no path length limits. Probes are sent the `settings`.
-    pub fn open(directory: &Path, settings: OwnedFd) -> Result<(Listener, Connections)> {
+    pub fn open(
+        directory: &Path,
+        settings: OwnedFd,
+        placed: PlacedImages,
+    ) -> Result<(Listener, Connections)> {
         let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
         let token = random_bytes()?;
         let name = format!("memtrace-{}", hex(&random_bytes()?));
@@ -77,11 +82,12 @@ impl Listener {
         let (send_client, clients) = channel();
         let (send_segment, segments) = channel();
         let [turned_away, unserved] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
-        let settings = Arc::new(settings);
+        let (settings, placed) = (Arc::new(settings), Arc::new(placed));
         for socket in listeners {
             let accept = Accept {
                 token,
                 settings: settings.clone(),
+                placed: placed.clone(),
                 arrivals: send_arrival.clone(),
                 segments: send_segment.clone(),
                 clients: send_client.clone(),
@@ -127,6 +133,7 @@ impl Drop for Listener {
 struct Accept {
     token: [u8; 16],
     settings: Arc<OwnedFd>,
+    placed: Arc<PlacedImages>,
     arrivals: Sender<Arrival>,
     segments: Sender<Segment>,
     clients: Sender<Client>,
@@ -178,9 +185,10 @@ impl Accept {
     fn answer(&self, Said { stream, peer, bytes }: Said) -> bool {
         match identify(&bytes, peer, &self.token) {
             Some(Peer::Probe(arrival)) => {
-                self.arrivals.send(arrival).is_ok() && self.share(&stream, Wants::First)
+                let placed = self.placed.has(arrival.host_pid);
+                self.arrivals.send(arrival).is_ok() && self.share(&stream, Wants::First, placed)
             }
-            Some(Peer::Further) => self.share(&stream, Wants::Further),
+            Some(Peer::Further) => self.share(&stream, Wants::Further, false),
             Some(Peer::Client(request)) => {
                 let _ = stream.set_nonblocking(false);
                 self.clients.send(Client { stream, request }).is_ok()
@@ -195,8 +203,8 @@ impl Accept {
 
 impl Accept {
     /// Makes a segment for a probe. False once the recording has ended.
-    fn share(&self, stream: &UnixStream, wants: Wants) -> bool {
-        let made = Segment::create(wants).and_then(|segment| Ok((segment.duplicate()?, segment)));
+    fn share(&self, stream: &UnixStream, wants: Wants, placed: bool) -> bool {
+        let made = Segment::create(wants, placed).and_then(|segment| Ok((segment.duplicate()?, segment)));
         let Ok((theirs, segment)) = made else {
             self.unserved.fetch_add(1, Ordering::Relaxed);
             refuse(stream);
@@ -249,7 +257,8 @@ mod tests {
     fn a_client_is_passed_on_and_garbage_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let null = || File::open("/dev/null").unwrap().into();
-        let (listener, connections) = Listener::open(directory.path(), null()).unwrap();
+        let (listener, connections) =
+            Listener::open(directory.path(), null(), PlacedImages::of(None)).unwrap();
         let path = directory.path().join(SOCKET);
         let connect = |hello: &[u8]| {
             let mut stream = UnixStream::connect(&path).unwrap();

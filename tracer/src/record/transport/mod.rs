@@ -9,6 +9,7 @@ pub mod futex;
 pub mod handshake;
 pub mod listener;
 pub mod pending;
+pub mod placing;
 pub mod segment;
 pub mod segments;
 pub mod settings;

@@ -42,8 +42,8 @@ unsafe impl Send for Segment {}
 
 impl Segment {
     /// Makes an empty segment whose size can no longer change: a program that shrank it would kill
-    /// the tracer with SIGBUS.
-    pub fn create(wants: Wants) -> Result<Segment> {
+    /// the tracer with SIGBUS. Blocks of its image may be placed.
+    pub fn create(wants: Wants, placed: bool) -> Result<Segment> {
         let alive = ALIVE.load(Ordering::Relaxed);
         ensure!(alive < most(), "{alive} segments are in use already");
         let geometry = wants.geometry();
@@ -55,7 +55,9 @@ impl Segment {
             .map_err(|error| anyhow!("cannot size shared memory: {error}"))?;
         let base = map(&descriptor, geometry, false)?;
         ALIVE.fetch_add(1, Ordering::Relaxed);
-        Ok(Segment { base, geometry, descriptor, sealed: false })
+        let segment = Segment { base, geometry, descriptor, sealed: false };
+        segment.header().placed.store(placed.into(), Ordering::Relaxed);
+        Ok(segment)
     }
 
     /// Unmaps it for good if no process can write it any more and all was read. (F_SEAL_WRITE,
@@ -163,7 +165,7 @@ mod tests {
 
     #[test]
     fn it_is_given_up_when_no_process_has_it() {
-        let segment = Segment::create(Wants::First).unwrap();
+        let segment = Segment::create(Wants::First, false).unwrap();
         let theirs = map(&segment.descriptor, segment.geometry, false).unwrap();
         segment.header().slots_used.store(7, Ordering::Relaxed);
         // SAFETY: nothing refers to it.
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn what_was_claimed_last_is_read_before_it_is_given_up() {
-        let segment = Segment::create(Wants::First).unwrap();
+        let segment = Segment::create(Wants::First, false).unwrap();
         segment.header().slots_used.store(2, Ordering::Relaxed);
         segment.slots().skip(1).for_each(|(_, slot)| slot.state.store(ACTIVE, Ordering::Relaxed));
         // SAFETY: nothing refers to it.
@@ -191,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_it_says_of_its_size_is_not_believed() {
-        let segment = Segment::create(Wants::Further).unwrap();
+        let segment = Segment::create(Wants::Further, false).unwrap();
         segment.header().slots_used.store(u32::MAX, Ordering::Relaxed);
         assert_eq!(segment.slots().count(), segment.slot_count());
         assert!(ftruncate(&segment.descriptor, 1).is_err());

@@ -145,7 +145,7 @@ mod tests {
     fn a_segment_is_given_up_some_time_after_its_last_thread() {
         let (send, arriving) = channel();
         let mut segments = Segments::new(arriving);
-        let segment = Segment::create(Wants::First).unwrap();
+        let segment = Segment::create(Wants::First, false).unwrap();
         segment.header().slots_used.store(3, Ordering::Relaxed);
         segment.header().lost_without_slot.store(5, Ordering::Relaxed);
         for (_, slot) in segment.slots().skip(1) {
@@ -173,7 +173,7 @@ mod tests {
     fn a_slot_that_was_claimed_since_is_read_in_the_next_round() {
         let (send, arriving) = channel();
         let mut segments = Segments::new(arriving);
-        let segment = Segment::create(Wants::First).unwrap();
+        let segment = Segment::create(Wants::First, false).unwrap();
         segment.header().slots_used.store(1, Ordering::Relaxed);
         send.send(segment).unwrap();
         assert!(segments.claimed().is_empty());
@@ -190,7 +190,7 @@ mod tests {
         let (send, arriving) = channel();
         let mut segments = Segments::new(arriving);
         for rung in [1, 0, 1] {
-            let segment = Segment::create(Wants::Further).unwrap();
+            let segment = Segment::create(Wants::Further, false).unwrap();
             segment.header().rung.store(rung, Ordering::Relaxed);
             send.send(segment).unwrap();
         }

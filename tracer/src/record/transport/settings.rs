@@ -15,6 +15,8 @@ use memtrace_wire::sampling::Sampling;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
+use super::placing::Placing;
+
 /// The descriptor to send to probes, and the tracer's own view.
 pub struct Sealed {
     /// To be mapped for reading.
@@ -31,25 +33,29 @@ pub struct Sealed {
 ///
 /// # Errors
 /// The text is too long, or there is no shared memory.
-pub fn seal(tsc: bool, sampling: Sampling, text: &str) -> Result<Sealed> {
+pub fn seal(tsc: bool, sampling: Sampling, text: &str, placing: Option<&Placing>) -> Result<Sealed> {
     const TEXT_BYTES: usize = SETTINGS_BYTES - TEXT_OFFSET;
     ensure!(text.len() < TEXT_BYTES, "too many operators: their names take more than {TEXT_BYTES} bytes");
+    let table = placing.map(Placing::table).unwrap_or_default();
     let settings = Settings {
         magic: MAGIC,
         version: VERSION,
         clock: if tsc { CLOCK_TSC } else { CLOCK_MONOTONIC },
         stacks_from: sampling.exact_from,
         stacks_mean: sampling.mean_bytes,
+        placement: placing.map(|placing| placing.settings(table.len())).unwrap_or_default(),
     };
+    let table: Vec<u8> = table.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let failed = |error: std::io::Error| anyhow!("cannot create shared memory: {error}");
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let descriptor = memfd_create("memtrace-settings", flags).map_err(|error| failed(error.into()))?;
     let file = File::from(descriptor);
     // Zeroes follow the text.
-    ftruncate(&file, SETTINGS_BYTES as u64)
+    ftruncate(&file, (SETTINGS_BYTES + table.len()) as u64)
         .map_err(std::io::Error::from)
         .and_then(|()| file.write_all_at(&settings.encode(), 0))
         .and_then(|()| file.write_all_at(text.as_bytes(), TEXT_OFFSET as u64))
+        .and_then(|()| file.write_all_at(&table, SETTINGS_BYTES as u64))
         .map_err(failed)?;
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
     // SAFETY: a new mapping, at an address that the kernel chooses.
@@ -90,7 +96,7 @@ mod tests {
     #[test]
     fn no_process_can_change_them() {
         let sampling = Sampling { exact_from: 3, mean_bytes: 4 };
-        let Sealed { descriptor, recorder } = seal(true, sampling, "pass").unwrap();
+        let Sealed { descriptor, recorder } = seal(true, sampling, "pass", None).unwrap();
         let file = File::from(descriptor);
         let bytes = std::fs::read(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
         assert_eq!(bytes.len(), SETTINGS_BYTES);
@@ -114,6 +120,6 @@ mod tests {
         refused(file.set_len(1));
         refused(file.set_len(2 * SETTINGS_BYTES as u64));
         refused(fcntl_add_seals(&file, SealFlags::empty()).map_err(Into::into));
-        assert!(seal(true, sampling, &"x".repeat(SETTINGS_BYTES)).is_err());
+        assert!(seal(true, sampling, &"x".repeat(SETTINGS_BYTES), None).is_err());
     }
 }

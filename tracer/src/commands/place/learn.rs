@@ -1,0 +1,115 @@
+//! `place learn`: two runs of a command, all its large blocks in the one tier and in the other.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use memtrace_trace::Trace;
+use memtrace_wire::placement::Tier;
+
+use super::tier;
+use super::warm::warm;
+use crate::commands::output;
+use crate::record;
+use crate::terminal::{is_quiet, say};
+
+/// What is used once before the first run, whose peak is not known.
+const WARM_BYTES: u64 = 512 << 20;
+
+/// Arguments of `place learn`.
+#[derive(Args)]
+pub struct Learn {
+    /// Directory for the two traces, slow and fast
+    #[arg(short, long, value_name = "DIR", value_parser = output::directory())]
+    output: PathBuf,
+    /// Replace the traces in that directory
+    #[arg(short, long)]
+    force: bool,
+    /// The slow tier, of which there is enough, and the fast one: small-pages, huge-pages or node:N
+    #[arg(long, value_name = "SLOW,FAST", value_parser = parse_base, default_value = "small-pages,huge-pages")]
+    base: (Tier, Tier),
+    /// Run the command so many times in each tier, and keep the fastest runs: for machines on which
+    /// runs of the same command differ
+    #[arg(long, value_name = "RUNS", default_value_t = 1)]
+    repeat: u32,
+    /// The command; what it prints goes to standard error
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+fn parse_base(text: &str) -> Result<(Tier, Tier), String> {
+    let (slow, fast) = text.split_once(',').ok_or("write SLOW,FAST, e.g. small-pages,huge-pages")?;
+    match (tier::parse(slow)?, tier::parse(fast)?) {
+        (Tier::HugePages, _) => {
+            Err("huge-pages cannot be the slow tier: small blocks have no place there".into())
+        }
+        (slow, fast) if slow == fast => Err("the two tiers are the same; name two".into()),
+        base => Ok(base),
+    }
+}
+
+/// `memtrace place learn`
+pub fn run(arguments: &Learn) -> Result<ExitCode> {
+    let (slow, fast) = arguments.base;
+    let tiers = [("slow", slow), ("fast", fast)];
+    tiers.iter().try_for_each(|(_, tier)| tier::check(*tier))?;
+    let mut bytes = WARM_BYTES;
+    for number in 0..arguments.repeat.max(1) {
+        for (name, tier) in tiers {
+            warm(tier, bytes);
+            let first = arguments.output.join(name);
+            let further = arguments.output.join(format!("{name}-again"));
+            let output = if number == 0 { &first } else { &further };
+            recorded(arguments, output, tier, number > 0)?;
+            bytes = Trace::open(output)?.meta().peak.resident_bytes.max(WARM_BYTES);
+            if number > 0 {
+                keep_the_faster(&first, &further)?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Records the command with all its blocks in one tier.
+fn recorded(arguments: &Learn, output: &Path, tier: Tier, replace: bool) -> Result<()> {
+    if !is_quiet() {
+        say(&format!("running with all large blocks in {}", record::tier_name(tier)));
+    }
+    let options = record::Options {
+        replace: replace || arguments.force,
+        prints_to_stderr: true,
+        accesses: record::Accesses::Clock,
+        placing: Some(record::Placing::All(tier)),
+        ..record::Options::of(output.to_owned(), arguments.command.clone())
+    };
+    let outcome = record::run(&options)?;
+    match outcome.cut_short {
+        Some(why) => bail!("{why}"),
+        None if outcome.code != 0 => {
+            bail!("the command failed with {}; a plan needs runs that succeed", outcome.code)
+        }
+        None => {}
+    }
+    match Trace::open(output)?.meta().recorded.get("accesses_why") {
+        Some(why) => bail!("the clock cannot be sampled here: {why}"),
+        None => Ok(()),
+    }
+}
+
+/// Leaves the trace of the faster of two runs at the first one's place.
+fn keep_the_faster(first: &Path, further: &Path) -> Result<()> {
+    let took = |path| {
+        let trace = Trace::open(path)?;
+        let times = trace.meta().user_ns.zip(trace.meta().system_ns);
+        Ok::<_, anyhow::Error>(times.map_or(u64::MAX, |(user, system)| user + system))
+    };
+    let slower = if took(further)? < took(first)? { first } else { further };
+    fs::remove_dir_all(slower).with_context(|| format!("cannot remove {}", slower.display()))?;
+    if slower == first {
+        fs::rename(further, first).with_context(|| format!("cannot rename {}", further.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! `place`: which large blocks belong into fast memory, what that gains, and doing it.
+
+mod learn;
+mod plan;
+mod run;
+mod tier;
+mod warm;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+/// Arguments of `place`.
+#[derive(Args)]
+pub struct Place {
+    #[command(subcommand)]
+    step: Step,
+}
+
+#[derive(Subcommand)]
+enum Step {
+    /// Run a command twice, with all large blocks in slow and in fast memory
+    Learn(learn::Learn),
+    /// Choose which of its blocks go to the fast tier
+    Plan(plan::Make),
+    /// Estimate the time of a plan, with objects moved
+    Estimate(plan::Estimate),
+    /// Run the command with its blocks where the plan has them
+    Run(run::Run),
+}
+
+/// `memtrace place`
+pub fn run(arguments: &Place) -> Result<ExitCode> {
+    match &arguments.step {
+        Step::Learn(arguments) => learn::run(arguments),
+        Step::Plan(arguments) => plan::make(arguments),
+        Step::Estimate(arguments) => plan::estimate(arguments),
+        Step::Run(arguments) => run::run(arguments),
+    }
+}

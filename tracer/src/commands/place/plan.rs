@@ -1,0 +1,197 @@
+//! `place plan` and `place estimate`: which blocks go to the fast tier, and what that gains.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use memtrace_analysis::placement::{Learned, Object, Plan, Tiers, Where};
+use memtrace_trace::Trace;
+
+use super::run;
+use crate::commands::usage::Usage;
+use crate::commands::{json, output};
+use crate::terminal::{Progress, print, say};
+use crate::units::{Bytes, parse_limit};
+
+/// Objects that are listed.
+const LISTED: usize = 15;
+
+/// Arguments of `place plan`.
+#[derive(Args)]
+pub struct Make {
+    /// Directory that place learn wrote
+    directory: PathBuf,
+    /// Bytes of the fast tier that the program may use
+    #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
+    fast: u64,
+    /// Run the command with the plan, and correct the estimate by what it takes, so many times; what
+    /// it prints goes to standard error
+    #[arg(long, value_name = "RUNS", default_value_t = 0)]
+    verify: u32,
+    /// Where to write the plan
+    #[arg(short, long, value_name = "PLAN.json", default_value = "plan.json")]
+    output: PathBuf,
+    /// Print the plan as JSON, too
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `place estimate`.
+#[derive(Args)]
+pub struct Estimate {
+    /// A plan that place plan wrote
+    plan: PathBuf,
+    /// Move an object, by its number in the plan's table, or all of them, e.g. 2=fast or all=slow
+    #[arg(long = "move", value_name = "NUMBER=TIER", value_parser = parse_move)]
+    moves: Vec<Move>,
+    /// Write the plan with the objects moved
+    #[arg(short, long, value_name = "PLAN.json")]
+    output: Option<PathBuf>,
+    /// Print the plan as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// An object, or all of them, and where they go.
+#[derive(Clone)]
+struct Move(Option<usize>, Where);
+
+fn parse_move(text: &str) -> Result<Move, String> {
+    let why = || "write NUMBER=fast, NUMBER=slow, all=fast or all=slow".to_owned();
+    let (object, tier) = text.split_once('=').ok_or_else(why)?;
+    let tier = match tier {
+        "fast" => Where::Fast,
+        "slow" => Where::Slow,
+        _ => return Err(why()),
+    };
+    match object {
+        "all" => Ok(Move(None, tier)),
+        number => number.parse().map(|number| Move(Some(number), tier)).map_err(|_| why()),
+    }
+}
+
+/// `memtrace place plan`
+pub fn make(arguments: &Make) -> Result<ExitCode> {
+    output::check(&arguments.output, arguments.json)?;
+    let [slow, fast] = ["slow", "fast"].map(|name| arguments.directory.join(name));
+    let (slow, fast) = (open(&slow)?, open(&fast)?);
+    let tiers = Tiers { slow: tier_of(&slow)?, fast: tier_of(&fast)? };
+    let progress = Progress::start("planning");
+    let mut learned = Learned::of(&slow, &fast)?;
+    let mut plan = learned.plan(arguments.fast, tiers.clone())?;
+    drop(progress);
+    let mut fastest: Option<(f64, Plan)> = None;
+    for number in 1..=arguments.verify {
+        if learned.has_run(&plan) {
+            break;
+        }
+        let trace = arguments.directory.join(format!("verified-{number}"));
+        let seconds = run::measured(&plan, slow.meta(), trace)?;
+        learned.ran(&plan, seconds);
+        if fastest.as_ref().is_none_or(|(least, _)| seconds < *least) {
+            fastest = Some((seconds, plan));
+        }
+        plan = learned.plan(arguments.fast, tiers.clone())?;
+    }
+    // What was measured is better than what is told to be a little better.
+    if let Some((seconds, measured)) = fastest
+        && !learned.has_run(&plan)
+        && seconds <= plan.seconds.planned + plan.seconds.uncertainty
+    {
+        plan = measured;
+    }
+    output::write(&arguments.output, plan.to_json().as_bytes())?;
+    answer(&plan, arguments.json, output::is_standard(&arguments.output))
+}
+
+/// `memtrace place estimate`
+pub fn estimate(arguments: &Estimate) -> Result<ExitCode> {
+    let mut plan = Plan::load(&arguments.plan)?;
+    for Move(object, tier) in &arguments.moves {
+        let objects = plan.objects.len();
+        match object {
+            None => plan.objects.iter_mut().for_each(|object| object.tier = *tier),
+            Some(number) => match number.checked_sub(1).and_then(|index| plan.objects.get_mut(index)) {
+                Some(object) => object.tier = *tier,
+                None => bail!(Usage(format!("the plan has the objects 1 to {objects}, not {number}"))),
+            },
+        }
+    }
+    if !arguments.moves.is_empty() {
+        plan.moved();
+    }
+    if let Some(path) = &arguments.output {
+        output::check(path, arguments.json)?;
+        output::write(path, plan.to_json().as_bytes())?;
+    }
+    answer(&plan, arguments.json, arguments.output.as_deref().is_some_and(output::is_standard))
+}
+
+fn answer(plan: &Plan, as_json: bool, is_printed: bool) -> Result<ExitCode> {
+    if as_json {
+        json::print(plan)?;
+    } else if is_printed {
+        plan.notes.iter().for_each(|note| say(note));
+    } else {
+        print(&sentences(plan)?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open(path: &Path) -> Result<Trace> {
+    Trace::open(path).with_context(|| format!("cannot plan with {}", path.display()))
+}
+
+/// The tier that all blocks of a trace are in.
+fn tier_of(trace: &Trace) -> Result<String> {
+    let placing = trace.meta().recorded.get("placing").map(String::as_str).unwrap_or_default();
+    match placing.strip_prefix("all blocks in ") {
+        Some(tier) => Ok(tier.to_owned()),
+        None => bail!("the trace was not made by memtrace place learn; make it again"),
+    }
+}
+
+fn sentences(plan: &Plan) -> Result<String> {
+    let mut text = String::new();
+    let seconds = &plan.seconds;
+    let Tiers { slow, fast } = &plan.tiers;
+    writeln!(text, "{}", plan.program.command)?;
+    writeln!(text, "  all in {slow:12} {:8.2} s", seconds.slow)?;
+    writeln!(text, "  all in {fast:12} {:8.2} s", seconds.fast)?;
+    writeln!(
+        text,
+        "  planned             {:8.2} s ± {:.2} s   {} of {} in {fast}",
+        seconds.planned,
+        seconds.uncertainty,
+        Bytes(plan.used_bytes),
+        Bytes(plan.fast_bytes)
+    )?;
+    plan.notes.iter().try_for_each(|note| writeln!(text, "  {note}"))?;
+    if !plan.objects.is_empty() {
+        writeln!(text, "      gains of time      bytes  tier  allocated at")?;
+    }
+    for (index, object) in plan.objects.iter().take(LISTED).enumerate() {
+        writeln!(text, "{}", line(index + 1, object))?;
+    }
+    if plan.objects.len() > LISTED {
+        writeln!(text, "  and {} more (--json has all)", plan.objects.len() - LISTED)?;
+    }
+    Ok(text)
+}
+
+fn line(number: usize, object: &Object) -> String {
+    let tier = match object.tier {
+        Where::Slow => "slow",
+        Where::Fast => "fast",
+    };
+    let place = object.place.as_deref().unwrap_or("an unknown place");
+    let again = if object.ordinal > 0 { format!(" ({} more live)", object.ordinal) } else { String::new() };
+    format!(
+        "{number:3} {:5.2} s {:5.1} % {:>10}  {tier}  {place}{again}",
+        object.gain_seconds,
+        100.0 * object.time_share,
+        Bytes(object.bytes).to_string(),
+    )
+}

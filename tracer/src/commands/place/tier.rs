@@ -1,0 +1,38 @@
+//! Tiers as the command line and plans name them.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use memtrace_wire::placement::Tier;
+
+/// Reads `small-pages`, `huge-pages` or `node:N`.
+pub fn parse(text: &str) -> Result<Tier, String> {
+    let node = |number: &str| number.parse().ok().filter(|node| *node < Tier::NODES).map(Tier::Node);
+    match text.split_once(':') {
+        None if text == "small-pages" => Ok(Tier::SmallPages),
+        None if text == "huge-pages" => Ok(Tier::HugePages),
+        Some(("node", number)) if node(number).is_some() => Ok(Tier::Node(number.parse().unwrap_or(0))),
+        _ => Err(format!("{text:?} is no tier; write small-pages, huge-pages or node:N")),
+    }
+}
+
+/// Refuses a tier that this machine does not have.
+pub fn check(tier: Tier) -> Result<()> {
+    match tier {
+        Tier::SmallPages => {}
+        Tier::HugePages => {
+            let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+            if !enabled.is_ok_and(|enabled| !enabled.contains("[never]")) {
+                bail!(
+                    "there are no huge pages; write madvise to /sys/kernel/mm/transparent_hugepage/enabled"
+                );
+            }
+        }
+        Tier::Node(node) => {
+            if !Path::new(&format!("/sys/devices/system/node/node{node}")).is_dir() {
+                bail!("this machine has no NUMA node {node}; numactl -H lists those it has");
+            }
+        }
+    }
+    Ok(())
+}

@@ -2,4 +2,5 @@
 
 PARTS = {
     "sampling": "what --accesses clock costs and tells, and the block that takes the time",
+    "estimates": "what place estimate says of every placement, against runs of each",
 }

@@ -18,6 +18,16 @@ COMPILERS = {
 }
 
 
+def built(source, folder):
+    """Where the program is that is compiled from a source."""
+    compiler = COMPILERS[source.suffix]
+    if shutil.which(compiler[0]) is None:
+        raise FileNotFoundError(f"{compiler[0]} is not installed")
+    binary = folder / source.stem
+    subprocess.run([*compiler, "-o", binary, source, "-lm"], check=True)
+    return binary
+
+
 @dataclass(frozen=True)
 class Program:
     """A program, how often it repeats its work, and the size of the block that takes the time."""
@@ -35,12 +45,7 @@ class Program:
         source = PROGRAMS / self.file
         if source.suffix == ".py":
             return [sys.executable, str(source), str(self.rounds)]
-        compiler = COMPILERS[source.suffix]
-        if shutil.which(compiler[0]) is None:
-            raise FileNotFoundError(f"{compiler[0]} is not installed")
-        binary = folder / source.stem
-        subprocess.run([*compiler, "-o", binary, source], check=True)
-        return [str(binary), str(self.rounds)]
+        return [str(built(source, folder)), str(self.rounds)]
 
     def is_right(self, site):
         """Whether a site of the report is the block's."""

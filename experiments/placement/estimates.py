@@ -97,8 +97,8 @@ def measured(case, repeats):
     counted = "no counts" if result["counted"] is None else f"by counts {result['counted']:.1%}"
     print(
         f"{case.file}: {result['ratio']:.2f}, mean {result['mean']:.1%}, "
-        f"most {result['most']:.1%} of {result['placements']}; {counted}, one by one {result['additive']:.1%}, "
-        f"within {result['within']:.0%}; {result['notes']}",
+        f"most {result['most']:.1%} of {result['placements']}; {counted}, "
+        f"one by one {result['additive']:.1%}, within {result['within']:.0%}; {result['notes']}",
         flush=True,
     )
     return result
@@ -222,8 +222,8 @@ def page(results, repeats):
 
 `scripts/experiments placement estimates` compares what `memtrace place estimate` says of every
 placement of a program's blocks of 2 MiB and more with what `memtrace place run` takes. The tiers
-are pages of 4 KiB and of 2 MiB. The program is learned with `--repeat {repeats}`, and each placement is
-run {repeats} times, all in a random order; of each the fastest run counts, because on the machine
+are pages of 4 KiB and of 2 MiB. The program is learned with `--repeat {repeats}`, and each placement
+is run {repeats} times, all in a random order; of each the fastest run counts, because on the machine
 of the measurement other work slows single runs down by up to a half. Times are CPU seconds of the
 program. The table has the mean and the largest error (estimate / measured − 1, without its sign).
 

@@ -222,10 +222,11 @@ def page(results, repeats):
 
 `scripts/experiments placement estimates` compares what `memtrace place estimate` says of every
 placement of a program's blocks of 2 MiB and more with what `memtrace place run` takes. The tiers
-are pages of 4 KiB and of 2 MiB. The program is learned with `--repeat {repeats}`, and each placement
-is run {repeats} times, all in a random order; of each the fastest run counts, because on the machine
-of the measurement other work slows single runs down by up to a half. Times are CPU seconds of the
-program. The table has the mean and the largest error (estimate / measured − 1, without its sign).
+are pages of 4 KiB and of 2 MiB. The program is learned with `--repeat {repeats}`, and each
+placement is run {repeats} times, all in a random order. Of each the fastest run counts, because
+on the machine of the measurement other work slows single runs down by up to a half. Times are CPU
+seconds of the program. The table has the mean and the largest error (estimate / measured − 1,
+without its sign).
 
 Beside it are the same formula with exact counts of accesses in the place of samples (from the
 program's loops; the same two runs), and the sum of gains that were measured one by one (a run for

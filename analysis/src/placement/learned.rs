@@ -9,7 +9,7 @@ use memtrace_trace::Trace;
 use super::choose::{Item, best};
 use super::error::Error;
 use super::gains::{Gain, gains};
-use super::observed::{Block, Observed};
+use super::observed::{Block, Key, Observed};
 use super::plan::{MOST_BLOCKS, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers, Where};
 use super::verified::{Run, correct};
 use crate::profile::places;
@@ -58,19 +58,16 @@ impl Learned {
         let mut blocks = vec![0u64; first.objects.len()];
         first.blocks.iter().for_each(|block| blocks[block.object] += 1);
         let samples = first.samples.len().max(1) as f64;
-        let object = |((key, gain), blocks): ((_, &Gain), u64)| {
-            let key: &super::observed::Key = key;
-            Object {
-                site: key.site,
-                place: key.site.and_then(|site| places.get(&site).cloned()),
-                bytes: key.bytes,
-                ordinal: key.ordinal,
-                blocks,
-                time_share: gain.samples as f64 / samples,
-                gain_seconds: gain.seconds,
-                gain_error_seconds: gain.error.hypot((gain.seconds - gain.own_seconds) / 2.0),
-                tier: Where::Slow,
-            }
+        let object = |((key, gain), blocks): ((&Key, &Gain), u64)| Object {
+            site: key.site,
+            place: key.site.and_then(|site| places.get(&site).cloned()),
+            bytes: key.bytes,
+            ordinal: key.ordinal,
+            blocks,
+            time_share: gain.samples as f64 / samples,
+            gain_seconds: gain.seconds,
+            gain_error_seconds: gain.error.hypot((gain.seconds - gain.own_seconds) / 2.0),
+            tier: Where::Slow,
         };
         let met = first.samples.iter().filter(|sample| sample.object.is_some()).count();
         Ok(Learned {
@@ -117,8 +114,10 @@ impl Learned {
         let together = together(&self.blocks);
         let (mut slow_seconds, mut objects) = (self.slow_seconds, self.objects.clone());
         correct(&mut slow_seconds, &mut objects, &self.runs);
-        let items: Vec<Item> =
-            objects.iter().map(|object| Item { gain: object.gain_seconds, bytes: object.bytes }).collect();
+        let items: Vec<Item> = objects
+            .iter()
+            .map(|object| Item { gain: object.gain_seconds, bytes: mapped(object.bytes) })
+            .collect();
         let choice = best(&items, &together, fast_bytes);
         let mut plan = Plan {
             plan_version: PLAN_VERSION,
@@ -204,6 +203,11 @@ impl Learned {
             }
         }
     }
+}
+
+/// Bytes of a block's mapping: whole pages.
+fn mapped(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(4096).unwrap_or(u64::MAX)
 }
 
 /// What distinguishes an object.

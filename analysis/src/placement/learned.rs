@@ -10,7 +10,7 @@ use super::choose::{Item, best};
 use super::error::Error;
 use super::gains::{Gain, gains};
 use super::observed::{Block, Key, Observed};
-use super::plan::{MOST_BLOCKS, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers, Where};
+use super::plan::{CHAINS, MOST_BLOCKS, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers, Where};
 use super::verified::{Run, correct};
 use crate::profile::places;
 use crate::units::Bytes;
@@ -50,7 +50,14 @@ impl Learned {
         }
         let first = Observed::read(slow, None)?;
         let second = Observed::read(fast, Some(&first.program))?;
-        if first.program.path != second.program.path {
+        if first.blocks.is_empty() {
+            return Err(Error::Request(
+                "no large block was placed while learning: the program has none, or an allocator of its own, \
+                 or runs under a seccomp filter; there is nothing to plan"
+                    .into(),
+            ));
+        }
+        if (&first.program.path, first.program.before) != (&second.program.path, second.program.before) {
             return Err(Error::Learned("most time went to different programs in the two runs".into()));
         }
         let gains = gains(&first, &second);
@@ -162,7 +169,7 @@ impl Learned {
                 percent(self.in_objects)
             ));
             plan.worth = false;
-        } else if all < plan.seconds.uncertainty {
+        } else if !plan.worth && all < plan.seconds.uncertainty {
             plan.notes.push(format!(
                 "all blocks in {} gain {all:.2} s, no more than runs differ by: placement cannot help",
                 plan.tiers.fast
@@ -177,8 +184,8 @@ impl Learned {
         }
         if self.without_address > CHAINED {
             plan.notes.push(format!(
-                "{} of the samples of memory are of chains of pointers, whose blocks are not known: the \
-                 estimate may be wrong by more than it says",
+                "{} of the samples of memory are of {CHAINS}, whose blocks are not known: the estimate may be \
+                 wrong by more than it says",
                 percent(self.without_address)
             ));
         }

@@ -11,6 +11,10 @@ use super::error::Error;
 
 /// Version of the file.
 pub const PLAN_VERSION: u32 = 1;
+/// In the note on what makes any estimate of a program uncertain.
+pub(super) const CHAINS: &str = "chains of pointers";
+/// No run takes that long: their sums are numbers.
+const MOST_SECONDS: f64 = 1e12;
 /// Larger files are refused.
 const MOST_FILE_BYTES: u64 = 256 << 20;
 /// More blocks have no room in the table that the program follows.
@@ -126,10 +130,11 @@ impl Plan {
     pub fn load(path: &Path) -> Result<Plan, Error> {
         let io = |source| Error::Io { action: "read", path: path.to_owned(), source };
         let malformed = |reason: String| Error::Malformed { path: path.to_owned(), reason };
-        let file = fs::File::open(path).map_err(io)?;
-        if !file.metadata().map_err(io)?.is_file() {
+        // Opening a named pipe would wait for a writer.
+        if !fs::metadata(path).map_err(io)?.is_file() {
             return Err(io(std::io::Error::other("it is not a file")));
         }
+        let file = fs::File::open(path).map_err(io)?;
         let mut text = String::new();
         file.take(MOST_FILE_BYTES + 1).read_to_string(&mut text).map_err(io)?;
         if text.len() as u64 > MOST_FILE_BYTES {
@@ -160,6 +165,8 @@ impl Plan {
         self.estimate();
         self.used_bytes = self.used();
         self.worth = true;
+        // What was said of the choice is said of it no more.
+        self.notes.retain(|note| note.contains(CHAINS));
         if self.used_bytes > self.fast_bytes {
             self.notes.push("where the fast objects do not fit together, the last of them stay slow".into());
         }
@@ -191,8 +198,9 @@ impl Plan {
             return Err("it has blocks of objects that it does not have".into());
         }
         let numbers = self.objects.iter().flat_map(|each| [each.gain_seconds, each.gain_error_seconds]);
-        if !numbers.chain([self.seconds.slow, self.seconds.fast]).all(f64::is_finite) {
-            return Err("it has numbers that are none".into());
+        let is_time = |seconds: f64| seconds.abs() < MOST_SECONDS;
+        if !numbers.chain([self.seconds.slow, self.seconds.fast]).all(is_time) {
+            return Err("it has times that no run takes".into());
         }
         Ok(())
     }

@@ -24,12 +24,9 @@ pub fn take(tier: Tier, length: usize) -> bool {
     if !counts(tier) {
         return true;
     }
-    let before = MAPPED.fetch_add(length, Ordering::Relaxed);
-    let fits = before.checked_add(length).is_some_and(|mapped| mapped <= MOST.load(Ordering::Relaxed));
-    if !fits {
-        MAPPED.fetch_sub(length, Ordering::Relaxed);
-    }
-    fits
+    let most = MOST.load(Ordering::Relaxed);
+    let more = |mapped: usize| mapped.checked_add(length).filter(|mapped| *mapped <= most);
+    MAPPED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
 }
 
 /// A mapping is gone.

@@ -81,12 +81,15 @@ fn placed(alignment: usize, bytes: usize) -> Option<(*mut c_void, bool)> {
             (mapping, errno, true)
         }
     };
-    if !own::insert(&mapping) {
-        retained::put(mapping);
+    let inserted = errno == 0 && own::insert(&mapping);
+    if inserted || errno != 0 {
+        let about = u64::from(tier.code()) | (errno as u64) << 8;
+        record::event(Kind::Placement, mapping.start, bytes, about);
+    }
+    if !inserted {
+        mapping.release();
         return None;
     }
-    let about = u64::from(tier.code()) | (errno as u64) << 8;
-    record::event(Kind::Placement, mapping.start, bytes, about);
     Some((mapping.start as *mut c_void, is_zero))
 }
 

@@ -59,8 +59,8 @@ impl Mapping {
 
     /// Unmaps it, with the page behind it, and gives its bytes back.
     pub fn release(self) {
-        budget::give_back(self.tier, self.length);
         unmap(self.start, self.length + PAGE);
+        budget::give_back(self.tier, self.length);
     }
 }
 

@@ -96,10 +96,12 @@ pub fn make(arguments: &Make) -> Result<ExitCode> {
         plan = learned.plan(arguments.fast, tiers.clone())?;
     }
     // What was measured is better than what is told to be a little better.
-    if let Some((seconds, measured)) = fastest
+    if let Some((seconds, mut measured)) = fastest
         && !learned.has_run(&plan)
         && seconds <= plan.seconds.planned + plan.seconds.uncertainty
     {
+        measured.seconds.planned = seconds;
+        measured.worth = measured.seconds.slow - seconds > measured.seconds.uncertainty;
         plan = measured;
     }
     output::write(&arguments.output, plan.to_json().as_bytes())?;

@@ -51,6 +51,9 @@ pub fn measured(plan: &Plan, learned: &Meta, trace: PathBuf) -> Result<f64> {
     let trace = Trace::open(&trace)?;
     match trace.meta().user_ns.zip(trace.meta().system_ns) {
         Some((user, system)) if outcome.code == 0 => Ok((user + system) as f64 / 1e9),
+        _ if outcome.code == 0 => {
+            bail!("the run that was to verify the plan was cut short; make the plan again")
+        }
         _ => bail!("the command failed with {}; a plan is verified by runs that succeed", outcome.code),
     }
 }

@@ -1,7 +1,14 @@
 //! Choices of blocks against all there are, and plans made of two runs that never were.
 
-use memtrace_analysis::placement::{Item, best};
+use std::time::Duration;
+
+use memtrace_analysis::placement::{Item, best_within};
 use proptest::prelude::*;
+
+/// However slow the machine is.
+const PATIENCE: Duration = Duration::from_secs(100);
+/// More than the search has by default, on a machine that does other work.
+const SHORT: Duration = Duration::from_secs(2);
 
 /// The most that any choice gains, by trying all.
 fn exhaustive(items: &[Item], together: &[Vec<usize>], capacity: u64) -> f64 {
@@ -36,7 +43,7 @@ proptest! {
             .iter()
             .map(|set| (0..items.len()).filter(|item| set[*item]).collect())
             .collect();
-        let choice = best(&items, &together, capacity);
+        let choice = best_within(&items, &together, capacity, PATIENCE);
         let most = exhaustive(&items, &together, capacity);
         prop_assert!((choice.gain - most).abs() <= 1e-5 * (1.0 + most), "{} of {most}", choice.gain);
         prop_assert!(choice.bound >= most - 1e-9);
@@ -83,7 +90,7 @@ fn gain_of(items: &[Item], fast: &[bool]) -> f64 {
 }
 
 /// 622 decisions, as the published case has them, by their gains and by gains that are 20 % off: the
-/// choice is proved to a thousandth.
+/// choice gains 99 % of what no choice exceeds.
 #[test]
 fn a_network_of_622_decisions_is_solved() {
     let mut draw = Draw(22);
@@ -92,16 +99,16 @@ fn a_network_of_622_decisions_is_solved() {
         let all: u64 =
             together.iter().map(|set| set.iter().map(|item| items[*item].bytes).sum()).max().unwrap();
         let capacity = (share * all as f64) as u64;
-        let exact = best(&items, &together, capacity);
-        assert!(exact.bound <= exact.gain * 1.001, "{} of {}", exact.gain, exact.bound);
+        let exact = best_within(&items, &together, capacity, SHORT);
+        assert!(exact.gain >= 0.99 * exact.bound, "{} of {}", exact.gain, exact.bound);
         let off = |item: &Item, draw: &mut Draw| {
             // The sum of twelve is nearly a normal distribution of variance 1.
             let normal = (0..12).map(|_| draw.next()).sum::<f64>() - 6.0;
             Item { gain: item.gain * (1.0 + 0.2 * normal), ..*item }
         };
         let told: Vec<Item> = items.iter().map(|item| off(item, &mut draw)).collect();
-        let chosen = best(&told, &together, capacity);
-        assert!(chosen.bound <= chosen.gain * 1.001, "{} of {}", chosen.gain, chosen.bound);
+        let chosen = best_within(&told, &together, capacity, SHORT);
+        assert!(chosen.gain >= 0.99 * chosen.bound, "{} of {}", chosen.gain, chosen.bound);
         assert!(gain_of(&items, &chosen.fast) <= exact.bound);
     }
 }

@@ -40,8 +40,13 @@ pub struct Choice {
 /// Chooses among the items. `together` has the items that are live together, one list for each time
 /// at which that matters; an item in none of them is never live.
 pub fn best(items: &[Item], together: &[Vec<usize>], capacity: u64) -> Choice {
+    best_within(items, together, capacity, PATIENCE)
+}
+
+/// The same with a time after which the best choice so far is taken.
+pub fn best_within(items: &[Item], together: &[Vec<usize>], capacity: u64, patience: Duration) -> Choice {
     let mut problem = Problem::new(items, together, capacity);
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + patience;
     let prices = problem.prices(until);
     let mut search = Search::new(&problem, &prices, until);
     search.run();

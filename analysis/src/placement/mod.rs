@@ -17,7 +17,7 @@ mod tests;
 mod verified;
 mod windows;
 
-pub use choose::{Choice, Item, best};
+pub use choose::{Choice, Item, best, best_within};
 pub use error::Error;
 pub use learned::Learned;
 pub use plan::{MOST_BLOCKS, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers, Where};

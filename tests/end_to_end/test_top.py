@@ -350,7 +350,7 @@ def test_nothing_that_a_view_needs_is_left_in_the_trace(watched, lines):
     run = watched()
     lines(run.path).next()
     done = run.end()
-    expected = {"allocations", "timeline", "kernel_events", "accesses", "meta.json"}
+    expected = {"allocations", "timeline", "kernel_events", "accesses", "placements", "meta.json"}
     others = set(os.listdir(done.path)) - expected
     assert all(name.endswith(".parquet") for name in others), others
 

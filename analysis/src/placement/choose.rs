@@ -1,11 +1,11 @@
 //! The best placement of objects: the one that gains most of those whose live blocks fit into the
 //! fast tier at every time.
 //!
-//! Exact, by branch and bound. Each set of objects that are live together is a knapsack; the sets
-//! share objects. Prices of bytes in the sets (Lagrange multipliers, by subgradients) bound what any
-//! choice gains: the bytes of each set at its price, and what objects gain beyond their bytes'
-//! prices. So fixing an object changes the bound by one subtraction, and of most objects the price
-//! alone says where they belong.
+//! By branch and bound, exact unless its time runs out. Each set of objects that are live together is
+//! a knapsack; the sets share objects. Prices of bytes in the sets (Lagrange multipliers, by
+//! subgradients) bound what any choice gains: the bytes of each set at its price, and what objects
+//! gain beyond their bytes' prices. So fixing an object changes the bound by one subtraction, and of
+//! most objects the price alone says where they belong.
 
 use std::time::{Duration, Instant};
 
@@ -142,7 +142,7 @@ impl Problem {
 struct Search<'a> {
     problem: &'a Problem,
     surplus: Vec<f64>,
-    /// The items, those whose price says least first.
+    /// The items, those whose price says most first.
     order: Vec<usize>,
     root: f64,
     used: Vec<f64>,

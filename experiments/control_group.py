@@ -28,6 +28,13 @@ class Group:
             self._write("memory.swap.max", 0)
             self._write("memory.max", limit_bytes)
 
+    def limit_with_swap(self, limit_bytes):
+        """Sets the limit; what does not fit is swapped out."""
+        if self._version == 1:
+            self._write("memory.limit_in_bytes", limit_bytes)
+        else:
+            self._write("memory.max", limit_bytes)
+
     def peak_bytes(self):
         """The most that was ever charged: page cache and the kernel's own memory included."""
         return int(self._read("memory.max_usage_in_bytes", "memory.peak"))

@@ -181,6 +181,22 @@ pub unsafe fn with_file<R>(path: *const core::ffi::c_char, work: impl FnOnce(usi
     Some(result)
 }
 
+/// Writes to a file that is there; false if it cannot be written.
+pub fn write_file(path: &core::ffi::CStr, text: &[u8]) -> bool {
+    let flags = libc::O_WRONLY | libc::O_CLOEXEC;
+    let (directory, path) = (libc::AT_FDCWD as usize, path.as_ptr() as usize);
+    // SAFETY: a C string.
+    let file = unsafe { syscall(libc::SYS_openat, [directory, path, flags as usize, 0, 0, 0]) };
+    if file < 0 {
+        return false;
+    }
+    let arguments = [file as usize, text.as_ptr() as usize, text.len(), 0, 0, 0];
+    // SAFETY: reads the text only.
+    let written = unsafe { syscall(libc::SYS_write, arguments) };
+    close(file as i32);
+    written == text.len() as isize
+}
+
 /// Reads from a descriptor; the number of bytes, 0 on failure.
 pub fn read(file: usize, buffer: &mut [u8]) -> usize {
     // SAFETY: writes into the buffer only.

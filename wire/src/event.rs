@@ -120,7 +120,8 @@ pub enum Kind {
     SpanEnd = 15,
     /// Reserved: a sampled memory access.
     Access = 16,
-    /// A block gets this memory: extra = tier's code | errno << 8. At address 0: the program
+    /// A block gets this memory, or this range of it is moved: extra as in
+    /// [`Done`](crate::placement::Done). At address 0: the program
     /// allocates other blocks than the plan has, no more are placed.
     Placement = 17,
     /// The process is about to end: address = [`ENDING_EXIT`] or [`ENDING_EXEC`], with
@@ -134,6 +135,9 @@ pub enum Kind {
     Spawned = 21,
     /// This many bytes (extra) of this range are in memory, and a call that follows may drop them.
     Touched = 22,
+    /// This many bytes of the block at this address were used since the last event with address 0:
+    /// all blocks that were used have been named.
+    Used = 23,
     /// A garbage collection begins on this thread: bytes = generation.
     CollectBegin = 24,
     /// It ended: bytes = generation; address 1 if it examined every generation.
@@ -218,6 +222,7 @@ impl Kind {
             20 => ExecFailed,
             21 => Spawned,
             22 => Touched,
+            23 => Used,
             24 => CollectBegin,
             25 => CollectEnd,
             26 => Collector,

@@ -10,17 +10,22 @@
 //! word 0               how many sizes there are
 //! words 1, 2, 3 …      of each size: bytes; its first block's place among the tiers; how many there are.
 //!                      Sorted by bytes
-//! the rest             tiers of blocks by their codes, eight to a word; 0: it is left alone
+//! next                 tiers of blocks by their codes, eight to a word; 0: it is left alone
+//! the rest             what is moved when ([`moves`]), if anything is
 //! ```
 
+pub mod moves;
+
 use core::sync::atomic::{AtomicU32, Ordering};
+
+use moves::{Action, Moves};
 
 /// Smaller blocks are no matter of placement.
 pub const LEAST_BYTES: u64 = 64 * 1024;
 /// Blocks of a table, at most.
 pub const MOST_BLOCKS: usize = 1 << 22;
 /// Words of a table, at most: each block may have a size of its own.
-pub const MOST_WORDS: usize = 1 + 3 * MOST_BLOCKS + MOST_BLOCKS / 8;
+pub const MOST_WORDS: usize = 1 + 3 * MOST_BLOCKS + MOST_BLOCKS / 8 + moves::MOST_WORDS;
 /// Blocks in a row that are not in the table: another program.
 const MOST_MISSES: u32 = 64;
 /// Words of a size.
@@ -33,6 +38,8 @@ pub enum Tier {
     SmallPages,
     /// Pages of 2 MiB, as far as a block is aligned to them.
     HugePages,
+    /// Whatever pages the program gets without a plan; they may be moved to swap and back.
+    Dram,
     /// The memory of a NUMA node, below [`Tier::NODES`].
     Node(u8),
 }
@@ -47,6 +54,7 @@ impl Tier {
         match self {
             Tier::SmallPages => 1,
             Tier::HugePages => 2,
+            Tier::Dram => 3,
             Tier::Node(node) => Tier::FIRST_NODE | node,
         }
     }
@@ -56,6 +64,7 @@ impl Tier {
         match code {
             1 => Some(Tier::SmallPages),
             2 => Some(Tier::HugePages),
+            3 => Some(Tier::Dram),
             node if node >= Tier::FIRST_NODE => Some(Tier::Node(node - Tier::FIRST_NODE)),
             _ => None,
         }
@@ -74,6 +83,42 @@ pub struct Placement {
     pub fast: u64,
     /// Bytes of the fast tier that may be mapped at a time.
     pub most: u64,
+    /// 1: say which blocks are used between one allocation and the next.
+    pub watch: u64,
+}
+
+/// What was done, as the last word of an event has it: tier's code | action's code << 8 | errno << 16 |
+/// microseconds << 32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Done {
+    /// Where the block is.
+    pub tier: Option<Tier>,
+    /// What became of its pages; `None`: it was allocated.
+    pub action: Option<Action>,
+    /// Of what the kernel refused, or 0.
+    pub errno: i32,
+    /// How long it took.
+    pub micros: u32,
+}
+
+impl Done {
+    /// As a word.
+    pub fn encode(self) -> u64 {
+        u64::from(self.tier.map_or(0, Tier::code))
+            | u64::from(self.action.map_or(0, Action::code)) << 8
+            | u64::from(self.errno as u16) << 16
+            | u64::from(self.micros) << 32
+    }
+
+    /// From a word.
+    pub fn decode(word: u64) -> Done {
+        Done {
+            tier: Tier::from_code(word as u8),
+            action: Action::from_code((word >> 8) as u8),
+            errno: i32::from((word >> 16) as u16),
+            micros: (word >> 32) as u32,
+        }
+    }
 }
 
 /// A table, read with care.
@@ -81,6 +126,16 @@ pub struct Placement {
 pub struct Table<'a> {
     sizes: &'a [u64],
     tiers: &'a [u64],
+    moves: Moves<'a>,
+}
+
+/// What the table has of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Planned {
+    /// Its place among all blocks.
+    pub place: usize,
+    /// Where it goes; `None` if it is left alone.
+    pub tier: Option<Tier>,
 }
 
 impl<'a> Table<'a> {
@@ -90,8 +145,16 @@ impl<'a> Table<'a> {
             let words = usize::try_from(*sizes).ok()?.checked_mul(SIZE_WORDS)?;
             rest.split_at_checked(words)
         });
-        let (sizes, tiers) = split.unwrap_or((&[], &[]));
-        Table { sizes, tiers }
+        let (sizes, rest) = split.unwrap_or((&[], &[]));
+        let blocks = sizes.last_chunk().map_or(0, |[_, first, count]| first.saturating_add(*count));
+        let blocks = usize::try_from(blocks).unwrap_or(usize::MAX).min(MOST_BLOCKS);
+        let (tiers, moves) = rest.split_at_checked(blocks.div_ceil(8)).unwrap_or((rest, &[]));
+        Table { sizes, tiers, moves: Moves::new(moves, blocks) }
+    }
+
+    /// What is moved when.
+    pub fn moves(&self) -> Moves<'a> {
+        self.moves
     }
 
     /// How many sizes there are.
@@ -117,12 +180,12 @@ impl<'a> Table<'a> {
         None
     }
 
-    /// The code of the tier of the n-th block of a size; `None` if there is no such block.
-    fn code(&self, size: usize, n: u32) -> Option<u8> {
+    /// The n-th block of a size; `None` if there is no such block.
+    fn block(&self, size: usize, n: u32) -> Option<Planned> {
         let [_, first, count] = self.size(size)?;
         let place = usize::try_from(first.checked_add(n.into()).filter(|_| u64::from(n) < count)?).ok()?;
         let word = self.tiers.get(place / 8)?;
-        Some((word >> (8 * (place % 8))) as u8)
+        Some(Planned { place, tier: Tier::from_code((word >> (8 * (place % 8))) as u8) })
     }
 }
 
@@ -147,23 +210,28 @@ impl<'a> Follower<'a> {
         self.misses.load(Ordering::Relaxed) >= MOST_MISSES
     }
 
-    /// The tier of the next block, which has this many bytes; `None` if it is left alone.
-    pub fn next(&self, bytes: u64) -> Option<Tier> {
+    /// The next block, which has this many bytes; `None` if it is none of the table's.
+    pub fn next(&self, bytes: u64) -> Option<Planned> {
         if self.has_departed() {
             return None;
         }
-        let Some(code) = self.next_code(bytes) else {
-            self.misses.fetch_add(1, Ordering::Relaxed);
-            return None;
-        };
-        self.misses.store(0, Ordering::Relaxed);
-        Tier::from_code(code)
+        let planned = self.come(bytes);
+        match planned {
+            Some(_) => self.misses.store(0, Ordering::Relaxed),
+            None => _ = self.misses.fetch_add(1, Ordering::Relaxed),
+        }
+        planned
     }
 
-    fn next_code(&self, bytes: u64) -> Option<u8> {
+    fn come(&self, bytes: u64) -> Option<Planned> {
         let size = self.table.find(bytes)?;
         let come = self.come.get(size)?.fetch_add(1, Ordering::Relaxed);
-        self.table.code(size, come)
+        self.table.block(size, come)
+    }
+
+    /// The table.
+    pub fn table(&self) -> Table<'a> {
+        self.table
     }
 }
 
@@ -197,15 +265,16 @@ mod tests {
         let table = Table::new(words);
         let come: Vec<AtomicU32> = (0..table.sizes()).map(|_| AtomicU32::new(0)).collect();
         let follower = Follower::new(table, &come);
-        blocks.iter().map(|bytes| follower.next(*bytes).map_or(0, Tier::code)).collect()
+        let code = |planned: Planned| planned.tier.map_or(0, Tier::code);
+        blocks.iter().map(|bytes| follower.next(*bytes).map_or(0, code)).collect()
     }
 
     #[test]
     fn codes_are_read_again() {
-        for tier in [Tier::SmallPages, Tier::HugePages, Tier::Node(0), Tier::Node(Tier::NODES - 1)] {
+        for tier in [Tier::SmallPages, Tier::HugePages, Tier::Dram, Tier::Node(0), Tier::Node(Tier::NODES - 1)] {
             assert_eq!(Tier::from_code(tier.code()), Some(tier));
         }
-        assert_eq!((Tier::from_code(0), Tier::from_code(3)), (None, None));
+        assert_eq!((Tier::from_code(0), Tier::from_code(4)), (None, None));
     }
 
     #[test]
@@ -226,7 +295,7 @@ mod tests {
         for _ in 0..MOST_MISSES - 1 {
             assert_eq!(follower.next(5), None);
         }
-        assert_eq!(follower.next(10), Some(Tier::SmallPages));
+        assert_eq!(follower.next(10), Some(Planned { place: 0, tier: Some(Tier::SmallPages) }));
         for _ in 0..MOST_MISSES {
             assert!(!follower.has_departed());
             assert_eq!(follower.next(5), None);

@@ -75,6 +75,7 @@ impl Learned {
             gain_seconds: gain.seconds,
             gain_error_seconds: gain.error.hypot((gain.seconds - gain.own_seconds) / 2.0),
             tier: Where::Slow,
+            moved_bytes: 0,
         };
         let met = first.samples.iter().filter(|sample| sample.object.is_some()).count();
         Ok(Learned {
@@ -142,6 +143,7 @@ impl Learned {
             notes: Vec::new(),
             objects,
             blocks: Vec::new(),
+            moves: Vec::new(),
         };
         for (object, fast) in plan.objects.iter_mut().zip(&choice.fast) {
             object.tier = if *fast { Where::Fast } else { Where::Slow };
@@ -199,16 +201,7 @@ impl Learned {
             Ordering::Equal => one.cmp(other),
             order => order,
         });
-        let mut positions = vec![0; sorted.len()];
-        sorted.iter().enumerate().for_each(|(position, index)| positions[*index] = position as u32);
-        plan.objects = sorted.iter().map(|index| plan.objects[*index].clone()).collect();
-        for block in &self.blocks {
-            let object = positions[block.object];
-            match plan.blocks.last_mut() {
-                Some((last, count)) if *last == object => *count += 1,
-                _ => plan.blocks.push((object, 1)),
-            }
-        }
+        plan.arrange(&sorted, &self.blocks);
     }
 }
 

@@ -3,8 +3,9 @@
 //! Two runs of a program, one with all its large blocks in the slow tier and one with all of them in
 //! the fast one, both with samples of the clock ([`observed`]), say what each object gains
 //! ([`gains`]). Of the objects that are live together, the best choice fits into the fast tier
-//! ([`choose`]). Runs with a choice may correct it ([`verified`]). The [`plan`] has the choice, and the order of the program's blocks, by which they
-//! are found again in its next run.
+//! ([`choose`]). Runs with a choice may correct it ([`verified`]). Where the slow tier is [`swap`], pages
+//! move while the program runs. The [`plan`] has the choice, and the order of the program's blocks, by
+//! which they are found again in its next run.
 
 mod choose;
 mod error;
@@ -12,6 +13,7 @@ mod gains;
 mod learned;
 mod observed;
 mod plan;
+pub mod swap;
 #[cfg(test)]
 mod tests;
 mod verified;
@@ -20,7 +22,7 @@ mod windows;
 pub use choose::{Choice, Item, best, best_within};
 pub use error::Error;
 pub use learned::Learned;
-pub use plan::{MOST_BLOCKS, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers, Where};
+pub use plan::{MOST_BLOCKS, MOST_MOVES, Move, MoveKind, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers, Where};
 
 /// Smaller blocks are no matter of placement.
 pub const LEAST_BYTES: u64 = 64 << 10;

@@ -34,6 +34,8 @@ pub struct Block {
     pub alloc_ns: i64,
     /// When it was released.
     pub free_ns: Option<i64>,
+    /// Where it begins.
+    pub address: u64,
 }
 
 /// A sample of the program's clock.
@@ -43,6 +45,8 @@ pub struct Sample {
     pub time_ns: i64,
     /// Position of the object that it met; `None` for anything else.
     pub object: Option<usize>,
+    /// It met a store.
+    pub stores: bool,
 }
 
 /// A run.
@@ -50,6 +54,8 @@ pub struct Sample {
 pub struct Observed {
     /// The program whose blocks these are: the one that most samples are of.
     pub program: Program,
+    /// Its number in the trace.
+    pub process: u32,
     /// CPU seconds of the whole command's own code.
     pub user_seconds: f64,
     /// CPU seconds of the kernel on its behalf.
@@ -103,6 +109,7 @@ impl Observed {
         };
         let mut observed = Observed {
             program: program(trace, process)?,
+            process,
             user_seconds: user_ns as f64 / 1e9,
             system_seconds: system_ns as f64 / 1e9,
             objects: Vec::new(),
@@ -140,7 +147,8 @@ impl Observed {
         for row in rows {
             let object = objects.allocated(&row);
             names.insert((row.thread, row.alloc_ns), object);
-            self.blocks.push(Block { object, alloc_ns: row.alloc_ns, free_ns: row.free_ns });
+            let address = row.address.unwrap_or(0);
+            self.blocks.push(Block { object, alloc_ns: row.alloc_ns, free_ns: row.free_ns, address });
         }
         self.objects = objects.keys;
         Ok(names)
@@ -161,7 +169,8 @@ impl Observed {
             self.without_address += usize::from(touching && row.address.is_none());
             let block = row.block_thread.zip(row.block_ns);
             let object = block.and_then(|name| names.get(&name).copied());
-            self.samples.push(Sample { time_ns: row.time_ns, object });
+            let stores = row.access == "store";
+            self.samples.push(Sample { time_ns: row.time_ns, object, stores });
         })?;
         self.samples.sort_by_key(|sample| sample.time_ns);
         Ok(())
@@ -173,6 +182,7 @@ fn placed(trace: &Trace, process: u32) -> Result<HashSet<(u32, u64, u64)>, Error
     let mut placed = HashSet::new();
     trace.placements(|row| {
         if row.process == process
+            && row.action == "place"
             && row.errno.is_none()
             && let Some((address, bytes)) = row.address.zip(row.bytes)
         {

@@ -8,9 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
+use super::observed::Block;
 
 /// Version of the file.
-pub const PLAN_VERSION: u32 = 1;
+pub const PLAN_VERSION: u32 = 2;
 /// In the note on what makes any estimate of a program uncertain.
 pub(super) const CHAINS: &str = "chains of pointers";
 /// No run takes that long: their sums are numbers.
@@ -19,6 +20,8 @@ const MOST_SECONDS: f64 = 1e12;
 const MOST_FILE_BYTES: u64 = 256 << 20;
 /// More blocks have no room in the table that the program follows.
 pub const MOST_BLOCKS: usize = 1 << 22;
+/// More moves have no room in it, either.
+pub const MOST_MOVES: usize = 1 << 20;
 
 /// What one run differs from the next by, as a share of its time: standard deviation, of short programs on an idle
 /// machine.
@@ -50,6 +53,43 @@ pub struct Plan {
     /// The program's large blocks in the order of their allocation: how many follow each other of
     /// which object (its position in `objects`).
     pub blocks: Vec<(u32, u32)>,
+    /// What goes to swap and comes back, in this order; empty for other tiers.
+    pub moves: Vec<Move>,
+}
+
+/// Pages that are moved just before a block is allocated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Move {
+    /// Before which block: its position in the order of their allocation.
+    pub block: u32,
+    /// What is done.
+    pub kind: MoveKind,
+    /// With the live block of which object (its position in `objects`).
+    pub object: u32,
+    /// From this page on.
+    pub first: u32,
+    /// So many pages.
+    pub pages: u32,
+}
+
+/// What is done with pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MoveKind {
+    /// They go to swap.
+    Out,
+    /// They come back.
+    In,
+    /// So many pages of released blocks, which are retained for the next ones, are released.
+    Trim,
+}
+
+impl Move {
+    /// Releases so many pages of what is retained.
+    pub(super) fn trim(block: usize, pages: u64) -> Move {
+        Move { block: block as u32, kind: MoveKind::Trim, object: 0, first: 0, pages: pages as u32 }
+    }
 }
 
 /// A program that a command executes.
@@ -79,6 +119,7 @@ pub struct Tiers {
 #[serde(deny_unknown_fields)]
 pub struct Seconds {
     /// Measured with all large blocks in the slow tier, and corrected by runs that verified a plan.
+    /// With swap: estimated, where the kernel chooses what goes there.
     pub slow: f64,
     /// Measured with all of them in the fast tier.
     pub fast: f64,
@@ -108,8 +149,10 @@ pub struct Object {
     pub gain_seconds: f64,
     /// Standard error of that.
     pub gain_error_seconds: f64,
-    /// Where it goes.
+    /// Where it goes; of swap, whether any of it ever goes there (slow).
     pub tier: Where,
+    /// Bytes that go to swap, all times together; 0 for other tiers.
+    pub moved_bytes: u64,
 }
 
 /// One of the two tiers.
@@ -178,11 +221,11 @@ impl Plan {
         fast.map(|object| object.bytes).fold(0, u64::saturating_add)
     }
 
-    /// Bytes and tier of each block, in the order of their allocation.
-    pub fn table(&self) -> impl Iterator<Item = (u64, Where)> {
-        self.blocks.iter().flat_map(|(object, count)| {
-            let object = &self.objects[*object as usize];
-            std::iter::repeat_n((object.bytes, object.tier), *count as usize)
+    /// Object (its position), bytes and tier of each block, in the order of their allocation.
+    pub fn table(&self) -> impl Iterator<Item = (u32, u64, Where)> {
+        self.blocks.iter().flat_map(|(index, count)| {
+            let object = &self.objects[*index as usize];
+            std::iter::repeat_n((*index, object.bytes, object.tier), *count as usize)
         })
     }
 
@@ -197,12 +240,45 @@ impl Plan {
         if self.blocks.iter().any(|(object, _)| *object as usize >= self.objects.len()) {
             return Err("it has blocks of objects that it does not have".into());
         }
+        self.check_moves(blocks)?;
         let numbers = self.objects.iter().flat_map(|each| [each.gain_seconds, each.gain_error_seconds]);
         let is_time = |seconds: f64| seconds.abs() < MOST_SECONDS;
         if !numbers.chain([self.seconds.slow, self.seconds.fast]).all(is_time) {
             return Err("it has times that no run takes".into());
         }
         Ok(())
+    }
+
+    fn check_moves(&self, blocks: u64) -> Result<(), String> {
+        if self.moves.len() > MOST_MOVES {
+            return Err(format!("it has {} moves, more than {MOST_MOVES}", self.moves.len()));
+        }
+        let is_known = |each: &Move| {
+            u64::from(each.block) < blocks
+                && (each.kind == MoveKind::Trim || (each.object as usize) < self.objects.len())
+        };
+        if !self.moves.iter().all(is_known) {
+            return Err("it moves blocks that it does not have".into());
+        }
+        Ok(())
+    }
+
+    /// Sorts the objects, which blocks and moves name by their positions before that, and writes down
+    /// the order of the blocks.
+    pub(super) fn arrange(&mut self, sorted: &[usize], blocks: &[Block]) {
+        let mut positions = vec![0; sorted.len()];
+        sorted.iter().enumerate().for_each(|(position, index)| positions[*index] = position as u32);
+        self.objects = sorted.iter().map(|index| self.objects[*index].clone()).collect();
+        for each in self.moves.iter_mut().filter(|each| each.kind != MoveKind::Trim) {
+            each.object = positions[each.object as usize];
+        }
+        for block in blocks {
+            let object = positions[block.object];
+            match self.blocks.last_mut() {
+                Some((last, count)) if *last == object => *count += 1,
+                _ => self.blocks.push((object, 1)),
+            }
+        }
     }
 
     /// The file's text.

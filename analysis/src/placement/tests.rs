@@ -2,7 +2,7 @@
 
 use super::gains::gains;
 use super::observed::{Block, Key, Observed, Sample};
-use super::plan::{Object, PLAN_VERSION, Plan, Program, Seconds, Tiers, Where};
+use super::plan::{Move, MoveKind, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers, Where};
 use super::windows::{Window, cut, matched};
 
 const MILLISECOND: i64 = 1_000_000;
@@ -12,16 +12,18 @@ fn run(phases: &[(Option<usize>, i64)]) -> Observed {
     let mut samples = Vec::new();
     for (object, length) in phases {
         for _ in 0..*length {
-            samples.push(Sample { time_ns: samples.len() as i64 * MILLISECOND, object: *object });
+            let time_ns = samples.len() as i64 * MILLISECOND;
+            samples.push(Sample { time_ns, object: *object, stores: false });
         }
     }
     let key = |object| Key { site: Some(object), bytes: 1 << 20, ordinal: 0 };
     Observed {
         program: Program { path: "/p".into(), before: 0, command: "p".into() },
+        process: 0,
         user_seconds: samples.len() as f64 / 1e3,
         system_seconds: 0.0,
         objects: (0..3).map(key).collect(),
-        blocks: (0..3).map(|object| Block { object, alloc_ns: 0, free_ns: None }).collect(),
+        blocks: (0..3).map(|object| Block { object, alloc_ns: 0, free_ns: None, address: 0 }).collect(),
         all_samples: samples.len(),
         samples,
         touching: 0,
@@ -77,6 +79,7 @@ fn some_plan() -> Plan {
         gain_seconds: 1.0,
         gain_error_seconds: 0.1,
         tier: Where::Fast,
+        moved_bytes: 8192,
     };
     Plan {
         plan_version: PLAN_VERSION,
@@ -89,6 +92,7 @@ fn some_plan() -> Plan {
         notes: Vec::new(),
         objects: vec![object],
         blocks: vec![(0, 3)],
+        moves: vec![Move { block: 2, kind: MoveKind::Out, object: 0, first: 1, pages: 2 }],
     }
 }
 
@@ -102,7 +106,7 @@ fn loaded(text: &str) -> Result<Plan, super::Error> {
 #[test]
 fn a_plan_is_read_as_it_was_written() {
     assert_eq!(loaded(&some_plan().to_json()).unwrap(), some_plan());
-    assert_eq!(some_plan().table().collect::<Vec<_>>(), [(1 << 20, Where::Fast); 3]);
+    assert_eq!(some_plan().table().collect::<Vec<_>>(), [(0, 1 << 20, Where::Fast); 3]);
 }
 
 #[test]
@@ -118,6 +122,8 @@ fn what_is_no_plan_is_refused_in_a_sentence() {
         (&change(|plan| plan.plan_version = 9), "it has version 9"),
         (&change(|plan| plan.blocks = vec![(1, 1)]), "objects that it does not have"),
         (&change(|plan| plan.blocks = vec![(0, u32::MAX); 2]), "blocks, more than"),
+        (&change(|plan| plan.moves[0].block = 3), "moves blocks that it does not have"),
+        (&change(|plan| plan.moves[0].object = 1), "moves blocks that it does not have"),
     ];
     for (text, why) in wrong {
         let said = loaded(text).unwrap_err().to_string();

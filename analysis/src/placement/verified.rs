@@ -80,6 +80,7 @@ mod tests {
             gain_seconds: gain,
             gain_error_seconds: 0.1 * gain,
             tier: Where::Slow,
+            moved_bytes: 0,
         }
     }
 

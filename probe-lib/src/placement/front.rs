@@ -6,10 +6,10 @@ use core::ptr::{copy_nonoverlapping, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use memtrace_wire::event::Kind;
-use memtrace_wire::placement::Tier;
+use memtrace_wire::placement::{Done, Tier};
 
 use super::mapping::{self, Mapping};
-use super::{budget, own, plan, retained, tier};
+use super::{budget, own, paging, plan, retained, tier, watch};
 use crate::connection::process;
 use crate::next::pointers;
 use crate::ring::record;
@@ -71,7 +71,14 @@ fn placed(alignment: usize, bytes: usize) -> Option<(*mut c_void, bool)> {
     if !is_possible || own::is_full() || sandbox::is_filtered() || process::is_forked_copy() {
         return None;
     }
-    let tier = plan::next(bytes)?;
+    if !plan::concerns(bytes) {
+        return None;
+    }
+    watch::look();
+    let planned = plan::next(bytes)?;
+    paging::before(planned.place);
+    let tier = planned.tier?;
+    let mark = if planned.place == plan::NO_PLACE { watch::looks() } else { paging::slot_of(planned.place) };
     let alignment = tier::alignment(tier, bytes)?.max(alignment);
     let length = mapping::length(bytes)?;
     let (mapping, errno, is_zero) = match retained::take(length, tier, alignment) {
@@ -81,22 +88,24 @@ fn placed(alignment: usize, bytes: usize) -> Option<(*mut c_void, bool)> {
             (mapping, errno, true)
         }
     };
-    let inserted = errno == 0 && own::insert(&mapping);
+    let inserted = errno == 0 && own::insert(&mapping, mark);
     if inserted || errno != 0 {
-        let about = u64::from(tier.code()) | (errno as u64) << 8;
-        record::event(Kind::Placement, mapping.start, bytes, about);
+        let done = Done { tier: Some(tier), action: None, errno, micros: 0 };
+        record::event(Kind::Placement, mapping.start, bytes, done.encode());
     }
     if !inserted {
         mapping.release();
         return None;
     }
+    paging::allocated(mark, &mapping);
+    watch::allocated(mark);
     Some((mapping.start as *mut c_void, is_zero))
 }
 
 /// A new mapping, as long as the fast tier has bytes for it.
 fn fresh(length: usize, tier: Tier, alignment: usize) -> Option<(Mapping, i32)> {
     if !budget::take(tier, length) {
-        retained::release_all(tier);
+        retained::release(tier, usize::MAX);
         if !budget::take(tier, length) {
             return None;
         }
@@ -110,11 +119,15 @@ fn fresh(length: usize, tier: Tier, alignment: usize) -> Option<(Mapping, i32)> 
 
 /// Releases a block that has a mapping of its own; false for any other.
 fn releases(block: *mut c_void) -> bool {
-    let mapping = own::take(block as usize);
-    if let Some(mapping) = mapping {
+    let Some(mark) = own::mark(block as usize) else { return false };
+    watch::look_before_release(mark);
+    let Some(mapping) = own::take(block as usize) else { return false };
+    if paging::released(mark) {
+        mapping.release();
+    } else {
         retained::put(mapping);
     }
-    mapping.is_some()
+    true
 }
 
 unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
@@ -225,7 +238,8 @@ unsafe extern "C" fn madvise(address: *mut c_void, length: usize, advice: c_int)
     const PAGE: usize = 4096;
     let of_pages = matches!(advice, libc::MADV_HUGEPAGE | libc::MADV_NOHUGEPAGE);
     let begins = address as usize;
-    if of_pages && (own::get(begins).is_some() || own::get(begins.wrapping_sub(PAGE)).is_some()) {
+    let is_decided = |at| own::get(at).is_some_and(|mapping| mapping.tier != Tier::Dram);
+    if of_pages && (is_decided(begins) || is_decided(begins.wrapping_sub(PAGE))) {
         return 0;
     }
     // SAFETY: the program's call, passed on.

@@ -3,7 +3,9 @@
 //! Only where blocks of this image are to be placed, functions of [`front`] take the places of the
 //! next definitions; without a plan nothing of this is ever executed. The [`plan`] says which tier
 //! the next block gets. A block that gets one is no block of the C library's: it has a mapping of
-//! its own ([`mapping`], [`tier`]), which [`own`] finds again when it is released.
+//! its own ([`mapping`], [`tier`]), which [`own`] finds again when it is released. Its pages may go to
+//! swap and come back ([`paging`]); while a program is learned, [`watch`] says which of its blocks it
+//! uses when.
 //!
 //! What is left alone: other allocators than the C library's, forked children (they release what
 //! they inherit), and blocks that `realloc`, `valloc` and `pvalloc` make.
@@ -13,9 +15,11 @@ mod front;
 mod lock;
 mod mapping;
 mod own;
+mod paging;
 mod plan;
 mod retained;
 mod tier;
+mod watch;
 
 use memtrace_wire::placement::Placement;
 
@@ -25,6 +29,9 @@ use crate::allocator;
 pub fn begin(placement: &Placement, words: &'static [u64]) {
     if allocator::is_the_c_library() && own::begin() && plan::begin(placement, words) {
         budget::begin(placement);
+        if placement.watch != 0 {
+            watch::begin();
+        }
         front::put_before();
     }
 }

@@ -4,7 +4,7 @@
 //! are taken, the next block is left alone. So nothing is ever moved, and each change is one store.
 
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use memtrace_wire::placement::Tier;
 
@@ -19,10 +19,12 @@ const MOST: usize = 8_000;
 const NEARBY: usize = 32;
 
 /// A block's place: its address, and its length with its tier's code in the lower bits; address 0:
-/// free, 1: being filled in.
+/// free, 1: being filled in. And its mark: its slot, if there is a table, or else how often it was looked
+/// before ([`watch`](super::watch)).
 struct Place {
     address: AtomicUsize,
     length: AtomicUsize,
+    mark: AtomicU32,
 }
 
 const FREE: usize = 0;
@@ -58,13 +60,14 @@ fn nearby(address: usize) -> &'static [Place] {
     unsafe { core::slice::from_raw_parts(table.add(hash % PLACES), NEARBY) }
 }
 
-/// Notes a block; false if there is no room for it.
-pub fn insert(mapping: &Mapping) -> bool {
+/// Notes a block and its mark; false if there is no room for it.
+pub fn insert(mapping: &Mapping, mark: u32) -> bool {
     let place = nearby(mapping.start).iter().find(|place| {
         place.address.compare_exchange(FREE, FILLING, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     });
     let Some(place) = place else { return false };
     place.length.store(mapping.length | usize::from(mapping.tier.code()), Ordering::Relaxed);
+    place.mark.store(mark, Ordering::Relaxed);
     place.address.store(mapping.start, Ordering::Release);
     COUNT.fetch_add(1, Ordering::Relaxed);
     true
@@ -85,7 +88,12 @@ pub fn get(address: usize) -> Option<Mapping> {
     find(address).map(|(_, mapping)| mapping)
 }
 
-/// The same, and forgets it.
+/// Its mark.
+pub fn mark(address: usize) -> Option<u32> {
+    find(address).map(|(place, _)| place.mark.load(Ordering::Relaxed))
+}
+
+/// The same block, which is forgotten.
 pub fn take(address: usize) -> Option<Mapping> {
     let (place, mapping) = find(address)?;
     place.address.store(FREE, Ordering::Release);

@@ -4,8 +4,9 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use memtrace_wire::event::Kind;
-use memtrace_wire::placement::{Follower, LEAST_BYTES, Placement, Table, Tier};
+use memtrace_wire::placement::{Follower, LEAST_BYTES, Placement, Planned, Table, Tier};
 
+use super::paging;
 use crate::ring::record;
 use crate::sys;
 
@@ -14,6 +15,9 @@ struct Plan {
     all: Option<Tier>,
     follower: Follower<'static>,
 }
+
+/// Place of each block where there is no table.
+pub const NO_PLACE: usize = usize::MAX;
 
 /// Null before there is one.
 static PLAN: AtomicPtr<Plan> = AtomicPtr::new(null_mut());
@@ -32,23 +36,28 @@ pub fn begin(placement: &Placement, words: &'static [u64]) -> bool {
         let all = Tier::from_code(placement.all as u8);
         plan.write(Plan { all, follower: Follower::new(table, come) });
     }
+    if !table.moves().is_empty() && !paging::begin(table.moves()) {
+        return false;
+    }
     PLAN.store(plan, Ordering::Release);
     true
 }
 
-/// The tier of a block that is about to be allocated; `None` if it is left alone.
-pub fn next(bytes: usize) -> Option<Tier> {
-    if bytes < LEAST_BYTES as usize {
-        return None;
-    }
+/// True if blocks of this size are any matter of the plan's.
+pub fn concerns(bytes: usize) -> bool {
+    bytes >= LEAST_BYTES as usize
+}
+
+/// What the plan has of a block that is about to be allocated.
+pub fn next(bytes: usize) -> Option<Planned> {
     // SAFETY: null, or the plan, which is never unmapped and made of atomics and what never changes.
     let plan = unsafe { PLAN.load(Ordering::Acquire).as_ref() }?;
     if plan.all.is_some() {
-        return plan.all;
+        return Some(Planned { place: NO_PLACE, tier: plan.all });
     }
-    let tier = plan.follower.next(bytes as u64);
+    let planned = plan.follower.next(bytes as u64);
     if plan.follower.has_departed() && !DEPARTED.swap(true, Ordering::Relaxed) {
         record::event(Kind::Placement, 0, 0, 0);
     }
-    tier
+    planned
 }

@@ -43,11 +43,15 @@ pub fn put(mapping: Mapping) {
     mapping.release();
 }
 
-/// Unmaps those of a tier: its bytes are wanted for another block.
-pub fn release_all(tier: Tier) {
-    while let Some(mapping) =
-        RETAINED.with(|retained| retained.remove(|mapping| mapping.tier == tier)).flatten()
+/// Unmaps the oldest of a tier until that gives so many bytes, or there are none: they are wanted for
+/// another block.
+pub fn release(tier: Tier, bytes: usize) {
+    let mut released = 0;
+    while released < bytes
+        && let Some(mapping) =
+            RETAINED.with(|retained| retained.remove(|mapping| mapping.tier == tier)).flatten()
     {
+        released += mapping.length;
         mapping.release();
     }
 }

@@ -12,7 +12,8 @@ pub fn alignment(tier: Tier, bytes: usize) -> Option<usize> {
     const PAGE: usize = 4096;
     match tier {
         Tier::HugePages => (bytes >= HUGE_PAGE).then_some(HUGE_PAGE),
-        Tier::SmallPages | Tier::Node(_) => Some(PAGE),
+        Tier::Dram if bytes >= HUGE_PAGE => Some(HUGE_PAGE),
+        Tier::SmallPages | Tier::Dram | Tier::Node(_) => Some(PAGE),
     }
 }
 
@@ -23,6 +24,7 @@ pub fn choose(tier: Tier, start: usize, length: usize) -> i32 {
     match tier {
         Tier::SmallPages => advise(libc::MADV_NOHUGEPAGE),
         Tier::HugePages => advise(libc::MADV_HUGEPAGE),
+        Tier::Dram => 0,
         Tier::Node(node) => {
             // Preferred, not bound (set_mempolicy(2)): a full node must not end the program.
             const MPOL_PREFERRED: usize = 1;

@@ -22,7 +22,7 @@ pub use procfs::limits::free_memory;
 pub use samples::{Accesses, can_count_faults, can_sample_accesses};
 pub use session::{Attach, Failure, Options, Outcome, Stacks, Wait, attach, run};
 pub use state::garbage::Collecting;
-pub use transport::placing::{PlacedProgram, Placing, tier_name};
+pub use transport::placing::{PlacedBlock, PlacedProgram, Placing, tier_name};
 
 /// True if stamps may be read from the processor's own counter.
 pub fn tsc_is_invariant() -> bool {

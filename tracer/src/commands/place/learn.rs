@@ -10,7 +10,8 @@ use clap::Args;
 use memtrace_trace::Trace;
 use memtrace_wire::placement::Tier;
 
-use super::tier;
+use super::source::{MACHINE, WATCHED};
+use super::{calibrate, tier};
 use super::warm::warm;
 use crate::commands::output;
 use crate::record;
@@ -28,9 +29,10 @@ pub struct Learn {
     /// Replace the traces in that directory
     #[arg(short, long)]
     force: bool,
-    /// The slow tier, of which there is enough, and the fast one: small-pages, huge-pages or node:N
+    /// The slow tier, of which there is enough, and the fast one: small-pages, huge-pages or node:N;
+    /// or swap,dram
     #[arg(long, value_name = "SLOW,FAST", value_parser = parse_base, default_value = "small-pages,huge-pages")]
-    base: (Tier, Tier),
+    base: Base,
     /// Run the command so many times in each tier, and keep the fastest runs: for machines on which
     /// runs of the same command differ
     #[arg(long, value_name = "RUNS", default_value_t = 1)]
@@ -40,30 +42,53 @@ pub struct Learn {
     command: Vec<OsString>,
 }
 
-fn parse_base(text: &str) -> Result<(Tier, Tier), String> {
+/// The two tiers.
+#[derive(Clone, Copy)]
+enum Base {
+    /// Blocks are in one of them.
+    Tiers(Tier, Tier),
+    /// Pages move between memory and swap.
+    Swap,
+}
+
+fn parse_base(text: &str) -> Result<Base, String> {
     let (slow, fast) = text.split_once(',').ok_or("write SLOW,FAST, e.g. small-pages,huge-pages")?;
+    if (slow, fast) == (tier::SWAP, tier::DRAM) {
+        return Ok(Base::Swap);
+    }
     match (tier::parse(slow)?, tier::parse(fast)?) {
         (Tier::HugePages, _) => {
             Err("huge-pages cannot be the slow tier: small blocks have no place there".into())
         }
         (slow, fast) if slow == fast => Err("the two tiers are the same; name two".into()),
-        base => Ok(base),
+        (slow, fast) => Ok(Base::Tiers(slow, fast)),
     }
 }
 
 /// `memtrace place learn`
 pub fn run(arguments: &Learn) -> Result<ExitCode> {
-    let (slow, fast) = arguments.base;
-    let tiers = [("slow", slow), ("fast", fast)];
-    tiers.iter().try_for_each(|(_, tier)| tier::check(*tier))?;
+    let runs = match arguments.base {
+        Base::Tiers(slow, fast) => [("slow", slow, Purpose::Sample), ("fast", fast, Purpose::Sample)],
+        Base::Swap => {
+            let machine = calibrate::measured()?;
+            fs::create_dir_all(&arguments.output)
+                .with_context(|| format!("cannot create {}", arguments.output.display()))?;
+            output::write(&arguments.output.join(MACHINE), machine.to_json().as_bytes())?;
+            [("fast", Tier::Dram, Purpose::Time), (WATCHED, Tier::Dram, Purpose::Watch)]
+        }
+    };
+    runs.iter().try_for_each(|(_, tier, _)| tier::check(*tier))?;
     let mut bytes = WARM_BYTES;
     for number in 0..arguments.repeat.max(1) {
-        for (name, tier) in tiers {
+        for (name, tier, purpose) in runs {
+            if purpose == Purpose::Watch && number > 0 {
+                continue;
+            }
             warm(tier, bytes);
             let first = arguments.output.join(name);
             let further = arguments.output.join(format!("{name}-again"));
             let output = if number == 0 { &first } else { &further };
-            recorded(arguments, output, tier, number > 0)?;
+            recorded(arguments, output, tier, purpose, number > 0)?;
             bytes = Trace::open(output)?.meta().peak.resident_bytes.max(WARM_BYTES);
             if number > 0 {
                 keep_the_faster(&first, &further)?;
@@ -73,16 +98,29 @@ pub fn run(arguments: &Learn) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What a run is for.
+#[derive(Clone, Copy, PartialEq)]
+enum Purpose {
+    /// What the program spends its time on.
+    Sample,
+    /// How long it takes.
+    Time,
+    /// Which blocks it uses when; and what it spends its time on.
+    Watch,
+}
+
 /// Records the command with all its blocks in one tier.
-fn recorded(arguments: &Learn, output: &Path, tier: Tier, replace: bool) -> Result<()> {
+fn recorded(arguments: &Learn, output: &Path, tier: Tier, purpose: Purpose, replace: bool) -> Result<()> {
     if !is_quiet() {
-        say(&format!("running with all large blocks in {}", record::tier_name(tier)));
+        let also = if purpose == Purpose::Watch { ", watching which of them are used" } else { "" };
+        say(&format!("running with all large blocks in {}{also}", record::tier_name(tier)));
     }
+    let samples = purpose != Purpose::Time;
     let options = record::Options {
         replace: replace || arguments.force,
         prints_to_stderr: true,
-        accesses: record::Accesses::Clock,
-        placing: Some(record::Placing::All(tier)),
+        accesses: if samples { record::Accesses::Clock } else { record::Accesses::Off },
+        placing: Some(record::Placing::All { tier, watch: purpose == Purpose::Watch }),
         ..record::Options::of(output.to_owned(), arguments.command.clone())
     };
     let outcome = record::run(&options)?;
@@ -93,7 +131,7 @@ fn recorded(arguments: &Learn, output: &Path, tier: Tier, replace: bool) -> Resu
         }
         None => {}
     }
-    match Trace::open(output)?.meta().recorded.get("accesses_why") {
+    match Trace::open(output)?.meta().recorded.get("accesses_why").filter(|_| samples) {
         Some(why) => bail!("the clock cannot be sampled here: {why}"),
         None => Ok(()),
     }

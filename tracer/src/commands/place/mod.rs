@@ -1,8 +1,11 @@
 //! `place`: which large blocks belong into fast memory, what that gains, and doing it.
 
+mod calibrate;
 mod learn;
 mod plan;
 mod run;
+mod sentences;
+mod source;
 mod tier;
 mod warm;
 
@@ -20,6 +23,8 @@ pub struct Place {
 
 #[derive(Subcommand)]
 enum Step {
+    /// Measure what it costs to move pages to swap and back
+    Calibrate(calibrate::Calibrate),
     /// Run a command twice, with all large blocks in slow and in fast memory
     Learn(learn::Learn),
     /// Choose which of its blocks go to the fast tier
@@ -33,6 +38,7 @@ enum Step {
 /// `memtrace place`
 pub fn run(arguments: &Place) -> Result<ExitCode> {
     match &arguments.step {
+        Step::Calibrate(arguments) => calibrate::run(arguments),
         Step::Learn(arguments) => learn::run(arguments),
         Step::Plan(arguments) => plan::make(arguments),
         Step::Estimate(arguments) => plan::estimate(arguments),

@@ -1,22 +1,20 @@
 //! `place plan` and `place estimate`: which blocks go to the fast tier, and what that gains.
 
-use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
-use memtrace_analysis::placement::{Learned, Object, Plan, Tiers, Where};
-use memtrace_trace::Trace;
+use memtrace_analysis::placement::{Plan, Where};
 
+use super::sentences::sentences;
+use super::source::Source;
+use super::tier::SWAP;
 use super::run;
 use crate::commands::usage::Usage;
 use crate::commands::{json, output};
 use crate::terminal::{Progress, print, say};
-use crate::units::{Bytes, parse_limit};
-
-/// Objects that are listed.
-const LISTED: usize = 15;
+use crate::units::parse_limit;
 
 /// Arguments of `place plan`.
 #[derive(Args)]
@@ -75,25 +73,22 @@ fn parse_move(text: &str) -> Result<Move, String> {
 /// `memtrace place plan`
 pub fn make(arguments: &Make) -> Result<ExitCode> {
     output::check(&arguments.output, arguments.json)?;
-    let [slow, fast] = ["slow", "fast"].map(|name| arguments.directory.join(name));
-    let (slow, fast) = (open(&slow)?, open(&fast)?);
-    let tiers = Tiers { slow: tier_of(&slow)?, fast: tier_of(&fast)? };
     let progress = Progress::start("planning");
-    let mut learned = Learned::of(&slow, &fast)?;
-    let mut plan = learned.plan(arguments.fast, tiers.clone())?;
+    let mut learned = Source::open(&arguments.directory)?;
+    let mut plan = learned.plan(arguments.fast)?;
     drop(progress);
     let mut fastest: Option<(f64, Plan)> = None;
     for number in 1..=arguments.verify {
-        if learned.has_run(&plan) {
+        if learned.has_run(&plan) || (learned.is_swap() && !plan.worth) {
             break;
         }
         let trace = arguments.directory.join(format!("verified-{number}"));
-        let seconds = run::measured(&plan, slow.meta(), trace)?;
+        let seconds = run::measured(&plan, learned.meta(), trace)?;
         learned.ran(&plan, seconds);
         if fastest.as_ref().is_none_or(|(least, _)| seconds < *least) {
             fastest = Some((seconds, plan));
         }
-        plan = learned.plan(arguments.fast, tiers.clone())?;
+        plan = learned.plan(arguments.fast)?;
     }
     // What was measured is better than what is told to be a little better.
     if let Some((seconds, mut measured)) = fastest
@@ -111,6 +106,9 @@ pub fn make(arguments: &Make) -> Result<ExitCode> {
 /// `memtrace place estimate`
 pub fn estimate(arguments: &Estimate) -> Result<ExitCode> {
     let mut plan = Plan::load(&arguments.plan)?;
+    if plan.tiers.slow == SWAP && !arguments.moves.is_empty() {
+        bail!(Usage("objects of a plan with swap move while the program runs; make one with another --fast".into()));
+    }
     for Move(object, tier) in &arguments.moves {
         let objects = plan.objects.len();
         match object {
@@ -140,60 +138,4 @@ fn answer(plan: &Plan, as_json: bool, is_printed: bool) -> Result<ExitCode> {
         print(&sentences(plan)?)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn open(path: &Path) -> Result<Trace> {
-    Trace::open(path).with_context(|| format!("cannot plan with {}", path.display()))
-}
-
-/// The tier that all blocks of a trace are in.
-fn tier_of(trace: &Trace) -> Result<String> {
-    let placing = trace.meta().recorded.get("placing").map(String::as_str).unwrap_or_default();
-    match placing.strip_prefix("all blocks in ") {
-        Some(tier) => Ok(tier.to_owned()),
-        None => bail!("the trace was not made by memtrace place learn; make it again"),
-    }
-}
-
-fn sentences(plan: &Plan) -> Result<String> {
-    let mut text = String::new();
-    let seconds = &plan.seconds;
-    let Tiers { slow, fast } = &plan.tiers;
-    writeln!(text, "{}", plan.program.command)?;
-    writeln!(text, "  all in {slow:12} {:8.2} s", seconds.slow)?;
-    writeln!(text, "  all in {fast:12} {:8.2} s", seconds.fast)?;
-    writeln!(
-        text,
-        "  planned             {:8.2} s ± {:.2} s   {} of {} in {fast}",
-        seconds.planned,
-        seconds.uncertainty,
-        Bytes(plan.used_bytes),
-        Bytes(plan.fast_bytes)
-    )?;
-    plan.notes.iter().try_for_each(|note| writeln!(text, "  {note}"))?;
-    if !plan.objects.is_empty() {
-        writeln!(text, "      gains of time      bytes  tier  allocated at")?;
-    }
-    for (index, object) in plan.objects.iter().take(LISTED).enumerate() {
-        writeln!(text, "{}", line(index + 1, object))?;
-    }
-    if plan.objects.len() > LISTED {
-        writeln!(text, "  and {} more (--json has all)", plan.objects.len() - LISTED)?;
-    }
-    Ok(text)
-}
-
-fn line(number: usize, object: &Object) -> String {
-    let tier = match object.tier {
-        Where::Slow => "slow",
-        Where::Fast => "fast",
-    };
-    let place = object.place.as_deref().unwrap_or("an unknown place");
-    let again = if object.ordinal > 0 { format!(" ({} more live)", object.ordinal) } else { String::new() };
-    format!(
-        "{number:3} {:5.2} s {:5.1} % {:>10}  {tier}  {place}{again}",
-        object.gain_seconds,
-        100.0 * object.time_share,
-        Bytes(object.bytes).to_string(),
-    )
 }

@@ -1,20 +1,22 @@
 //! `place run`: a command with its blocks where a plan has them.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use memtrace_analysis::placement::{Plan, Where};
+use memtrace_analysis::placement::{Move, MoveKind, Plan, Where};
 use memtrace_trace::{Meta, Trace};
 use memtrace_wire::placement::Tier;
+use memtrace_wire::placement::moves::{self, Action, MOST_SLOTS};
 
 use super::tier;
 use super::warm::warm;
 use crate::commands::record::{self, Record};
 use crate::commands::usage::sentence;
-use crate::record::{Options, PlacedProgram, Placing};
+use crate::record::{Options, PlacedBlock, PlacedProgram, Placing};
 use crate::terminal::say;
 
 /// Arguments of `place run`.
@@ -40,7 +42,8 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
 pub fn measured(plan: &Plan, learned: &Meta, trace: PathBuf) -> Result<f64> {
     let command = learned.command.iter().map(OsString::from).collect();
     let placing = blocks(plan)?;
-    warm(tier_of(&plan.tiers.fast)?, learned.peak.resident_bytes);
+    let fast = if plan.tiers.slow == tier::SWAP { Tier::Dram } else { tier_of(&plan.tiers.fast)? };
+    warm(fast, learned.peak.resident_bytes);
     let options = Options {
         replace: true,
         prints_to_stderr: true,
@@ -76,6 +79,18 @@ fn tier_of(name: &str) -> Result<Tier> {
 
 /// The plan's blocks in the tiers of this machine.
 fn blocks(plan: &Plan) -> Result<Placing> {
+    let slots = slots(plan)?;
+    let program = PlacedProgram { path: plan.program.path.clone().into(), before: plan.program.before };
+    if plan.tiers.slow == tier::SWAP {
+        tier::check_swap()?;
+        let block = |(object, bytes, _)| PlacedBlock {
+            bytes,
+            tier: Some(Tier::Dram),
+            slot: slots.get(&object).copied().unwrap_or(0),
+        };
+        let (blocks, moves) = (plan.table().map(block).collect(), moves(plan, &slots));
+        return Ok(Placing::Table { program, blocks, moves, fast: Tier::Dram, most: u64::MAX });
+    }
     let (slow, fast) = (tier_of(&plan.tiers.slow)?, tier_of(&plan.tiers.fast)?);
     let tier = |place| match place {
         // Where memory is anyway, unless the program says otherwise itself.
@@ -83,10 +98,33 @@ fn blocks(plan: &Plan) -> Result<Placing> {
         Where::Slow => Some(slow),
         Where::Fast => Some(fast),
     };
-    Ok(Placing::Table {
-        program: PlacedProgram { path: plan.program.path.clone().into(), before: plan.program.before },
-        blocks: plan.table().map(|(bytes, place)| (bytes, tier(place))).collect(),
-        fast,
-        most: plan.fast_bytes,
-    })
+    let blocks = plan.table().map(|(_, bytes, place)| PlacedBlock { bytes, tier: tier(place), slot: 0 });
+    let (blocks, moves) = (blocks.collect(), Vec::new());
+    Ok(Placing::Table { program, blocks, moves, fast, most: plan.fast_bytes })
+}
+
+/// A slot for each object that is moved.
+fn slots(plan: &Plan) -> Result<HashMap<u32, u32>> {
+    let mut slots = HashMap::new();
+    for each in plan.moves.iter().filter(|each| each.kind != MoveKind::Trim) {
+        let next = slots.len() as u32 + 1;
+        slots.entry(each.object).or_insert(next);
+    }
+    if slots.len() > MOST_SLOTS as usize {
+        bail!("the plan moves {} objects, more than {MOST_SLOTS}; make one with a larger --fast", slots.len());
+    }
+    Ok(slots)
+}
+
+fn moves(plan: &Plan, slots: &HashMap<u32, u32>) -> Vec<(u32, moves::Move)> {
+    let of = |each: &Move| {
+        let (action, slot) = match each.kind {
+            MoveKind::Out => (Action::Out, slots.get(&each.object)),
+            MoveKind::In => (Action::In, slots.get(&each.object)),
+            MoveKind::Trim => (Action::Trim, None),
+        };
+        let (first, pages) = (each.first, each.pages);
+        (each.block, moves::Move { slot: slot.copied().unwrap_or(0), action, first, pages })
+    };
+    plan.moves.iter().map(of).collect()
 }

@@ -5,6 +5,11 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use memtrace_wire::placement::Tier;
 
+/// The slow tier of plans that move pages while the program runs.
+pub const SWAP: &str = "swap";
+/// Its fast tier.
+pub const DRAM: &str = "dram";
+
 /// Reads `small-pages`, `huge-pages` or `node:N`.
 pub fn parse(text: &str) -> Result<Tier, String> {
     let node = |number: &str| number.parse().ok().filter(|node| *node < Tier::NODES).map(Tier::Node);
@@ -16,10 +21,19 @@ pub fn parse(text: &str) -> Result<Tier, String> {
     }
 }
 
+/// Refuses to plan with swap where there is none.
+pub fn check_swap() -> Result<()> {
+    let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    if swaps.lines().count() < 2 {
+        bail!("there is no swap; set one up, e.g. zram (zramctl -f -s 4G, mkswap, swapon)");
+    }
+    Ok(())
+}
+
 /// Refuses a tier that this machine does not have.
 pub fn check(tier: Tier) -> Result<()> {
     match tier {
-        Tier::SmallPages => {}
+        Tier::SmallPages | Tier::Dram => {}
         Tier::HugePages => {
             let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
             if !enabled.is_ok_and(|enabled| !enabled.contains("[never]")) {

@@ -88,6 +88,7 @@ impl Sink for Fold {
             | Wire::DeviceFound
             | Wire::DeviceBlock => self.device(writer, event, text),
             Wire::Placement => self.placed(writer, event),
+            Wire::Used => self.used(writer, event),
             Wire::Access => {}
         }
     }

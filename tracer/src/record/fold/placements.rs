@@ -2,7 +2,8 @@
 
 use memtrace_trace::rows::PlacementRow;
 use memtrace_wire::event::Event;
-use memtrace_wire::placement::Tier;
+use memtrace_wire::placement::Done;
+use memtrace_wire::placement::moves::Action;
 
 use super::Fold;
 use crate::record::transport::placing::{Placing, tier_name};
@@ -13,6 +14,7 @@ pub struct Placements {
     /// The file whose blocks are placed, if only one's are.
     program: Option<String>,
     blocks: u64,
+    moves: u64,
     refused: u64,
     /// Why the last one was refused.
     errno: i32,
@@ -31,7 +33,7 @@ impl Placements {
 
     /// What did not go as planned.
     pub fn note(&self) -> Option<String> {
-        let Placements { program, blocks, refused, .. } = self;
+        let Placements { program, blocks, moves, refused, .. } = self;
         if self.departed {
             return Some(format!(
                 "The program allocated other large blocks than the plan has: no more were placed after the first {blocks}. Make a plan for this command (memtrace place learn)."
@@ -39,12 +41,26 @@ impl Placements {
         }
         if *refused > 0 {
             let why = std::io::Error::from_raw_os_error(self.errno);
-            return Some(format!("{refused} of {blocks} blocks could not be placed: {why}."));
+            return Some(format!("{refused} of {blocks} blocks and {moves} moves were refused: {why}."));
         }
         let program = program.as_ref().filter(|_| *blocks == 0)?;
         Some(format!(
             "No block was placed: {program} was not executed, its large blocks are not those of the plan, or it has an allocator of its own."
         ))
+    }
+}
+
+impl Placements {
+    fn count(&mut self, action: &str, errno: i32) {
+        match action {
+            "depart" => self.departed = true,
+            "place" => self.blocks += 1,
+            _ => self.moves += 1,
+        }
+        if errno != 0 {
+            self.refused += 1;
+            self.errno = errno;
+        }
     }
 }
 
@@ -54,26 +70,40 @@ impl Fold {
         &self.placements
     }
 
-    /// A block gets its memory, or no more do.
+    /// A block gets its memory, its pages are moved, or no more is done.
     pub(super) fn placed(&mut self, writer: u32, event: Event) {
-        let departs = event.address == 0;
-        let errno = (event.extra >> 8) as i32;
-        let placements = &mut self.placements;
-        placements.departed |= departs;
-        placements.blocks += u64::from(!departs);
-        if errno != 0 {
-            placements.refused += 1;
-            placements.errno = errno;
-        }
+        let done = Done::decode(event.extra);
+        let action = match done.action {
+            _ if event.address == 0 => "depart",
+            None => "place",
+            Some(Action::In) => "in",
+            Some(_) => "out",
+        };
+        self.placements.count(action, done.errno);
+        let is_block = action != "depart";
         self.rows.placement(PlacementRow {
+            tier: done.tier.filter(|_| is_block).map(tier_name),
+            errno: (done.errno != 0).then_some(done.errno),
+            micros: done.action.map(|_| done.micros),
+            ..self.placement_row(writer, event, action, is_block)
+        });
+    }
+
+    /// A block was used, or all that were have been named.
+    pub(super) fn used(&mut self, writer: u32, event: Event) {
+        let is_block = event.address != 0;
+        self.rows.placement(self.placement_row(writer, event, if is_block { "use" } else { "look" }, is_block));
+    }
+
+    fn placement_row(&self, writer: u32, event: Event, action: &str, is_block: bool) -> PlacementRow {
+        PlacementRow {
             process: self.process_of(writer),
             thread: writer,
             time_ns: self.clock.ns(event.stamp),
-            action: if departs { "depart" } else { "place" }.into(),
-            tier: Tier::from_code(event.extra as u8).filter(|_| !departs).map(tier_name),
-            address: (!departs).then_some(event.address),
-            bytes: (!departs).then_some(event.bytes),
-            errno: (errno != 0).then_some(errno),
-        });
+            action: action.into(),
+            address: is_block.then_some(event.address),
+            bytes: is_block.then_some(event.bytes),
+            ..PlacementRow::default()
+        }
     }
 }

@@ -1,28 +1,47 @@
 //! Which memory large blocks of which program go to.
 
-use std::collections::BTreeMap;
+mod table;
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use memtrace_wire::placement::moves::Move;
 use memtrace_wire::placement::{Placement, Tier};
 
 /// What is placed where.
 #[derive(Debug, Clone)]
 pub enum Placing {
     /// All large blocks of all programs.
-    All(Tier),
+    All {
+        /// Where they go.
+        tier: Tier,
+        /// Whether it is recorded which of them are used when.
+        watch: bool,
+    },
     /// Those of one program, by a table.
     Table {
         /// Whose blocks.
         program: PlacedProgram,
-        /// Its large blocks in the order in which it allocates them: bytes, and tier unless it is left
-        /// alone.
-        blocks: Vec<(u64, Option<Tier>)>,
+        /// Its large blocks in the order in which it allocates them.
+        blocks: Vec<PlacedBlock>,
+        /// What is moved before which block is allocated (its position), sorted.
+        moves: Vec<(u32, Move)>,
         /// The fast tier.
         fast: Tier,
         /// Bytes of it that may be mapped at a time.
         most: u64,
     },
+}
+
+/// A block that a plan knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlacedBlock {
+    /// Its size.
+    pub bytes: u64,
+    /// Where it goes, unless it is left alone.
+    pub tier: Option<Tier>,
+    /// Where its moves find it; 0: it is never moved.
+    pub slot: u32,
 }
 
 /// A program that a recording executes.
@@ -38,7 +57,7 @@ impl Placing {
     /// In words.
     pub fn described(&self) -> String {
         match self {
-            Placing::All(tier) => format!("all blocks in {}", tier_name(*tier)),
+            Placing::All { tier, .. } => format!("all blocks in {}", tier_name(*tier)),
             Placing::Table { blocks, fast, .. } => {
                 format!("{} blocks planned, {} is fast", blocks.len(), tier_name(*fast))
             }
@@ -48,43 +67,29 @@ impl Placing {
     /// As the settings have it, with a table of so many words.
     pub fn settings(&self, words: usize) -> Placement {
         match self {
-            Placing::All(tier) => Placement {
+            Placing::All { tier, watch } => Placement {
                 all: tier.code().into(),
                 fast: tier.code().into(),
                 most: u64::MAX,
+                watch: (*watch).into(),
                 ..Placement::default()
             },
-            Placing::Table { fast, most, .. } => {
-                Placement { words: words as u64, all: 0, fast: fast.code().into(), most: *most }
-            }
+            Placing::Table { fast, most, .. } => Placement {
+                words: words as u64,
+                fast: fast.code().into(),
+                most: *most,
+                ..Placement::default()
+            },
         }
     }
 
     /// The words of the table ([`memtrace_wire::placement`]).
     pub fn table(&self) -> Vec<u64> {
         match self {
-            Placing::All(_) => Vec::new(),
-            Placing::Table { blocks, .. } => table(blocks),
+            Placing::All { .. } => Vec::new(),
+            Placing::Table { blocks, moves, .. } => table::words(blocks, moves),
         }
     }
-}
-
-fn table(blocks: &[(u64, Option<Tier>)]) -> Vec<u64> {
-    let mut sizes: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
-    for (bytes, tier) in blocks {
-        sizes.entry(*bytes).or_default().push(tier.map_or(0, Tier::code));
-    }
-    let mut words = vec![sizes.len() as u64];
-    let mut first = 0;
-    for (bytes, codes) in &sizes {
-        words.extend([*bytes, first, codes.len() as u64]);
-        first += codes.len() as u64;
-    }
-    let codes: Vec<u8> = sizes.into_values().flatten().collect();
-    words.extend(
-        codes.chunks(8).map(|codes| codes.iter().rev().fold(0, |word, code| word << 8 | u64::from(*code))),
-    );
-    words
 }
 
 /// A tier, as the command line, tables and plans name it.
@@ -92,6 +97,7 @@ pub fn tier_name(tier: Tier) -> String {
     match tier {
         Tier::SmallPages => "small-pages".into(),
         Tier::HugePages => "huge-pages".into(),
+        Tier::Dram => "dram".into(),
         Tier::Node(node) => format!("node:{node}"),
     }
 }
@@ -113,7 +119,7 @@ impl PlacedImages {
     pub fn of(placing: Option<&Placing>) -> PlacedImages {
         let which = match placing {
             None => Which::None,
-            Some(Placing::All(_)) => Which::All,
+            Some(Placing::All { .. }) => Which::All,
             Some(Placing::Table { program, .. }) => Which::One(program.clone()),
         };
         PlacedImages { which, seen: AtomicU32::new(0) }
@@ -130,25 +136,5 @@ impl PlacedImages {
                     && self.seen.fetch_add(1, Ordering::Relaxed) == program.before
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use memtrace_wire::placement::{Follower, Table};
-
-    use super::*;
-
-    #[test]
-    fn a_table_is_followed_as_it_was_made() {
-        let tiers = [None, Some(Tier::SmallPages), Some(Tier::HugePages), Some(Tier::Node(3))];
-        let blocks: Vec<_> = (0..50).map(|n| (100 - n % 7, tiers[n as usize % 4])).collect();
-        let words = table(&blocks);
-        let come: Vec<AtomicU32> = (0..Table::new(&words).sizes()).map(|_| AtomicU32::new(0)).collect();
-        let follower = Follower::new(Table::new(&words), &come);
-        for (bytes, tier) in blocks {
-            assert_eq!(follower.next(bytes), tier);
-        }
-        assert!(follower.next(100).is_none() && !follower.has_departed());
     }
 }

@@ -1,0 +1,75 @@
+//! What the kernel moves by itself where memory is short: the pages that were used longest ago.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::Pages;
+use super::steps::{Change, Steps};
+
+/// Pages that are simulated as one.
+const CHUNK: u64 = 16;
+
+/// Pages that are moved where a program has room for so many of its large blocks' pages.
+pub fn moved(steps: &Steps, room: u64) -> Pages {
+    let mut lru = Lru { room: room / CHUNK, ..Lru::default() };
+    for step in &steps.steps {
+        for (object, _) in &step.uses {
+            lru.touch(*object, steps.pages[*object]);
+        }
+        for change in &step.changes {
+            match *change {
+                Change::Allocated(block) => {
+                    let object = steps.objects[block];
+                    lru.release(object, steps.pages[object]);
+                    lru.touch(object, steps.pages[object]);
+                }
+                Change::Released(block) => {
+                    let object = steps.objects[block];
+                    lru.release(object, steps.pages[object]);
+                }
+            }
+        }
+    }
+    let Pages { written, back, .. } = lru.moved;
+    Pages { written: written * CHUNK, back: back * CHUNK, ..Pages::default() }
+}
+
+type Chunk = (usize, u64);
+
+#[derive(Default)]
+struct Lru {
+    room: u64,
+    now: u64,
+    /// Chunks in memory by their last use.
+    by_use: BTreeMap<u64, Chunk>,
+    /// When a chunk was used; `None`: it is in swap.
+    chunks: HashMap<Chunk, Option<u64>>,
+    moved: Pages,
+}
+
+impl Lru {
+    fn touch(&mut self, object: usize, pages: u64) {
+        for chunk in 0..pages.div_ceil(CHUNK) {
+            self.now += 1;
+            match self.chunks.insert((object, chunk), Some(self.now)) {
+                Some(Some(before)) => _ = self.by_use.remove(&before),
+                Some(None) => self.moved.back += 1,
+                None => {}
+            }
+            self.by_use.insert(self.now, (object, chunk));
+            while self.by_use.len() as u64 > self.room.max(1) {
+                if let Some((_, oldest)) = self.by_use.pop_first() {
+                    self.chunks.insert(oldest, None);
+                    self.moved.written += 1;
+                }
+            }
+        }
+    }
+
+    fn release(&mut self, object: usize, pages: u64) {
+        for chunk in 0..pages.div_ceil(CHUNK) {
+            if let Some(Some(used)) = self.chunks.remove(&(object, chunk)) {
+                self.by_use.remove(&used);
+            }
+        }
+    }
+}

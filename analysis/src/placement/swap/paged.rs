@@ -1,0 +1,189 @@
+//! What a watched run says of a program, and plans made of it.
+
+use std::cmp::Reverse;
+
+use memtrace_trace::Trace;
+
+use super::machine::Machine;
+use super::order::ordered;
+use super::schedule::{Schedule, schedule};
+use super::steps::Steps;
+use super::{PAGE, lru};
+use crate::placement::observed::{Block, Key, Observed};
+use crate::placement::plan::{
+    MOST_BLOCKS, MOST_MOVES, MoveKind, Object, PLAN_VERSION, Plan, Program, RUN_ERROR, Seconds, Tiers, Where,
+};
+use crate::placement::Error;
+use crate::profile::places;
+use crate::units::Bytes;
+
+/// What is left free: a share of the memory, and some bytes.
+const SPARE_SHARE: u64 = 64;
+const SPARE_BYTES: u64 = 1 << 20;
+/// A run may correct what moves cost by this factor, up or down.
+const MOST_CORRECTION: f64 = 4.0;
+
+/// What was learned of a program that is to take less memory.
+pub struct Paged {
+    program: Program,
+    /// CPU seconds of a run with all in memory.
+    seconds: f64,
+    objects: Vec<Object>,
+    blocks: Vec<Block>,
+    steps: Steps,
+    /// Bytes that belong to none of its large blocks.
+    other_bytes: u64,
+    /// What moves cost, as a share of what the machine's costs say.
+    correction: f64,
+}
+
+impl Paged {
+    /// From a run with all blocks in memory, and one that was watched.
+    ///
+    /// # Errors
+    /// A table cannot be read, or the traces are not those of two such runs.
+    pub fn of(plain: &Trace, watched: &Trace) -> Result<Paged, Error> {
+        let meta = plain.meta();
+        let Some((user_ns, system_ns)) = meta.user_ns.zip(meta.system_ns).filter(|_| meta.is_whole()) else {
+            return Err(Error::Learned("the run in memory was not recorded to its end".into()));
+        };
+        let observed = Observed::read(watched, None)?;
+        if observed.blocks.is_empty() {
+            return Err(Error::Request(
+                "the program has no large blocks that can be moved: there is nothing to plan".into(),
+            ));
+        }
+        let steps = ordered(Steps::read(watched, &observed, observed.process)?);
+        let other_bytes = steps.other_bytes(watched, &observed, observed.process)?;
+        let places = places::places(watched, observed.objects.iter().filter_map(|key| key.site))?;
+        let mut blocks = vec![0u64; observed.objects.len()];
+        observed.blocks.iter().for_each(|block| blocks[block.object] += 1);
+        let mut met = vec![0usize; observed.objects.len()];
+        observed.samples.iter().filter_map(|sample| sample.object).for_each(|object| met[object] += 1);
+        let object = |(index, key): (usize, &Key)| Object {
+            site: key.site,
+            place: key.site.and_then(|site| places.get(&site).cloned()),
+            bytes: key.bytes,
+            ordinal: key.ordinal,
+            blocks: blocks[index],
+            time_share: met[index] as f64 / observed.samples.len().max(1) as f64,
+            gain_seconds: 0.0,
+            gain_error_seconds: 0.0,
+            tier: Where::Fast,
+            moved_bytes: 0,
+        };
+        Ok(Paged {
+            seconds: (user_ns + system_ns) as f64 / 1e9,
+            objects: observed.objects.iter().enumerate().map(object).collect(),
+            steps,
+            other_bytes,
+            program: observed.program,
+            blocks: observed.blocks,
+            correction: 1.0,
+        })
+    }
+
+    /// A run of one of its plans took this many CPU seconds: later plans count it in.
+    pub fn ran(&mut self, plan: &Plan, seconds: f64) {
+        let told = plan.seconds.planned - plan.seconds.fast;
+        if told > RUN_ERROR * plan.seconds.fast {
+            let measured = (seconds - plan.seconds.fast).max(0.0) / told;
+            let corrected = self.correction * measured;
+            self.correction = corrected.clamp(1.0 / MOST_CORRECTION, MOST_CORRECTION);
+        }
+    }
+
+    /// The plan by which the program takes no more than so many bytes.
+    ///
+    /// # Errors
+    /// The bytes are too few for what is never moved, or the program has too many blocks.
+    pub fn plan(&self, bytes: u64, tiers: Tiers, machine: &Machine) -> Result<Plan, Error> {
+        let spare = bytes / SPARE_SHARE + SPARE_BYTES;
+        let Some(room) = bytes.checked_sub(self.other_bytes + spare).filter(|room| *room > 0) else {
+            return Err(Error::Request(format!(
+                "the program takes {} beside its large blocks, which are never moved; give --fast more",
+                Bytes(self.other_bytes + spare)
+            )));
+        };
+        let schedule = schedule(&self.steps, room / PAGE);
+        if self.blocks.len() > MOST_BLOCKS || schedule.moves.len() > MOST_MOVES {
+            return Err(Error::Request(format!(
+                "the program allocates {} large blocks, and {} moves would be made: more than there is room \
+                 for in a plan",
+                self.blocks.len(),
+                schedule.moves.len()
+            )));
+        }
+        let of_kernel = lru::moved(&self.steps, (bytes - self.other_bytes) / PAGE);
+        let slow = self.correction * machine.kernel_seconds(&of_kernel);
+        let planned = self.correction * machine.planned_seconds(&schedule.moved);
+        let mut plan = Plan {
+            plan_version: PLAN_VERSION,
+            program: self.program.clone(),
+            tiers,
+            fast_bytes: bytes,
+            used_bytes: schedule.most * PAGE + self.other_bytes,
+            seconds: Seconds {
+                slow: self.seconds + slow,
+                fast: self.seconds,
+                planned: self.seconds + planned,
+                uncertainty: self.uncertainty(machine.spread() * planned),
+            },
+            worth: false,
+            notes: Vec::new(),
+            objects: self.objects.clone(),
+            blocks: Vec::new(),
+            moves: Vec::new(),
+        };
+        self.judge(&mut plan, &schedule, machine);
+        if plan.worth {
+            plan.moves = schedule.moves;
+        }
+        self.order(&mut plan);
+        Ok(plan)
+    }
+
+    /// Half the width of an interval, of runs that move pages for so many seconds, give or take.
+    fn uncertainty(&self, of_moves: f64) -> f64 {
+        2.0 * (RUN_ERROR * self.seconds).hypot(of_moves)
+    }
+
+    /// Whether it is worth it, and why.
+    fn judge(&self, plan: &mut Plan, schedule: &Schedule, machine: &Machine) {
+        let gain = plan.seconds.slow - plan.seconds.planned;
+        if schedule.moves.iter().all(|each| each.kind == MoveKind::Trim) {
+            plan.notes.push(format!("the program fits into {}: nothing has to be moved", Bytes(plan.fast_bytes)));
+            return;
+        }
+        plan.worth = gain > self.uncertainty(machine.spread() * gain);
+        if !plan.worth {
+            plan.notes.push(format!(
+                "moves as planned gain {gain:.2} s over those of the kernel, less than the estimate is \
+                 uncertain by: nothing is moved"
+            ));
+        }
+        if let Some((pages, block)) = schedule.missing {
+            let place = self.objects[self.blocks[block].object].place.as_deref();
+            plan.notes.push(format!(
+                "what the program uses together at {} is {} more than fits",
+                place.unwrap_or("an unknown place"),
+                Bytes(pages * PAGE)
+            ));
+        }
+    }
+
+    /// Notes what is moved of each object, and sorts them by that.
+    fn order(&self, plan: &mut Plan) {
+        for each in plan.moves.iter().filter(|each| each.kind == MoveKind::Out) {
+            let object = &mut plan.objects[each.object as usize];
+            object.tier = Where::Slow;
+            object.moved_bytes += u64::from(each.pages) * PAGE;
+        }
+        let mut sorted: Vec<usize> = (0..plan.objects.len()).collect();
+        sorted.sort_by_key(|index| {
+            let object = &plan.objects[*index];
+            Reverse((object.moved_bytes, object.bytes, Reverse(*index)))
+        });
+        plan.arrange(&sorted, &self.blocks);
+    }
+}

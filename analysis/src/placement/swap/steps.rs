@@ -1,0 +1,227 @@
+//! A watched run as steps: what a program does from one look at its pages to the next. A step begins
+//! just before a large block is allocated: only then pages can be moved.
+
+use std::collections::{BTreeSet, HashMap};
+
+use memtrace_trace::Trace;
+
+use super::retained::Retained;
+use super::{PAGE, pages};
+use crate::placement::Error;
+use crate::placement::observed::Observed;
+
+/// A block that is released so many steps after its last use, or fewer, was used until then, if it was
+/// gone before the next look.
+const UNSEEN_STEPS: usize = 2;
+
+/// What happens to blocks (positions among all).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// One is allocated, and written for the first time.
+    Allocated(usize),
+    /// One is released.
+    Released(usize),
+}
+
+/// From one look to the next, or a later one if no block is allocated until then.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Step {
+    /// Objects that are used in it, and whether they are written; without those that are allocated in
+    /// it.
+    pub uses: Vec<(usize, bool)>,
+    /// What happens in it.
+    pub changes: Vec<Change>,
+}
+
+/// All of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Steps {
+    /// In their order.
+    pub steps: Vec<Step>,
+    /// Object of each block.
+    pub objects: Vec<usize>,
+    /// Pages of each object.
+    pub pages: Vec<u64>,
+}
+
+impl Steps {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// A table cannot be read, or the run was not watched.
+    pub fn read(trace: &Trace, observed: &Observed, process: u32) -> Result<Steps, Error> {
+        let (looks, used) = looks(trace, process)?;
+        if looks.is_empty() {
+            return Err(Error::Request(
+                "the blocks in use could not be watched: /proc/self/clear_refs cannot be written here".into(),
+            ));
+        }
+        let mut steps = Steps {
+            objects: observed.blocks.iter().map(|block| block.object).collect(),
+            pages: observed.objects.iter().map(|object| pages(object.bytes)).collect(),
+            ..Steps::default()
+        };
+        let mut changes: Vec<(i64, bool, usize)> = Vec::new();
+        for (index, block) in observed.blocks.iter().enumerate() {
+            changes.push((block.alloc_ns, true, index));
+            changes.extend(block.free_ns.map(|free_ns| (free_ns, false, index)));
+        }
+        changes.sort_unstable();
+        let allocations: Vec<i64> = observed.blocks.iter().map(|block| block.alloc_ns).collect();
+        let (all_looks, looks) = (&looks, beginnings(&looks, &allocations));
+        steps.steps = vec![Step::default(); looks.len() + 1];
+        let step_at = |time: i64| looks.partition_point(|look| *look <= time);
+        for (time, is_allocated, block) in &changes {
+            let change = if *is_allocated { Change::Allocated(*block) } else { Change::Released(*block) };
+            steps.steps[step_at(*time)].changes.push(change);
+        }
+        // It was not looked between the beginning of the step and the release.
+        let is_unseen = |block: usize| {
+            let released = observed.blocks[block].free_ns.unwrap_or(i64::MAX);
+            let begin = step_at(released).checked_sub(1).map_or(i64::MIN, |index| looks[index]);
+            let after = |time: i64| all_looks.partition_point(|look| *look <= time);
+            after(begin) == after(released)
+        };
+        let used = used_objects(observed, &changes, &used, step_at);
+        steps.add_uses(&used, &written(observed, step_at), is_unseen);
+        Ok(steps)
+    }
+
+    fn add_uses(
+        &mut self,
+        used: &BTreeSet<(usize, usize)>,
+        written: &BTreeSet<(usize, usize)>,
+        is_unseen: impl Fn(usize) -> bool,
+    ) {
+        let mut last: HashMap<usize, usize> = HashMap::new();
+        for index in 0..self.steps.len() {
+            let mut uses: BTreeSet<usize> =
+                used.range((index, 0)..(index + 1, 0)).map(|(_, object)| *object).collect();
+            for change in &self.steps[index].changes {
+                match *change {
+                    Change::Released(block) => {
+                        let object = self.objects[block];
+                        let is_recent = last.get(&object).is_some_and(|last| index - last <= UNSEEN_STEPS);
+                        if is_recent && is_unseen(block) {
+                            uses.insert(object);
+                        }
+                    }
+                    Change::Allocated(block) => {
+                        let object = self.objects[block];
+                        last.insert(object, index);
+                        uses.remove(&object);
+                    }
+                }
+            }
+            uses.iter().for_each(|object| _ = last.insert(*object, index));
+            self.steps[index].uses =
+                uses.iter().map(|object| (*object, written.contains(&(index, *object)))).collect();
+        }
+    }
+
+    /// Bytes of the program that belong to none of its large blocks: the median over the times at which
+    /// it has most of them.
+    ///
+    /// # Errors
+    /// A table cannot be read.
+    pub fn other_bytes(&self, trace: &Trace, observed: &Observed, process: u32) -> Result<u64, Error> {
+        let large = self.large_over_time(observed);
+        let at = |time: i64| match large.partition_point(|(when, _)| *when <= time) {
+            0 => 0,
+            next => large[next - 1].1 * PAGE,
+        };
+        let most = large.iter().map(|(_, pages)| pages * PAGE).max().unwrap_or(0);
+        let rows = trace.timeline()?;
+        let rows = rows.iter().filter(|row| row.process == process && at(row.time_ns) >= most / 2);
+        let mut others: Vec<u64> =
+            rows.filter_map(|row| Some(row.resident_bytes?.saturating_sub(at(row.time_ns)))).collect();
+        others.sort_unstable();
+        let median = others.get(others.len() / 2).copied();
+        Ok(median.unwrap_or_else(|| trace.meta().peak.resident_bytes.saturating_sub(most)))
+    }
+
+    /// Pages of live and retained blocks after each change.
+    fn large_over_time(&self, observed: &Observed) -> Vec<(i64, u64)> {
+        let (mut live, mut retained) = (0, Retained::default());
+        let mut over_time = Vec::new();
+        for change in self.steps.iter().flat_map(|step| &step.changes) {
+            let (block, time) = match *change {
+                Change::Allocated(block) => (block, observed.blocks[block].alloc_ns),
+                Change::Released(block) => (block, observed.blocks[block].free_ns.unwrap_or(i64::MAX)),
+            };
+            let pages = self.pages[self.objects[block]];
+            match change {
+                Change::Allocated(_) => {
+                    retained.take(pages);
+                    live += pages;
+                }
+                Change::Released(_) => {
+                    retained.put(pages);
+                    live -= pages;
+                }
+            }
+            over_time.push((time, live + retained.pages()));
+        }
+        over_time
+    }
+}
+
+/// The looks after which a block is allocated before the next one.
+fn beginnings(looks: &[i64], allocations: &[i64]) -> Vec<i64> {
+    let next = |index: usize| looks.get(index + 1).copied().unwrap_or(i64::MAX);
+    let allocates = |from: i64, to: i64| {
+        allocations.partition_point(|time| *time < from) < allocations.partition_point(|time| *time < to)
+    };
+    let kept = looks.iter().enumerate().filter(|(index, look)| allocates(**look, next(*index)));
+    kept.map(|(_, look)| *look).collect()
+}
+
+/// When it was looked, and the blocks that were seen then: when, and where they begin.
+fn looks(trace: &Trace, process: u32) -> Result<(Vec<i64>, Vec<(i64, u64)>), Error> {
+    let (mut looks, mut used) = (Vec::new(), Vec::new());
+    trace.placements(|row| {
+        if row.process == process {
+            match (row.action.as_str(), row.address) {
+                ("look", _) => looks.push(row.time_ns),
+                ("use", Some(address)) => used.push((row.time_ns, address)),
+                _ => {}
+            }
+        }
+    })?;
+    looks.sort_unstable();
+    used.sort_unstable();
+    Ok((looks, used))
+}
+
+/// Steps, and the objects that are used in them.
+fn used_objects(
+    observed: &Observed,
+    changes: &[(i64, bool, usize)],
+    used: &[(i64, u64)],
+    step_at: impl Fn(i64) -> usize,
+) -> BTreeSet<(usize, usize)> {
+    let mut live: HashMap<u64, usize> = HashMap::new();
+    let mut changes = changes.iter().peekable();
+    let mut objects = BTreeSet::new();
+    for (time, address) in used {
+        while let Some((_, is_allocated, block)) = changes.next_if(|(when, ..)| when < time) {
+            let block_address = observed.blocks[*block].address;
+            if *is_allocated {
+                live.insert(block_address, *block);
+            } else if live.get(&block_address) == Some(block) {
+                live.remove(&block_address);
+            }
+        }
+        if let Some(block) = live.get(address) {
+            // It is said at the end of the step.
+            objects.insert((step_at(*time), observed.blocks[*block].object));
+        }
+    }
+    objects
+}
+
+/// Steps, and the objects that a sample met writing.
+fn written(observed: &Observed, step_at: impl Fn(i64) -> usize) -> BTreeSet<(usize, usize)> {
+    let stores = observed.samples.iter().filter(|sample| sample.stores);
+    stores.filter_map(|sample| Some((step_at(sample.time_ns), sample.object?))).collect()
+}

@@ -1,0 +1,131 @@
+"""Memory and swap: a program that is watched, a plan, and the program in less memory than it needs."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import Recording, memtrace
+from experiments.control_group import group
+from experiments.placement.swap_device import swap
+
+MIB = 1 << 20
+ROUNDS = "40"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def swap_space():
+    try:
+        with swap():
+            yield
+    except (OSError, subprocess.CalledProcessError) as why:
+        pytest.skip(f"there is no swap, and none can be made: {why}")
+
+
+@pytest.fixture(scope="module")
+def turns(target):
+    """The program, and what it prints by itself."""
+    program = target("turns.c")
+    return program, subprocess.run([program, ROUNDS], capture_output=True, check=True).stdout
+
+
+@pytest.fixture(scope="module")
+def learned(turns, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("learned") / "runs"
+    done = memtrace("place", "learn", "--base", "swap,dram", "-o", folder, "--", turns[0], ROUNDS)
+    if b"cannot be sampled" in done.stderr:
+        pytest.skip(done.stderr.decode())
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def planned(learned, path, size):
+    done = memtrace("place", "plan", learned, "--fast", size, "-o", path, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def moved(recording):
+    query = "select action, sum(bytes), count(errno) from {placements} group by all"
+    return {action: (size, refused) for action, size, refused in recording.sql(query)}
+
+
+def test_a_watched_run_says_what_is_used_when(learned):
+    recording = Recording(learned / "watched", 0, b"", b"")
+    looks = recording.sql("select count(*) from {placements} where action = 'look'")[0][0]
+    query = """select count(*) from {placements} where action = 'use' and bytes = 2097152"""
+    uses = recording.sql(query)[0][0]
+    assert looks > 20
+    # All 16 blocks in each round, some of them at two looks.
+    assert 16 * int(ROUNDS) * 0.8 <= uses <= 16 * int(ROUNDS) * 2
+
+
+def test_a_plan_keeps_to_its_memory(turns, learned, tmp_path):
+    program, expected = turns
+    told = planned(learned, tmp_path / "plan.json", "28MiB")
+    assert told["worth"] and told["seconds"]["planned"] < told["seconds"]["slow"] / 2, told
+    trace = tmp_path / "trace"
+    done = memtrace("place", "run", tmp_path / "plan.json", "-o", trace, "--", program, ROUNDS)
+    recording = Recording(trace, done.returncode, done.stdout, done.stderr)
+    assert (recording.code, recording.stdout) == (0, expected)
+    assert not recording.report["notes"]
+    of = moved(recording)
+    assert of["out"][0] >= of["in"][0] > 100 * MIB
+    assert of["out"][1] == of["in"][1] == 0
+    assert recording.report["peak"]["resident_bytes"] <= 28 * MIB
+
+
+def test_without_the_kernel_s_swap_only_a_plan_completes(turns, learned, tmp_path):
+    program, expected = turns
+    planned(learned, tmp_path / "plan.json", "28MiB")
+    try:
+        with group() as each:
+            each.limit(28 * MIB)
+            alone = subprocess.run(each.entered_by([program, ROUNDS]), capture_output=True)
+        with group() as each:
+            each.limit(28 * MIB)
+            command = each.entered_by([program, ROUNDS])
+            options = ("-o", tmp_path / "trace")
+            done = memtrace("place", "run", tmp_path / "plan.json", *options, "--", *command)
+    except OSError as why:
+        pytest.skip(f"no control group can be made: {why}")
+    assert alone.returncode != 0
+    assert (done.returncode, done.stdout) == (0, expected), done.stderr
+
+
+def test_nothing_moves_where_all_fits(turns, learned, tmp_path):
+    program, expected = turns
+    told = planned(learned, tmp_path / "plan.json", "100MB")
+    assert (told["worth"], told["moves"]) == (False, [])
+    assert "fits into 100 MB" in told["notes"][0]
+    done = memtrace(
+        "place", "run", tmp_path / "plan.json", "-o", tmp_path / "trace", "--", program, ROUNDS
+    )
+    assert (done.returncode, done.stdout) == (0, expected)
+    assert b"runs without it" in done.stderr
+
+
+def test_too_little_memory_is_said(learned, tmp_path):
+    done = memtrace("place", "plan", learned, "--fast", "1MB", "-o", tmp_path / "plan.json")
+    assert done.returncode == 1
+    assert b"beside its large blocks" in done.stderr and b"--fast" in done.stderr
+
+
+def test_another_program_departs_from_a_plan(turns, target, learned, tmp_path):
+    """The plan is for one program; under its name, another one runs as it is."""
+    planned(learned, tmp_path / "plan.json", "28MiB")
+    text = json.loads((tmp_path / "plan.json").read_text())
+    other = target("placed.c")
+    text["program"]["path"] = str(Path(other).resolve())
+    (tmp_path / "plan.json").write_text(json.dumps(text))
+    expected = subprocess.run([other], capture_output=True, check=True).stdout
+    done = memtrace("place", "run", tmp_path / "plan.json", "-o", tmp_path / "trace", "--", other)
+    assert (done.returncode, done.stdout) == (0, expected)
+
+
+def test_costs_of_pages_are_measured(tmp_path):
+    done = memtrace("place", "calibrate", "-o", tmp_path / "machine.json")
+    assert done.returncode == 0, done.stderr
+    contents = json.loads((tmp_path / "machine.json").read_text())["contents"]
+    assert [each["name"] for each in contents] == ["one value", "small integers", "random"]
+    assert all(0 < each["clean"] < each["written"] for each in contents)

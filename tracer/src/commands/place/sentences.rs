@@ -1,0 +1,70 @@
+//! A plan in words, for people.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use memtrace_analysis::placement::{Object, Plan, Tiers, Where};
+
+use super::tier::SWAP;
+use crate::units::Bytes;
+
+/// Objects that are listed.
+const LISTED: usize = 15;
+
+/// A plan in words.
+///
+/// # Errors
+/// None: it writes to memory.
+pub fn sentences(plan: &Plan) -> Result<String> {
+    let mut text = String::new();
+    let (seconds, is_swap) = (&plan.seconds, plan.tiers.slow == SWAP);
+    let Tiers { slow, fast } = &plan.tiers;
+    writeln!(text, "{}", plan.program.command)?;
+    if is_swap {
+        writeln!(text, "  the kernel swaps    {:8.2} s   estimated", seconds.slow)?;
+    } else {
+        writeln!(text, "  all in {slow:12} {:8.2} s", seconds.slow)?;
+    }
+    writeln!(text, "  all in {fast:12} {:8.2} s", seconds.fast)?;
+    writeln!(
+        text,
+        "  planned             {:8.2} s ± {:.2} s   {} of {} in {fast}",
+        seconds.planned,
+        seconds.uncertainty,
+        Bytes(plan.used_bytes),
+        Bytes(plan.fast_bytes)
+    )?;
+    plan.notes.iter().try_for_each(|note| writeln!(text, "  {note}"))?;
+    let objects = plan.objects.iter().filter(|object| !is_swap || object.moved_bytes > 0);
+    let count = objects.clone().count();
+    if count > 0 {
+        let head = if is_swap { "          moved      bytes" } else { "      gains of time      bytes  tier" };
+        writeln!(text, "{head}  allocated at")?;
+    }
+    for (index, object) in objects.take(LISTED).enumerate() {
+        let numbers = if is_swap { moved(object) } else { gained(object) };
+        writeln!(text, "{:3} {numbers}  {}", index + 1, place(object))?;
+    }
+    if count > LISTED {
+        writeln!(text, "  and {} more (--json has all)", count - LISTED)?;
+    }
+    Ok(text)
+}
+
+fn moved(object: &Object) -> String {
+    format!("{:>11} {:>10}", Bytes(object.moved_bytes).to_string(), Bytes(object.bytes).to_string())
+}
+
+fn gained(object: &Object) -> String {
+    let tier = match object.tier {
+        Where::Slow => "slow",
+        Where::Fast => "fast",
+    };
+    let Object { gain_seconds, time_share, bytes, .. } = object;
+    format!("{gain_seconds:5.2} s {:5.1} % {:>10}  {tier}", 100.0 * time_share, Bytes(*bytes).to_string())
+}
+
+fn place(object: &Object) -> String {
+    let place = object.place.as_deref().unwrap_or("an unknown place");
+    if object.ordinal > 0 { format!("{place} ({} more live)", object.ordinal) } else { place.to_owned() }
+}

@@ -271,7 +271,9 @@ mod tests {
 
     #[test]
     fn codes_are_read_again() {
-        for tier in [Tier::SmallPages, Tier::HugePages, Tier::Dram, Tier::Node(0), Tier::Node(Tier::NODES - 1)] {
+        for tier in
+            [Tier::SmallPages, Tier::HugePages, Tier::Dram, Tier::Node(0), Tier::Node(Tier::NODES - 1)]
+        {
             assert_eq!(Tier::from_code(tier.code()), Some(tier));
         }
         assert_eq!((Tier::from_code(0), Tier::from_code(4)), (None, None));

@@ -22,7 +22,9 @@ mod windows;
 pub use choose::{Choice, Item, best, best_within};
 pub use error::Error;
 pub use learned::Learned;
-pub use plan::{MOST_BLOCKS, MOST_MOVES, Move, MoveKind, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers, Where};
+pub use plan::{
+    MOST_BLOCKS, MOST_MOVES, Move, MoveKind, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers, Where,
+};
 
 /// Smaller blocks are no matter of placement.
 pub const LEAST_BYTES: u64 = 64 << 10;

@@ -10,7 +10,7 @@ use memtrace_wire::event::{ENDING_EXIT, ENDING_WAITS, Kind};
 use super::touched;
 use crate::connection::process;
 use crate::ring::record::{self, event};
-use crate::{next, sandbox, sys};
+use crate::{next, placement, sandbox, sys};
 
 /// How long to wait for the tracer's sample.
 const WAIT_NS: u64 = 200_000_000;
@@ -57,6 +57,7 @@ pub fn report(why: u64) {
         return;
     }
     record::begin();
+    placement::end();
     let Some(slot) = record::slot() else { return };
     let waits = touched::is_unknown();
     slot.awaits_sample.store(u32::from(waits), Ordering::Relaxed);

@@ -11,6 +11,7 @@
 //! they inherit), and blocks that `realloc`, `valloc` and `pvalloc` make.
 
 mod budget;
+mod flush;
 mod front;
 mod lock;
 mod mapping;
@@ -34,4 +35,9 @@ pub fn begin(placement: &Placement, words: &'static [u64]) {
         }
         front::put_before();
     }
+}
+
+/// The process is about to end.
+pub fn end() {
+    watch::look_at_the_end();
 }

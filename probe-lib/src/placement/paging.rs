@@ -102,16 +102,20 @@ fn moved(each: &Move) {
             slot.is_moved.store(true, Ordering::Relaxed);
             advise(address + first, bytes, libc::MADV_PAGEOUT)
         }
-        // Read ahead into the swap cache first: pages that come from there need not be written again
-        // if they are only read until they go the next time.
-        Action::In | Action::Trim => match advise(address + first, bytes, libc::MADV_WILLNEED) {
-            0 => advise(address + first, bytes, libc::MADV_POPULATE_READ),
-            errno => errno,
-        },
+        Action::In | Action::Trim => bring_back(address + first, bytes),
     };
     let micros = u32::try_from((sys::monotonic_ns() - begin) / 1000).unwrap_or(u32::MAX);
     let done = Done { tier: Some(Tier::Dram), action: Some(each.action), errno, micros };
     record::event(Kind::Placement, address + first, bytes, done.encode());
+}
+
+/// Reads ahead into the swap cache first: pages that come from there need not be written again if they
+/// are only read until they go the next time. To the kernel, pages that were brought back count as
+/// used, all of them: where these are most, it finds none to take, and ends the program for want of
+/// memory. So they are set back (MADV_COLD).
+fn bring_back(start: usize, length: usize) -> i32 {
+    let all = [libc::MADV_WILLNEED, libc::MADV_POPULATE_READ, libc::MADV_COLD];
+    all.into_iter().map(|advice| advise(start, length, advice)).find(|errno| *errno != 0).unwrap_or(0)
 }
 
 /// Returns the errno of a refusal, or 0.

@@ -1,5 +1,7 @@
 //! Which blocks are used between one large allocation, or release, and the next: pages that were accessed since
-//! their bits were cleared (`clear_refs` and `smaps`, proc_pid_smaps(5)).
+//! their bits were cleared (`clear_refs` and `smaps`, proc_pid_smaps(5)). To clear them does not flush the
+//! processors' translations, and a page that has one of these is accessed without a trace: huge pages
+//! keep theirs for long. So they are flushed ([`flush`](super::flush)).
 //!
 //! To look takes 0.2 µs for each page of the program. It is done so often that it takes half of the
 //! time at most. Before a block is released that was there at the last look, it is done in any case, if it
@@ -10,9 +12,9 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use memtrace_wire::event::Kind;
 
 use super::lock::Lock;
-use super::own;
+use super::{flush, own};
 use crate::ring::record;
-use crate::sys;
+use crate::{sandbox, sys};
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static LOOKS: AtomicU32 = AtomicU32::new(0);
@@ -31,8 +33,10 @@ struct Watch {
     buffer: [u8; 16 * 1024],
     line: [u8; LINE],
     filled: usize,
-    /// Where the block begins whose lines follow; 0: none.
-    block: usize,
+    /// Where the block begins and ends whose lines follow; 0: none.
+    block: (usize, usize),
+    /// Bytes of it that were used, of the mappings so far: advice on a part of it makes several.
+    used: usize,
     /// When it is looked again, at the earliest.
     due_ns: u64,
     /// How long it takes.
@@ -44,7 +48,7 @@ struct Watch {
 
 /// Looks from now on.
 pub fn begin() {
-    IS_ON.store(true, Ordering::Relaxed);
+    IS_ON.store(flush::begin(), Ordering::Relaxed);
 }
 
 /// How often it was looked: a block's mark.
@@ -67,6 +71,16 @@ pub fn look_before_release(mark: u32) {
     }
 }
 
+/// Looks in any case.
+pub fn look_at_the_end() {
+    if IS_ON.load(Ordering::Relaxed) && !sandbox::is_filtered() {
+        WATCH.with(|watch| {
+            watch.extra_ns = 0;
+            watch.look(true);
+        });
+    }
+}
+
 /// A block with this mark was allocated.
 pub fn allocated(mark: u32) {
     ALLOCATED.store(mark, Ordering::Relaxed);
@@ -77,7 +91,8 @@ impl Watch {
         buffer: [0; _],
         line: [0; _],
         filled: 0,
-        block: 0,
+        block: (0, 0),
+        used: 0,
         due_ns: 0,
         takes_ns: FIRST_NS,
         begun_ns: 0,
@@ -96,6 +111,7 @@ impl Watch {
         // SAFETY: a C string.
         let is_read = unsafe { sys::with_file(c"/proc/self/smaps".as_ptr(), |file| self.read(file)) };
         if is_read.is_some() && sys::write_file(c"/proc/self/clear_refs", ANONYMOUS) {
+            flush::translations();
             record::event(Kind::Used, 0, 0, 0);
             LOOKS.fetch_add(1, Ordering::Relaxed);
         }
@@ -107,11 +123,11 @@ impl Watch {
     }
 
     fn read(&mut self, file: usize) {
-        (self.filled, self.block) = (0, 0);
+        (self.filled, self.block, self.used) = (0, (0, 0), 0);
         loop {
             let read = sys::read(file, &mut self.buffer);
             if read == 0 {
-                return;
+                return self.say();
             }
             for index in 0..read {
                 let byte = self.buffer.get(index).copied().unwrap_or(0);
@@ -133,14 +149,30 @@ impl Watch {
     fn line(&mut self) {
         let line = self.line.get(..self.filled).unwrap_or(&[]);
         if let Some(value) = line.strip_prefix(b"Referenced:") {
+            let is_block = self.block.0 != 0;
             let bytes = number(value.trim_ascii_start(), 10).wrapping_mul(1024);
-            if self.block != 0 && bytes != 0 {
-                record::event(Kind::Used, self.block, bytes, 0);
-            }
+            self.used = self.used.wrapping_add(if is_block { bytes } else { 0 });
         } else if line.first().is_some_and(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase()) {
-            let begins = number(line, 16);
-            self.block = if own::get(begins).is_some() { begins } else { 0 };
+            self.enter(number(line, 16));
         }
+    }
+
+    /// The lines of a mapping that begins here follow.
+    fn enter(&mut self, begins: usize) {
+        let (block, end) = self.block;
+        if block < begins && begins < end {
+            return;
+        }
+        self.say();
+        self.block = own::get(begins).map_or((0, 0), |mapping| (begins, begins + mapping.length));
+    }
+
+    /// All mappings of a block are known.
+    fn say(&mut self) {
+        if self.used != 0 {
+            record::event(Kind::Used, self.block.0, self.used, 0);
+        }
+        self.used = 0;
     }
 }
 

@@ -12,6 +12,8 @@ const NEIGHBOURS: isize = 16;
 const NEAR: usize = 2;
 /// An object that is used in a step and in the next one so often is used all the time, not in turn.
 const MOST_ADJACENT: f64 = 0.25;
+/// For each use that tells another order, so many have to tell this one.
+const AGREEMENT: u32 = 4;
 /// Of steps with more objects, the order is left open.
 const MOST_OBJECTS: usize = 64;
 /// Uses of all steps, at most: more are left as they are.
@@ -43,7 +45,8 @@ fn cut(step: &Step, order: &[Option<usize>]) -> Vec<Step> {
     let ranks = order.iter().flatten().count();
     let mut parts: Vec<Step> = Vec::with_capacity(count);
     for change in &step.changes {
-        let begins = matches!(change, Change::Allocated(_)) && parts.last().is_some_and(|part| allocations(part) > 0);
+        let begins =
+            matches!(change, Change::Allocated(_)) && parts.last().is_some_and(|part| allocations(part) > 0);
         if parts.is_empty() || begins {
             parts.push(Step::default());
         }
@@ -96,12 +99,15 @@ impl Turns {
         let is_before = |one: usize, other: usize| self.votes(index, step.uses[one].0, step.uses[other].0);
         let mut scores: Vec<(i64, usize)> = Vec::new();
         for place in &places {
-            let votes: Vec<i64> =
-                places.iter().filter(|other| *other != place).map(|other| is_before(*place, *other)).collect();
+            let votes: Vec<i64> = places
+                .iter()
+                .filter(|other| *other != place)
+                .map(|other| is_before(*place, *other))
+                .collect();
             // One that nothing is known of against most others has no rank.
             let known = votes.iter().filter(|vote| **vote != 0).count();
             if 2 * known >= votes.len() && known > 0 {
-                scores.push((-votes.iter().map(|vote| vote.signum()).sum::<i64>(), *place));
+                scores.push((-votes.iter().sum::<i64>(), *place));
             }
         }
         scores.sort_unstable();
@@ -109,8 +115,8 @@ impl Turns {
         order
     }
 
-    /// How many more of the uses around a step say that the one object comes first than that the other
-    /// one does.
+    /// 1 if the uses around a step say that the one object comes first, −1 if they say that of the other
+    /// one, 0 if they say neither, or now this and now that: as where a program goes forward and back.
     fn votes(&self, index: usize, one: usize, other: usize) -> i64 {
         let (ours, theirs) = (&self.steps[one], &self.steps[other]);
         let at = |steps: &[usize]| steps.partition_point(|step| *step < index) as isize;
@@ -118,14 +124,19 @@ impl Turns {
         let near = |steps: &[usize], place: isize| {
             usize::try_from(place).ok().and_then(|place| steps.get(place).copied())
         };
-        (-NEIGHBOURS..=NEIGHBOURS)
+        let orders = (-NEIGHBOURS..=NEIGHBOURS)
             .filter_map(|away| near(ours, here + away).zip(near(theirs, there + away)))
             .filter(|(our, their)| our.abs_diff(*their) <= NEAR)
-            .map(|(our, their)| match our.cmp(&their) {
-                Ordering::Less => 1,
-                Ordering::Equal => 0,
-                Ordering::Greater => -1,
-            })
-            .sum()
+            .map(|(our, their)| our.cmp(&their));
+        let (mut first, mut last) = (0u32, 0u32);
+        for order in orders {
+            first += u32::from(order == Ordering::Less);
+            last += u32::from(order == Ordering::Greater);
+        }
+        match () {
+            () if first > AGREEMENT * last => 1,
+            () if last > AGREEMENT * first => -1,
+            () => 0,
+        }
     }
 }

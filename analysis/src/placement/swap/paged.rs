@@ -9,11 +9,11 @@ use super::order::ordered;
 use super::schedule::{Schedule, schedule};
 use super::steps::Steps;
 use super::{PAGE, lru};
+use crate::placement::Error;
 use crate::placement::observed::{Block, Key, Observed};
 use crate::placement::plan::{
     MOST_BLOCKS, MOST_MOVES, MoveKind, Object, PLAN_VERSION, Plan, Program, RUN_ERROR, Seconds, Tiers, Where,
 };
-use crate::placement::Error;
 use crate::profile::places;
 use crate::units::Bytes;
 
@@ -152,7 +152,8 @@ impl Paged {
     fn judge(&self, plan: &mut Plan, schedule: &Schedule, machine: &Machine) {
         let gain = plan.seconds.slow - plan.seconds.planned;
         if schedule.moves.iter().all(|each| each.kind == MoveKind::Trim) {
-            plan.notes.push(format!("the program fits into {}: nothing has to be moved", Bytes(plan.fast_bytes)));
+            plan.notes
+                .push(format!("the program fits into {}: nothing has to be moved", Bytes(plan.fast_bytes)));
             return;
         }
         plan.worth = gain > self.uncertainty(machine.spread() * gain);

@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use memtrace_trace::Trace;
+use memtrace_trace::rows::TimelineRow;
 
 use super::retained::Retained;
 use super::{PAGE, pages};
@@ -120,7 +121,8 @@ impl Steps {
     }
 
     /// Bytes of the program that belong to none of its large blocks: the median over the times at which
-    /// it has most of them.
+    /// it has most of them. Pages of files are left out, where they are known: the kernel takes them
+    /// back first.
     ///
     /// # Errors
     /// A table cannot be read.
@@ -133,8 +135,12 @@ impl Steps {
         let most = large.iter().map(|(_, pages)| pages * PAGE).max().unwrap_or(0);
         let rows = trace.timeline()?;
         let rows = rows.iter().filter(|row| row.process == process && at(row.time_ns) >= most / 2);
+        let held = |row: &TimelineRow| match &row.pages {
+            Some(pages) => Some(pages.anon + pages.shmem),
+            None => row.resident_bytes,
+        };
         let mut others: Vec<u64> =
-            rows.filter_map(|row| Some(row.resident_bytes?.saturating_sub(at(row.time_ns)))).collect();
+            rows.filter_map(|row| Some(held(row)?.saturating_sub(at(row.time_ns)))).collect();
         others.sort_unstable();
         let median = others.get(others.len() / 2).copied();
         Ok(median.unwrap_or_else(|| trace.meta().peak.resident_bytes.saturating_sub(most)))
@@ -176,8 +182,11 @@ fn beginnings(looks: &[i64], allocations: &[i64]) -> Vec<i64> {
     kept.map(|(_, look)| *look).collect()
 }
 
-/// When it was looked, and the blocks that were seen then: when, and where they begin.
-fn looks(trace: &Trace, process: u32) -> Result<(Vec<i64>, Vec<(i64, u64)>), Error> {
+/// When a block was seen to be used, and where it begins.
+type SeenBlock = (i64, u64);
+
+/// When it was looked, and the blocks that were seen then.
+fn looks(trace: &Trace, process: u32) -> Result<(Vec<i64>, Vec<SeenBlock>), Error> {
     let (mut looks, mut used) = (Vec::new(), Vec::new());
     trace.placements(|row| {
         if row.process == process {
@@ -197,7 +206,7 @@ fn looks(trace: &Trace, process: u32) -> Result<(Vec<i64>, Vec<(i64, u64)>), Err
 fn used_objects(
     observed: &Observed,
     changes: &[(i64, bool, usize)],
-    used: &[(i64, u64)],
+    used: &[SeenBlock],
     step_at: impl Fn(i64) -> usize,
 ) -> BTreeSet<(usize, usize)> {
     let mut live: HashMap<u64, usize> = HashMap::new();

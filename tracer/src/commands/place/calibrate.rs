@@ -20,6 +20,9 @@ const PAGES: usize = 4096;
 /// The median of so many times is taken.
 const TIMES: usize = 5;
 
+/// What the n-th word of the memory is.
+type Words = fn(usize) -> u64;
+
 /// Arguments of `place calibrate`.
 #[derive(Args)]
 pub struct Calibrate {
@@ -52,7 +55,7 @@ pub fn run(arguments: &Calibrate) -> Result<ExitCode> {
 pub fn measured() -> Result<Machine> {
     tier::check_swap()?;
     let _progress = Progress::start("measuring swap");
-    let contents: [(&str, fn(usize) -> u64); 3] = [
+    let contents: [(&str, Words); 3] = [
         ("one value", |_| 0x3ff0_0000_0000_0000),
         // As 16-bit integers have it: most bytes differ little.
         ("small integers", |n| (n as u64 * 7 % 1000) | (n as u64 * 13 % 1000) << 16 | (n as u64 % 251) << 32),
@@ -67,7 +70,7 @@ pub fn measured() -> Result<Machine> {
     Ok(Machine { machine_version: MACHINE_VERSION, contents, fresh: median(fresh) })
 }
 
-fn content(name: &str, word: fn(usize) -> u64) -> Result<Content> {
+fn content(name: &str, word: Words) -> Result<Content> {
     let mut memory = Memory::new()?;
     memory.fill(word);
     let [mut written, mut clean, mut back, mut fault] = [const { Vec::new() }; 4];
@@ -103,7 +106,7 @@ impl Memory {
         }
     }
 
-    fn fill(&mut self, word: fn(usize) -> u64) {
+    fn fill(&mut self, word: Words) {
         for index in 0..PAGES * PAGE / 8 {
             // SAFETY: within the mapping.
             unsafe { self.0.add(index).write_volatile(word(index)) };

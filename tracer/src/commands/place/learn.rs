@@ -11,8 +11,8 @@ use memtrace_trace::Trace;
 use memtrace_wire::placement::Tier;
 
 use super::source::{MACHINE, WATCHED};
-use super::{calibrate, tier};
 use super::warm::warm;
+use super::{calibrate, tier};
 use crate::commands::output;
 use crate::record;
 use crate::terminal::{is_quiet, say};

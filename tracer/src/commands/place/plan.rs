@@ -7,10 +7,10 @@ use anyhow::{Result, bail};
 use clap::Args;
 use memtrace_analysis::placement::{Plan, Where};
 
+use super::run;
 use super::sentences::sentences;
 use super::source::Source;
 use super::tier::SWAP;
-use super::run;
 use crate::commands::usage::Usage;
 use crate::commands::{json, output};
 use crate::terminal::{Progress, print, say};
@@ -107,7 +107,9 @@ pub fn make(arguments: &Make) -> Result<ExitCode> {
 pub fn estimate(arguments: &Estimate) -> Result<ExitCode> {
     let mut plan = Plan::load(&arguments.plan)?;
     if plan.tiers.slow == SWAP && !arguments.moves.is_empty() {
-        bail!(Usage("objects of a plan with swap move while the program runs; make one with another --fast".into()));
+        bail!(Usage(
+            "objects of a plan with swap move while the program runs; make one with another --fast".into()
+        ));
     }
     for Move(object, tier) in &arguments.moves {
         let objects = plan.objects.len();

@@ -111,7 +111,10 @@ fn slots(plan: &Plan) -> Result<HashMap<u32, u32>> {
         slots.entry(each.object).or_insert(next);
     }
     if slots.len() > MOST_SLOTS as usize {
-        bail!("the plan moves {} objects, more than {MOST_SLOTS}; make one with a larger --fast", slots.len());
+        bail!(
+            "the plan moves {} objects, more than {MOST_SLOTS}; make one with a larger --fast",
+            slots.len()
+        );
     }
     Ok(slots)
 }

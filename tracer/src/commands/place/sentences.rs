@@ -38,7 +38,8 @@ pub fn sentences(plan: &Plan) -> Result<String> {
     let objects = plan.objects.iter().filter(|object| !is_swap || object.moved_bytes > 0);
     let count = objects.clone().count();
     if count > 0 {
-        let head = if is_swap { "          moved      bytes" } else { "      gains of time      bytes  tier" };
+        let head =
+            if is_swap { "          moved      bytes" } else { "      gains of time      bytes  tier" };
         writeln!(text, "{head}  allocated at")?;
     }
     for (index, object) in objects.take(LISTED).enumerate() {

@@ -37,7 +37,7 @@ class Case:
 
 
 CASES = [
-    Case("weights.c", "cyclic weights, C", 20, {0.9: 7, 0.75: 4, 0.5: 3}),
+    Case("weights.c", "cyclic weights, C", 40, {0.9: 7, 0.75: 4, 0.5: 3}),
     Case("adam.py", "network with Adam, NumPy", 15, {0.8: 1.4, 0.7: 1.4, 0.6: 1.4}),
     Case("attention.py", "transformer step, NumPy", 8, {0.8: 1.3, 0.6: 1.3}),
     Case("panels.f90", "power method, Fortran", 20, {0.8: 1.3, 0.6: 1.3}),

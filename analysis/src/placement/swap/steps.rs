@@ -85,7 +85,22 @@ impl Steps {
         };
         let used = used_objects(observed, &changes, &used, step_at);
         steps.add_uses(&used, &written(observed, step_at), is_unseen);
+        steps.extend_uses();
         Ok(steps)
+    }
+
+    /// What a step uses that begins with a release is used before anything can be moved in it: the step
+    /// before has to have it in memory, too.
+    fn extend_uses(&mut self) {
+        for index in (1..self.steps.len()).rev() {
+            if let [before, step, ..] = &mut self.steps[index - 1..]
+                && matches!(step.changes.first(), Some(Change::Released(_)))
+            {
+                let known: BTreeSet<usize> = before.uses.iter().map(|(object, _)| *object).collect();
+                before.uses.extend(step.uses.iter().filter(|(object, _)| !known.contains(object)));
+                before.uses.sort_unstable();
+            }
+        }
     }
 
     fn add_uses(

@@ -156,7 +156,10 @@ def limited(each, limit, forbids):
 
 
 def holds(result):
-    return result["gain"] >= result["wanted"]
+    completed = result["completed"]
+    return result["gain"] >= result["wanted"] and (
+        completed["forbidden planned"] == completed["planned"]
+    )
 
 
 def line(result):

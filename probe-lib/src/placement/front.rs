@@ -122,7 +122,7 @@ fn releases(block: *mut c_void) -> bool {
     let Some(mark) = own::mark(block as usize) else { return false };
     watch::look_before_release(mark);
     let Some(mapping) = own::take(block as usize) else { return false };
-    if paging::released(mark) {
+    if paging::released(mark, mapping.start) {
         mapping.release();
     } else {
         retained::put(mapping);

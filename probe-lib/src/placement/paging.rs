@@ -69,12 +69,13 @@ pub fn allocated(number: u32, mapping: &Mapping) {
     }
 }
 
-/// It is released; true if some of its pages were moved to swap: whatever they had in them would be
-/// brought back for the next block.
-pub fn released(number: u32) -> bool {
+/// A block that begins here is released; true if some of its pages were moved to swap, or that is not
+/// known: whatever they had in them would be brought back for the next block.
+pub fn released(number: u32, start: usize) -> bool {
     slot(number).is_some_and(|slot| {
-        slot.address.store(0, Ordering::Relaxed);
-        slot.is_moved.load(Ordering::Relaxed)
+        let is_moved = slot.is_moved.load(Ordering::Relaxed);
+        // The object's next block may be there already.
+        is_moved || slot.address.compare_exchange(start, 0, Ordering::Relaxed, Ordering::Relaxed).is_err()
     })
 }
 

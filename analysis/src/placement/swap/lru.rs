@@ -1,25 +1,32 @@
 //! What the kernel moves by itself where memory is short: the pages that were used longest ago.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Pages;
 use super::steps::{Change, Steps};
 
-/// Pages that are simulated as one.
-const CHUNK: u64 = 16;
+/// Pages that are simulated as one, at least.
+const LEAST_CHUNK: u64 = 16;
+/// Chunks that all objects make together, at most.
+const MOST_CHUNKS: u64 = 100_000;
 
 /// Pages that are moved where a program has room for so many of its large blocks' pages.
 pub fn moved(steps: &Steps, room: u64) -> Pages {
-    let mut lru = Lru { room: room / CHUNK, ..Lru::default() };
+    let all = steps.pages.iter().fold(0, |sum: u64, pages| sum.saturating_add(*pages));
+    let chunk = LEAST_CHUNK.max(all / MOST_CHUNKS);
+    let mut lru = Lru { chunk, room: room / chunk, ..Lru::default() };
     for step in &steps.steps {
         for (object, _) in &step.uses {
-            lru.touch(*object, steps.pages[*object]);
+            if lru.live.contains(object) {
+                lru.touch(*object, steps.pages[*object]);
+            }
         }
         for change in &step.changes {
             match *change {
                 Change::Allocated(block) => {
                     let object = steps.objects[block];
                     lru.release(object, steps.pages[object]);
+                    lru.live.insert(object);
                     lru.touch(object, steps.pages[object]);
                 }
                 Change::Released(block) => {
@@ -30,14 +37,18 @@ pub fn moved(steps: &Steps, room: u64) -> Pages {
         }
     }
     let Pages { written, back, .. } = lru.moved;
-    Pages { written: written * CHUNK, back: back * CHUNK, ..Pages::default() }
+    Pages { written: written * chunk, back: back * chunk, ..Pages::default() }
 }
 
 type Chunk = (usize, u64);
 
 #[derive(Default)]
 struct Lru {
+    /// Pages of a chunk.
+    chunk: u64,
+    /// Chunks.
     room: u64,
+    live: HashSet<usize>,
     now: u64,
     /// Chunks in memory by their last use.
     by_use: BTreeMap<u64, Chunk>,
@@ -48,7 +59,7 @@ struct Lru {
 
 impl Lru {
     fn touch(&mut self, object: usize, pages: u64) {
-        for chunk in 0..pages.div_ceil(CHUNK) {
+        for chunk in 0..pages.div_ceil(self.chunk) {
             self.now += 1;
             match self.chunks.insert((object, chunk), Some(self.now)) {
                 Some(Some(before)) => _ = self.by_use.remove(&before),
@@ -66,7 +77,8 @@ impl Lru {
     }
 
     fn release(&mut self, object: usize, pages: u64) {
-        for chunk in 0..pages.div_ceil(CHUNK) {
+        self.live.remove(&object);
+        for chunk in 0..pages.div_ceil(self.chunk) {
             if let Some(Some(used)) = self.chunks.remove(&(object, chunk)) {
                 self.by_use.remove(&used);
             }

@@ -31,6 +31,8 @@ pub struct Paged {
     objects: Vec<Object>,
     blocks: Vec<Block>,
     steps: Steps,
+    /// The same, cut where blocks are allocated.
+    parts: Steps,
     /// Bytes that belong to none of its large blocks.
     other_bytes: u64,
     /// What moves cost, as a share of what the machine's costs say.
@@ -44,6 +46,9 @@ impl Paged {
     /// A table cannot be read, or the traces are not those of two such runs.
     pub fn of(plain: &Trace, watched: &Trace) -> Result<Paged, Error> {
         let meta = plain.meta();
+        if meta.command != watched.meta().command {
+            return Err(Error::Learned("the two traces are of different commands".into()));
+        }
         let Some((user_ns, system_ns)) = meta.user_ns.zip(meta.system_ns).filter(|_| meta.is_whole()) else {
             return Err(Error::Learned("the run in memory was not recorded to its end".into()));
         };
@@ -53,7 +58,7 @@ impl Paged {
                 "the program has no large blocks that can be moved: there is nothing to plan".into(),
             ));
         }
-        let steps = ordered(Steps::read(watched, &observed, observed.process)?);
+        let steps = Steps::read(watched, &observed, observed.process)?;
         let other_bytes = steps.other_bytes(watched, &observed, observed.process)?;
         let places = places::places(watched, observed.objects.iter().filter_map(|key| key.site))?;
         let mut blocks = vec![0u64; observed.objects.len()];
@@ -75,6 +80,7 @@ impl Paged {
         Ok(Paged {
             seconds: (user_ns + system_ns) as f64 / 1e9,
             objects: observed.objects.iter().enumerate().map(object).collect(),
+            parts: ordered(steps.clone()),
             steps,
             other_bytes,
             program: observed.program,
@@ -105,7 +111,7 @@ impl Paged {
                 Bytes(self.other_bytes + spare)
             )));
         };
-        let schedule = schedule(&self.steps, room / PAGE);
+        let schedule = schedule(&self.parts, room / PAGE);
         if self.blocks.len() > MOST_BLOCKS || schedule.moves.len() > MOST_MOVES {
             return Err(Error::Request(format!(
                 "the program allocates {} large blocks, and {} moves would be made: more than there is room \

@@ -125,7 +125,7 @@ impl Simulation<'_> {
             self.states[*object].is_live && self.states[*object].resident < self.pages[*object]
         };
         let away: Vec<usize> = step.uses.iter().filter(is_away).map(|(object, _)| *object).collect();
-        self.return_faulted(block);
+        self.return_faulted(block, needed);
         for object in away {
             let first = self.states[object].resident;
             let wanted = self.pages[object] - first;
@@ -147,9 +147,13 @@ impl Simulation<'_> {
         }
     }
 
-    /// Moves to swap again what the kernel had to bring back in the last step.
-    fn return_faulted(&mut self, block: usize) {
+    /// Moves to swap again what the kernel had to bring back in the last step, and this one does not
+    /// use.
+    fn return_faulted(&mut self, block: usize, needed: &HashSet<usize>) {
         for object in std::mem::take(&mut self.faulted) {
+            if needed.contains(&object) {
+                continue;
+            }
             let State { is_live, resident, .. } = self.states[object];
             if is_live && resident < self.pages[object] {
                 self.emit(block, object, MoveKind::Out, resident, self.pages[object] - resident);

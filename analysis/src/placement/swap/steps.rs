@@ -1,7 +1,7 @@
 //! A watched run as steps: what a program does from one look at its pages to the next. A step begins
 //! just before a large block is allocated: only then pages can be moved.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use memtrace_trace::Trace;
 use memtrace_trace::rows::TimelineRow;
@@ -14,6 +14,9 @@ use crate::placement::observed::Observed;
 /// A block that is released so many steps after its last use, or fewer, was used until then, if it was
 /// gone before the next look.
 const UNSEEN_STEPS: usize = 2;
+
+/// A look is part of the allocation that follows so soon.
+const AT_ONCE_NS: i64 = 100_000;
 
 /// What happens to blocks (positions among all).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,26 +79,31 @@ impl Steps {
             let change = if *is_allocated { Change::Allocated(*block) } else { Change::Released(*block) };
             steps.steps[step_at(*time)].changes.push(change);
         }
-        // It was not looked between the beginning of the step and the release.
+        // It was not looked between the beginning of the step and the change after the release.
+        let mut until = vec![i64::MAX; observed.blocks.len()];
+        changes.windows(2).for_each(|pair| until[pair[0].2] = pair[1].0);
         let is_unseen = |block: usize| {
             let released = observed.blocks[block].free_ns.unwrap_or(i64::MAX);
             let begin = step_at(released).checked_sub(1).map_or(i64::MIN, |index| looks[index]);
             let after = |time: i64| all_looks.partition_point(|look| *look <= time);
-            after(begin) == after(released)
+            after(begin) == after(until[block])
         };
-        let used = used_objects(observed, &changes, &used, step_at);
+        let used = used_objects(observed, &changes, &used, all_looks, step_at);
         steps.add_uses(&used, &written(observed, step_at), is_unseen);
-        steps.extend_uses();
+        steps.extend_uses(&looks, observed);
         Ok(steps)
     }
 
-    /// What a step uses that begins with a release is used before anything can be moved in it: the step
+    /// What a step uses before its first allocation is used before anything can be moved in it: the step
     /// before has to have it in memory, too.
-    fn extend_uses(&mut self) {
-        for index in (1..self.steps.len()).rev() {
-            if let [before, step, ..] = &mut self.steps[index - 1..]
-                && matches!(step.changes.first(), Some(Change::Released(_)))
-            {
+    fn extend_uses(&mut self, looks: &[i64], observed: &Observed) {
+        for (index, look) in looks.iter().enumerate() {
+            let [before, step] = &mut self.steps[index..index + 2] else { continue };
+            let begins_at_once = match step.changes.first() {
+                Some(Change::Allocated(block)) => observed.blocks[*block].alloc_ns - look <= AT_ONCE_NS,
+                _ => false,
+            };
+            if !begins_at_once {
                 let known: BTreeSet<usize> = before.uses.iter().map(|(object, _)| *object).collect();
                 before.uses.extend(step.uses.iter().filter(|(object, _)| !known.contains(object)));
                 before.uses.sort_unstable();
@@ -222,18 +230,27 @@ fn used_objects(
     observed: &Observed,
     changes: &[(i64, bool, usize)],
     used: &[SeenBlock],
+    looks: &[i64],
     step_at: impl Fn(i64) -> usize,
 ) -> BTreeSet<(usize, usize)> {
     let mut live: HashMap<u64, usize> = HashMap::new();
+    // A release is on record before the look that precedes it.
+    let mut released: VecDeque<(i64, usize)> = VecDeque::new();
+    let next_look = |time: i64| looks.get(looks.partition_point(|look| *look <= time)).copied();
     let mut changes = changes.iter().peekable();
     let mut objects = BTreeSet::new();
     for (time, address) in used {
-        while let Some((_, is_allocated, block)) = changes.next_if(|(when, ..)| when < time) {
-            let block_address = observed.blocks[*block].address;
+        while let Some((when, is_allocated, block)) = changes.next_if(|(when, ..)| when < time) {
             if *is_allocated {
-                live.insert(block_address, *block);
-            } else if live.get(&block_address) == Some(block) {
-                live.remove(&block_address);
+                live.insert(observed.blocks[*block].address, *block);
+            } else {
+                released.push_back((next_look(*when).unwrap_or(i64::MAX), *block));
+            }
+        }
+        while let Some((_, block)) = released.pop_front_if(|(gone, _)| *gone < *time) {
+            let address = observed.blocks[block].address;
+            if live.get(&address) == Some(&block) {
+                live.remove(&address);
             }
         }
         if let Some(block) = live.get(address) {

@@ -3,5 +3,5 @@
 PARTS = {
     "sampling": "what --accesses clock costs and tells, and the block that takes the time",
     "estimates": "what place estimate says of every placement, against runs of each",
-    "swapping": "programs with less memory than they need: swap as planned, and as the kernel does it",
+    "swapping": "programs with less memory than they need: swap as planned, and the kernel's own",
 }

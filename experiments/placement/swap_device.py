@@ -1,4 +1,4 @@
-"""Swap for a study: what the machine has, or compressed memory (zram) that is removed at the end."""
+"""Swap for a study: what the machine has, or compressed memory (zram), removed at the end."""
 
 import subprocess
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Memory and swap: a program that is watched, a plan, and the program in less memory than it needs."""
+"""Memory and swap: a watched program, a plan, and the program in less memory than it needs."""
 
 import json
 import subprocess
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Recording, memtrace
+
 from experiments.control_group import FIRST, group
 from experiments.placement.swap_device import swap
 

@@ -13,7 +13,7 @@ rng = np.random.default_rng(1)
 weights = [rng.standard_normal((WIDTH, WIDTH), dtype=np.float32) / 40 for _ in range(LAYERS)]
 first = [np.zeros_like(each) for each in weights]
 second = [np.zeros_like(each) for each in weights]
-for step in range(1, int(sys.argv[1]) + 1):
+for _ in range(int(sys.argv[1])):
     inputs = [rng.standard_normal((BATCH, WIDTH), dtype=np.float32)]
     for each in weights:
         inputs.append(np.maximum(inputs[-1] @ each, 0))

@@ -110,7 +110,8 @@ impl Watch {
             self.begun_ns = begin;
         }
         let is_due = begin >= self.due_ns;
-        if !is_due && !(in_any_case && self.extra_ns <= (begin - self.begun_ns) / 8) {
+        let may_be_extra = in_any_case && self.extra_ns <= (begin - self.begun_ns) / 8;
+        if !is_due && !may_be_extra {
             return;
         }
         // SAFETY: a C string.

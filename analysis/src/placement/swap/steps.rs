@@ -247,7 +247,10 @@ fn used_objects(
                 released.push_back((next_look(*when).unwrap_or(i64::MAX), *block));
             }
         }
-        while let Some((_, block)) = released.pop_front_if(|(gone, _)| *gone < *time) {
+        while let Some((gone, block)) = released.front().copied()
+            && gone < *time
+        {
+            released.pop_front();
             let address = observed.blocks[block].address;
             if live.get(&address) == Some(&block) {
                 live.remove(&address);

@@ -67,15 +67,13 @@ fn parse_base(text: &str) -> Result<Base, String> {
 
 /// `memtrace place learn`
 pub fn run(arguments: &Learn) -> Result<ExitCode> {
+    let machine = match arguments.base {
+        Base::Swap => Some(calibrate::measured()?),
+        Base::Tiers(..) => None,
+    };
     let runs = match arguments.base {
         Base::Tiers(slow, fast) => [("slow", slow, Purpose::Sample), ("fast", fast, Purpose::Sample)],
-        Base::Swap => {
-            let machine = calibrate::measured()?;
-            fs::create_dir_all(&arguments.output)
-                .with_context(|| format!("cannot create {}", arguments.output.display()))?;
-            output::write(&arguments.output.join(MACHINE), machine.to_json().as_bytes())?;
-            [("fast", Tier::Dram, Purpose::Time), (WATCHED, Tier::Dram, Purpose::Watch)]
-        }
+        Base::Swap => [("fast", Tier::Dram, Purpose::Time), (WATCHED, Tier::Dram, Purpose::Watch)],
     };
     runs.iter().try_for_each(|(_, tier, _)| tier::check(*tier))?;
     let mut bytes = WARM_BYTES;
@@ -94,6 +92,9 @@ pub fn run(arguments: &Learn) -> Result<ExitCode> {
                 keep_the_faster(&first, &further)?;
             }
         }
+    }
+    if let Some(machine) = machine {
+        output::write(&arguments.output.join(MACHINE), machine.to_json().as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
 }

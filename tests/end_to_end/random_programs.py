@@ -252,10 +252,10 @@ def plan_of(trace, program):
         order by alloc_ns"""
     sizes = [size for (size,) in duckdb.sql(query).fetchall()]
     of_object = {"site": None, "place": None, "ordinal": 0, "blocks": 1, "time_share": 0}
-    gain = {"gain_seconds": 0, "gain_error_seconds": 0}
+    gain = {"gain_seconds": 0, "gain_error_seconds": 0, "moved_bytes": 0}
     tiers = ("slow", "fast")
     return {
-        "plan_version": 1,
+        "plan_version": 2,
         "program": {"path": str(Path(program).resolve()), "before": 0, "command": ""},
         "tiers": {"slow": "small-pages", "fast": "node:0"},
         "fast_bytes": 4 << 20,
@@ -268,4 +268,5 @@ def plan_of(trace, program):
             for at, size in enumerate(sizes)
         ],
         "blocks": [[at, 1] for at in range(len(sizes))],
+        "moves": [],
     }

@@ -83,7 +83,7 @@ ROOMS = {
         "python": "connection next ring sys tls",
         "stack": "connection next own_stack python ring sandbox sys tls",
         "placement": "allocator connection next ring sandbox sys",
-        "intercept": "allocator connection next ring sandbox stack sys tls",
+        "intercept": "allocator connection next placement ring sandbox stack sys tls",
         "startup": "allocator connection intercept next placement python ring stack",
     },
 }

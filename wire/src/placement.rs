@@ -228,11 +228,6 @@ impl<'a> Follower<'a> {
         let come = self.come.get(size)?.fetch_add(1, Ordering::Relaxed);
         self.table.block(size, come)
     }
-
-    /// The table.
-    pub fn table(&self) -> Table<'a> {
-        self.table
-    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 
 mod choose;
 mod error;
+mod file;
 mod gains;
 mod learned;
 mod observed;

@@ -1,13 +1,12 @@
 //! Plans of placement: JSON, read with suspicion, written whole or not at all.
 
-use std::fs;
-use std::io::Read;
 use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
+use super::file;
 use super::observed::Block;
 
 /// Version of the file.
@@ -171,19 +170,8 @@ impl Plan {
     /// # Errors
     /// [`Error::Io`], and [`Error::Malformed`] for anything that is no plan, or one of another version.
     pub fn load(path: &Path) -> Result<Plan, Error> {
-        let io = |source| Error::Io { action: "read", path: path.to_owned(), source };
         let malformed = |reason: String| Error::Malformed { path: path.to_owned(), reason };
-        // Opening a named pipe would wait for a writer.
-        if !fs::metadata(path).map_err(io)?.is_file() {
-            return Err(io(std::io::Error::other("it is not a file")));
-        }
-        let file = fs::File::open(path).map_err(io)?;
-        let mut text = String::new();
-        file.take(MOST_FILE_BYTES + 1).read_to_string(&mut text).map_err(io)?;
-        if text.len() as u64 > MOST_FILE_BYTES {
-            return Err(malformed("it is too large".into()));
-        }
-        let plan: Plan = serde_json::from_str(&text).map_err(|error| malformed(error.to_string()))?;
+        let plan: Plan = file::load(path, MOST_FILE_BYTES)?;
         plan.check().map_err(malformed)?;
         Ok(plan)
     }

@@ -1,14 +1,12 @@
 //! What it costs a machine to move a page to swap and back.
 
-use std::fs;
-use std::io::Read;
 use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Pages;
-use crate::placement::Error;
+use crate::placement::{Error, file};
 
 /// Version of the file.
 pub const MACHINE_VERSION: u32 = 1;
@@ -39,7 +37,7 @@ pub struct Content {
     pub written: f64,
     /// To swap, where they have only been read since they came back.
     pub clean: f64,
-    /// Back, read ahead (MADV_WILLNEED, MADV_POPULATE_READ).
+    /// Back, read ahead (MADV_WILLNEED, MADV_POPULATE_READ, MADV_COLD).
     pub back: f64,
     /// Back by a page fault.
     pub fault: f64,
@@ -51,14 +49,8 @@ impl Machine {
     /// # Errors
     /// [`Error::Io`], and [`Error::Malformed`] for anything else than such a file.
     pub fn load(path: &Path) -> Result<Machine, Error> {
-        let io = |source| Error::Io { action: "read", path: path.to_owned(), source };
         let malformed = |reason: String| Error::Malformed { path: path.to_owned(), reason };
-        if !fs::metadata(path).map_err(io)?.is_file() {
-            return Err(io(std::io::Error::other("it is not a file")));
-        }
-        let mut text = String::new();
-        fs::File::open(path).map_err(io)?.take(MOST_FILE_BYTES).read_to_string(&mut text).map_err(io)?;
-        let machine: Machine = serde_json::from_str(&text).map_err(|error| malformed(error.to_string()))?;
+        let machine: Machine = file::load(path, MOST_FILE_BYTES)?;
         if machine.machine_version != MACHINE_VERSION || machine.contents.is_empty() {
             return Err(malformed("it is of another version, or has no costs".into()));
         }

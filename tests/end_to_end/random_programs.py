@@ -255,12 +255,13 @@ def plan_of(trace, program):
     gain = {"gain_seconds": 0, "gain_error_seconds": 0, "moved_bytes": 0}
     tiers = ("slow", "fast")
     return {
-        "plan_version": 2,
+        "plan_version": 3,
         "program": {"path": str(Path(program).resolve()), "before": 0, "command": ""},
         "tiers": {"slow": "small-pages", "fast": "node:0"},
         "fast_bytes": 4 << 20,
         "used_bytes": 2 << 20,
         "seconds": {"slow": 1, "fast": 1, "planned": 1, "uncertainty": 0},
+        "traffic": None,
         "worth": True,
         "notes": [],
         "objects": [

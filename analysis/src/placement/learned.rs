@@ -139,6 +139,7 @@ impl Learned {
                 planned: slow_seconds,
                 uncertainty: 0.0,
             },
+            traffic: None,
             worth: false,
             notes: Vec::new(),
             objects,

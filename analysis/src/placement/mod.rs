@@ -24,7 +24,8 @@ pub use choose::{Choice, Item, best, best_within};
 pub use error::Error;
 pub use learned::Learned;
 pub use plan::{
-    MOST_BLOCKS, MOST_MOVES, Move, MoveKind, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers, Where,
+    MOST_BLOCKS, MOST_MOVES, Move, MoveKind, Moved, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers,
+    Traffic, Where,
 };
 
 /// Smaller blocks are no matter of placement.

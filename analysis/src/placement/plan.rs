@@ -10,7 +10,7 @@ use super::file;
 use super::observed::Block;
 
 /// Version of the file.
-pub const PLAN_VERSION: u32 = 2;
+pub const PLAN_VERSION: u32 = 3;
 /// In the note on what makes any estimate of a program uncertain.
 pub(super) const CHAINS: &str = "chains of pointers";
 /// No run takes that long: their sums are numbers.
@@ -43,6 +43,8 @@ pub struct Plan {
     pub used_bytes: u64,
     /// CPU seconds of the command.
     pub seconds: Seconds,
+    /// What goes to swap and comes back; null for other tiers.
+    pub traffic: Option<Traffic>,
     /// True if the program is to be placed; else nothing is done to it.
     pub worth: bool,
     /// Sentences on what the plan does, or why it does nothing, and on what makes it uncertain.
@@ -126,6 +128,26 @@ pub struct Seconds {
     pub planned: f64,
     /// Half the width of its interval: the truth is within it in about 19 of 20 runs.
     pub uncertainty: f64,
+}
+
+/// Bytes that move between memory and swap, estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    /// Where the kernel chooses what moves.
+    pub kernel: Moved,
+    /// By the plan.
+    pub planned: Moved,
+}
+
+/// Bytes in each direction, all times together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Moved {
+    /// Written to swap: without pages that are still as they came from it.
+    pub written_bytes: u64,
+    /// Read back from it.
+    pub back_bytes: u64,
 }
 
 /// Large blocks of one call stack, size and ordinal: one of them is live at a time.

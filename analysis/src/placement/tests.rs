@@ -88,6 +88,7 @@ fn some_plan() -> Plan {
         fast_bytes: 2 << 20,
         used_bytes: 1 << 20,
         seconds: Seconds { slow: 5.0, fast: 4.0, planned: 4.0, uncertainty: 0.2 },
+        traffic: None,
         worth: true,
         notes: Vec::new(),
         objects: vec![object],

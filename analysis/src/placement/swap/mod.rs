@@ -19,6 +19,8 @@ mod tests;
 pub use machine::{Content, MACHINE_VERSION, Machine};
 pub use paged::Paged;
 
+use super::plan::Moved;
+
 /// Bytes of a page.
 const PAGE: u64 = 4096;
 
@@ -38,4 +40,10 @@ pub struct Pages {
     pub back: u64,
     /// New ones, for blocks that would have been given pages of released ones.
     pub fresh: u64,
+}
+
+impl Pages {
+    fn moved(&self) -> Moved {
+        Moved { written_bytes: self.written * PAGE, back_bytes: self.back * PAGE }
+    }
 }

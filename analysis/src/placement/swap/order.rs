@@ -3,6 +3,7 @@
 //! was used in an earlier step than something else then is used before it now.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use super::steps::{Change, Step, Steps};
 
@@ -24,15 +25,26 @@ const MOST_USES: usize = 20_000_000;
 /// turn is in, and in those beside it.
 pub fn ordered(steps: Steps) -> Steps {
     let count = |step: &Step| step.uses.len() * allocations(step);
-    if steps.steps.iter().map(count).sum::<usize>() > MOST_USES {
-        return steps;
-    }
-    let turns = Turns::of(&steps);
-    let mut parts = Vec::new();
-    for (index, step) in steps.steps.iter().enumerate() {
-        parts.extend(cut(step, &turns.order(index, step)));
-    }
+    let mut parts = if steps.steps.iter().map(count).sum::<usize>() > MOST_USES {
+        steps.steps
+    } else {
+        let turns = Turns::of(&steps);
+        let cut = |(index, step)| cut(step, &turns.order(index, step));
+        steps.steps.iter().enumerate().flat_map(cut).collect()
+    };
+    extend(&mut parts);
     Steps { steps: parts, ..steps }
+}
+
+/// What a part uses before it allocates a block, the part before has to have in memory, too.
+fn extend(parts: &mut [Step]) {
+    for index in 1..parts.len() {
+        let [before, part] = &mut parts[index - 1..=index] else { continue };
+        if part.begins_late {
+            let known: BTreeSet<usize> = before.uses.iter().map(|(object, _)| *object).collect();
+            before.uses.extend(part.uses.iter().filter(|(object, _)| !known.contains(object)));
+        }
+    }
 }
 
 fn allocations(step: &Step) -> usize {
@@ -55,6 +67,7 @@ fn cut(step: &Step, order: &[Option<usize>]) -> Vec<Step> {
     if parts.is_empty() {
         parts.push(Step::default());
     }
+    parts[0].begins_late = step.begins_late;
     for (each, rank) in step.uses.iter().zip(order) {
         let (first, last) = match rank {
             Some(rank) => {
@@ -68,11 +81,18 @@ fn cut(step: &Step, order: &[Option<usize>]) -> Vec<Step> {
     parts
 }
 
-/// When objects are used: the steps of each.
+/// When objects are used.
 struct Turns {
+    /// Of each object the steps, one for each turn.
     steps: Vec<Vec<usize>>,
     /// Objects that are used in turn.
     in_turn: Vec<bool>,
+}
+
+/// A use that two steps have, because a look fell into it, is one: the later of them.
+fn merge_adjacent(steps: &mut Vec<usize>) {
+    let is_last = |index: usize| steps.get(index + 1) != Some(&(steps[index] + 1));
+    *steps = (0..steps.len()).filter(|index| is_last(*index)).map(|index| steps[index]).collect();
 }
 
 impl Turns {
@@ -85,7 +105,9 @@ impl Turns {
             let adjacent = steps.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
             adjacent as f64 <= MOST_ADJACENT * steps.len() as f64
         };
-        Turns { in_turn: used.iter().map(is_in_turn).collect(), steps: used }
+        let in_turn = used.iter().map(is_in_turn).collect();
+        used.iter_mut().for_each(merge_adjacent);
+        Turns { in_turn, steps: used }
     }
 
     /// The rank of each use of a step; `None` where it is not known.

@@ -12,7 +12,8 @@ use super::{PAGE, lru};
 use crate::placement::Error;
 use crate::placement::observed::{Block, Key, Observed};
 use crate::placement::plan::{
-    MOST_BLOCKS, MOST_MOVES, MoveKind, Object, PLAN_VERSION, Plan, Program, RUN_ERROR, Seconds, Tiers, Where,
+    MOST_BLOCKS, MOST_MOVES, MoveKind, Object, PLAN_VERSION, Plan, Program, RUN_ERROR, Seconds, Tiers,
+    Traffic, Where,
 };
 use crate::profile::places;
 use crate::units::Bytes;
@@ -135,6 +136,7 @@ impl Paged {
                 planned: self.seconds + planned,
                 uncertainty: self.uncertainty(machine.spread() * planned),
             },
+            traffic: Some(Traffic { kernel: of_kernel.moved(), planned: schedule.moved.moved() }),
             worth: false,
             notes: Vec::new(),
             objects: self.objects.clone(),

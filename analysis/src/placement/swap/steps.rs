@@ -35,6 +35,8 @@ pub struct Step {
     pub uses: Vec<(usize, bool)>,
     /// What happens in it.
     pub changes: Vec<Change>,
+    /// It uses objects before it allocates a block: they can be brought back only in the step before.
+    pub begins_late: bool,
 }
 
 /// All of a run.
@@ -90,24 +92,18 @@ impl Steps {
         };
         let used = used_objects(observed, &changes, &used, all_looks, step_at);
         steps.add_uses(&used, &written(observed, step_at), is_unseen);
-        steps.extend_uses(&looks, observed);
+        steps.mark_late(&looks, observed);
         Ok(steps)
     }
 
-    /// What a step uses before its first allocation is used before anything can be moved in it: the step
-    /// before has to have it in memory, too.
-    fn extend_uses(&mut self, looks: &[i64], observed: &Observed) {
-        for (index, look) in looks.iter().enumerate() {
-            let [before, step] = &mut self.steps[index..index + 2] else { continue };
+    /// Marks the steps that do not begin with the allocation of a block.
+    fn mark_late(&mut self, looks: &[i64], observed: &Observed) {
+        for (step, look) in self.steps.iter_mut().skip(1).zip(looks) {
             let begins_at_once = match step.changes.first() {
                 Some(Change::Allocated(block)) => observed.blocks[*block].alloc_ns - look <= AT_ONCE_NS,
                 _ => false,
             };
-            if !begins_at_once {
-                let known: BTreeSet<usize> = before.uses.iter().map(|(object, _)| *object).collect();
-                before.uses.extend(step.uses.iter().filter(|(object, _)| !known.contains(object)));
-                before.uses.sort_unstable();
-            }
+            step.begins_late = !begins_at_once;
         }
     }
 

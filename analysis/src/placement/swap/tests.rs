@@ -17,11 +17,11 @@ fn cyclic(objects: usize, pages: u64, rounds: usize) -> Steps {
         steps.objects.push(object);
         Change::Allocated(steps.objects.len() - 1)
     };
-    let mut all = vec![Step { uses: Vec::new(), changes: (0..objects).map(&mut allocated).collect() }];
+    let mut all = vec![Step { changes: (0..objects).map(&mut allocated).collect(), ..Step::default() }];
     for n in 0..objects * rounds {
         let Change::Allocated(block) = allocated(objects) else { continue };
         let changes = vec![Change::Allocated(block), Change::Released(block)];
-        all.push(Step { uses: vec![(n % objects, false)], changes });
+        all.push(Step { uses: vec![(n % objects, false)], changes, ..Step::default() });
     }
     steps.steps = all;
     steps
@@ -79,6 +79,12 @@ fn the_order_within_a_step_is_that_of_other_turns() {
         for each in some {
             step.uses.extend(&each.uses);
             step.changes.extend(&each.changes);
+        }
+        // A look falls into a use, now and then, or before a release.
+        match steps.steps.len() % 8 {
+            3 => steps.steps.last_mut().unwrap().uses.push(some[0].uses[0]),
+            5 => step.begins_late = true,
+            _ => {}
         }
         step.uses.sort_unstable();
         steps.steps.push(step);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use memtrace_analysis::placement::{Object, Plan, Tiers, Where};
+use memtrace_analysis::placement::{Moved, Object, Plan, Tiers, Traffic, Where};
 
 use super::tier::SWAP;
 use crate::units::Bytes;
@@ -20,19 +20,21 @@ pub fn sentences(plan: &Plan) -> Result<String> {
     let (seconds, is_swap) = (&plan.seconds, plan.tiers.slow == SWAP);
     let Tiers { slow, fast } = &plan.tiers;
     writeln!(text, "{}", plan.program.command)?;
-    if is_swap {
-        writeln!(text, "  the kernel swaps    {:8.2} s   estimated", seconds.slow)?;
-    } else {
-        writeln!(text, "  all in {slow:12} {:8.2} s", seconds.slow)?;
+    match plan.traffic {
+        Some(Traffic { kernel, .. }) => {
+            writeln!(text, "  the kernel swaps    {:8.2} s   estimated{}", seconds.slow, traffic(kernel))?;
+        }
+        None => writeln!(text, "  all in {slow:12} {:8.2} s", seconds.slow)?,
     }
     writeln!(text, "  all in {fast:12} {:8.2} s", seconds.fast)?;
     writeln!(
         text,
-        "  planned             {:8.2} s ± {:.2} s   {} of {} in {fast}",
+        "  planned             {:8.2} s ± {:.2} s   {} of {} in {fast}{}",
         seconds.planned,
         seconds.uncertainty,
         Bytes(plan.used_bytes),
-        Bytes(plan.fast_bytes)
+        Bytes(plan.fast_bytes),
+        plan.traffic.map(|each| traffic(each.planned)).unwrap_or_default()
     )?;
     plan.notes.iter().try_for_each(|note| writeln!(text, "  {note}"))?;
     let objects = plan.objects.iter().filter(|object| !is_swap || object.moved_bytes > 0);
@@ -50,6 +52,14 @@ pub fn sentences(plan: &Plan) -> Result<String> {
         writeln!(text, "  and {} more (--json has all)", count - LISTED)?;
     }
     Ok(text)
+}
+
+fn traffic(moved: Moved) -> String {
+    let Moved { written_bytes, back_bytes } = moved;
+    if written_bytes.max(back_bytes) == 0 {
+        return String::new();
+    }
+    format!(", {} to swap and {} back", Bytes(written_bytes), Bytes(back_bytes))
 }
 
 fn moved(object: &Object) -> String {

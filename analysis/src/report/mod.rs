@@ -11,6 +11,7 @@ pub mod flame;
 pub mod json;
 pub mod leaks;
 pub mod operators;
+pub mod page;
 pub mod recompute;
 mod refused;
 pub mod resident;

@@ -28,16 +28,25 @@ function cleaned(value) {
 function prepared({ page, sources, trace }) {
   const { strings } = page.tree;
   const texts = new Map(sources.map(([file, line, text]) => [`${file}:${line}`, text]));
+  const smaller = page.tree.sites.id.length;
+  const unknown = smaller + 1;
   return {
     ...page,
     trace,
     strings,
     frames: page.tree.frames,
+    folded: page.tree.folded,
     sites: page.tree.sites,
     lines: page.tree.lines,
-    /** The number of the call stacks that are joined, and of what has no call stack. */
-    smaller: page.tree.sites.id.length,
-    unknown: page.tree.sites.id.length + 1,
+    /** The numbers of the call stacks that are joined, and of what has none. */
+    smaller,
+    unknown,
+    /** What has no call stack of its own: what to call it, and its number among the sites. */
+    without: [
+      [`(${page.tree.joined} smaller call stacks)`, smaller],
+      [page.headline.without_stack, unknown],
+      ["(touched parts of large mappings)", unknown + 1],
+    ],
     /** The text of a source line, if the page has it. */
     text: (file, line) => texts.get(`${file}:${line}`),
     sources,

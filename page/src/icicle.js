@@ -138,10 +138,6 @@ function paint(drawing, box, shown, fills, inks, isPointed) {
     drawing.strokeRect(x + 1, y + 1, width - 2, height - 2);
   }
   if (box.node < 0 || width < 24) return void (drawing.globalAlpha = 1);
-  drawing.save();
-  drawing.beginPath();
-  drawing.rect(x, y, width - 4, height);
-  drawing.clip();
   const parts = box.node === 0
     ? [["600 12px ", `${amount(total, unit)} ${shown.what}`, inks.text]]
     : [
@@ -152,12 +148,21 @@ function paint(drawing, box, shown, fills, inks, isPointed) {
       ];
   let at = x + 8;
   for (const [font, word, ink] of parts) {
-    if (!word || at > x + width) continue;
+    const room = x + width - 4 - at;
+    if (!word || room < 16) continue;
     drawing.font = font === "mono" ? "11.5px ui-monospace, monospace" : `${font}system-ui, sans-serif`;
     drawing.fillStyle = ink;
-    drawing.fillText(word, at, y + height / 2 + 0.5);
-    at += drawing.measureText(word).width + 10;
+    const fitting = fitted(drawing, word, room);
+    drawing.fillText(fitting.text, at, y + height / 2 + 0.5);
+    at += fitting.width + 10;
   }
-  drawing.restore();
   drawing.globalAlpha = 1;
+}
+
+/** As much of a text as there is room for. */
+function fitted(drawing, text, room) {
+  const { width } = drawing.measureText(text);
+  if (width <= room) return { text, width };
+  const letters = Math.floor((text.length * (room - 8)) / width);
+  return { text: letters > 0 ? `${text.slice(0, letters)}…` : "", width: room };
 }

@@ -40,7 +40,7 @@ export class Lanes {
       drawing.fillRect(x, row * ROW, wide, ROW - 2);
       drawing.fillStyle = line;
       drawing.fillRect(x, row * ROW, 0.5, ROW - 2);
-      if (wide < 30) continue;
+      if (wide < 48) continue;
       drawing.save();
       drawing.beginPath();
       drawing.rect(x, row * ROW, wide - 3, ROW);

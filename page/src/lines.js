@@ -37,7 +37,7 @@ export class Lines {
     const body = element("tbody", { "data-total": values.total }, wanted.slice(0, ROWS_MAX).map((row) => this.#row(row, values)));
     const sum = wanted.reduce((sum, row) => sum + row.value, 0);
     const shown = wanted.length > ROWS_MAX ? `The ${ROWS_MAX} first of ${grouped(wanted.length)} lines. ` : "";
-    const caption = `${shown}${amount(sum, values.unit)} of ${amount(values.total, values.unit)} ${values.what}`;
+    const caption = query ? `${shown}${amount(sum, values.unit)} of ${amount(values.total, values.unit)} match.` : shown;
     this.element.replaceChildren(element("table", { class: "lines" }, element("caption", {}, caption), element("thead", {}, element("tr", {}, heads, element("td"))), body));
   }
 
@@ -85,12 +85,7 @@ export function merged(data, { bySite }) {
     row.requested += sites.requested[site];
     row.sites.push(sites.id[site]);
   }
-  const others = [
-    [`(${data.tree.joined} smaller call stacks)`, data.smaller],
-    [data.headline.without_stack, data.unknown],
-    ["(touched parts of large mappings)", data.unknown + 1],
-  ];
-  for (const [label, site] of others) {
+  for (const [label, site] of data.without) {
     if (bySite[site] > 0) rows.push({ label, file: "", line: 0, text: "", value: bySite[site], blocks: null, requested: null, sites: [] });
   }
   rows.forEach((row) => (row.share = row.value));

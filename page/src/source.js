@@ -16,7 +16,7 @@ export class Source {
 
   /** Shows values by site. */
   draw(values) {
-    const files = [...byFile(this.data, values)].sort((a, b) => b[1].most - a[1].most).slice(0, FILES_MAX);
+    const files = [...byFile(this.data, values)].sort((a, b) => b[1].here - a[1].here || b[1].below - a[1].below).slice(0, FILES_MAX);
     const shown = files.map(([file, { lines }]) => this.#file(file, lines, values));
     this.element.replaceChildren(...(shown.length ? shown : [element("p", { class: "empty" }, "Nothing was allocated below code of your own.")]));
   }
@@ -55,7 +55,7 @@ export class Source {
 function byFile({ frames, lines, sites, smaller }, { bySite }) {
   const files = new Map();
   const sums = (file, line) => {
-    if (!files.has(file)) files.set(file, { most: 0, lines: new Map() });
+    if (!files.has(file)) files.set(file, { here: 0, below: 0, lines: new Map() });
     const { lines } = files.get(file);
     if (!lines.has(line)) lines.set(line, { here: 0, below: 0 });
     return lines.get(line);
@@ -73,6 +73,10 @@ function byFile({ frames, lines, sites, smaller }, { bySite }) {
     const [file, line] = [lines.file[sites.line[site]], lines.line[sites.line[site]]];
     if (seen.has(`${file}:${line}`)) sums(file, line).here += value;
   }
-  for (const file of files.values()) file.most = Math.max(...[...file.lines.values()].map((line) => line.below));
+  for (const file of files.values()) {
+    const sums = [...file.lines.values()];
+    file.here = sums.reduce((sum, line) => sum + line.here, 0);
+    file.below = Math.max(...sums.map((line) => line.below));
+  }
   return files;
 }

@@ -5,7 +5,7 @@ use memtrace_trace::rows::FrameRow;
 use super::own::{is_bare_library, is_interpreter, is_own, is_package, is_system};
 
 /// Whose code a frame is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Category {
     /// The user's own.
     Yours,

@@ -8,6 +8,7 @@ pub mod data_dependence;
 pub mod devices;
 pub mod document;
 pub mod flame;
+pub mod fold;
 pub mod json;
 pub mod leaks;
 pub mod operators;

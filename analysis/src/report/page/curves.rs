@@ -65,7 +65,8 @@ pub fn busiest(trace: &Trace) -> Result<Busiest, Error> {
     let rows = trace.processes()?;
     let parted = rows.iter().map(|row| row.parted_ns.or(row.end_ns).unwrap_or(i64::MAX)).collect();
     let mut largest: Vec<&ProcessRow> = rows.iter().collect();
-    largest.sort_by_key(|row| Reverse((row.peak_live_bytes.max(row.peak_resident_bytes), Reverse(row.process))));
+    largest
+        .sort_by_key(|row| Reverse((row.peak_live_bytes.max(row.peak_resident_bytes), Reverse(row.process))));
     let others = largest.len().saturating_sub(PROCESSES_MAX);
     largest.truncate(PROCESSES_MAX);
     let named = |row: &ProcessRow| (row.process, format!("{} {}", row.pid, row.command));
@@ -107,7 +108,8 @@ pub fn read(
     blocks: Option<&Blocks>,
 ) -> Result<Timeline, Error> {
     let mut curves: Vec<Curve> = (0..busiest.rows()).map(|row| busiest.curve(row, times.len())).collect();
-    let known: Vec<Known> = blocks.iter().flat_map(|blocks| &blocks.processes).map(|row| Known::of(row)).collect();
+    let known: Vec<Known> =
+        blocks.iter().flat_map(|blocks| &blocks.processes).map(|row| Known::of(row)).collect();
     samples(trace, &times, busiest, |process, sampled_at, at, sample| {
         let row = busiest.row(process);
         curves[row].add(at, sample);

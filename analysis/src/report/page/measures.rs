@@ -105,10 +105,7 @@ pub fn of_sites(
     if let Some(Blocks { temporary, .. }) = blocks {
         let what = format!("heap blocks released within {} µs", TEMPORARY_NS / 1000);
         let parts = scaled(temporary, sites.len(), 0);
-        measures.push(Measure {
-            unit: "blocks",
-            ..Measure::new("temporary", &what, temporary.all, parts)
-        });
+        measures.push(Measure { unit: "blocks", ..Measure::new("temporary", &what, temporary.all, parts) });
     }
     measures.retain(|measure| measure.total > 0);
     Ok(measures)

@@ -11,8 +11,9 @@ use super::blocks::Blocks;
 use super::measures::Measure;
 use crate::error::Error;
 use crate::profile::category::{Category, category};
-use crate::profile::stacks::{base_name, stack};
-use crate::report::composition::{by_place, is_importlib, labels, package};
+use crate::profile::stacks::stack;
+use crate::report::composition::{by_place, labels};
+use crate::report::fold::{Folded, folded, library};
 use crate::report::short_name::short_name;
 use crate::report::sites::Share;
 
@@ -26,6 +27,8 @@ const FRAMES_MAX: usize = 48_000;
 pub struct Tree {
     /// Frames, callers before what they call.
     pub frames: Frames,
+    /// The same, folded.
+    pub folded: FoldedFrames,
     /// Call stacks; the next number is that of all others.
     pub sites: Sites,
     /// Lines of the program, as the summary names them.
@@ -53,8 +56,23 @@ pub struct Frames {
     pub library: Vec<u32>,
     /// Whose code it is: 0 the user's, 1 a library, 2 the interpreter, 3 native.
     pub category: Vec<u8>,
-    /// 0 native, 1 Python, 2 the import machinery.
-    pub kind: Vec<u8>,
+}
+
+/// Columns of folded frames.
+#[derive(Debug, Default, Serialize)]
+pub struct FoldedFrames {
+    /// The frame above it; -1 for none.
+    pub parent: Vec<i32>,
+    /// What to call it.
+    pub name: Vec<u32>,
+    /// The package, executable or library of what is not the user's own.
+    pub library: Vec<u32>,
+    /// Its source file.
+    pub file: Vec<u32>,
+    /// The line in that file; 0 if it is not known.
+    pub line: Vec<u32>,
+    /// Whose code it is, as in [`Frames`].
+    pub category: Vec<u8>,
 }
 
 /// Columns of call stacks.
@@ -64,6 +82,8 @@ pub struct Sites {
     pub id: Vec<String>,
     /// Innermost frames; -1 if it is not known.
     pub frame: Vec<i32>,
+    /// Innermost folded frames.
+    pub folded: Vec<i32>,
     /// The line of the program.
     pub line: Vec<u32>,
     /// Blocks allocated.
@@ -125,11 +145,19 @@ pub fn build(
     let mut texts = Texts::new();
     let columns = Columns::of(&shares, &frames, &mut texts);
     let (lines, of_sites) = lines(trace, &shares, &mut texts)?;
+    let mut folding = Folding::default();
+    let innermost = shares.iter().zip(&of_sites).map(|(share, line)| {
+        let place = texts.all[lines.label[*line as usize] as usize].clone();
+        let stack = stack(|frame| frames.get(&frame), share.row.frame);
+        folding.add(folded(&stack, &place), &mut texts)
+    });
+    let innermost = innermost.collect();
     let mut places = vec![kept.len() as u32; sites.len()];
     kept.iter().zip(0..).for_each(|(site, place)| places[*site as usize] = place);
     let tree = Tree {
-        sites: columns.sites(&shares, of_sites),
+        sites: columns.sites(&shares, of_sites, innermost),
         frames: columns.frames,
+        folded: folding.frames,
         lines,
         strings: texts.all,
         joined: ranked.len() - kept.len(),
@@ -206,18 +234,17 @@ impl Columns {
         frames.line.push(row.line.unwrap_or(0));
         frames.library.push(texts.place(&library(row)));
         frames.category.push(category as u8);
-        let is_python = u8::from(row.kind == "python");
-        frames.kind.push(if is_importlib(row) { 2 } else { is_python });
         let place = below.len() as i32 - 1;
         self.places.insert(row.frame, place);
         place
     }
 
-    fn sites(&self, shares: &[Share], line: Vec<u32>) -> Sites {
+    fn sites(&self, shares: &[Share], line: Vec<u32>, folded: Vec<i32>) -> Sites {
         let rows = || shares.iter().map(|share| &share.row);
         Sites {
             id: rows().map(|row| row.site.to_string()).collect(),
             frame: rows().map(|row| self.places.get(&row.frame).copied().unwrap_or(-1)).collect(),
+            folded,
             line,
             blocks: rows().map(|row| row.blocks).collect(),
             requested: rows().map(|row| row.requested_bytes).collect(),
@@ -225,17 +252,40 @@ impl Columns {
     }
 }
 
-/// The package that a frame's code came with, else the name of its executable or library.
-fn library(row: &FrameRow) -> String {
-    let module = || row.module.as_deref().map(|module| package_of(module).unwrap_or(base_name(module)));
-    package(row).or_else(|| module().map(str::to_owned)).unwrap_or_default()
+/// Folded frames, and where each one is.
+#[derive(Default)]
+struct Folding {
+    frames: FoldedFrames,
+    places: HashMap<(i32, Folded), i32>,
 }
 
-/// `numpy` of `…/site-packages/numpy.libs/libopenblas.so`.
-fn package_of(module: &str) -> Option<&str> {
-    let (_, inside) = module.rsplit_once("/site-packages/").or_else(|| module.rsplit_once("/dist-packages/"))?;
-    let (folder, _) = inside.split_once('/')?;
-    Some(folder.strip_suffix(".libs").unwrap_or(folder))
+impl Folding {
+    /// Where the innermost one is.
+    fn add(&mut self, stack: Vec<Folded>, texts: &mut Texts) -> i32 {
+        let mut parent = -1;
+        for frame in stack {
+            let key = (parent, frame);
+            parent = match self.places.get(&key) {
+                Some(place) => *place,
+                None => self.push(key, texts),
+            };
+        }
+        parent
+    }
+
+    fn push(&mut self, key: (i32, Folded), texts: &mut Texts) -> i32 {
+        let (parent, frame) = &key;
+        let place = self.frames.parent.len() as i32;
+        let (file, line) = frame.source.as_ref().map_or(("", 0), |(file, line)| (file, *line));
+        self.frames.parent.push(*parent);
+        self.frames.name.push(texts.place(&frame.name));
+        self.frames.library.push(texts.place(&frame.library));
+        self.frames.file.push(texts.place(file));
+        self.frames.line.push(line);
+        self.frames.category.push(frame.category as u8);
+        self.places.insert(key, place);
+        place
+    }
 }
 
 /// Texts, each one time.

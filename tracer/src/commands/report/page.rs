@@ -52,7 +52,12 @@ pub fn write(trace: &Trace, file: &Path, with_source: bool) -> Result<()> {
     drop(progress);
     output::write(file, html.as_bytes())?;
     if !output::is_standard(file) {
-        say(&format!("{} shows {} ({})", file.display(), trace.directory().display(), Bytes(html.len() as u64)));
+        say(&format!(
+            "{} shows {} ({})",
+            file.display(),
+            trace.directory().display(),
+            Bytes(html.len() as u64)
+        ));
     }
     Ok(())
 }
@@ -110,6 +115,9 @@ mod tests {
     fn the_page_has_a_place_for_everything_and_lets_nothing_in() {
         assert_eq!((PAGE.matches(DATA).count(), PAGE.matches(TITLE).count()), (1, 2));
         assert!(PAGE.contains("default-src 'none'"));
-        assert_eq!(escaped("</script><b>&\u{1b}"), "&lt;/script&gt;&lt;b&gt;&amp;\u{fffd}".replace('\u{fffd}', &clean("\u{1b}")));
+        assert_eq!(
+            escaped("</script><b>&\u{1b}"),
+            "&lt;/script&gt;&lt;b&gt;&amp;\u{fffd}".replace('\u{fffd}', &clean("\u{1b}"))
+        );
     }
 }

@@ -39,7 +39,7 @@ export class TreeGrid {
   }
 
   #render(focused) {
-    const { tree, children, root, unit } = this.#shown;
+    const { children, root, unit } = this.#shown;
     this.amountHead.textContent = unit;
     this.#rows = [];
     const add = (node, level) => {
@@ -53,7 +53,6 @@ export class TreeGrid {
     add(root, 1);
     this.#body.replaceChildren(...this.#rows);
     this.#body.dataset.total = this.#shown.sums[0];
-    void tree;
   }
 
   #row(node, level, isFocused) {

@@ -34,7 +34,7 @@ export class Views {
       element("div", { id: `panel-${view}`, role: "tabpanel", "aria-labelledby": `tab-${view}`, class: "panel" }, panel));
     this.dialog = element("dialog", { "aria-label": "Query" });
     parent.append(this.#controls(), this.status, ...panels, this.dialog);
-    selection.follow((changed) => changed.some((name) => name !== "from" || this.#isOfTime()) && this.draw());
+    selection.follow((changed) => this.#isShown(changed) && this.draw());
   }
 
   /** Shows the view that is selected. */
@@ -56,8 +56,10 @@ export class Views {
     if (view === "source") this.source.draw(this.values);
   }
 
-  #isOfTime() {
-    return ["largest", "growth"].includes(this.selection.get("measure"));
+  /** Time changes what is shown only where it is what is shown, or where it should be and cannot. */
+  #isShown(changed) {
+    const isOfTime = ["largest", "growth"].includes(this.selection.get("measure"));
+    return isOfTime || !this.data.moments || changed.some((name) => name !== "from" && name !== "to");
   }
 
   #controls() {

@@ -29,6 +29,7 @@ def main():
         smooth(np.ones((length, 1000)))
         time.sleep(0.06)
     del kept[1:]
+    main.left = np.ones(500_000, "u1")  # live when the program ends
     time.sleep(0.1)
 
 

@@ -132,9 +132,10 @@ export class Timeline {
     ctx.arc(x, y, 3.5 * ratio, 0, 2 * Math.PI);
     ctx.fill();
     ctx.font = `600 ${11 * ratio}px system-ui, sans-serif`;
-    const isRight = x > bbox.left + 0.8 * bbox.width;
+    const label = `peak ${bytes(headline.peak.live_bytes)}`;
+    const isRight = x + 10 * ratio + ctx.measureText(label).width > bbox.left + bbox.width;
     ctx.textAlign = isRight ? "right" : "left";
-    ctx.fillText(`peak ${bytes(headline.peak.live_bytes)}`, x + (isRight ? -7 : 7) * ratio, Math.max(y - 4 * ratio, bbox.top + 9 * ratio));
+    ctx.fillText(label, x + (isRight ? -7 : 7) * ratio, Math.max(y - 4 * ratio, bbox.top + 9 * ratio));
     ctx.restore();
   }
 

@@ -187,7 +187,7 @@ export class Views {
 }
 
 function titleOf({ key, operator, total, unit }) {
-  const names = { peak: "at the peak", end: "at the end", device: "on devices", temporary: "temporary blocks", span: `in ${operator}` };
+  const names = { peak: "at the peak", end: "at the end", device: "on devices", untouched: "never touched", temporary: "temporary blocks", span: `in ${operator}` };
   return `${names[key]} – ${amount(total, unit)}`;
 }
 

@@ -72,6 +72,9 @@ def test_the_totals_are_those_of_the_report(run, shown):
         f"select count(*) from {{allocations}} where {HEAP} and free_ns - alloc_ns <= 10000"
     )
     assert shown.total() == blocks
+    if report["untouched"] and report["untouched"]["bytes"]:
+        shown.select(measure="untouched")
+        assert shown.total() == report["untouched"]["bytes"]
     shown.select(measure="span:__main__:smooth")
     [operator] = [each for each in report["operators"] if each["name"] == "__main__:smooth"]
     assert shown.total() == max(span["working_peak_bytes"] for span in operator["spans"])

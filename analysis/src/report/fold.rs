@@ -61,9 +61,9 @@ pub fn folded(stack: &[&FrameRow], place: &str) -> Vec<Folded> {
     }
     let named = |category| Folded { name: place.into(), library: String::new(), source: None, category };
     if shown.is_empty() {
-        let innermost = stack.first().map_or(Category::Native, |frame| category(frame, false));
+        let innermost = || stack.first().map_or(Category::Native, |frame| category(frame, false));
         let outside = Folded { name: "outside your code".into(), ..named(Category::Interpreter) };
-        return vec![outside, named(innermost)];
+        return vec![outside, named(if importing { Category::Library } else { innermost() })];
     }
     if importing {
         if called != Called::Nothing {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap, parse_hex_color};
-use inferno::flamegraph::{self, Direction, Options};
+use inferno::flamegraph::{self, Direction, Options, TextTruncateDirection};
 use memtrace_analysis::profile::category::Category;
 use memtrace_analysis::profile::stacks::base_name;
 use memtrace_analysis::report::flame::{At, Flame, flame};
@@ -146,11 +146,12 @@ fn draw(flame: &Flame, command: &str, svg: &mut Vec<u8>) -> Result<()> {
         })
         .collect();
     let mut options = Options::default();
-    options.title = clean(command).chars().take(120).collect();
+    options.title = clean(command).chars().take(100).collect();
     options.subtitle = Some(format!("{} {}", total(flame), clean(&flame.what)));
     options.count_name = flame.unit.into();
     options.deterministic = true;
     options.direction = Direction::Inverted;
+    options.text_truncate_direction = TextTruncateDirection::Right;
     options.bgcolors = Some(BackgroundColor::Flat(colour("#ffffff")));
     options.palette_map = Some(&mut colours);
     flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), svg)
@@ -167,14 +168,18 @@ fn shortened(frames: &[Folded]) -> Vec<Folded> {
     [&frames[..outer], &[between], &frames[frames.len() - inner..]].concat()
 }
 
-/// A frame's text: `gst3d (run_gst3d.py:41)`, `eigh (numpy)`. Its colour is noted.
+/// A frame's text: `gst3d (run_gst3d.py:41)`, `run_gst3d.py:70`, `eigh (numpy)`. Its colour is noted.
 fn coloured(frame: &Folded, colours: &mut PaletteMap) -> String {
     let place = match &frame.source {
-        Some((file, line)) => format!(" ({}:{line})", base_name(file)),
-        None if frame.library.is_empty() => String::new(),
-        None => format!(" ({})", frame.library),
+        Some((file, line)) => format!("{}:{line}", base_name(file)),
+        None => frame.library.clone(),
     };
-    let text = clean(&(frame.name.clone() + &place)).replace(';', ",");
+    let text = match frame.name.as_str() {
+        "<module>" if frame.source.is_some() => place,
+        name if place.is_empty() => name.to_owned(),
+        name => format!("{name} ({place})"),
+    };
+    let text = clean(&text).replace(';', ",");
     colours.insert(text.clone(), colour_of(frame.category));
     text
 }

@@ -17,7 +17,7 @@ use crate::report::sites::{Live, Share, at_end, at_peak, enough, scaled_to};
 /// A sum in parts by call stack. The parts and `unknown` add up to `total`.
 #[derive(Debug, Serialize)]
 pub struct Measure {
-    /// `peak`, `end`, `device`, `temporary`, or `span`.
+    /// `peak`, `span`, `end`, `device`, `untouched` or `temporary`.
     pub key: &'static str,
     /// Of `span`, the operator.
     pub operator: Option<String>,
@@ -102,6 +102,9 @@ pub fn of_sites(
         let used = sites.iter().map(|row| row.device_bytes_at_peak.unwrap_or(0));
         measures.push(Measure::new("device", "used on devices at their peak", device, used));
     }
+    let untouched: Vec<u64> = sites.iter().map(|row| row.untouched.unwrap_or_default().bytes).collect();
+    let sum = untouched.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+    measures.push(Measure::new("untouched", "requested and never touched", sum, untouched.into_iter()));
     if let Some(Blocks { temporary, .. }) = blocks {
         let what = format!("heap blocks released within {} µs", TEMPORARY_NS / 1000);
         let parts = scaled(temporary, sites.len(), 0);

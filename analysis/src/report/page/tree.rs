@@ -136,7 +136,8 @@ pub fn build(
         }
         kept.push(*site);
     }
-    let peak: FxHashMap<u32, u64> = measures.iter().filter(|measure| measure.key == "peak").flat_map(Measure::parts).collect();
+    let peak: FxHashMap<u32, u64> =
+        measures.iter().filter(|measure| measure.key == "peak").flat_map(Measure::parts).collect();
     let share = |site: &u32| {
         let bytes = peak.get(site).copied().unwrap_or(0).max(1);
         Share { row: sites[*site as usize].clone(), bytes, estimated: 0 }

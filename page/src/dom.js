@@ -4,11 +4,15 @@
 export function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
-    if (name === "on") Object.entries(value).forEach(([event, listener]) => made.addEventListener(event, listener));
+    if (name === "on")
+      Object.entries(value).forEach(([event, listener]) => made.addEventListener(event, listener));
     else if (name === "class") made.className = value;
-    else if (value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
+    else if (value !== undefined && value !== false)
+      made.setAttribute(name, value === true ? "" : value);
   }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  made.append(
+    ...children.flat().filter((child) => child !== null && child !== undefined && child !== false),
+  );
   return made;
 }
 

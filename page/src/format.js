@@ -29,20 +29,25 @@ export function percent(part, whole) {
 export function seconds(value) {
   if (value >= 100) return `${value.toFixed(0)} s`;
   if (value >= 1) return `${value.toFixed(2)} s`;
-  return value >= 1e-3 ? `${(value * 1e3).toFixed(value >= 0.1 ? 0 : 1)} ms` : `${(value * 1e6).toFixed(0)} µs`;
+  return value >= 1e-3
+    ? `${(value * 1e3).toFixed(value >= 0.1 ? 0 : 1)} ms`
+    : `${(value * 1e6).toFixed(0)} µs`;
 }
 
 /** The last part of a path. */
 export const baseName = (path) => path.slice(path.lastIndexOf("/") + 1);
 
 // Characters that would act instead of being seen: controls, and those that turn the direction of text.
-const ACTING = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
+const ACTING =
+  /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
 
 /** A name from the trace with such characters made visible. */
 export function visible(text) {
   return text.replace(ACTING, (character) => {
     const code = character.charCodeAt(0);
     if (code === 9) return "    ";
-    return code < 32 ? String.fromCharCode(0x2400 + code) : `⟨U+${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
+    return code < 32
+      ? String.fromCharCode(0x2400 + code)
+      : `⟨U+${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
   });
 }

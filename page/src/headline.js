@@ -18,38 +18,61 @@ export function headline(data) {
     processAtPeak(data),
     ".",
   );
-  const second = place && element(
-    "p",
-    { class: "place-line" },
-    strong(percent(place.bytes, peak.live_bytes)),
-    ` of it (${place.estimated_bytes > place.bytes / 20 ? "~" : ""}${bytes(place.bytes)}) at `,
-    strong(place.place, place.file ?? undefined),
-    sourceOf(data, place),
-  );
+  const second =
+    place &&
+    element(
+      "p",
+      { class: "place-line" },
+      strong(percent(place.bytes, peak.live_bytes)),
+      ` of it (${place.estimated_bytes > place.bytes / 20 ? "~" : ""}${bytes(place.bytes)}) at `,
+      strong(place.place, place.file ?? undefined),
+      sourceOf(data, place),
+    );
   const resident = Math.max(peak.resident_sum_bytes, peak.resident_bytes);
   const facts = [
     resident > 0 && `resident ${bytes(resident)}`,
-    resident > 0 && told.limit && `${percent(resident, told.limit[1])} of the limit of ${bytes(told.limit[1])} (${told.limit[0]})`,
+    resident > 0 &&
+      told.limit &&
+      `${percent(resident, told.limit[1])} of the limit of ${bytes(told.limit[1])} (${told.limit[0]})`,
     peak.device_used_bytes !== null && `on devices ${bytes(peak.device_used_bytes)} used`,
-    peak.gc_independent_bytes !== null && `without garbage ${bytes(peak.gc_independent_bytes)} to ${bytes(peak.gc_independent_upper_bytes)}`,
+    peak.gc_independent_bytes !== null &&
+      `without garbage ${bytes(peak.gc_independent_bytes)} to ${bytes(peak.gc_independent_upper_bytes)}`,
     told.killed > 0 && `${told.killed} processes killed for lack of memory`,
     told.exit === null ? "not seen to end" : `exit status ${told.exit}`,
     `${seconds(told.seconds)} on ${told.host}, ${new Date(told.start_unix_ms).toISOString().slice(0, 16).replace("T", " ")} UTC`,
   ].filter(Boolean);
-  const more = notes.length > 0 && element(
-    "details",
-    { class: "notes" },
-    element("summary", {}, `${notes.length} ${notes.length === 1 ? "note" : "notes"}`),
-    element("ul", {}, notes.map((note) => element("li", {}, note))),
+  const more =
+    notes.length > 0 &&
+    element(
+      "details",
+      { class: "notes" },
+      element("summary", {}, `${notes.length} ${notes.length === 1 ? "note" : "notes"}`),
+      element(
+        "ul",
+        {},
+        notes.map((note) => element("li", {}, note)),
+      ),
+    );
+  const command = element(
+    "h1",
+    {},
+    element("span", { class: "brand" }, "memtrace"),
+    element("code", {}, told.command.join(" ")),
   );
-  const command = element("h1", {}, element("span", { class: "brand" }, "memtrace"), element("code", {}, told.command.join(" ")));
-  byId("headline").replaceChildren(command, first, ...[second, element("p", { class: "facts" }, facts.join(" · "), more || "")].filter(Boolean));
+  byId("headline").replaceChildren(
+    command,
+    first,
+    ...[second, element("p", { class: "facts" }, facts.join(" · "), more || "")].filter(Boolean),
+  );
 }
 
 function processAtPeak(data) {
   const { curves, times } = data.timeline;
   if (curves.length < 2) return null;
-  const at = Math.max(0, times.findIndex((time) => time >= data.headline.peak_ns));
+  const at = Math.max(
+    0,
+    times.findIndex((time) => time >= data.headline.peak_ns),
+  );
   const live = curves.map((curve) => curve.heap[at] + curve.touched[at]);
   const largest = live.indexOf(Math.max(...live));
   const pid = curves[largest].name.split(" ")[0];

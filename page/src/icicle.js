@@ -15,7 +15,8 @@ export class Icicle {
     tabindex: 0,
     role: "application",
     "aria-roledescription": "flame graph",
-    "aria-label": "Flame graph: arrow keys move, Enter zooms, Escape zooms out. The tree beside it has the same rows.",
+    "aria-label":
+      "Flame graph: arrow keys move, Enter zooms, Escape zooms out. The tree beside it has the same rows.",
   });
   #tip = element("div", { class: "tip hidden", role: "presentation" });
   #shown = null;
@@ -40,11 +41,17 @@ export class Icicle {
     this.#boxes = boxes(shown, width);
     const deepest = this.#boxes.reduce((most, box) => Math.max(most, box.depth), 0);
     const drawing = context(this.#canvas, width, (deepest + 1) * ROW);
-    const inks = { text: colour("ink"), faint: colour("faint-ink"), page: colour("page"), line: colour("focus") };
+    const inks = {
+      text: colour("ink"),
+      faint: colour("faint-ink"),
+      page: colour("page"),
+      line: colour("focus"),
+    };
     const fills = CATEGORIES.map((name) => [colour(`${name}-tint`), colour(name)]);
     drawing.textBaseline = "middle";
     drawing.direction = "ltr";
-    for (const box of this.#boxes) paint(drawing, box, shown, fills, inks, this.#pointed === box.node);
+    for (const box of this.#boxes)
+      paint(drawing, box, shown, fills, inks, this.#pointed === box.node);
   }
 
   /** Marks a node, as the tree does when the cursor is in one of its rows. */
@@ -56,7 +63,10 @@ export class Icicle {
   #at(event) {
     const { left, top } = this.#canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - left, event.clientY - top];
-    return this.#boxes.find((box) => box.node >= 0 && Math.floor(y / ROW) === box.depth && x >= box.x && x < box.x + box.width);
+    return this.#boxes.find(
+      (box) =>
+        box.node >= 0 && Math.floor(y / ROW) === box.depth && x >= box.x && x < box.x + box.width,
+    );
   }
 
   #hover(event, describe) {
@@ -115,7 +125,8 @@ function boxes({ tree, sums, children, root }, width) {
       else placed.push(box) && open.push(box);
     }
     // Largest come first, so those too narrow to see are at the end.
-    if (narrow >= NARROWEST) placed.push({ node: -1, depth: depth + 1, x: from - narrow, width: narrow });
+    if (narrow >= NARROWEST)
+      placed.push({ node: -1, depth: depth + 1, x: from - narrow, width: narrow });
   }
   return placed;
 }
@@ -138,19 +149,25 @@ function paint(drawing, box, shown, fills, inks, isPointed) {
     drawing.strokeRect(x + 1, y + 1, width - 2, height - 2);
   }
   if (box.node < 0 || width < 24) return void (drawing.globalAlpha = 1);
-  const parts = box.node === 0
-    ? [["600 12px ", `${amount(total, unit)} ${shown.what}`, inks.text]]
-    : [
-        ["600 12px ", nodes.name[box.node], inks.text],
-        ["12px ", nodes.place[box.node], inks.faint],
-        ["12px ", `${amount(sums[box.node], unit)} · ${percent(sums[box.node], total)}`, inks.text],
-        ["mono", text(box.node), inks.faint],
-      ];
+  const parts =
+    box.node === 0
+      ? [["600 12px ", `${amount(total, unit)} ${shown.what}`, inks.text]]
+      : [
+          ["600 12px ", nodes.name[box.node], inks.text],
+          ["12px ", nodes.place[box.node], inks.faint],
+          [
+            "12px ",
+            `${amount(sums[box.node], unit)} · ${percent(sums[box.node], total)}`,
+            inks.text,
+          ],
+          ["mono", text(box.node), inks.faint],
+        ];
   let at = x + 8;
   for (const [font, word, ink] of parts) {
     const room = x + width - 4 - at;
     if (!word || room < 16) continue;
-    drawing.font = font === "mono" ? "11.5px ui-monospace, monospace" : `${font}system-ui, sans-serif`;
+    drawing.font =
+      font === "mono" ? "11.5px ui-monospace, monospace" : `${font}system-ui, sans-serif`;
     drawing.fillStyle = ink;
     const fitting = fitted(drawing, word, room);
     drawing.fillText(fitting.text, at, y + height / 2 + 0.5);

@@ -9,7 +9,11 @@ const NARROWEST = 1;
 
 /** The lanes. A click selects the time of a span, and its operator. */
 export class Lanes {
-  #canvas = element("canvas", { class: "lanes", role: "img", "aria-label": "Operators over time; the table of operators has the same" });
+  #canvas = element("canvas", {
+    class: "lanes",
+    role: "img",
+    "aria-label": "Operators over time; the table of operators has the same",
+  });
   #placed = [];
   #scale = null;
   #marked = null;
@@ -34,7 +38,8 @@ export class Lanes {
     const [tint, line, ink] = [colour("lane"), colour("page"), colour("ink")];
     for (const { start, length, row, operator } of this.#placed) {
       const [x, wide] = [left + (start / end) * width, Math.max(NARROWEST, (length / end) * width)];
-      const inside = !this.#marked || (start <= this.#marked[1] && start + length >= this.#marked[0]);
+      const inside =
+        !this.#marked || (start <= this.#marked[1] && start + length >= this.#marked[0]);
       drawing.globalAlpha = inside ? 1 : 0.35;
       drawing.fillStyle = tint;
       drawing.fillRect(x, row * ROW, wide, ROW - 2);
@@ -65,13 +70,18 @@ export class Lanes {
     const time = ((event.clientX - box.left - left) / width) * end;
     const row = Math.floor((event.clientY - box.top) / ROW);
     const slack = (2 / width) * end;
-    return this.#placed.find((span) => span.row === row && time >= span.start - slack && time <= span.start + span.length + slack);
+    return this.#placed.find(
+      (span) =>
+        span.row === row && time >= span.start - slack && time <= span.start + span.length + slack,
+    );
   }
 
   #hover(event) {
     const span = this.#at(event);
     const { operators } = this.data.lanes;
-    this.#canvas.title = span ? `${operators[span.operator]}: working peak ${bytes(span.peak)}, ${seconds(span.length)}` : "";
+    this.#canvas.title = span
+      ? `${operators[span.operator]}: working peak ${bytes(span.peak)}, ${seconds(span.length)}`
+      : "";
   }
 
   #click(event, selection) {
@@ -80,7 +90,12 @@ export class Lanes {
     const key = `span:${this.data.lanes.operators[span.operator]}`;
     const isKnown = this.data.measures.some((measure) => `span:${measure.operator}` === key);
     const [from, to] = [span.start.toFixed(6), (span.start + span.length).toFixed(6)];
-    selection.set({ from, to, measure: isKnown ? key : this.data.moments ? "largest" : "peak", zoom: "" });
+    selection.set({
+      from,
+      to,
+      measure: isKnown ? key : this.data.moments ? "largest" : "peak",
+      zoom: "",
+    });
   }
 }
 
@@ -88,7 +103,12 @@ export class Lanes {
 function placed(lanes) {
   const until = [];
   const spans = lanes.start.map((start, at) => {
-    const span = { start: start / 1e6, length: lanes.length[at] / 1e6, operator: lanes.operator[at], peak: lanes.working_peak[at] };
+    const span = {
+      start: start / 1e6,
+      length: lanes.length[at] / 1e6,
+      operator: lanes.operator[at],
+      peak: lanes.working_peak[at],
+    };
     let row = lanes.depth[at];
     while (row < ROWS_MAX && until[row] > span.start) row++;
     if (row < ROWS_MAX) until[row] = span.start + span.length;

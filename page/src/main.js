@@ -28,5 +28,11 @@ async function main() {
 }
 
 main().catch((error) => {
-  byId("headline").append(element("p", { class: "wrong" }, `The page cannot show its data: ${error.message}. A newer browser may.`));
+  byId("headline").append(
+    element(
+      "p",
+      { class: "wrong" },
+      `The page cannot show its data: ${error.message}. A newer browser may.`,
+    ),
+  );
 });

@@ -1,6 +1,16 @@
 // What is selected, kept in the fragment of the page's address. Everything that is shown follows from it.
 
-const DEFAULTS = { view: "flame", measure: "peak", from: "", to: "", query: "", zoom: "", unfolded: "", inverted: "", by: "" };
+const DEFAULTS = {
+  view: "flame",
+  measure: "peak",
+  from: "",
+  to: "",
+  query: "",
+  zoom: "",
+  unfolded: "",
+  inverted: "",
+  by: "",
+};
 
 /** The selection: `get` one part, `set` some, `follow` changes. */
 export function selection() {
@@ -28,7 +38,9 @@ export function selection() {
 
 function read() {
   const written = new URLSearchParams(location.hash.slice(1));
-  return Object.fromEntries(Object.entries(DEFAULTS).map(([name, value]) => [name, written.get(name) ?? value]));
+  return Object.fromEntries(
+    Object.entries(DEFAULTS).map(([name, value]) => [name, written.get(name) ?? value]),
+  );
 }
 
 function written(parts) {

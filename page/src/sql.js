@@ -12,7 +12,12 @@ export function sqlOf({ trace }, { key, time, span, range }, { label, sites }) {
   const table = (name) => `'${trace.path.replaceAll("'", "''")}/${name}'`;
   const of = `site IN (${sites.join(", ")})`;
   const comment = `-- ${label.replaceAll("\n", " ")}\n`;
-  const columns = { peak: "live_bytes_at_peak", end: "live_bytes_at_end", device: "device_bytes_at_peak", untouched: "untouched_bytes" };
+  const columns = {
+    peak: "live_bytes_at_peak",
+    end: "live_bytes_at_end",
+    device: "device_bytes_at_peak",
+    untouched: "untouched_bytes",
+  };
   if (columns[key]) {
     return `${comment}SELECT sum(${columns[key]}) AS bytes\nFROM ${table("sites.parquet")}\nWHERE ${of};`;
   }

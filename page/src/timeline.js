@@ -28,19 +28,32 @@ export class Timeline {
       class: "brush",
       role: "slider",
       tabindex: 0,
-      "aria-label": "Selected time: arrow keys move it, with Shift they change its end, Escape selects all",
+      "aria-label":
+        "Selected time: arrow keys move it, with Shift they change its end, Escape selects all",
       "aria-valuemin": 0,
       "aria-valuemax": this.times.length - 1,
       on: { keydown: (event) => this.#key(event) },
     });
-    const processes = data.timeline.curves.length > 1 && element("button", {
-      type: "button",
-      "aria-pressed": "false",
-      on: { click: (event) => this.#toggle(event.currentTarget) },
-    }, "By process");
-    parent.append(element("div", { class: "bar-above" }, this.#legend, processes), this.#slider, this.lanes.element);
+    const processes =
+      data.timeline.curves.length > 1 &&
+      element(
+        "button",
+        {
+          type: "button",
+          "aria-pressed": "false",
+          on: { click: (event) => this.#toggle(event.currentTarget) },
+        },
+        "By process",
+      );
+    parent.append(
+      element("div", { class: "bar-above" }, this.#legend, processes),
+      this.#slider,
+      this.lanes.element,
+    );
     this.#slider.append(this.#box);
-    selection.follow((changed) => changed.some((name) => name === "from" || name === "to") && this.#mark());
+    selection.follow(
+      (changed) => changed.some((name) => name === "from" || name === "to") && this.#mark(),
+    );
   }
 
   /** Draws it at the width that there is. */
@@ -49,14 +62,38 @@ export class Timeline {
     const stack = this.#byProcess ? byProcess(this.data) : byKind(this.data);
     const lines = linesOf(this.data);
     // The top of the stack is drawn first, and what is below covers it.
-    const sums = stack.map((_, at) => this.times.map((_, time) => stack.slice(0, at + 1).reduce((sum, part) => sum + part.values[time], 0))).reverse();
+    const sums = stack
+      .map((_, at) =>
+        this.times.map((_, time) =>
+          stack.slice(0, at + 1).reduce((sum, part) => sum + part.values[time], 0),
+        ),
+      )
+      .reverse();
     const named = stack.slice().reverse();
     const series = [
       {},
-      ...named.map((part) => ({ label: part.name, fill: part.colour, stroke: part.colour, width: 0, points: { show: false } })),
-      ...lines.map((line) => ({ label: line.name, stroke: line.colour, width: 1.5, dash: line.dash, spanGaps: true, points: { show: false } })),
+      ...named.map((part) => ({
+        label: part.name,
+        fill: part.colour,
+        stroke: part.colour,
+        width: 0,
+        points: { show: false },
+      })),
+      ...lines.map((line) => ({
+        label: line.name,
+        stroke: line.colour,
+        width: 1.5,
+        dash: line.dash,
+        spanGaps: true,
+        points: { show: false },
+      })),
     ];
-    const axis = { stroke: colour("faint-ink"), grid: { stroke: colour("rule"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+    const axis = {
+      stroke: colour("faint-ink"),
+      grid: { stroke: colour("rule"), width: 1 },
+      ticks: { show: false },
+      font: "11px system-ui, sans-serif",
+    };
     const width = this.#slider.clientWidth || 600;
     this.#plot = new uPlot(
       {
@@ -65,13 +102,32 @@ export class Timeline {
         series,
         padding: [8, 8, 0, 0],
         legend: { show: false },
-        scales: { x: { time: false, range: [0, this.times[this.times.length - 1]] }, y: { range: (_, __, most) => [0, most * 1.08 || 1] } },
+        scales: {
+          x: { time: false, range: [0, this.times[this.times.length - 1]] },
+          y: { range: (_, __, most) => [0, most * 1.08 || 1] },
+        },
         cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
         axes: [
-          { ...axis, size: 22, gap: 2, values: (_, ticks) => ticks.map((tick) => clock(tick, this.times[this.times.length - 1])) },
-          { ...axis, size: 64, gap: 4, values: (_, ticks) => ticks.map((tick) => (tick === 0 ? "0" : bytes(tick))) },
+          {
+            ...axis,
+            size: 22,
+            gap: 2,
+            values: (_, ticks) =>
+              ticks.map((tick) => clock(tick, this.times[this.times.length - 1])),
+          },
+          {
+            ...axis,
+            size: 64,
+            gap: 4,
+            values: (_, ticks) => ticks.map((tick) => (tick === 0 ? "0" : bytes(tick))),
+          },
         ],
-        hooks: { ready: [(plot) => this.#placed(plot)], draw: [(plot) => this.#decorate(plot)], setSelect: [(plot) => this.#brushed(plot)], setCursor: [(plot) => this.#values(plot.cursor.idx, stack, lines)] },
+        hooks: {
+          ready: [(plot) => this.#placed(plot)],
+          draw: [(plot) => this.#decorate(plot)],
+          setSelect: [(plot) => this.#brushed(plot)],
+          setCursor: [(plot) => this.#values(plot.cursor.idx, stack, lines)],
+        },
       },
       [this.times, ...sums, ...lines.map((line) => line.values)],
       this.#box,
@@ -84,7 +140,11 @@ export class Timeline {
     this.#plot = plot;
     this.#mark();
     const { left, width } = plot.over.getBoundingClientRect();
-    this.lanes.draw(left - this.#slider.getBoundingClientRect().left, width, this.times[this.times.length - 1]);
+    this.lanes.draw(
+      left - this.#slider.getBoundingClientRect().left,
+      width,
+      this.times[this.times.length - 1],
+    );
   }
 
   #toggle(button) {
@@ -98,12 +158,25 @@ export class Timeline {
     const { peak_ns: peak } = this.data.headline;
     const at = place ?? this.data.timeline.times.findIndex((time) => time >= peak);
     const entry = ({ name, colour, values, dash }) => {
-      const swatch = element("span", { class: dash === undefined ? "swatch" : "swatch stroke", "aria-hidden": "true" });
+      const swatch = element("span", {
+        class: dash === undefined ? "swatch" : "swatch stroke",
+        "aria-hidden": "true",
+      });
       swatch.style.background = colour;
       const value = values[at] ?? null;
-      return element("span", { class: "entry" }, swatch, `${name} `, element("b", {}, value === null ? "–" : bytes(value)));
+      return element(
+        "span",
+        { class: "entry" },
+        swatch,
+        `${name} `,
+        element("b", {}, value === null ? "–" : bytes(value)),
+      );
     };
-    const when = element("span", { class: "when" }, place === null ? "at the peak" : `at ${seconds(this.times[at])}`);
+    const when = element(
+      "span",
+      { class: "when" },
+      place === null ? "at the peak" : `at ${seconds(this.times[at])}`,
+    );
     this.#legend.replaceChildren(when, ...stack.map(entry), ...lines.map(entry));
   }
 
@@ -135,7 +208,11 @@ export class Timeline {
     const label = `peak ${bytes(headline.peak.live_bytes)}`;
     const isRight = x + 10 * ratio + ctx.measureText(label).width > bbox.left + bbox.width;
     ctx.textAlign = isRight ? "right" : "left";
-    ctx.fillText(label, x + (isRight ? -7 : 7) * ratio, Math.max(y - 4 * ratio, bbox.top + 9 * ratio));
+    ctx.fillText(
+      label,
+      x + (isRight ? -7 : 7) * ratio,
+      Math.max(y - 4 * ratio, bbox.top + 9 * ratio),
+    );
     ctx.restore();
   }
 
@@ -152,7 +229,12 @@ export class Timeline {
     const isOfTime = measure === "largest" || measure === "growth";
     if (range) {
       const [from, to] = range.map((time) => time.toFixed(6));
-      this.selection.set({ from, to, measure: isOfTime || !this.data.moments ? measure : "largest", zoom: "" });
+      this.selection.set({
+        from,
+        to,
+        measure: isOfTime || !this.data.moments ? measure : "largest",
+        zoom: "",
+      });
     } else this.selection.set({ from: "", to: "", measure: isOfTime ? "peak" : measure, zoom: "" });
   }
 
@@ -160,10 +242,22 @@ export class Timeline {
   #mark() {
     if (!this.#plot) return;
     const range = rangeOf(this.data, this.selection);
-    const [from, to] = range ? range.map((place) => this.#plot.valToPos(this.times[place], "x")) : [0, 0];
-    this.#plot.setSelect({ left: from, width: range ? Math.max(2, to - from) : 0, top: 0, height: this.#plot.over.clientHeight }, false);
+    const [from, to] = range
+      ? range.map((place) => this.#plot.valToPos(this.times[place], "x"))
+      : [0, 0];
+    this.#plot.setSelect(
+      {
+        left: from,
+        width: range ? Math.max(2, to - from) : 0,
+        top: 0,
+        height: this.#plot.over.clientHeight,
+      },
+      false,
+    );
     this.#slider.setAttribute("aria-valuenow", range ? range[0] : 0);
-    const text = range ? `${seconds(this.times[range[0]])} to ${seconds(this.times[range[1]])}` : "all of the time";
+    const text = range
+      ? `${seconds(this.times[range[0]])} to ${seconds(this.times[range[1]])}`
+      : "all of the time";
     this.#slider.setAttribute("aria-valuetext", text);
     this.lanes.mark(range?.map((place) => this.times[place]));
   }
@@ -191,19 +285,29 @@ function clock(time, end) {
   return end >= 1 ? `${Number(time.toFixed(3))} s` : `${Number((time * 1e3).toFixed(3))} ms`;
 }
 
-const added = (data, key) => data.timeline.times.map((_, at) => {
-  const known = data.timeline.curves.map((curve) => curve[key][at]).filter((value) => value !== null);
-  return known.length ? known.reduce((sum, value) => sum + value, 0) : null;
-});
+const added = (data, key) =>
+  data.timeline.times.map((_, at) => {
+    const known = data.timeline.curves
+      .map((curve) => curve[key][at])
+      .filter((value) => value !== null);
+    return known.length ? known.reduce((sum, value) => sum + value, 0) : null;
+  });
 
 function byKind(data) {
   const names = { heap: "heap", touched: "touched mappings" };
-  return STACKED.map((key) => ({ name: names[key], colour: colour(`stack-${key}`), values: added(data, key) }));
+  return STACKED.map((key) => ({
+    name: names[key],
+    colour: colour(`stack-${key}`),
+    values: added(data, key),
+  }));
 }
 
 function byProcess(data) {
   return data.timeline.curves.map((curve, at) => ({
-    name: curve.name.split(" ")[0] === "all" ? `${data.timeline.others} others` : `pid ${curve.name.split(" ")[0]}`,
+    name:
+      curve.name.split(" ")[0] === "all"
+        ? `${data.timeline.others} others`
+        : `pid ${curve.name.split(" ")[0]}`,
     colour: colour(`process-${at % 6}`),
     values: curve.heap.map((heap, time) => heap + curve.touched[time]),
   }));
@@ -211,6 +315,11 @@ function byProcess(data) {
 
 function linesOf(data) {
   const dashes = { resident: [], mapped: [2, 3], device: [6, 3] };
-  const lines = LINES.map((key) => ({ name: key, colour: colour(`line-${key}`), dash: dashes[key], values: added(data, key) }));
+  const lines = LINES.map((key) => ({
+    name: key,
+    colour: colour(`line-${key}`),
+    dash: dashes[key],
+    values: added(data, key),
+  }));
   return lines.filter(({ name, values }) => name !== "device" || values.some((value) => value > 0));
 }

@@ -56,14 +56,19 @@ function hashed(before, text) {
 /** The tree, and the node of each site. */
 export function tree(data, { unfolded, inverted }) {
   const nodes = new Nodes();
-  const [frames, innermost] = unfolded ? [data.frames, data.sites.frame] : [data.folded, data.sites.folded];
+  const [frames, innermost] = unfolded
+    ? [data.frames, data.sites.frame]
+    : [data.folded, data.sites.folded];
   const ofFrame = [];
   for (let frame = 0; frame < frames.parent.length; frame++) {
     const parent = frames.parent[frame] < 0 ? 0 : ofFrame[frames.parent[frame]];
     ofFrame.push(nodes.child(parent, described(data, frames, frame)));
   }
   const ofSite = new Int32Array(data.unknown + 2);
-  innermost.forEach((frame, site) => (ofSite[site] = frame < 0 ? nodes.child(0, { name: "an unknown place" }) : ofFrame[frame]));
+  innermost.forEach(
+    (frame, site) =>
+      (ofSite[site] = frame < 0 ? nodes.child(0, { name: "an unknown place" }) : ofFrame[frame]),
+  );
   for (const [name, site] of data.without) ofSite[site] = nodes.child(0, { name });
   return inverted ? invert(nodes, ofSite) : { nodes, ofSite };
 }
@@ -72,7 +77,9 @@ function described({ strings }, frames, frame) {
   const [file, line, category] = [frames.file[frame], frames.line[frame], frames.category[frame]];
   const [name, library] = [strings[frames.name[frame]], strings[frames.library[frame]]];
   const place = file ? `${baseName(strings[file])}${line ? `:${line}` : ""}` : library;
-  return name === "<module>" ? { name: place, category, file, line } : { name, place, category, file, line };
+  return name === "<module>"
+    ? { name: place, category, file, line }
+    : { name, place, category, file, line };
 }
 
 /** From the innermost nodes out: below each is who called it. */
@@ -80,7 +87,11 @@ function invert(nodes, ofSite) {
   const inverted = new Nodes();
   const of = Int32Array.from(ofSite, (node) => {
     let into = 0;
-    for (let each = node, depth = 0; each > 0 && depth < INVERTED_MAX; each = nodes.parent[each], depth++) {
+    for (
+      let each = node, depth = 0;
+      each > 0 && depth < INVERTED_MAX;
+      each = nodes.parent[each], depth++
+    ) {
       into = inverted.child(into, nodes.of(each));
     }
     return into;

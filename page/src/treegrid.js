@@ -18,7 +18,12 @@ export class TreeGrid {
   constructor({ zoom, point }) {
     const heads = ["frame", "", "share"].map((name) => element("th", { scope: "col" }, name));
     this.amountHead = heads[1];
-    const table = element("table", { role: "treegrid", "aria-label": "Frames by size" }, element("thead", {}, element("tr", {}, heads)), this.#body);
+    const table = element(
+      "table",
+      { role: "treegrid", "aria-label": "Frames by size" },
+      element("thead", {}, element("tr", {}, heads)),
+      this.#body,
+    );
     this.element = element("div", { class: "treegrid", tabindex: -1 }, table);
     this.#body.addEventListener("keydown", (event) => this.#key(event, zoom));
     this.#body.addEventListener("focusin", (event) => point(Number(event.target.dataset.node)));
@@ -48,7 +53,8 @@ export class TreeGrid {
       if (!this.#open.has(node)) return;
       const list = children[node] ?? [];
       list.slice(0, CHILDREN_MAX).forEach((child) => add(child, level + 1));
-      if (list.length > CHILDREN_MAX) this.#rows.push(this.#joined(list.slice(CHILDREN_MAX), level + 1));
+      if (list.length > CHILDREN_MAX)
+        this.#rows.push(this.#joined(list.slice(CHILDREN_MAX), level + 1));
     };
     add(root, 1);
     this.#body.replaceChildren(...this.#rows);
@@ -63,8 +69,16 @@ export class TreeGrid {
     const name = node === 0 ? this.#shown.what : nodes.name[node];
     const frame = element(
       "td",
-      { role: "gridcell", class: `frame category-${nodes.category[node]}`, title: [name, nodes.place[node], text(node)].filter(Boolean).join("  ") },
-      element("span", { class: "twist", "aria-hidden": "true" }, hasMore ? (isOpen ? "▾" : "▸") : ""),
+      {
+        role: "gridcell",
+        class: `frame category-${nodes.category[node]}`,
+        title: [name, nodes.place[node], text(node)].filter(Boolean).join("  "),
+      },
+      element(
+        "span",
+        { class: "twist", "aria-hidden": "true" },
+        hasMore ? (isOpen ? "▾" : "▸") : "",
+      ),
       element("span", { class: "name" }, name),
       element("span", { class: "place" }, nodes.place[node]),
     );
@@ -82,7 +96,12 @@ export class TreeGrid {
       },
       frame,
       element("td", { role: "gridcell", class: "number" }, amount(sums[node], unit)),
-      element("td", { role: "gridcell", class: "number share" }, bar(sums[node] / total), percent(sums[node], total)),
+      element(
+        "td",
+        { role: "gridcell", class: "number share" },
+        bar(sums[node] / total),
+        percent(sums[node], total),
+      ),
     );
     return row;
   }
@@ -90,7 +109,11 @@ export class TreeGrid {
   #joined(list, level) {
     const { sums, unit, total } = this.#shown;
     const value = list.reduce((sum, node) => sum + sums[node], 0);
-    const frame = element("td", { role: "gridcell", class: "frame category-4" }, `(${list.length} smaller)`);
+    const frame = element(
+      "td",
+      { role: "gridcell", class: "frame category-4" },
+      `(${list.length} smaller)`,
+    );
     frame.style.paddingInlineStart = `${18 + 12 * Math.min(level - 1, 14)}px`;
     return element(
       "tr",
@@ -128,7 +151,8 @@ export class TreeGrid {
     const { tree, children, root } = this.#shown;
     const rows = this.#rows.filter((row) => row.dataset.node !== undefined);
     const at = rows.findIndex((row) => Number(row.dataset.node) === node);
-    const go = (place) => this.#focus(Number(rows[Math.max(0, Math.min(rows.length - 1, place))].dataset.node));
+    const go = (place) =>
+      this.#focus(Number(rows[Math.max(0, Math.min(rows.length - 1, place))].dataset.node));
     const isOpen = this.#open.has(node) && children[node]?.length;
     const actions = {
       ArrowDown: () => go(at + 1),
@@ -136,7 +160,8 @@ export class TreeGrid {
       Home: () => go(0),
       End: () => go(rows.length - 1),
       ArrowRight: () => (isOpen ? go(at + 1) : children[node]?.length && this.#toggle(node, true)),
-      ArrowLeft: () => (isOpen ? this.#toggle(node, false) : node !== root && this.#focus(tree.nodes.parent[node])),
+      ArrowLeft: () =>
+        isOpen ? this.#toggle(node, false) : node !== root && this.#focus(tree.nodes.parent[node]),
       Enter: () => zoom(node),
       Escape: () => zoom(Math.max(0, tree.nodes.parent[root])),
     };

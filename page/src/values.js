@@ -7,7 +7,10 @@ export function values(data, selection) {
   if (range && data.moments && (key === "largest" || key === "growth")) {
     return key === "largest" ? atLargest(data, range) : grown(data, range);
   }
-  return ofMeasure(data, data.measures.find((measure) => keyOf(measure) === key) ?? data.measures[0]);
+  return ofMeasure(
+    data,
+    data.measures.find((measure) => keyOf(measure) === key) ?? data.measures[0],
+  );
 }
 
 /** What a measure is called in the selection. */
@@ -30,12 +33,16 @@ export function placeOf(data, time) {
 
 /** Live bytes at one of the times, over all processes. */
 export function liveAt(data, place) {
-  return data.timeline.curves.reduce((sum, curve) => sum + curve.heap[place] + curve.touched[place], 0);
+  return data.timeline.curves.reduce(
+    (sum, curve) => sum + curve.heap[place] + curve.touched[place],
+    0,
+  );
 }
 
 function ofMeasure(data, measure) {
   const bySite = new Float64Array(data.unknown + 2);
-  if (!measure) return { key: "none", what: "nothing was recorded", unit: "bytes", total: 0, bySite };
+  if (!measure)
+    return { key: "none", what: "nothing was recorded", unit: "bytes", total: 0, bySite };
   measure.site.forEach((site, index) => (bySite[site] = measure.value[index]));
   bySite[data.unknown] = measure.unknown;
   return { ...measure, key: keyOf(measure), bySite };
@@ -43,10 +50,18 @@ function ofMeasure(data, measure) {
 
 function atLargest(data, [from, to]) {
   let place = from;
-  for (let each = from; each <= to; each++) if (liveAt(data, each) > liveAt(data, place)) place = each;
+  for (let each = from; each <= to; each++)
+    if (liveAt(data, each) > liveAt(data, place)) place = each;
   const bySite = at(data, place);
   const total = bySite.reduce((sum, value) => sum + value, 0);
-  return { key: "largest", what: "live at the largest moment of the selected time", unit: "bytes", time: data.timeline.times[place], total, bySite };
+  return {
+    key: "largest",
+    what: "live at the largest moment of the selected time",
+    unit: "bytes",
+    time: data.timeline.times[place],
+    total,
+    bySite,
+  };
 }
 
 function grown(data, [from, to]) {
@@ -59,7 +74,15 @@ function grown(data, [from, to]) {
   });
   const total = bySite.reduce((sum, value) => sum + value, 0);
   const { times } = data.timeline;
-  return { key: "growth", range: [times[from], times[to]], what: "more at the end of the selected time than at its begin", unit: "bytes", total, released, bySite };
+  return {
+    key: "growth",
+    range: [times[from], times[to]],
+    what: "more at the end of the selected time than at its begin",
+    unit: "bytes",
+    total,
+    released,
+    bySite,
+  };
 }
 
 /** Live bytes by site at one of the times: what sampled blocks stand for is scaled to what is left of the heap. */
@@ -94,7 +117,8 @@ function inProportion(parts, whole, sums) {
   let [given, largest, most] = [0, 0, -1];
   parts.forEach((part, site) => {
     // Products may be beyond what a double has.
-    const scaled = before === whole ? part : Number((BigInt(part) * BigInt(whole)) / BigInt(before));
+    const scaled =
+      before === whole ? part : Number((BigInt(part) * BigInt(whole)) / BigInt(before));
     sums[site] += scaled;
     given += scaled;
     if (scaled >= most) [largest, most] = [site, scaled];

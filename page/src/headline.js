@@ -57,7 +57,7 @@ export function headline(data) {
     "h1",
     {},
     element("span", { class: "brand" }, "memtrace"),
-    element("code", {}, told.command.join(" ")),
+    element("code", {}, told.command),
   );
   byId("headline").replaceChildren(
     command,

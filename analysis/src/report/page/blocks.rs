@@ -263,6 +263,13 @@ impl Blocks {
         most
     }
 
+    /// How many changes each site has.
+    pub fn changes_by_site(&self) -> FxHashMap<u32, usize> {
+        let mut counts: FxHashMap<u32, usize> = FxHashMap::default();
+        self.changes.keys().for_each(|(_, site)| *counts.entry(*site).or_default() += 1);
+        counts
+    }
+
     fn in_order(&self) -> Vec<((u16, u32), Change)> {
         let mut changes: Vec<_> = self.changes.iter().map(|(key, change)| (*key, *change)).collect();
         changes.sort_unstable_by_key(|(key, _)| *key);

@@ -4,6 +4,7 @@ use memtrace_trace::{MemoryLimit, Trace};
 use serde::Serialize;
 
 use super::spans::Spans;
+use super::{TEXT_MAX, clipped};
 use crate::error::Error;
 use crate::report::document::{Peak, PlaceAtPeak, Report};
 use crate::report::sites::without_stack;
@@ -11,8 +12,8 @@ use crate::report::sites::without_stack;
 /// What the program was, and what came of it.
 #[derive(Debug, Serialize)]
 pub struct Headline {
-    /// The recorded command and its arguments.
-    pub command: Vec<String>,
+    /// The recorded command and its arguments, as one text.
+    pub command: String,
     /// Version of memtrace that recorded it.
     pub memtrace: String,
     /// Where.
@@ -46,7 +47,7 @@ pub fn of(trace: &Trace, report: &Report, spans: &Spans) -> Result<Headline, Err
     let meta = trace.meta();
     let limit = |limit: &MemoryLimit| (limit.bytes > 0).then(|| (limit.name.clone(), limit.bytes));
     Ok(Headline {
-        command: meta.command.clone(),
+        command: clipped(&meta.command.join(" "), TEXT_MAX).into(),
         memtrace: meta.memtrace.clone(),
         host: meta.host.clone(),
         start_unix_ms: meta.start_unix_ns / 1_000_000,

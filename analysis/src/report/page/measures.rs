@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::blocks::{Blocks, Counted};
 use super::spans::Spans;
 use super::tree::Kept;
+use super::{TEXT_MAX, clipped};
 use crate::error::Error;
 use crate::report::flame::TEMPORARY_NS;
 use crate::report::sites::{Live, Share, at_end, at_peak, enough, scaled_to};
@@ -88,9 +89,10 @@ pub fn of_sites(
         ..Measure::new("peak", "live at the peak", peak, bytes(at_peak(trace)?))
     }];
     for (marked, counted) in spans.marked.iter().zip(blocks.iter().flat_map(|blocks| &blocks.spans)) {
-        let what = format!("allocated in {} (call {}) at its working peak", marked.operator, marked.call);
+        let operator: String = clipped(&marked.operator, TEXT_MAX).into();
+        let what = format!("allocated in {operator} (call {}) at its working peak", marked.call);
         measures.push(Measure {
-            operator: Some(marked.operator.clone()),
+            operator: Some(operator),
             span: Some(marked.span),
             time: Some(marked.peak_ns),
             ..Measure::new("span", &what, counted.all, scaled(counted, sites.len(), enough))

@@ -13,6 +13,8 @@ mod spans;
 mod times;
 mod tree;
 
+use std::borrow::Cow;
+
 use memtrace_trace::Trace;
 use serde::Serialize;
 
@@ -47,6 +49,18 @@ pub struct Page {
     pub lanes: Lanes,
     /// Sentences on what could not be seen.
     pub notes: Vec<String>,
+}
+
+/// Bytes of a name, or of a path; longer ones are cut.
+const TEXT_MAX: usize = 1000;
+
+/// A text that is no longer than that.
+fn clipped(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return text.into();
+    }
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}…", &text[..end]).into()
 }
 
 /// Collects the page of a trace whose report this is.

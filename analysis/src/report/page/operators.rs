@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use memtrace_trace::rows::ArrayInfo;
 use serde::Serialize;
 
+use super::{TEXT_MAX, clipped};
 use crate::report::document::{Operator, Report, Span};
 
 /// Operators and shapes that the page has.
@@ -88,7 +89,7 @@ fn of_operator(operator: &Operator) -> Vec<Shape> {
     for span in &operator.spans {
         let inputs = described(&span.inputs);
         let new = || Shape {
-            operator: operator.name.clone(),
+            operator: clipped(&operator.name, TEXT_MAX).into(),
             inputs: inputs.clone(),
             calls_of_operator: operator.calls,
             data_dependent: operator.data_dependent.iter().any(|group| described(&group.inputs) == inputs),
@@ -133,7 +134,7 @@ fn described(arrays: &[ArrayInfo]) -> String {
     if arrays.len() > ARRAYS_MAX {
         text.push_str(", …");
     }
-    text
+    clipped(&text, TEXT_MAX).into()
 }
 
 /// The longest spans.
@@ -149,8 +150,12 @@ pub fn lanes(report: &Report) -> Lanes {
     let micros = |seconds: f64| (seconds * 1e6).max(0.0) as u64;
     let mut depths: HashMap<u32, u32> = HashMap::new();
     let mut lanes = Lanes { left_out: calls.saturating_sub(spans.len()), ..Lanes::default() };
-    lanes.operators = report.operators.iter().map(|operator| operator.name.clone()).collect();
-    for (operator, span) in spans {
+    let mut places: HashMap<u32, u32> = HashMap::new();
+    for (number, span) in spans {
+        let operator = *places.entry(number).or_insert_with(|| {
+            lanes.operators.push(clipped(&report.operators[number as usize].name, TEXT_MAX).into());
+            lanes.operators.len() as u32 - 1
+        });
         let depth = span.parent.and_then(|parent| depths.get(&parent)).map_or(0, |depth| depth + 1);
         depths.insert(span.span, depth);
         lanes.operator.push(operator);

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::blocks::Blocks;
 use super::measures::Measure;
+use super::{TEXT_MAX, clipped};
 use crate::error::Error;
 use crate::profile::category::{Category, category};
 use crate::profile::stacks::stack;
@@ -19,8 +20,11 @@ use crate::report::sites::Share;
 
 /// Call stacks that the page has.
 const SITES_MAX: usize = 6000;
-/// Frames that the page has.
+/// Frames that the page has, and bytes of their texts.
 const FRAMES_MAX: usize = 48_000;
+const TEXTS_MAX: usize = 2_000_000;
+/// Changes of live bytes that the page has.
+const CHANGES_MAX: usize = 80_000;
 
 /// Frames, call stacks, and the lines that these are at.
 #[derive(Debug, Serialize)]
@@ -125,17 +129,13 @@ pub fn build(
 ) -> Result<(Tree, Kept), Error> {
     let ranked = ranked(measures, blocks, trace.meta().peak.live_bytes);
     let frames = trace.frames_of(ranked.iter().take(SITES_MAX).map(|site| sites[*site as usize].frame))?;
-    let mut wanted: HashSet<u32> = HashSet::new();
-    let mut kept: Vec<u32> = Vec::new();
-    for site in ranked.iter().take(SITES_MAX) {
-        wanted.extend(
-            stack(|frame| frames.get(&frame), sites[*site as usize].frame).iter().map(|row| row.frame),
-        );
-        if wanted.len() > FRAMES_MAX {
-            break;
-        }
-        kept.push(*site);
-    }
+    let changes = blocks.map(Blocks::changes_by_site).unwrap_or_default();
+    let mut room = Room::default();
+    let fits = |site: &&u32| {
+        let stack = stack(|frame| frames.get(&frame), sites[**site as usize].frame);
+        room.takes(&stack, changes.get(*site).copied().unwrap_or(0))
+    };
+    let kept: Vec<u32> = ranked.iter().take(SITES_MAX).take_while(fits).copied().collect();
     let peak: FxHashMap<u32, u64> =
         measures.iter().filter(|measure| measure.key == "peak").flat_map(Measure::parts).collect();
     let share = |site: &u32| {
@@ -164,6 +164,26 @@ pub fn build(
         joined: ranked.len() - kept.len(),
     };
     Ok((tree, Kept { places, joined: kept.len() as u32 }))
+}
+
+/// What of the page is taken.
+#[derive(Default)]
+struct Room {
+    frames: HashSet<u32>,
+    texts: usize,
+    changes: usize,
+}
+
+impl Room {
+    /// Takes what a call stack needs; false if that is more than there is.
+    fn takes(&mut self, stack: &[&FrameRow], changes: usize) -> bool {
+        for row in stack.iter().filter(|row| self.frames.insert(row.frame)) {
+            let text = |text: &Option<String>| text.as_ref().map_or(0, |text| text.len().min(TEXT_MAX));
+            self.texts += text(&row.function) + text(&row.file);
+        }
+        self.changes += changes;
+        self.frames.len() <= FRAMES_MAX && self.texts <= TEXTS_MAX && self.changes <= CHANGES_MAX
+    }
 }
 
 /// Sites by the largest share that they have of a measure, or of the peak at any time.
@@ -301,6 +321,7 @@ impl Texts {
     }
 
     fn place(&mut self, text: &str) -> u32 {
+        let text = &*clipped(text, TEXT_MAX);
         if let Some(place) = self.places.get(text) {
             return *place;
         }

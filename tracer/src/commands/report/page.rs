@@ -47,7 +47,7 @@ pub fn write(trace: &Trace, file: &Path, with_source: bool) -> Result<()> {
     let progress = Progress::start("collecting");
     let page = page(trace, &report(trace, Listed::default())?)?;
     let sources = if with_source { sources(trace.meta(), &page.tree) } else { Vec::new() };
-    let title = format!("{} – memtrace", trace.meta().command.join(" "));
+    let title = format!("{} – memtrace", page.headline.command);
     let html = html(&title, &Document { page, sources })?;
     drop(progress);
     output::write(file, html.as_bytes())?;

@@ -42,6 +42,7 @@ READING = [
     ("report", "--leaks"),
     ("report", "--recompute"),
     ("report", "--details"),
+    ("report", "--html", "-"),
     ("flamegraph", "-o", "-"),
     ("flamegraph", "-o", "-", "--at", "exit"),
     ("fit", "-o", "-"),

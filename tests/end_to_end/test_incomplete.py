@@ -37,7 +37,10 @@ def refused(*command, status=1):
 
 
 @pytest.mark.parametrize("table", ["sites", "frames", "spans", "timeline"])
-@pytest.mark.parametrize("command", [("report",), ("report", "--json"), ("flamegraph", "-o", "-")])
+@pytest.mark.parametrize(
+    "command",
+    [("report",), ("report", "--json"), ("report", "--html", "-"), ("flamegraph", "-o", "-")],
+)
 def test_a_complete_trace_without_a_table_is_refused(trace, table, command):
     path = trace / f"{table}.parquet"
     path.unlink() if path.exists() else shutil.rmtree(trace / table)

@@ -1,5 +1,6 @@
 //! From a trace to runs: what each span of an operator allocated and released, in order.
 
+pub mod category;
 pub mod choices;
 mod devices;
 pub mod measured;

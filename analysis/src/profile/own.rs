@@ -55,12 +55,13 @@ pub fn innermost_own(stack: &[&FrameRow]) -> Option<usize> {
     let is_generated = |frame: &FrameRow| {
         frame.file.as_deref().and_then(generating_crate).is_some_and(|name| crates.contains(&name))
     };
-    let is_library = |frame: &FrameRow| {
-        frame.file.is_none()
-            && frame.module.as_deref().is_some_and(|module| base_name(module).contains(".so"))
-    };
-    let is_foreign = |frame: &FrameRow| is_generated(frame) || (below_python && is_library(frame));
+    let is_foreign = |frame: &FrameRow| is_generated(frame) || (below_python && is_bare_library(frame));
     stack.iter().position(|frame| is_own(frame) && !is_foreign(frame))
+}
+
+/// Code of a library without known sources.
+pub(super) fn is_bare_library(frame: &FrameRow) -> bool {
+    frame.file.is_none() && frame.module.as_deref().is_some_and(|module| base_name(module).contains(".so"))
 }
 
 /// The crate that cargo fetched this source with: `…/registry/src/INDEX/NAME-VERSION/src/lib.rs`.
@@ -82,7 +83,7 @@ fn generating_crate(file: &str) -> Option<&str> {
 }
 
 /// Not of a library that came with the system, the interpreter or a package.
-fn is_own(frame: &FrameRow) -> bool {
+pub(super) fn is_own(frame: &FrameRow) -> bool {
     match (&frame.module, &frame.file) {
         (Some(module), file) => {
             frame.function.is_some() && is_own_module(module) && is_own_source(frame, file.as_deref())
@@ -92,7 +93,7 @@ fn is_own(frame: &FrameRow) -> bool {
     }
 }
 
-fn is_package(path: &str) -> bool {
+pub(super) fn is_package(path: &str) -> bool {
     let has_version =
         |(at, part): (usize, &str)| path[at + part.len()..].starts_with(|c: char| c.is_ascii_digit());
     PACKAGES.iter().any(|part| path.contains(part))
@@ -101,10 +102,18 @@ fn is_package(path: &str) -> bool {
 
 fn is_own_module(module: &str) -> bool {
     let library = module.contains(".so") && is_package(module);
-    let interpreter = base_name(module).contains("python");
     let probe = ["libmemtrace_probe.so", "libmemtrace_cuda.so"].contains(&base_name(module));
-    let system = SYSTEM.iter().any(|start| module.starts_with(start));
-    !library && !interpreter && !probe && !system
+    !library && !is_interpreter(module) && !probe && !is_system(module)
+}
+
+/// The interpreter's executable, or its library.
+pub(super) fn is_interpreter(module: &str) -> bool {
+    base_name(module).contains("python")
+}
+
+/// What came with the system.
+pub(super) fn is_system(module: &str) -> bool {
+    SYSTEM.iter().any(|start| module.starts_with(start))
 }
 
 /// Code of headers and crates is part of the program's file. Without debug information its name

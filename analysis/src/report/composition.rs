@@ -231,12 +231,12 @@ fn is_recorder(frame: &FrameRow) -> bool {
     frame.function.as_deref().is_some_and(is_called)
 }
 
-fn is_importlib(frame: &FrameRow) -> bool {
+pub(super) fn is_importlib(frame: &FrameRow) -> bool {
     frame.file.as_deref().is_some_and(|file| file.starts_with("<frozen importlib"))
 }
 
 /// `numpy` of `…/site-packages/numpy/_core/numeric.py`, `json` of `…/lib/python3.11/json/decoder.py`.
-fn package(frame: &FrameRow) -> Option<String> {
+pub(super) fn package(frame: &FrameRow) -> Option<String> {
     let file = frame.file.as_deref().filter(|file| frame.kind == "python" && !file.starts_with('<'))?;
     let below = |folder: &str| file.rsplit_once(folder).map(|(_, rest)| rest);
     let in_library = || {

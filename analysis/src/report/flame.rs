@@ -1,16 +1,18 @@
 //! Stacks with their bytes, as flame graphs show them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use memtrace_trace::rows::{FrameRow, SpanRow};
+use memtrace_trace::rows::{SiteRow, SpanRow};
 use memtrace_trace::weights::SiteWeights;
 use memtrace_trace::{AllocationFilter, AllocationRecord, BlockGroup, Trace};
 use rustc_hash::FxHashMap;
 
 use crate::error::Error;
 use crate::parallel::{in_parallel, threads};
-use crate::profile::stacks;
-use crate::report::sites;
+use crate::profile::stacks::stack;
+use crate::report::composition::{by_place, labels};
+use crate::report::fold::{Folded, folded};
+use crate::report::sites::{self, Share};
 
 /// Blocks that were released this soon are temporary.
 pub const TEMPORARY_NS: i64 = 10_000;
@@ -41,8 +43,8 @@ pub struct Flame {
     pub unit: &'static str,
     /// The sum of the widths.
     pub total: u64,
-    /// Names of frames, outermost first; and the width.
-    pub stacks: Vec<(Vec<String>, u64)>,
+    /// Frames, outermost first, folded; and the width.
+    pub stacks: Vec<(Vec<Folded>, u64)>,
 }
 
 /// The stacks of a trace; what has none is there under a name that says so.
@@ -213,29 +215,34 @@ fn add(shares: &mut Shares, site: Option<u64>, width: u64) {
 
 fn named(trace: &Trace, what: String, unit: &'static str, mut shares: Shares) -> Result<Flame, Error> {
     shares.retain(|_, width| *width > 0);
+    let without = shares.remove(&None);
     let leaves = trace.leaves(&shares.keys().copied().flatten().collect())?;
-    let frames = trace.frames_of(leaves.values().copied())?;
-    let mut stacks: Vec<(Vec<String>, u64)> = shares
+    let known: Vec<Share> = leaves
         .into_iter()
-        .map(|(site, width)| {
-            let leaf = site.and_then(|site| leaves.get(&site));
-            let stack = leaf.map(|leaf| stacks::stack(|frame| frames.get(&frame), *leaf));
-            let mut names: Vec<String> = stack.into_iter().flatten().map(name).collect();
-            names.reverse();
-            (if names.is_empty() { vec![sites::without_stack(trace.meta()).into()] } else { names }, width)
+        .map(|(site, frame)| Share {
+            row: SiteRow { site, frame, ..SiteRow::default() },
+            bytes: shares.remove(&Some(site)).unwrap_or(0),
+            estimated: 0,
         })
         .collect();
+    let frames = trace.frames_of(known.iter().map(|share| share.row.frame))?;
+    let groups = by_place(trace, &known)?;
+    let mut widths: HashMap<Vec<Folded>, u64> = HashMap::new();
+    let mut add = |stack: Vec<Folded>, width: u64| {
+        let sum = widths.entry(stack).or_default();
+        *sum = sum.saturating_add(width);
+    };
+    for (group, place) in groups.iter().zip(labels(groups.iter().map(|group| &group.place))) {
+        for share in group.sites.iter().map(|site| &known[*site]) {
+            add(folded(&stack(|frame| frames.get(&frame), share.row.frame), &place), share.bytes);
+        }
+    }
+    let bare = |name: &str| vec![Folded::bare(name)];
+    without.into_iter().for_each(|width| add(bare(sites::without_stack(trace.meta())), width));
+    // Sites that the trace does not have.
+    shares.into_values().for_each(|width| add(bare("an unknown place"), width));
+    let mut stacks: Vec<(Vec<Folded>, u64)> = widths.into_iter().collect();
     stacks.sort();
     let total = stacks.iter().fold(0, |sum: u64, (_, width)| sum.saturating_add(*width));
     Ok(Flame { what, unit, total, stacks })
-}
-
-/// `gst3d (/home/me/run_gst3d.py:41)`, `fft (libfftw3.so.3)`.
-fn name(frame: &FrameRow) -> String {
-    let function = frame.function.as_deref().unwrap_or("?");
-    match (&frame.file, &frame.module) {
-        (Some(_), _) => stacks::text(frame),
-        (None, Some(module)) => format!("{function} ({})", stacks::base_name(module)),
-        (None, None) => function.into(),
-    }
 }

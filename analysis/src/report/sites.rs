@@ -89,18 +89,19 @@ fn shares(trace: &Trace, all: u64, of: impl Fn(&SiteRow) -> Live) -> Result<Vec<
 }
 
 /// Live bytes of a site, and what of them is an estimate.
-struct Live {
-    bytes: u64,
-    sampled: u64,
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Live {
+    pub(super) bytes: u64,
+    pub(super) sampled: u64,
 }
 
 /// What as many samples as are enough stand for.
-fn enough(meta: &Meta) -> u64 {
+pub(super) fn enough(meta: &Meta) -> u64 {
     ENOUGH_SAMPLES.saturating_mul(SiteWeights::of(meta).mean_bytes())
 }
 
 /// Exact and estimated bytes of each.
-fn scaled_to(sites: &[Live], all: u64, enough: u64) -> Vec<(u64, u64)> {
+pub(super) fn scaled_to(sites: &[Live], all: u64, enough: u64) -> Vec<(u64, u64)> {
     let sampled: Vec<u64> = sites.iter().map(|live| live.sampled.min(live.bytes)).collect();
     let exact: Vec<u64> = sites.iter().zip(&sampled).map(|(live, sampled)| live.bytes - sampled).collect();
     let exact = in_proportion(&exact, sum(&exact).min(all.into()));

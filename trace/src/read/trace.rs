@@ -128,6 +128,11 @@ impl Trace {
         self.records()
     }
 
+    /// Passes all rows of `timeline` to `each`, some thousand in memory at a time.
+    pub fn each_timeline(&self, each: impl FnMut(TimelineRow)) -> Result<()> {
+        self.each_record(each)
+    }
+
     /// All rows of `sites`.
     pub fn sites(&self) -> Result<Vec<SiteRow>> {
         self.records()

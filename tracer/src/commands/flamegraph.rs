@@ -1,12 +1,16 @@
-//! `memtrace flamegraph`: an SVG of stacks by their bytes.
+//! `memtrace flamegraph`: an SVG of folded call stacks by their bytes, outermost frames at the top.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use inferno::flamegraph::{self, Options};
+use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap, parse_hex_color};
+use inferno::flamegraph::{self, Direction, Options, TextTruncateDirection};
+use memtrace_analysis::profile::category::Category;
+use memtrace_analysis::profile::stacks::base_name;
 use memtrace_analysis::report::flame::{At, Flame, flame};
+use memtrace_analysis::report::fold::Folded;
 use memtrace_trace::Trace;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,6 +19,9 @@ use super::usage::Usage;
 use super::{json, output};
 use crate::terminal::{Progress, clean, say};
 use crate::units::{Bytes, grouped};
+
+/// Frames of a stack that are drawn: with these the picture is as high as two screens.
+const DEEPEST: usize = 90;
 
 /// A flame graph of a trace.
 #[derive(Args)]
@@ -126,22 +133,69 @@ fn total(flame: &Flame) -> String {
 }
 
 fn draw(flame: &Flame, command: &str, svg: &mut Vec<u8>) -> Result<()> {
-    let mut options = Options::default();
-    options.title = clean(command).chars().take(120).collect();
-    options.subtitle = Some(format!("{} {}", total(flame), clean(&flame.what)));
-    options.count_name = flame.unit.into();
-    options.deterministic = true;
+    let mut colours = PaletteMap::default();
+    colours.insert("", colour("#e6e7e9")); // the sum of all
     let lines: Vec<String> = flame
         .stacks
         .iter()
-        .map(|(names, width)| {
+        .map(|(frames, width)| {
             // A line is FRAME;FRAME;... WIDTH.
-            let names: Vec<String> = names.iter().map(|name| clean(name).replace(';', ",")).collect();
+            let names: Vec<String> =
+                shortened(frames).iter().map(|frame| coloured(frame, &mut colours)).collect();
             format!("{} {width}", without_number(names.join(";")))
         })
         .collect();
+    let mut options = Options::default();
+    options.title = clean(command).chars().take(100).collect();
+    options.subtitle = Some(format!("{} {}", total(flame), clean(&flame.what)));
+    options.count_name = flame.unit.into();
+    options.deterministic = true;
+    options.direction = Direction::Inverted;
+    options.text_truncate_direction = TextTruncateDirection::Right;
+    options.bgcolors = Some(BackgroundColor::Flat(colour("#ffffff")));
+    options.palette_map = Some(&mut colours);
     flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), svg)
         .map_err(|error| anyhow::anyhow!("cannot draw it: {error}"))
+}
+
+/// Of a stack that is too deep, its two ends.
+fn shortened(frames: &[Folded]) -> Vec<Folded> {
+    if frames.len() <= DEEPEST {
+        return frames.to_vec();
+    }
+    let (outer, inner) = (DEEPEST / 2, DEEPEST - DEEPEST / 2 - 1);
+    let between = Folded::bare(&format!("… {} frames", frames.len() - outer - inner));
+    [&frames[..outer], &[between], &frames[frames.len() - inner..]].concat()
+}
+
+/// A frame's text: `gst3d (run_gst3d.py:41)`, `run_gst3d.py:70`, `eigh (numpy)`. Its colour is noted.
+fn coloured(frame: &Folded, colours: &mut PaletteMap) -> String {
+    let place = match &frame.source {
+        Some((file, line)) => format!("{}:{line}", base_name(file)),
+        None => frame.library.clone(),
+    };
+    let text = match frame.name.as_str() {
+        "<module>" if frame.source.is_some() => place,
+        name if place.is_empty() => name.to_owned(),
+        name => format!("{name} ({place})"),
+    };
+    let text = clean(&text).replace(';', ",");
+    colours.insert(text.clone(), colour_of(frame.category));
+    text
+}
+
+/// Tints of the colours of Okabe and Ito, those of the page too.
+fn colour_of(category: Category) -> Color {
+    colour(match category {
+        Category::Yours => "#f3c869",
+        Category::Library => "#a6d5f2",
+        Category::Interpreter => "#e3b9d0",
+        Category::Native => "#8fd0ba",
+    })
+}
+
+fn colour(hex: &str) -> Color {
+    parse_hex_color(hex).unwrap_or_default()
 }
 
 /// Two numbers at the end of a line would mean the difference of two widths.
@@ -156,7 +210,15 @@ fn without_number(stack: String) -> String {
 mod tests {
     use super::*;
 
-    fn svg(stacks: Vec<(Vec<String>, u64)>, command: &str) -> String {
+    fn own(name: &str, line: u32) -> Folded {
+        Folded {
+            source: Some(("/home/me/run.py".into(), line)),
+            category: Category::Yours,
+            ..Folded::bare(name)
+        }
+    }
+
+    fn svg(stacks: Vec<(Vec<Folded>, u64)>, command: &str) -> String {
         let total = stacks.iter().map(|(_, width)| width).sum();
         let flame = Flame { what: "live bytes".into(), unit: "bytes", total, stacks };
         let mut svg = Vec::new();
@@ -166,8 +228,8 @@ mod tests {
 
     #[test]
     fn a_name_cannot_get_into_the_page() {
-        let evil = "<script>alert(1)</script>\"'&;]]>\u{1b}\u{0}".to_string();
-        let page = svg(vec![(vec!["main".into(), evil.clone()], 7)], &evil);
+        let evil = "<script>alert(1)</script>\"'&;]]>\u{1b}\u{0}";
+        let page = svg(vec![(vec![own("main", 1), Folded::bare(evil)], 7)], evil);
         assert!(!page.contains("<script>alert"), "{page}");
         assert!(!page.contains('\u{1b}') && !page.contains('\u{0}'));
         assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{page}");
@@ -175,8 +237,25 @@ mod tests {
 
     #[test]
     fn names_with_spaces_and_numbers_stay_whole() {
-        let page = svg(vec![(vec!["operator new(unsigned long) 12".into(), "f; 3".into()], 5)], "a");
+        let names = ["operator new(unsigned long) 12", "f; 3"];
+        let page = svg(vec![(names.map(Folded::bare).to_vec(), 5)], "a");
         assert!(page.contains("operator new(unsigned long) 12 (5 bytes"), "{page}");
         assert!(page.contains("f,\u{a0}3 (5 bytes"), "{page}");
+    }
+
+    #[test]
+    fn colours_say_whose_code_it_is() {
+        let page = svg(vec![(vec![own("work", 7)], 5)], "a");
+        assert!(page.contains("work (run.py:7) (5 bytes") && page.contains("rgb(243,200,105)"), "{page}");
+    }
+
+    #[test]
+    fn a_deep_stack_fits_two_screens() {
+        let page = svg(vec![((1..500).map(|line| own("f", line)).collect(), 5)], "a");
+        let (_, height) = page.split_once("height=\"").unwrap();
+        assert!(height.split_once('"').unwrap().0.parse::<u32>().unwrap() <= 1800);
+        assert!(
+            page.contains("f (run.py:1)") && page.contains("f (run.py:499)") && page.contains("… 410 frames")
+        );
     }
 }

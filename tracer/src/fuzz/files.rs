@@ -5,6 +5,7 @@ use std::fs;
 
 use memtrace_analysis::report::flame::{At, flame};
 use memtrace_analysis::report::json::{Listed, report};
+use memtrace_analysis::report::page::page;
 use memtrace_trace::{AllocationFilter, Meta, Table, Trace};
 
 use crate::fuzz_inputs::{Scratch, seeds};
@@ -74,6 +75,7 @@ fn read_reports(trace: &Trace) {
     let _ = trace.block_groups();
     let _ = trace.health();
     let _ = report(trace, Listed { all_spans: true, stacks: true });
+    let _ = report(trace, Listed::default()).and_then(|report| page(trace, &report));
     let _ = memtrace_analysis::profile::read(trace);
     for at in [At::Peak, At::End, At::Exit, At::Temporary, At::DevicePeak] {
         let _ = flame(trace, &at);

@@ -1,5 +1,5 @@
 //! `report`: the summary that people read, also printed at the end of a recording, and the report
-//! as JSON.
+//! as JSON, or as a page.
 
 mod accesses;
 mod children;
@@ -11,6 +11,7 @@ mod killed;
 mod leaks;
 mod next;
 mod operators;
+mod page;
 mod places;
 mod processes;
 mod recomputed;
@@ -56,11 +57,21 @@ pub struct Report {
     /// recording
     #[arg(long, conflicts_with_all = ["all_spans", "stacks"])]
     recompute: bool,
+    /// Write one HTML page that shows everything and needs no network; - is standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["details", "json", "leaks", "recompute"])]
+    html: Option<PathBuf>,
+    /// With --html: leave the text of source lines out
+    #[arg(long, requires = "html")]
+    no_source: bool,
 }
 
 /// `memtrace report`
 pub fn run(arguments: &Report) -> Result<ExitCode> {
     let trace = Trace::open(&arguments.trace)?;
+    if let Some(file) = &arguments.html {
+        page::write(&trace, file, !arguments.no_source)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if arguments.recompute {
         return recomputed::show(&trace, arguments.json);
     }

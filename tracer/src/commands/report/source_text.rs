@@ -1,8 +1,8 @@
 //! The text of source lines, as far as the files are there and have not changed since.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -34,6 +34,15 @@ impl SourceText {
         source.and_then(|(file, line)| self.line(file, line)).map_or(String::new(), |text| clean(&text))
     }
 
+    /// Those of the wanted lines of a file that are known, whole.
+    pub fn lines(&self, file: &str, wanted: &BTreeSet<u32>) -> Vec<(u32, String)> {
+        let Some(lines) = open(&self.folder.join(file), self.recorded) else { return Vec::new() };
+        let last = wanted.last().copied().unwrap_or(0);
+        let numbered = (1..=last).zip(lines.map_while(Result::ok));
+        let is_wanted = |(line, text): &(u32, String)| wanted.contains(line) && text.len() <= LINE_MAX;
+        numbered.filter(is_wanted).map(|(line, text)| (line, text.trim_end().to_string())).collect()
+    }
+
     /// A line without its indentation.
     fn line(&mut self, file: &str, line: u32) -> Option<String> {
         let (folder, recorded) = (&self.folder, self.recorded);
@@ -42,12 +51,16 @@ impl SourceText {
     }
 }
 
-fn read(path: &Path, line: u32, recorded: SystemTime) -> Option<String> {
+fn open(path: &Path, recorded: SystemTime) -> Option<Lines<BufReader<File>>> {
     let about = std::fs::metadata(path).ok()?;
     if !about.is_file() || about.len() > FILE_MAX || about.modified().ok()? > recorded {
         return None;
     }
-    let lines = BufReader::new(File::open(path).ok()?).lines();
+    Some(BufReader::new(File::open(path).ok()?).lines())
+}
+
+fn read(path: &Path, line: u32, recorded: SystemTime) -> Option<String> {
+    let lines = open(path, recorded)?;
     let text = lines.map_while(Result::ok).nth(line.checked_sub(1)? as usize)?;
     let text = text.trim();
     (!text.is_empty() && text.len() <= LINE_MAX).then(|| text.to_string())
@@ -66,6 +79,8 @@ mod tests {
         let meta = Meta { cwd: cwd.clone(), start_unix_ns: later.as_nanos() as i64, ..Meta::default() };
         let mut text = SourceText::of(&meta);
         assert_eq!(text.line("a.py", 2).as_deref(), Some("b = a * 2"));
+        let wanted = BTreeSet::from([2, 9]);
+        assert_eq!(text.lines("a.py", &wanted), [(2, "    b = a * 2".to_string())]);
         assert_eq!((text.line("a.py", 0), text.line("a.py", 9), text.line("b.py", 1)), (None, None, None));
         let meta = Meta { cwd, start_unix_ns: 1, ..Meta::default() };
         assert_eq!(SourceText::of(&meta).line("a.py", 2), None);

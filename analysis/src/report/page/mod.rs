@@ -1,0 +1,91 @@
+//! What the page of a trace shows (`memtrace report --html`): the figures of `report`, and beside
+//! them what was live at chosen times, by call stack, and the call stacks themselves.
+//!
+//! All of it is bounded, however long the trace is: times, call stacks and spans beyond what a page
+//! has room for are joined, and the page says how much that is.
+
+mod blocks;
+mod curves;
+mod headline;
+mod measures;
+mod operators;
+mod spans;
+mod times;
+mod tree;
+
+use std::borrow::Cow;
+
+use memtrace_trace::Trace;
+use serde::Serialize;
+
+pub use self::blocks::Moments;
+pub use self::curves::{Curve, Timeline};
+pub use self::headline::Headline;
+pub use self::measures::Measure;
+pub use self::operators::{Lanes, Shape};
+pub use self::tree::{Frames, Lines, Sites, Tree};
+use super::document::Report;
+use crate::error::Error;
+
+/// Everything on the page, but for the text of source lines.
+#[derive(Debug, Serialize)]
+pub struct Page {
+    /// The directory of the trace, for queries of it.
+    pub trace: String,
+    /// What the program was, and what came of it.
+    pub headline: Headline,
+    /// Memory over time, by process.
+    pub timeline: Timeline,
+    /// Frames and call stacks.
+    pub tree: Tree,
+    /// Bytes, or blocks, by call stack.
+    pub measures: Vec<Measure>,
+    /// Changes of live bytes by call stack between the times of the timeline; null where not every
+    /// block has a row.
+    pub moments: Option<Moments>,
+    /// Operators by the shapes of their inputs.
+    pub operators: Vec<Shape>,
+    /// Spans over time.
+    pub lanes: Lanes,
+    /// Sentences on what could not be seen.
+    pub notes: Vec<String>,
+}
+
+/// Bytes of a name, or of a path; longer ones are cut.
+const TEXT_MAX: usize = 1000;
+
+/// A text that is no longer than that.
+fn clipped(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return text.into();
+    }
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}…", &text[..end]).into()
+}
+
+/// Collects the page of a trace whose report this is.
+///
+/// # Errors
+/// A table cannot be read.
+pub fn page(trace: &Trace, report: &Report) -> Result<Page, Error> {
+    let has_rows = trace.meta().rows.missing(0).is_none();
+    let sites = trace.sites()?;
+    let spans = spans::Spans::read(trace)?;
+    let times = times::choose(trace, &spans, sites.len())?;
+    let busiest = curves::busiest(trace)?;
+    let found = has_rows.then(|| blocks::read(trace, &times, &sites, &spans, &busiest)).transpose()?;
+    let measures = measures::of_sites(trace, &sites, &spans, found.as_ref())?;
+    let timeline = curves::read(trace, times, &busiest, found.as_ref())?;
+    let (tree, kept) = tree::build(trace, &sites, &measures, found.as_ref())?;
+    Ok(Page {
+        trace: trace.directory().display().to_string(),
+        headline: headline::of(trace, report, &spans)?,
+        measures: measures.into_iter().map(|measure| measure.kept(&kept)).collect(),
+        moments: found.map(|found| found.moments(trace.meta(), &kept)),
+        operators: operators::shapes(report),
+        lanes: operators::lanes(report),
+        notes: report.notes.clone(),
+        timeline,
+        tree,
+    })
+}

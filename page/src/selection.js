@@ -1,0 +1,49 @@
+// What is selected, kept in the fragment of the page's address. Everything that is shown follows from it.
+
+const DEFAULTS = {
+  view: "flame",
+  measure: "peak",
+  from: "",
+  to: "",
+  query: "",
+  zoom: "",
+  unfolded: "",
+  inverted: "",
+  by: "",
+};
+
+/** The selection: `get` one part, `set` some, `follow` changes. */
+export function selection() {
+  const followers = [];
+  let parts = read();
+  const tell = (changed) => followers.forEach((follower) => follower(changed));
+  window.addEventListener("hashchange", () => {
+    const before = parts;
+    parts = read();
+    const changed = Object.keys(DEFAULTS).filter((name) => before[name] !== parts[name]);
+    if (changed.length) tell(changed);
+  });
+  return {
+    get: (name) => parts[name],
+    set(more) {
+      const changed = Object.keys(more).filter((name) => parts[name] !== String(more[name]));
+      if (!changed.length) return;
+      for (const name of changed) parts[name] = String(more[name]);
+      history.replaceState(null, "", written(parts));
+      tell(changed);
+    },
+    follow: (follower) => followers.push(follower),
+  };
+}
+
+function read() {
+  const written = new URLSearchParams(location.hash.slice(1));
+  return Object.fromEntries(
+    Object.entries(DEFAULTS).map(([name, value]) => [name, written.get(name) ?? value]),
+  );
+}
+
+function written(parts) {
+  const kept = Object.entries(parts).filter(([name, value]) => value !== DEFAULTS[name]);
+  return `#${new URLSearchParams(kept)}`;
+}

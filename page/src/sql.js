@@ -1,0 +1,38 @@
+// What the page shows of a line, as a query of the trace for DuckDB.
+
+const HEAP = "('malloc', 'calloc', 'realloc', 'aligned')";
+const MAPPINGS = "('map_anonymous', 'map_shared', 'map_committed', 'map_break')";
+
+const both = `${HEAP.slice(0, -1)}, ${MAPPINGS.slice(1)}`;
+
+const liveAt = (time) => `alloc_ns <= ${time} AND (free_ns IS NULL OR free_ns > ${time})`;
+
+/** The query of a line's call stacks. */
+export function sqlOf({ trace }, { key, time, span, range }, { label, sites }) {
+  const table = (name) => `'${trace.path.replaceAll("'", "''")}/${name}'`;
+  const of = `site IN (${sites.join(", ")})`;
+  const comment = `-- ${label.replaceAll("\n", " ")}\n`;
+  const columns = {
+    peak: "live_bytes_at_peak",
+    end: "live_bytes_at_end",
+    device: "device_bytes_at_peak",
+    untouched: "untouched_bytes",
+  };
+  if (columns[key]) {
+    return `${comment}SELECT sum(${columns[key]}) AS bytes\nFROM ${table("sites.parquet")}\nWHERE ${of};`;
+  }
+  const from = `FROM ${table("allocations/*.parquet")}\nWHERE ${of}`;
+  if (key === "temporary") {
+    return `${comment}SELECT count(*) AS blocks, sum(bytes) AS bytes\n${from}\n  AND kind IN ${HEAP}\n  AND free_ns - alloc_ns <= 10000;`;
+  }
+  if (span !== undefined && span !== null) {
+    const inside = `WITH RECURSIVE inside(span) AS (\n  SELECT ${span}::UINTEGER\n  UNION ALL SELECT s.span FROM ${table("spans.parquet")} s JOIN inside i ON s.parent = i.span\n)\n`;
+    return `${comment}${inside}SELECT sum(bytes) AS bytes, count(*) AS blocks\n${from}\n  AND span IN (SELECT span FROM inside)\n  AND ${liveAt(time)}\n  AND kind IN ${both};`;
+  }
+  const counts = `(kind IN ${HEAP} OR kind IN ${MAPPINGS} AND bytes <= 1048576)`;
+  if (range) {
+    const part = (at) => `coalesce(sum(bytes) FILTER (${liveAt(at)}), 0)`;
+    return `${comment}SELECT ${part(range[1])} - ${part(range[0])} AS bytes\n${from}\n  AND ${counts};`;
+  }
+  return `${comment}SELECT sum(bytes) AS bytes, count(*) AS blocks\n${from}\n  AND ${liveAt(time)}\n  AND ${counts};`;
+}

@@ -1,0 +1,123 @@
+//! `report --html`: one page that needs no network. `page/` has its script and style; here its data
+//! is put in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use memtrace_analysis::report::json::{Listed, report};
+use memtrace_analysis::report::page::{Page, Tree, page};
+use memtrace_trace::{Meta, Trace};
+use serde::Serialize;
+
+use super::source_text::SourceText;
+use crate::commands::output;
+use crate::terminal::{Progress, clean, say};
+use crate::units::Bytes;
+
+/// The page without its data.
+const PAGE: &str = include_str!("../../../../page/built/page.html");
+const TITLE: &str = "{{title}}";
+const DATA: &str = "{{data}}";
+
+/// Lines of source text around one that is named.
+const AROUND: u32 = 3;
+/// Lines of source text in all, and bytes of them.
+const LINES_MAX: usize = 6000;
+const TEXT_MAX: usize = 400_000;
+
+/// Whose code a frame is: the user's own (`category` of `Frames`).
+const YOURS: u8 = 0;
+
+/// What the page carries.
+#[derive(Serialize)]
+struct Document {
+    page: Page,
+    /// File, by its place among the tree's texts; line; text.
+    sources: Vec<(u32, u32, String)>,
+}
+
+/// Writes the page of a trace.
+pub fn write(trace: &Trace, file: &Path, with_source: bool) -> Result<()> {
+    let progress = Progress::start("collecting");
+    let page = page(trace, &report(trace, Listed::default())?)?;
+    let sources = if with_source { sources(trace.meta(), &page.tree) } else { Vec::new() };
+    let title = format!("{} – memtrace", page.headline.command);
+    let html = html(&title, &Document { page, sources })?;
+    drop(progress);
+    output::write(file, html.as_bytes())?;
+    if !output::is_standard(file) {
+        say(&format!(
+            "{} shows {} ({})",
+            file.display(),
+            trace.directory().display(),
+            Bytes(html.len() as u64)
+        ));
+    }
+    Ok(())
+}
+
+fn html(title: &str, document: &Document) -> Result<String> {
+    let mut deflated = ZlibEncoder::new(Vec::new(), Compression::new(8));
+    serde_json::to_writer(&mut deflated, document)?;
+    deflated.flush()?;
+    let data = BASE64_STANDARD.encode(deflated.finish()?);
+    let (before, after) = PAGE.split_once(DATA).context("the page has no place for its data")?;
+    Ok(format!("{}{data}{after}", before.replace(TITLE, &escaped(title))))
+}
+
+/// Text between two tags.
+fn escaped(text: &str) -> String {
+    clean(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Text of the lines that the page names in the user's own code, and of those around them.
+fn sources(meta: &Meta, tree: &Tree) -> Vec<(u32, u32, String)> {
+    let text = SourceText::of(meta);
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for (file, lines) in named(tree) {
+        for (line, line_text) in text.lines(&tree.strings[file as usize], &lines) {
+            bytes += line_text.len();
+            if found.len() == LINES_MAX || bytes > TEXT_MAX {
+                return found;
+            }
+            found.push((file, line, line_text));
+        }
+    }
+    found
+}
+
+/// Lines by file.
+fn named(tree: &Tree) -> BTreeMap<u32, BTreeSet<u32>> {
+    let mut named: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    let frames = &tree.frames;
+    let own = frames.file.iter().zip(&frames.line).zip(&frames.category);
+    let own = own.filter(|(_, category)| **category == YOURS).map(|(place, _)| place);
+    for (file, line) in own.chain(tree.lines.file.iter().zip(&tree.lines.line)) {
+        if *file != 0 && *line != 0 {
+            let around = line.saturating_sub(AROUND).max(1)..=line.saturating_add(AROUND);
+            named.entry(*file).or_default().extend(around);
+        }
+    }
+    named
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_a_place_for_everything_and_lets_nothing_in() {
+        assert_eq!((PAGE.matches(DATA).count(), PAGE.matches(TITLE).count()), (1, 2));
+        assert!(PAGE.contains("default-src 'none'"));
+        assert_eq!(
+            escaped("</script><b>&\u{1b}"),
+            "&lt;/script&gt;&lt;b&gt;&amp;\u{fffd}".replace('\u{fffd}', &clean("\u{1b}"))
+        );
+    }
+}

@@ -49,6 +49,8 @@ WORKERS = 2
 SETTINGS = {"MALLOC_TRIM_THRESHOLD_": "65536", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 #: Runs with the plugin's blocks: what a worker comes to hold differs from run to run.
 REPEATS = 5
+#: DASF binds its tasks to a worker's address. When that worker is killed, they wait for ever.
+LONGEST_SECONDS = 30
 LIMIT = "800MB"
 
 EXECUTORS = {each.__name__: each for each in (DaskPipelineExecutor, DaskTasksPipelineExecutor)}
@@ -68,7 +70,8 @@ under a nanny, each run on a cluster of its own that DASF's executor starts; VmH
 fuller worker of those that lived to the end. *default* is what DASF takes by itself: one block for
 these files (the zarr array is stored as DASF's `ArrayToZarr` stores a file of NumPy's: as one
 chunk). h5py's objects cannot be sent to workers by this release of Dask, so the default for HDF5
-ends before it needs memory on `DaskPipelineExecutor`. The plugin's blocks are run {REPEATS} times.
+ends before it needs memory on `DaskPipelineExecutor`. The tasks of `DaskTasksPipelineExecutor` are
+bound to a worker: when it is killed, they wait for ever, here for {LONGEST_SECONDS} seconds. The plugin's blocks are run {REPEATS} times.
 The laws are fitted on small blocks ({", ".join(map(written, TRAINING))}), recorded in two
 processes at once."""
 
@@ -183,12 +186,12 @@ def run(model, executor_kind, kind, blocks):
         def compute():
             pipeline.run()
             result = pipeline.get_result_from(dip)
-            if hasattr(result, "result"):  # of DASF's tasks
-                return result.result().mean()
             try:
+                if hasattr(result, "result"):  # of DASF's tasks
+                    return result.result(timeout=LONGEST_SECONDS).mean()
                 return result.mean(dtype="f8").compute()
-            except TypeError as error:
-                refused.append(f"{type(error).__name__}: {error}")
+            except (TypeError, TimeoutError) as error:
+                refused.append(type(error).__name__)
 
         done = measure(executor.client, warm, compute)
     plan = plugin.plan or {}
@@ -222,10 +225,10 @@ def ratio(row):
 
 
 def outcome(row):
+    if row["error"] == "KilledWorker" or row["killed"]:
+        return "killed"
     if row["error"]:
-        return row["error"].split(":")[0]
-    if row["killed"]:
-        return f"{row['killed']} killed"
+        return row["error"]
     return "within budget" if fits(row) else "over budget"
 
 
@@ -244,7 +247,7 @@ def judged(rows):
     ours = [row for row in rows if row["case"][2] == "plugin"]
     theirs = [row for row in rows if row["case"][2] == "default"]
     inside, beyond = sum(map(fits, ours)), sum(not fits(row) for row in theirs)
-    killed = sum(row["killed"] > 0 for row in theirs)
+    killed = sum(outcome(row) == "killed" for row in theirs)
     ratios = [ratio(row) for row in ours if row["predicted_bytes"] and row["peak_bytes"]]
     near = sum(1 <= each <= 1.15 for each in ratios)
     targets = [

@@ -53,6 +53,9 @@ class DaskPipelineExecutor(Executor):
     def execute(self, fn, *args, **kwargs):
         return fn(*args, **kwargs)
 
+    def close(self):
+        self.client.close()
+
 
 class DaskTasksPipelineExecutor(DaskPipelineExecutor):
     """In a worker, where an element finds no client: one task each, of a whole array."""

@@ -71,8 +71,9 @@ fuller worker of those that lived to the end. *default* is what DASF takes by it
 these files (the zarr array is stored as DASF's `ArrayToZarr` stores a file of NumPy's: as one
 chunk). h5py's objects cannot be sent to workers by this release of Dask, so the default for HDF5
 ends before it needs memory on `DaskPipelineExecutor`. The tasks of `DaskTasksPipelineExecutor` are
-bound to a worker: when it is killed, they wait for ever, here for {LONGEST_SECONDS} seconds. The plugin's blocks are run {REPEATS} times.
-The laws are fitted on small blocks ({", ".join(map(written, TRAINING))}), recorded in two
+bound to a worker: when it is killed, they wait for ever, here for {LONGEST_SECONDS} seconds. The plugin's
+blocks are run {REPEATS} times. The laws are fitted on small blocks
+({", ".join(map(written, TRAINING))}), recorded in two
 processes at once."""
 
 

@@ -9,7 +9,7 @@ PARTS = {
     "limited": "workers limited by control groups; streamed tasks against the trace",
     "adaptive": "no model at first: chunks chosen while it runs",
     "resources": "tasks that do not fit together",
-    "dasf": "a DASF pipeline whose block size the plugin sets",
+    "dasf": "DASF's own package (DASF_CORE names it): its default blocks, and the plugin's",
     "cubed": "laws as Cubed's extra memory, its measured peaks against ours",
     "jobs": "a mix of jobs sized by laws, Witt's and Sizey's rules",
     "steady": "ten sweeps under other load: one chunk shape",

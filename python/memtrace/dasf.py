@@ -4,21 +4,29 @@
     pipeline.register_plugin(blocks)
     pipeline.run()
 
-Needs DASF's interface, not DASF itself: an object with its hooks and its table of elements will do.
+Where DASF is not installed, an object with its hooks and its table of elements will do.
 """
 
 import math
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
 
-from ._planning import dasf_graph, sizes, worker_limits
+from ._planning import dasf_files, dasf_graph, sizes, worker_limits
 from ._planning.plan import given_bytes, plan
+
+try:  # a pipeline calls the hooks of this class's subclasses only
+    from dasf.pipeline import PipelinePlugin
+except ImportError:
+    PipelinePlugin = object
 
 if TYPE_CHECKING:
     from ._native import Model
 
 
-class BlockSize:
+class BlockSize(PipelinePlugin):
     """A pipeline's plugin: it sets the block size of datasets before they load.
+
+    Datasets in files are read by these blocks, and every element makes a Dask array of its
+    blocks, on any executor.
 
     One grid of blocks for the whole pipeline, the fastest that keeps each worker under its budget
     by the model's laws; where an operator is given other blocks, its arrays are rechunked. If no
@@ -33,10 +41,12 @@ class BlockSize:
         model: Has laws of its operators, by what they are called in the pipeline, by their
             classes' names or by `MODULE:CLASS._transform_cpu`.
         memory_limit: Bytes of each worker, or a text like "1.5GB" (default: that of the Dask
-            client of the pipeline's executor; so are `workers` and `threads`).
+            client of the pipeline's executor; so are `workers` and `threads`). An executor
+            without a client computes in this process, which may use all of it.
         workers: The number of workers.
         threads: Threads of each.
-        halo: Extra cells per face and axis, of operators by the same names.
+        halo: Extra cells per face and axis, of operators by the same names (default: a
+            MappedTransform's `depth`).
         whole_axes: Axes that stay whole, of operators by the same names.
         given: Bytes of operators without laws, as for `memtrace.plan`.
         results: Names of the elements whose results the workers keep (default: the last; `[]`:
@@ -81,7 +91,8 @@ class BlockSize:
             self.plan = plan(self._model, self._document, **self._limits)
         except MemoryError:
             self.plan = None
-            if len(self._document["steps"]) < 2:
+            # Only workers rechunk by way of their disks.
+            if len(self._document["steps"]) < 2 or self._client() is None:
                 raise
         self._set_blocks()
         self._wrap()
@@ -101,31 +112,41 @@ class BlockSize:
         self._unwrap()
 
     def _known_limits(self):
-        """What was requested, and for the rest what the executor's client knows."""
-        client = getattr(getattr(self._pipeline, "_executor", None), "client", None)
+        """What was requested, and for the rest what the executor's client or this process knows."""
+        requested = {name: each for name, each in self._requested.items() if each is not None}
+        client = self._client()
         modules = dasf_graph.modules(self._pipeline)
-        limits = {} if client is None else worker_limits.limits(client, modules)
-        limits.update({key: value for key, value in self._requested.items() if value is not None})
-        if "memory_limit" not in limits:
+        if client is not None:
+            limits = {**worker_limits.limits(client, modules), **requested}
+        elif "memory_limit" not in requested:
             raise ValueError(
                 "the workers' memory limit is not known: say memory_limit, e.g. '1.5GB', or give "
                 "the pipeline an executor whose Dask client has workers with a limit"
             )
-        limits["memory_limit"] = sizes.parse(limits["memory_limit"])
-        return {"workers": 1, "threads": 1, **limits}
+        else:
+            limits = worker_limits.of_this_process(modules, **requested)
+        return {**limits, "memory_limit": sizes.parse(limits["memory_limit"])}
+
+    def _client(self):
+        return getattr(self._pipeline._executor, "client", None)
 
     def _set_blocks(self):
         """The block size of each dataset, which it uses when it loads."""
-        for name, dataset in dasf_graph.datasets(self._pipeline):
-            users = [step for step in self._document["steps"] if name in step["inputs"]]
-            if self.plan is not None:
-                blocks = self._aligned(dataset.shape)
-            else:
-                blocks = self._blocks_for(users[0], dataset.shape, dataset.dtype) if users else None
-            if blocks is None:
-                continue
-            attribute = "_chunks" if hasattr(dataset, "_chunks") else "chunks"
-            setattr(dataset, attribute, blocks)
+        chosen = [
+            (dataset, self._blocks_of(name, array))
+            for name, dataset, array in dasf_graph.datasets(self._pipeline)
+        ]
+        for dataset, blocks in chosen:
+            if blocks is not None:
+                setattr(dataset, "_chunks" if hasattr(dataset, "_chunks") else "chunks", blocks)
+                dasf_files.read_by_blocks(dataset, blocks)
+
+    def _blocks_of(self, name, array):
+        """Those of a dataset; None if it keeps its own."""
+        if self.plan is not None:
+            return self._aligned(array["shape"])
+        users = [step for step in self._document["steps"] if name in step["inputs"]]
+        return self._blocks_for(users[0], **array) if users else None
 
     def _wrap(self):
         executor = self._pipeline._executor
@@ -140,7 +161,7 @@ class BlockSize:
             if step is not None:
                 args = [self._rechunked(step, each) for each in args]
                 kwargs = {name: self._rechunked(step, each) for name, each in kwargs.items()}
-            return execute(fn, *args, **kwargs)
+            return lazily(executor, execute, fn, *args, **kwargs)
 
         self._wrapped = executor, vars(executor).get("execute")
         executor.execute = with_blocks
@@ -148,16 +169,19 @@ class BlockSize:
     def _unwrap(self):
         if self._wrapped is None:
             return
+        for _, dataset, _ in dasf_graph.datasets(self._pipeline):
+            dasf_files.read_as_before(dataset)
         (executor, own), self._wrapped = self._wrapped, None
         if own is not None:
             executor.execute = own
         else:
             vars(executor).pop("execute", None)  # its class's shows again
 
-    def _rechunked(self, step, array):
-        """A Dask array in the blocks that an operator is to be given; anything else as it is."""
+    def _rechunked(self, step, value):
+        """A dataset's array, or an array, in the blocks that an operator is to be given."""
+        array = getattr(value, "_data", value)
         if not hasattr(array, "rechunk") or not hasattr(array, "chunks") or array.ndim == 0:
-            return array
+            return value
         if self.plan is not None:
             blocks = self._aligned(array.shape)
             return array if blocks in (None, array.chunks) else array.rechunk(blocks)
@@ -175,8 +199,10 @@ class BlockSize:
 
     def _blocks_for(self, step, shape, dtype):
         """Blocks for one operator by itself."""
-        lengths = [int(length) for length in shape]
-        source = {"shape": lengths, "dtype": getattr(dtype, "str", str(dtype))}
+        import numpy as np
+
+        lengths, dtype = [int(length) for length in shape], np.dtype(dtype)
+        source = {"shape": lengths, "dtype": dtype.str}
         single = {**step, "inputs": ["its input"] * len(step["inputs"])}
         document = {
             "version": 1,
@@ -189,3 +215,17 @@ class BlockSize:
         limit = self._limits["memory_limit"] - buffers / self._limits.get("budget_fraction", 1.0)
         found = plan(self._model, document, **{**self._limits, "memory_limit": max(int(limit), 1)})
         return tuple(tuple(axis) for axis in found["chunks"])
+
+
+def lazily(executor, execute, fn, *args, **kwargs):
+    """Calls an element so that it makes Dask arrays.
+
+    DASF's elements do where they find a client or a Dask scheduler. Its executor for tasks would
+    have a worker, where they find none, compute a whole array instead.
+    """
+    if getattr(executor, "client", None) is not None:
+        return fn(*args, **kwargs)
+    import dask
+
+    with dask.config.set(scheduler=dask.config.get("scheduler", None) or "threads"):
+        return execute(fn, *args, **kwargs)

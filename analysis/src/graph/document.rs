@@ -52,6 +52,8 @@ struct Step {
     #[serde(default)]
     halo: Vec<u64>,
     #[serde(default)]
+    padded: bool,
+    #[serde(default)]
     whole_axes: Vec<usize>,
 }
 
@@ -110,7 +112,7 @@ fn unused(nodes: &[Node]) -> Vec<usize> {
 }
 
 fn node(name: String, work: Work, output: Output) -> Node {
-    Node { name, work, inputs: Vec::new(), output, halo: Vec::new(), whole_axes: Vec::new() }
+    Node { name, work, inputs: Vec::new(), output, halo: Vec::new(), padded: false, whole_axes: Vec::new() }
 }
 
 /// The nodes read so far. Sources become nodes where they are first used: there they are loaded.
@@ -187,7 +189,8 @@ impl Reader {
                 return Err(wrong(what.into()));
             }
         };
-        Ok(Node { name: step.name, work, inputs, output, halo: step.halo, whole_axes: step.whole_axes })
+        let Step { name, halo, padded, whole_axes, .. } = step;
+        Ok(Node { name, work, inputs, output, halo, padded, whole_axes })
     }
 
     /// The graph inside a fused step, whose value is that of its last step, and what goes into it.

@@ -112,6 +112,8 @@ struct Node {
     output: Output,
     /// Extra cells per face and axis of the first input that a chunk needs from its neighbours.
     halo: Vec<u64>,
+    /// The array's own faces have the halo, too: cells that the step's caller makes up.
+    padded: bool,
     /// Axes of the first input that must stay in one chunk.
     whole_axes: Vec<usize>,
 }

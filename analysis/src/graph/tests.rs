@@ -298,6 +298,25 @@ fn halos_and_whole_axes_are_of_axes_that_there_are() {
     assert!(halo.contains("step a") && halo.contains("2 numbers"), "{halo}");
 }
 
+#[test]
+fn a_padded_step_has_its_halo_on_all_sides_of_every_chunk() {
+    let blocks = |padded: &str, chunk: [u64; 3]| {
+        let halo = format!(r#""halo": [2], "padded": {padded}"#);
+        let graph = Graph::parse(&LARGE.replace(r#""halo": [2]"#, &halo)).unwrap();
+        let (model, libraries) = (model(), any_libraries());
+        let laws = Laws::new(&model, &libraries);
+        let whole = chunks::Whole::new(&laws, &graph).unwrap();
+        let grid =
+            crate::plan::grid::Grid { shape: vec![400, 300, 200], chunk: chunk.into(), halo: vec![2; 3] };
+        let step = graph.nodes.iter().position(|node| !node.halo.is_empty()).unwrap();
+        (whole.overlaps(step, &grid), whole.largest_blocks(step, &grid).swap_remove(0).shape)
+    };
+    assert_eq!(blocks("false", [200, 100, 200]), (true, vec![202, 104, 200]));
+    assert_eq!(blocks("true", [200, 100, 200]), (true, vec![204, 104, 204]));
+    assert_eq!(blocks("false", [400, 300, 200]), (false, vec![400, 300, 200]));
+    assert_eq!(blocks("true", [400, 300, 200]), (true, vec![404, 304, 204]));
+}
+
 /// The tasks of one step with a halo retain what the walk of `map_overlap`'s graph retains.
 #[test]
 fn the_tasks_of_a_grid_hold_what_the_frontier_says() {

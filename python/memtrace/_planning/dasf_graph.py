@@ -1,6 +1,7 @@
 """Pipelines of DASF: needs its interface, not DASF itself."""
 
-from .names import is_known
+from . import dasf_files
+from .names import is_known, names_of
 
 
 def document_of(pipeline, operators, given=None, halo=None, whole_axes=None, results=None):
@@ -19,6 +20,9 @@ def document_of(pipeline, operators, given=None, halo=None, whole_axes=None, res
         if not inputs and array is not None:
             sources[name] = array
             continue
+        if len(inputs) == 1 and _passes_on(entry):
+            names[key] = names[next(iter(inputs.values()))]
+            continue
         step = {"name": name, "inputs": [names[each] for each in inputs.values()]}
         candidates = _candidates(entry)
         known = next((each for each in candidates if each in given), None)
@@ -29,20 +33,24 @@ def document_of(pipeline, operators, given=None, halo=None, whole_axes=None, res
                 (each for each in candidates if is_known(each, operators)), candidates[0]
             )
             step["params"] = _params(entry, inputs)
+        axes = max((len(source["shape"]) for source in sources.values()), default=0)
+        own = {"halo": _depth(_owner(entry), axes), "whole_axes": []}
         for member, given_by_name in (("halo", halo), ("whole_axes", whole_axes)):
             step[member] = next(
-                (list(given_by_name[each]) for each in candidates if each in given_by_name), []
+                (list(given_by_name[each]) for each in candidates if each in given_by_name),
+                own[member],
             )
+        step["padded"] = _is_padded(_owner(entry))
         steps.append(step)
     kept = {} if results is None else {"results": list(results)}
     return {"version": 1, "sources": sources, "steps": steps, **kept}
 
 
 def datasets(pipeline):
-    """The datasets of a pipeline with their names in its graph."""
+    """The datasets of a pipeline: name in its graph, the dataset, its shape and element type."""
     for name, entry in _named(pipeline._dag_table):
         if not _inputs(pipeline._dag_table, entry) and _array(entry) is not None:
-            yield name, getattr(entry["fn"], "__self__", entry["fn"])
+            yield name, _owner(entry), _array(entry)
 
 
 def functions(pipeline):
@@ -52,7 +60,8 @@ def functions(pipeline):
 
 def modules(pipeline):
     """Names of the modules that a pipeline's functions are in."""
-    owners = (getattr(fn, "__self__", fn) for fn in functions(pipeline).values())
+    owners = [getattr(fn, "__self__", fn) for fn in functions(pipeline).values()]
+    owners += [mapped for mapped in map(_mapped, owners) if mapped is not None]
     named = (getattr(owner, "__module__", None) for owner in owners)
     return sorted({name for name in named if name and name != "__main__"})
 
@@ -107,11 +116,48 @@ def _key_of(table, value):
 
 def _array(entry):
     """Shape and element type of a dataset; None if it is none."""
-    owner = getattr(entry["fn"], "__self__", entry["fn"])
-    shape, dtype = getattr(owner, "shape", None), getattr(owner, "dtype", None)
+    owner = _owner(entry)
+    array = dasf_files.array_of(owner)
+    array = owner if array is None else array
+    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
     if shape is None or dtype is None:
         return None
     return {"shape": [int(length) for length in shape], "dtype": getattr(dtype, "str", str(dtype))}
+
+
+def _owner(entry):
+    return getattr(entry["fn"], "__self__", entry["fn"])
+
+
+def _passes_on(entry):
+    """True of DASF's ExtractData: what it gives out is its dataset's array."""
+    return any(kind.__name__ == "ExtractData" for kind in type(_owner(entry)).__mro__)
+
+
+def _mapped(owner):
+    """The function that DASF's MappedTransform calls for each block; None of other elements."""
+    if any(kind.__name__ == "MappedTransform" for kind in type(owner).__mro__):
+        return owner.function
+    return None
+
+
+def _depth(owner, axes):
+    """The halo that an element itself asks for, as DASF's MappedTransform does: [] for none."""
+    depth = getattr(owner, "depth", None) if _mapped(owner) is not None else None
+    if isinstance(depth, dict):
+        depth = [depth.get(axis, 0) for axis in range(axes)]
+    cells = depth if isinstance(depth, (list, tuple)) else [depth or 0]
+    # Other cells before than after a block: as many as the more of them.
+    return [max(each) if isinstance(each, (list, tuple)) else int(each) for each in cells]
+
+
+def _is_padded(owner):
+    """Whether an element has Dask make up cells around the array, as it does but for "none"."""
+    boundary = getattr(owner, "boundary", None) if _mapped(owner) is not None else None
+    if isinstance(boundary, dict):
+        boundary = list(boundary.values())
+    sides = boundary if isinstance(boundary, (list, tuple)) else [boundary]
+    return any(side not in (None, "none") for side in sides)
 
 
 def _candidates(entry):
@@ -121,7 +167,9 @@ def _candidates(entry):
     kind = type(function if owner is None else owner)
     qualified = getattr(function, "__qualname__", None) or kind.__qualname__
     module = getattr(function, "__module__", None) or kind.__module__
+    mapped = _mapped(owner)
     names = [
+        *([] if mapped is None else names_of(mapped)),
         f"{module}:{qualified}",
         qualified,
         kind.__name__ if owner is not None else "",

@@ -25,6 +25,20 @@ def limits(client, modules=None):
     return known if modules is None else {**known, "baseline_bytes": found.baseline_bytes}
 
 
+def of_this_process(modules, memory_limit, workers=1, threads=None):
+    """`limits` where this process runs the tasks, in threads of Dask's: it may use all memory."""
+    import dask
+    from dask.system import CPU_COUNT
+
+    from ..dask._workers import workers_of
+
+    threads = threads or dask.config.get("num_workers", None) or CPU_COUNT
+    warm, number = partial(_imported, modules), {"workers": workers, "threads": threads}
+    found = workers_of(None, warm=warm, memory_limit=memory_limit, here=True, **number)
+    fraction = {"budget_fraction": found.budget_fraction, "baseline_bytes": found.baseline_bytes}
+    return {**number, **fraction, "memory_limit": found.memory_limit}
+
+
 def _imported(modules):
     """Runs in a worker. One that lacks a module will say so when a task needs it."""
     for name in ("dask.array", *modules):

@@ -177,20 +177,22 @@ impl<'a> Whole<'a> {
     /// The part of a step's input that belongs to a chunk, its halo included.
     fn block(&self, node: usize, input: Input, grid: &Grid, place: &[u64]) -> Array {
         let array = &self.outputs[input.node][input.output];
-        let cut = Cutting { axes: self.axes_of(input), split: self.split(node), halo: self.halo(node) };
+        let (axes, padded) = (self.axes_of(input), self.graph.nodes[node].padded);
+        let cut = Cutting { axes, split: self.split(node), halo: self.halo(node), padded };
         cut.part(array, grid, place)
     }
 
     /// The part of a source that belongs to a chunk: it is read from the whole.
     fn read(&self, node: usize, grid: &Grid, place: &[u64]) -> Task {
         let axes = self.axes[node].clone();
-        let cut = Cutting { axes, split: self.split(node), halo: vec![0; place.len()] };
+        let cut = Cutting { axes, split: self.split(node), halo: vec![0; place.len()], padded: false };
         Task::making(cut.part(&self.outputs[node][0], grid, place).bytes())
     }
 
-    /// Whether a step needs pieces of neighbours' chunks in a grid.
+    /// Whether a step needs pieces of neighbours' chunks in a grid, or cells around the array.
     pub(super) fn overlaps(&self, node: usize, grid: &Grid) -> bool {
-        self.halo(node).iter().enumerate().any(|(axis, &halo)| halo > 0 && grid.count(axis) > 1)
+        let padded = self.graph.nodes[node].padded;
+        self.halo(node).iter().enumerate().any(|(axis, &halo)| halo > 0 && (padded || grid.count(axis) > 1))
     }
 
     /// The largest block that a step is called with, one array per input.
@@ -245,6 +247,7 @@ struct Cutting {
     axes: Vec<Option<usize>>,
     split: Vec<usize>,
     halo: Vec<u64>,
+    padded: bool,
 }
 
 impl Cutting {
@@ -254,8 +257,10 @@ impl Cutting {
             let (at, last) = (place[base], grid.count(base) - 1);
             let rest = whole.saturating_sub(at.saturating_mul(grid.chunk[base]));
             let own = if at == last { rest } else { rest.min(grid.chunk[base]) };
-            let sides = u64::from(at > 0) + u64::from(at < last);
-            own.max(1).saturating_add(sides.saturating_mul(self.halo[base])).min(whole)
+            let inner = u64::from(at > 0) + u64::from(at < last);
+            let (sides, around) = if self.padded { (2, 2) } else { (inner, 0) };
+            let most = whole.saturating_add(self.halo[base].saturating_mul(around));
+            own.max(1).saturating_add(self.halo[base].saturating_mul(sides)).min(most)
         };
         Array { shape: array.shape.iter().zip(&self.axes).map(length).collect(), dtype: array.dtype.clone() }
     }

@@ -3,5 +3,6 @@
 PARTS = {
     "sampling": "what --accesses clock costs and tells, and the block that takes the time",
     "estimates": "what place estimate says of every placement, against runs of each",
+    "nodes": "where each page is on two NUMA nodes, in a guest that has them",
     "swapping": "programs with less memory than they need: swap as planned, and the kernel's own",
 }

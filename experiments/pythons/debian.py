@@ -1,14 +1,13 @@
 """The Python of other releases of Debian: their packages, unpacked and recorded in a chroot."""
 
-import lzma
 import os
 import re
 import shutil
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 
+from experiments.debian import index, needed, unpack
 from experiments.pythons.program import OPTIONS, PROGRAM, cells, judged
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,7 +15,6 @@ BUILT = ROOT / "target" / "release" / "memtrace"
 PROBE = ROOT / "target" / "preload" / "libmemtrace_probe.so"
 WORK = ROOT / "target" / "experiments" / "pythons"
 RESULTS = ROOT / "docs" / "results" / "pythons-debian.md"
-ARCHIVE = "http://deb.debian.org/debian"
 KINDS = (  # release and package; PyPy is no CPython, and 3.15 is not released: both are refused
     ("trixie", "python3"),
     ("sid", "python3"),
@@ -114,48 +112,9 @@ def unpacked(suite, package):
         (root / folder).mkdir()
     packages = index(suite)
     for name in needed(packages, [package, "libstdc++6"]):
-        with urllib.request.urlopen(f"{ARCHIVE}/{packages[name]['Filename']}") as answer:
-            data = answer.read()
-        # As a stream of tar: links that are there already stay.
-        tar = subprocess.run(
-            ["dpkg-deb", "--fsys-tarfile", "/dev/stdin"], input=data, capture_output=True
-        )
-        extract = ["tar", "--extract", "--keep-directory-symlink", "--directory", str(root)]
-        subprocess.run(extract, input=tar.stdout, check=True)
+        unpack(packages[name], root)
     (root / "complete").touch()
     return root
-
-
-def index(suite):
-    """The packages of a suite by name; a name that several provide is the first one's."""
-    with urllib.request.urlopen(f"{ARCHIVE}/dists/{suite}/main/binary-amd64/Packages.xz") as answer:
-        text = lzma.decompress(answer.read()).decode()
-    packages = {}
-    for paragraph in text.split("\n\n"):
-        fields = dict(re.findall(r"^([\w-]+): (.*)$", paragraph, re.MULTILINE))
-        if fields:
-            packages[fields["Package"]] = fields
-    for fields in list(packages.values()):
-        for name in names(fields.get("Provides", "")):
-            packages.setdefault(name, fields)
-    return packages
-
-
-def needed(packages, wanted):
-    """The names of packages and all they depend on, the first of alternatives."""
-    found, waiting = [], list(wanted)
-    while waiting:
-        name = waiting.pop()
-        if name in packages and packages[name]["Package"] not in found:
-            found.append(packages[name]["Package"])
-            waiting += names(packages[name].get("Depends", ""))
-            waiting += names(packages[name].get("Pre-Depends", ""))
-    return found
-
-
-def names(relations):
-    """`a (>= 1), b | c` → a, b"""
-    return [re.match(r"[\w.+-]+", part.strip())[0] for part in relations.split(",") if part.strip()]
 
 
 def page(rows):

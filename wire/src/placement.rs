@@ -81,6 +81,9 @@ pub struct Placement {
     pub all: u64,
     /// Code of the fast tier.
     pub fast: u64,
+    /// Code of the slow tier, if blocks get it that do not fit into the fast one, and pages that are
+    /// moved out go there; or 0.
+    pub slow: u64,
     /// Bytes of the fast tier that may be mapped at a time.
     pub most: u64,
     /// 1: say which blocks are used between one allocation and the next.

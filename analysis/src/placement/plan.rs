@@ -54,7 +54,8 @@ pub struct Plan {
     /// The program's large blocks in the order of their allocation: how many follow each other of
     /// which object (its position in `objects`).
     pub blocks: Vec<(u32, u32)>,
-    /// What goes to swap and comes back, in this order; empty for other tiers.
+    /// What goes to the slow tier and comes back, in this order. `place plan` makes them where that is
+    /// swap; between two nodes, those that are written here are made, too.
     pub moves: Vec<Move>,
 }
 
@@ -78,9 +79,9 @@ pub struct Move {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MoveKind {
-    /// They go to swap.
+    /// They go to the slow tier. Between nodes these are the last pages of the block in the fast one.
     Out,
-    /// They come back.
+    /// They come to the fast tier. Between nodes they follow the pages that are there.
     In,
     /// So many pages of released blocks, which are retained for the next ones, are released.
     Trim,

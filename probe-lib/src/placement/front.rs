@@ -77,20 +77,13 @@ fn placed(alignment: usize, bytes: usize) -> Option<(*mut c_void, bool)> {
     watch::look();
     let planned = plan::next(bytes)?;
     paging::before(planned.place);
-    let tier = planned.tier?;
+    let wanted = planned.tier?;
     let mark = if planned.place == plan::NO_PLACE { watch::looks() } else { paging::slot_of(planned.place) };
-    let alignment = tier::alignment(tier, bytes)?.max(alignment);
-    let length = mapping::length(bytes)?;
-    let (mapping, errno, is_zero) = match retained::take(length, tier, alignment) {
-        Some(mapping) => (mapping, 0, false),
-        None => {
-            let (mapping, errno) = fresh(length, tier, alignment)?;
-            (mapping, errno, true)
-        }
-    };
+    let of = |tier| memory(tier, alignment, bytes);
+    let (mapping, errno, is_zero) = of(wanted).or_else(|| of(plan::instead_of(wanted)?))?;
     let inserted = errno == 0 && own::insert(&mapping, mark);
     if inserted || errno != 0 {
-        let done = Done { tier: Some(tier), action: None, errno, micros: 0 };
+        let done = Done { tier: Some(mapping.tier), action: None, errno, micros: 0 };
         record::event(Kind::Placement, mapping.start, bytes, done.encode());
     }
     if !inserted {
@@ -102,17 +95,27 @@ fn placed(alignment: usize, bytes: usize) -> Option<(*mut c_void, bool)> {
     Some((mapping.start as *mut c_void, is_zero))
 }
 
+/// Memory of a tier for a block, the errno of what the kernel refused, or 0, and whether it is all
+/// zeroes.
+fn memory(tier: Tier, alignment: usize, bytes: usize) -> Option<(Mapping, i32, bool)> {
+    let alignment = tier::alignment(tier, bytes)?.max(alignment);
+    let length = mapping::length(bytes)?;
+    if let Some(mapping) = retained::take(length, tier, alignment) {
+        return Some((mapping, 0, false));
+    }
+    let (mapping, errno) = fresh(length, tier, alignment)?;
+    Some((mapping, errno, true))
+}
+
 /// A new mapping, as long as the fast tier has bytes for it.
 fn fresh(length: usize, tier: Tier, alignment: usize) -> Option<(Mapping, i32)> {
-    if !budget::take(tier, length) {
-        retained::release(tier, usize::MAX);
-        if !budget::take(tier, length) {
-            return None;
-        }
+    let share = budget::share(tier, length);
+    if !retained::make_room(tier, share) {
+        return None;
     }
     let created = Mapping::create(length, tier, alignment);
     if created.is_none() {
-        budget::give_back(tier, length);
+        budget::give_back(share);
     }
     created
 }

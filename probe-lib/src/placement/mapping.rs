@@ -15,8 +15,10 @@ pub struct Mapping {
     pub start: usize,
     /// Its bytes: whole pages.
     pub length: usize,
-    /// Where it is.
+    /// Where it was made.
     pub tier: Tier,
+    /// How many of its bytes, from the first on, are in the fast tier.
+    pub fast: usize,
 }
 
 /// The length of a block's mapping; `None` if there is none that long.
@@ -43,7 +45,7 @@ impl Mapping {
         unmap(base, start - base);
         let guard_end = start + length + PAGE;
         unmap(guard_end, end.saturating_sub(guard_end));
-        let mapping = Mapping { start, length, tier };
+        let mapping = Mapping { start, length, tier, fast: budget::share(tier, length) };
         if !mapping.make_accessible() {
             unmap(start, length + PAGE);
             return None;
@@ -60,7 +62,7 @@ impl Mapping {
     /// Unmaps it, with the page behind it, and gives its bytes back.
     pub fn release(self) {
         unmap(self.start, self.length + PAGE);
-        budget::give_back(self.tier, self.length);
+        budget::give_back(self.fast);
     }
 }
 

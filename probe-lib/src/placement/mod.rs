@@ -4,8 +4,8 @@
 //! next definitions; without a plan nothing of this is ever executed. The [`plan`] says which tier
 //! the next block gets. A block that gets one is no block of the C library's: it has a mapping of
 //! its own ([`mapping`], [`tier`]), which [`own`] finds again when it is released. Its pages may go to
-//! swap and come back ([`paging`]); while a program is learned, [`watch`] says which of its blocks it
-//! uses when.
+//! the slow tier and come back ([`paging`]: to [`swap`], or between [`nodes`]); while a program is
+//! learned, [`watch`] says which of its blocks it uses when.
 //!
 //! What is left alone: other allocators than the C library's, forked children (they release what
 //! they inherit), and blocks that `realloc`, `valloc` and `pvalloc` make.
@@ -15,10 +15,12 @@ mod flush;
 mod front;
 mod lock;
 mod mapping;
+mod nodes;
 mod own;
 mod paging;
 mod plan;
 mod retained;
+mod swap;
 mod tier;
 mod watch;
 

@@ -24,11 +24,14 @@ const NEARBY: usize = 32;
 struct Place {
     address: AtomicUsize,
     length: AtomicUsize,
+    /// As [`Mapping::fast`]; [`GONE`] when the block is released.
+    fast: AtomicUsize,
     mark: AtomicU32,
 }
 
 const FREE: usize = 0;
 const FILLING: usize = 1;
+const GONE: usize = usize::MAX;
 
 static TABLE: AtomicPtr<Place> = AtomicPtr::new(null_mut());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -67,6 +70,7 @@ pub fn insert(mapping: &Mapping, mark: u32) -> bool {
     });
     let Some(place) = place else { return false };
     place.length.store(mapping.length | usize::from(mapping.tier.code()), Ordering::Relaxed);
+    place.fast.store(mapping.fast, Ordering::Relaxed);
     place.mark.store(mark, Ordering::Relaxed);
     place.address.store(mapping.start, Ordering::Release);
     COUNT.fetch_add(1, Ordering::Relaxed);
@@ -80,7 +84,8 @@ fn find(address: usize) -> Option<(&'static Place, Mapping)> {
     let place = nearby(address).iter().find(|place| place.address.load(Ordering::Acquire) == address)?;
     let length = place.length.load(Ordering::Relaxed);
     let tier = Tier::from_code(length as u8)?;
-    Some((place, Mapping { start: address, length: length >> PAGE_BITS << PAGE_BITS, tier }))
+    let fast = place.fast.load(Ordering::Relaxed);
+    Some((place, Mapping { start: address, length: length >> PAGE_BITS << PAGE_BITS, tier, fast }))
 }
 
 /// The block at this address, if it has a mapping of its own.
@@ -93,10 +98,19 @@ pub fn mark(address: usize) -> Option<u32> {
     find(address).map(|(place, _)| place.mark.load(Ordering::Relaxed))
 }
 
+/// Notes that so many bytes of a block are in the fast tier now; false if they are not as many as they
+/// were, or it was released: who takes it has to give back what is there.
+pub fn change_fast(block: &Mapping, fast: usize) -> bool {
+    find(block.start).is_some_and(|(place, _)| {
+        place.fast.compare_exchange(block.fast, fast, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    })
+}
+
 /// The same block, which is forgotten.
 pub fn take(address: usize) -> Option<Mapping> {
     let (place, mapping) = find(address)?;
+    let fast = place.fast.swap(GONE, Ordering::Relaxed);
     place.address.store(FREE, Ordering::Release);
     COUNT.fetch_sub(1, Ordering::Relaxed);
-    Some(mapping)
+    Some(Mapping { fast, ..mapping })
 }

@@ -13,6 +13,7 @@ use crate::sys;
 struct Plan {
     /// Without a table: where all blocks go.
     all: Option<Tier>,
+    slow: Option<Tier>,
     follower: Follower<'static>,
 }
 
@@ -34,9 +35,10 @@ pub fn begin(placement: &Placement, words: &'static [u64]) -> bool {
     unsafe {
         let come = core::slice::from_raw_parts(plan.add(1).cast::<AtomicU32>(), table.sizes());
         let all = Tier::from_code(placement.all as u8);
-        plan.write(Plan { all, follower: Follower::new(table, come) });
+        let slow = Tier::from_code(placement.slow as u8);
+        plan.write(Plan { all, slow, follower: Follower::new(table, come) });
     }
-    if !table.moves().is_empty() && !paging::begin(table.moves()) {
+    if !table.moves().is_empty() && !paging::begin(placement, table.moves()) {
         return false;
     }
     PLAN.store(plan, Ordering::Release);
@@ -48,10 +50,19 @@ pub fn concerns(bytes: usize) -> bool {
     bytes >= LEAST_BYTES as usize
 }
 
+fn plan() -> Option<&'static Plan> {
+    // SAFETY: null, or the plan, which is never unmapped and made of atomics and what never changes.
+    unsafe { PLAN.load(Ordering::Acquire).as_ref() }
+}
+
+/// Where a block goes that has no room in its tier; `None`: it is left alone.
+pub fn instead_of(tier: Tier) -> Option<Tier> {
+    plan()?.slow.filter(|slow| *slow != tier)
+}
+
 /// What the plan has of a block that is about to be allocated.
 pub fn next(bytes: usize) -> Option<Planned> {
-    // SAFETY: null, or the plan, which is never unmapped and made of atomics and what never changes.
-    let plan = unsafe { PLAN.load(Ordering::Acquire).as_ref() }?;
+    let plan = plan()?;
     if plan.all.is_some() {
         return Some(Planned { place: NO_PLACE, tier: plan.all });
     }

@@ -4,6 +4,7 @@
 
 use memtrace_wire::placement::Tier;
 
+use super::budget;
 use super::lock::Lock;
 use super::mapping::Mapping;
 
@@ -53,6 +54,15 @@ pub fn release(tier: Tier, bytes: usize) {
     {
         released += mapping.length;
         mapping.release();
+    }
+}
+
+/// Takes bytes of the fast tier, for which what is retained there has to go if need be; false if there
+/// are not so many.
+pub fn make_room(tier: Tier, bytes: usize) -> bool {
+    budget::take(bytes) || {
+        release(tier, usize::MAX);
+        budget::take(bytes)
     }
 }
 

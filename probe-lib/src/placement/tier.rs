@@ -25,14 +25,34 @@ pub fn choose(tier: Tier, start: usize, length: usize) -> i32 {
         Tier::SmallPages => advise(libc::MADV_NOHUGEPAGE),
         Tier::HugePages => advise(libc::MADV_HUGEPAGE),
         Tier::Dram => 0,
-        Tier::Node(node) => {
-            // Preferred, not bound (set_mempolicy(2)): a full node must not end the program.
-            const MPOL_PREFERRED: usize = 1;
-            let mask = (1u128 << (node % Tier::NODES)).to_le_bytes();
-            let bits = mask.len() * 8 + 1;
-            refused(libc::SYS_mbind, [start, length, MPOL_PREFERRED, mask.as_ptr() as usize, bits, 0])
-        }
+        Tier::Node(node) => prefer(node, start, length, 0),
     }
+}
+
+/// Moves the pages that there are to a node; those that come later come from there. Returns the errno
+/// of a refusal, or 0: EIO if some pages have stayed where they were.
+pub fn move_to(node: u8, start: usize, length: usize) -> i32 {
+    const MPOL_MF_STRICT: usize = 1;
+    const MPOL_MF_MOVE: usize = 2;
+    split(start);
+    split(start + length);
+    prefer(node, start, length, MPOL_MF_MOVE | MPOL_MF_STRICT)
+}
+
+/// Splits the huge page around a place, if there is one: it would move as a whole. Advice on a part of it
+/// does so (MADV_COLD).
+fn split(at: usize) {
+    if !at.is_multiple_of(HUGE_PAGE) {
+        refused(libc::SYS_madvise, [at, 1, libc::MADV_COLD as usize, 0, 0, 0]);
+    }
+}
+
+/// Preferred, not bound (set_mempolicy(2)): a full node must not end the program.
+fn prefer(node: u8, start: usize, length: usize, flags: usize) -> i32 {
+    const MPOL_PREFERRED: usize = 1;
+    let mask = (1u128 << (node % Tier::NODES)).to_le_bytes();
+    let bits = mask.len() * 8 + 1;
+    refused(libc::SYS_mbind, [start, length, MPOL_PREFERRED, mask.as_ptr() as usize, bits, flags])
 }
 
 fn refused(number: libc::c_long, arguments: [usize; 6]) -> i32 {

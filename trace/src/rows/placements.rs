@@ -12,8 +12,8 @@ table! {
         pub thread: u32,
         /// When; of `place`, just before the block's `alloc_ns`.
         pub time_ns: i64,
-        /// `place`: a block gets this memory; `out`: this range of it goes to swap; `in`: it comes
-        /// back; `use`: this block was used since the last `look`; `look`: all that was used has
+        /// `place`: a block gets this memory; `out`: this range of it goes to swap, or to this node;
+        /// `in`: it comes back; `use`: this block was used since the last `look`; `look`: all that was used has
         /// been named; `depart`: the program allocates other blocks than the plan has, and no more
         /// are placed.
         pub action: String,
@@ -26,7 +26,8 @@ table! {
         /// Its requested bytes; the bytes that are moved; the bytes of its pages that were used.
         #[null("`look` and `depart`")]
         pub bytes: Option<u64>,
-        /// Why the kernel refused it: an errno. The block is then where it is without a plan.
+        /// Why the kernel refused it: an errno. The block is then where it is without a plan; of what
+        /// is moved, some pages have stayed where they were.
         #[null("it did not")]
         pub errno: Option<i32>,
         /// How long the move took.

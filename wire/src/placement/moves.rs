@@ -1,7 +1,8 @@
-//! What is moved to swap and back when: the part of a table behind its tiers.
+//! What is moved to the slow tier and back when: the part of a table behind its tiers.
 //!
 //! A block is the block of an object, of which one is live at a time: the object's slot says where it
-//! is. When a block is about to be allocated, its moves are made.
+//! is. When a block is about to be allocated, its moves are made. Of a block whose pages move between
+//! nodes, the first pages are those in the fast one.
 //!
 //! ```text
 //! slots of blocks        two to a word; 0: it is never moved
@@ -19,9 +20,9 @@ pub const MOST_WORDS: usize = super::MOST_BLOCKS + 2 * MOST_MOVES;
 /// What is done with pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// They go to swap.
+    /// They go to the slow tier: a node, or swap.
     Out,
-    /// They come back.
+    /// They come to the fast tier.
     In,
     /// So many pages of released blocks, which are retained for others, are released.
     Trim,

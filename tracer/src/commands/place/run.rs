@@ -89,18 +89,31 @@ fn blocks(plan: &Plan) -> Result<Placing> {
             slot: slots.get(&object).copied().unwrap_or(0),
         };
         let (blocks, moves) = (plan.table().map(block).collect(), moves(plan, &slots));
-        return Ok(Placing::Table { program, blocks, moves, fast: Tier::Dram, most: u64::MAX });
+        return Ok(Placing::Table { program, blocks, moves, slow: None, fast: Tier::Dram, most: u64::MAX });
     }
     let (slow, fast) = (tier_of(&plan.tiers.slow)?, tier_of(&plan.tiers.fast)?);
+    let are_nodes = matches!((slow, fast), (Tier::Node(_), Tier::Node(_)));
+    if !plan.moves.is_empty() && !are_nodes {
+        bail!(
+            "the plan moves pages between {} and {}; they move between nodes, and between memory and swap",
+            plan.tiers.slow,
+            plan.tiers.fast
+        );
+    }
     let tier = |place| match place {
         // Where memory is anyway, unless the program says otherwise itself.
         Where::Slow if slow == Tier::SmallPages => None,
         Where::Slow => Some(slow),
         Where::Fast => Some(fast),
     };
-    let blocks = plan.table().map(|(_, bytes, place)| PlacedBlock { bytes, tier: tier(place), slot: 0 });
-    let (blocks, moves) = (blocks.collect(), Vec::new());
-    Ok(Placing::Table { program, blocks, moves, fast, most: plan.fast_bytes })
+    let block = |(object, bytes, place)| PlacedBlock {
+        bytes,
+        tier: tier(place),
+        slot: slots.get(&object).copied().unwrap_or(0),
+    };
+    let (blocks, moves) = (plan.table().map(block).collect(), moves(plan, &slots));
+    let slow = matches!(slow, Tier::Node(_)).then_some(slow);
+    Ok(Placing::Table { program, blocks, moves, slow, fast, most: plan.fast_bytes })
 }
 
 /// A slot for each object that is moved.

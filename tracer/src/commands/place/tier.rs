@@ -1,7 +1,5 @@
 //! Tiers as the command line and plans name them.
 
-use std::path::Path;
-
 use anyhow::{Result, bail};
 use memtrace_wire::placement::Tier;
 
@@ -43,10 +41,43 @@ pub fn check(tier: Tier) -> Result<()> {
             }
         }
         Tier::Node(node) => {
-            if !Path::new(&format!("/sys/devices/system/node/node{node}")).is_dir() {
-                bail!("this machine has no NUMA node {node}; numactl -H lists those it has");
+            let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+            let nodes = allowed_nodes(&status);
+            if !is_listed(node, nodes) {
+                bail!("no NUMA node {node} has memory for this process; write one of the nodes {nodes}");
             }
         }
     }
     Ok(())
+}
+
+/// The nodes of which this process may have memory, as a list of ranges (proc_pid_status(5)).
+fn allowed_nodes(status: &str) -> &str {
+    status.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:")).unwrap_or("0").trim()
+}
+
+/// Whether a list has a number in it: `0-1,4`.
+fn is_listed(number: u8, list: &str) -> bool {
+    list.split(',').any(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        first.parse().is_ok_and(|first: u32| first <= number.into())
+            && last.parse().is_ok_and(|last: u32| last >= number.into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_read_from_a_list() {
+        let nodes = allowed_nodes("Name:\tx\nMems_allowed:\t17\nMems_allowed_list:\t0-2,4\nThreads:\t1\n");
+        assert_eq!(nodes, "0-2,4");
+        assert_eq!(
+            [0, 1, 2, 3, 4, 5].map(|node| is_listed(node, nodes)),
+            [true, true, true, false, true, false]
+        );
+        assert!(!is_listed(0, "") && !is_listed(1, "1-"));
+        assert_eq!(allowed_nodes(""), "0");
+    }
 }

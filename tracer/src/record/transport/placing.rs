@@ -26,6 +26,9 @@ pub enum Placing {
         blocks: Vec<PlacedBlock>,
         /// What is moved before which block is allocated (its position), sorted.
         moves: Vec<(u32, Move)>,
+        /// Where blocks go that do not fit into the fast tier, and pages that are moved out, if that is
+        /// a node.
+        slow: Option<Tier>,
         /// The fast tier.
         fast: Tier,
         /// Bytes of it that may be mapped at a time.
@@ -74,9 +77,10 @@ impl Placing {
                 watch: (*watch).into(),
                 ..Placement::default()
             },
-            Placing::Table { fast, most, .. } => Placement {
+            Placing::Table { slow, fast, most, .. } => Placement {
                 words: words as u64,
                 fast: fast.code().into(),
+                slow: slow.map_or(0, Tier::code).into(),
                 most: *most,
                 ..Placement::default()
             },

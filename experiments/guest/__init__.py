@@ -1,0 +1,7 @@
+"""Virtual machines with kernels of Debian, emulated (no KVM): a command runs in one, and what it
+prints and its exit status come back.
+
+    image = kernel.fetched("trixie")
+    archive = initramfs.packed(folder, ["/usr/bin/env"])
+    done = guest.booted(image, archive, "/usr/bin/env")
+"""

@@ -1,0 +1,232 @@
+"""Placement on two NUMA nodes, in a guest that has them: the plan says where each page is to be,
+and move_pages(2) where it is."""
+
+import random
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from experiments.chunks.tables import table
+from experiments.guest import guest, kernel
+from experiments.placement import two_nodes
+from experiments.placement.two_nodes import FAST, ROUNDS, SLOW
+from experiments.recording import RESULTS
+
+SUITE = "trixie"
+PAGE = 4096
+TICK_BYTES = 100_000
+
+
+class Case(NamedTuple):
+    """A plan, and how the program is to run with it."""
+
+    what: str
+    plan: dict
+    #: The fast node is filled before.
+    is_full: bool = False
+    #: What memtrace says; the program then runs unplaced.
+    refusal: str = ""
+
+
+def main(arguments):
+    if names := guest.missing():
+        print(f"placement nodes: skipped, install {' '.join(names)}")
+        return True
+    image = kernel.fetched(SUITE)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = list(measured(Path(folder), image))
+    for row in rows:
+        print(row, flush=True)
+    RESULTS.joinpath("placement-nodes.md").write_text(page(rows, image.name))
+    return all(row.is_right for row in rows)
+
+
+def measured(folder, image):
+    """A row for each run."""
+    learned = two_nodes.learned(folder, image)
+    yield from learned_rows(learned)
+    for cases, third in (two_node_cases(learned.plan), False), (third_cases(learned.plan), True):
+        plans = {f"plan-{n}": (case.plan, case.is_full) for n, case in enumerate(cases)}
+        runs = two_nodes.ran(folder, image, plans, third)
+        for case, run in zip(cases, runs.values(), strict=True):
+            yield judged(case, run, learned)
+
+
+class Row(NamedTuple):
+    """What a run shows."""
+
+    what: str
+    asked: int
+    there: int
+    #: The program succeeds, and prints what it prints by itself.
+    is_same: bool
+    is_right: bool
+    said: str
+
+
+def learned_rows(learned):
+    for what, node, pages in zip(("slow", "fast"), (SLOW, FAST), learned.pages, strict=True):
+        told = Counter(node for (turn, _), each in pages.items() if turn >= 0 for node in each)
+        asked, there = told.total(), told[node]
+        yield Row(f"`place learn`, all blocks {what}", asked, there, True, asked == there > 0, "")
+
+
+def two_node_cases(plan):
+    draw = random.Random(15)
+    count = len(plan["objects"])
+    some = [draw.choice(("slow", "fast")) for _ in range(count)]
+    others = ["slow" if tier == "fast" else "fast" for tier in some]
+    mixed = placed(plan, some)
+    return [
+        Case("all blocks slow", placed(plan, ["slow"] * count)),
+        Case("all blocks fast", placed(plan, ["fast"] * count)),
+        Case("some blocks fast", mixed),
+        Case("the others fast", placed(plan, others)),
+        Case(
+            "all blocks fast, room for 9 MB",
+            placed(plan, ["fast"] * count) | {"fast_bytes": 9_000_000},
+        ),
+        Case("moved there and back", moved(mixed)),
+        Case("the same, room for 13 MB", moved(mixed) | {"fast_bytes": 13_000_000}),
+        Case("some blocks fast, that node full", mixed, is_full=True),
+        Case("a node that is not there", on(mixed, "node:7"), refusal="no NUMA node 7"),
+    ]
+
+
+def third_cases(plan):
+    plan = placed(plan, ["fast"] * len(plan["objects"]))
+    return [Case("a node without memory", on(plan, "node:2"), refusal="no NUMA node 2")]
+
+
+def placed(plan, tiers):
+    objects = [each | {"tier": tier} for each, tier in zip(plan["objects"], tiers, strict=True)]
+    return plan | {"objects": objects, "worth": True}
+
+
+def on(plan, node):
+    return plan | {"tiers": plan["tiers"] | {"fast": node}}
+
+
+def moved(plan):
+    """All blocks to the other node, back, and parts of them there and back, between rounds."""
+    ticks, moves = positions(plan, TICK_BYTES), []
+    for index, each in enumerate(plan["objects"]):
+        pages = -(-each["bytes"] // PAGE)
+        if each["blocks"] > 1:
+            continue
+        half, most = pages // 2, pages * 3 // 4
+        turns = [("out", 0, pages), ("in", 0, pages), ("out", half, pages - half)]
+        turns += [("in", half, most - half), ("in", most, pages - most)]
+        for turn, (kind, first, count) in enumerate(turns, 1):
+            where = {"block": ticks[turn], "kind": kind, "object": index}
+            moves.append(where | {"first": first, "pages": count})
+    return plan | {"moves": sorted(moves, key=lambda each: each["block"])}
+
+
+def positions(plan, size):
+    """Positions of the blocks of a size in the order of allocation."""
+    order = [index for index, count in plan["blocks"] for _ in range(count)]
+    return [at for at, index in enumerate(order) if plan["objects"][index]["bytes"] == size]
+
+
+def judged(case, run, learned):
+    is_same = (run.status, run.output) == (0, learned.output)
+    said = [line for line in run.said.splitlines() if line.startswith("memtrace:")]
+    if case.refusal:
+        is_right = is_same and len(said) == 1 and case.refusal in said[0]
+        return Row(case.what, 0, 0, is_same, is_right, said[0] if said else "")
+    asked, elsewhere = Counter(), Counter()
+    for key, nodes in Expected(case.plan).pages().items():
+        pages = zip(nodes, run.pages[key], strict=True)
+        elsewhere += Counter(planned for planned, node in pages if node != planned)
+        asked += Counter(nodes)
+    missed = elsewhere[FAST] > 0 if case.is_full else elsewhere[FAST] == 0
+    is_right = is_same and not said and missed and elsewhere[SLOW] == 0 < asked.total()
+    there = asked.total() - elsewhere.total()
+    return Row(case.what, asked.total(), there, is_same, is_right, "; ".join(said))
+
+
+class Expected:
+    """Where the plan has the pages of each block in each round."""
+
+    def __init__(self, plan):
+        self.plan, self.room = plan, plan["fast_bytes"] // PAGE
+        #: Fast pages of the objects that have a live block, and of the mappings of released ones.
+        self.live, self.retained = {}, {}
+
+    def pages(self):
+        order = [index for index, count in self.plan["blocks"] for _ in range(count)]
+        passing = [index for index in order if self.plan["objects"][index]["blocks"] > 1]
+        first, last = passing[:2]
+        found, turn = {}, 0
+        for at, index in enumerate(order):
+            self.move(at)
+            self.allocate(index)
+            if index == last:
+                known = ((self.size(each), self.nodes(each)) for each in self.live if each != first)
+                found |= {(turn, size): nodes for size, nodes in known}
+                self.retained |= {each: self.live.pop(each) for each in (first, last)}
+                turn += 1
+        assert turn == ROUNDS
+        return found
+
+    def size(self, index):
+        return self.plan["objects"][index]["bytes"]
+
+    def count(self, index):
+        return -(-self.size(index) // PAGE)
+
+    def nodes(self, index):
+        fast = self.live[index]
+        return [FAST] * fast + [SLOW] * (self.count(index) - fast)
+
+    def allocate(self, index):
+        wanted = self.count(index) if self.plan["objects"][index]["tier"] == "fast" else 0
+        has_one = self.retained.get(index) == wanted
+        if has_one:
+            del self.retained[index]
+        self.live[index] = wanted if has_one or self.makes_room(wanted) else 0
+
+    def makes_room(self, wanted):
+        """Whether there is; mappings of released blocks have to go if need be."""
+        left = self.room - sum(self.live.values())
+        if wanted > left - sum(self.retained.values()):
+            self.retained = {}
+        return wanted <= left
+
+    def move(self, at):
+        for each in self.plan["moves"]:
+            index, first, end = each["object"], each["first"], each["first"] + each["pages"]
+            fast = self.live.get(index, 0)
+            if each["block"] != at:
+                continue
+            if each["kind"] == "out" and first < fast <= end:
+                self.live[index] = first
+            elif each["kind"] == "in" and first <= fast < end and self.makes_room(end - fast):
+                self.live[index] = end
+
+
+def cells(row):
+    share = f"{100 * row.there / row.asked:.2f} %" if row.asked else "unplaced"
+    return [row.what, f"{row.asked:,}", share, "yes" if row.is_same else "no", row.said]
+
+
+def page(rows, image):
+    names = ["plan", "pages", "where the plan says", "same output", "memtrace says"]
+    return f"""# Placement on two nodes
+
+`scripts/experiments placement nodes` boots a guest with two NUMA nodes of 512 MB (QEMU, emulated;
+Debian's `{image}`), learns a program there, and runs it with plans. The program
+(`experiments/placement/programs/nodes.c`) allocates 12 blocks by every function, four of them in
+threads, and a block that passes in each of {ROUNDS} rounds. In each round it asks the kernel for
+the node of each page (move_pages(2)). A child that it forks reads, changes and releases what it
+inherits. An emulated machine says nothing of speed: both nodes are equally fast there.
+
+*Moved there and back*: all pages go to the slow node and come to the fast one; then the last half
+of each block goes again, and comes back in two parts. Where there is no room in the fast node,
+blocks are placed in the slow one, and pages stay there. Where that node is full with memory of
+other programs, the kernel takes pages of the other.
+
+{table(names, map(cells, rows))}
+"""

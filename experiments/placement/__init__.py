@@ -5,4 +5,6 @@ PARTS = {
     "estimates": "what place estimate says of every placement, against runs of each",
     "nodes": "where each page is on two NUMA nodes, in a guest that has them",
     "swapping": "programs with less memory than they need: swap as planned, and the kernel's own",
+    "harm": "twelve programs with less memory than they need: a plan slows none of them down",
+    "tasks": "tasks that share memory: how many complete, and how fast",
 }

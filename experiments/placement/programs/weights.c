@@ -1,20 +1,22 @@
 /* Layers that are used in turn, again and again: a network that is too large for the memory.
  *
- *     weights ROUNDS
+ *     weights ROUNDS [LAYERS]
  *
- * 32 matrices of 4 MiB; each layer has an output of its own.
+ * 32 matrices of 4 MiB, or fewer; each layer has an output of its own.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LAYERS = 32, SIDE = 1024, BATCH = 64 };
+enum { MOST_LAYERS = 32, SIDE = 1024, BATCH = 64 };
 
 int main(int count, char **arguments) {
     int rounds = count > 1 ? atoi(arguments[1]) : 10;
-    float *weights[LAYERS];
+    int layers = count > 2 ? atoi(arguments[2]) : MOST_LAYERS;
+    float *weights[MOST_LAYERS];
+    if (layers < 1 || layers > MOST_LAYERS) return 2;
     unsigned state = 1;
-    for (int layer = 0; layer < LAYERS; layer++) {
+    for (int layer = 0; layer < layers; layer++) {
         weights[layer] = malloc(sizeof(float) * SIDE * SIDE);
         for (int n = 0; n < SIDE * SIDE; n++) {
             state = state * 1664525 + 1013904223;
@@ -24,7 +26,7 @@ int main(int count, char **arguments) {
     float *input = calloc(BATCH * SIDE, sizeof(float));
     for (int n = 0; n < SIDE; n++) input[n] = 1;
     for (int round = 0; round < rounds; round++)
-        for (int layer = 0; layer < LAYERS; layer++) {
+        for (int layer = 0; layer < layers; layer++) {
             float *output = calloc(BATCH * SIDE, sizeof(float));
             for (int row = 0; row < SIDE; row++) {
                 const float *line = weights[layer] + row * SIDE;
@@ -42,6 +44,6 @@ int main(int count, char **arguments) {
     for (int n = 0; n < SIDE; n++) sum += input[n];
     printf("%.9g\n", sum);
     free(input);
-    for (int layer = 0; layer < LAYERS; layer++) free(weights[layer]);
+    for (int layer = 0; layer < layers; layer++) free(weights[layer]);
     return 0;
 }

@@ -1,36 +1,33 @@
-//! In which order objects are used within a step. A look says which are used until the next one, not
-//! when; but a program does the same again and again, and looks fall between other uses each time. What
-//! was used in an earlier step than something else then is used before it now.
+//! When objects are used within a step. A look says which are used until the next one, not when; but a
+//! program does the same turn after turn, and looks fall elsewhere in each of them. The clock is the
+//! number of large blocks that were allocated. Uses of the same object in other turns, moved by whole
+//! turns, lie where this one does: what most of their steps have in common is its place.
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use super::steps::{Change, Step, Steps};
 
-/// Uses of two objects before and after the ones in question that are compared.
-const NEIGHBOURS: isize = 16;
-/// Steps that two uses of one turn are apart at most.
-const NEAR: usize = 2;
+/// Uses before and after the one in question that are compared with it.
+const NEIGHBOURS: usize = 16;
 /// An object that is used in a step and in the next one so often is used all the time, not in turn.
 const MOST_ADJACENT: f64 = 0.25;
-/// For each use that tells another order, so many have to tell this one.
-const AGREEMENT: u32 = 4;
-/// Of steps with more objects, the order is left open.
-const MOST_OBJECTS: usize = 64;
-/// Uses of all steps, at most: more are left as they are.
+/// A turn has so many uses of an object at most.
+const MOST_IN_TURN: usize = 4;
+/// So many of an object's uses have to be a turn apart.
+const REGULAR: f64 = 0.75;
+/// Uses in all parts of all steps, at most: more are left as they are.
 const MOST_USES: usize = 20_000_000;
 
-/// The steps, each cut where a block is allocated, with the objects that are used from there on. Where
-/// the order is not known, an object is used in all parts of its step; otherwise in the part that its
-/// turn is in, and in those beside it.
+/// The steps, each cut into parts where a block is allocated, with the objects that are used from there
+/// on. Where its turns do not tell in which parts an object is used, it is used in all of its step's;
+/// otherwise in those, and in the ones beside them.
 pub fn ordered(steps: Steps) -> Steps {
-    let count = |step: &Step| step.uses.len() * allocations(step);
+    let count = |step: &Step| step.uses.len() * parts(step);
     let mut parts = if steps.steps.iter().map(count).sum::<usize>() > MOST_USES {
         steps.steps
     } else {
         let turns = Turns::of(&steps);
-        let cut = |(index, step)| cut(step, &turns.order(index, step));
-        steps.steps.iter().enumerate().flat_map(cut).collect()
+        steps.steps.iter().enumerate().flat_map(|(index, step)| cut(step, index, &turns)).collect()
     };
     extend(&mut parts);
     Steps { steps: parts, ..steps }
@@ -47,118 +44,145 @@ fn extend(parts: &mut [Step]) {
     }
 }
 
-fn allocations(step: &Step) -> usize {
-    step.changes.iter().filter(|change| matches!(change, Change::Allocated(_))).count()
+fn is_allocation(change: &Change) -> bool {
+    matches!(change, Change::Allocated(_))
 }
 
-/// The parts of a step. `order` has the rank of each of its uses among those that have one.
-fn cut(step: &Step, order: &[Option<usize>]) -> Vec<Step> {
-    let count = allocations(step).max(1);
-    let ranks = order.iter().flatten().count();
-    let mut parts: Vec<Step> = Vec::with_capacity(count);
+/// How many parts a step has.
+fn parts(step: &Step) -> usize {
+    step.changes.iter().filter(|change| is_allocation(change)).count().max(1)
+}
+
+fn cut(step: &Step, index: usize, turns: &Turns) -> Vec<Step> {
+    let mut cut = vec![Step { begins_late: step.begins_late, ..Step::default() }];
+    let mut has_begun = false;
     for change in &step.changes {
-        let begins =
-            matches!(change, Change::Allocated(_)) && parts.last().is_some_and(|part| allocations(part) > 0);
-        if parts.is_empty() || begins {
-            parts.push(Step::default());
+        if is_allocation(change) && std::mem::replace(&mut has_begun, true) {
+            cut.push(Step::default());
         }
-        parts.last_mut().into_iter().for_each(|part| part.changes.push(*change));
+        cut.last_mut().into_iter().for_each(|part| part.changes.push(*change));
     }
-    if parts.is_empty() {
-        parts.push(Step::default());
+    for each in &step.uses {
+        let (first, last) = turns.place(index, each.0, cut.len());
+        cut[first..=last].iter_mut().for_each(|part| part.uses.push(*each));
     }
-    parts[0].begins_late = step.begins_late;
-    for (each, rank) in step.uses.iter().zip(order) {
-        let (first, last) = match rank {
-            Some(rank) => {
-                let turn = rank * count / ranks;
-                (turn.saturating_sub(1), (turn + 1).min(count - 1))
-            }
-            None => (0, count - 1),
-        };
-        parts[first..=last].iter_mut().for_each(|part| part.uses.push(*each));
-    }
-    parts
+    cut
 }
 
-/// When objects are used.
+/// A use of an object, in one of these parts of all.
+#[derive(Debug, Clone, Copy)]
+struct Use {
+    first: i64,
+    last: i64,
+    /// A look fell into it: two steps have it.
+    is_split: bool,
+}
+
+/// How an object's uses repeat.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    /// So many uses are a turn.
+    uses: usize,
+    /// And so many parts, at least and at most.
+    least: i64,
+    most: i64,
+}
+
+/// The uses of all objects.
 struct Turns {
-    /// Of each object the steps, one for each turn.
-    steps: Vec<Vec<usize>>,
-    /// Objects that are used in turn.
-    in_turn: Vec<bool>,
-}
-
-/// A use that two steps have, because a look fell into it, is one: the later of them.
-fn merge_adjacent(steps: &mut Vec<usize>) {
-    let is_last = |index: usize| steps.get(index + 1) != Some(&(steps[index] + 1));
-    *steps = (0..steps.len()).filter(|index| is_last(*index)).map(|index| steps[index]).collect();
+    /// Position of each step's first part among all.
+    begins: Vec<i64>,
+    uses: Vec<Vec<Use>>,
+    turns: Vec<Option<Turn>>,
 }
 
 impl Turns {
     fn of(steps: &Steps) -> Turns {
-        let mut used = vec![Vec::new(); steps.pages.len()];
-        for (index, step) in steps.steps.iter().enumerate() {
-            step.uses.iter().for_each(|(object, _)| used[*object].push(index));
-        }
-        let is_in_turn = |steps: &Vec<usize>| {
-            let adjacent = steps.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
-            adjacent as f64 <= MOST_ADJACENT * steps.len() as f64
-        };
-        let in_turn = used.iter().map(is_in_turn).collect();
-        used.iter_mut().for_each(merge_adjacent);
-        Turns { in_turn, steps: used }
-    }
-
-    /// The rank of each use of a step; `None` where it is not known.
-    fn order(&self, index: usize, step: &Step) -> Vec<Option<usize>> {
-        let mut order = vec![None; step.uses.len()];
-        if allocations(step) < 2 || step.uses.len() > MOST_OBJECTS {
-            return order;
-        }
-        let places: Vec<usize> =
-            (0..step.uses.len()).filter(|place| self.in_turn[step.uses[*place].0]).collect();
-        let is_before = |one: usize, other: usize| self.votes(index, step.uses[one].0, step.uses[other].0);
-        let mut scores: Vec<(i64, usize)> = Vec::new();
-        for place in &places {
-            let votes: Vec<i64> = places
-                .iter()
-                .filter(|other| *other != place)
-                .map(|other| is_before(*place, *other))
-                .collect();
-            // One that nothing is known of against most others has no rank.
-            let known = votes.iter().filter(|vote| **vote != 0).count();
-            if 2 * known >= votes.len() && known > 0 {
-                scores.push((-votes.iter().sum::<i64>(), *place));
+        let mut uses: Vec<Vec<Use>> = vec![Vec::new(); steps.pages.len()];
+        let mut adjacent = vec![0usize; steps.pages.len()];
+        let (mut begins, mut begin) = (Vec::new(), 0);
+        for step in &steps.steps {
+            let next = begin + parts(step) as i64;
+            for (object, _) in &step.uses {
+                match uses[*object].last_mut() {
+                    Some(before) if before.last + 1 == begin => {
+                        adjacent[*object] += 1;
+                        *before = Use { first: before.first, last: next - 1, is_split: true };
+                    }
+                    _ => uses[*object].push(Use { first: begin, last: next - 1, is_split: false }),
+                }
             }
+            begins.push(begin);
+            begin = next;
         }
-        scores.sort_unstable();
-        scores.iter().enumerate().for_each(|(rank, (_, place))| order[*place] = Some(rank));
-        order
+        let turn = |(uses, adjacent): (&Vec<Use>, &usize)| {
+            let is_in_turn = *adjacent as f64 <= MOST_ADJACENT * (uses.len() + adjacent) as f64;
+            (1..=MOST_IN_TURN).filter(|_| is_in_turn).find_map(|count| turn(uses, count))
+        };
+        let turns = uses.iter().zip(&adjacent).map(turn).collect();
+        Turns { begins, uses, turns }
     }
 
-    /// 1 if the uses around a step say that the one object comes first, −1 if they say that of the other
-    /// one, 0 if they say neither, or now this and now that: as where a program goes forward and back.
-    fn votes(&self, index: usize, one: usize, other: usize) -> i64 {
-        let (ours, theirs) = (&self.steps[one], &self.steps[other]);
-        let at = |steps: &[usize]| steps.partition_point(|step| *step < index) as isize;
-        let (here, there) = (at(ours), at(theirs));
-        let near = |steps: &[usize], place: isize| {
-            usize::try_from(place).ok().and_then(|place| steps.get(place).copied())
+    /// In which of a step's parts an object is used, and the parts beside them.
+    fn place(&self, step: usize, object: usize, parts: usize) -> (usize, usize) {
+        let whole = (0, parts - 1);
+        let begin = self.begins[step];
+        let uses = &self.uses[object];
+        let at = uses.partition_point(|each| each.first <= begin).saturating_sub(1);
+        let Some(turn) = self.turns[object].filter(|_| parts > 1 && !uses[at].is_split) else {
+            return whole;
         };
-        let orders = (-NEIGHBOURS..=NEIGHBOURS)
-            .filter_map(|away| near(ours, here + away).zip(near(theirs, there + away)))
-            .filter(|(our, their)| our.abs_diff(*their) <= NEAR)
-            .map(|(our, their)| our.cmp(&their));
-        let (mut first, mut last) = (0u32, 0u32);
-        for order in orders {
-            first += u32::from(order == Ordering::Less);
-            last += u32::from(order == Ordering::Greater);
-        }
-        match () {
-            () if first > AGREEMENT * last => 1,
-            () if last > AGREEMENT * first => -1,
-            () => 0,
+        let others = neighbours(uses, at, turn);
+        let cover = |part: usize| {
+            let position = begin + part as i64;
+            others.iter().filter(|(first, last)| (*first..=*last).contains(&position)).count()
+        };
+        let covers: Vec<usize> = (0..parts).map(cover).collect();
+        let most = covers.iter().copied().max().unwrap_or(0);
+        let is_told = 2 * most > others.len();
+        match covers.iter().position(|cover| *cover == most).filter(|_| is_told) {
+            Some(first) => {
+                let last = covers.iter().rposition(|cover| *cover == most).unwrap_or(first);
+                (first.saturating_sub(1), (last + 1).min(parts - 1))
+            }
+            None => whole,
         }
     }
+}
+
+/// The turn that so many uses make, if most of them are that far apart: the parts by which most uses are
+/// apart from those a turn later.
+fn turn(uses: &[Use], count: usize) -> Option<Turn> {
+    let pairs = uses.iter().zip(uses.get(count..)?).filter(|(one, other)| !one.is_split && !other.is_split);
+    // Where another pair can be so far apart, and where it cannot any more.
+    let mut ends: Vec<(i64, i64)> = Vec::new();
+    for (one, other) in pairs {
+        ends.push((other.first - one.last, 1));
+        ends.push((other.last - one.first + 1, -1));
+    }
+    ends.sort_unstable();
+    let (mut now, mut most, mut range) = (0, 0, (0, 0));
+    for (index, (apart, change)) in ends.iter().enumerate() {
+        now += change;
+        if now > most {
+            most = now;
+            range = (*apart, ends.get(index + 1).map_or(*apart, |(end, _)| end - 1));
+        }
+    }
+    let is_regular = most > 1 && 2.0 * most as f64 >= REGULAR * ends.len() as f64;
+    is_regular.then_some(Turn { uses: count, least: range.0, most: range.1 })
+}
+
+/// Where uses of other turns say that a use is: first and last part.
+fn neighbours(uses: &[Use], at: usize, turn: Turn) -> Vec<(i64, i64)> {
+    let known = |index: usize| uses.get(index).filter(|each| !each.is_split);
+    let mut told = Vec::new();
+    for away in 1..=NEIGHBOURS {
+        let parts = (away as i64 * turn.least, away as i64 * turn.most);
+        let before = at.checked_sub(away * turn.uses).and_then(known);
+        told.extend(before.map(|each| (each.first + parts.0, each.last + parts.1)));
+        let after = known(at + away * turn.uses);
+        told.extend(after.map(|each| (each.first - parts.1, each.last - parts.0)));
+    }
+    told
 }

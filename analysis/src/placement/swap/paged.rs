@@ -31,8 +31,7 @@ pub struct Paged {
     seconds: f64,
     objects: Vec<Object>,
     blocks: Vec<Block>,
-    steps: Steps,
-    /// The same, cut where blocks are allocated.
+    /// What it uses when, cut where blocks are allocated.
     parts: Steps,
     /// Bytes that belong to none of its large blocks.
     other_bytes: u64,
@@ -81,8 +80,7 @@ impl Paged {
         Ok(Paged {
             seconds: (user_ns + system_ns) as f64 / 1e9,
             objects: observed.objects.iter().enumerate().map(object).collect(),
-            parts: ordered(steps.clone()),
-            steps,
+            parts: ordered(steps),
             other_bytes,
             program: observed.program,
             blocks: observed.blocks,
@@ -121,7 +119,7 @@ impl Paged {
                 schedule.moves.len()
             )));
         }
-        let of_kernel = lru::moved(&self.steps, (bytes - self.other_bytes) / PAGE);
+        let of_kernel = lru::moved(&self.parts, (bytes - self.other_bytes) / PAGE);
         let slow = self.correction * machine.kernel_seconds(&of_kernel);
         let planned = self.correction * machine.planned_seconds(&schedule.moved);
         let mut plan = Plan {

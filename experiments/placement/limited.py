@@ -1,0 +1,105 @@
+"""Programs in a control group with less memory than they need, with a plan and without."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.control_group import group
+from experiments.placement.catalogue import PROGRAMS, built
+from experiments.recording import MEMTRACE, memtrace
+
+#: Idle threads of OpenBLAS spin: with them, pages that move cost both processors time.
+ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+PAGE = 4096
+
+
+@dataclass(frozen=True)
+class Run:
+    """CPU seconds of the program and of the kernel on its behalf, and pages of swap."""
+
+    seconds: float
+    output: bytes
+    written: int
+    back: int
+    #: The group's, of a run without a plan.
+    peak_bytes: int = 0
+
+
+class Limited:
+    """A program that was learned without a limit."""
+
+    def __init__(self, file, folder, *arguments):
+        self._folder = folder
+        source = PROGRAMS / file
+        run = [sys.executable, source] if source.suffix == ".py" else [built(source, folder)]
+        self.command = [*map(str, run), *map(str, arguments)]
+        learned = ("-o", folder / "learned", "--", *self.command)
+        memtrace("place", "learn", "--base", "swap,dram", *learned, environment=ENVIRONMENT)
+        self.whole = self.bare(None)
+
+    def share(self, of_peak):
+        """Bytes: a share of the peak, in whole pages."""
+        return int(self.whole.peak_bytes * of_peak) // PAGE * PAGE
+
+    def plan(self, limit):
+        """The plan for so many bytes, which `placed` follows from now on."""
+        output = ("-o", self._folder / "plan.json", "--json")
+        return json.loads(
+            memtrace("place", "plan", self._folder / "learned", "--fast", limit, *output)
+        )
+
+    def bare(self, limit, forbids=False):
+        """A run by itself; None if the kernel killed it. `forbids`: the kernel may not swap."""
+        with group() as each:
+            limit_group(each, limit, forbids)
+            before = swapped()
+            line = each.entered_by(self.command)
+            with subprocess.Popen(line, stdout=subprocess.PIPE, env=ENVIRONMENT) as process:
+                output = process.stdout.read()
+                _, status, used = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode:
+                return None
+            seconds = used.ru_utime + used.ru_stime
+            return Run(seconds, output, *since(before), each.peak_bytes())
+
+    def placed(self, limit, forbids=False):
+        """The same with the plan."""
+        trace = self._folder / "trace"
+        with group() as each:
+            limit_group(each, limit, forbids)
+            before = swapped()
+            line = [MEMTRACE, "place", "run", self._folder / "plan.json", "-f", "-o", trace, "--"]
+            done = subprocess.run(
+                [*map(str, line), *each.entered_by(self.command)],
+                capture_output=True,
+                check=False,
+                env=ENVIRONMENT,
+            )
+            pages = since(before)
+        if done.returncode:
+            return None
+        meta = json.loads((trace / "meta.json").read_text())
+        return Run((meta["user_ns"] + meta["system_ns"]) / 1e9, done.stdout, *pages)
+
+
+def swapped():
+    """Pages that the machine has written to swap and read from it."""
+    counts = dict(map(str.split, Path("/proc/vmstat").read_text().splitlines()))
+    return int(counts["pswpout"]), int(counts["pswpin"])
+
+
+def since(before):
+    """The same since `before`."""
+    return [now - then for now, then in zip(swapped(), before, strict=True)]
+
+
+def limit_group(each, limit, forbids):
+    """Limits a group's memory, if there is a limit."""
+    if limit and forbids:
+        each.limit(limit)
+    elif limit:
+        each.limit_with_swap(limit)

@@ -1,7 +1,8 @@
 """Programs with less memory than they need, whatever they do with it: a plan must not slow them
 down.
 
-The programs are those of the other studies, the first twelve by name. Each runs at five shares of its peak, with a plan and by itself, by turns.
+The programs are those of the other studies, the first twelve by name. Each runs at five shares of
+its peak, with a plan and by itself, by turns.
 """
 
 import math

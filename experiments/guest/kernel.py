@@ -9,14 +9,18 @@ from experiments.debian import index, needed, unpack
 KEPT = Path(__file__).resolve().parents[2] / "target" / "kernels"
 #: The kernel for virtual machines: a third of the size, and all that a guest needs is built in.
 PACKAGE = "linux-image-cloud-amd64"
-#: Of what that depends on: since Linux 6.17 the image and the modules have packages of their own.
+#: Of what that depends on. Newer kernels have a package for the image, and one for the modules.
 PARTS = re.compile(r"linux-(image|binary|modules)-\d")
+#: Where the image is, in packages of older and of newer kernels.
+IMAGES = ("boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz")
 
 
 def kept(suite):
-    """The kernel image of a suite, if it was fetched before, else None; modules lie beside it."""
+    """The kernel image of a suite, if it was fetched before, else None; its modules are unpacked,
+    too."""
     root = KEPT / suite
-    return next(root.glob("boot/vmlinuz-*")) if (root / "complete").exists() else None
+    images = (path for place in IMAGES for path in root.glob(place))
+    return next(images) if (root / "complete").exists() else None
 
 
 def fetched(suite):

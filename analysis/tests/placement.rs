@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use memtrace_analysis::placement::{Item, best_within};
+use memtrace_analysis::placement::search::{Item, best_within};
 use proptest::prelude::*;
 
 /// However slow the machine is.

@@ -255,7 +255,7 @@ def plan_of(trace, program):
     gain = {"gain_seconds": 0, "gain_error_seconds": 0, "moved_bytes": 0}
     tiers = ("slow", "fast")
     return {
-        "plan_version": 2,
+        "plan_version": 3,
         "program": {"path": str(Path(program).resolve()), "before": 0, "command": ""},
         "tiers": {"slow": "small-pages", "fast": "node:0"},
         "fast_bytes": 4 << 20,
@@ -269,4 +269,5 @@ def plan_of(trace, program):
         ],
         "blocks": [[at, 1] for at in range(len(sizes))],
         "moves": [],
+        "alternatives": [],
     }

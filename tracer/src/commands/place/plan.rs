@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use memtrace_analysis::placement::search::Search;
 use memtrace_analysis::placement::{Plan, Where};
 
 use super::run;
@@ -28,6 +29,10 @@ pub struct Make {
     /// it prints goes to standard error
     #[arg(long, value_name = "RUNS", default_value_t = 0)]
     verify: u32,
+    /// How to search for the choice: exact; evolve and random, the best of 300 by the estimate; or
+    /// policy, a small network trained on other programs
+    #[arg(long, value_name = "HOW", value_parser = parse_search, default_value = "exact")]
+    search: Search,
     /// Where to write the plan
     #[arg(short, long, value_name = "PLAN.json", default_value = "plan.json")]
     output: PathBuf,
@@ -70,12 +75,22 @@ fn parse_move(text: &str) -> Result<Move, String> {
     }
 }
 
+fn parse_search(text: &str) -> Result<Search, String> {
+    match text {
+        "exact" => Ok(Search::Exact),
+        "evolve" => Ok(Search::Evolve),
+        "policy" => Ok(Search::Policy),
+        "random" => Ok(Search::Random),
+        _ => Err(format!("{text:?} is no search; write exact, evolve, policy or random")),
+    }
+}
+
 /// `memtrace place plan`
 pub fn make(arguments: &Make) -> Result<ExitCode> {
     output::check(&arguments.output, arguments.json)?;
     let progress = Progress::start("planning");
     let mut learned = Source::open(&arguments.directory)?;
-    let mut plan = learned.plan(arguments.fast)?;
+    let mut plan = learned.plan(arguments.fast, arguments.search)?;
     drop(progress);
     let mut fastest: Option<(f64, Plan)> = None;
     for number in 1..=arguments.verify {
@@ -88,7 +103,7 @@ pub fn make(arguments: &Make) -> Result<ExitCode> {
         if fastest.as_ref().is_none_or(|(least, _)| seconds < *least) {
             fastest = Some((seconds, plan));
         }
-        plan = learned.plan(arguments.fast)?;
+        plan = learned.plan(arguments.fast, arguments.search)?;
     }
     // What was measured is better than what is told to be a little better.
     if let Some((seconds, mut measured)) = fastest

@@ -9,6 +9,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::instance::Item;
+
 /// Time after which the best choice so far is taken.
 const PATIENCE: Duration = Duration::from_millis(800);
 const PRICE_ROUNDS: u32 = 400;
@@ -16,15 +18,6 @@ const PRICE_ROUNDS: u32 = 400;
 const MOST_OPEN: usize = 10_000;
 /// What gains less than this share more is no better.
 const BETTER: f64 = 1e-6;
-
-/// An object that can be placed.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Item {
-    /// What it gains in the fast tier; not positive: it stays.
-    pub gain: f64,
-    /// Bytes of its block.
-    pub bytes: u64,
-}
 
 /// A choice.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +48,13 @@ pub fn best_within(items: &[Item], together: &[Vec<usize>], capacity: u64, patie
         fast[*position] = *chosen;
     }
     Choice { fast, gain: search.best_gain, bound: search.bound().max(search.best_gain) }
+}
+
+/// What no choice exceeds.
+pub fn bound(items: &[Item], together: &[Vec<usize>], capacity: u64) -> f64 {
+    let mut problem = Problem::new(items, together, capacity);
+    let prices = problem.prices(Instant::now() + PATIENCE);
+    problem.bound(&prices)
 }
 
 /// The items that gain anything and fit by themselves, and the sets that can be exceeded.

@@ -28,6 +28,8 @@ type Failure = Box<dyn Error>;
 struct Answer {
     fast: Vec<bool>,
     gain: f64,
+    /// What no choice exceeds, if the search says it.
+    bound: Option<f64>,
     seconds: f64,
 }
 
@@ -62,15 +64,20 @@ fn instances() -> impl Iterator<Item = Result<Instance, Failure>> {
 
 fn answer(how: &str, seed: u64, network: &Network, instance: &Instance) -> Result<Answer, Failure> {
     let begin = Instant::now();
+    let mut bound = None;
     let fast = match named::<Search>(how) {
         Ok(Search::Evolve) => evolved(instance, EVALUATIONS, seed),
         Ok(Search::Random) => best_of_random(instance, EVALUATIONS, seed),
         Ok(Search::Policy) => network.choice(instance),
-        Ok(Search::Exact) => Search::Exact.choice(instance).fast,
+        Ok(Search::Exact) => {
+            let choice = Search::Exact.choice(instance);
+            bound = Some(choice.bound);
+            choice.fast
+        }
         Err(_) if how == "one-random" => Baseline::Random.choice(instance, seed),
         Err(_) => named::<Baseline>(how)?.choice(instance, seed),
     };
-    Ok(Answer { gain: instance.gain(&fast), fast, seconds: begin.elapsed().as_secs_f64() })
+    Ok(Answer { gain: instance.gain(&fast), fast, bound, seconds: begin.elapsed().as_secs_f64() })
 }
 
 fn named<'de, T: Deserialize<'de>>(name: &'de str) -> Result<T, NameError> {

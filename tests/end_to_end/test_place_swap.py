@@ -152,7 +152,8 @@ def test_a_plan_is_compared_with_the_kernel(turns, learned, tmp_path):
     assert done.returncode == 0, done.stderr
     of_plan, of_kernel = json.loads(done.stdout)["placements"]
     assert (of_plan["name"], of_kernel["name"]) == ("planned", "lru")
-    assert 0 < of_plan["fast_bytes"] <= 28 * MIB and 0 < of_kernel["fast_bytes"] <= 28 * MIB
+    # Pages of files that others have read already are in the group of these.
+    assert all(0 < each["fast_bytes"] <= 32 * MIB for each in (of_plan, of_kernel))
     # Only the plan's run moves pages on request.
     compared = tmp_path / "plan.compared"
     of = moved(Recording(compared / "planned", 0, b"", b""))

@@ -16,6 +16,8 @@ const PATIENCE: Duration = Duration::from_millis(800);
 const PRICE_ROUNDS: u32 = 400;
 /// Items that the prices leave open, at most: with more, what was found first is taken.
 const MOST_OPEN: usize = 10_000;
+/// Items that a first choice begins with.
+const MOST_STARTS: usize = 64;
 /// What gains less than this share more is no better.
 const BETTER: f64 = 1e-6;
 
@@ -218,20 +220,37 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A first choice: by surplus for their bytes, as long as they fit.
+    /// First choices: by surplus for their bytes, as long as they fit; and the same after each of the
+    /// items that gain most, which alone may gain more than all that is in their way.
     fn greedy(&mut self) {
         let density = |item: &usize| self.surplus[*item] / self.problem.bytes[*item];
         let mut order = self.order.clone();
         order.sort_by(|one, other| density(other).total_cmp(&density(one)));
+        let mut largest = self.order.clone();
+        largest.sort_by(|one, other| self.problem.gains[*other].total_cmp(&self.problem.gains[*one]));
+        self.fill(&order);
+        for item in largest.into_iter().take(MOST_STARTS) {
+            if Instant::now() > self.until {
+                break;
+            }
+            let first: Vec<usize> = std::iter::once(item).chain(order.iter().copied()).collect();
+            self.fill(&first);
+        }
+    }
+
+    /// The choice by an order, kept if it is better than the best so far.
+    fn fill(&mut self, order: &[usize]) {
         let mut gain = 0.0;
         for item in order {
-            if self.fits(item) {
-                self.put(item, 1.0);
-                gain += self.problem.gains[item];
+            if !self.chosen[*item] && self.fits(*item) {
+                self.put(*item, 1.0);
+                gain += self.problem.gains[*item];
             }
         }
-        self.best.clone_from(&self.chosen);
-        self.best_gain = gain;
+        if gain > self.best_gain {
+            self.best.clone_from(&self.chosen);
+            self.best_gain = gain;
+        }
         for item in 0..self.chosen.len() {
             if self.chosen[item] {
                 self.put(item, -1.0);

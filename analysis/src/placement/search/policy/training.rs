@@ -1,15 +1,19 @@
 //! Training: the network is to say of each object how likely the exact choice has it in the fast tier.
 
+use std::time::Duration;
+
 use super::features::{FEATURES, features};
 use super::network::Network;
 use crate::placement::search::exact;
 use crate::placement::search::instance::Instance;
 use crate::stats::random::Random;
 
-const ROUNDS: i32 = 600;
+/// For the exact choice of an instance: what is left open then is worth next to nothing.
+const PATIENCE: Duration = Duration::from_millis(50);
+const ROUNDS: i32 = 300;
 const RATE: f64 = 0.01;
 /// Weights that say nothing go to zero: a share of each, every round.
-const DECAY: f64 = 1e-3;
+const DECAY: f64 = 0.01;
 /// Adam (Kingma and Ba 2015): how much of the mean gradient, and of its square, is kept.
 const KEPT: (f64, f64) = (0.9, 0.999);
 
@@ -48,7 +52,7 @@ pub fn trained(instances: &[Instance], seed: u64) -> Network {
 /// The objects of an instance. All instances count the same, and of each an object by its gain, and by
 /// its bytes, which others could use.
 fn examples(instance: &Instance) -> Vec<Example> {
-    let chosen = exact::best(&instance.items, &instance.together, instance.capacity).fast;
+    let chosen = exact::best_within(&instance.items, &instance.together, instance.capacity, PATIENCE).fast;
     let gains: f64 = instance.items.iter().map(|item| item.gain.max(0.0)).sum();
     let bytes: f64 = instance.items.iter().map(|item| item.bytes as f64).sum();
     let weight = |item: usize| {

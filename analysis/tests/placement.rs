@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use memtrace_analysis::placement::{Item, best_within};
+use memtrace_analysis::placement::search::{Item, best_within};
 use proptest::prelude::*;
 
 /// However slow the machine is.
@@ -111,4 +111,20 @@ fn a_network_of_622_decisions_is_solved() {
         assert!(chosen.gain >= 0.99 * chosen.bound, "{} of {}", chosen.gain, chosen.bound);
         assert!(gain_of(&items, &chosen.fast) <= exact.bound);
     }
+}
+
+/// One object that has most of the bytes, and gains more than all that it is in the way of.
+#[test]
+fn a_large_object_is_not_given_up_for_small_ones() {
+    let mut draw = Draw(7);
+    let mut items: Vec<Item> = (0..200)
+        .map(|_| {
+            let bytes = (1e5 * 10f64.powf(draw.next())) as u64;
+            Item { gain: bytes as f64 * (1.0 + 0.2 * draw.next()), bytes }
+        })
+        .collect();
+    let small: u64 = items.iter().map(|item| item.bytes).sum();
+    items.push(Item { gain: 1.5 * small as f64, bytes: 2 * small });
+    let choice = best_within(&items, &[(0..items.len()).collect()], 2 * small, SHORT);
+    assert!(choice.fast[200] && choice.gain >= 1.5 * small as f64, "{}", choice.gain);
 }

@@ -270,4 +270,5 @@ def plan_of(trace, program):
         ],
         "blocks": [[at, 1] for at in range(len(sizes))],
         "moves": [],
+        "alternatives": [],
     }

@@ -2,13 +2,16 @@
 
 import json
 import random
+import shutil
 import subprocess
 from pathlib import Path
 
+import jsonschema
 import pytest
-from conftest import Recording, environment, memtrace
+from conftest import ROOT, Recording, environment, memtrace
 
 MIB = 1 << 20
+COMPARISON = ROOT / "docs" / "schemas" / "compare.schema.json"
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
@@ -80,6 +83,90 @@ def test_learning_puts_all_blocks_into_each_tier(placed, learned):
     assert {8 * MIB, 4 * MIB, 3 * MIB, 2 * MIB, 5 * MIB, MIB} <= sizes
     # A block below a huge page has no place in one.
     assert {size for _, size in of["fast"]} == {size for size in sizes if size >= 2 * MIB}
+
+
+@pytest.mark.parametrize("search", ["exact", "evolve", "policy", "random"])
+def test_every_search_makes_a_plan_that_fits(learned, tmp_path, search):
+    def planned(search, path):
+        arguments = ("--fast", "9MiB", "--search", search, "-o", path, "--json")
+        done = memtrace("place", "plan", learned[0], *arguments)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    plan, exact = planned(search, tmp_path / "plan.json"), planned("exact", tmp_path / "exact.json")
+    assert plan["used_bytes"] <= plan["fast_bytes"] == 9 * MIB
+    assert plan["seconds"]["planned"] >= exact["seconds"]["planned"] - 1e-9
+    # The same plan each time, and the same alternatives whatever the search.
+    assert plan == planned(search, tmp_path / "again.json")
+    assert plan["alternatives"] == exact["alternatives"]
+    assert all(each["used_bytes"] <= 9 * MIB for each in plan["alternatives"])
+
+
+def sizes_of(plan, by):
+    """Sizes of the blocks that an alternative has in huge pages."""
+    [fast] = [each["fast"] for each in plan["alternatives"] if each["by"] == by]
+    sizes = {plan["objects"][number]["bytes"] for number in fast}
+    return {size for size in sizes if size >= 2 * MIB}
+
+
+def test_a_plan_is_compared_with_others(placed, plan, tmp_path):
+    program, expected = placed
+    path = tmp_path / "plan.json"
+    shutil.copy(plan, path)
+    arguments = ("place", "compare", path, "--against", "random,first-touch")
+    done = memtrace(*arguments, "--repeat", "2", "--json", "--", program)
+    assert done.returncode == 0, done.stderr
+    comparison = json.loads(done.stdout)
+    jsonschema.validate(comparison, json.loads(COMPARISON.read_text()))
+    planned, first_touch, chance = comparison["placements"]
+    names = [each["name"] for each in comparison["placements"]]
+    assert names == ["planned", "first-touch", "random"]
+    for each in comparison["placements"]:
+        assert len(each["runs"]) == 2 and not each["failed"]
+        assert each["seconds"] == min(each["runs"])
+        assert each["ratio"] == each["seconds"] / planned["seconds"]
+        assert each["fast_bytes"] <= comparison["fast_bytes"] == 16 * MIB
+    assert planned["fast_bytes"] == 8 * MIB
+    # What the program prints is on standard error, of each run.
+    printed = done.stderr.decode().splitlines()
+    assert [line for line in printed if line in expected.decode().splitlines()] == (
+        expected.decode().splitlines() * 6
+    )
+    made = json.loads(path.read_text())
+    for by, told in (("first-touch", first_touch), ("random", chance)):
+        recording = Recording(tmp_path / "plan.compared" / by, 0, b"", b"")
+        assert {size for _, size in tiers(recording)} == sizes_of(made, by)
+        assert told["fast_bytes"] >= max(sizes_of(made, by))
+
+
+def test_a_comparison_is_a_table(placed, plan, tmp_path):
+    path = tmp_path / "plan.json"
+    shutil.copy(plan, path)
+    done = memtrace("place", "compare", "-q", path, "--against", "density", "--", placed[0])
+    assert done.returncode == 0, done.stderr
+    head, _, planned, density = done.stdout.decode().splitlines()
+    assert head == "16.8 MB of huge-pages"
+    assert planned.split()[0] == "planned" and "8.39 MB" in planned and " 1.00 " in planned
+    assert density.split()[0] == "density"
+
+
+def test_a_comparison_that_cannot_be_made_is_refused(placed, plan, tmp_path):
+    path = tmp_path / "plan.json"
+    shutil.copy(plan, path)
+
+    def refused(*arguments):
+        done = memtrace("place", "compare", *arguments)
+        assert done.returncode != 0 and not done.stdout
+        return done.stderr.decode()
+
+    said = refused(path, "--against", "lru", "--", placed[0])
+    assert "lru is for plans with swap" in said
+    assert "is no placement" in refused(path, "--against", "hope", "--", placed[0])
+    assert "however it was placed" in refused(path, "--", "false")
+    old = json.loads(path.read_text()) | {"alternatives": []}
+    path.write_text(json.dumps(old))
+    assert "make it again" in refused(path, "--", placed[0])
+    assert "No such file" in refused(tmp_path / "none.json", "--", placed[0])
 
 
 def test_blocks_go_where_the_plan_has_them(placed, plan, tmp_path):
@@ -216,6 +303,7 @@ def test_mistakes_are_named(learned, plan, placed, tmp_path):
     assert "failed with 1" in refused("learn", *out, "--", "false")
     assert "write NUMBER=fast" in refused("estimate", plan, "--move", "1=gold")
     assert "the plan has the objects" in refused("estimate", plan, "--move", "99=fast")
+    assert "is no search" in refused("plan", learned[0], "--fast", "1MB", "--search", "luck")
     assert "cannot plan with" in refused("plan", learned[0] / "slow", "--fast", "1MB")
     memtrace("record", "-q", "-f", "-o", tmp_path / "d" / "slow", "--", "true")
     memtrace("record", "-q", "-f", "-o", tmp_path / "d" / "fast", "--", "true")

@@ -135,3 +135,31 @@ def test_costs_of_pages_are_measured(tmp_path):
     contents = json.loads((tmp_path / "machine.json").read_text())["contents"]
     assert [each["name"] for each in contents] == ["one value", "small integers", "random"]
     assert all(0 < each["clean"] < each["written"] for each in contents)
+
+
+def test_a_plan_is_compared_with_the_kernel(turns, learned, tmp_path):
+    program, _ = turns
+    path = tmp_path / "plan.json"
+    planned(learned, path, "28MiB")
+    try:
+        with group() as each:
+            each.limit_with_swap(28 * MIB)
+            command = each.entered_by([program, ROUNDS])
+            options = ("--against", "lru", "--json")
+            done = memtrace("place", "compare", path, *options, "--", *command)
+    except OSError as why:
+        pytest.skip(f"no control group can be made: {why}")
+    assert done.returncode == 0, done.stderr
+    of_plan, of_kernel = json.loads(done.stdout)["placements"]
+    assert (of_plan["name"], of_kernel["name"]) == ("planned", "lru")
+    # Pages of files that others have read already are in the group of these.
+    assert all(0 < each["fast_bytes"] <= 32 * MIB for each in (of_plan, of_kernel))
+    # Only the plan's run moves pages on request.
+    compared = tmp_path / "plan.compared"
+    of = moved(Recording(compared / "planned", 0, b"", b""))
+    assert of["out"][0] > 100 * MIB
+    assert "out" not in moved(Recording(compared / "lru", 0, b"", b""))
+    done = memtrace("place", "compare", path, "--against", "density", "--", program)
+    assert done.returncode == 2 and b"density is for plans without swap" in done.stderr
+    done = memtrace("place", "plan", learned, "--fast", "28MiB", "--search", "evolve", "-o", path)
+    assert done.returncode == 2 and b"leave --search out" in done.stderr

@@ -45,7 +45,7 @@ ROOMS = {
         "learn": "error law model shape stats",
         "plan": "error model shape stats units",
         "graph": "error law model plan shape units",
-        "placement": "error profile units",
+        "placement": "error profile stats units",
         "sweep": "error fit law model profile shape stats units",
     },
     "tracer": {

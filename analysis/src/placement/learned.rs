@@ -1,23 +1,23 @@
 //! What two runs say of a program's objects, and plans made of it.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::HashSet;
 
 use memtrace_trace::Trace;
 
-use super::choose::{Item, best};
 use super::error::Error;
 use super::gains::{Gain, gains};
 use super::observed::{Block, Key, Observed};
-use super::plan::{CHAINS, MOST_BLOCKS, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers, Where};
+use super::plan::{
+    Alternative, CHAINS, MOST_BLOCKS, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers, Where,
+};
+use super::search::{Baseline, Instance, Item, Search};
+use super::together::together;
+use super::traits::traits;
 use super::verified::{Run, correct};
 use crate::profile::places;
 use crate::units::Bytes;
 
-/// Members of all sets of objects that are live together, at most. Of a program with more, the others
-/// have no part in the choice: where they do not fit, blocks are left alone when it runs.
-const MOST_MEMBERS: usize = 4_000_000;
 /// Where fewer samples meet objects, the tier of these matters little.
 const CACHE_RESIDENT: f64 = 0.1;
 /// From this share of lost addresses on, an estimate says nothing.
@@ -30,6 +30,8 @@ pub struct Learned {
     fast_seconds: f64,
     objects: Vec<Object>,
     blocks: Vec<Block>,
+    /// When the last sample was taken.
+    end_ns: i64,
     /// Runs of plans.
     runs: Vec<Run>,
     /// Share of the samples that met an object.
@@ -84,18 +86,23 @@ impl Learned {
             objects: first.objects.iter().zip(&gains).zip(blocks).map(object).collect(),
             in_objects: met as f64 / samples,
             without_address: first.without_address as f64 / first.touching.max(1) as f64,
+            end_ns: first.samples.last().map_or(0, |sample| sample.time_ns),
             program: first.program,
             blocks: first.blocks,
             runs: Vec::new(),
         })
     }
 
-    /// A run of one of its plans took this many CPU seconds: later plans count it in.
+    /// A run of one of its plans took this many CPU seconds: later plans count it in. Of several runs of
+    /// one plan, the fastest counts.
     pub fn ran(&mut self, plan: &Plan, seconds: f64) {
         let fast: HashSet<_> =
             plan.objects.iter().filter(|object| object.tier == Where::Fast).map(name).collect();
-        let fast = self.objects.iter().map(|object| fast.contains(&name(object))).collect();
-        self.runs.push(Run { fast, seconds });
+        let fast: Vec<bool> = self.objects.iter().map(|object| fast.contains(&name(object))).collect();
+        match self.runs.iter_mut().find(|run| run.fast == fast) {
+            Some(run) => run.seconds = run.seconds.min(seconds),
+            None => self.runs.push(Run { fast, seconds }),
+        }
     }
 
     /// True if a plan was run already.
@@ -108,31 +115,44 @@ impl Learned {
         self.runs.iter().any(is_same)
     }
 
-    /// The best plan for so many bytes of the fast tier.
+    /// What is chosen from, for so many bytes of the fast tier.
+    pub fn instance(&self, fast_bytes: u64) -> Instance {
+        self.corrected(fast_bytes).2
+    }
+
+    /// The slow time, the objects and the instance, as the runs so far have corrected them.
+    fn corrected(&self, fast_bytes: u64) -> (f64, Vec<Object>, Instance) {
+        let (mut slow_seconds, mut objects) = (self.slow_seconds, self.objects.clone());
+        correct(&mut slow_seconds, &mut objects, &self.runs);
+        let item = |object: &Object| Item { gain: object.gain_seconds, bytes: mapped(object.bytes) };
+        let instance = Instance {
+            items: objects.iter().map(item).collect(),
+            traits: traits(&objects, &self.blocks, self.end_ns),
+            together: together(&self.blocks),
+            capacity: fast_bytes,
+        };
+        (slow_seconds, objects, instance)
+    }
+
+    /// The best plan for so many bytes of the fast tier that a search finds.
     ///
     /// # Errors
     /// The program has too many blocks.
-    pub fn plan(&self, fast_bytes: u64, tiers: Tiers) -> Result<Plan, Error> {
+    pub fn plan(&self, fast_bytes: u64, tiers: Tiers, search: Search) -> Result<Plan, Error> {
         if self.blocks.len() > MOST_BLOCKS {
             let blocks = self.blocks.len();
             return Err(Error::Request(format!(
                 "the program allocates {blocks} large blocks, more than the {MOST_BLOCKS} that can be placed"
             )));
         }
-        let together = together(&self.blocks);
-        let (mut slow_seconds, mut objects) = (self.slow_seconds, self.objects.clone());
-        correct(&mut slow_seconds, &mut objects, &self.runs);
-        let items: Vec<Item> = objects
-            .iter()
-            .map(|object| Item { gain: object.gain_seconds, bytes: mapped(object.bytes) })
-            .collect();
-        let choice = best(&items, &together, fast_bytes);
+        let (slow_seconds, objects, instance) = self.corrected(fast_bytes);
+        let choice = search.choice(&instance);
         let mut plan = Plan {
             plan_version: PLAN_VERSION,
             program: self.program.clone(),
             tiers,
             fast_bytes,
-            used_bytes: used(&items, &choice.fast, &together),
+            used_bytes: instance.used(&choice.fast),
             seconds: Seconds {
                 slow: slow_seconds,
                 fast: self.fast_seconds,
@@ -145,6 +165,7 @@ impl Learned {
             objects,
             blocks: Vec::new(),
             moves: Vec::new(),
+            alternatives: Baseline::ALL.map(|each| Alternative::of(each, &instance)).into(),
         };
         for (object, fast) in plan.objects.iter_mut().zip(&choice.fast) {
             object.tier = if *fast { Where::Fast } else { Where::Slow };
@@ -152,8 +173,9 @@ impl Learned {
         plan.estimate();
         if choice.bound > choice.gain * 1.001 {
             let missing = choice.bound - choice.gain;
-            plan.notes
-                .push(format!("the search was cut short: the best choice may gain {missing:.2} s more"));
+            plan.notes.push(format!(
+                "the choice is not known to be the best one: another may gain up to {missing:.2} s more"
+            ));
         }
         self.judge(&mut plan);
         self.order(&mut plan);
@@ -214,55 +236,4 @@ fn mapped(bytes: u64) -> u64 {
 /// What distinguishes an object.
 fn name(object: &Object) -> (Option<u64>, u64, u32) {
     (object.site, object.bytes, object.ordinal)
-}
-
-/// Objects that are live together: each time at which none could be added, once.
-fn together(blocks: &[Block]) -> Vec<Vec<usize>> {
-    let begin = blocks.iter().map(|block| (block.alloc_ns, true, block.object));
-    let end = blocks.iter().filter_map(|block| Some((block.free_ns?, false, block.object)));
-    let mut events: Vec<(i64, bool, usize)> = begin.chain(end).collect();
-    // What is released at a time makes room for what is allocated then.
-    events.sort_unstable();
-    let (mut live, mut sets) = (BTreeSet::new(), Sets::default());
-    let mut grew = false;
-    for (_, begins, object) in events {
-        if begins {
-            live.insert(object);
-        } else {
-            if grew {
-                sets.note(&live);
-            }
-            live.remove(&object);
-        }
-        grew = begins;
-    }
-    if grew {
-        sets.note(&live);
-    }
-    sets.sets
-}
-
-#[derive(Default)]
-struct Sets {
-    sets: Vec<Vec<usize>>,
-    seen: HashSet<u64>,
-    members: usize,
-}
-
-impl Sets {
-    fn note(&mut self, live: &BTreeSet<usize>) {
-        let mut hash = DefaultHasher::new();
-        live.hash(&mut hash);
-        if self.members + live.len() <= MOST_MEMBERS && self.seen.insert(hash.finish()) {
-            self.members += live.len();
-            self.sets.push(live.iter().copied().collect());
-        }
-    }
-}
-
-/// Bytes of the fast tier that are used at most at one time.
-fn used(items: &[Item], fast: &[bool], together: &[Vec<usize>]) -> u64 {
-    let bytes =
-        |set: &Vec<usize>| set.iter().filter(|item| fast[**item]).map(|item| items[*item].bytes).sum();
-    together.iter().map(bytes).max().unwrap_or(0)
 }

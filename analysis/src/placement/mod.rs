@@ -2,30 +2,34 @@
 //!
 //! Two runs of a program, one with all its large blocks in the slow tier and one with all of them in
 //! the fast one, both with samples of the clock ([`observed`]), say what each object gains
-//! ([`gains`]). Of the objects that are live together, the best choice fits into the fast tier
-//! ([`choose`]). Runs with a choice may correct it ([`verified`]). Where the slow tier is [`swap`], pages
-//! move while the program runs. The [`plan`] has the choice, and the order of the program's blocks, by
-//! which they are found again in its next run.
+//! ([`gains`]). Of the objects that are live [`together`], a [`search`] chooses those that gain most and
+//! fit into the fast tier, by their gains and [`traits`]. Runs with a choice may correct it
+//! ([`verified`]). Where the slow tier is [`swap`], pages move while the program runs. The [`plan`] has
+//! the choice, and the order of the program's blocks, by which they are found again in its next run;
+//! a trace of that has what was [`placed`].
 
-mod choose;
 mod error;
 mod file;
 mod gains;
 mod learned;
 mod observed;
+mod placed;
 mod plan;
+pub mod search;
 pub mod swap;
 #[cfg(test)]
 mod tests;
+mod together;
+mod traits;
 mod verified;
 mod windows;
 
-pub use choose::{Choice, Item, best, best_within};
 pub use error::Error;
 pub use learned::Learned;
+pub use placed::most_bytes;
 pub use plan::{
-    MOST_BLOCKS, MOST_MOVES, Move, MoveKind, Moved, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers,
-    Traffic, Where,
+    Alternative, MOST_BLOCKS, MOST_MOVES, Move, MoveKind, Moved, Object, PLAN_VERSION, Plan, Program,
+    Seconds, Tiers, Traffic, Where,
 };
 
 /// Smaller blocks are no matter of placement.

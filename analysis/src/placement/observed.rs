@@ -5,12 +5,13 @@
 //! live block at most, always of the same size, and the same name in every run.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
-use memtrace_trace::rows::{AllocationRow, Kind, ProcessRow};
+use memtrace_trace::rows::{AllocationRow, ProcessRow};
 use memtrace_trace::{AllocationFilter, Trace};
 
 use super::error::Error;
+use super::placed::Placed;
 use super::plan::Program;
 
 /// An object's name.
@@ -130,14 +131,12 @@ impl Observed {
     }
 
     fn read_blocks(&mut self, trace: &Trace, process: u32) -> Result<HashMap<BlockName, usize>, Error> {
-        let placed = placed(trace, process)?;
+        let placed = Placed::read(trace, |row| row.process == process)?;
         let mut rows: Vec<AllocationRow> = Vec::new();
         let filter =
             AllocationFilter { process: Some(process), min_bytes: super::LEAST_BYTES, ..Default::default() };
         trace.allocations(filter, |row| {
-            if row.address.is_some_and(|address| placed.contains(&(row.thread, address, row.bytes)))
-                && matches!(row.kind, Kind::Malloc | Kind::Calloc | Kind::Aligned)
-            {
+            if placed.has(&row) {
                 rows.push(row);
             }
         })?;
@@ -175,21 +174,6 @@ impl Observed {
         self.samples.sort_by_key(|sample| sample.time_ns);
         Ok(())
     }
-}
-
-/// Blocks that got the memory they were to get: thread, address and bytes.
-fn placed(trace: &Trace, process: u32) -> Result<HashSet<(u32, u64, u64)>, Error> {
-    let mut placed = HashSet::new();
-    trace.placements(|row| {
-        if row.process == process
-            && row.action == "place"
-            && row.errno.is_none()
-            && let Some((address, bytes)) = row.address.zip(row.bytes)
-        {
-            placed.insert((row.thread, address, bytes));
-        }
-    })?;
-    Ok(placed)
 }
 
 /// Objects as their blocks come and go.

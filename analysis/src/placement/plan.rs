@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::error::Error;
 use super::file;
 use super::observed::Block;
+use super::search::{Baseline, Instance, SEED};
 
 /// Version of the file.
 pub const PLAN_VERSION: u32 = 3;
@@ -57,6 +58,29 @@ pub struct Plan {
     /// What goes to the slow tier and comes back, in this order. `place plan` makes them where that is
     /// swap; between two nodes, those that are written here are made, too.
     pub moves: Vec<Move>,
+    /// Other placements for as many bytes, to compare the plan with; empty of swap.
+    pub alternatives: Vec<Alternative>,
+}
+
+/// A placement that needs no estimate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Alternative {
+    /// How the fast tier is filled.
+    pub by: Baseline,
+    /// What is fast (positions in `objects`).
+    pub fast: Vec<u32>,
+    /// What of the fast tier it uses at most at one time.
+    pub used_bytes: u64,
+}
+
+impl Alternative {
+    /// That of a baseline.
+    pub(super) fn of(by: Baseline, instance: &Instance) -> Alternative {
+        let chosen = by.choice(instance, SEED);
+        let fast = (0..chosen.len()).filter(|object| chosen[*object]).map(|object| object as u32);
+        Alternative { by, fast: fast.collect(), used_bytes: instance.used(&chosen) }
+    }
 }
 
 /// Pages that are moved just before a block is allocated.
@@ -252,6 +276,10 @@ impl Plan {
             return Err("it has blocks of objects that it does not have".into());
         }
         self.check_moves(blocks)?;
+        let mut fast = self.alternatives.iter().flat_map(|each| &each.fast);
+        if fast.any(|object| *object as usize >= self.objects.len()) {
+            return Err("it compares itself with objects that it does not have".into());
+        }
         let numbers = self.objects.iter().flat_map(|each| [each.gain_seconds, each.gain_error_seconds]);
         let is_time = |seconds: f64| seconds.abs() < MOST_SECONDS;
         if !numbers.chain([self.seconds.slow, self.seconds.fast]).all(is_time) {
@@ -274,14 +302,28 @@ impl Plan {
         Ok(())
     }
 
-    /// Sorts the objects, which blocks and moves name by their positions before that, and writes down
-    /// the order of the blocks.
+    /// The plan with its objects where an alternative has them; `None` if it has no such one.
+    pub fn alternative(&self, by: Baseline) -> Option<Plan> {
+        let alternative = self.alternatives.iter().find(|each| each.by == by)?;
+        let mut plan = self.clone();
+        plan.objects.iter_mut().for_each(|object| object.tier = Where::Slow);
+        alternative.fast.iter().for_each(|object| plan.objects[*object as usize].tier = Where::Fast);
+        plan.estimate();
+        plan.used_bytes = alternative.used_bytes;
+        Some(plan)
+    }
+
+    /// Sorts the objects, which blocks, moves and alternatives name by their positions before that, and
+    /// writes down the order of the blocks.
     pub(super) fn arrange(&mut self, sorted: &[usize], blocks: &[Block]) {
         let mut positions = vec![0; sorted.len()];
         sorted.iter().enumerate().for_each(|(position, index)| positions[*index] = position as u32);
         self.objects = sorted.iter().map(|index| self.objects[*index].clone()).collect();
         for each in self.moves.iter_mut().filter(|each| each.kind != MoveKind::Trim) {
             each.object = positions[each.object as usize];
+        }
+        for object in self.alternatives.iter_mut().flat_map(|each| &mut each.fast) {
+            *object = positions[*object as usize];
         }
         for block in blocks {
             let object = positions[block.object];

@@ -93,6 +93,7 @@ fn some_plan() -> Plan {
         notes: Vec::new(),
         objects: vec![object],
         blocks: vec![(0, 3)],
+        alternatives: Vec::new(),
         moves: vec![Move { block: 2, kind: MoveKind::Out, object: 0, first: 1, pages: 2 }],
     }
 }

@@ -20,8 +20,20 @@ impl Random {
     }
 
     /// Uniform in (0, 1).
-    fn uniform(&mut self) -> f64 {
+    pub fn uniform(&mut self) -> f64 {
         ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    /// One of so many numbers from 0 on.
+    pub fn below(&mut self, count: usize) -> usize {
+        (self.uniform() * count as f64) as usize
+    }
+
+    /// The numbers from 0 on in a random order (Fisher and Yates 1938).
+    pub fn order(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        (1..count).rev().for_each(|last| order.swap(last, self.below(last + 1)));
+        order
     }
 
     /// Standard normal (Box and Muller 1958).

@@ -26,7 +26,7 @@ mod tests {
     use schemars::transform::{Transform, transform_subschemas};
 
     use super::*;
-    use crate::commands::{doctor, fitted, flamegraph, plan, recommend, recover};
+    use crate::commands::{doctor, fitted, flamegraph, place, plan, recommend, recover};
     use crate::live_protocol::Figures;
 
     const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/schemas");
@@ -66,6 +66,7 @@ mod tests {
             ("recommend", described::<recommend::Found>()),
             ("plan", described::<plan::Found>()),
             ("place", described::<Plan>()),
+            ("compare", described::<place::compare::Comparison>()),
         ];
         for (name, described) in schemas {
             let path = format!("{FOLDER}/{name}.schema.json");

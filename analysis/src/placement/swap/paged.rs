@@ -140,6 +140,7 @@ impl Paged {
             objects: self.objects.clone(),
             blocks: Vec::new(),
             moves: Vec::new(),
+            alternatives: Vec::new(),
         };
         self.judge(&mut plan, &schedule, machine);
         if plan.worth {

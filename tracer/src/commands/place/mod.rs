@@ -1,6 +1,7 @@
 //! `place`: which large blocks belong into fast memory, what that gains, and doing it.
 
 mod calibrate;
+pub mod compare;
 mod learn;
 mod plan;
 mod run;
@@ -33,6 +34,8 @@ enum Step {
     Estimate(plan::Estimate),
     /// Run the command with its blocks where the plan has them
     Run(run::Run),
+    /// Compare the plan with placements that need no estimate, by runs of each
+    Compare(compare::Compare),
 }
 
 /// `memtrace place`
@@ -43,5 +46,6 @@ pub fn run(arguments: &Place) -> Result<ExitCode> {
         Step::Plan(arguments) => plan::make(arguments),
         Step::Estimate(arguments) => plan::estimate(arguments),
         Step::Run(arguments) => run::run(arguments),
+        Step::Compare(arguments) => compare::run(arguments),
     }
 }

@@ -41,24 +41,33 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
 /// CPU seconds of the command that was learned from, with its blocks where a plan has them.
 pub fn measured(plan: &Plan, learned: &Meta, trace: PathBuf) -> Result<f64> {
     let command = learned.command.iter().map(OsString::from).collect();
-    let placing = blocks(plan)?;
-    let fast = if plan.tiers.slow == tier::SWAP { Tier::Dram } else { tier_of(&plan.tiers.fast)? };
-    warm(fast, learned.peak.resident_bytes);
-    let options = Options {
-        replace: true,
-        prints_to_stderr: true,
-        placing: Some(placing),
-        ..Options::of(trace.clone(), command)
-    };
-    let outcome = crate::record::run(&options)?;
-    let trace = Trace::open(&trace)?;
-    match trace.meta().user_ns.zip(trace.meta().system_ns) {
-        Some((user, system)) if outcome.code == 0 => Ok((user + system) as f64 / 1e9),
-        _ if outcome.code == 0 => {
+    warm(fast_tier(plan)?, learned.peak.resident_bytes);
+    let code = recorded(command, Some(blocks(plan)?), trace.clone())?;
+    match seconds(&Trace::open(&trace)?) {
+        Some(seconds) if code == 0 => Ok(seconds),
+        _ if code == 0 => {
             bail!("the run that was to verify the plan was cut short; make the plan again")
         }
-        _ => bail!("the command failed with {}; a plan is verified by runs that succeed", outcome.code),
+        _ => bail!("the command failed with {code}; a plan is verified by runs that succeed"),
     }
+}
+
+/// Records a command, with what it prints on standard error. Its exit status.
+pub fn recorded(command: Vec<OsString>, placing: Option<Placing>, trace: PathBuf) -> Result<i32> {
+    let base = Options::of(trace, command);
+    let options = Options { replace: true, prints_to_stderr: true, placing, ..base };
+    Ok(crate::record::run(&options)?.code)
+}
+
+/// CPU seconds of a recorded command; `None` if its recording was cut short.
+pub fn seconds(trace: &Trace) -> Option<f64> {
+    let times = trace.meta().user_ns.zip(trace.meta().system_ns);
+    times.map(|(user, system)| (user + system) as f64 / 1e9)
+}
+
+/// The fast tier of a plan, on this machine.
+pub fn fast_tier(plan: &Plan) -> Result<Tier> {
+    if plan.tiers.slow == tier::SWAP { Ok(Tier::Dram) } else { tier_of(&plan.tiers.fast) }
 }
 
 /// What is placed; nothing where the plan says that nothing is gained.
@@ -78,7 +87,7 @@ fn tier_of(name: &str) -> Result<Tier> {
 }
 
 /// The plan's blocks in the tiers of this machine.
-fn blocks(plan: &Plan) -> Result<Placing> {
+pub fn blocks(plan: &Plan) -> Result<Placing> {
     let slots = slots(plan)?;
     let program = PlacedProgram { path: plan.program.path.clone().into(), before: plan.program.before };
     if plan.tiers.slow == tier::SWAP {

@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use memtrace_analysis::placement::search::Search;
 use memtrace_analysis::placement::swap::{Machine, Paged};
 use memtrace_analysis::placement::{Learned, Plan, Tiers};
 use memtrace_trace::{Meta, Trace};
 
 use super::tier::{DRAM, SWAP};
+use crate::commands::usage::Usage;
 
 /// File of the machine's costs in such a directory.
 pub const MACHINE: &str = "machine.json";
@@ -57,14 +59,17 @@ impl Source {
         self.trace.meta()
     }
 
-    /// The best plan for so many bytes of the fast tier.
+    /// The best plan for so many bytes of the fast tier that a search finds.
     ///
     /// # Errors
     /// There can be none.
-    pub fn plan(&self, bytes: u64) -> Result<Plan> {
+    pub fn plan(&self, bytes: u64, search: Search) -> Result<Plan> {
         let tiers = self.tiers.clone();
         Ok(match &self.kind {
-            Kind::Tiers(learned) => learned.plan(bytes, tiers)?,
+            Kind::Tiers(learned) => learned.plan(bytes, tiers, search)?,
+            Kind::Swap { .. } if search != Search::Exact => {
+                bail!(Usage("with swap, moves follow from when blocks are used; leave --search out".into()))
+            }
             Kind::Swap { paged, machine, .. } => paged.plan(bytes, tiers, machine)?,
         })
     }

@@ -9,22 +9,17 @@
 
 use std::time::{Duration, Instant};
 
+use super::instance::Item;
+
 /// Time after which the best choice so far is taken.
 const PATIENCE: Duration = Duration::from_millis(800);
 const PRICE_ROUNDS: u32 = 400;
 /// Items that the prices leave open, at most: with more, what was found first is taken.
 const MOST_OPEN: usize = 10_000;
+/// Items that a first choice begins with.
+const MOST_STARTS: usize = 64;
 /// What gains less than this share more is no better.
 const BETTER: f64 = 1e-6;
-
-/// An object that can be placed.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Item {
-    /// What it gains in the fast tier; not positive: it stays.
-    pub gain: f64,
-    /// Bytes of its block.
-    pub bytes: u64,
-}
 
 /// A choice.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +50,13 @@ pub fn best_within(items: &[Item], together: &[Vec<usize>], capacity: u64, patie
         fast[*position] = *chosen;
     }
     Choice { fast, gain: search.best_gain, bound: search.bound().max(search.best_gain) }
+}
+
+/// What no choice exceeds.
+pub fn bound(items: &[Item], together: &[Vec<usize>], capacity: u64) -> f64 {
+    let mut problem = Problem::new(items, together, capacity);
+    let prices = problem.prices(Instant::now() + PATIENCE);
+    problem.bound(&prices)
 }
 
 /// The items that gain anything and fit by themselves, and the sets that can be exceeded.
@@ -218,20 +220,37 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A first choice: by surplus for their bytes, as long as they fit.
+    /// First choices: by surplus for their bytes, as long as they fit; and the same after each of the
+    /// items that gain most, which alone may gain more than all that is in their way.
     fn greedy(&mut self) {
         let density = |item: &usize| self.surplus[*item] / self.problem.bytes[*item];
         let mut order = self.order.clone();
         order.sort_by(|one, other| density(other).total_cmp(&density(one)));
+        let mut largest = self.order.clone();
+        largest.sort_by(|one, other| self.problem.gains[*other].total_cmp(&self.problem.gains[*one]));
+        self.fill(&order);
+        for item in largest.into_iter().take(MOST_STARTS) {
+            if Instant::now() > self.until {
+                break;
+            }
+            let first: Vec<usize> = std::iter::once(item).chain(order.iter().copied()).collect();
+            self.fill(&first);
+        }
+    }
+
+    /// The choice by an order, kept if it is better than the best so far.
+    fn fill(&mut self, order: &[usize]) {
         let mut gain = 0.0;
         for item in order {
-            if self.fits(item) {
-                self.put(item, 1.0);
-                gain += self.problem.gains[item];
+            if !self.chosen[*item] && self.fits(*item) {
+                self.put(*item, 1.0);
+                gain += self.problem.gains[*item];
             }
         }
-        self.best.clone_from(&self.chosen);
-        self.best_gain = gain;
+        if gain > self.best_gain {
+            self.best.clone_from(&self.chosen);
+            self.best_gain = gain;
+        }
         for item in 0..self.chosen.len() {
             if self.chosen[item] {
                 self.put(item, -1.0);

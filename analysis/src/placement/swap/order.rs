@@ -66,6 +66,11 @@ fn cut(step: &Step, index: usize, turns: &Turns) -> Vec<Step> {
         let (first, last) = turns.place(index, each.0, cut.len());
         cut[first..=last].iter_mut().for_each(|part| part.uses.push(*each));
     }
+    for object in &step.unseen {
+        if let Some((first, last)) = turns.expected(index, *object, cut.len()) {
+            cut[first..=last].iter_mut().for_each(|part| part.uses.push((*object, false)));
+        }
+    }
     cut
 }
 
@@ -132,22 +137,30 @@ impl Turns {
         let Some(turn) = self.turns[object].filter(|_| parts > 1 && !uses[at].is_split) else {
             return whole;
         };
-        let others = neighbours(uses, at, turn);
-        let cover = |part: usize| {
-            let position = begin + part as i64;
-            others.iter().filter(|(first, last)| (*first..=*last).contains(&position)).count()
-        };
-        let covers: Vec<usize> = (0..parts).map(cover).collect();
-        let most = covers.iter().copied().max().unwrap_or(0);
-        let is_told = 2 * most > others.len();
-        match covers.iter().position(|cover| *cover == most).filter(|_| is_told) {
-            Some(first) => {
-                let last = covers.iter().rposition(|cover| *cover == most).unwrap_or(first);
-                (first.saturating_sub(1), (last + 1).min(parts - 1))
-            }
-            None => whole,
-        }
+        told(&neighbours(uses, at, turn), begin, parts).unwrap_or(whole)
     }
+
+    /// In which of a step's parts an object is used by its turns, if in any, where it was not looked.
+    fn expected(&self, step: usize, object: usize, parts: usize) -> Option<(usize, usize)> {
+        let begin = self.begins[step];
+        let before = self.uses[object].partition_point(|each| each.first < begin);
+        let others = neighbours(&self.uses[object][..before], before, self.turns[object]?);
+        told(&others, begin, parts)
+    }
+}
+
+/// The parts of a step, which begins here, that most of the ranges have in common, and those beside
+/// them.
+fn told(ranges: &[(i64, i64)], begin: i64, parts: usize) -> Option<(usize, usize)> {
+    let cover = |part: usize| {
+        let position = begin + part as i64;
+        ranges.iter().filter(|(first, last)| (*first..=*last).contains(&position)).count()
+    };
+    let covers: Vec<usize> = (0..parts).map(cover).collect();
+    let most = covers.iter().copied().max().filter(|most| 2 * most > ranges.len())?;
+    let first = covers.iter().position(|cover| *cover == most)?;
+    let last = covers.iter().rposition(|cover| *cover == most)?;
+    Some((first.saturating_sub(1), (last + 1).min(parts - 1)))
 }
 
 /// The turn that so many uses make, if most of them are that far apart: the parts by which most uses are

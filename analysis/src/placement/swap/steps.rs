@@ -33,6 +33,8 @@ pub struct Step {
     /// Objects that are used in it, and whether they are written; without those that are allocated in
     /// it.
     pub uses: Vec<(usize, bool)>,
+    /// Objects whose blocks were released before it was looked: nothing says whether they were used.
+    pub unseen: Vec<usize>,
     /// What happens in it.
     pub changes: Vec<Change>,
     /// It uses objects before it allocates a block: they can be brought back only in the step before.
@@ -117,13 +119,18 @@ impl Steps {
         for index in 0..self.steps.len() {
             let mut uses: BTreeSet<usize> =
                 used.range((index, 0)..(index + 1, 0)).map(|(_, object)| *object).collect();
+            let mut unseen = Vec::new();
             for change in &self.steps[index].changes {
                 match *change {
                     Change::Released(block) => {
                         let object = self.objects[block];
-                        let is_recent = last.get(&object).is_some_and(|last| index - last <= UNSEEN_STEPS);
-                        if is_recent && is_unseen(block) {
+                        if !is_unseen(block) {
+                            continue;
+                        }
+                        if last.get(&object).is_some_and(|last| index - last <= UNSEEN_STEPS) {
                             uses.insert(object);
+                        } else {
+                            unseen.push(object);
                         }
                     }
                     Change::Allocated(block) => {
@@ -134,6 +141,8 @@ impl Steps {
                 }
             }
             uses.iter().for_each(|object| _ = last.insert(*object, index));
+            unseen.retain(|object| !uses.contains(object));
+            self.steps[index].unseen = unseen;
             self.steps[index].uses =
                 uses.iter().map(|object| (*object, written.contains(&(index, *object)))).collect();
         }

@@ -106,6 +106,20 @@ fn the_order_within_a_step_is_that_of_other_turns() {
     assert!(fine.moved.back < coarse.moved.back, "{:?}, {:?}", fine.moved, coarse.moved);
 }
 
+#[test]
+fn a_use_that_was_not_seen_is_where_turns_have_it() {
+    let mut steps = cyclic(8, 160, 20);
+    // The last use is followed by the release of the block, and no look.
+    let last = steps.steps.len() - 1;
+    let (object, _) = steps.steps[last].uses.pop().unwrap();
+    let early = object - 1;
+    steps.steps[last].unseen = vec![early, object];
+    steps.steps[last].changes.push(Change::Released(object));
+    let parts = ordered(steps).steps;
+    let uses = parts.last().map(|part| part.uses.as_slice());
+    assert_eq!(uses, Some([(object, false)].as_slice()), "{early} was used a part before");
+}
+
 /// Programs: objects come, are used and go.
 fn programs() -> impl Strategy<Value = Steps> {
     let object = 0usize..6;

@@ -2,6 +2,6 @@
 prints and its exit status come back.
 
     image = kernel.fetched("trixie")
-    archive = initramfs.packed(folder, ["/usr/bin/env"])
-    done = guest.booted(image, archive, "/usr/bin/env")
+    archive = initramfs.packed(folder, "uname -r", files={})
+    done = guest.booted(folder, image, archive)
 """

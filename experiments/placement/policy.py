@@ -184,8 +184,6 @@ others, the gains of objects are mostly what runs differ by, and no policy can t
 {table(["left out", *WAYS, "worth it"], listed)}
 
 Wanted of programs it never saw, without samples: {LEAST:.0%}. Reached: {reached:.1%}, and
-{of_worth:.1%} where it is worth it. What a byte gains depends on how it is read: in the sparse
-matrix-vector product the vector, which is gathered at random, gains ten times as much for a byte as
-the matrix, which is read in order. Sizes, lives and order do not say which is which. Samples do,
-and filling by their density then gains as much as the policy, or more.
+{of_worth:.1%} where it is worth it. What a byte gains depends on how it is read, in order or at
+random; sizes, lives and the order of allocations do not say that. Samples do.
 """

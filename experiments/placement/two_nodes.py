@@ -23,8 +23,7 @@ LEARN = f"""
 /usr/bin/nodes {ROUNDS} >alone 2>/dev/null
 memtrace place learn --base node:{SLOW},node:{FAST} -o runs -- /usr/bin/nodes {ROUNDS} 2>said
 memtrace place plan runs --fast 100MB -o plan.json >sentences
-memtrace place learn --base node:{SLOW},node:7 -o none -- /usr/bin/nodes {ROUNDS} 2>refused
-show alone said plan.json sentences refused
+show alone said plan.json sentences
 """
 RUN = """{before}
 memtrace place run -q /plans/{name}.json -o {name}.trace -- /usr/bin/nodes {rounds} \
@@ -50,8 +49,6 @@ class Learned(NamedTuple):
     plan: dict
     #: Of the run with all blocks in the slow tier, and in the fast one.
     pages: tuple
-    #: What was said of a node that is not there.
-    refused: str
 
 
 class Ran(NamedTuple):
@@ -71,7 +68,7 @@ def learned(folder, image):
     files = boot(folder, image, LEARN, {})
     slow, fast = re.split("running with all large blocks in node:", files["said"])[1:]
     told = (pages(slow), pages(fast))
-    return Learned(files["alone"], json.loads(files["plan.json"]), told, files["refused"])
+    return Learned(files["alone"], json.loads(files["plan.json"]), told)
 
 
 def ran(folder, image, cases, third=False):

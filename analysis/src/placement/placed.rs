@@ -1,6 +1,6 @@
 //! Blocks that got the memory they were to get, as a trace has them.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use memtrace_trace::rows::{AllocationRow, Kind, PlacementRow};
 use memtrace_trace::{AllocationFilter, Trace};
@@ -10,8 +10,9 @@ use super::error::Error;
 /// Names a block: process, thread, address and bytes.
 type Name = (u32, u32, u64, u64);
 
-/// The blocks whose placement is wanted.
-pub struct Placed(HashSet<Name>);
+/// The blocks whose placement is wanted: when a block of a name got a place, and whether it is the one
+/// that is wanted.
+pub struct Placed(HashMap<Name, Vec<(i64, bool)>>);
 
 impl Placed {
     /// Reads them.
@@ -19,28 +20,33 @@ impl Placed {
     /// # Errors
     /// The table cannot be read.
     pub fn read(trace: &Trace, is_wanted: impl Fn(&PlacementRow) -> bool) -> Result<Placed, Error> {
-        let mut names = HashSet::new();
+        let mut names: HashMap<Name, Vec<(i64, bool)>> = HashMap::new();
         trace.placements(|row| {
             if row.action == "place"
                 && row.errno.is_none()
-                && is_wanted(&row)
                 && let Some((address, bytes)) = row.address.zip(row.bytes)
             {
-                names.insert((row.process, row.thread, address, bytes));
+                let name = (row.process, row.thread, address, bytes);
+                names.entry(name).or_default().push((row.time_ns, is_wanted(&row)));
             }
         })?;
+        names.values_mut().for_each(|places| places.sort_unstable());
         Ok(Placed(names))
     }
 
     /// True of a block that is one of them.
     pub fn has(&self, row: &AllocationRow) -> bool {
         let name = row.address.map(|address| (row.process, row.thread, address, row.bytes));
-        name.is_some_and(|name| self.0.contains(&name))
+        let places = name.and_then(|name| self.0.get(&name)).map_or(&[][..], Vec::as_slice);
+        // It got its place just before.
+        let before = places.partition_point(|(time, _)| *time <= row.alloc_ns);
+        places[..before].last().is_some_and(|(_, is_wanted)| *is_wanted)
             && matches!(row.kind, Kind::Malloc | Kind::Calloc | Kind::Aligned)
     }
 }
 
-/// Bytes of blocks that a tier has at one time, at most.
+/// Bytes of blocks that were placed in a tier and live at one time, at most. Pages that move between
+/// tiers count where their block was placed.
 ///
 /// # Errors
 /// A table cannot be read.

@@ -21,9 +21,14 @@ pub struct Moved {
 /// other.
 pub fn out(block: &Mapping, first: usize, end: usize, slow: u8) -> Option<Moved> {
     let length = block.fast.checked_sub(first).filter(|length| *length > 0 && block.fast <= end)?;
+    // Before it moves: a block that is released meanwhile must not be retained as one of the fast node.
+    if !own::change_fast(block, first) {
+        return None;
+    }
     let start = block.start + first;
     let errno = tier::move_to(slow, start, length);
-    if errno == 0 && own::change_fast(block, first) {
+    let stays = errno != 0 && own::change_fast(&Mapping { fast: first, ..*block }, block.fast);
+    if !stays {
         budget::give_back(length);
     }
     Some(Moved { start, length, errno })

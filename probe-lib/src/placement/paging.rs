@@ -120,12 +120,15 @@ fn make(each: &Move, between: Between) {
     if address == 0 || first == end {
         return;
     }
-    slot.is_moved.store(true, Ordering::Relaxed);
+    if matches!(between, Between::Swap) {
+        slot.is_moved.store(true, Ordering::Relaxed);
+    }
     let begin = sys::monotonic_ns();
     let Some((tier, Moved { start, length, errno })) = moved(each.action, between, address, first, end)
     else {
         return;
     };
+    slot.is_moved.store(true, Ordering::Relaxed);
     let micros = u32::try_from((sys::monotonic_ns() - begin) / 1000).unwrap_or(u32::MAX);
     let done = Done { tier: Some(tier), action: Some(each.action), errno, micros };
     record::event(Kind::Placement, start, length, done.encode());

@@ -15,9 +15,14 @@ pub fn moved(steps: &Steps, room: u64) -> Pages {
     let all = steps.pages.iter().fold(0, |sum: u64, pages| sum.saturating_add(*pages));
     let chunk = LEAST_CHUNK.max(all / MOST_CHUNKS);
     let mut lru = Lru { chunk, room: room / chunk, ..Lru::default() };
+    // Where it is not known in which parts of a step an object is used, it is used in the first.
+    let mut used = HashSet::new();
     for step in &steps.steps {
+        if !step.continues {
+            used.clear();
+        }
         for (object, _) in &step.uses {
-            if lru.live.contains(object) {
+            if used.insert(*object) && lru.live.contains(object) {
                 lru.touch(*object, steps.pages[*object]);
             }
         }

@@ -22,7 +22,7 @@ const MOST_USES: usize = 20_000_000;
 /// on. Where its turns do not tell in which parts an object is used, it is used in all of its step's;
 /// otherwise in those, and in the ones beside them.
 pub fn ordered(steps: Steps) -> Steps {
-    let count = |step: &Step| step.uses.len() * parts(step);
+    let count = |step: &Step| (step.uses.len() + step.unseen.len()) * parts(step);
     let mut parts = if steps.steps.iter().map(count).sum::<usize>() > MOST_USES {
         steps.steps
     } else {
@@ -58,7 +58,7 @@ fn cut(step: &Step, index: usize, turns: &Turns) -> Vec<Step> {
     let mut has_begun = false;
     for change in &step.changes {
         if is_allocation(change) && std::mem::replace(&mut has_begun, true) {
-            cut.push(Step::default());
+            cut.push(Step { continues: true, ..Step::default() });
         }
         cut.last_mut().into_iter().for_each(|part| part.changes.push(*change));
     }

@@ -39,6 +39,8 @@ pub struct Step {
     pub changes: Vec<Change>,
     /// It uses objects before it allocates a block: they can be brought back only in the step before.
     pub begins_late: bool,
+    /// It is a part of the same step as the one before.
+    pub continues: bool,
 }
 
 /// All of a run.
@@ -142,6 +144,8 @@ impl Steps {
             }
             uses.iter().for_each(|object| _ = last.insert(*object, index));
             unseen.retain(|object| !uses.contains(object));
+            unseen.sort_unstable();
+            unseen.dedup();
             self.steps[index].unseen = unseen;
             self.steps[index].uses =
                 uses.iter().map(|object| (*object, written.contains(&(index, *object)))).collect();

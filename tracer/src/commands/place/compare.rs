@@ -105,8 +105,10 @@ pub fn run(arguments: &Compare) -> Result<ExitCode> {
     let placings = placings(&plan, &arguments.against)?;
     let mut bytes = WARM_BYTES;
     let mut placements: Vec<Compared> = placings.iter().map(|(name, _)| Compared::of(name)).collect();
-    for _ in 0..arguments.repeat.max(1) {
-        for (placing, compared) in placings.iter().zip(&mut placements) {
+    for turn in 0..arguments.repeat.max(1) {
+        // None of them always runs behind the same one.
+        for index in (0..placings.len()).map(|index| (index + turn as usize) % placings.len()) {
+            let (placing, compared) = (&placings[index], &mut placements[index]);
             if plan.tiers.slow != SWAP {
                 warm(fast_tier(&plan)?, bytes);
             }

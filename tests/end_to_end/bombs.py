@@ -23,6 +23,11 @@ def rows_of(path, rows):
     pq.write_table(times(path, rows), path, compression="zstd", row_group_size=1_000_000)
 
 
+def no_rows(path):
+    """The table without its rows, which others refer to."""
+    pq.write_table(pq.read_table(path).slice(0, 0), path)
+
+
 def times(path, rows):
     """The first row of a table, so many times."""
     table = pq.read_table(path)
@@ -173,6 +178,8 @@ TRACES = {
         )
     },
     "allocations repeat a row": (PART, lambda path: rows_of(path, 4_000_000)),
+    "no processes": ("processes.parquet", no_rows),
+    "blocks of a process without a row": (PART, column("process", numbers([7] * 1000))),
     "an operator of 160 MB": (
         "spans.parquet",
         column("operator", text(160 << 20), use_dictionary=False),

@@ -198,7 +198,8 @@ impl Reading<'_> {
         if first == gone || record.alloc_ns > parted {
             return;
         }
-        let course = &mut blocks.processes[self.busiest.row(record.process)];
+        let Some(row) = self.busiest.row(record.process) else { return };
+        let course = &mut blocks.processes[row];
         let known = i64::try_from(record.bytes).unwrap_or(i64::MAX);
         let (bytes, sampled) = (weighed.bytes as i64, weighed.sampled as i64);
         for (at, sign) in [(first, 1), (gone, -1)] {

@@ -79,10 +79,10 @@ impl Busiest {
         self.processes.len() + usize::from(self.others > 0)
     }
 
-    /// The curve of a process.
-    pub fn row(&self, process: u32) -> usize {
+    /// The curve of a process: its own, else that of all others, if there is one.
+    pub fn row(&self, process: u32) -> Option<usize> {
         let own = self.processes.iter().position(|(known, _)| *known == process);
-        own.unwrap_or(self.rows().saturating_sub(1))
+        own.or_else(|| (self.others > 0).then_some(self.processes.len()))
     }
 
     fn curve(&self, row: usize, length: usize) -> Curve {
@@ -111,7 +111,7 @@ pub fn read(
     let known: Vec<Known> =
         blocks.iter().flat_map(|blocks| &blocks.processes).map(|row| Known::of(row)).collect();
     samples(trace, &times, busiest, |process, sampled_at, at, sample| {
-        let row = busiest.row(process);
+        let Some(row) = busiest.row(process) else { return };
         curves[row].add(at, sample);
         // What was mapped since the sample; of several processes that is not known apart.
         if let Some(known) = known.get(row).filter(|_| curves[row].process.is_some()) {

@@ -31,6 +31,23 @@ pub struct Blocks {
     pub temporary: Counted,
     /// By marked span, bytes at its working peak.
     pub spans: Vec<Counted>,
+    /// The block that set the peak of live bytes.
+    pub last: Option<LastBlock>,
+}
+
+/// Of the blocks that were live at the peak of live bytes the last one, and of several the largest.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LastBlock {
+    /// When it was allocated.
+    pub alloc_ns: i64,
+    /// Its size.
+    pub bytes: u64,
+    /// The process that allocated it.
+    pub process: u32,
+    /// The thread.
+    pub thread: u32,
+    /// The innermost span of that thread.
+    pub span: Option<u32>,
 }
 
 /// Something by site, and the sum of all: not every block has a site.
@@ -90,6 +107,7 @@ pub fn read(
     let processes = trace.processes()?;
     let reading = Reading {
         times,
+        peak_ns: trace.meta().peak.peak_ns,
         sites: sites.iter().map(|row| row.site).zip(0..).collect(),
         parted: processes.iter().map(|row| row.parted_ns.or(row.end_ns).unwrap_or(i64::MAX)).collect(),
         weights: SiteWeights::of(trace.meta()),
@@ -111,6 +129,7 @@ pub fn read(
 /// What rows are read with.
 struct Reading<'a> {
     times: &'a [i64],
+    peak_ns: i64,
     sites: FxHashMap<u64, u32>,
     parted: Vec<i64>,
     weights: SiteWeights,
@@ -125,6 +144,7 @@ impl Reading<'_> {
             processes: vec![vec![[0; 2]; self.times.len()]; self.busiest.rows()],
             temporary: Counted::default(),
             spans: vec![Counted::default(); self.spans.marked.len()],
+            last: None,
         }
     }
 
@@ -135,6 +155,9 @@ impl Reading<'_> {
         }
         let site = record.site.and_then(|site| self.sites.get(&site)).copied();
         let weighed = self.weigh(record, heap);
+        if record.alloc_ns <= self.peak_ns && record.free_ns.is_none_or(|free| self.peak_ns < free) {
+            blocks.last = blocks.last.take().max(Some(LastBlock::of(record)));
+        }
         if let Some(span) = record.span {
             self.add_to_spans(blocks, record, span, site, weighed);
         }
@@ -217,6 +240,13 @@ impl Reading<'_> {
     }
 }
 
+impl LastBlock {
+    fn of(record: &AllocationRecord) -> LastBlock {
+        let AllocationRecord { alloc_ns, bytes, process, thread, span, .. } = *record;
+        LastBlock { alloc_ns, bytes, process, thread, span }
+    }
+}
+
 impl Counted {
     fn add(&mut self, site: Option<u32>, weighed: Live, all: u64) {
         self.all = self.all.saturating_add(all);
@@ -248,6 +278,7 @@ impl Blocks {
             *sum = [sum[0].wrapping_add(more[0]), sum[1].wrapping_add(more[1])];
         }
         self.temporary.join(other.temporary);
+        self.last = self.last.take().max(other.last);
         self.spans.iter_mut().zip(other.spans).for_each(|(sum, more)| sum.join(more));
     }
 

@@ -3,7 +3,6 @@
 use memtrace_trace::{MemoryLimit, Trace};
 use serde::Serialize;
 
-use super::spans::Spans;
 use super::{TEXT_MAX, clipped};
 use crate::error::Error;
 use crate::report::document::{Peak, PlaceAtPeak, Report};
@@ -43,7 +42,7 @@ pub struct Headline {
 }
 
 /// The headline of a trace.
-pub fn of(trace: &Trace, report: &Report, spans: &Spans) -> Result<Headline, Error> {
+pub fn of(trace: &Trace, report: &Report, operator: Option<&str>) -> Result<Headline, Error> {
     let meta = trace.meta();
     let limit = |limit: &MemoryLimit| (limit.bytes > 0).then(|| (limit.name.clone(), limit.bytes));
     Ok(Headline {
@@ -57,7 +56,7 @@ pub fn of(trace: &Trace, report: &Report, spans: &Spans) -> Result<Headline, Err
         peak: report.peak.clone(),
         peak_ns: meta.peak.peak_ns,
         place: report.places.first().cloned(),
-        operator: spans.at_peak.as_ref().map(|span| span.operator.clone()),
+        operator: operator.map(Into::into),
         limit: meta.limit.as_ref().and_then(limit),
         killed: meta.out_of_memory.len(),
         without_stack: without_stack(meta),

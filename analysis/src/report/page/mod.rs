@@ -77,9 +77,10 @@ pub fn page(trace: &Trace, report: &Report) -> Result<Page, Error> {
     let measures = measures::of_sites(trace, &sites, &spans, found.as_ref())?;
     let timeline = curves::read(trace, times, &busiest, found.as_ref())?;
     let (tree, kept) = tree::build(trace, &sites, &measures, found.as_ref())?;
+    let operator = spans.at_peak(found.as_ref().and_then(|found| found.last.as_ref()));
     Ok(Page {
         trace: trace.directory().display().to_string(),
-        headline: headline::of(trace, report, &spans)?,
+        headline: headline::of(trace, report, operator)?,
         measures: measures.into_iter().map(|measure| measure.kept(&kept)).collect(),
         moments: found.map(|found| found.moments(trace.meta(), &kept)),
         operators: operators::shapes(report),

@@ -1,17 +1,21 @@
 //! What the page needs of spans: the largest of each operator, and the one that ran at the peak.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use memtrace_trace::Trace;
 use memtrace_trace::rows::SpanRow;
 use rustc_hash::FxHashMap;
 
+use super::blocks::LastBlock;
+use super::times::PEAKS;
+use super::{TEXT_MAX, clipped};
 use crate::error::Error;
 
 /// Operators whose working peak is shown by call stack.
 const MARKED_MAX: usize = 12;
-/// Spans whose peaks may be among the times of the page.
-const PEAKS_MAX: usize = 10_000;
+/// Spans that are looked at to find the operator that ran at the peak.
+const RUNNING_MAX: usize = 10_000;
 /// Operators that are told apart.
 const OPERATORS_MAX: usize = 10_000;
 
@@ -32,16 +36,27 @@ pub struct Marked {
     pub working_peak_bytes: u64,
 }
 
+/// A span that ran at the peak of live bytes.
+#[derive(Debug)]
+struct Running {
+    span: u32,
+    parent: Option<u32>,
+    process: u32,
+    thread: u32,
+    operator: String,
+}
+
 /// The spans of a trace, as far as the page needs them.
 #[derive(Debug, Default)]
 pub struct Spans {
     /// Of the operators with the largest working peaks, the largest first.
     pub marked: Vec<Marked>,
-    /// The innermost span that ran at the peak of live bytes.
-    pub at_peak: Option<Marked>,
+    /// Those that ran at the peak of live bytes, by their start.
+    running: Vec<Running>,
     /// By span, a bit for each of those marked that it is inside of.
     inside: FxHashMap<u32, u16>,
-    peaks: Vec<(u64, i64)>,
+    /// The largest working peaks, and when they were.
+    peaks: BinaryHeap<Reverse<(u64, i64)>>,
 }
 
 impl Spans {
@@ -49,14 +64,15 @@ impl Spans {
     pub fn read(trace: &Trace) -> Result<Spans, Error> {
         let peak = trace.meta().peak.peak_ns;
         let mut largest: BTreeMap<String, Marked> = BTreeMap::new();
-        let mut at_peak: Option<SpanRow> = None;
-        let mut peaks = Vec::new();
+        let mut spans = Spans::default();
         trace.each_span_figures(|row| {
-            if peaks.len() < PEAKS_MAX {
-                peaks.push((row.working_peak_bytes, row.peak_ns));
+            spans.peaks.push(Reverse((row.working_peak_bytes, row.peak_ns)));
+            if spans.peaks.len() > PEAKS {
+                spans.peaks.pop();
             }
-            if row.start_ns <= peak && row.end_ns.is_none_or(|end| peak <= end) {
-                at_peak = Some(row.clone()); // inner spans come later
+            let runs = row.start_ns <= peak && row.end_ns.is_none_or(|end| peak <= end);
+            if runs && spans.running.len() <= RUNNING_MAX {
+                spans.running.push(running(&row));
             }
             let is_full = largest.len() == OPERATORS_MAX;
             match largest.get_mut(&row.operator) {
@@ -66,13 +82,24 @@ impl Spans {
                 None => drop(largest.insert(row.operator.clone(), marked(row))),
             }
         })?;
-        let mut marked: Vec<Marked> = largest.into_values().collect();
-        marked.sort_by_key(|marked| std::cmp::Reverse(marked.working_peak_bytes));
-        marked.truncate(MARKED_MAX);
-        let at_peak = at_peak.map(self::marked);
-        let mut spans = Spans { marked, at_peak, inside: FxHashMap::default(), peaks };
+        spans.marked = largest.into_values().collect();
+        spans.marked.sort_by_key(|marked| Reverse(marked.working_peak_bytes));
+        spans.marked.truncate(MARKED_MAX);
         spans.look_inside(trace)?;
         Ok(spans)
+    }
+
+    /// The operator that ran at the peak of live bytes: that of the last block, which set the peak,
+    /// or of the innermost span of its thread. Where no block is known, the innermost of all spans
+    /// that ran, if each ran inside the one before; spans side by side name none.
+    pub fn at_peak(&self, last: Option<&LastBlock>) -> Option<&str> {
+        if self.running.len() > RUNNING_MAX {
+            return None;
+        }
+        let Some(last) = last else { return innermost(self.running.iter()) };
+        let own = self.running.iter().find(|running| Some(running.span) == last.span);
+        let of_thread = |running: &&Running| (running.process, running.thread) == (last.process, last.thread);
+        own.map(|running| &*running.operator).or_else(|| innermost(self.running.iter().filter(of_thread)))
     }
 
     fn look_inside(&mut self, trace: &Trace) -> Result<(), Error> {
@@ -97,7 +124,29 @@ impl Spans {
 
     /// Working peaks, and when they were.
     pub fn peaks(&self) -> Vec<(u64, i64)> {
-        self.peaks.clone()
+        self.peaks.iter().map(|Reverse(peak)| *peak).collect()
+    }
+}
+
+/// The last span, if each is inside of the one before.
+fn innermost<'a>(running: impl Iterator<Item = &'a Running>) -> Option<&'a str> {
+    let mut last: Option<&Running> = None;
+    for span in running {
+        if last.is_some_and(|around| span.parent != Some(around.span)) {
+            return None;
+        }
+        last = Some(span);
+    }
+    last.map(|span| &*span.operator)
+}
+
+fn running(row: &SpanRow) -> Running {
+    Running {
+        span: row.span,
+        parent: row.parent,
+        process: row.process,
+        thread: row.thread,
+        operator: clipped(&row.operator, TEXT_MAX).into(),
     }
 }
 
@@ -109,5 +158,43 @@ fn marked(row: SpanRow) -> Marked {
         process: row.process,
         peak_ns: row.peak_ns,
         working_peak_bytes: row.working_peak_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spans(rows: &[(u32, Option<u32>, u32, &str)]) -> Spans {
+        let running = |&(span, parent, thread, operator): &(u32, Option<u32>, u32, &str)| Running {
+            span,
+            parent,
+            process: 0,
+            thread,
+            operator: operator.into(),
+        };
+        Spans { running: rows.iter().map(running).collect(), ..Spans::default() }
+    }
+
+    fn last(thread: u32, span: Option<u32>) -> LastBlock {
+        LastBlock { alloc_ns: 1, bytes: 1, process: 0, thread, span }
+    }
+
+    #[test]
+    fn a_span_that_sleeps_beside_the_one_that_allocates_is_not_named() {
+        let side_by_side = spans(&[(0, None, 0, "work"), (1, None, 1, "idle")]);
+        assert_eq!(side_by_side.at_peak(Some(&last(0, Some(0)))), Some("work"));
+        assert_eq!(side_by_side.at_peak(Some(&last(2, None))), None);
+        assert_eq!(side_by_side.at_peak(None), None);
+    }
+
+    #[test]
+    fn the_innermost_span_of_a_thread_is_named() {
+        let nested = spans(&[(0, None, 0, "outer"), (1, Some(0), 0, "inner")]);
+        assert_eq!(nested.at_peak(None), Some("inner"));
+        // The span of the last block has ended.
+        assert_eq!(nested.at_peak(Some(&last(0, Some(7)))), Some("inner"));
+        assert_eq!(nested.at_peak(Some(&last(0, Some(0)))), Some("outer"));
+        assert_eq!(spans(&[]).at_peak(None), None);
     }
 }

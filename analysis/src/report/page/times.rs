@@ -10,7 +10,7 @@ use crate::error::Error;
 /// Times that are evenly spread.
 const EVEN: i64 = 160;
 /// Times of the largest peaks of processes, and as many of spans.
-const PEAKS: usize = 40;
+pub const PEAKS: usize = 40;
 /// Changes of live bytes that there may be, by call stack and time.
 const CELLS: usize = 1 << 21;
 

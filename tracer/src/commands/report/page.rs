@@ -78,6 +78,9 @@ fn escaped(text: &str) -> String {
 
 /// Text of the lines that the page names in the user's own code, and of those around them.
 fn sources(meta: &Meta, tree: &Tree) -> Vec<(u32, u32, String)> {
+    if !is_this_host(meta) {
+        return Vec::new();
+    }
     let text = SourceText::of(meta);
     let (mut found, mut bytes) = (Vec::new(), 0);
     for (file, lines) in named(tree) {
@@ -90,6 +93,12 @@ fn sources(meta: &Meta, tree: &Tree) -> Vec<(u32, u32, String)> {
         }
     }
     found
+}
+
+/// True if the trace was recorded here: files of the same names elsewhere are other files.
+fn is_this_host(meta: &Meta) -> bool {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    host.is_ok_and(|host| host.trim() == meta.host)
 }
 
 /// Lines by file.

@@ -34,13 +34,24 @@ impl SourceText {
         source.and_then(|(file, line)| self.line(file, line)).map_or(String::new(), |text| clean(&text))
     }
 
-    /// Those of the wanted lines of a file that are known, whole.
+    /// Those of the wanted lines of a file that are known, whole; for others to read, so only of a
+    /// file below the working directory of the recorded command.
     pub fn lines(&self, file: &str, wanted: &BTreeSet<u32>) -> Vec<(u32, String)> {
-        let Some(lines) = open(&self.folder.join(file), self.recorded) else { return Vec::new() };
+        let path = self.below_folder(file);
+        let Some(lines) = path.and_then(|path| open(&path, self.recorded)) else { return Vec::new() };
         let last = wanted.last().copied().unwrap_or(0);
         let numbered = (1..=last).zip(lines.map_while(Result::ok));
         let is_wanted = |(line, text): &(u32, String)| wanted.contains(line) && text.len() <= LINE_MAX;
         numbered.filter(is_wanted).map(|(line, text)| (line, text.trim_end().to_string())).collect()
+    }
+
+    /// The real path of a file, if it is below the folder and nothing on the way is hidden. A trace
+    /// can name any file: `/` as its folder has none.
+    fn below_folder(&self, file: &str) -> Option<PathBuf> {
+        let folder = self.folder.canonicalize().ok().filter(|folder| folder.parent().is_some())?;
+        let path = folder.join(file).canonicalize().ok()?;
+        let mut parts = path.strip_prefix(&folder).ok()?.iter();
+        (!parts.any(|part| part.as_encoded_bytes().starts_with(b"."))).then_some(path)
     }
 
     /// A line without its indentation.
@@ -84,5 +95,23 @@ mod tests {
         assert_eq!((text.line("a.py", 0), text.line("a.py", 9), text.line("b.py", 1)), (None, None, None));
         let meta = Meta { cwd, start_unix_ns: 1, ..Meta::default() };
         assert_eq!(SourceText::of(&meta).line("a.py", 2), None);
+    }
+
+    #[test]
+    fn lines_are_those_of_files_below_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let cwd = folder.path().display().to_string();
+        let later = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_secs(60);
+        let meta = Meta { cwd, start_unix_ns: later.as_nanos() as i64, ..Meta::default() };
+        let text = SourceText::of(&meta);
+        std::fs::write(folder.path().join("a.py"), "import os\n").unwrap();
+        assert_eq!(text.lines("a.py", &BTreeSet::from([1])).len(), 1);
+        std::fs::write(folder.path().join(".secret"), "password\n").unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("link.py")).unwrap();
+        for outside in ["/etc/passwd", "../../../../../../etc/passwd", "link.py", ".secret"] {
+            assert_eq!(text.lines(outside, &BTreeSet::from([1])), []);
+        }
+        let all = Meta { cwd: "/".into(), ..meta };
+        assert_eq!(SourceText::of(&all).lines("/etc/passwd", &BTreeSet::from([1])), []);
     }
 }

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::blocks::Blocks;
+use super::{TEXT_MAX, clipped};
 use crate::error::Error;
 
 /// Processes with a curve of their own.
@@ -69,7 +70,10 @@ pub fn busiest(trace: &Trace) -> Result<Busiest, Error> {
         .sort_by_key(|row| Reverse((row.peak_live_bytes.max(row.peak_resident_bytes), Reverse(row.process))));
     let others = largest.len().saturating_sub(PROCESSES_MAX);
     largest.truncate(PROCESSES_MAX);
-    let named = |row: &ProcessRow| (row.process, format!("{} {}", row.pid, row.command));
+    let named = |row: &ProcessRow| {
+        let name = format!("{} {}", row.pid, clipped(&row.command, TEXT_MAX));
+        (row.process, name)
+    };
     Ok(Busiest { processes: largest.into_iter().map(named).collect(), others, parted })
 }
 

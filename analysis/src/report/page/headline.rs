@@ -44,18 +44,24 @@ pub struct Headline {
 /// The headline of a trace.
 pub fn of(trace: &Trace, report: &Report, operator: Option<&str>) -> Result<Headline, Error> {
     let meta = trace.meta();
-    let limit = |limit: &MemoryLimit| (limit.bytes > 0).then(|| (limit.name.clone(), limit.bytes));
+    let short = |text: &str| clipped(text, TEXT_MAX).into_owned();
+    let limit = |limit: &MemoryLimit| (limit.bytes > 0).then(|| (short(&limit.name), limit.bytes));
+    let place = |place: &PlaceAtPeak| PlaceAtPeak {
+        place: short(&place.place),
+        file: place.file.as_deref().map(short),
+        ..place.clone()
+    };
     Ok(Headline {
-        command: clipped(&meta.command.join(" "), TEXT_MAX).into(),
-        memtrace: meta.memtrace.clone(),
-        host: meta.host.clone(),
+        command: short(&meta.command.join(" ")),
+        memtrace: short(&meta.memtrace),
+        host: short(&meta.host),
         start_unix_ms: meta.start_unix_ns / 1_000_000,
         seconds: report.seconds,
         exit: meta.exit,
         complete: meta.complete,
         peak: report.peak.clone(),
         peak_ns: meta.peak.peak_ns,
-        place: report.places.first().cloned(),
+        place: report.places.first().map(place),
         operator: operator.map(Into::into),
         limit: meta.limit.as_ref().and_then(limit),
         killed: meta.out_of_memory.len(),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::blocks::{Blocks, Counted};
 use super::spans::Spans;
 use super::tree::Kept;
-use super::{TEXT_MAX, clipped};
+use super::{NAME_MAX, clipped};
 use crate::error::Error;
 use crate::report::flame::TEMPORARY_NS;
 use crate::report::sites::{Live, Share, at_end, at_peak, enough, scaled_to};
@@ -89,7 +89,7 @@ pub fn of_sites(
         ..Measure::new("peak", "live at the peak", peak, bytes(at_peak(trace)?))
     }];
     for (marked, counted) in spans.marked.iter().zip(blocks.iter().flat_map(|blocks| &blocks.spans)) {
-        let operator: String = clipped(&marked.operator, TEXT_MAX).into();
+        let operator: String = clipped(&marked.operator, NAME_MAX).into();
         let what = format!("allocated in {operator} (call {}) at its working peak", marked.call);
         measures.push(Measure {
             operator: Some(operator),

@@ -22,7 +22,7 @@ pub use self::blocks::Moments;
 pub use self::curves::{Curve, Timeline};
 pub use self::headline::Headline;
 pub use self::measures::Measure;
-pub use self::operators::{Lanes, Shape};
+pub use self::operators::{Lanes, LeftOut, Shape};
 pub use self::tree::{Frames, Lines, Sites, Tree};
 use super::document::Report;
 use crate::error::Error;
@@ -45,6 +45,8 @@ pub struct Page {
     pub moments: Option<Moments>,
     /// Operators by the shapes of their inputs.
     pub operators: Vec<Shape>,
+    /// What that table leaves out.
+    pub operators_left_out: LeftOut,
     /// Spans over time.
     pub lanes: Lanes,
     /// Sentences on what could not be seen.
@@ -53,6 +55,10 @@ pub struct Page {
 
 /// Bytes of a name, or of a path; longer ones are cut.
 const TEXT_MAX: usize = 1000;
+/// Bytes of the name of an operator, and of the shapes of its inputs.
+const NAME_MAX: usize = 200;
+/// Notes that the page has.
+const NOTES_MAX: usize = 100;
 
 /// A text that is no longer than that.
 fn clipped(text: &str, most: usize) -> Cow<'_, str> {
@@ -78,15 +84,26 @@ pub fn page(trace: &Trace, report: &Report) -> Result<Page, Error> {
     let timeline = curves::read(trace, times, &busiest, found.as_ref())?;
     let (tree, kept) = tree::build(trace, &sites, &measures, found.as_ref())?;
     let operator = spans.at_peak(found.as_ref().and_then(|found| found.last.as_ref()));
+    let (operators, operators_left_out) = operators::shapes(report);
     Ok(Page {
         trace: trace.directory().display().to_string(),
         headline: headline::of(trace, report, operator)?,
         measures: measures.into_iter().map(|measure| measure.kept(&kept)).collect(),
         moments: found.map(|found| found.moments(trace.meta(), &kept)),
-        operators: operators::shapes(report),
+        operators,
+        operators_left_out,
         lanes: operators::lanes(report),
-        notes: report.notes.clone(),
+        notes: notes(report),
         timeline,
         tree,
     })
+}
+
+fn notes(report: &Report) -> Vec<String> {
+    let mut notes: Vec<String> =
+        report.notes.iter().take(NOTES_MAX).map(|note| clipped(note, TEXT_MAX).into()).collect();
+    if report.notes.len() > NOTES_MAX {
+        notes.push(format!("{} more notes are in meta.json.", report.notes.len() - NOTES_MAX));
+    }
+    notes
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use memtrace_trace::rows::ArrayInfo;
 use serde::Serialize;
 
-use super::{TEXT_MAX, clipped};
+use super::{NAME_MAX, clipped};
 use crate::report::document::{Operator, Report, Span};
 
 /// Operators and shapes that the page has.
@@ -55,7 +55,7 @@ pub struct Shape {
     pub place: Option<String>,
 }
 
-/// Columns of spans, by their begin.
+/// Columns of spans, by their start.
 #[derive(Debug, Default, Serialize)]
 pub struct Lanes {
     /// Names of operators.
@@ -76,12 +76,29 @@ pub struct Lanes {
     pub left_out: usize,
 }
 
-/// Operators and shapes, those with the largest working peak first.
-pub fn shapes(report: &Report) -> Vec<Shape> {
+/// What the table of operators leaves out.
+#[derive(Debug, Serialize)]
+pub struct LeftOut {
+    /// Smaller calls, which the report does not list.
+    pub calls: usize,
+    /// Operators and shapes whose calls need less memory than those of the others.
+    pub shapes: usize,
+}
+
+/// Operators and shapes, those with the largest working peak first, and what of them is left out.
+pub fn shapes(report: &Report) -> (Vec<Shape>, LeftOut) {
     let mut shapes: Vec<Shape> = report.operators.iter().flat_map(of_operator).collect();
     shapes.sort_by_key(|shape| Reverse(shape.working_peak.1));
+    let left_out = LeftOut {
+        calls: report
+            .operators
+            .iter()
+            .map(|operator| operator.calls.saturating_sub(operator.spans.len()))
+            .sum(),
+        shapes: shapes.len().saturating_sub(SHAPES_MAX),
+    };
     shapes.truncate(SHAPES_MAX);
-    shapes
+    (shapes, left_out)
 }
 
 fn of_operator(operator: &Operator) -> Vec<Shape> {
@@ -89,7 +106,7 @@ fn of_operator(operator: &Operator) -> Vec<Shape> {
     for span in &operator.spans {
         let inputs = described(&span.inputs);
         let new = || Shape {
-            operator: clipped(&operator.name, TEXT_MAX).into(),
+            operator: clipped(&operator.name, NAME_MAX).into(),
             inputs: inputs.clone(),
             calls_of_operator: operator.calls,
             data_dependent: operator.data_dependent.iter().any(|group| described(&group.inputs) == inputs),
@@ -107,7 +124,7 @@ impl Shape {
         let peak = span.working_peak_bytes;
         if peak >= self.working_peak.1 {
             self.output = span.output_bytes;
-            self.place.clone_from(&span.peak_place);
+            self.place = span.peak_place.as_deref().map(|place| clipped(place, NAME_MAX).into());
         }
         self.calls += 1;
         self.working_peak = (self.working_peak.0.min(peak), self.working_peak.1.max(peak));
@@ -134,7 +151,7 @@ fn described(arrays: &[ArrayInfo]) -> String {
     if arrays.len() > ARRAYS_MAX {
         text.push_str(", …");
     }
-    clipped(&text, TEXT_MAX).into()
+    clipped(&text, NAME_MAX).into()
 }
 
 /// The longest spans.
@@ -153,7 +170,7 @@ pub fn lanes(report: &Report) -> Lanes {
     let mut places: HashMap<u32, u32> = HashMap::new();
     for (number, span) in spans {
         let operator = *places.entry(number).or_insert_with(|| {
-            lanes.operators.push(clipped(&report.operators[number as usize].name, TEXT_MAX).into());
+            lanes.operators.push(clipped(&report.operators[number as usize].name, NAME_MAX).into());
             lanes.operators.len() as u32 - 1
         });
         let depth = span.parent.and_then(|parent| depths.get(&parent)).map_or(0, |depth| depth + 1);

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::blocks::LastBlock;
 use super::times::PEAKS;
-use super::{TEXT_MAX, clipped};
+use super::{NAME_MAX, clipped};
 use crate::error::Error;
 
 /// Operators whose working peak is shown by call stack.
@@ -146,7 +146,7 @@ fn running(row: &SpanRow) -> Running {
         parent: row.parent,
         process: row.process,
         thread: row.thread,
-        operator: clipped(&row.operator, TEXT_MAX).into(),
+        operator: clipped(&row.operator, NAME_MAX).into(),
     }
 }
 

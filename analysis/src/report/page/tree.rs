@@ -23,6 +23,8 @@ const SITES_MAX: usize = 6000;
 /// Frames that the page has, and bytes of their texts.
 const FRAMES_MAX: usize = 48_000;
 const TEXTS_MAX: usize = 2_000_000;
+/// Bytes of a text beyond that: names of libraries, lines and folded frames count too.
+const SHORT_MAX: usize = 40;
 /// Changes of live bytes that the page has.
 const CHANGES_MAX: usize = 80_000;
 
@@ -313,19 +315,21 @@ impl Folding {
 struct Texts {
     all: Vec<String>,
     places: HashMap<String, u32>,
+    bytes: usize,
 }
 
 impl Texts {
     fn new() -> Texts {
-        Texts { all: vec![String::new()], places: HashMap::from([(String::new(), 0)]) }
+        Texts { all: vec![String::new()], places: HashMap::from([(String::new(), 0)]), bytes: 0 }
     }
 
     fn place(&mut self, text: &str) -> u32 {
-        let text = &*clipped(text, TEXT_MAX);
+        let text = &*clipped(text, if self.bytes < TEXTS_MAX { TEXT_MAX } else { SHORT_MAX });
         if let Some(place) = self.places.get(text) {
             return *place;
         }
         let place = self.all.len() as u32;
+        self.bytes += text.len();
         self.all.push(text.into());
         self.places.insert(text.into(), place);
         place

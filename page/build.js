@@ -29,7 +29,10 @@ const policy = [
   "base-uri 'none'",
   "form-action 'none'",
 ].join("; ");
-const parts = { policy, style, script };
+const { version } = JSON.parse(readFileSync("node_modules/uplot/package.json", "utf8"));
+const licences = `uPlot ${version}\n\n${readFileSync("node_modules/uplot/LICENSE", "utf8").trim()}\n`;
+if (licences.includes("--")) throw new Error("a licence that would end its comment");
+const parts = { licences, policy, style, script };
 let page = readFileSync("src/page.html", "utf8");
 for (const [name, part] of Object.entries(parts)) {
   const [before, after, ...more] = page.split(`{{${name}}}`);
@@ -39,8 +42,5 @@ for (const [name, part] of Object.entries(parts)) {
 }
 mkdirSync("built", { recursive: true });
 writeFileSync("built/page.html", page);
-writeFileSync(
-  "built/LICENSES.txt",
-  `uPlot 1.6.32\n\n${readFileSync("node_modules/uplot/LICENSE", "utf8")}`,
-);
+writeFileSync("built/LICENSES.txt", licences);
 console.log(`built/page.html: ${(page.length / 1000).toFixed(0)} kB`);

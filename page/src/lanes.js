@@ -1,7 +1,7 @@
 // Operators over time, in lanes below the plot.
 
 import { colour, context, element } from "./dom.js";
-import { bytes, seconds } from "./format.js";
+import { bytes, grouped, seconds } from "./format.js";
 
 const ROW = 13;
 const ROWS_MAX = 6;
@@ -21,7 +21,10 @@ export class Lanes {
   constructor(data, selection) {
     this.data = data;
     this.#placed = placed(data.lanes);
-    this.element = element("div", { class: "lanes-box" }, this.#canvas);
+    const left = data.lanes.left_out + data.lanes.start.length - this.#placed.length;
+    const leftOut =
+      left > 0 && element("p", { class: "faint" }, `${grouped(left)} more calls are not drawn`);
+    this.element = element("div", { class: "lanes-box" }, this.#canvas, leftOut);
     this.#canvas.addEventListener("click", (event) => this.#click(event, selection));
     this.#canvas.addEventListener("mousemove", (event) => this.#hover(event));
   }

@@ -46,7 +46,7 @@ export class Operators {
     const most = Math.max(1, ...rows.map((row) => row.working_peak[1]));
     const heads = COLUMNS.map(([name, , kind], at) => this.#head(name, kind, at));
     const caption = rows.length
-      ? "Bytes that calls allocated and did not release, at their peak. A row selects its operator."
+      ? `Bytes that calls allocated and did not release, at their peak. A row selects its operator.${leftOut(this.data.operators_left_out)}`
       : "No operator was recorded: memtrace record --operator MODULE:FUNCTION names one.";
     const table = element(
       "table",
@@ -59,7 +59,10 @@ export class Operators {
         rows.map((row) => this.#row(row, most)),
       ),
     );
+    const buttons = () => [...this.element.querySelectorAll("button")];
+    const focused = buttons().indexOf(document.activeElement);
     this.element.replaceChildren(table);
+    buttons()[focused]?.focus();
   }
 
   #head(name, kind, at) {
@@ -136,6 +139,15 @@ export class Operators {
         zoom: "",
       });
   }
+}
+
+/** What the table does not have, as a sentence. */
+function leftOut({ calls, shapes }) {
+  const parts = [
+    calls > 0 && `${grouped(calls)} smaller calls`,
+    shapes > 0 && `${grouped(shapes)} smaller shapes`,
+  ].filter(Boolean);
+  return parts.length ? ` Left out: ${parts.join(", ")}.` : "";
 }
 
 /** Peaks of calls in their order, as bars. */

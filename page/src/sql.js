@@ -32,7 +32,8 @@ export function sqlOf({ trace }, { key, time, span, range }, { label, sites }) {
   const counts = `(kind IN ${HEAP} OR kind IN ${MAPPINGS} AND bytes <= 1048576)`;
   if (range) {
     const part = (at) => `coalesce(sum(bytes) FILTER (${liveAt(at)}), 0)`;
-    return `${comment}SELECT ${part(range[1])} - ${part(range[0])} AS bytes\n${from}\n  AND ${counts};`;
+    const grown = `SELECT ${part(range[1])} - ${part(range[0])} AS bytes\n${from}\n  AND ${counts}\nGROUP BY site`;
+    return `${comment}SELECT coalesce(sum(greatest(bytes, 0)), 0) AS bytes\nFROM (\n${grown}\n);`;
   }
   return `${comment}SELECT sum(bytes) AS bytes, count(*) AS blocks\n${from}\n  AND ${liveAt(time)}\n  AND ${counts};`;
 }

@@ -40,7 +40,9 @@ export class TreeGrid {
       this.#open.add(node);
       if (sums[children[node][0]] < sums[root] / 4) break;
     }
+    const hadFocus = this.#body.contains(document.activeElement);
     this.#render(root);
+    if (hadFocus) this.#focus(root);
   }
 
   #render(focused) {

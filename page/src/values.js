@@ -77,7 +77,7 @@ function grown(data, [from, to]) {
   return {
     key: "growth",
     range: [times[from], times[to]],
-    what: "more at the end of the selected time than at its begin",
+    what: "more at the end of the selected time than at its start",
     unit: "bytes",
     total,
     released,

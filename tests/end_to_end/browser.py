@@ -1,12 +1,28 @@
-"""Opens pages of `memtrace report --html` in a real browser that may not use a network."""
+"""Writes pages of `memtrace report --html`, and opens them in a real browser that may not use a network."""
 
+import base64
 import shutil
+import zlib
 from contextlib import contextmanager
 
 import pytest
+from conftest import memtrace
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 DESKTOP, PHONE = (1400, 900), (390, 844)
+
+
+def html(trace, path, *options):
+    """Writes the page of a trace."""
+    done = memtrace("report", trace, "--html", path, *options)
+    assert done.returncode == 0, done.stderr.decode()
+    return path
+
+
+def text_of(page):
+    """The data in the text of a page, as JSON."""
+    data = page.split('<script id="data" type="text/plain">')[1].split("</script>")[0]
+    return zlib.decompress(base64.b64decode(data)).decode()
 
 
 def executable():

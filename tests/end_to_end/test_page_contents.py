@@ -46,7 +46,7 @@ def edited(trace, path, **values):
 
 
 def test_long_texts_are_cut(run, tmp_path):
-    long = "A" * (4 << 20)
+    long = "A" * (2 << 20)
     values = {
         "host": long,
         "memtrace": long,

@@ -32,7 +32,7 @@ def missing():
     return names + ([] if BUSYBOX.exists() else ["busybox-static"])
 
 
-def booted(folder, image, archive, memory="1G", processors=2, devices=(), seconds=120):
+def booted(folder, image, archive, memory="1G", processors=2, devices=(), seconds=300):
     """Boots a kernel with an archive of files; its ports' files stay in the folder. Emulated, as
     machines in which this runs may have no KVM that works. RuntimeError where the guest ends before
     its script, TimeoutExpired where it takes longer than so many seconds."""

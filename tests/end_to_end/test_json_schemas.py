@@ -142,6 +142,12 @@ for n in (300, 400, 500, 600, 900):
             ("place", "plan", placed, "--fast", "1GB", "-o", folder / "place.json", "--json"),
             ("place", "estimate", folder / "place.json", "--move", "all=fast", "--json"),
         ],
+        "compare": [
+            (
+                *("place", "compare", folder / "place.json", "--json"),
+                *("--repeat", "1", "--", sys.executable, "-c", program),
+            )
+        ],
         "bound": [("bound", "numpy:outer", "--shape", "100", "--json", "--python", sys.executable)],
     }
     return {name: [json_of(*asked) for asked in each] for name, each in commands.items()}
@@ -164,6 +170,7 @@ NAMES = (
     "recommend",
     "plan",
     "place",
+    "compare",
     "bound",
 )
 

@@ -5,6 +5,9 @@ import pytest
 from experiments.guest import guest, kernel
 from experiments.placement import nodes
 
+#: An emulated machine takes many times as long beside other tests.
+pytestmark = pytest.mark.serial
+
 
 @pytest.fixture(scope="module")
 def image():

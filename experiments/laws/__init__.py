@@ -8,5 +8,7 @@ PARTS = {
     "pipeline": "six operators in a row, planned and measured under two executors",
     "online": "learning while running: bandits, baselines, warnings",
     "generic": "operators never profiled: bounds from their source",
+    "promises": "library functions drawn by a rule, and small programs: first set",
+    "promises_second": "the second set of the same, for when the first is mended",
     "speed": "time of predict, fit, recommend",
 }

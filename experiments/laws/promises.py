@@ -140,9 +140,7 @@ def studied(name, operator, command, axes):
     folder.mkdir(parents=True)
     model = folder / "model.json"
     result = {"operator": operator, "axes": axes, "sweep": swept(operator, command, axes, folder)}
-    described = None if command[0] != sys.executable else folder / "source.json"
-    if described:
-        run("bound", operator, "--python", sys.executable, "--describe", described)
+    source = described(operator, folder) if command[0] == sys.executable else None
     result["tests"] = [
         {
             "shape": shape,
@@ -150,7 +148,7 @@ def studied(name, operator, command, axes):
             "predicted": asked("predict", model, operator, shape),
             "truth": recorded(operator, command, shape, folder),
             "resident": resident(command, shape),
-            "bound": bounded(described, shape) if described else None,
+            "bound": bounded(source, shape) if source else None,
         }
         for times, shape in larger(axes)
     ]
@@ -219,11 +217,17 @@ def resident(command, shape):
     return {"failed": None, "bytes": int(output.split()[-1]) << 10}
 
 
-def bounded(described, shape):
-    """The bound from source; the operator's own run is not needed."""
-    output, error = run(
-        "bound", "--source", described, "--shape", lengths(shape), "--dtype", "f8", "--json"
-    )
+def described(operator, folder):
+    """The description of an operator's source, and why there is none."""
+    file = folder / "source.json"
+    return file, run("bound", operator, "--python", sys.executable, "--describe", file)[1]
+
+
+def bounded(source, shape):
+    """The bound from source: the operator is not run."""
+    file, error = source
+    own = ["--source", file, "--shape", lengths(shape), "--dtype", "f8", "--json"]
+    output, error = (None, error) if error else run("bound", *own)
     if error:
         return {"failed": error}
     said = json.loads(output)

@@ -194,7 +194,7 @@ def misses(results):
             f" | {said['upper_bytes']:,} | {bold}{test.truth:,}{bold}"
             f" | {(said['peak_bytes'] - test.truth) / max(1, test.truth):+.2%} |"
         )
-    lines += ["", "| operator | shape | VmHWM | resident at most |", "|---|---|---|---|"]
+    lines += ["", "| VmHWM of | shape | bytes | resident at most |", "|---|---|---|---|"]
     for test in tests:
         if test.said and test.resident and not test.held:
             upper = test.said["resident_upper_bytes"]
@@ -214,13 +214,17 @@ def misses(results):
 
 def failures(results):
     """What could not be judged, and why."""
-    causes = []
+    causes = {}
     for name, result in results.items():
         if result["sweep"]["failed"]:
-            causes.append(f"`{name}`, sweep: {result['sweep']['failed']}")
+            causes[name, "sweep", result["sweep"]["failed"]] = []
         for row in result["tests"]:
             for part in ("predicted", "truth", "resident", "bound"):
                 if row[part] and row[part]["failed"]:
-                    at = written(row["shape"])
-                    causes.append(f"`{name}` at {at}, {part}: {row[part]['failed']}")
-    return ["", "## What failed", "", *(f"- {cause}" for cause in causes)] if causes else []
+                    key = name, part, row[part]["failed"]
+                    causes.setdefault(key, []).append(written(row["shape"]))
+    lines = [
+        f"- `{name}`, {part}{' at ' * bool(shapes)}{', '.join(shapes)}: {cause}"
+        for (name, part, cause), shapes in causes.items()
+    ]
+    return ["", "## What failed", "", *lines] if lines else []

@@ -230,10 +230,13 @@ def test_a_plan_that_gains_nothing_does_nothing(learned, placed, tmp_path):
     program, expected = placed
     path = tmp_path / "plan.json"
     memtrace("place", "plan", learned[0], "--fast", "1MB", "-o", path)
-    recording = run(path, tmp_path / "trace", program)
-    assert (recording.code, recording.stdout) == (0, expected)
-    assert b"gains nothing" in recording.stderr
-    assert placements(recording) == 0
+    trace = tmp_path / "trace"
+    done = memtrace("place", "run", path, "-o", trace, "--", program)
+    assert (done.returncode, done.stdout) == (0, expected)
+    assert b"gains nothing" in done.stderr and not trace.exists()
+    for command, code in (("no-such-program", 127), (tmp_path, 126)):
+        done = memtrace("place", "run", path, "--", command)
+        assert (done.returncode, done.stderr.count(b"\n")) == (code, 2)
 
 
 def test_a_broken_plan_is_one_sentence(placed, plan, tmp_path):

@@ -95,7 +95,7 @@ impl Steps {
             after(begin) == after(until[block])
         };
         let used = used_objects(observed, &changes, &used, all_looks, step_at);
-        steps.add_uses(&used, &written(observed, step_at), is_unseen);
+        steps.add_uses(&used, &Written::of(observed, step_at), is_unseen);
         steps.mark_late(&looks, observed);
         Ok(steps)
     }
@@ -114,7 +114,7 @@ impl Steps {
     fn add_uses(
         &mut self,
         used: &BTreeSet<(usize, usize)>,
-        written: &BTreeSet<(usize, usize)>,
+        written: &Written,
         is_unseen: impl Fn(usize) -> bool,
     ) {
         let mut last: HashMap<usize, usize> = HashMap::new();
@@ -148,7 +148,7 @@ impl Steps {
             unseen.dedup();
             self.steps[index].unseen = unseen;
             self.steps[index].uses =
-                uses.iter().map(|object| (*object, written.contains(&(index, *object)))).collect();
+                uses.iter().map(|object| (*object, written.is_in(index, *object))).collect();
         }
     }
 
@@ -273,8 +273,27 @@ fn used_objects(
     objects
 }
 
-/// Steps, and the objects that a sample met writing.
-fn written(observed: &Observed, step_at: impl Fn(i64) -> usize) -> BTreeSet<(usize, usize)> {
-    let stores = observed.samples.iter().filter(|sample| sample.stores);
-    stores.filter_map(|sample| Some((step_at(sample.time_ns), sample.object?))).collect()
+/// Which objects are written, and when.
+struct Written {
+    /// Steps, and the objects that a sample met writing.
+    seen: BTreeSet<(usize, usize)>,
+    /// Objects that samples met writing in several steps: samples are too few to meet each, so they
+    /// count as written whenever they are used.
+    often: BTreeSet<usize>,
+}
+
+impl Written {
+    fn of(observed: &Observed, step_at: impl Fn(i64) -> usize) -> Written {
+        let stores = observed.samples.iter().filter(|sample| sample.stores);
+        let seen: BTreeSet<(usize, usize)> =
+            stores.filter_map(|sample| Some((step_at(sample.time_ns), sample.object?))).collect();
+        let mut steps: HashMap<usize, usize> = HashMap::new();
+        seen.iter().for_each(|(_, object)| *steps.entry(*object).or_default() += 1);
+        let often = steps.into_iter().filter(|(_, steps)| *steps > 1).map(|(object, _)| object).collect();
+        Written { seen, often }
+    }
+
+    fn is_in(&self, step: usize, object: usize) -> bool {
+        self.often.contains(&object) || self.seen.contains(&(step, object))
+    }
 }

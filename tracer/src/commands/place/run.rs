@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
@@ -16,7 +18,7 @@ use super::tier;
 use super::warm::warm;
 use crate::commands::record::{self, Record};
 use crate::commands::usage::sentence;
-use crate::record::{Options, PlacedBlock, PlacedProgram, Placing};
+use crate::record::{Failure, Options, PlacedBlock, PlacedProgram, Placing};
 use crate::terminal::say;
 
 /// Arguments of `place run`.
@@ -30,12 +32,27 @@ pub struct Run {
 
 /// `memtrace place run`
 pub fn run(arguments: &Run) -> Result<ExitCode> {
+    let plan = Plan::load(&arguments.plan);
+    if let Ok(Plan { worth: false, .. }) = plan
+        && let [program, rest @ ..] = arguments.record.command()
+    {
+        say("the plan gains nothing; the command runs without it, and is not recorded");
+        return Err(by_itself(program, rest).into());
+    }
     // Whatever is wrong with the plan, the program runs.
-    let placing = placing(&arguments.plan).unwrap_or_else(|error| {
+    let placing = plan.map_err(Into::into).and_then(|plan| blocks(&plan).map(Some));
+    let placing = placing.unwrap_or_else(|error| {
         say(&format!("{}; the command runs without a plan", sentence(&error)));
         None
     });
     record::run_placed(&arguments.record, placing)
+}
+
+/// Becomes the command, and returns where that fails: what gains nothing must not cost anything.
+fn by_itself(program: &OsString, arguments: &[OsString]) -> Failure {
+    let error = Command::new(program).args(arguments).exec();
+    let code = if error.kind() == ErrorKind::NotFound { 127 } else { 126 };
+    Failure { code, message: format!("cannot run {}: {error}", program.display()) }
 }
 
 /// CPU seconds of the command that was learned from, with its blocks where a plan has them.
@@ -68,16 +85,6 @@ pub fn seconds(trace: &Trace) -> Option<f64> {
 /// The fast tier of a plan, on this machine.
 pub fn fast_tier(plan: &Plan) -> Result<Tier> {
     if plan.tiers.slow == tier::SWAP { Ok(Tier::Dram) } else { tier_of(&plan.tiers.fast) }
-}
-
-/// What is placed; nothing where the plan says that nothing is gained.
-fn placing(plan: &Path) -> Result<Option<Placing>> {
-    let plan = Plan::load(plan)?;
-    if !plan.worth {
-        say("the plan gains nothing; the command runs without it");
-        return Ok(None);
-    }
-    blocks(&plan).map(Some)
 }
 
 fn tier_of(name: &str) -> Result<Tier> {

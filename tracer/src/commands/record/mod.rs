@@ -145,6 +145,13 @@ pub fn run_placed(arguments: &Record, placing: Option<record::Placing>) -> Resul
     Ok(ExitCode::from(outcome.code as u8))
 }
 
+impl Record {
+    /// What is to run, with its arguments.
+    pub fn command(&self) -> &[OsString] {
+        &self.command
+    }
+}
+
 /// A command that was not found may be a subcommand with a slip in it.
 fn mistaken(failure: record::Failure, command: &[OsString]) -> anyhow::Error {
     const NOT_FOUND: i32 = 127;

@@ -32,6 +32,9 @@ pub struct Law {
     /// Largest relative difference between working peaks of runs of one shape.
     #[serde(default)]
     pub same_shape_spread: f64,
+    /// How far its bound is short of what its own runs needed: [`Law::shortfall`].
+    #[serde(default)]
+    pub short: f64,
     /// Whether runs of one shape differed with what was in the arrays; `None` if no shape was run
     /// twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]

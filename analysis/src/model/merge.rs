@@ -148,6 +148,7 @@ fn pool(known: &mut Law, other: &Law) -> bool {
     for (variable, theirs) in pooled.variables.iter_mut().zip(&other.variables) {
         (variable.min, variable.max) = (variable.min.min(theirs.min), variable.max.max(theirs.max));
     }
+    pooled.short = known.short.max(other.short);
     pooled.same_shape_spread = known.same_shape_spread.max(other.same_shape_spread);
     if other.one_time.bytes > pooled.one_time.bytes {
         pooled.one_time.clone_from(&other.one_time);

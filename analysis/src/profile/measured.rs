@@ -9,6 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::run::{Block, Event, Run};
+use crate::shape::Point;
+use crate::stats::regression::Regression;
 
 /// How many of the one-time blocks are named.
 const NAMED_BLOCKS: usize = 8;
@@ -16,11 +18,23 @@ const NAMED_BLOCKS: usize = 8;
 /// Blocks that a process keeps from the first call on, however often the operator runs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct OneTime {
-    /// Their sum; the largest over the processes.
+    /// Their sum, without what was never touched of them; the largest over the processes.
     pub bytes: u64,
     /// The biggest of them.
     #[serde(default)]
     pub blocks: Vec<OneTimeBlock>,
+    /// How they grow with the shape of the first call; null if they do not, or if fewer than three
+    /// shapes came first in a process.
+    #[serde(default)]
+    pub growth: Option<Regression>,
+}
+
+impl OneTime {
+    /// The most of them where the first call has this shape.
+    pub fn at(&self, shape: &Point) -> u64 {
+        let grown = self.growth.as_ref().and_then(|growth| growth.upper(shape));
+        grown.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(u64::MAX)).max(self.bytes)
+    }
 }
 
 /// One such block.
@@ -80,12 +94,18 @@ pub fn one_time(runs: &[&Run]) -> OneTime {
     }
     let mut blocks: Vec<Block> = left.into_values().collect();
     blocks.retain(|block| !block.output && !again.contains(&(block.kind, block.bytes)));
-    blocks.sort_by_key(|block| std::cmp::Reverse(block.bytes));
+    blocks.sort_by_key(|block| std::cmp::Reverse(touched(block)));
     let named = blocks.iter().take(NAMED_BLOCKS);
     OneTime {
-        bytes: blocks.iter().fold(0, |sum: u64, block| sum.saturating_add(block.bytes)),
+        bytes: blocks.iter().map(touched).fold(0, u64::saturating_add),
         blocks: named
-            .map(|block| OneTimeBlock { kind: block.kind.to_string(), bytes: block.bytes })
+            .map(|block| OneTimeBlock { kind: block.kind.to_string(), bytes: touched(block) })
             .collect(),
+        growth: None,
     }
+}
+
+/// What was touched of a block: allocators reserve more than they use.
+fn touched(block: &Block) -> u64 {
+    block.bytes.saturating_sub(block.untouched)
 }

@@ -8,7 +8,9 @@ MAX_ITEMS = 4096  # of a constant sequence
 
 def public_name(thing):
     """`scipy.ndimage.gaussian_filter` for what is defined in `scipy.ndimage._filters`."""
-    name = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None)
+    # Anything may answer to any name: polars.col makes a column of each.
+    names = (getattr(thing, name, None) for name in ("__qualname__", "__name__"))
+    name = next((name for name in names if isinstance(name, str) and name), None)
     module = getattr(thing, "__module__", None)
     if type(thing).__name__ == "ufunc":
         module = "scipy.special" if module and module.startswith("scipy") else "numpy"

@@ -51,7 +51,7 @@ def started():
 class Shown:
     """A page that is open, and what went wrong in it."""
 
-    def __init__(self, browser, path, size=DESKTOP, **how):
+    def __init__(self, browser, path, size=DESKTOP, ready="html[data-ready]", **how):
         self.context = browser.new_context(
             viewport={"width": size[0], "height": size[1]}, offline=True, **how
         )
@@ -63,7 +63,7 @@ class Shown:
         self.page.on("request", self._requested)
         self.url = path.as_uri()
         self.page.goto(self.url)
-        self.page.wait_for_selector("html[data-ready]")
+        self.page.wait_for_selector(ready)
 
     def _said(self, message):
         if message.type in ("error", "warning"):
@@ -100,6 +100,12 @@ class Shown:
             " place: row.querySelector('.place')?.textContent ?? '',"
             " level: Number(row.ariaLevel), value: Number(row.dataset.value)}))",
         )
+
+    def assert_accessible(self):
+        """What axe-core says; the page's own policy would keep that out (`bypass_csp`)."""
+        axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+        found = axe.run(self.page)
+        assert found.violations_count == 0, found.generate_report()
 
     def close(self):
         """Fails if anything went wrong."""

@@ -114,6 +114,8 @@ for n in (300, 400, 500, 600, 900):
     learn = ("place", "learn", "-q", "-o", placed, "--", sys.executable, "-c", program)
     assert memtrace(*learn).returncode == 0
     step = {"name": "a", "operator": "scale", "inputs": ["x"]}
+    budgets = folder / "memtrace.toml"
+    budgets.write_text("[[budget]]\noperator = 'scale'\npeak = '1 MB'\n")
     source = {"shape": [700, 1000], "dtype": "<f4", "retained": "not_counted"}
     graph.write_text(json.dumps({"version": 1, "sources": {"x": source}, "steps": [step]}))
     asked = ("--operator", "scale", "--shape", "700,1000", "--json")
@@ -122,6 +124,8 @@ for n in (300, 400, 500, 600, 900):
         "recover": [("recover", trace, "--json")],
         "leaks": [("report", "--leaks", trace, "--json")],
         "recompute": [("report", "--recompute", trace, "--json")],
+        "check": [("check", trace, "--budget", budgets, "--format", "json")],
+        "diff": [("diff", trace, placed / "fast", "--json")],
         "flamegraph": [("flamegraph", trace, "-o", folder / "peak.svg", "--json")],
         "fit": [("fit", trace, "-o", model, "--json")],
         "predict": [("predict", model, *asked)],
@@ -155,7 +159,7 @@ for n in (300, 400, 500, 600, 900):
 
 def json_of(*arguments):
     done = memtrace(*arguments)
-    assert done.returncode in (0, 3), done.stderr.decode()
+    assert done.returncode in (0, 3, 4), done.stderr.decode()
     return done.stdout
 
 
@@ -164,6 +168,8 @@ NAMES = (
     "recover",
     "leaks",
     "recompute",
+    "check",
+    "diff",
     "flamegraph",
     "fit",
     "predict",

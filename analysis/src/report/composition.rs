@@ -1,6 +1,6 @@
 //! What a peak was made of: its bytes by place in the program, which add up to the peak.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use memtrace_trace::Trace;
 use memtrace_trace::rows::FrameRow;
@@ -9,7 +9,7 @@ use super::short_name::short_name;
 use super::sites::{Share, at_peak};
 use crate::error::Error;
 use crate::profile::own::innermost_own;
-use crate::profile::stacks::{base_name, is_bridge, stack};
+use crate::profile::stacks::{base_name, by_site, is_bridge, stack};
 
 /// Folders that labels have at most.
 const FOLDERS_MAX: usize = 8;
@@ -77,6 +77,16 @@ pub fn composition(trace: &Trace) -> Result<Composition, Error> {
     let parts: Vec<Part> = by_place(trace, &at_peak(trace)?)?.into_iter().map(group).collect();
     let known = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.bytes));
     Ok(Composition { peak, parts, unknown: peak.saturating_sub(known) })
+}
+
+/// Where sites are, by id; one that the trace does not have is left out.
+///
+/// # Errors
+/// A table cannot be read.
+pub fn places_of(trace: &Trace, sites: &HashSet<u64>) -> Result<HashMap<u64, Place>, Error> {
+    let importing = Importing::default();
+    let found = by_site(trace, sites, Found::of)?;
+    Ok(found.into_iter().map(|(site, found)| (site, importing.name(found))).collect())
 }
 
 /// The sites of one place.

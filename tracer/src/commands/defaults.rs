@@ -9,6 +9,36 @@ use toml::{Table, Value};
 
 use super::usage::Usage;
 
+/// The tables of budgets, which `check` reads: no defaults of options.
+pub const BUDGET: &str = "budget";
+
+/// The nearest file, from `directory` upwards, that says anything, and what it says.
+///
+/// # Errors
+/// It cannot be read.
+pub fn nearest(directory: &Path) -> Result<Option<(PathBuf, Table)>> {
+    for directory in directory.ancestors() {
+        for file in ["memtrace.toml", "pyproject.toml"].map(|name| directory.join(name)) {
+            let table = if file.is_file() { table_of(&file)? } else { None };
+            if let Some(table) = table {
+                return Ok(Some((file, table)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// What a file says to memtrace.
+///
+/// # Errors
+/// It cannot be read.
+pub fn table_of(file: &Path) -> Result<Option<Table>> {
+    match file.file_name().is_some_and(|name| name == "pyproject.toml") {
+        true => of_project(file),
+        false => read(file).map(Some),
+    }
+}
+
 /// What a file says.
 pub struct Defaults {
     file: PathBuf,
@@ -22,18 +52,7 @@ impl Defaults {
     /// # Errors
     /// Its file cannot be read.
     pub fn find(directory: &Path) -> Result<Option<Defaults>> {
-        for directory in directory.ancestors() {
-            let file = directory.join("memtrace.toml");
-            if file.is_file() {
-                return Ok(Some(Defaults { table: read(&file)?, file }));
-            }
-            let file = directory.join("pyproject.toml");
-            let table = if file.is_file() { of_project(&file)? } else { None };
-            if let Some(table) = table {
-                return Ok(Some(Defaults { file, table }));
-            }
-        }
-        Ok(None)
+        Ok(nearest(directory)?.map(|(file, table)| Defaults { file, table }))
     }
 
     /// The command line with these defaults.
@@ -41,7 +60,7 @@ impl Defaults {
     /// # Errors
     /// [`Usage`]: there is no such option, or it takes no such value.
     pub fn apply(&self, mut command: Command) -> Result<Command> {
-        for (key, value) in &self.table {
+        for (key, value) in self.table.iter().filter(|(key, _)| *key != BUDGET) {
             command = match value {
                 Value::Table(options) => self.apply_to_subcommand(command, key, options)?,
                 value => self.apply_to(command, "memtrace", key, value)?,

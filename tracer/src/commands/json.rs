@@ -18,6 +18,7 @@ mod tests {
     use memtrace_analysis::generic::Bounded;
     use memtrace_analysis::model::Prediction;
     use memtrace_analysis::placement::Plan;
+    use memtrace_analysis::report::diff::Diff;
     use memtrace_analysis::report::document::Report;
     use memtrace_analysis::report::leaks::Leaks;
     use memtrace_analysis::report::recompute;
@@ -26,7 +27,7 @@ mod tests {
     use schemars::transform::{Transform, transform_subschemas};
 
     use super::*;
-    use crate::commands::{doctor, fitted, flamegraph, place, plan, recommend, recover};
+    use crate::commands::{check, doctor, fitted, flamegraph, place, plan, recommend, recover};
     use crate::live_protocol::Figures;
 
     const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/schemas");
@@ -56,6 +57,8 @@ mod tests {
             ("report", described::<Report>()),
             ("leaks", described::<Leaks>()),
             ("recompute", described::<recompute::Document>()),
+            ("check", described::<check::Checked>()),
+            ("diff", described::<Diff>()),
             ("flamegraph", described::<flamegraph::Drawn>()),
             ("recover", described::<recover::Closed>()),
             ("top", described::<Figures>()),

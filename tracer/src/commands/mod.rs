@@ -3,8 +3,11 @@
 mod arguments;
 mod attach;
 mod bound;
+mod check;
 mod defaults;
+mod diff;
 mod doctor;
+mod export;
 mod fit;
 mod fitted;
 mod flamegraph;
@@ -14,6 +17,7 @@ mod help;
 mod json;
 mod law;
 mod manuals;
+mod markup;
 mod merge;
 mod output;
 mod place;
@@ -67,6 +71,12 @@ enum Action {
     Report(report::Report),
     /// Draw a flame graph of live memory
     Flamegraph(flamegraph::Flamegraph),
+    /// Show what changed from one trace to another
+    Diff(diff::Compared),
+    /// Write a trace in the format of another tool: pprof, speedscope, Firefox, Perfetto
+    Export(export::Export),
+    /// Check a trace or a model against the budgets of memtrace.toml
+    Check(check::Check),
     /// Close a trace whose recorder died, with what was live when it was last written
     Recover(recover::Recover),
     /// Record a running process, and its children, from the kernel side (root or CAP_BPF)
@@ -155,6 +165,9 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Action::Record(arguments)) => record::run(&arguments),
         Some(Action::Report(arguments)) => report::run(&arguments),
         Some(Action::Flamegraph(arguments)) => flamegraph::run(&arguments),
+        Some(Action::Diff(arguments)) => diff::run(&arguments),
+        Some(Action::Export(arguments)) => export::run(&arguments),
+        Some(Action::Check(arguments)) => check::run(&arguments),
         Some(Action::Recover(arguments)) => recover::run(&arguments),
         Some(Action::Attach(arguments)) => attach::run(&arguments),
         Some(Action::Top(arguments)) => top::run(&arguments),

@@ -22,9 +22,10 @@ pub use self::blocks::Moments;
 pub use self::curves::{Curve, Timeline};
 pub use self::headline::Headline;
 pub use self::measures::Measure;
-pub use self::operators::{Lanes, LeftOut, Shape};
+pub use self::operators::{Lanes, LeftOut};
 pub use self::tree::{Frames, Lines, Sites, Tree};
 use super::document::Report;
+use super::shapes::Shape;
 use crate::error::Error;
 
 /// Everything on the page, but for the text of source lines.

@@ -30,6 +30,7 @@ use clap::Args;
 use memtrace_analysis::report::json::{Listed, report};
 use memtrace_trace::Trace;
 
+pub use self::summary::fitted;
 use super::json;
 use crate::terminal::{columns_of, is_quiet, print, to_stderr};
 

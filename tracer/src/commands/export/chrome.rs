@@ -1,0 +1,56 @@
+//! Trace events in JSON, as chrome://tracing defined them and Perfetto reads them: complete events for
+//! operators, counters for memory.
+
+use anyhow::Result;
+use memtrace_analysis::report::export::Exported;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct File<'a> {
+    trace_events: Vec<Value>,
+    display_time_unit: &'static str,
+    other_data: OtherData<'a>,
+}
+
+#[derive(Serialize)]
+struct OtherData<'a> {
+    command: &'a str,
+    exporter: String,
+}
+
+/// Times are microseconds since the recording began.
+pub fn json(exported: &Exported) -> Result<Vec<u8>> {
+    let pid = |process: u32| exported.processes.get(process as usize).map_or(process, |row| row.pid);
+    let micros = |ns: u64| ns as f64 / 1000.0;
+    let mut events = Vec::new();
+    for process in &exported.processes {
+        events.push(json!({
+            "ph": "M", "name": "process_name", "pid": process.pid, "tid": 0,
+            "args": {"name": process.command},
+        }));
+    }
+    for span in &exported.spans {
+        events.push(json!({
+            "ph": "X", "cat": "operator", "name": span.operator, "pid": pid(span.process),
+            "tid": span.thread, "ts": micros(span.start_ns), "dur": micros(span.length_ns),
+            "args": {"working_peak_bytes": span.working_peak},
+        }));
+    }
+    for point in &exported.points {
+        let (pid, ts) = (pid(point.process), micros(point.time_ns));
+        let mut counter = |name: &str, bytes: u64| {
+            events.push(json!({
+                "ph": "C", "name": name, "pid": pid, "tid": 0, "ts": ts, "args": {"bytes": bytes},
+            }));
+        };
+        counter("live", point.live);
+        if let Some(resident) = point.resident {
+            counter("resident", resident);
+        }
+    }
+    let exporter = format!("memtrace {}", env!("CARGO_PKG_VERSION"));
+    let other_data = OtherData { command: &exported.command, exporter };
+    Ok(serde_json::to_vec(&File { trace_events: events, display_time_unit: "ms", other_data })?)
+}

@@ -1,0 +1,143 @@
+//! The Firefox Profiler's processed profile: allocations at the peak by call stack, operators as
+//! markers, memory of each process as a counter.
+
+use std::collections::HashMap;
+use std::time::{Duration, UNIX_EPOCH};
+
+use anyhow::Result;
+use fxprof_processed_profile::{
+    CategoryColor, CategoryHandle, CategoryPairHandle, CpuDelta, Frame, FrameFlags, FrameInfo,
+    MarkerFieldFlags, MarkerFieldFormat, MarkerTiming, ProcessHandle, Profile, SamplingInterval, StackHandle,
+    StaticSchemaMarker, StaticSchemaMarkerField, StringHandle, ThreadHandle, Timestamp,
+};
+use memtrace_analysis::profile::stacks::base_name;
+use memtrace_analysis::report::export::Exported;
+
+/// A call of an operator.
+struct Call {
+    operator: StringHandle,
+    category: CategoryHandle,
+    working_peak: u64,
+}
+
+impl StaticSchemaMarker for Call {
+    const UNIQUE_MARKER_TYPE_NAME: &'static str = "memtrace-operator";
+    const CHART_LABEL: Option<&'static str> = Some("{marker.name}");
+    const TABLE_LABEL: Option<&'static str> = Some("{marker.name}: {marker.data.peak}");
+    const FIELDS: &'static [StaticSchemaMarkerField] = &[StaticSchemaMarkerField {
+        key: "peak",
+        label: "Working peak",
+        format: MarkerFieldFormat::Bytes,
+        flags: MarkerFieldFlags::SEARCHABLE,
+    }];
+
+    fn name(&self, _profile: &mut Profile) -> StringHandle {
+        self.operator
+    }
+
+    fn category(&self, _profile: &mut Profile) -> CategoryHandle {
+        self.category
+    }
+
+    fn string_field_value(&self, _field: u32) -> StringHandle {
+        self.operator
+    }
+
+    fn number_field_value(&self, _field: u32) -> f64 {
+        self.working_peak as f64
+    }
+}
+
+/// The profile of a trace.
+pub fn json(exported: &Exported) -> Result<Vec<u8>> {
+    let start = UNIX_EPOCH + Duration::from_nanos(exported.start_unix_ns.max(0) as u64);
+    let mut profile = Profile::new(&exported.command, start.into(), SamplingInterval::from_millis(50));
+    profile.set_os_name("Linux");
+    profile.set_symbolicated(true);
+    let processes = processes(exported, &mut profile);
+    let first = match processes.first() {
+        Some((_, thread)) => *thread,
+        None => {
+            let process = profile.add_process(&exported.command, 0, at(0));
+            profile.add_thread(process, 0, at(0), true)
+        }
+    };
+    allocations(exported, &mut profile, first);
+    markers(exported, &mut profile, &processes, first);
+    counters(exported, &mut profile, &processes);
+    Ok(serde_json::to_vec(&profile)?)
+}
+
+fn at(ns: u64) -> Timestamp {
+    Timestamp::from_nanos_since_reference(ns)
+}
+
+/// Each with its first thread, whose name is the process's.
+fn processes(exported: &Exported, profile: &mut Profile) -> Vec<(ProcessHandle, ThreadHandle)> {
+    let added = exported.processes.iter().map(|process| {
+        let handle = profile.add_process(&process.command, process.pid, at(process.start_ns));
+        let thread = profile.add_thread(handle, process.pid, at(process.start_ns), true);
+        if let Some(end) = process.end_ns {
+            profile.set_process_end_time(handle, at(end));
+            profile.set_thread_end_time(thread, at(end));
+        }
+        (handle, thread)
+    });
+    added.collect()
+}
+
+/// All call stacks are of the first process: they are sums over all.
+fn allocations(exported: &Exported, profile: &mut Profile, thread: ThreadHandle) {
+    let category = CategoryPairHandle::from(profile.add_category("Memory", CategoryColor::Blue));
+    let mut stacks: Vec<StackHandle> = Vec::with_capacity(exported.frames.len());
+    for frame in &exported.frames {
+        let place = if frame.line > 0 {
+            format!(" ({}:{})", base_name(&frame.file), frame.line)
+        } else if frame.library.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", frame.library)
+        };
+        let label = profile.intern_string(&format!("{}{place}", frame.function));
+        let info =
+            FrameInfo { frame: Frame::Label(label), category_pair: category, flags: FrameFlags::empty() };
+        let frame_handle = profile.intern_frame(thread, info);
+        let parent = frame.parent.map(|parent| stacks[parent]);
+        stacks.push(profile.intern_stack(thread, parent, frame_handle));
+    }
+    for (address, stack) in (1..).zip(exported.stacks.iter().filter(|stack| stack.at_peak > 0)) {
+        let bytes = i64::try_from(stack.at_peak).unwrap_or(i64::MAX);
+        profile.add_allocation_sample(thread, at(0), Some(stacks[stack.frame]), address, bytes);
+    }
+    // The call tree shows a thread that has samples.
+    profile.add_sample(thread, at(0), None, CpuDelta::ZERO, 1);
+}
+
+fn markers(
+    exported: &Exported,
+    profile: &mut Profile,
+    processes: &[(ProcessHandle, ThreadHandle)],
+    first: ThreadHandle,
+) {
+    let category = profile.add_category("Operators", CategoryColor::Orange);
+    for span in &exported.spans {
+        let thread = processes.get(span.process as usize).map_or(first, |(_, thread)| *thread);
+        let operator = profile.intern_string(&span.operator);
+        let end = span.start_ns.saturating_add(span.length_ns);
+        let timing = MarkerTiming::Interval(at(span.start_ns), at(end));
+        profile.add_marker(thread, timing, Call { operator, category, working_peak: span.working_peak });
+    }
+}
+
+fn counters(exported: &Exported, profile: &mut Profile, processes: &[(ProcessHandle, ThreadHandle)]) {
+    let mut live = HashMap::new();
+    for point in &exported.points {
+        let Some((process, _)) = processes.get(point.process as usize) else { continue };
+        let (counter, before) = live
+            .entry(point.process)
+            .or_insert_with(|| (profile.add_counter(*process, "malloc", "Memory", "Live bytes"), 0.0));
+        let bytes = point.live as f64;
+        profile.add_counter_sample(*counter, at(point.time_ns), bytes - *before, 0);
+        *before = bytes;
+    }
+}

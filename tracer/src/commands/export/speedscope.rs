@@ -1,0 +1,86 @@
+//! speedscope: its file format, of sampled profiles whose weights are bytes.
+
+use anyhow::Result;
+use memtrace_analysis::report::export::{Exported, Stack};
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct File<'a> {
+    #[serde(rename = "$schema")]
+    schema: &'static str,
+    exporter: String,
+    name: &'a str,
+    #[serde(rename = "activeProfileIndex")]
+    active: usize,
+    shared: Shared<'a>,
+    profiles: Vec<Profile>,
+}
+
+#[derive(Serialize)]
+struct Shared<'a> {
+    frames: Vec<Frame<'a>>,
+}
+
+#[derive(Serialize)]
+struct Frame<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    file: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u32>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Profile {
+    r#type: &'static str,
+    name: &'static str,
+    unit: &'static str,
+    start_value: u64,
+    end_value: u64,
+    samples: Vec<Vec<usize>>,
+    weights: Vec<u64>,
+}
+
+/// One profile for each figure.
+pub fn json(exported: &Exported) -> Result<Vec<u8>> {
+    let frames = exported.frames.iter().map(|frame| Frame {
+        name: &frame.function,
+        file: if frame.file.is_empty() { &frame.library } else { &frame.file },
+        line: Some(frame.line).filter(|line| *line > 0),
+    });
+    let file = File {
+        schema: "https://www.speedscope.app/file-format-schema.json",
+        exporter: format!("memtrace {}", env!("CARGO_PKG_VERSION")),
+        name: &exported.command,
+        active: 0,
+        shared: Shared { frames: frames.collect() },
+        profiles: vec![
+            profile(exported, "live at the peak", |stack| stack.at_peak),
+            profile(exported, "allocated in all", |stack| stack.allocated),
+            profile(exported, "live at the end", |stack| stack.at_end),
+        ],
+    };
+    Ok(serde_json::to_vec(&file)?)
+}
+
+fn profile(exported: &Exported, name: &'static str, of: fn(&Stack) -> u64) -> Profile {
+    let stacks: Vec<&Stack> = exported.stacks.iter().filter(|stack| of(stack) > 0).collect();
+    let weights: Vec<u64> = stacks.iter().map(|stack| of(stack)).collect();
+    Profile {
+        r#type: "sampled",
+        name,
+        unit: "bytes",
+        start_value: 0,
+        end_value: weights.iter().fold(0, |sum: u64, weight| sum.saturating_add(*weight)),
+        samples: stacks.iter().map(|stack| outermost_first(exported, stack.frame)).collect(),
+        weights,
+    }
+}
+
+fn outermost_first(exported: &Exported, leaf: usize) -> Vec<usize> {
+    let mut frames: Vec<usize> =
+        std::iter::successors(Some(leaf), |frame| exported.frames[*frame].parent).collect();
+    frames.reverse();
+    frames
+}

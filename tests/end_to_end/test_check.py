@@ -124,7 +124,9 @@ def test_budgets_of_whole_recordings_are_of_their_command(exceeded, project):
 
 def test_budgets_may_stand_in_pyproject_and_beside_defaults(exceeded, project):
     (project / "memtrace.toml").unlink()
-    text = "".join(f"[[tool.memtrace.budget]]\noperator = '{name}'\npeak = '1 GB'\n" for name in NAMES)
+    text = "".join(
+        f"[[tool.memtrace.budget]]\noperator = '{name}'\npeak = '1 GB'\n" for name in NAMES
+    )
     (project / "pyproject.toml").write_text(text + "[tool.memtrace.check]\nformat = 'json'\n")
     done = check(exceeded, project)
     assert done.returncode == 0 and len(json.loads(done.stdout)["outcomes"]) == 3

@@ -100,7 +100,9 @@ def test_lines_that_moved_and_functions_with_other_names_are_matched(run):
     moved = PROGRAM.replace("def smooth(n):", "# One line,\n# and another.\ndef smooth(n):")
     moved = moved.replace("import sys\n", "import sys\nimport os\n").replace("store", "keep")
     found = diff(run(), run(moved, "elsewhere/program.py"))
-    own = [line for line in found["lines"]["changed"] if (line["file"] or "").endswith("program.py")]
+    own = [
+        line for line in found["lines"]["changed"] if (line["file"] or "").endswith("program.py")
+    ]
     assert all(abs(change(line["requested_bytes"])) < 100_000 for line in own)
     assert not [line for line in own if None in line["requested_bytes"].values()]
 

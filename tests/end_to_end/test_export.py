@@ -72,9 +72,17 @@ def pprof_profile():
     message("Line", function_id=(1, "uint", one, None), line=(2, "int", one, None))
     message("Sample", location_id=(1, "uint", many, None), value=(2, "int", many, None))
     message(
-        "Location", id=(1, "uint", one, None), mapping_id=(2, "uint", one, None), line=(4, "message", many, ".p.Line")
+        "Location",
+        id=(1, "uint", one, None),
+        mapping_id=(2, "uint", one, None),
+        line=(4, "message", many, ".p.Line"),
     )
-    message("Function", id=(1, "uint", one, None), name=(2, "int", one, None), filename=(4, "int", one, None))
+    message(
+        "Function",
+        id=(1, "uint", one, None),
+        name=(2, "int", one, None),
+        filename=(4, "int", one, None),
+    )
     message(
         "Profile",
         sample_type=(1, "message", many, ".p.ValueType"),
@@ -106,7 +114,9 @@ def test_pprof_adds_up_and_names_lines(run):
     largest = max(profile.sample, key=lambda sample: sample.value[0])
     lines = [locations[number].line[0] for number in largest.location_id]
     files = [text[functions[line.function_id].filename] for line in lines]
-    assert any(file.endswith("paged.py") and line.line for file, line in zip(files, lines))
+    assert any(
+        file.endswith("paged.py") and line.line for file, line in zip(files, lines, strict=True)
+    )
 
 
 def test_go_tool_pprof_reads_it(run, tmp_path):
@@ -125,7 +135,9 @@ def test_firefox_has_bytes_operators_and_memory_over_time(run):
     threads = profile["threads"]
     table = threads[0]["nativeAllocations"]
     assert sum(table["weight"]) == run[1]["peak"]["live_bytes"]
-    assert all(stack is None or 0 <= stack < threads[0]["stackTable"]["length"] for stack in table["stack"])
+    assert all(
+        stack is None or 0 <= stack < threads[0]["stackTable"]["length"] for stack in table["stack"]
+    )
     markers = sum(thread["markers"]["length"] for thread in threads)
     assert markers == sum(operator["calls"] for operator in run[1]["operators"])
     (counter,) = profile["counters"]
@@ -143,7 +155,9 @@ def test_trace_events_have_operators_and_the_peak(run):
     assert len(calls) == sum(operator["calls"] for operator in run[1]["operators"])
     peaks = {span["working_peak_bytes"] for each in run[1]["operators"] for span in each["spans"]}
     assert {event["args"]["working_peak_bytes"] for event in calls} == peaks
-    live = [event["args"]["bytes"] for event in events if event["ph"] == "C" and event["name"] == "live"]
+    live = [
+        event["args"]["bytes"] for event in events if event["ph"] == "C" and event["name"] == "live"
+    ]
     assert max(live) == run[1]["peak"]["live_bytes"]
     assert all(event["pid"] > 0 for event in events)
 

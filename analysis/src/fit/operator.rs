@@ -41,7 +41,8 @@ pub(super) fn law(group: &Group, places: &Places) -> Result<Law, Unfit> {
             "fitted on first calls too: run the operator twice in a process to see its steady state".into(),
         );
     }
-    if runs.iter().any(|run| made_elsewhere(run)) {
+    let is_jax = group.key.versions.contains_key("jax");
+    if runs.iter().any(|run| made_elsewhere(run, is_jax)) {
         runs = before_pools_had_room(group)?;
         notes.push(
             "its results come from a pool that its first call fills: fitted on first calls, which need most"
@@ -103,12 +104,13 @@ pub(super) fn law(group: &Group, places: &Places) -> Result<Law, Unfit> {
 /// The first calls of processes, for an operator that allocates nothing of its own later: memory pools
 /// (Arrow's, Polars') grow in the first call and have room in the second.
 fn before_pools_had_room<'a>(group: &Group<'a>) -> Result<Vec<&'a Run>, Unfit> {
+    let is_jax = group.key.versions.contains_key("jax");
     let first: Vec<&Run> = group.runs.iter().copied().filter(|run| run.span.call == 0).collect();
-    if shapes(&first) >= MIN_SHAPES && !first.iter().any(|run| made_elsewhere(run)) {
+    if shapes(&first) >= MIN_SHAPES && !first.iter().any(|run| made_elsewhere(run, is_jax)) {
         return Ok(first);
     }
     let operator = &group.key.operator;
-    Err(Unfit::Other(if group.key.versions.contains_key("jax") {
+    Err(Unfit::Other(if is_jax {
         format!("{operator}: on the CPU XLA allocates in threads of its own, which its spans miss")
     } else {
         format!(
@@ -117,11 +119,15 @@ fn before_pools_had_room<'a>(group: &Group<'a>) -> Result<Vec<&'a Run>, Unfit> {
     }))
 }
 
-/// A result in the host's memory that is larger than all that its call allocated, and none of its
-/// inputs or a part of one.
-fn made_elsewhere(run: &Run) -> bool {
-    let made =
-        |array: &&ArrayInfo| array.device.is_empty() && !matches!(&*array.relation, "view" | "in_place");
+/// A result in the host's memory that is larger than all that its call allocated, and lies in a block
+/// that was there before; JAX's arrays do not say where they lie, so none of its inputs or a part of
+/// one.
+fn made_elsewhere(run: &Run, is_jax: bool) -> bool {
+    let made = |array: &&ArrayInfo| {
+        let relation = &*array.relation;
+        let elsewhere = if is_jax { !matches!(relation, "view" | "in_place") } else { relation == "older" };
+        array.device.is_empty() && elsewhere
+    };
     let bytes = run.span.outputs.iter().filter(made).map(|array| array.bytes).max();
     bytes.is_some_and(|bytes| bytes > run.span.working_peak_bytes)
 }

@@ -6,7 +6,8 @@
 
 use super::confidence::confidence;
 use super::law::Law;
-use super::parts::Proof;
+use super::parts::{Body, Proof};
+use crate::law::Size;
 use crate::shape::{Point, volume};
 
 /// What is added to every such bound: scratch memory that depends on the factors of a length.
@@ -34,7 +35,24 @@ impl Law {
         if confidence(self, shape) != Proof::Unverified {
             return upper;
         }
-        whole(upper as f64 * self.short.max(1.0) * (1.0 + MARGIN)).max(self.floor(shape))
+        let covering = whole(upper as f64 * self.short.max(1.0));
+        if !self.rests_on_guesses() {
+            return covering;
+        }
+        whole(covering as f64 * (1.0 + MARGIN)).max(self.floor(shape))
+    }
+
+    /// True if a regression, or a form that is one of several, is part of it. Where each block has one
+    /// form, there is nothing to miss; other data values have a bound of their own.
+    fn rests_on_guesses(&self) -> bool {
+        let is_guess = |size: &Size| matches!(size, Size::Fitted(_)) || size.is_undetermined();
+        match &self.body {
+            _ if self.worst.is_some() => false,
+            Body::Regression(_) => true,
+            Body::Symbolic(sequence) => {
+                self.short > 1.0 || sequence.sizes.iter().chain([&self.residual]).any(is_guess)
+            }
+        }
     }
 
     /// What whole runs needed, between them and beyond the largest; 0 below the smallest.
@@ -93,7 +111,6 @@ fn exponent(smallest: (f64, f64), largest: (f64, f64)) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::law::Size;
     use crate::model::{TrainingRun, Variable};
 
     fn law(peaks: &[(u64, u64)]) -> Law {

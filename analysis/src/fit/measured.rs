@@ -7,11 +7,11 @@ use crate::law::{MIN_SHAPES, bounded};
 use crate::model::{self, Law};
 use crate::profile::measured::{self, Baseline, OneTime};
 use crate::profile::{Profile, Run};
-use crate::stats::regression;
+use crate::stats::regression::{self, Regression};
 
 /// One-time bytes of a law's operator: the largest over the processes that ran it, and how they grow
 /// with the shape that came first in a process. A cache of a table has the table's size.
-pub(super) fn one_time(profiles: &[Profile], law: &Law) -> OneTime {
+pub(super) fn one_time(profiles: &[Profile], law: &Law) -> (OneTime, Option<Regression>) {
     let mut largest = OneTime::default();
     let (mut points, mut bytes) = (Vec::new(), Vec::new());
     for profile in profiles {
@@ -31,11 +31,9 @@ pub(super) fn one_time(profiles: &[Profile], law: &Law) -> OneTime {
         }
     }
     let shapes = points.iter().collect::<BTreeSet<_>>().len();
-    if shapes >= MIN_SHAPES && bounded::bounded(&bytes).is_none() {
-        let bytes: Vec<f64> = bytes.iter().map(|&bytes| bytes as f64).collect();
-        largest.growth = Some(regression::fit(&points, &bytes));
-    }
-    largest
+    let grows = shapes >= MIN_SHAPES && bounded::bounded(&bytes).is_none();
+    let bytes: Vec<f64> = bytes.iter().map(|&bytes| bytes as f64).collect();
+    (largest, grows.then(|| regression::fit(&points, &bytes)))
 }
 
 /// Memory of the processes before, in the recording whose inputs are smallest: a program makes its

@@ -192,6 +192,7 @@ impl Draft<'_> {
             data_dependent: None,
             worst: None,
             one_time: OneTime::default(),
+            one_time_growth: None,
             baseline: None,
             resident: None,
             on_devices: None,

@@ -38,7 +38,7 @@ impl Law {
             input: fit(arrays_bytes(self.inputs_at(false), shape))?,
             output: fit(arrays_bytes(&self.outputs, shape))?,
             seconds: self.seconds.at(crate::shape::volume(shape) as f64),
-            one_time: self.one_time.at(shape),
+            one_time: self.one_time_bytes(shape),
             device: DeviceBytes {
                 input: fit(arrays_bytes(self.inputs_at(true), shape))?,
                 ..self.device_bytes(shape)?

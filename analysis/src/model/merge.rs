@@ -153,6 +153,7 @@ fn pool(known: &mut Law, other: &Law) -> bool {
     if other.one_time.bytes > pooled.one_time.bytes {
         pooled.one_time.clone_from(&other.one_time);
     }
+    pooled.one_time_growth = pooled.one_time_growth.or_else(|| other.one_time_growth.clone());
     let resident = |law: &Law| law.baseline.as_ref().and_then(|baseline| baseline.resident_bytes);
     if resident(other) > resident(&pooled) {
         pooled.baseline.clone_from(&other.baseline);

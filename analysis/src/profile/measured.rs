@@ -9,8 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::run::{Block, Event, Run};
-use crate::shape::Point;
-use crate::stats::regression::Regression;
 
 /// How many of the one-time blocks are named.
 const NAMED_BLOCKS: usize = 8;
@@ -23,18 +21,6 @@ pub struct OneTime {
     /// The biggest of them.
     #[serde(default)]
     pub blocks: Vec<OneTimeBlock>,
-    /// How they grow with the shape of the first call; null if they do not, or if fewer than three
-    /// shapes came first in a process.
-    #[serde(default)]
-    pub growth: Option<Regression>,
-}
-
-impl OneTime {
-    /// The most of them where the first call has this shape.
-    pub fn at(&self, shape: &Point) -> u64 {
-        let grown = self.growth.as_ref().and_then(|growth| growth.upper(shape));
-        grown.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(u64::MAX)).max(self.bytes)
-    }
 }
 
 /// One such block.
@@ -101,7 +87,6 @@ pub fn one_time(runs: &[&Run]) -> OneTime {
         blocks: named
             .map(|block| OneTimeBlock { kind: block.kind.to_string(), bytes: touched(block) })
             .collect(),
-        growth: None,
     }
 }
 

@@ -1,6 +1,5 @@
 //! Non-negative least squares on a few monomials: what is left where no exact form fits.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::shape::{Point, volume};
@@ -9,7 +8,7 @@ use crate::shape::{Point, volume};
 const MAX_TERMS: usize = 3;
 
 /// A sum of monomials with non-negative coefficients.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Regression {
     /// The terms.
     pub terms: Vec<Monomial>,
@@ -20,7 +19,7 @@ pub struct Regression {
 }
 
 /// `coefficient · ∏ n_d^powers[d]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Monomial {
     /// Non-negative.
     pub coefficient: f64,

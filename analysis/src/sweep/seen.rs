@@ -52,7 +52,7 @@ impl<'a> Seen<'a> {
         Some(
             bytes.working_upper as f64
                 + bytes.input as f64
-                + self.law.one_time.at(&point) as f64
+                + self.law.one_time_bytes(&point) as f64
                 + before as f64,
         )
     }

@@ -150,9 +150,13 @@ def test_every_binary_runs_with_glibc_2_28(wheel):
         for name in files.namelist():
             with files.open(name) as file:
                 if file.read(4) == b"\x7fELF":
-                    newest[Path(name).name] = needed_glibc(file)
-    libraries = {"_native.abi3.so", "libmemtrace_cuda.so", "libmemtrace_probe.so"}
-    assert set(newest) == {"memtrace", *libraries}
+                    newest[name.split(".data/")[-1]] = needed_glibc(file)
+    preloaded = [
+        f"data/libexec/memtrace/{folder}libmemtrace_{name}.so"
+        for folder in ("", "before-2.34/")
+        for name in ("probe", "cuda")
+    ]
+    assert set(newest) == {"memtrace/_native.abi3.so", "scripts/memtrace", *preloaded}
     assert max(newest.values()) <= (2, 28), newest
 
 

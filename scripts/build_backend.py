@@ -28,7 +28,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
             "memtrace needs Rust 1.88 or newer to be built: install it from https://rustup.rs."
         )
     for options in BUILDS:
-        subprocess.run(["cargo", "build", "--locked", *options], cwd=ROOT, check=True)
+        command = ["cargo", "build", "--locked", "--target-dir", "target", *options]
+        subprocess.run(command, cwd=ROOT, check=True)
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([ROOT / "scripts" / "stage", folder], check=True)
         [wheel] = Path(folder).iterdir()

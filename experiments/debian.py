@@ -1,12 +1,59 @@
-"""Packages of any release of Debian: found in its index, and unpacked into a folder."""
+"""Any release of Debian: its packages, found in its index and unpacked into a folder that programs
+take for `/`."""
 
 import hashlib
 import lzma
+import os
 import re
+import shutil
 import subprocess
 import urllib.request
+from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[1]
 ARCHIVE = "http://deb.debian.org/debian"
+
+# In mount namespaces of their own: nothing stays mounted.
+IN_ROOT = """
+set -e
+mount -t proc proc "$0/proc"
+mount --bind /dev "$0/dev"
+mkdir -p "$0/checkout"
+mount --bind "$CHECKOUT" "$0/checkout"
+exec chroot "$0" "$@"
+"""
+
+
+def why_not():
+    """Why there can be no such folder here; None if there can."""
+    if os.geteuid() == 0 and shutil.which("dpkg-deb") is not None:
+        return None
+    return "a chroot needs root, and unpacking needs dpkg-deb"
+
+
+def in_root(root, *command, **more):
+    """Runs a command in a folder; the checkout is /checkout there."""
+    words = ["unshare", "-m", "sh", "-c", IN_ROOT, str(root), *command]
+    # There is no other locale in the folder, and PyPy fails without the one it is told.
+    plain = {**os.environ, "LC_ALL": "C", "CHECKOUT": str(ROOT), **more}
+    return subprocess.run(words, env=plain, capture_output=True, text=True, check=False)
+
+
+def unpacked(root, suite, wanted):
+    """The folder, with packages of a suite and all that they depend on."""
+    if (root / "complete").exists():
+        return root
+    shutil.rmtree(root, ignore_errors=True)
+    for folder in ("bin", "sbin", "lib", "lib64"):
+        (root / "usr" / folder).mkdir(parents=True, exist_ok=True)
+        (root / folder).symlink_to(f"usr/{folder}")
+    for folder in ("proc", "dev", "tmp"):
+        (root / folder).mkdir()
+    packages = index(suite)
+    for name in needed(packages, wanted):
+        unpack(packages[name], root)
+    (root / "complete").touch()
+    return root
 
 
 def index(suite):

@@ -16,6 +16,9 @@ mod intercept;
 mod memory;
 mod probe;
 
+// As in probe-lib: glibc has had these itself since 2.34, and a copy brings along what is older.
+core::arch::global_asm!(".weak dladdr", ".weak dlerror", ".weak dlopen", ".weak dlvsym");
+
 /// Nothing here panics (a test looks for it in the symbol table); the
 /// compiler wants a handler anyway.
 #[panic_handler]

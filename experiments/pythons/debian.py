@@ -1,13 +1,12 @@
 """The Python of other releases of Debian: their packages, unpacked and recorded in a chroot."""
 
-import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from experiments.debian import index, needed, unpack
+from experiments.debian import in_root, unpacked, why_not
 from experiments.pythons.program import OPTIONS, PROGRAM, cells, judged
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,20 +28,10 @@ TESTED = ("trixie-python3", "sid-python3")
 TOOLS = ("duckdb", "ipython", "numpy", "pytest")
 TESTS = "tests/end_to_end/test_pythons.py"
 
-# In mount namespaces of their own: nothing stays mounted.
-IN_ROOT = """
-set -e
-mount -t proc proc "$0/proc"
-mount --bind /dev "$0/dev"
-mkdir -p "$0/checkout"
-mount --bind "$CHECKOUT" "$0/checkout"
-exec chroot "$0" "$@"
-"""
-
 
 def main(_arguments):
-    if os.geteuid() != 0 or shutil.which("dpkg-deb") is None:
-        print("pythons debian: skipped, a chroot needs root, and unpacking needs dpkg-deb")
+    if reason := why_not():
+        print(f"pythons debian: skipped, {reason}")
         return True
     rows = [measured(*kind) for kind in KINDS]
     RESULTS.write_text(page(rows))
@@ -51,7 +40,7 @@ def main(_arguments):
 
 def measured(suite, package):
     """What the suite's own `python3` gives, or another package's command of its own name."""
-    root = unpacked(suite, package)
+    root = unpacked(WORK / f"{suite}-{package}", suite, [package, "libstdc++6"])
     inside = root / "opt"
     inside.mkdir(exist_ok=True)
     for file in (BUILT, PROBE):
@@ -90,31 +79,6 @@ def tested(root, version):
     print(done.stdout[-4000:], done.stderr[-4000:])
     outcome = re.sub(r" in .*", "", done.stdout.strip().splitlines()[-1].strip("= "))
     return outcome, re.fullmatch(r"\d+ passed, \d+ deselected", outcome) is not None
-
-
-def in_root(root, *command, **more):
-    words = ["unshare", "-m", "sh", "-c", IN_ROOT, str(root), *command]
-    # There is no other locale in the folder, and PyPy fails without the one it is told.
-    plain = {**os.environ, "LC_ALL": "C", "CHECKOUT": str(ROOT), **more}
-    return subprocess.run(words, env=plain, capture_output=True, text=True, check=False)
-
-
-def unpacked(suite, package):
-    """A folder with a package of a suite and all that it depends on."""
-    root = WORK / f"{suite}-{package}"
-    if (root / "complete").exists():
-        return root
-    shutil.rmtree(root, ignore_errors=True)
-    for folder in ("bin", "sbin", "lib", "lib64"):
-        (root / "usr" / folder).mkdir(parents=True, exist_ok=True)
-        (root / folder).symlink_to(f"usr/{folder}")
-    for folder in ("proc", "dev", "tmp"):
-        (root / folder).mkdir()
-    packages = index(suite)
-    for name in needed(packages, [package, "libstdc++6"]):
-        unpack(packages[name], root)
-    (root / "complete").touch()
-    return root
 
 
 def page(rows):

@@ -36,6 +36,18 @@ mod startup;
 mod sys;
 mod tls;
 
+// glibc has had these itself since 2.34. Weak, so that a program needs no libdl and no libpthread for
+// the probe; scripts/stage makes a copy that brings them along, for what is older.
+core::arch::global_asm!(
+    ".weak dladdr",
+    ".weak dladdr1",
+    ".weak dlopen",
+    ".weak dlsym",
+    ".weak pthread_mutexattr_init",
+    ".weak pthread_mutexattr_setpshared",
+    ".weak pthread_mutexattr_setrobust",
+);
+
 /// Nothing here panics (a test looks for it in the symbol table); the
 /// compiler wants a handler anyway.
 #[panic_handler]

@@ -4,10 +4,12 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from elftools.elf.elffile import ELFFile
 
 VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 
@@ -132,6 +134,53 @@ def install(python, *before, wheel, clean, options=()):
     if "no such option" in done.stderr:
         pytest.skip(f"the pip of {python} is too old: {done.stderr.splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
+
+
+def needed_glibc(file):
+    """The newest version among the symbols that a binary takes of the C library: (2, 28)."""
+    needed = ELFFile(file).get_section_by_name(".gnu.version_r").iter_versions()
+    names = [each.name for _, versions in needed for each in versions]
+    numbers = [name.removeprefix("GLIBC_") for name in names if name.startswith("GLIBC_")]
+    return max(tuple(map(int, number.split("."))) for number in numbers)
+
+
+def test_every_binary_runs_with_glibc_2_28(wheel):
+    newest = {}
+    with zipfile.ZipFile(wheel) as files:
+        for name in files.namelist():
+            with files.open(name) as file:
+                if file.read(4) == b"\x7fELF":
+                    newest[name.split(".data/")[-1]] = needed_glibc(file)
+    preloaded = [
+        f"data/libexec/memtrace/{folder}libmemtrace_{name}.so"
+        for folder in ("", "before-2.34/")
+        for name in ("probe", "cuda")
+    ]
+    assert set(newest) == {"memtrace/_native.abi3.so", "scripts/memtrace", *preloaded}
+    assert max(newest.values()) <= (2, 28), newest
+
+
+def test_auditwheel_gives_it_the_tag_it_has(wheel):
+    assert wheel.name.endswith("-cp38-abi3-manylinux_2_28_x86_64.whl")
+    command = [sys.executable, "-m", "auditwheel", "show", wheel]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert 'platform tag: "manylinux_2_28_x86_64"' in " ".join(done.stdout.split())
+
+
+def test_its_size(wheel):
+    assert wheel.stat().st_size <= 13_000_000
+
+
+def test_pip_chooses_it_from_an_index(wheel, tmp_path, clean):
+    page = tmp_path / "index" / "memtrace" / "index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text(f'<!DOCTYPE html><a href="{wheel.as_uri()}">{wheel.name}</a>')
+    index = ("--index-url", page.parents[1].as_uri())
+    pip = [interpreter("3.11"), "-m", "pip", "--disable-pip-version-check"]
+    subprocess.run(
+        [*pip, "download", "-q", *index, "memtrace"], cwd=tmp_path, env=clean, check=True
+    )
+    assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
 
 
 def test_pytest_finds_the_plugin(wheel, tmp_path, clean):

@@ -1,5 +1,6 @@
 //! The libraries that are preloaded, and where they are installed.
 
+use std::ffi::CStr;
 use std::fs::{DirBuilder, Permissions, set_permissions};
 use std::hash::BuildHasher;
 use std::os::unix::ffi::OsStrExt;
@@ -17,18 +18,33 @@ pub fn find_probe() -> Result<PathBuf> {
 }
 
 /// A library to preload: next to the executable, in `../libexec/memtrace` (installed) or
-/// `../preload` (a build tree).
+/// `../preload` (a build tree). Installed with a C library before glibc 2.34, a copy of it that loads
+/// what the C library itself lacks.
 pub fn find_library(name: &str, package: &str) -> Result<PathBuf> {
     let executable = std::env::current_exe().context("cannot find where memtrace is installed")?;
     let directory = executable.parent().context("memtrace has no directory")?;
-    let candidates = ["", "../libexec/memtrace", "../preload"].map(|place| directory.join(place).join(name));
-    let found = candidates.into_iter().find(|path| path.is_file()).with_context(|| {
+    let copy = if has_dlopen(&libc_version()) { "" } else { "../libexec/memtrace/before-2.34" };
+    let places = [copy, "", "../libexec/memtrace", "../preload"];
+    let mut candidates = places.iter().map(|place| directory.join(place).join(name));
+    let found = candidates.find(|path| path.is_file()).with_context(|| {
         let executable = executable.display();
         format!("{name} is not next to {executable}: install memtrace again, or build it with `cargo build --profile preload -p {package}`")
     })?;
     // `..` may lead elsewhere after a chdir.
     let found = found.canonicalize()?;
     if is_listable(&found) { Ok(found) } else { linked(&found, &std::env::temp_dir()) }
+}
+
+/// Whether glibc of this version (`2.36`) has dlopen(3) and threads itself.
+fn has_dlopen(version: &str) -> bool {
+    let minor = version.strip_prefix("2.").and_then(|rest| rest.split('.').next()?.parse().ok());
+    minor.is_none_or(|minor: u32| minor >= 34)
+}
+
+fn libc_version() -> String {
+    // SAFETY: gnu_get_libc_version(3) returns a string that stays.
+    let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
+    version.to_string_lossy().into_owned()
 }
 
 /// The dynamic linker reads the variable as a list, whose parts are separated by spaces and colons
@@ -70,6 +86,12 @@ fn linked(library: &Path, folder: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_copy_is_for_old_c_libraries() {
+        assert!(["2.28", "2.31", "2.33.9"].iter().all(|version| !has_dlopen(version)));
+        assert!(["2.34", "2.36", "2.40.9", "3.0"].iter().all(|version| has_dlopen(version)));
+    }
 
     #[test]
     fn a_path_that_would_be_read_as_two_is_linked() {

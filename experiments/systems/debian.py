@@ -1,0 +1,190 @@
+"""The wheel on releases of Debian: pip installs it in a chroot; the bytes of GST3D are compared."""
+
+import json
+import platform
+import shutil
+import subprocess
+import sys
+
+from experiments.debian import ROOT, in_root, unpacked, why_not
+from experiments.recording import KEPT, RESULTS
+
+PAGE = RESULTS / "systems.md"
+SUITES = ("bullseye", "bookworm", "trixie", "sid")
+#: Of the system; wheels for manylinux may need the libraries of GCC.
+PROVIDED = ("python3-venv", "libstdc++6", "dash")
+#: From PyPI, for the system's Python; what glibc 2.28 runs.
+PACKAGES = ("numpy", "scipy", "duckdb")
+PLATFORMS = [f"--platform=manylinux_2_{minor}_x86_64" for minor in range(17, 29)]
+
+OPERATOR = "operators.gst3d:gst3d"
+SWEPT = "30,30,30..120,120,120"
+SEEN = "100,100,100"  # recorded as well
+UNSEEN = "200,200,200"
+
+# In an environment of the system's own Python, by its own pip.
+INSTALL = """
+set -e
+python3 -m venv /opt/venv
+/opt/venv/bin/pip install --no-index --find-links /opt/wheels memtrace numpy scipy duckdb
+"""
+
+# Without examples/volume.py, which needs segyio: other samples, in blocks of the same bytes.
+PROGRAM = """\
+import sys
+import numpy as np
+from operators.gst3d import gst3d
+
+shape = [int(cells) for cells in sys.argv[1].split(",")]
+volume = np.random.default_rng(0).random(shape, np.float32)
+for _ in range(3):
+    print(gst3d(volume).mean())
+"""
+
+RECORD = f"""
+set -e
+. /opt/venv/bin/activate
+cd /opt/out
+memtrace --quiet -o trace --operator {OPERATOR} -- python program.py {SEEN}
+memtrace sweep --operator {OPERATOR} --shapes {SWEPT} --model model.json -o sweep -- \\
+    python program.py {{shape}}
+for shape in {SEEN} {UNSEEN}; do
+    memtrace predict --json model.json --operator gst3d --shape $shape >$shape.json
+done
+"""
+
+# As a user of DuckDB reads a trace.
+READ = f"""
+import json, platform, duckdb, numpy, scipy
+[(span, peak)] = duckdb.sql(
+    "select span, working_peak_bytes from '/opt/out/trace/spans.parquet'"
+    " where operator = '{OPERATOR}' and call = 1"
+).fetchall()
+[(blocks,)] = duckdb.sql(
+    "select count(*) from '/opt/out/trace/allocations/*.parquet'"
+    f" where span = {{span}} and bytes >= 65536"
+).fetchall()
+print(json.dumps({{
+    "glibc": platform.libc_ver()[1],
+    "python": platform.python_version(),
+    "numpy": numpy.__version__,
+    "scipy": scipy.__version__,
+    "peak": peak,
+    "blocks": blocks,
+}}))
+"""
+
+
+def main(_arguments):
+    wheels = list((ROOT / "dist").glob("memtrace-*.whl"))
+    if reason := why_not() or (None if len(wheels) == 1 else "scripts/wheel has to run before"):
+        print(f"systems debian: skipped, {reason}")
+        return True
+    rows = [measured(suite, wheels[0]) for suite in SUITES]
+    PAGE.write_text(page(rows))
+    return all(row["predicted"] == row["peak"] for row in rows) and are_same(rows)
+
+
+def measured(suite, wheel):
+    """What the wheel says on a release."""
+    root = unpacked(KEPT / "systems" / suite, suite, PROVIDED)
+    for folder in ("venv", "out"):
+        shutil.rmtree(root / "opt" / folder, ignore_errors=True)
+    (root / "opt" / "out").mkdir(parents=True)
+    (root / "opt" / "out" / "program.py").write_text(PROGRAM)
+    gathered(root, wheel)
+    certificates(root)
+    inside(root, "dash", "-c", INSTALL)
+    inside(root, "dash", "-c", RECORD)
+    out = root / "opt" / "out"
+    seen, unseen = (json.loads((out / f"{shape}.json").read_text()) for shape in (SEEN, UNSEEN))
+    return {
+        "suite": suite,
+        **json.loads(inside(root, "/opt/venv/bin/python", "-c", READ)),
+        "predicted": seen["peak_bytes"],
+        "unseen": unseen["peak_bytes"],
+        "confidence": unseen["confidence"],
+        "law": " + ".join(term["words"] for term in unseen["model"]["terms"]),
+        "small": unseen["model"]["residual_bytes"],
+        "place": unseen["model"]["set_at"],
+    }
+
+
+def gathered(root, wheel):
+    """Puts the wheel and what PyPI has for the system's Python into a folder there."""
+    folder = root / "opt" / "wheels"
+    if not folder.exists():
+        version = inside(root, "/usr/bin/python3", "--version").split()[1].rsplit(".", 1)[0]
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary", ":all:"]
+        pip += ["--python-version", version, *PLATFORMS, "--dest", folder.with_name("partial")]
+        subprocess.run([*pip, *PACKAGES], check=True)
+        folder.with_name("partial").rename(folder)
+    for earlier in folder.glob("memtrace-*.whl"):
+        earlier.unlink()
+    shutil.copy(wheel, folder)
+
+
+def certificates(root):
+    """Pip reads them even where it asks no index; the package's own script would put them there."""
+    found = sorted((root / "usr" / "share" / "ca-certificates").rglob("*.crt"))
+    file = root / "etc" / "ssl" / "certs" / "ca-certificates.crt"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(each.read_text() for each in found))
+
+
+def inside(root, *command):
+    """What a command in the folder prints; it fails with what it said."""
+    plain = {"HOME": "/tmp", "PYTHONPATH": "/checkout/examples", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = in_root(root, *command, **plain)
+    if done.returncode:
+        raise RuntimeError(f"{root.name}: {command}: {done.stdout[-2000:]}{done.stderr[-4000:]}")
+    return done.stdout
+
+
+#: Columns of the page, and what a row has for them.
+COLUMNS = {
+    "release": "{suite}",
+    "glibc": "{glibc}",
+    "Python": "{python}",
+    "NumPy": "{numpy}",
+    "SciPy": "{scipy}",
+    "recorded at 100³": "{peak:,}",
+    "predicted at 100³": "{predicted:,}",
+    "predicted at 200³": "{unseen:,} ({confidence})",
+    "law": "{law} + {small:,} of small blocks",
+    "large blocks": "{blocks:,}",
+    "set at": "`{place}`",
+}
+
+
+def page(rows):
+    lines = [
+        "# The wheel on releases of Debian",
+        "",
+        "`scripts/experiments systems debian`, after `scripts/wheel`, unpacks each release into a",
+        "folder that programs take for `/`. The release's own pip installs the wheel, with NumPy,",
+        "SciPy and DuckDB as PyPI has them for that Python, into a virtual environment. There",
+        "memtrace records GST3D at 100×100×100, fits a law to a sweep over",
+        f"`{SWEPT}` and predicts; DuckDB reads the trace. Bytes are working peaks of",
+        f"one call. The kernel is this machine's, Linux {platform.release()}.",
+        "",
+        f"| {' | '.join(COLUMNS)} |",
+        f"|{'---|' * len(COLUMNS)}",
+    ]
+    for row in rows:
+        lines.append(f"| {' | '.join(cell.format(**row) for cell in COLUMNS.values())} |")
+    return "\n".join([*lines, "", verdict(rows), ""])
+
+
+def verdict(rows):
+    if not are_same(rows):
+        return "The laws differ."
+    return (
+        "The law and the blocks of 64 KiB and more are the same on all; small blocks, which are\n"
+        "objects of Python and NumPy, differ with their versions."
+    )
+
+
+def are_same(rows):
+    """Whether the large blocks are: those of a law, and those of a recording."""
+    return len({(row["law"], row["unseen"] - row["small"], row["blocks"]) for row in rows}) == 1

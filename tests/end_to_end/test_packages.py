@@ -1,0 +1,70 @@
+"""What `scripts/wheel` builds besides the wheel: the tarball of the command, and the source distribution."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import duckdb
+import pytest
+from conftest import ROOT
+
+INCLUDED = re.compile(r'include_(?:str|bytes)!\("([^"]+)"\)')
+
+
+def unpacked(kind, folder):
+    """The folder in the archive in dist/ that has this behind its version."""
+    name = re.compile(rf"memtrace-[0-9.]+{kind}\.tar\.gz")
+    found = [file for file in ROOT.glob("dist/*") if name.fullmatch(file.name)]
+    if len(found) != 1:
+        pytest.skip("no archive in dist/: scripts/wheel builds it")
+    shutil.unpack_archive(found[0], folder)
+    [tree] = folder.iterdir()
+    assert f"{tree.name}.tar.gz" == found[0].name
+    return tree
+
+
+def test_the_tarball_runs_from_any_folder(tmp_path):
+    tree = unpacked("-x86_64", tmp_path / "anywhere")
+    place = tmp_path / "elsewhere"
+    place.mkdir()
+    environment = {"PATH": f"{tree / 'bin'}:/usr/bin:/bin", "HOME": str(tmp_path)}
+
+    def run(*command):
+        done = subprocess.run(
+            command, cwd=place, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    program = "data = bytearray(20_000_000); print('hello')"
+    assert run("memtrace", "-q", "-o", "trace", "--", "python3", "-c", program) == "hello\n"
+    assert (
+        json.loads(run("memtrace", "report", "--json", "trace"))["peak"]["live_bytes"] > 20_000_000
+    )
+    modules = duckdb.sql(f"select distinct path from '{place}/trace/modules.parquet'").fetchall()
+    assert (str(tree / "libexec" / "memtrace" / "libmemtrace_probe.so"),) in modules
+
+    manuals = {file.name for file in (tree / "share" / "man" / "man1").iterdir()}
+    assert {"memtrace.1", "memtrace-record.1", "memtrace-recommend.1"} <= manuals
+    assert (tree / "share/zsh/site-functions/_memtrace").read_text() == run(
+        "memtrace", "completions", "zsh"
+    )
+    licences = {file.name for file in (tree / "share" / "doc" / "memtrace").iterdir()}
+    assert licences == {"LICENSE-APACHE", "LICENSE-MIT", "LICENSES.txt"}
+
+
+def test_the_source_distribution_has_what_is_compiled(tmp_path):
+    tree = unpacked("", tmp_path)
+    assert "\nName: memtrace\n" in (tree / "PKG-INFO").read_text()
+    command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked", "--offline"]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    members = [package["manifest_path"] for package in json.loads(done.stdout)["packages"]]
+    assert len(members) == len(list(ROOT.glob("*/Cargo.toml")))
+    sources = [file for file in tree.rglob("*.rs") if "tests" not in file.parts]
+    included = [
+        file.parent / name for file in sources for name in INCLUDED.findall(file.read_text())
+    ]
+    assert len(included) > 20
+    assert not [path for path in included if not path.exists()]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -67,23 +68,28 @@ class Limited:
             return Run(seconds, output, *since(before), each.peak_bytes())
 
     def placed(self, limit, forbids=False):
-        """The same with the plan."""
+        """The same with the plan; one that gains nothing runs the program by itself."""
         trace = self._folder / "trace"
+        shutil.rmtree(trace, ignore_errors=True)
         with group() as each:
             limit_group(each, limit, forbids)
             before = swapped()
             line = [MEMTRACE, "place", "run", self._folder / "plan.json", "-f", "-o", trace, "--"]
-            done = subprocess.run(
-                [*map(str, line), *each.entered_by(self.command)],
-                capture_output=True,
-                check=False,
-                env=ENVIRONMENT,
-            )
+            run = [*map(str, line), *each.entered_by(self.command)]
+            how = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "env": ENVIRONMENT}
+            with subprocess.Popen(run, **how) as process:
+                output = process.stdout.read()
+                _, status, used = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
             pages = since(before)
-        if done.returncode:
+        if process.returncode:
             return None
-        meta = json.loads((trace / "meta.json").read_text())
-        return Run((meta["user_ns"] + meta["system_ns"]) / 1e9, done.stdout, *pages)
+        seconds = used.ru_utime + used.ru_stime
+        if trace.exists():
+            # Without what the recorder took.
+            meta = json.loads((trace / "meta.json").read_text())
+            seconds = (meta["user_ns"] + meta["system_ns"]) / 1e9
+        return Run(seconds, output, *pages)
 
 
 def swapped():

@@ -43,11 +43,17 @@ pub(super) fn law(group: &Group, places: &Places) -> Result<Law, Unfit> {
     }
     let is_jax = group.key.versions.contains_key("jax");
     if runs.iter().any(|run| made_elsewhere(run, is_jax)) {
-        runs = before_pools_had_room(group)?;
-        notes.push(
-            "its results come from a pool that its first call fills: fitted on first calls, which need most"
-                .into(),
-        );
+        let first = before_pools_had_room(group, is_jax);
+        if is_jax && first.is_none() {
+            return Err(Unfit::Other(format!(
+                "{operator}: on the CPU XLA allocates in threads of its own, which its spans miss"
+            )));
+        }
+        notes.push(match first {
+            Some(_) => "its results lie in memory that its first call allocates and keeps, as in a pool: fitted on first calls, which need most".into(),
+            None => "its results lie in memory that was there before its calls: what a pool holds for them is not counted".into(),
+        });
+        runs = first.unwrap_or(runs);
     }
     let found = shapes(&runs);
     if found < MIN_SHAPES {
@@ -101,22 +107,13 @@ pub(super) fn law(group: &Group, places: &Places) -> Result<Law, Unfit> {
     Ok(law)
 }
 
-/// The first calls of processes, for an operator that allocates nothing of its own later: memory pools
-/// (Arrow's, Polars') grow in the first call and have room in the second.
-fn before_pools_had_room<'a>(group: &Group<'a>) -> Result<Vec<&'a Run>, Unfit> {
-    let is_jax = group.key.versions.contains_key("jax");
+/// The first calls of processes, for an operator whose later calls allocate less than they return:
+/// memory pools (Arrow's, Polars') grow in the first call and have room in the second. `None` where
+/// first calls do not allocate it either.
+fn before_pools_had_room<'a>(group: &Group<'a>, is_jax: bool) -> Option<Vec<&'a Run>> {
     let first: Vec<&Run> = group.runs.iter().copied().filter(|run| run.span.call == 0).collect();
-    if shapes(&first) >= MIN_SHAPES && !first.iter().any(|run| made_elsewhere(run, is_jax)) {
-        return Ok(first);
-    }
-    let operator = &group.key.operator;
-    Err(Unfit::Other(if is_jax {
-        format!("{operator}: on the CPU XLA allocates in threads of its own, which its spans miss")
-    } else {
-        format!(
-            "{operator}: its results are larger than all that its calls allocated, so they come from memory that was there before; record it in processes of their own, as a sweep does"
-        )
-    }))
+    let allocate_it = shapes(&first) >= MIN_SHAPES && !first.iter().any(|run| made_elsewhere(run, is_jax));
+    allocate_it.then_some(first)
 }
 
 /// A result in the host's memory that is larger than all that its call allocated, and lies in a block

@@ -16,8 +16,6 @@ const MIN_VOLUME_RATIO: u128 = 8;
 const MIN_LENGTH_TENTHS: u128 = 18;
 /// Agreement that makes a law exact.
 const EXACT: f64 = 0.001;
-/// A regression with no larger error is a form: whole numbers times lengths.
-const FITTED_EXACTLY: f64 = 1e-9;
 /// How far below the law a run may stay for the law to count as its worst case.
 const WORST_CASE: f64 = 0.05;
 /// Bytes that small blocks may differ by.
@@ -59,38 +57,14 @@ pub fn prove(law: &Law, run: &Run, point: &[u64]) -> Option<Proof> {
         }
     };
     let within_worst_case = (-EXACT..=WORST_CASE).contains(&error);
-    if rests_on_fits(sequence, &law.residual, point, EXACT * measured) {
+    if law.rests_on_fits(point, EXACT * measured) {
         return within_worst_case.then_some(Proof::of_runs(law.trained_on.len()));
     }
-    let counts = |size: &&Size| {
-        let bytes = size.at(point).map_or(f64::INFINITY, |bytes| bytes as f64);
-        !matches!(size, Size::Fitted(_)) || bytes > EXACT * measured
-    };
-    let mut sizes = sequence.sizes.iter().chain([&law.residual]).filter(counts);
+    let mut sizes = sequence.sizes.iter().chain([&law.residual]);
     if error.abs() <= EXACT && !sizes.any(Size::is_undetermined) {
         return Some(Proof::Exact { shape, error: error.abs() });
     }
     within_worst_case.then_some(Proof::WorstCase { shape, error })
-}
-
-/// True if a peak depends on what only regressions say, by more than `negligible` bytes: were these
-/// blocks half as large again, it would be another. A block that is gone before the peak does not
-/// matter, nor does a fit without an error.
-fn rests_on_fits(sequence: &Sequence, residual: &Size, point: &[u64], negligible: f64) -> bool {
-    let is_guess = |size: &Size| matches!(size, Size::Fitted(fit) if fit.error > FITTED_EXACTLY);
-    let bytes = |size: &Size| size.at(point).map_or(f64::INFINITY, |bytes| bytes as f64);
-    let larger = |size: &Size| {
-        let bytes = size.at(point)?;
-        if is_guess(size) { bytes.checked_add(bytes / 2) } else { Some(bytes) }
-    };
-    let Some(peak) = sequence.peak(point) else { return true };
-    let at_peak = |(size, count): &(usize, u64)| {
-        let size = &sequence.sizes[*size];
-        if is_guess(size) { bytes(size) * *count as f64 } else { 0.0 }
-    };
-    let raised = sequence.peak_of(larger).map_or(f64::INFINITY, |larger| (larger - peak.bytes) as f64);
-    let beside = if is_guess(residual) { bytes(residual) } else { 0.0 };
-    raised.max(peak.live.iter().map(at_peak).sum()).max(beside) > negligible
 }
 
 /// True if a law gives every shape that it was fitted on what some run there needed. One that

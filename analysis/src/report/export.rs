@@ -116,6 +116,16 @@ pub struct Point {
     pub resident: Option<u64>,
 }
 
+impl Exported {
+    /// The frames of a call stack by its innermost one.
+    pub fn outermost_first(&self, leaf: usize) -> Vec<usize> {
+        let mut frames: Vec<usize> =
+            std::iter::successors(Some(leaf), |frame| self.frames[*frame].parent).collect();
+        frames.reverse();
+        frames
+    }
+}
+
 /// Reads what is exported of a trace.
 ///
 /// # Errors
@@ -254,10 +264,11 @@ fn spans(trace: &Trace, meta: &Meta) -> Result<(Vec<Span>, usize), Error> {
 fn points(trace: &Trace) -> Result<Vec<Point>, Error> {
     let all = trace.row_count(memtrace_trace::Table::Timeline)? as usize;
     let every = all.div_ceil(POINTS_MAX).max(1);
-    let (mut points, mut number) = (Vec::new(), 0);
+    let (mut points, mut numbers) = (Vec::new(), HashMap::<u32, usize>::new());
     trace.each_timeline(|row: TimelineRow| {
-        number += 1;
-        if number % every == 0 || row.reason == "peak" {
+        let number = numbers.entry(row.process).or_default();
+        *number += 1;
+        if *number % every == 0 || row.reason == "peak" {
             points.push(Point {
                 process: row.process,
                 time_ns: time(row.time_ns),

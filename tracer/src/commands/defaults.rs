@@ -12,15 +12,15 @@ use super::usage::Usage;
 /// The tables of budgets, which `check` reads: no defaults of options.
 pub const BUDGET: &str = "budget";
 
-/// The nearest file, from `directory` upwards, that says anything, and what it says.
+/// The nearest file, from `directory` upwards, that says what is wanted, and what it says.
 ///
 /// # Errors
 /// It cannot be read.
-pub fn nearest(directory: &Path) -> Result<Option<(PathBuf, Table)>> {
+pub fn nearest(directory: &Path, wanted: impl Fn(&Table) -> bool) -> Result<Option<(PathBuf, Table)>> {
     for directory in directory.ancestors() {
         for file in ["memtrace.toml", "pyproject.toml"].map(|name| directory.join(name)) {
             let table = if file.is_file() { table_of(&file)? } else { None };
-            if let Some(table) = table {
+            if let Some(table) = table.filter(&wanted) {
                 return Ok(Some((file, table)));
             }
         }
@@ -52,7 +52,7 @@ impl Defaults {
     /// # Errors
     /// Its file cannot be read.
     pub fn find(directory: &Path) -> Result<Option<Defaults>> {
-        Ok(nearest(directory)?.map(|(file, table)| Defaults { file, table }))
+        Ok(nearest(directory, |_| true)?.map(|(file, table)| Defaults { file, table }))
     }
 
     /// The command line with these defaults.

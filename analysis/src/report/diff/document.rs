@@ -158,7 +158,7 @@ impl Change {
         i128::from(self.after.unwrap_or(0)) - i128::from(self.before.unwrap_or(0))
     }
 
-    /// True if the two are the same, or if one is not known.
+    /// True if the two are the same.
     pub fn is_none(&self) -> bool {
         self.difference() == 0
     }

@@ -49,24 +49,23 @@ fn figures(before: &Report, after: &Report) -> Vec<Figure> {
         let known = change.before.is_some() || change.after.is_some();
         known.then(|| Figure { name: name.into(), unit: unit.into(), change })
     };
-    let measured = |bytes: u64| (bytes > 0).then_some(bytes);
-    let resident: [fn(&Report) -> u64; 2] =
-        [|report| report.peak.resident_bytes, |report| report.peak.resident_sum_bytes];
-    let is_measured = resident.map(|of| measured(of(before)).is_some() || measured(of(after)).is_some());
     let all = [
         figure("live_bytes", "bytes", |report| Some(report.peak.live_bytes)),
         figure("heap_bytes", "bytes", |report| Some(report.peak.heap_bytes)),
         figure("mapped_bytes", "bytes", |report| Some(report.peak.mapped_bytes)),
-        figure("resident_bytes", "bytes", |report| Some(report.peak.resident_bytes))
-            .filter(|_| is_measured[0]),
-        figure("resident_sum_bytes", "bytes", |report| Some(report.peak.resident_sum_bytes))
-            .filter(|_| is_measured[1]),
+        figure("resident_bytes", "bytes", |report| measured(report.peak.resident_bytes)),
+        figure("resident_sum_bytes", "bytes", |report| measured(report.peak.resident_sum_bytes)),
         figure("device_used_bytes", "bytes", |report| report.peak.device_used_bytes),
         figure("device_driver_bytes", "bytes", |report| report.peak.device_driver_bytes),
         figure("requested_bytes", "bytes", |report| Some(report.totals.requested_bytes)),
         figure("allocations", "blocks", |report| Some(report.totals.allocations)),
     ];
     all.into_iter().flatten().collect()
+}
+
+/// Resident sizes are 0 where they were not sampled.
+fn measured(bytes: u64) -> Option<u64> {
+    (bytes > 0).then_some(bytes)
 }
 
 /// Sentences on what makes two traces hard to compare.

@@ -69,10 +69,10 @@ impl Budgets {
     /// # Errors
     /// [`Usage`]: there is none, or it has no budgets.
     pub fn nearest(directory: &Path) -> Result<Budgets> {
-        match nearest(directory)? {
+        match nearest(directory, |table| table.contains_key(BUDGET))? {
             Some((file, table)) => Budgets::of(file, table),
             None => Err(Usage(
-                "there is no memtrace.toml here or above; write one with [[budget]] tables, or name it: --budget FILE"
+                "there is no memtrace.toml with a [[budget]] here or above; write one, or name it: --budget FILE"
                     .into(),
             )
             .into()),

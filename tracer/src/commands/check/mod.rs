@@ -47,6 +47,7 @@ pub fn run(arguments: &Check) -> Result<ExitCode> {
     } else {
         model::check(&Model::load(&arguments.subject)?, &arguments.subject, &budgets)?
     };
+    let checked = checked.finished();
     arguments.format.print(&checked, budgets.file())?;
     Ok(if checked.holds() { ExitCode::SUCCESS } else { ExitCode::from(EXCEEDED) })
 }

@@ -91,9 +91,24 @@ impl Checked {
 
     /// Adds what was measured for a budget of bytes, if there is one.
     pub fn compare(&mut self, figure: Figure, limit: Option<u64>, measured: Option<u64>, of: &Subject) {
-        if let (Some(limit), Some(measured)) = (limit, measured) {
-            self.add(figure, "bytes", limit as f64, measured as f64, of);
+        match (limit, measured) {
+            (None, _) => {}
+            (Some(limit), Some(measured)) => self.add(figure, "bytes", limit as f64, measured as f64, of),
+            (Some(_), None) => {
+                let (number, what) = (of.budget, &of.what);
+                self.unmatched.push(format!("budget {number}: the {figure} of {what} was not measured"));
+            }
         }
+    }
+
+    /// Fails if no budget was of anything in there.
+    pub fn finished(mut self) -> Checked {
+        if self.outcomes.is_empty() && self.unmatched.is_empty() {
+            let subject = &self.subject;
+            self.unmatched
+                .push(format!("no budget is of {subject}; a [[budget]] without command is of every trace"));
+        }
+        self
     }
 
     /// Adds what was measured for a budget.
@@ -152,11 +167,8 @@ impl Outcome {
             if self.limit > 0.0 { format!(" ({:+.1} %)", 100.0 * over / self.limit) } else { String::new() };
         let place = self.place.as_ref().map_or(String::new(), |place| format!(", at {place}"));
         let (measured, limit) = (self.shown(self.measured), self.shown(self.limit));
-        let verdict = if self.exceeded { "exceeds" } else { "is within" };
-        let text = format!(
-            "{}: {} of {measured} {verdict} the budget of {limit}{share}{place}",
-            self.of, self.figure
-        );
+        let text =
+            format!("{}: {} of {measured} exceeds the budget of {limit}{share}{place}", self.of, self.figure);
         clean(&text)
     }
 

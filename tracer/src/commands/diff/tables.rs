@@ -78,11 +78,14 @@ pub fn lines(diff: &Diff) -> Table {
         vec![change, share(peak), side(peak.before), side(peak.after), allocated, what]
     };
     let mut rows: Vec<Vec<String>> = diff.lines.changed.iter().map(row).collect();
+    let size = |change: &Change| change.difference().unsigned_abs();
     let unknown = &diff.lines.without_stack;
     if !unknown.is_none() {
         let (before, after) = (side(unknown.before), side(unknown.after));
         let what = "(without a call stack)".to_owned();
-        rows.push(vec![signed(unknown, bytes), share(unknown), before, after, String::new(), what]);
+        let smaller = |line: &SourceLine| size(&line.bytes_at_peak) < size(unknown);
+        let at = diff.lines.changed.iter().position(smaller).unwrap_or(rows.len());
+        rows.insert(at, vec![signed(unknown, bytes), share(unknown), before, after, String::new(), what]);
     }
     let heads = vec!["at peak", "", "before", "after", "in all", "allocated at"];
     Table { title: "Lines", heads, rows, left_out: diff.lines.left_out }

@@ -53,7 +53,7 @@ fn table(out: &mut String, table: &Table) -> Result<()> {
     }
     let more = table.rows.len() - shown.len() + table.left_out;
     if more > 0 {
-        writeln!(out, "  and {more} more: --json and --html list them")?;
+        writeln!(out, "  and {more} more: --json lists more")?;
     }
     Ok(())
 }

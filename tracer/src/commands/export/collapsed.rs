@@ -9,14 +9,12 @@ use crate::terminal::clean;
 
 /// Bytes at the peak of live bytes.
 pub fn text(exported: &Exported) -> String {
-    let mut texts: Vec<String> = Vec::with_capacity(exported.frames.len());
-    for frame in &exported.frames {
-        let before = frame.parent.map(|parent| format!("{};", texts[parent])).unwrap_or_default();
-        texts.push(before + &name(frame));
-    }
+    let names: Vec<String> = exported.frames.iter().map(name).collect();
     let mut out = String::new();
     for stack in exported.stacks.iter().filter(|stack| stack.at_peak > 0) {
-        let _ = writeln!(out, "{} {}", texts[stack.frame], stack.at_peak);
+        let frames = exported.outermost_first(stack.frame);
+        let line: Vec<&str> = frames.iter().map(|frame| names[*frame].as_str()).collect();
+        let _ = writeln!(out, "{} {}", line.join(";"), stack.at_peak);
     }
     out
 }

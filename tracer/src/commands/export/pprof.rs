@@ -114,9 +114,7 @@ fn profile(exported: &Exported) -> Profile {
     profile.default_sample_type = tables.text("inuse_space");
     profile.comment = vec![tables.text(&exported.command), tables.text("inuse_space: live at the peak")];
     // The main executable comes first.
-    for library in ["", &exported.processes.first().map_or("", |process| program(&process.command))] {
-        tables.mapping(library);
-    }
+    tables.mapping(exported.processes.first().map_or("", |process| program(&process.command)));
     let mut of_frames = Vec::with_capacity(exported.frames.len());
     for frame in &exported.frames {
         let location = tables.location(frame);

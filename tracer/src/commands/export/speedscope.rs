@@ -1,5 +1,7 @@
 //! speedscope: its file format, of sampled profiles whose weights are bytes.
 
+use std::collections::HashMap;
+
 use anyhow::Result;
 use memtrace_analysis::report::export::{Exported, Stack};
 use serde::Serialize;
@@ -21,7 +23,7 @@ struct Shared<'a> {
     frames: Vec<Frame<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Clone, Copy, PartialEq, Eq, Hash)]
 struct Frame<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -44,27 +46,39 @@ struct Profile {
 
 /// One profile for each figure.
 pub fn json(exported: &Exported) -> Result<Vec<u8>> {
-    let frames = exported.frames.iter().map(|frame| Frame {
-        name: &frame.function,
-        file: if frame.file.is_empty() { &frame.library } else { &frame.file },
-        line: Some(frame.line).filter(|line| *line > 0),
-    });
+    let (mut frames, mut places, mut of_frames) = (Vec::new(), HashMap::new(), Vec::new());
+    for frame in &exported.frames {
+        let shown = Frame {
+            name: &frame.function,
+            file: if frame.file.is_empty() { &frame.library } else { &frame.file },
+            line: Some(frame.line).filter(|line| *line > 0),
+        };
+        // A function at one line is one frame, wherever it was called from.
+        let place = *places.entry(shown).or_insert(frames.len());
+        if place == frames.len() {
+            frames.push(shown);
+        }
+        of_frames.push(place);
+    }
     let file = File {
         schema: "https://www.speedscope.app/file-format-schema.json",
         exporter: format!("memtrace {}", env!("CARGO_PKG_VERSION")),
         name: &exported.command,
         active: 0,
-        shared: Shared { frames: frames.collect() },
+        shared: Shared { frames },
         profiles: vec![
-            profile(exported, "live at the peak", |stack| stack.at_peak),
-            profile(exported, "allocated in all", |stack| stack.allocated),
-            profile(exported, "live at the end", |stack| stack.at_end),
+            profile(exported, &of_frames, "live at the peak", |stack| stack.at_peak),
+            profile(exported, &of_frames, "allocated in all", |stack| stack.allocated),
+            profile(exported, &of_frames, "live at the end", |stack| stack.at_end),
         ],
     };
     Ok(serde_json::to_vec(&file)?)
 }
 
-fn profile(exported: &Exported, name: &'static str, of: fn(&Stack) -> u64) -> Profile {
+fn profile(exported: &Exported, of_frames: &[usize], name: &'static str, of: fn(&Stack) -> u64) -> Profile {
+    let shown = |stack: &&Stack| {
+        exported.outermost_first(stack.frame).into_iter().map(|frame| of_frames[frame]).collect()
+    };
     let stacks: Vec<&Stack> = exported.stacks.iter().filter(|stack| of(stack) > 0).collect();
     let weights: Vec<u64> = stacks.iter().map(|stack| of(stack)).collect();
     Profile {
@@ -73,14 +87,7 @@ fn profile(exported: &Exported, name: &'static str, of: fn(&Stack) -> u64) -> Pr
         unit: "bytes",
         start_value: 0,
         end_value: weights.iter().fold(0, |sum: u64, weight| sum.saturating_add(*weight)),
-        samples: stacks.iter().map(|stack| outermost_first(exported, stack.frame)).collect(),
+        samples: stacks.iter().map(shown).collect(),
         weights,
     }
-}
-
-fn outermost_first(exported: &Exported, leaf: usize) -> Vec<usize> {
-    let mut frames: Vec<usize> =
-        std::iter::successors(Some(leaf), |frame| exported.frames[*frame].parent).collect();
-    frames.reverse();
-    frames
 }

@@ -64,8 +64,20 @@ fn summary(checked: &Checked) -> String {
 
 /// Text in a cell of a table in Markdown, which may hold HTML.
 fn cell(text: &str) -> String {
-    let text = clean(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    text.replace('|', "\\|").replace('`', "\\`")
+    let mut out = String::new();
+    for character in clean(text).chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\\' | '|' | '`' | '*' | '_' | '[' | ']' | '(' | ')' | '!' | '~' | '#' => {
+                out.push('\\');
+                out.push(character);
+            }
+            other => out.push(other),
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -77,5 +89,6 @@ mod tests {
         assert_eq!(property("a:b,c%d\n"), "a%3Ab%2Cc%25d%0A");
         assert_eq!(message("10.0 %: a, b"), "10.0 %25: a, b");
         assert_eq!(cell("a|b<script>"), "a\\|b&lt;script&gt;");
+        assert_eq!(cell("__main__:f\\|"), "\\_\\_main\\_\\_:f\\\\\\|");
     }
 }

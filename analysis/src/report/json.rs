@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use memtrace_trace::rows::{ProcessRow, SpanRow};
-use memtrace_trace::{Meta, Trace};
+use memtrace_trace::{Meta, Table, Trace};
 
 use crate::error::Error;
 use crate::profile::{places, stacks};
@@ -37,7 +37,19 @@ pub struct Listed {
     pub stacks: bool,
 }
 
+/// Spans that fit into memory all together.
+const EVERY_SPAN_MAX: u64 = 200_000;
+
 impl Listed {
+    /// Every span, unless there are too many of them.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub fn spans_of(trace: &Trace) -> Result<Listed, Error> {
+        let all_spans = trace.row_count(Table::Spans)? <= EVERY_SPAN_MAX;
+        Ok(Listed { all_spans, ..Listed::default() })
+    }
+
     fn sites(self) -> usize {
         if self.stacks { SITES_MAX } else { PLACES_MAX }
     }

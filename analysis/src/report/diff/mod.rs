@@ -19,7 +19,7 @@ use crate::report::json::{Listed, report};
 /// # Errors
 /// A table cannot be read.
 pub fn diff(before: &Trace, after: &Trace) -> Result<Diff, Error> {
-    let reports = [report(before, Listed::default())?, report(after, Listed::default())?];
+    let reports = [report(before, Listed::spans_of(before)?)?, report(after, Listed::spans_of(after)?)?];
     let (was, is) = (&reports[0], &reports[1]);
     let operators = operators::changes([before, after], [was, is])?;
     Ok(Diff {

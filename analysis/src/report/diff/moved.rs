@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use crate::profile::stacks::base_name;
 use crate::report::composition::Place;
 
-/// What a line that moved costs, and what a line costs that has none in the other trace; bytes that
-/// differ cost up to 1. Two lines without a partner cost more than any pair.
-const MOVED: f64 = 0.1;
+/// What a line that moved costs; bytes that differ cost up to 1.
+const MOVED: f64 = 0.01;
+/// What a line without a partner costs: within one function two of them cost more than any pair, and
+/// elsewhere lines are paired that need about the same.
 const ALONE: f64 = 0.6;
+const ALONE_ELSEWHERE: f64 = 0.2;
 /// Pairs that are weighed against each other; beyond them lines stay where they are.
 const WEIGHED_MAX: usize = 4_000_000;
 
@@ -47,23 +49,28 @@ fn below<'a>(file: &'a str, folder: &str) -> &'a str {
     file.strip_prefix("./").unwrap_or(file)
 }
 
+/// A file and a function, either of them empty where it does not matter.
+type Key = (String, String);
+type InCommon = fn(&Spot) -> Option<Key>;
+type Grouped = BTreeMap<Key, Vec<usize>>;
+
 /// Lines with their partners, by their place in the two lists; each one time.
 pub fn pairs(before: &[Spot], after: &[Spot]) -> Vec<(Option<usize>, Option<usize>)> {
     // What two lines of one thing have in common, the surest first.
-    let in_common: [fn(&Spot) -> Option<(String, String)>; 5] = [
-        |spot| Some((spot.file.clone(), spot.function.clone())),
-        |spot| spot.named().map(|function| (base_name(&spot.file).into(), function.into())),
-        |spot| (spot.line > 0).then(|| (spot.file.clone(), String::new())),
-        |spot| (spot.line > 0).then(|| (base_name(&spot.file).into(), String::new())),
-        |spot| spot.named().map(|function| (String::new(), function.into())),
+    let in_common: [(InCommon, f64); 5] = [
+        (|spot| Some((spot.file.clone(), spot.function.clone())), ALONE),
+        (|spot| spot.named().map(|function| (base_name(&spot.file).into(), function.into())), ALONE),
+        (|spot| (spot.line > 0).then(|| (spot.file.clone(), String::new())), ALONE_ELSEWHERE),
+        (|spot| (spot.line > 0).then(|| (base_name(&spot.file).into(), String::new())), ALONE_ELSEWHERE),
+        (|spot| spot.named().map(|function| (String::new(), function.into())), ALONE_ELSEWHERE),
     ];
     let mut left = [(0..before.len()).collect::<Vec<_>>(), (0..after.len()).collect::<Vec<_>>()];
     let mut found = Vec::new();
-    for key in in_common {
+    for (key, alone) in in_common {
         let by_key = [grouped(before, &left[0], key), grouped(after, &left[1], key)];
         for (key, was) in &by_key[0] {
             let is = by_key[1].get(key).map_or(&[][..], Vec::as_slice);
-            found.extend(aligned(before, was, after, is));
+            found.extend(aligned((before, was), (after, is), alone));
         }
         let paired: [Vec<usize>; 2] =
             [found.iter().map(|pair| pair.0).collect(), found.iter().map(|pair| pair.1).collect()];
@@ -78,10 +85,8 @@ pub fn pairs(before: &[Spot], after: &[Spot]) -> Vec<(Option<usize>, Option<usiz
     both.chain(gone).chain(new).collect()
 }
 
-type Grouped = BTreeMap<(String, String), Vec<usize>>;
-
 /// Lines by what they have in common, in the order of the file.
-fn grouped(spots: &[Spot], left: &[usize], key: fn(&Spot) -> Option<(String, String)>) -> Grouped {
+fn grouped(spots: &[Spot], left: &[usize], key: InCommon) -> Grouped {
     let mut groups = Grouped::new();
     for at in left {
         if let Some(key) = key(&spots[*at]) {
@@ -93,7 +98,11 @@ fn grouped(spots: &[Spot], left: &[usize], key: fn(&Spot) -> Option<(String, Str
 }
 
 /// The pairs of two lists that keep their order and cost least.
-fn aligned(before: &[Spot], was: &[usize], after: &[Spot], is: &[usize]) -> Vec<(usize, usize)> {
+fn aligned(
+    (before, was): (&[Spot], &[usize]),
+    (after, is): (&[Spot], &[usize]),
+    alone: f64,
+) -> Vec<(usize, usize)> {
     if was.len().saturating_mul(is.len()) > WEIGHED_MAX {
         let places: BTreeMap<u32, usize> = is.iter().map(|at| (after[*at].line, *at)).collect();
         let stays = |at: &usize| places.get(&before[*at].line).map(|there| (*at, *there));
@@ -103,8 +112,8 @@ fn aligned(before: &[Spot], was: &[usize], after: &[Spot], is: &[usize]) -> Vec<
     let mut costs = vec![0.0; (was.len() + 1) * columns];
     for row in 0..=was.len() {
         for column in 0..=is.len() {
-            let up = (row > 0).then(|| costs[(row - 1) * columns + column] + ALONE);
-            let across = (column > 0).then(|| costs[row * columns + column - 1] + ALONE);
+            let up = (row > 0).then(|| costs[(row - 1) * columns + column] + alone);
+            let across = (column > 0).then(|| costs[row * columns + column - 1] + alone);
             let both = (row > 0 && column > 0).then(|| {
                 costs[(row - 1) * columns + column - 1] + cost(&before[was[row - 1]], &after[is[column - 1]])
             });
@@ -119,7 +128,7 @@ fn aligned(before: &[Spot], was: &[usize], after: &[Spot], is: &[usize]) -> Vec<
         if here == costs[(row - 1) * columns + column - 1] + cost(&before[one], &after[other]) {
             found.push((one, other));
             (row, column) = (row - 1, column - 1);
-        } else if here == costs[(row - 1) * columns + column] + ALONE {
+        } else if here == costs[(row - 1) * columns + column] + alone {
             row -= 1;
         } else {
             column -= 1;
@@ -158,6 +167,23 @@ mod tests {
         let before = [spot("a.py", "f", 10, 800), spot("a.py", "f", 11, 1600), spot("a.py", "f", 12, 5)];
         let after = [spot("a.py", "f", 11, 800), spot("a.py", "f", 12, 1600), spot("a.py", "f", 13, 5)];
         assert_eq!(lines(&before, &after), [(10, 11), (11, 12), (12, 13)]);
+    }
+
+    /// What they allocate differs little, so that moving must cost less than that.
+    #[test]
+    fn similar_lines_that_all_moved_keep_their_partners() {
+        let lines_at = |first: u32| -> Vec<Spot> {
+            (0..16).map(|n| spot("a.py", "f", first + n, 100_000 + 10_000 * u64::from(n))).collect()
+        };
+        let expected: Vec<(u32, u32)> = (0..16).map(|n| (3 + n, 4 + n)).collect();
+        assert_eq!(lines(&lines_at(3), &lines_at(4)), expected);
+    }
+
+    #[test]
+    fn lines_of_other_functions_that_need_other_memory_are_no_partners() {
+        let before = [spot("a.py", "load", 3, 5_000_000)];
+        let after = [spot("a.py", "<module>", 1, 900)];
+        assert_eq!(lines(&before, &after), [(0, 1), (3, 0)]);
     }
 
     #[test]

@@ -40,7 +40,7 @@ fn compare(checked: &mut Checked, number: usize, budget: &Budget, law: &Law) -> 
     let largest = law.shapes().max_by(|a, b| volume(a).total_cmp(&volume(b))).map(<[u64]>::to_vec);
     let Some(shape) = budget.shape.clone().or(largest) else { return Ok(()) };
     let prediction = predict(law, &shape)?;
-    let what = format!("{} {} at {}", law.key.operator, law.key.dtype, joined(&shape));
+    let what = format!("{} at {}", law.key, joined(&shape));
     let of = Subject::new(number, what).at(prediction.model.set_at.clone());
     let size = |size: Option<Size>| size.map(|size| size.0);
     checked.compare(Figure::Peak, size(budget.peak), Some(prediction.upper_bytes), &of);

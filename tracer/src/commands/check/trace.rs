@@ -14,11 +14,14 @@ use super::outcome::{Checked, Figure, Subject};
 
 /// Compares a trace with the budgets that are of its command.
 pub fn check(trace: &Trace, budgets: &Budgets) -> Result<Checked> {
-    let report = report(trace, Listed::default())?;
+    let report = report(trace, Listed::spans_of(trace)?)?;
     let shapes = shapes(&report);
     let places = places_of(trace, &shapes.iter().filter_map(|shape| shape.site).collect::<HashSet<_>>())?;
     let command = report.command.join(" ");
     let mut checked = Checked::new(trace.directory().display().to_string());
+    if !report.complete {
+        checked.unmatched.push(format!("{}: its recording was cut short", checked.subject));
+    }
     for (number, budget) in budgets.numbered().filter(|(_, budget)| budget.is_of_command(&command)) {
         if budget.operator.is_some() {
             of_operators(&mut checked, number, budget, &shapes, &places);

@@ -6,7 +6,7 @@ mod gitlab;
 mod junit;
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -88,9 +88,12 @@ struct Failure<'a> {
     outcome: Option<&'a Outcome>,
 }
 
-/// Services know files by their paths in the repository, where `check` runs.
+/// Services know files by their paths in the repository: they say where that is, or else it is where
+/// `check` runs.
 fn relative(file: &str) -> String {
-    let here = std::env::current_dir().ok();
-    let inside = here.and_then(|here| Path::new(file).strip_prefix(here).ok().map(Path::to_path_buf));
+    let named = ["GITHUB_WORKSPACE", "CI_PROJECT_DIR"].into_iter().filter_map(std::env::var_os);
+    let roots = named.map(PathBuf::from).chain(std::env::current_dir());
+    let inside = |root: PathBuf| Path::new(file).strip_prefix(root).ok().map(Path::to_path_buf);
+    let inside = roots.filter(|root| root.is_absolute()).find_map(inside);
     inside.map_or_else(|| file.trim_start_matches("./").to_owned(), |path| path.display().to_string())
 }

@@ -70,10 +70,11 @@ impl Law {
         raised.max(peak.live.iter().map(at_peak).sum()).max(beside) > negligible
     }
 
-    /// True if a regression, or a form that is one of several, is part of it. Where each block has one
-    /// form, there is nothing to miss; other data values have a bound of their own.
+    /// True if a regression is part of it, or if runs needed more than it says. Where each block has a
+    /// form there is nothing to miss: of several forms a bound has the largest. Other data values have
+    /// a bound of their own.
     fn rests_on_guesses(&self) -> bool {
-        let is_guess = |size: &Size| matches!(size, Size::Fitted(_)) || size.is_undetermined();
+        let is_guess = |size: &Size| matches!(size, Size::Fitted(_));
         match &self.body {
             _ if self.worst.is_some() => false,
             Body::Regression(_) => true,

@@ -161,7 +161,7 @@ def test_a_law_has_budgets_too(record, python, project):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", b"there is no budget"),
+        ("", b"[[budget]]"),
         ("[[budget]]\noperator = 'load'\n", b"number 1: it has no limit"),
         ("[[budget]]\npeak = '1 parsec'\n", b"is not a unit of size"),
         ("[[budget]\n", b"line 1"),

@@ -50,7 +50,6 @@ impl Law {
     /// bytes: were these blocks half as large again, it would be another. A block that is gone before
     /// the peak does not matter, nor does a fit without an error.
     pub fn rests_on_fits(&self, shape: &Point, negligible: f64) -> bool {
-        let is_guess = |size: &Size| matches!(size, Size::Fitted(fit) if fit.error > FITTED_EXACTLY);
         let bytes = |size: &Size| size.at(shape).map_or(f64::INFINITY, |bytes| bytes as f64);
         let beside = if is_guess(&self.residual) { bytes(&self.residual) } else { 0.0 };
         let Body::Symbolic(sequence) = &self.body else { return true };
@@ -74,10 +73,9 @@ impl Law {
     /// form there is nothing to miss: of several forms a bound has the largest. Other data values have
     /// a bound of their own.
     fn rests_on_guesses(&self) -> bool {
-        let is_guess = |size: &Size| matches!(size, Size::Fitted(_));
         match &self.body {
             _ if self.worst.is_some() => false,
-            Body::Regression(_) => true,
+            Body::Regression(fit) => self.short > 1.0 || fit.error > FITTED_EXACTLY,
             Body::Symbolic(sequence) => {
                 self.short > 1.0 || sequence.sizes.iter().chain([&self.residual]).any(is_guess)
             }
@@ -103,6 +101,11 @@ impl Law {
         };
         whole(carried_on * (1.0 + UNEVEN))
     }
+}
+
+/// True for what only a regression gives, unless that has no error.
+fn is_guess(size: &Size) -> bool {
+    matches!(size, Size::Fitted(fit) if fit.error > FITTED_EXACTLY)
 }
 
 /// Beyond 2^100 bytes nothing is a memory size.

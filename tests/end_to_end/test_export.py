@@ -17,7 +17,8 @@ FORMATS = ("collapsed", "speedscope", "pprof", "firefox", "chrome")
 def run(tmp_path_factory):
     """A recording of tests/targets/paged.py, with its report."""
     path = tmp_path_factory.mktemp("export") / "trace"
-    done = memtrace("-q", "-o", path, "--", sys.executable, TARGETS / "paged.py", cwd=TARGETS)
+    recording = ("-q", "-o", path, "--stacks", "all", "--", sys.executable)
+    done = memtrace(*recording, TARGETS / "paged.py", cwd=TARGETS)
     assert done.returncode == 0, done.stderr.decode()
     return path, json.loads(memtrace("report", "--json", path).stdout)
 

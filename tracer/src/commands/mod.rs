@@ -73,7 +73,7 @@ enum Action {
     Flamegraph(flamegraph::Flamegraph),
     /// Show what changed from one trace to another
     Diff(diff::Compared),
-    /// Write a trace in the format of another tool: pprof, speedscope, Firefox, Perfetto
+    /// Write a trace for pprof, speedscope, Firefox or Perfetto
     Export(export::Export),
     /// Check a trace or a model against the budgets of memtrace.toml
     Check(check::Check),

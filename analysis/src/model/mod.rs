@@ -11,7 +11,6 @@ pub mod predict;
 mod query;
 mod resident;
 mod task_bytes;
-mod unproven;
 mod worst_case;
 
 use serde::{Deserialize, Serialize};

@@ -41,8 +41,7 @@ use self::defaults::Defaults;
 use self::usage::sentence;
 use crate::terminal::{be_quiet, say};
 
-/// Records every allocation of a program and turns small runs into a law: operator + input shape ->
-/// peak bytes.
+/// Records every allocation of a program, and predicts peak bytes of its operators from small runs.
 #[derive(Parser)]
 #[command(name = "memtrace", version, args_conflicts_with_subcommands = true, disable_help_flag = true)]
 #[command(max_term_width = 100)]

@@ -1,4 +1,4 @@
-"""Do predictions keep their promises on operators that nobody of this project chose?
+"""Do predictions keep their promises on operators that a rule chose?
 
 Library functions are drawn by the rule of `promises_candidates`; `kernels` are small programs of our
 own. Each operator is swept with default options over `RANGE` of its number of axes, and its law is

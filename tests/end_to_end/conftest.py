@@ -86,6 +86,13 @@ def memtrace(*arguments, **options):
     return subprocess.run(command, capture_output=True, check=False, **options)
 
 
+def succeeded(*command, **options):
+    """What a command prints; it must succeed."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 @pytest.fixture(scope="session")
 def target(tmp_path_factory):
     """Path of a compiled target program."""

@@ -3,11 +3,10 @@
 import json
 import re
 import shutil
-import subprocess
 
 import duckdb
 import pytest
-from conftest import ROOT
+from conftest import ROOT, succeeded
 
 INCLUDED = re.compile(r'include_(?:str|bytes)!\("([^"]+)"\)')
 
@@ -31,11 +30,7 @@ def test_the_tarball_runs_from_any_folder(tmp_path):
     environment = {"PATH": f"{tree / 'bin'}:/usr/bin:/bin", "HOME": str(tmp_path)}
 
     def run(*command):
-        done = subprocess.run(
-            command, cwd=place, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return succeeded(*command, cwd=place, env=environment)
 
     program = "data = bytearray(20_000_000); print('hello')"
     assert run("memtrace", "-q", "-o", "trace", "--", "python3", "-c", program) == "hello\n"
@@ -58,9 +53,8 @@ def test_the_source_distribution_has_what_is_compiled(tmp_path):
     tree = unpacked("", tmp_path)
     assert "\nName: memtrace\n" in (tree / "PKG-INFO").read_text()
     command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked", "--offline"]
-    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    members = [package["manifest_path"] for package in json.loads(done.stdout)["packages"]]
+    packages = json.loads(succeeded(*command, cwd=tree))["packages"]
+    members = [package["manifest_path"] for package in packages]
     assert len(members) == len(list(ROOT.glob("*/Cargo.toml")))
     sources = [file for file in tree.rglob("*.rs") if "tests" not in file.parts]
     included = [

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, succeeded
 from elftools.elf.elffile import ELFFile
 
 VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
@@ -82,11 +82,7 @@ def check(python, bin_folder, prefix, folder, clean):
     trace = folder / "trace"
 
     def run(*command):
-        done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return succeeded(*command, cwd=folder, env=environment)
 
     source = "data = bytearray(20_000_000); print('hello')"
     assert run("memtrace", "-q", "-o", trace, "--", python, "-c", source) == "hello\n"

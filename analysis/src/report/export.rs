@@ -8,6 +8,7 @@ use memtrace_trace::rows::{FrameRow, SpanRow, TimelineRow};
 use memtrace_trace::{Meta, Trace};
 
 use crate::error::Error;
+use crate::profile::stacks::{base_name, stack};
 use crate::report::fold::library;
 use crate::report::short_name::short_name;
 use crate::report::sites::{at_end, at_peak, without_stack};
@@ -116,6 +117,17 @@ pub struct Point {
     pub resident: Option<u64>,
 }
 
+impl Frame {
+    /// `gst3d (run_gst3d.py:41)`, `eigh (numpy)`.
+    pub fn label(&self) -> String {
+        match (self.line, self.library.as_str()) {
+            (1.., _) => format!("{} ({}:{})", self.function, base_name(&self.file), self.line),
+            (0, "") => self.function.clone(),
+            (0, library) => format!("{} ({library})", self.function),
+        }
+    }
+}
+
 impl Exported {
     /// The frames of a call stack by its innermost one.
     pub fn outermost_first(&self, leaf: usize) -> Vec<usize> {
@@ -210,28 +222,26 @@ impl Tree<'_> {
 
     /// Where the frame of a row is; `None` if the table has no such row.
     fn place(&mut self, leaf: u32) -> Option<usize> {
-        let mut missing = Vec::new();
-        let mut next = Some(leaf);
-        // A frame's caller comes before it; anything else is damaged and ends the stack.
-        while let Some(row) =
-            next.filter(|at| !self.places.contains_key(at)).and_then(|at| self.rows.get(&at))
-        {
-            missing.push(row);
-            next = row.parent.filter(|parent| *parent < row.frame);
+        let mut place = None;
+        for row in stack(|frame| self.rows.get(&frame), leaf).into_iter().rev() {
+            place = Some(match self.places.get(&row.frame) {
+                Some(known) => *known,
+                None => self.push_row(row, place),
+            });
         }
-        for row in missing.into_iter().rev() {
-            let caller = row.parent.filter(|parent| *parent < row.frame);
-            let frame = Frame {
-                parent: caller.and_then(|caller| self.places.get(&caller).copied()),
-                function: short_name(row.function.as_deref().unwrap_or("?")),
-                file: row.file.clone().unwrap_or_default(),
-                line: row.line.unwrap_or(0),
-                library: library(row),
-            };
-            let place = self.push(frame);
-            self.places.insert(row.frame, place);
-        }
-        self.places.get(&leaf).copied()
+        place
+    }
+
+    fn push_row(&mut self, row: &FrameRow, parent: Option<usize>) -> usize {
+        let place = self.push(Frame {
+            parent,
+            function: short_name(row.function.as_deref().unwrap_or("?")),
+            file: row.file.clone().unwrap_or_default(),
+            line: row.line.unwrap_or(0),
+            library: library(row),
+        });
+        self.places.insert(row.frame, place);
+        place
     }
 }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use memtrace_analysis::shape::joined;
 use memtrace_analysis::{Law, Model, predict};
 
-use super::budget::{Budget, Budgets, Size};
+use super::budget::{Budget, Budgets};
 use super::outcome::{Checked, Figure, Subject};
 
 /// Compares the laws of a model with the budgets of their operators.
@@ -19,11 +19,7 @@ pub fn check(model: &Model, file: &Path, budgets: &Budgets) -> Result<Checked> {
         }
         // One of a command may be of another program's operator.
         if laws.is_empty() && budget.command.is_none() {
-            let mut known: Vec<&str> = model.laws.iter().map(|law| law.key.operator.as_str()).collect();
-            known.dedup();
-            known.truncate(5);
-            let (names, known) = (budget.names(), known.join(", "));
-            checked.unmatched.push(format!("budget {number} is of {names}, and the model has {known}"));
+            checked.lacks((number, budget), "model", model.laws.iter().map(|law| law.key.operator.as_str()));
         }
     }
     Ok(checked)
@@ -42,12 +38,11 @@ fn compare(checked: &mut Checked, number: usize, budget: &Budget, law: &Law) -> 
     let prediction = predict(law, &shape)?;
     let what = format!("{} at {}", law.key, joined(&shape));
     let of = Subject::new(number, what).at(prediction.model.set_at.clone());
-    let size = |size: Option<Size>| size.map(|size| size.0);
-    checked.compare(Figure::Peak, size(budget.peak), Some(prediction.upper_bytes), &of);
-    checked.compare(Figure::Resident, size(budget.resident), prediction.resident_upper_bytes, &of);
-    checked.compare(Figure::OneTime, size(budget.one_time), Some(prediction.one_time_bytes), &of);
+    checked.compare(Figure::Peak, budget.peak, Some(prediction.upper_bytes), &of);
+    checked.compare(Figure::Resident, budget.resident, prediction.resident_upper_bytes, &of);
+    checked.compare(Figure::OneTime, budget.one_time, Some(prediction.one_time_bytes), &of);
     let on_devices = prediction.device.as_ref().map_or(0, |device| device.upper_bytes);
-    checked.compare(Figure::Device, size(budget.device), Some(on_devices), &of);
+    checked.compare(Figure::Device, budget.device, Some(on_devices), &of);
     if let Some(limit) = budget.bytes_per_element {
         let grown = predict(law, &doubled(&shape))?.peak_bytes as f64 - prediction.peak_bytes as f64;
         checked.add(Figure::BytesPerElement, "bytes per element", limit, grown / volume(&shape), &of);

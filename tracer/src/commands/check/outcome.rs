@@ -6,8 +6,12 @@ use memtrace_analysis::report::composition::Place;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::budget::{Budget, Size};
 use crate::terminal::clean;
 use crate::units::Bytes;
+
+/// Operators that a sentence names.
+const NAMED: usize = 5;
 
 /// What `memtrace check --format json` prints.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -90,15 +94,27 @@ impl Checked {
     }
 
     /// Adds what was measured for a budget of bytes, if there is one.
-    pub fn compare(&mut self, figure: Figure, limit: Option<u64>, measured: Option<u64>, of: &Subject) {
+    pub fn compare(&mut self, figure: Figure, limit: Option<Size>, measured: Option<u64>, of: &Subject) {
         match (limit, measured) {
             (None, _) => {}
-            (Some(limit), Some(measured)) => self.add(figure, "bytes", limit as f64, measured as f64, of),
+            (Some(Size(limit)), Some(measured)) => {
+                self.add(figure, "bytes", limit as f64, measured as f64, of)
+            }
             (Some(_), None) => {
                 let (number, what) = (of.budget, &of.what);
                 self.unmatched.push(format!("budget {number}: the {figure} of {what} was not measured"));
             }
         }
+    }
+
+    /// Fails a budget of an operator that `what` lacks; `known` are those that it has.
+    pub fn lacks<'a>(&mut self, budget: (usize, &Budget), what: &str, known: impl Iterator<Item = &'a str>) {
+        let mut known: Vec<&str> = known.collect();
+        known.dedup();
+        known.truncate(NAMED);
+        let known = if known.is_empty() { "no operator".to_owned() } else { known.join(", ") };
+        let (number, names) = (budget.0, budget.1.names());
+        self.unmatched.push(format!("budget {number} is of {names}, and the {what} has {known}"));
     }
 
     /// Fails if no budget was of anything in there.

@@ -46,11 +46,11 @@ fn whole(
     let of = of.at_place(parts.first().map(|part| &part.place), label);
     let peak = &report.peak;
     let resident = peak.resident_sum_bytes.max(peak.resident_bytes);
-    checked.compare(Figure::Peak, budget.peak.map(|size| size.0), Some(peak.live_bytes), &of);
+    checked.compare(Figure::Peak, budget.peak, Some(peak.live_bytes), &of);
     let measured = Some(resident).filter(|bytes| *bytes > 0);
-    checked.compare(Figure::Resident, budget.resident.map(|size| size.0), measured, &of);
+    checked.compare(Figure::Resident, budget.resident, measured, &of);
     let used = Some(peak.device_used_bytes.unwrap_or(0));
-    checked.compare(Figure::Device, budget.device.map(|size| size.0), used, &of);
+    checked.compare(Figure::Device, budget.device, used, &of);
     Ok(())
 }
 
@@ -72,18 +72,12 @@ fn of_operators(
         let what = if shape.inputs.is_empty() { shape.operator.clone() } else { what };
         let place = shape.site.and_then(|site| places.get(&site));
         let of = Subject::new(number, what).at_place(place, labels(place.into_iter()).pop());
-        let size = |size: Option<super::budget::Size>| size.map(|size| size.0);
-        checked.compare(Figure::Peak, size(budget.peak), Some(shape.working_peak.1), &of);
-        checked.compare(Figure::Resident, size(budget.resident), shape.resident_growth, &of);
-        checked.compare(Figure::OneTime, size(budget.one_time), Some(shape.one_time), &of);
-        checked.compare(Figure::Device, size(budget.device), Some(shape.device_peak.unwrap_or(0)), &of);
+        checked.compare(Figure::Peak, budget.peak, Some(shape.working_peak.1), &of);
+        checked.compare(Figure::Resident, budget.resident, shape.resident_growth, &of);
+        checked.compare(Figure::OneTime, budget.one_time, Some(shape.one_time), &of);
+        checked.compare(Figure::Device, budget.device, Some(shape.device_peak.unwrap_or(0)), &of);
     }
     if !any {
-        let mut known: Vec<&str> = shapes.iter().map(|shape| shape.operator.as_str()).collect();
-        known.dedup();
-        known.truncate(5);
-        let known = if known.is_empty() { "no operator".to_owned() } else { known.join(", ") };
-        let names = budget.names();
-        checked.unmatched.push(format!("budget {number} is of {names}, and the trace has {known}"));
+        checked.lacks((number, budget), "trace", shapes.iter().map(|shape| shape.operator.as_str()));
     }
 }

@@ -6,6 +6,8 @@ use memtrace_analysis::report::export::Exported;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::EXPORTER;
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct File<'a> {
@@ -17,7 +19,7 @@ struct File<'a> {
 #[derive(Serialize)]
 struct OtherData<'a> {
     command: &'a str,
-    exporter: String,
+    exporter: &'static str,
 }
 
 /// Times are microseconds since the recording began.
@@ -50,7 +52,6 @@ pub fn json(exported: &Exported) -> Result<Vec<u8>> {
             counter("resident", resident);
         }
     }
-    let exporter = format!("memtrace {}", env!("CARGO_PKG_VERSION"));
-    let other_data = OtherData { command: &exported.command, exporter };
+    let other_data = OtherData { command: &exported.command, exporter: EXPORTER };
     Ok(serde_json::to_vec(&File { trace_events: events, display_time_unit: "ms", other_data })?)
 }

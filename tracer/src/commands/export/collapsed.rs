@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use memtrace_analysis::profile::stacks::base_name;
 use memtrace_analysis::report::export::{Exported, Frame};
 
 use crate::terminal::clean;
@@ -19,12 +18,7 @@ pub fn text(exported: &Exported) -> String {
     out
 }
 
-/// `gst3d (run_gst3d.py:41)`; a semicolon would begin another frame.
+/// A semicolon would begin another frame.
 fn name(frame: &Frame) -> String {
-    let text = match (frame.file.as_str(), frame.line) {
-        ("", _) if frame.library.is_empty() => frame.function.clone(),
-        ("", _) => format!("{} ({})", frame.function, frame.library),
-        (file, line) => format!("{} ({}:{line})", frame.function, base_name(file)),
-    };
-    clean(&text).replace(';', ",")
+    clean(&frame.label()).replace(';', ",")
 }

@@ -10,7 +10,6 @@ use fxprof_processed_profile::{
     MarkerFieldFlags, MarkerFieldFormat, MarkerTiming, ProcessHandle, Profile, SamplingInterval, StackHandle,
     StaticSchemaMarker, StaticSchemaMarkerField, StringHandle, ThreadHandle, Timestamp,
 };
-use memtrace_analysis::profile::stacks::base_name;
 use memtrace_analysis::report::export::Exported;
 
 /// A call of an operator.
@@ -91,14 +90,7 @@ fn allocations(exported: &Exported, profile: &mut Profile, thread: ThreadHandle)
     let category = CategoryPairHandle::from(profile.add_category("Memory", CategoryColor::Blue));
     let mut stacks: Vec<StackHandle> = Vec::with_capacity(exported.frames.len());
     for frame in &exported.frames {
-        let place = if frame.line > 0 {
-            format!(" ({}:{})", base_name(&frame.file), frame.line)
-        } else if frame.library.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", frame.library)
-        };
-        let label = profile.intern_string(&format!("{}{place}", frame.function));
+        let label = profile.intern_string(&frame.label());
         let info =
             FrameInfo { frame: Frame::Label(label), category_pair: category, flags: FrameFlags::empty() };
         let frame_handle = profile.intern_frame(thread, info);

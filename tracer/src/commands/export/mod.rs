@@ -18,6 +18,9 @@ use super::output;
 use crate::terminal::{Progress, say};
 use crate::units::Bytes;
 
+/// Files say who wrote them.
+const EXPORTER: &str = concat!("memtrace ", env!("CARGO_PKG_VERSION"));
+
 /// What to export, and how.
 #[derive(Args)]
 pub struct Export {

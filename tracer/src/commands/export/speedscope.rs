@@ -6,11 +6,13 @@ use anyhow::Result;
 use memtrace_analysis::report::export::{Exported, Stack};
 use serde::Serialize;
 
+use super::EXPORTER;
+
 #[derive(Serialize)]
 struct File<'a> {
     #[serde(rename = "$schema")]
     schema: &'static str,
-    exporter: String,
+    exporter: &'static str,
     name: &'a str,
     #[serde(rename = "activeProfileIndex")]
     active: usize,
@@ -62,7 +64,7 @@ pub fn json(exported: &Exported) -> Result<Vec<u8>> {
     }
     let file = File {
         schema: "https://www.speedscope.app/file-format-schema.json",
-        exporter: format!("memtrace {}", env!("CARGO_PKG_VERSION")),
+        exporter: EXPORTER,
         name: &exported.command,
         active: 0,
         shared: Shared { frames },

@@ -132,7 +132,7 @@ impl Paged {
                 slow: self.seconds + slow,
                 fast: self.seconds,
                 planned: self.seconds + planned,
-                uncertainty: self.uncertainty(machine.spread() * planned),
+                uncertainty: self.uncertainty(&schedule, machine, planned),
             },
             traffic: Some(Traffic { kernel: of_kernel.moved(), planned: schedule.moved.moved() }),
             worth: false,
@@ -150,9 +150,11 @@ impl Paged {
         Ok(plan)
     }
 
-    /// Half the width of an interval, of runs that move pages for so many seconds, give or take.
-    fn uncertainty(&self, of_moves: f64) -> f64 {
-        2.0 * (RUN_ERROR * self.seconds).hypot(of_moves)
+    /// Half the width of an interval, of runs that move pages for so many seconds. What the kernel has
+    /// to move while it is in use, it may move twice as often.
+    fn uncertainty(&self, schedule: &Schedule, machine: &Machine, of_moves: f64) -> f64 {
+        let unplanned = self.correction * machine.kernel_seconds(&schedule.unplanned);
+        2.0 * (RUN_ERROR * self.seconds).hypot(machine.spread() * of_moves) + unplanned
     }
 
     /// Whether it is worth it, and why.
@@ -163,7 +165,7 @@ impl Paged {
                 .push(format!("the program fits into {}: nothing has to be moved", Bytes(plan.fast_bytes)));
             return;
         }
-        plan.worth = gain > self.uncertainty(machine.spread() * gain);
+        plan.worth = gain > self.uncertainty(schedule, machine, gain);
         if !plan.worth {
             plan.notes.push(format!(
                 "moves as planned gain {gain:.2} s over those of the kernel, less than the estimate is \

@@ -22,6 +22,8 @@ pub struct Schedule {
     /// Of what one step needs together there is no room for so many pages; with the block that was to
     /// be allocated. The kernel moves them.
     pub missing: Option<(u64, usize)>,
+    /// What of `moved` the kernel moves, at least, because of that.
+    pub unplanned: Pages,
 }
 
 /// Of an object.
@@ -137,6 +139,8 @@ impl Simulation<'_> {
             // Faults bring back the rest, and the kernel makes room for it.
             self.schedule.moved.back += wanted;
             self.schedule.moved.written += missing;
+            self.schedule.unplanned.back += missing;
+            self.schedule.unplanned.written += missing;
             self.faulted.extend((missing > 0).then_some(object));
             self.resident += pages;
             self.change(object, |state| {
@@ -167,6 +171,8 @@ impl Simulation<'_> {
             let missing = self.make_room(pages, block, needed);
             self.schedule.moved.written += missing;
             self.schedule.moved.back += missing;
+            self.schedule.unplanned.written += missing;
+            self.schedule.unplanned.back += missing;
         }
         self.resident += pages;
         self.change(object, |state| {

@@ -51,8 +51,9 @@ fn gst3d_from_60_cubed_is_exact_at_200_cubed() {
     assert_eq!(prediction.peak_bytes, truth);
     assert_eq!(prediction.total_bytes, 16 * 8_000_000 + 228 * 198 * 198 * 198 + 700);
     assert_eq!(prediction.formula(), "228·(n0−2)·(n1−2)·(n2−2) + 12·n0·n1·n2");
-    // Only the 700 small bytes may grow, as much as the most stretched axis.
-    assert_eq!(prediction.upper_bytes, truth - 700 + (700.0f64 * 200.0 / 55.0).ceil() as u64);
+    // Only the 700 small bytes may grow, as much as the volume.
+    let grown = 700 * 8_000_000 / (58 * 59 * 55);
+    assert!((truth..=truth + grown).contains(&prediction.upper_bytes), "{prediction:?}");
     assert_eq!(prediction.confidence, "unverified");
     assert!(prediction.extrapolated);
     assert_eq!(prediction.output_shape, [200, 200, 200]);

@@ -56,7 +56,13 @@ fn run(operator: &str, index: usize, dry: &DryRun) -> Result<Run, Error> {
         if allocates {
             numbers.insert(block, program.blocks.len());
             program.events.push(Event::Alloc(program.blocks.len()));
-            program.blocks.push(Block { kind: Kind::PoolBlock, bytes, output: false, site: None });
+            program.blocks.push(Block {
+                kind: Kind::PoolBlock,
+                bytes,
+                output: false,
+                site: None,
+                untouched: 0,
+            });
         } else {
             program.events.push(Event::Free(numbers.remove(&block).ok_or_else(refused)?));
         }

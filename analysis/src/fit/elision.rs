@@ -105,7 +105,7 @@ mod tests {
     fn advice_of(bytes: [u64; 3]) -> Option<String> {
         let place = Place { text: "f script.py:3".into(), choice: None };
         let run = |bytes| {
-            let block = Block { kind: Kind::Malloc, bytes, output: false, site: Some(7) };
+            let block = Block { kind: Kind::Malloc, bytes, output: false, site: Some(7), untouched: 0 };
             Run { program: Program { blocks: vec![block], events: vec![] }, ..Run::default() }
         };
         let runs = bytes.map(run);

@@ -1,23 +1,39 @@
 //! What was measured next to an operator's runs, over all processes that ran it.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::law::{MIN_SHAPES, bounded};
+use crate::model::{self, Law};
 use crate::profile::measured::{self, Baseline, OneTime};
 use crate::profile::{Profile, Run};
+use crate::stats::regression::{self, Regression};
 
-/// One-time bytes of an operator: the largest over the processes that ran it.
-pub(super) fn one_time(profiles: &[Profile], operator: &str) -> OneTime {
+/// One-time bytes of a law's operator: the largest over the processes that ran it, and how they grow
+/// with the shape that came first in a process. A cache of a table has the table's size.
+pub(super) fn one_time(profiles: &[Profile], law: &Law) -> (OneTime, Option<Regression>) {
     let mut largest = OneTime::default();
+    let (mut points, mut bytes) = (Vec::new(), Vec::new());
     for profile in profiles {
         let mut processes: BTreeMap<u32, Vec<&Run>> = BTreeMap::new();
-        for run in profile.runs.iter().filter(|run| run.span.operator == operator) {
+        for run in profile.runs.iter().filter(|run| run.span.operator == law.key.operator) {
             processes.entry(run.span.process).or_default().push(run);
         }
-        let of_process = processes.into_values().map(|runs| measured::one_time(&runs));
-        largest = of_process.fold(largest, |a, b| if b.bytes > a.bytes { b } else { a });
+        for runs in processes.into_values().filter(|runs| runs.len() > 1) {
+            let found = measured::one_time(&runs);
+            if let Some(point) = model::point(&law.variables, &runs[0].span.inputs) {
+                points.push(point);
+                bytes.push(found.bytes);
+            }
+            if found.bytes > largest.bytes {
+                largest = found;
+            }
+        }
     }
-    largest
+    let shapes = points.iter().collect::<BTreeSet<_>>().len();
+    let grows = shapes >= MIN_SHAPES && bounded::bounded(&bytes).is_none();
+    let bytes: Vec<f64> = bytes.iter().map(|&bytes| bytes as f64).collect();
+    (largest, grows.then(|| regression::fit(&points, &bytes)))
 }
 
 /// Memory of the processes before, in the recording whose inputs are smallest: a program makes its

@@ -49,7 +49,7 @@ pub fn fit_profiles(profiles: &[Profile]) -> Result<Model, Error> {
     for group in groups::groups(runs) {
         match operator::law(&group, &places) {
             Ok(mut law) => {
-                law.one_time = measured::one_time(profiles, &law.key.operator);
+                (law.one_time, law.one_time_growth) = measured::one_time(profiles, &law);
                 law.baseline = measured::baseline(profiles, &law.key.operator);
                 law.resident = resident::fit(&law, &resident::samples(profiles, &group.runs, &law));
                 match devices::of_devices(&law, &group, &places, profiles) {

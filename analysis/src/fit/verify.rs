@@ -56,31 +56,15 @@ pub fn prove(law: &Law, run: &Run, point: &[u64]) -> Option<Proof> {
             return within.then(|| Proof::of_runs(regression.runs));
         }
     };
-    // A fitted size that is negligible against the peak spoils no proof.
-    let counts = |size: &&Size| {
-        let bytes = size.at(point).map_or(f64::INFINITY, |bytes| bytes as f64);
-        !matches!(size, Size::Fitted(_)) || bytes > EXACT * measured
-    };
-    let sizes = || sequence.sizes.iter().chain([&law.residual]).filter(counts);
     let within_worst_case = (-EXACT..=WORST_CASE).contains(&error);
-    if sizes().any(|size| matches!(size, Size::Fitted(_)))
-        || fitted_at_peak(sequence, point) > EXACT * measured
-    {
+    if law.rests_on_fits(point, EXACT * measured) {
         return within_worst_case.then_some(Proof::of_runs(law.trained_on.len()));
     }
-    if error.abs() <= EXACT && !sizes().any(Size::is_undetermined) {
+    let mut sizes = sequence.sizes.iter().chain([&law.residual]);
+    if error.abs() <= EXACT && !sizes.any(Size::is_undetermined) {
         return Some(Proof::Exact { shape, error: error.abs() });
     }
     within_worst_case.then_some(Proof::WorstCase { shape, error })
-}
-
-/// Bytes that only regressions account for where a sequence has most live.
-fn fitted_at_peak(sequence: &Sequence, point: &[u64]) -> f64 {
-    let bytes = |(size, count): &(usize, u64)| match &sequence.sizes[*size] {
-        size @ Size::Fitted(_) => size.at(point).map_or(f64::INFINITY, |bytes| bytes as f64 * *count as f64),
-        _ => 0.0,
-    };
-    sequence.peak(point).map_or(f64::INFINITY, |peak| peak.live.iter().map(bytes).sum())
 }
 
 /// True if a law gives every shape that it was fitted on what some run there needed. One that

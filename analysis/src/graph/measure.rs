@@ -36,7 +36,8 @@ pub(super) struct Laws<'a> {
     known: RefCell<HashMap<(usize, Vec<u64>), Known>>,
     weakest: RefCell<Weakest>,
     extrapolated: Cell<bool>,
-    used: RefCell<Vec<&'a Law>>,
+    /// Laws that were used, with the most one-time bytes of each.
+    used: RefCell<Vec<(&'a Law, u64)>>,
 }
 
 #[derive(Clone, Copy)]
@@ -68,18 +69,18 @@ impl<'a> Laws<'a> {
 
     /// What first calls leave in a process, of all laws that were used.
     pub(super) fn one_time_bytes(&self) -> u64 {
-        self.used.borrow().iter().map(|law| law.one_time.bytes).fold(0, u64::saturating_add)
+        self.used.borrow().iter().map(|(_, one_time)| *one_time).fold(0, u64::saturating_add)
     }
 
     /// The most that a recorded process retained before one of these operators ran.
     pub(super) fn baseline_bytes(&self) -> Option<u64> {
-        self.used.borrow().iter().filter_map(|law| law.baseline.as_ref()?.resident_bytes).max()
+        self.used.borrow().iter().filter_map(|(law, _)| law.baseline.as_ref()?.resident_bytes).max()
     }
 
     /// How far the seconds of these laws may be off: [`crate::model::Seconds::spread`].
     pub(super) fn seconds_spread(&self) -> f64 {
         let spreads = self.used.borrow();
-        spreads.iter().map(|law| law.seconds.spread()).fold(Seconds::default().spread(), f64::max)
+        spreads.iter().map(|(law, _)| law.seconds.spread()).fold(Seconds::default().spread(), f64::max)
     }
 
     /// The law of an operator for inputs like these.
@@ -161,8 +162,10 @@ impl<'a> Laws<'a> {
         let said = predict(law, point)?;
         self.weaken(&said.confidence);
         self.extrapolated.set(self.extrapolated.get() || said.extrapolated);
-        if !self.used.borrow().iter().any(|used| std::ptr::eq(*used, law)) {
-            self.used.borrow_mut().push(law);
+        let mut used = self.used.borrow_mut();
+        match used.iter_mut().find(|(used, _)| std::ptr::eq(*used, law)) {
+            Some((_, one_time)) => *one_time = bytes.one_time.max(*one_time),
+            None => used.push((law, bytes.one_time)),
         }
         self.known.borrow_mut().insert(key, known);
         Ok(known)

@@ -186,9 +186,10 @@ fn retained_values_count_at_their_upper_bounds() {
     let graph = pipeline("", steps);
     let forecast = predict(&model, &any_libraries(), &graph, Executor::Sequential).unwrap();
     // 100 times as much as it likely leaves, next to the volume, what comes of it and what makes
-    // that.
+    // that; no run has verified the laws, so there is a little more.
     assert_eq!(forecast.peak_bytes, 4_000_000 + 4_000_000 + 44_000_000);
-    assert_eq!(forecast.upper_bytes, 4_000_000 + 400_000_000 + 44_000_000);
+    let upper = 4_000_000 + 400_000_000 + 44_000_000;
+    assert!((upper..upper + upper / 40).contains(&forecast.upper_bytes), "{forecast:?}");
     let fused = format!(r#"{{"name": "all", "steps": [{steps}], "inputs": []}}"#);
     let forecast = predict(&model, &any_libraries(), &pipeline("", &fused), Executor::Sequential).unwrap();
     assert!(forecast.upper_bytes >= 448_000_000, "{forecast:?}");

@@ -12,6 +12,8 @@ pub const THRESHOLDS: [u64; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
 const MAX_WORKSPACE: u64 = 1 << 20;
 /// By how much such blocks may raise the peak of a run, together.
 const MAX_RAISED: u64 = 1 << 20;
+/// The part of a larger peak that a sequence explains at least.
+const LEAST_EXPLAINED: f64 = 0.1;
 /// Fewest shapes that must take one course if not all do.
 const MAJORITY: usize = 3;
 
@@ -75,7 +77,7 @@ impl View {
 /// garbage collection ran, a cache was filled) are left out.
 pub fn align(programs: &[&Program], points: &[Vec<u64>]) -> Option<Alignment> {
     let shapes = points.iter().collect::<BTreeSet<_>>().len();
-    let views = views(programs);
+    let views = views(programs, points);
     let mut seen: Vec<Vec<SizedCourse>> = Vec::with_capacity(views.len());
     let coverages = if shapes > MAJORITY { vec![shapes, MAJORITY] } else { vec![shapes] };
     for least in coverages {
@@ -83,7 +85,9 @@ pub fn align(programs: &[&Program], points: &[Vec<u64>]) -> Option<Alignment> {
             if seen.len() == index {
                 seen.push(programs.iter().map(|program| view.of(program)).collect());
             }
-            if let Some((course, runs)) = common(&seen[index], points, least) {
+            if let Some((course, runs)) = common(&seen[index], points, least)
+                && explains(&seen[index], programs, &runs)
+            {
                 return Some(alignment(view, &seen[index], course, runs, least < shapes));
             }
         }
@@ -105,8 +109,19 @@ fn alignment(
     Alignment { view: view.clone(), bytes, sites, course, runs, partial }
 }
 
-fn views(programs: &[&Program]) -> Vec<View> {
-    let workspaces = THRESHOLDS.map(|threshold| workspaces(programs, threshold));
+/// False if a sequence has next to nothing of what its largest run had live: what is left out of it
+/// is the law then, and a sequence would hide how that grows.
+fn explains(sized: &[SizedCourse], programs: &[&Program], runs: &[usize]) -> bool {
+    let whole = |run: usize| SizedCourse::of(programs[run], |_| true).peak();
+    let largest = runs.iter().copied().max_by_key(|run| whole(*run));
+    largest.is_none_or(|run| {
+        let whole = whole(run);
+        whole <= MAX_WORKSPACE || sized[run].peak() as f64 >= LEAST_EXPLAINED * whole as f64
+    })
+}
+
+fn views(programs: &[&Program], points: &[Vec<u64>]) -> Vec<View> {
+    let workspaces = THRESHOLDS.map(|threshold| workspaces(programs, points, threshold));
     let plain = THRESHOLDS.map(|threshold| (threshold, BTreeSet::new()));
     let without = THRESHOLDS.into_iter().zip(workspaces).filter(|(threshold, workspaces)| {
         let view = View { threshold: *threshold, folded: false, workspaces: workspaces.clone() };
@@ -128,14 +143,17 @@ struct Blocks {
 
 impl Blocks {
     /// True if all have one size, at most a megabyte, and some runs have more of them than others.
-    fn come_and_go(&self) -> bool {
+    /// One size says so at two shapes only: at one, every block has it.
+    fn come_and_go(&self, points: &[Vec<u64>]) -> bool {
         let one_size = self.sizes.len() == 1 && self.sizes.iter().all(|bytes| *bytes <= MAX_WORKSPACE);
-        one_size && self.counts.iter().any(|count| *count != self.counts[0])
+        let with_any = self.counts.iter().zip(points).filter(|(count, _)| **count > 0);
+        let shapes = with_any.map(|(_, point)| point).collect::<BTreeSet<_>>().len();
+        one_size && shapes > 1 && self.counts.iter().any(|count| *count != self.counts[0])
     }
 }
 
 /// Call stacks whose blocks come and go.
-fn workspaces(programs: &[&Program], threshold: u64) -> BTreeSet<u64> {
+fn workspaces(programs: &[&Program], points: &[Vec<u64>], threshold: u64) -> BTreeSet<u64> {
     let mut sites: BTreeMap<u64, Blocks> = BTreeMap::new();
     for (run, program) in programs.iter().enumerate() {
         for block in program.blocks.iter().filter(|block| block.bytes >= threshold) {
@@ -147,7 +165,7 @@ fn workspaces(programs: &[&Program], threshold: u64) -> BTreeSet<u64> {
             of_site.sizes.insert(block.bytes);
         }
     }
-    sites.into_iter().filter(|(_, blocks)| blocks.come_and_go()).map(|(site, _)| site).collect()
+    sites.into_iter().filter(|(_, blocks)| blocks.come_and_go(points)).map(|(site, _)| site).collect()
 }
 
 /// The course that covers at least `least` shapes; the most of them, then the most runs, if several
@@ -172,7 +190,8 @@ mod tests {
     use crate::profile::{Block, Event};
 
     fn program(blocks: &[u64], events: Vec<Event>) -> Program {
-        let block = |&bytes: &u64| Block { kind: Kind::Malloc, bytes, output: false, site: None };
+        let block =
+            |&bytes: &u64| Block { kind: Kind::Malloc, bytes, output: false, site: None, untouched: 0 };
         Program { blocks: blocks.iter().map(block).collect(), events }
     }
 
@@ -187,6 +206,32 @@ mod tests {
         assert_eq!(alignment.view.threshold, 16 << 10);
         assert_eq!(alignment.bytes, vec![vec![1 << 20, 1 << 19], vec![1 << 21, 1 << 22]]);
         assert!(!alignment.view.folded);
+    }
+
+    /// Arrays that grow past the threshold between two runs look like a block that comes and goes.
+    #[test]
+    fn what_one_shape_alone_has_is_no_workspace() {
+        let run = |bytes: u64| {
+            let mut run = program(&[5000, bytes], vec![Alloc(0), Alloc(1), Free(1), Free(0)]);
+            run.blocks.iter_mut().zip([1, 2]).for_each(|(block, site)| block.site = Some(site));
+            run
+        };
+        let runs = [run(3000), run(3500), run(500_000)];
+        let points = [vec![10], vec![11], vec![90]];
+        assert_eq!(align(&runs.iter().collect::<Vec<_>>(), &points).map(|found| found.view), None);
+    }
+
+    #[test]
+    fn a_sequence_that_has_next_to_nothing_of_the_peak_is_none() {
+        let many = |count: u64| {
+            let blocks: Vec<u64> = std::iter::once(300_000).chain((0..count).map(|n| 90_000 + n)).collect();
+            program(&blocks, (0..blocks.len()).map(Alloc).collect())
+        };
+        let few = [many(1), many(2), many(3)];
+        let points = [vec![10], vec![20], vec![30]];
+        assert!(align(&few.iter().collect::<Vec<_>>(), &points).is_some(), "most of them is one block");
+        let more = [many(10), many(20), many(50)];
+        assert!(align(&more.iter().collect::<Vec<_>>(), &points).is_none());
     }
 
     #[test]

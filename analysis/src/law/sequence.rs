@@ -46,13 +46,17 @@ impl Sequence {
 
     /// Bytes of the peak.
     pub fn peak_bytes(&self, point: &Point) -> Option<u128> {
-        let bytes = self.sizes.iter().map(|size| size.at(point)).collect::<Option<Vec<_>>>()?;
-        Some(self.largest(&bytes)?.1)
+        self.peak_of(|size| size.at(point))
     }
 
     /// The same with every size at its upper bound.
     pub fn upper_bytes(&self, point: &Point) -> Option<u128> {
-        let bytes = self.sizes.iter().map(|size| size.upper(point)).collect::<Option<Vec<_>>>()?;
+        self.peak_of(|size| size.upper(point))
+    }
+
+    /// The same where sizes have these bytes.
+    pub fn peak_of(&self, bytes: impl Fn(&Size) -> Option<u128>) -> Option<u128> {
+        let bytes = self.sizes.iter().map(bytes).collect::<Option<Vec<_>>>()?;
         Some(self.largest(&bytes)?.1)
     }
 

@@ -5,6 +5,8 @@ use std::fmt;
 use crate::model::{Body, Law, Proof, Variable};
 use crate::shape::{Point, volume};
 
+/// The part of a peak that proofs forgive.
+pub(super) const NEGLIGIBLE: f64 = 0.001;
 /// How much longer than in the runs one axis may be in proportion to another.
 const ELONGATION: f64 = 2.0;
 
@@ -18,6 +20,7 @@ enum Doubt {
     BeyondRegression,
     BeyondChoices,
     BeyondCalibration,
+    RestsOnFits,
     NoRun,
 }
 
@@ -38,6 +41,7 @@ impl fmt::Display for Doubt {
                 "libraries took several courses in the runs, and it is beyond those that verified the law"
             ),
             Doubt::BeyondCalibration => write!(out, "it is larger than any run that calibrated the bound"),
+            Doubt::RestsOnFits => write!(out, "its peak there depends on a block that no form gives"),
             Doubt::NoRun => write!(out, "no run has verified the law"),
         }
     }
@@ -82,6 +86,7 @@ fn doubt(law: &Law, shape: &Point) -> Option<Doubt> {
         .or_else(|| elongated(law, shape))
         .or_else(|| (!law.choices.is_empty() && !was_verified(law, shape)).then_some(Doubt::BeyondChoices))
         .or_else(|| (calibrated && beyond).then_some(Doubt::BeyondCalibration))
+        .or_else(|| rests_on_fits(law, shape).then_some(Doubt::RestsOnFits))
 }
 
 fn elongated(law: &Law, shape: &Point) -> Option<Doubt> {
@@ -91,6 +96,16 @@ fn elongated(law: &Law, shape: &Point) -> Option<Doubt> {
     let (long, short) = pairs.find(|&(i, j)| ratio(shape, i, j) > ELONGATION * seen(i, j))?;
     let name = |axis: usize| law.variables[axis].name.clone();
     Some(Doubt::Elongated(name(long), name(short)))
+}
+
+/// True if a law was proven where its fitted sizes did not matter, and here they do.
+fn rests_on_fits(law: &Law, shape: &Point) -> bool {
+    let peak = || match &law.body {
+        Body::Symbolic(sequence) => sequence.peak_bytes(shape),
+        Body::Regression(regression) => regression.at(shape),
+    };
+    matches!(law.proof, Proof::Exact { .. })
+        && peak().is_none_or(|bytes| law.rests_on_fits(shape, NEGLIGIBLE * bytes as f64))
 }
 
 fn was_verified(law: &Law, shape: &Point) -> bool {

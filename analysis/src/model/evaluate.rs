@@ -1,9 +1,10 @@
 //! A law evaluated at a shape.
 
 use super::law::Law;
-use super::parts::{ArrayLaw, Body, Variable};
+use super::parts::{ArrayLaw, Body, Proof, Variable};
 use super::task_bytes::{DeviceBytes, TaskBytes};
 use crate::error::Error;
+use crate::law::Size;
 use crate::shape::{Point, joined};
 
 impl Law {
@@ -29,11 +30,7 @@ impl Law {
             Body::Symbolic(sequence) => sum(sequence.peak_bytes(shape), self.residual.at(shape)),
             Body::Regression(regression) => regression.at(shape),
         };
-        let upper = match &self.body {
-            _ if self.worst.is_some() => self.worst.as_ref().and_then(|worst| worst.upper(shape)),
-            Body::Symbolic(sequence) => sum(sequence.upper_bytes(shape), self.residual_upper(shape)),
-            Body::Regression(regression) => regression.upper(shape),
-        };
+        let upper = self.fitted_upper(shape).map(|bytes| self.widened(shape, bytes));
         let working = fit(working)?;
         Ok(TaskBytes {
             working,
@@ -41,6 +38,7 @@ impl Law {
             input: fit(arrays_bytes(self.inputs_at(false), shape))?,
             output: fit(arrays_bytes(&self.outputs, shape))?,
             seconds: self.seconds.at(crate::shape::volume(shape) as f64),
+            one_time: self.one_time_bytes(shape),
             device: DeviceBytes {
                 input: fit(arrays_bytes(self.inputs_at(true), shape))?,
                 ..self.device_bytes(shape)?
@@ -55,11 +53,26 @@ impl Law {
         Ok(DeviceBytes { working, working_upper, before, reserved, input: 0 })
     }
 
+    /// The bound of the working peak by what was fitted.
+    pub(super) fn fitted_upper(&self, shape: &Point) -> Option<u128> {
+        match &self.body {
+            _ if self.worst.is_some() => self.worst.as_ref().and_then(|worst| worst.upper(shape)),
+            Body::Symbolic(sequence) => sequence.upper_bytes(shape)?.checked_add(self.residual_upper(shape)?),
+            Body::Regression(regression) => regression.upper(shape),
+        }
+    }
+
     /// The residual's bound. Blocks below the threshold are lines and tables: with shapes beyond
-    /// the training range they are taken to grow as much as the most stretched axis.
+    /// the training range they are taken to grow as much as the most stretched axis, where a run has
+    /// shown that, and else as much as the volume. What was fitted has its own growth.
     fn residual_upper(&self, shape: &Point) -> Option<u128> {
         let stretch = |(variable, &n): (&Variable, &u64)| n as f64 / variable.max.max(1) as f64;
-        let growth = self.variables.iter().zip(shape).map(stretch).fold(1.0, f64::max);
+        let stretches = || self.variables.iter().zip(shape).map(stretch);
+        let growth = match (&self.proof, &self.residual) {
+            (Proof::Exact { .. } | Proof::WorstCase { .. }, _) => stretches().fold(1.0, f64::max),
+            (_, Size::Fitted(_)) => 1.0,
+            _ => stretches().map(|stretch| stretch.max(1.0)).product(),
+        };
         let bytes = self.residual.upper(shape)? as f64 * growth;
         (bytes < 2f64.powi(100)).then(|| bytes.ceil() as u128)
     }

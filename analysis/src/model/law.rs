@@ -9,6 +9,7 @@ use crate::law::Size;
 use crate::profile::measured::{Baseline, OneTime};
 use crate::shape::Point;
 use crate::stats::posterior::Evidence;
+use crate::stats::regression::Regression;
 
 /// A law: shape → bytes, with its bound, its evidence and its range.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -32,6 +33,9 @@ pub struct Law {
     /// Largest relative difference between working peaks of runs of one shape.
     #[serde(default)]
     pub same_shape_spread: f64,
+    /// How far its bound is short of what its own runs needed: [`Law::shortfall`].
+    #[serde(default)]
+    pub short: f64,
     /// Whether runs of one shape differed with what was in the arrays; `None` if no shape was run
     /// twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,6 +46,10 @@ pub struct Law {
     /// One-time allocations of a process, which the law leaves out.
     #[serde(default)]
     pub one_time: OneTime,
+    /// How they grow with the shape of a process's first call; `None` if they do not, or if fewer than
+    /// three shapes came first in a process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_time_growth: Option<Regression>,
     /// Memory of the recorded processes before.
     #[serde(default)]
     pub baseline: Option<Baseline>,
@@ -121,6 +129,12 @@ pub struct Learned {
 }
 
 impl Law {
+    /// The most one-time bytes of a process whose first call has this shape.
+    pub fn one_time_bytes(&self, shape: &Point) -> u64 {
+        let grown = self.one_time_growth.as_ref().and_then(|growth| growth.upper(shape));
+        grown.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(u64::MAX)).max(self.one_time.bytes)
+    }
+
     /// Names of the variables, for printing.
     pub fn names(&self) -> Vec<String> {
         self.variables.iter().map(|variable| variable.name.clone()).collect()

@@ -11,6 +11,7 @@ pub mod predict;
 mod query;
 mod resident;
 mod task_bytes;
+mod unproven;
 mod worst_case;
 
 use serde::{Deserialize, Serialize};

@@ -170,7 +170,7 @@ pub fn predict(law: &Law, shape: &Point) -> Result<Prediction, Error> {
         data_dependent: law.data_dependent,
         extrapolated: law.variables.iter().zip(shape).any(outside),
         seconds: bytes.seconds,
-        one_time_bytes: law.one_time.bytes,
+        one_time_bytes: law.one_time_bytes(shape),
         resident_bytes: law.resident.as_ref().and_then(|resident| resident.at(law, shape)),
         resident_upper_bytes: law.resident.as_ref().and_then(|resident| resident.upper(law, shape)),
         baseline: law.baseline.clone(),

@@ -29,7 +29,7 @@ impl Resident {
         let task = law.bytes(shape).ok()?;
         let operator = task.working_upper.saturating_add(task.input);
         let most = whole.bytes(law, shape, true)?.max(operator);
-        let base = self.base_upper_bytes.max(law.one_time.bytes);
+        let base = self.base_upper_bytes.max(law.one_time_bytes(shape));
         let left = if Settings::parse(&self.settings).dynamic { 2 * MAX_DYNAMIC } else { 0 };
         Some(most.checked_add(base)?.checked_add(left)?.max(self.at(law, shape)?))
     }

@@ -13,6 +13,8 @@ pub struct TaskBytes {
     pub output: u64,
     /// Seconds of one call.
     pub seconds: f64,
+    /// One-time bytes of a process whose first call it is.
+    pub one_time: u64,
     /// What it needs of devices.
     pub device: DeviceBytes,
 }

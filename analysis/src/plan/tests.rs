@@ -20,6 +20,7 @@ fn law(bytes: f64) -> impl Fn(&[u64]) -> Result<TaskBytes, crate::error::Error> 
             input,
             output,
             seconds: cells * 3e-8,
+            one_time: 0,
             device: DeviceBytes {
                 working: 2 * working,
                 working_upper: 2 * working,

@@ -40,7 +40,7 @@ impl WorkerBytes {
         WorkerBytes {
             fixed: request
                 .baseline_bytes
-                .saturating_add(request.one_time_bytes)
+                .saturating_add(one_time_bytes(request, task))
                 .saturating_add(FRAMEWORK_BYTES),
             tasks: task_bytes(request, grid, task).saturating_mul(request.threads_per_worker),
             frontier: if request.on_device {
@@ -51,6 +51,12 @@ impl WorkerBytes {
             device: device_bytes(request, grid, task, frontier),
         }
     }
+}
+
+/// Nothing where the baseline has them; else those of a first task of this size, which may be more
+/// than any that was recorded.
+fn one_time_bytes(request: &Request, task: &TaskBytes) -> u64 {
+    if request.one_time_bytes == 0 { 0 } else { request.one_time_bytes.max(task.one_time) }
 }
 
 /// What a grid needs whatever its law says: the inputs of the tasks that run at once.

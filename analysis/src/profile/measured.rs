@@ -16,7 +16,7 @@ const NAMED_BLOCKS: usize = 8;
 /// Blocks that a process keeps from the first call on, however often the operator runs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct OneTime {
-    /// Their sum; the largest over the processes.
+    /// Their sum, without what was never touched of them; the largest over the processes.
     pub bytes: u64,
     /// The biggest of them.
     #[serde(default)]
@@ -80,12 +80,17 @@ pub fn one_time(runs: &[&Run]) -> OneTime {
     }
     let mut blocks: Vec<Block> = left.into_values().collect();
     blocks.retain(|block| !block.output && !again.contains(&(block.kind, block.bytes)));
-    blocks.sort_by_key(|block| std::cmp::Reverse(block.bytes));
+    blocks.sort_by_key(|block| std::cmp::Reverse(touched(block)));
     let named = blocks.iter().take(NAMED_BLOCKS);
     OneTime {
-        bytes: blocks.iter().fold(0, |sum: u64, block| sum.saturating_add(block.bytes)),
+        bytes: blocks.iter().map(touched).fold(0, u64::saturating_add),
         blocks: named
-            .map(|block| OneTimeBlock { kind: block.kind.to_string(), bytes: block.bytes })
+            .map(|block| OneTimeBlock { kind: block.kind.to_string(), bytes: touched(block) })
             .collect(),
     }
+}
+
+/// What was touched of a block: allocators reserve more than they use.
+fn touched(block: &Block) -> u64 {
+    block.bytes.saturating_sub(block.untouched)
 }

@@ -124,6 +124,7 @@ fn without_places(trace: &Trace) -> Result<Profile, Error> {
         add_threads(&mut spans, threads);
     }
     let mut rows = blocks_by_span(trace, &spans, &parents)?;
+    let untouched = trace.untouched_blocks()?;
     let baselines = measured::baselines(trace, &spans)?;
     let reserved = devices::reserved(trace)?;
     let devices = Devices::read(trace)?;
@@ -133,7 +134,8 @@ fn without_places(trace: &Trace) -> Result<Profile, Error> {
         let (mut there, here): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.kind.is_on_device());
         there.retain(|row| devices.is_used(row));
         let before_on_devices = devices.before(&span);
-        Run { span, program: program(here, end_ns), on_devices: program(there, end_ns), before_on_devices }
+        let (program, on_devices) = (program(here, end_ns, &untouched), program(there, end_ns, &untouched));
+        Run { span, program, on_devices, before_on_devices }
     });
     let (runs, places) = (runs.collect(), HashMap::new());
     Ok(Profile { runs, baselines, reserved, allocators, places, notes, source: Some(source) })
@@ -191,7 +193,7 @@ struct Moment {
 }
 
 /// Orders the blocks of a span that ended at `end_ns` into a program.
-fn program(mut rows: Vec<AllocationRow>, end_ns: i64) -> Program {
+fn program(mut rows: Vec<AllocationRow>, end_ns: i64, untouched: &HashMap<(u32, i64, u64), u64>) -> Program {
     rows.sort_by_key(|row| (row.alloc_ns, row.address, row.bytes));
     let mut moments: Vec<Moment> = Vec::with_capacity(2 * rows.len());
     for (index, row) in rows.iter().enumerate() {
@@ -208,6 +210,7 @@ fn program(mut rows: Vec<AllocationRow>, end_ns: i64) -> Program {
         bytes: row.bytes,
         output: row.role == Role::Output,
         site: row.site,
+        untouched: untouched.get(&(row.process, row.alloc_ns, row.bytes)).copied().unwrap_or(0),
     };
     Program {
         blocks: rows.iter().map(block).collect(),

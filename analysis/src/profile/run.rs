@@ -52,6 +52,8 @@ pub struct Block {
     pub output: bool,
     /// Id of the call stack that allocated it, where it was recorded.
     pub site: Option<u64>,
+    /// Bytes of it that were never touched, as far as the kernel reported that.
+    pub untouched: u64,
 }
 
 /// An event; the number is the block's index.

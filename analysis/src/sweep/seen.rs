@@ -45,10 +45,16 @@ impl<'a> Seen<'a> {
 
     /// Upper bound of what a process needs for one call at this shape of the command, bytes.
     pub(super) fn needs(&self, shape: &[u64]) -> Option<f64> {
-        let bytes = self.law.bytes(&self.point(shape)?).ok()?;
+        let point = self.point(shape)?;
+        let bytes = self.law.bytes(&point).ok()?;
         let baseline = self.law.baseline.as_ref();
         let before = baseline.map_or(0, |before| before.resident_bytes.unwrap_or(before.heap_bytes));
-        Some(bytes.working_upper as f64 + bytes.input as f64 + self.law.one_time.bytes as f64 + before as f64)
+        Some(
+            bytes.working_upper as f64
+                + bytes.input as f64
+                + self.law.one_time_bytes(&point) as f64
+                + before as f64,
+        )
     }
 
     /// How many values the forms of undetermined sizes would show at this shape, less one each.

@@ -16,7 +16,7 @@ pub(crate) fn run(operator: &str, shape: &[u64], script: &Script, small: u64) ->
     for &(name, bytes) in script {
         if bytes > 0 {
             let block = program.blocks.len();
-            program.blocks.push(Block { kind: Kind::Malloc, bytes, output: false, site: None });
+            program.blocks.push(Block { kind: Kind::Malloc, bytes, output: false, site: None, untouched: 0 });
             program.events.push(Event::Alloc(block));
             sizes.insert(name, (block, bytes));
             live += bytes;

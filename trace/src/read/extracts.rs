@@ -39,6 +39,24 @@ extract! {
 }
 
 extract! {
+    KernelEvents,
+    /// What `kernel_events` says of one block: an `untouched` row has both numbers.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct BlockEvent {
+        /// Index of the process.
+        pub process: Option<u32>,
+        /// When the block was allocated.
+        pub time_ns: i64,
+        /// What happened.
+        pub event: String,
+        /// Bytes that were never touched.
+        pub bytes: Option<u64>,
+        /// Bytes of the block.
+        pub value: Option<i64>,
+    }
+}
+
+extract! {
     Sites,
     /// A site and its innermost frame.
     pub struct Leaf {
@@ -70,6 +88,22 @@ impl Trace {
     pub fn samples_until(&self, until_ns: i64) -> Result<Vec<MemorySample>> {
         let begins = |group: &_| pruning::times(group, "time_ns").is_none_or(|(first, _)| first <= until_ns);
         self.kept(&MemorySample::names(), begins, |row: &MemorySample| row.time_ns <= until_ns)
+    }
+
+    /// Bytes that were never touched of blocks of 1 MiB and more, by process, time of the allocation,
+    /// and bytes of the block; of several that are alike, the least.
+    pub fn untouched_blocks(&self) -> Result<HashMap<(u32, i64, u64), u64>> {
+        let wanted = |row: &BlockEvent| row.event == "untouched";
+        let rows: Vec<BlockEvent> = self.kept(&BlockEvent::names(), |_| true, wanted)?;
+        let mut untouched: HashMap<(u32, i64, u64), u64> = HashMap::new();
+        for row in rows {
+            let (Some(process), Some(bytes), Some(of)) = (row.process, row.bytes, row.value) else {
+                continue;
+            };
+            let known = untouched.entry((process, row.time_ns, of.max(0) as u64)).or_insert(bytes);
+            *known = bytes.min(*known);
+        }
+        Ok(untouched)
     }
 
     /// The innermost frame of each of these sites; a site that the trace does not have is left out.

@@ -124,6 +124,20 @@ fn a_product_form_takes_three_coprime_shapes_and_one_verification_run() {
 }
 
 #[test]
+fn each_axis_is_the_longest_in_some_run_and_the_range_is_kept() {
+    let ratios = |lower: &[u64], upper: &[u64]| {
+        let swept = sweep(&range(lower, upper), limits(8, PLENTY), PLENTY, &stencil);
+        let shapes = swept.recorded();
+        let inside = |shape: &&[u64]| shape.iter().zip(lower).zip(upper).all(|((n, a), b)| a <= n && n <= b);
+        assert!(shapes.iter().all(inside), "{shapes:?}");
+        shapes.iter().map(|shape| shape[0] as f64 / shape[1] as f64).collect::<Vec<_>>()
+    };
+    let found = ratios(&[120, 100], &[1600, 1400]);
+    assert!(found[0] > 1.5 && found[1] < 0.9, "{found:?}");
+    assert!(ratios(&[10_000, 20], &[400_000, 50]).iter().all(|&ratio| ratio > 200.0));
+}
+
+#[test]
 fn an_axis_of_one_length_hinders_no_proof() {
     let script = |s: &[u64]| vec![(0, 8 * s.iter().product::<u64>()), (0, 0)];
     let swept = sweep(&range(&[20, 20, 3], &[1000, 1000, 3]), limits(8, PLENTY), PLENTY, &script);
@@ -172,7 +186,7 @@ fn failures_teach_and_do_not_end_the_sweep() {
     // Nothing but the smallest shapes works.
     let swept =
         sweep(&range(&[30, 30, 30], &[400, 400, 400]), limits(9, PLENTY), BASELINE + 5_000_000, &stencil);
-    assert!(swept.recorded().len() >= 3, "{:?}", swept.stop);
+    assert!(swept.recorded().len() >= 3, "{:?} after {:?}", swept.stop, swept.recorded());
     // Nothing works.
     let swept = sweep(&range(&[30, 30, 30], &[400, 400, 400]), limits(99, PLENTY), 0, &stencil);
     assert_eq!((swept.recorded().len(), swept.stop), (0, Stop::Failed));

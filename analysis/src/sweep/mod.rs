@@ -70,7 +70,7 @@ pub enum Next {
 /// before there are three).
 ///
 /// Training shapes: three that double in volume, arrays of 256 KiB or more where the range allows
-/// it, lengths without common divisors, no cubes. Then, while some block has several forms, shapes
+/// it, lengths without common divisors, no cubes, two of them leaning to other axes. Then, while some block has several forms, shapes
 /// at which these differ; then one verification run of at least 8 times the largest volume and 1.8
 /// times every length.
 pub fn next(range: &Range, limits: Limits, attempts: &[Attempt], laws: &[Law]) -> Next {
@@ -115,9 +115,10 @@ impl<'a> Planner<'a> {
             forecast,
             budget: limits.budget_bytes as f64,
         };
-        // What failed needed more than there was, whatever was predicted.
+        // What failed needed more than there was, whatever was predicted; what ran did not.
         let needed = planner.failed.iter().map(|shape| planner.needs(shape) * BELOW_FAILED);
-        planner.budget = needed.fold(planner.budget, f64::min);
+        let ran = good().map(|(_, run)| run.peak_bytes as f64).fold(0.0, f64::max);
+        planner.budget = needed.fold(f64::INFINITY, f64::min).max(ran).min(planner.budget);
         planner
     }
 
@@ -219,7 +220,8 @@ impl<'a> Planner<'a> {
         let mut wished = wished.min(volume(&self.range.upper) as f64);
         let smallest = volume(&self.range.lower) as f64;
         loop {
-            let shape = shapes::near(&self.range.at_volume(wished), self.range, &self.recorded, &|_| 0);
+            let wished_shape = self.range.of_run(self.recorded.len(), wished);
+            let shape = shapes::near(&wished_shape, self.range, &self.recorded, &|_| 0);
             if self.is_new(&shape) && self.is_affordable(&shape) {
                 return Next::Run(shape);
             }

@@ -13,6 +13,8 @@ const ELISION_BYTES: f64 = elision::ELISION_BYTES as f64;
 const ITEM_BYTES: f64 = 4.0;
 /// Volumes of training shapes grow by this factor, so that the largest has four times the smallest.
 const GROWTH: f64 = 2.0;
+/// How much longer the first axis is, and how much shorter the last one, in a shape that leans.
+const LEAN: f64 = 1.2;
 /// How many lengths either side of the wished one are considered.
 const REACH: u64 = 12;
 
@@ -65,6 +67,27 @@ impl Range {
             return self.upper.clone();
         }
         self.at(((wished / smallest).ln() / (largest / smallest).ln()).clamp(0.0, 1.0))
+    }
+
+    /// The shape for the n-th training run, from 0, of about this volume. The first leans to the first
+    /// axis and the second to the last, where the range has room: where all runs have one proportion,
+    /// n0² looks like n0·n1, and what an operator does when another axis is the longest stays unseen.
+    pub(super) fn of_run(&self, run: usize, wished: f64) -> Vec<u64> {
+        let shape = self.at_volume(wished);
+        let lean = match run {
+            0 => LEAN,
+            1 => 1.0 / LEAN,
+            _ => return shape,
+        };
+        let varying: Vec<usize> =
+            (0..shape.len()).filter(|&axis| self.lower[axis] < self.upper[axis]).collect();
+        let mut leaning = shape.clone();
+        for (place, &axis) in varying.iter().enumerate() {
+            let power = 1.0 - 2.0 * place as f64 / (varying.len() - 1).max(1) as f64;
+            leaning[axis] = (shape[axis] as f64 * lean.powf(power)).round() as u64;
+        }
+        let fits = |&axis: &usize| (self.lower[axis]..=self.upper[axis]).contains(&leaning[axis]);
+        if varying.len() > 1 && varying.iter().all(fits) { leaning } else { shape }
     }
 
     /// The part of the range, from its lower end, in which `fits` is true.

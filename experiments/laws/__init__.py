@@ -9,6 +9,7 @@ PARTS = {
     "online": "learning while running: bandits, baselines, warnings",
     "generic": "operators never profiled: bounds from their source",
     "promises": "library functions drawn by a rule, and small programs: first set",
-    "promises_second": "the second set of the same, for when the first is mended",
+    "promises_second": "the second set of the same",
+    "promises_third": "the third set of the same, for when what the others showed is mended",
     "speed": "time of predict, fit, recommend",
 }

@@ -19,7 +19,7 @@ import sys
 from math import prod
 
 from experiments.laws import promises_report
-from experiments.laws.kernels import first, second
+from experiments.laws.kernels import first, third
 from experiments.laws.promises_candidates import DATA
 from experiments.recording import KEPT, MEMTRACE, ROOT, written
 
@@ -36,10 +36,11 @@ QUICK = 6
 NATIVE = {
     "first": "box_variance rising_runs median smooth_in_threads relaxation"
     " count_by_bin label_components flood windowed binned_mean",
-    "second": "compressed_rows table_of_text pipeline tiles power_method"
+    "second": "",
+    "third": "compressed_rows table_of_text pipeline tiles power_method"
     " by_level running_maximum distances quadtree decayed",
 }
-PYTHON = {"first": first.KERNELS, "second": second.KERNELS}
+PYTHON = {"first": first.KERNELS, "second": [], "third": third.KERNELS}
 
 
 def main(arguments):
@@ -71,8 +72,9 @@ def operators(which):
     for kernel in PYTHON[which]:
         name = f"{kernel.__module__}:{kernel.__name__}"
         found[f"Python kernel:{kernel.__name__}"] = in_python(name, 2)
-    program = built(which)
-    for kernel in NATIVE[which].split():
+    native = NATIVE[which].split()
+    program = built(which) if native else None
+    for kernel in native:
         found[f"native kernel:{kernel}"] = {
             "operator": f"kernels:{kernel}",
             "command": [str(program), kernel],

@@ -137,7 +137,7 @@ def head(which, results, rule):
         f"# Promises, kept or not: the {which} set",
         "",
         f"`scripts/experiments laws {part}` makes this page. Of {rule['callable']:,} library functions"
-        f" that run on one array, every {rule['every']}th in alphabetical order (two such sets, at"
+        f" that run on one array, every {rule['every']}th in alphabetical order (three such sets, at"
         f" least {AT_LEAST} each), and {kernels} small programs of our own with threads, caches,"
         " buffers that grow, branches on size, and loops until convergence. The names were fixed before"
         " any was swept: `experiments/data/promises.json` has them and the rule.",

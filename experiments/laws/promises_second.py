@@ -1,4 +1,4 @@
-"""The second set of the study of promises: run once, when what the first set showed is mended."""
+"""The second set of the study of promises: what it showed is mended, too."""
 
 from experiments.laws.promises import study
 

@@ -1,4 +1,4 @@
-// The second set: kernels in C++.
+// The third set: kernels in C++.
 #include <algorithm>
 #include <array>
 #include <cmath>

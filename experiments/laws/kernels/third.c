@@ -1,4 +1,4 @@
-/* The second set: kernels in C. The table is here, with those in C++ and Fortran. */
+/* The third set: kernels in C. The table is here, with those in C++ and Fortran. */
 #include "kernels.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-! The second set: a kernel in Fortran.
+! The third set: a kernel in Fortran.
 
 ! A recursive filter over columns, then the rows whose mean is above that of all, appended one by one.
 function decayed_sum(numbers, rows, columns) result(total) bind(c)

@@ -1,4 +1,4 @@
-"""The second set: kernels in Python."""
+"""The third set: kernels in Python."""
 
 import csv
 import heapq

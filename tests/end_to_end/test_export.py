@@ -5,11 +5,14 @@ import json
 import shutil
 import subprocess
 import sys
+import tarfile
 
+import jsonschema
 import pytest
 from conftest import TARGETS, memtrace
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+SPEEDSCOPE = "speedscope@1.25.0"
 FORMATS = ("collapsed", "speedscope", "pprof", "firefox", "chrome")
 
 
@@ -56,6 +59,22 @@ def test_speedscope_profiles_add_up(run):
         totals.append(profile["endValue"])
     report = run[1]
     assert totals[:2] == [report["peak"]["live_bytes"], report["totals"]["requested_bytes"]]
+
+
+def test_speedscopes_own_schema_accepts_it(run, tmp_path):
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed: apt-get install npm")
+    pack = ["npm", "pack", "--silent", SPEEDSCOPE]
+    packed = subprocess.run(pack, cwd=tmp_path, capture_output=True, check=False, text=True)
+    if packed.returncode:
+        pytest.skip(f"npm cannot download {SPEEDSCOPE}: {packed.stderr[-200:]}")
+    with tarfile.open(tmp_path / packed.stdout.split()[-1]) as package:
+        schema = json.load(package.extractfile("package/dist/release/file-format-schema.json"))
+    file = json.loads(exported(run, "speedscope"))
+    jsonschema.validate(file, schema)
+    file["profiles"][0]["unit"] = 5
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(file, schema)
 
 
 def pprof_profile():

@@ -8,17 +8,25 @@ pytest`) each test is a span, an operator of the report.
 
 import pytest
 
-from ._pytest import inner, measured
+from ._pytest import inner, measured, saved
 from ._span import span
+
+
+def pytest_addoption(parser):
+    parser.addini("memtrace_limit", "limit of tests whose limit_memory gives none, e.g. 1 GB")
+    saved.add_options(parser)
 
 
 def pytest_configure(config):
     config.addinivalue_line(
         "markers",
-        'limit_memory(size): fails the test if it needs more, e.g. "250 MB"; measured by memtrace '
+        'limit_memory(size): fails the test if it needs more, e.g. "250 MB", without a size '
+        "more than memtrace_limit of the configuration if there is one; measured by memtrace "
         "in a fresh interpreter: bytes allocated during the test and not yet released, "
         "in all threads and child processes",
     )
+    if not inner.is_inside(config):
+        saved.register(config)
 
 
 @pytest.hookimpl(hookwrapper=True, trylast=True)

@@ -1,5 +1,6 @@
 """`@pytest.mark.limit_memory`, in sessions of its own."""
 
+import json
 import os
 import re
 import subprocess
@@ -162,6 +163,96 @@ def test_what_a_session_prints_and_writes(session, tmp_path):
         :1
     ]
     assert 16_000_000 <= int(peak) < 20_000_000
+
+
+GROWING = """
+import pytest
+
+@pytest.mark.limit_memory
+@pytest.mark.parametrize("name", ["alike", "larger", "smaller"])
+def test_sized(name):
+    held = bytearray({"alike": 8_000_000, "larger": LARGER, "smaller": 16_000_000 - LARGER}[name])
+"""
+
+
+@pytest.fixture
+def growing(tmp_path):
+    """Runs pytest on tests of which one allocates `larger` bytes; its status and what it printed."""
+    folder = tmp_path / "growing"
+    folder.mkdir()
+
+    def run(larger, *arguments, ini=""):
+        (folder / "test_growing.py").write_text(GROWING.replace("LARGER", str(larger)))
+        (folder / "pytest.ini").write_text(f"[pytest]\n{ini}")
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "memtrace.pytest_plugin", "-rA", *arguments],
+            env=environment(
+                PYTHONPATH=str(ROOT / "python"),
+                PATH=f"{MEMTRACE.parent}:{os.environ['PATH']}",
+                COLUMNS="200",
+            ),
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_peaks_are_compared_with_those_that_were_saved(growing, tmp_path, workers):
+    file = tmp_path / "new" / "peaks.json"
+    code, text = growing(8_000_000, *workers, f"--memtrace-save={file}")
+    assert code == 0, text
+    saved = json.loads(file.read_text())["peak_bytes"]
+    assert [name.partition("[")[2] for name in saved] == ["alike]", "larger]", "smaller]"]
+    assert all(8_000_000 <= peak < 8_100_000 for peak in saved.values())
+
+    code, text = growing(9_000_000, *workers, f"--memtrace-compare={file}")
+    assert code == 0, text
+    changes = re.findall(r"^ +([\d.]+ % \w+) +\S+ MB -> \S+ MB +.*\[(\w+)\]$", text, re.MULTILINE)
+    assert changes[0] == ("12.5 % more", "larger") and changes[-1] == ("12.5 % less", "smaller")
+    assert re.search(r"^\d of 3 tests changed; 0 are new, 0 were not run$", text, re.MULTILINE)
+
+    compared = (*workers, f"--memtrace-compare={file}", "--memtrace-fail-on-increase")
+    for allowed, fails in (("10%", True), ("13 %", False), ("900kB", True), ("1100kB", False)):
+        code, text = growing(9_000_000, *compared, allowed)
+        assert code == int(fails), text
+        assert fails == bool(re.search(r"FAILED .*\[larger\]", text))
+        if fails:
+            assert re.search(r"needed .* bytes\), 12\.5 % more than the 8\.\d+ MB in .*peaks", text)
+            assert "allocated at test_sized test_growing.py:7" in text
+    assert json.loads(file.read_text())["peak_bytes"] == saved
+
+
+def test_a_mark_without_a_size_takes_that_of_the_configuration(growing):
+    code, text = growing(9_000_000, ini="memtrace_limit = 8.5 MB\n")
+    assert code == 1 and "its limit is 8.50 MB" in text
+    assert re.findall(r"^FAILED .*\[(\w+)\]", text, re.MULTILINE) == ["larger"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        (None, (), "--memtrace-save FILE writes it"),
+        ("[]", (), "no file that --memtrace-save of this version wrote"),
+        ('{"version": 1, "peak_bytes": {"a": -1}}', (), "no file that --memtrace-save"),
+        ("[" * 100_000, (), "no file that --memtrace-save"),
+        (
+            '{"version": 1, "peak_bytes": {}}',
+            ("--memtrace-fail-on-increase", "much"),
+            "'much' is no increase; write 5% or 1MB",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_with_is_one_sentence(growing, tmp_path, text, options, said):
+    file = tmp_path / "peaks.json"
+    if text is not None:
+        file.write_text(text)
+    code, printed = growing(8_000_000, f"--memtrace-compare={file}", *options)
+    assert code == 4 and said in printed and "Traceback" not in printed
 
 
 UNSEEN = """

@@ -8,7 +8,7 @@ import pytest
 from .._planning import sizes
 from .._running import fresh
 from .._running.load import load
-from . import inner
+from . import inner, saved
 
 # Of the options that the session was given, those that are not for one test in another process:
 # other processes, debuggers, a choice of tests, coverage, files for all tests.
@@ -21,13 +21,14 @@ _NOT_INSIDE = {
     "stepwise": False,
     "no_cov": True,
     "xmlpath": None,
+    **dict.fromkeys(saved.OPTIONS),
 }
 
 
 def reports(item, mark):
     """Runs the test; its reports, with the verdict on its memory."""
     try:
-        limit = sizes.parse(*mark.args, **mark.kwargs)
+        limit = _limit(item.config, mark)
     except (TypeError, ValueError) as error:
         return [_failure(item, f"limit_memory: {error}")]
     folder = item.config._tmp_path_factory.mktemp("memtrace")
@@ -40,20 +41,28 @@ def reports(item, mark):
     trace = load(ended.trace)
     needed = _needed(trace, item.nodeid)
     if not any(report.when == "teardown" for report in found):
-        what = (
-            f"the test's process ended early, with status {ended.status}; {_shape(needed, limit)}"
-        )
+        shape = _shape(needed, _of_limit(limit))
+        what = f"the test's process ended early, with status {ended.status}; {shape}"
         found.append(_failure(item, f"{what}\ntrace: {ended.trace}\n{printed}"))
         return found
     if needed is None and any(report.when == "call" for report in found):
         found.append(_failure(item, f"limit_memory cannot be measured: {_why_unseen(trace)}"))
     if needed is not None:
+        too_much = _too_much(item, needed["peak_bytes"], limit)
         for report in found:
-            if report.when == "call":
-                _judge(report, needed, limit, ended.trace)
+            if report.when == "call" and too_much:
+                _fail(report, f"{_shape(needed, too_much)}\ntrace: {ended.trace}")
             # JUnit files take properties from the last report.
-            report.user_properties.append(("memtrace_peak_bytes", needed["peak_bytes"]))
+            report.user_properties.append((saved.PROPERTY, needed["peak_bytes"]))
     return found
+
+
+def _limit(config, mark):
+    """Bytes; None if neither the mark nor the configuration has a limit."""
+    if mark.args or mark.kwargs:
+        return sizes.parse(*mark.args, **mark.kwargs)
+    default = config.getini("memtrace_limit")
+    return sizes.parse(default) if default else None
 
 
 def _run(item, folder):
@@ -102,22 +111,31 @@ def _why_unseen(trace):
     return unread[0] if unread else "the recording has no span of the test; please report this"
 
 
-def _judge(report, needed, limit, trace):
-    if needed["peak_bytes"] <= limit:
-        return
-    text = f"{_shape(needed, limit)}\ntrace: {trace}"
+def _too_much(item, peak, limit):
+    """Why a test needed too much; None if it did not."""
+    if limit is not None and peak > limit:
+        return _of_limit(limit)
+    peaks = saved.of(item.config)
+    return peaks and peaks.increase(item.nodeid, peak)
+
+
+def _of_limit(limit):
+    return "it has no limit" if limit is None else f"its limit is {sizes.text(limit)}"
+
+
+def _fail(report, text):
     if report.outcome == "passed" and not hasattr(report, "wasxfail"):
         report.outcome, report.longrepr = "failed", text
     else:
         report.sections.append(("memtrace", text))
 
 
-def _shape(needed, limit):
-    """What the peak was made of."""
+def _shape(needed, judged):
+    """What the peak was made of, and how it was judged."""
     if needed is None:
         return "it did not come to run"
     peak = needed["peak_bytes"]
-    lines = [f"needed {sizes.text(peak)} ({peak:,} bytes), its limit is {sizes.text(limit)}"]
+    lines = [f"needed {sizes.text(peak)} ({peak:,} bytes), {judged}"]
     if needed["lost"]:
         lines.append(f"  or more: {needed['lost']:,} events were lost")
     for site in needed["sites"]:

@@ -3,11 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::law::{MIN_SHAPES, bounded};
+use crate::law::MIN_SHAPES;
 use crate::model::{self, Law};
 use crate::profile::measured::{self, Baseline, OneTime};
-use crate::profile::{Profile, Run};
+use crate::profile::{Profile, Run, differ};
 use crate::stats::regression::{self, Regression};
+
+/// One-time bytes that differ from their regression by more, of themselves, follow no shape.
+const MOST_ERROR: f64 = 0.5;
 
 /// One-time bytes of a law's operator: the largest over the processes that ran it, and how they grow
 /// with the shape that came first in a process. A cache of a table has the table's size.
@@ -30,10 +33,18 @@ pub(super) fn one_time(profiles: &[Profile], law: &Law) -> (OneTime, Option<Regr
             }
         }
     }
+    (largest, growth(&points, &bytes))
+}
+
+/// How bytes grow with the shape, if they do; a step from one size to another is no growth.
+fn growth(points: &[Vec<u64>], bytes: &[u64]) -> Option<Regression> {
     let shapes = points.iter().collect::<BTreeSet<_>>().len();
-    let grows = shapes >= MIN_SHAPES && bounded::bounded(&bytes).is_none();
+    let (least, most) = (bytes.iter().min()?, bytes.iter().max()?);
+    if shapes < MIN_SHAPES || !differ(*least, *most) {
+        return None;
+    }
     let bytes: Vec<f64> = bytes.iter().map(|&bytes| bytes as f64).collect();
-    (largest, grows.then(|| regression::fit(&points, &bytes)))
+    Some(regression::fit(points, &bytes)).filter(|fit| fit.error <= MOST_ERROR)
 }
 
 /// Memory of the processes before, in the recording whose inputs are smallest: a program makes its

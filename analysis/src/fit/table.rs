@@ -46,7 +46,7 @@ pub fn fit_table(
         working_peak_bytes: bytes,
         seconds: 0.0,
     };
-    let law = Law {
+    let mut law = Law {
         key: Key {
             operator: operator.to_owned(),
             dtype: dtype.to_owned(),
@@ -67,6 +67,7 @@ pub fn fit_table(
         notes: vec!["fitted to figures measured elsewhere".to_owned()],
         ..Law::default()
     };
+    law.short = law.shortfall();
     Ok(Model { laws: vec![law], ..Model::default() })
 }
 

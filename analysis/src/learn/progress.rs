@@ -166,7 +166,8 @@ impl Tracker {
     /// As [`Tracker::new`].
     pub fn of_first_call(law: &Law, shape: &Point) -> Result<Tracker, Error> {
         let one_time_blocks = law.one_time.blocks.iter().map(|block| block.bytes).collect();
-        Ok(Tracker { one_time: law.one_time.bytes, one_time_blocks, ..Tracker::new(law, shape)? })
+        let tracker = Tracker::new(law, shape)?;
+        Ok(Tracker { one_time: law.one_time_bytes(shape), one_time_blocks, ..tracker })
     }
 
     /// The span allocated a block.

@@ -104,7 +104,7 @@ fn rests_on_fits(law: &Law, shape: &Point) -> bool {
         Body::Symbolic(sequence) => sequence.peak_bytes(shape),
         Body::Regression(regression) => regression.at(shape),
     };
-    matches!(law.proof, Proof::Exact { .. })
+    matches!(law.proof, Proof::Exact { .. } | Proof::WorstCase { .. })
         && peak().is_none_or(|bytes| law.rests_on_fits(shape, NEGLIGIBLE * bytes as f64))
 }
 

@@ -171,10 +171,14 @@ fn check(law: &Law) -> Result<(), String> {
         ensure((0.0..=1.0).contains(&resident.touched), "a touched share is outside 0 to 1")?;
         ensure(is_plain(resident.error), "a resident error is negative or not finite")?;
     }
+    let shapes = law.shapes().all(|shape| shape.len() == dims);
+    ensure(shapes, "a run has another number of dimensions")?;
+    ensure(is_plain(law.short), "how far a bound is short is negative or not finite")?;
+    if let Some(growth) = &law.one_time_growth {
+        check_regression(growth, dims)?;
+    }
     let learned = law.learned.as_ref().is_none_or(|learned| learned.fits(law));
-    ensure(learned, "what it learned is nothing that observations leave behind")?;
-    let points = law.trained_on.iter().all(|run| run.shape.len() == dims);
-    ensure(points, "a training run has another number of dimensions")
+    ensure(learned, "what it learned is nothing that observations leave behind")
 }
 
 fn check_body(body: &Body, dims: usize) -> Result<(), String> {

@@ -131,8 +131,9 @@ pub struct Learned {
 impl Law {
     /// The most one-time bytes of a process whose first call has this shape.
     pub fn one_time_bytes(&self, shape: &Point) -> u64 {
-        let grown = self.one_time_growth.as_ref().and_then(|growth| growth.upper(shape));
-        grown.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(u64::MAX)).max(self.one_time.bytes)
+        let Some(growth) = &self.one_time_growth else { return self.one_time.bytes };
+        let grown = growth.upper(shape).and_then(|bytes| u64::try_from(bytes).ok());
+        grown.unwrap_or(u64::MAX).max(self.one_time.bytes)
     }
 
     /// Names of the variables, for printing.

@@ -148,12 +148,16 @@ fn pool(known: &mut Law, other: &Law) -> bool {
     for (variable, theirs) in pooled.variables.iter_mut().zip(&other.variables) {
         (variable.min, variable.max) = (variable.min.min(theirs.min), variable.max.max(theirs.max));
     }
-    pooled.short = known.short.max(other.short);
+    pooled.short = pooled.shortfall();
     pooled.same_shape_spread = known.same_shape_spread.max(other.same_shape_spread);
     if other.one_time.bytes > pooled.one_time.bytes {
         pooled.one_time.clone_from(&other.one_time);
     }
-    pooled.one_time_growth = pooled.one_time_growth.or_else(|| other.one_time_growth.clone());
+    let largest = pooled.trained_on.last().map(|run| run.shape.clone()).unwrap_or_default();
+    let grown = |law: &Law| law.one_time_growth.as_ref().and_then(|growth| growth.upper(&largest));
+    if grown(other) > grown(&pooled) {
+        pooled.one_time_growth.clone_from(&other.one_time_growth);
+    }
     let resident = |law: &Law| law.baseline.as_ref().and_then(|baseline| baseline.resident_bytes);
     if resident(other) > resident(&pooled) {
         pooled.baseline.clone_from(&other.baseline);

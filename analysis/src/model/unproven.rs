@@ -9,6 +9,7 @@ use super::law::Law;
 use super::parts::{Body, Proof};
 use crate::law::Size;
 use crate::shape::{Point, volume};
+use crate::stats::regression::Regression;
 
 /// What is added to every such bound: scratch memory that depends on the factors of a length.
 const MARGIN: f64 = 0.02;
@@ -39,11 +40,11 @@ impl Law {
         if confidence(self, shape) != Proof::Unverified {
             return upper;
         }
-        let covering = upper as f64 * self.short.max(1.0);
+        let upper = upper.max(whole(upper as f64 * self.short.max(1.0)));
         if !self.rests_on_guesses(shape, NEGLIGIBLE * upper as f64) {
-            return whole(covering);
+            return upper;
         }
-        whole(covering * (1.0 + MARGIN)).max(self.floor(shape))
+        whole(upper as f64 * (1.0 + MARGIN)).max(self.floor(shape))
     }
 
     /// True if the peak at a shape depends on what only regressions say, by more than `negligible`
@@ -51,9 +52,10 @@ impl Law {
     /// the peak does not matter, nor does a fit without an error.
     pub fn rests_on_fits(&self, shape: &Point, negligible: f64) -> bool {
         let bytes = |size: &Size| size.at(shape).map_or(f64::INFINITY, |bytes| bytes as f64);
+        let is_guess = |size: &Size| self.is_guess(size);
         let beside = if is_guess(&self.residual) { bytes(&self.residual) } else { 0.0 };
         let Body::Symbolic(sequence) = &self.body else { return true };
-        if !sequence.sizes.iter().any(is_guess) {
+        if !sequence.sizes.iter().any(&is_guess) {
             return beside > negligible;
         }
         let larger = |size: &Size| {
@@ -69,6 +71,23 @@ impl Law {
         raised.max(peak.live.iter().map(at_peak).sum()).max(beside) > negligible
     }
 
+    /// True for what only a regression gives, unless that has no error and there is no other like it.
+    fn is_guess(&self, size: &Size) -> bool {
+        matches!(size, Size::Fitted(fit) if fit.error > FITTED_EXACTLY || !self.distinguishes(fit))
+    }
+
+    /// True if no term would be the same in all runs with another axis in the place of one of its own.
+    fn distinguishes(&self, fit: &Regression) -> bool {
+        let axes = self.variables.len();
+        let alike = |a: usize, b: usize| {
+            let product = |run: &Point, other: &Point| u128::from(run[a]) * u128::from(other[b]);
+            let runs = || self.trained_on.iter().map(|run| &run.shape);
+            runs().zip(runs().skip(1)).all(|(run, next)| product(run, next) == product(next, run))
+        };
+        let has = |axis: usize| fit.terms.iter().any(|term| term.powers[axis] > 0);
+        (0..axes).filter(|&a| has(a)).all(|a| (0..axes).all(|b| a == b || !alike(a, b)))
+    }
+
     /// True if the peak at a shape rests on a regression, or if runs needed more than the law says.
     /// Where each block that matters has a form there is nothing to miss: of several forms a bound has
     /// the largest. Other data values have a bound of their own.
@@ -76,7 +95,7 @@ impl Law {
         match &self.body {
             _ if self.worst.is_some() => false,
             _ if self.short > 1.0 => true,
-            Body::Regression(fit) => fit.error > FITTED_EXACTLY,
+            Body::Regression(fit) => fit.error > FITTED_EXACTLY || !self.distinguishes(fit),
             Body::Symbolic(_) => self.rests_on_fits(shape, negligible),
         }
     }
@@ -100,11 +119,6 @@ impl Law {
         };
         whole(carried_on * (1.0 + UNEVEN))
     }
-}
-
-/// True for what only a regression gives, unless that has no error.
-fn is_guess(size: &Size) -> bool {
-    matches!(size, Size::Fitted(fit) if fit.error > FITTED_EXACTLY)
 }
 
 /// Beyond 2^100 bytes nothing is a memory size.
@@ -143,6 +157,7 @@ fn exponent(smallest: (f64, f64), largest: (f64, f64)) -> f64 {
 mod tests {
     use super::*;
     use crate::model::{TrainingRun, Variable};
+    use crate::stats::regression::Monomial;
 
     fn law(peaks: &[(u64, u64)]) -> Law {
         let run = |&(length, working_peak_bytes): &(u64, u64)| TrainingRun {
@@ -188,6 +203,28 @@ mod tests {
         odd.short = odd.shortfall();
         assert_eq!(odd.short, 4.0);
         assert!(odd.bytes(&[1000]).unwrap().working_upper >= 4_000_000 + NOISE_BYTES);
+        // Where whole runs say less.
+        assert_eq!(odd.bytes(&[100]).unwrap().working_upper, 4_080_000);
+    }
+
+    #[test]
+    fn a_regression_without_an_error_is_a_guess_where_its_runs_are_all_alike() {
+        let term = Monomial { coefficient: 1.0, powers: vec![2, 0], up_to: None };
+        let fit = Regression { terms: vec![term], error: 0.0, runs: 3 };
+        let with = |shapes: [[u64; 2]; 3]| {
+            let run = |shape: [u64; 2]| TrainingRun {
+                shape: shape.to_vec(),
+                working_peak_bytes: shape[0] * shape[0],
+                seconds: 0.0,
+            };
+            let variable = |name: &str| Variable { name: name.into(), min: 1, max: 9 };
+            let trained_on = shapes.map(run).to_vec();
+            Law { variables: vec![variable("n0"), variable("n1")], trained_on, ..Law::default() }
+        };
+        let size = Size::Fitted(fit);
+        assert!(with([[10, 10], [20, 20], [40, 40]]).is_guess(&size));
+        assert!(with([[10, 20], [20, 40], [30, 60]]).is_guess(&size));
+        assert!(!with([[10, 20], [20, 15], [30, 60]]).is_guess(&size));
     }
 
     #[test]

@@ -122,7 +122,8 @@ impl Frame {
     pub fn label(&self) -> String {
         match (self.line, self.library.as_str()) {
             (1.., _) => format!("{} ({}:{})", self.function, base_name(&self.file), self.line),
-            (0, "") => self.function.clone(),
+            (0, "") if self.file.is_empty() => self.function.clone(),
+            (0, "") => format!("{} ({})", self.function, base_name(&self.file)),
             (0, library) => format!("{} ({library})", self.function),
         }
     }

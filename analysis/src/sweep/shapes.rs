@@ -86,7 +86,9 @@ impl Range {
             let power = 1.0 - 2.0 * place as f64 / (varying.len() - 1).max(1) as f64;
             leaning[axis] = (shape[axis] as f64 * lean.powf(power)).round() as u64;
         }
-        let fits = |&axis: &usize| (self.lower[axis]..=self.upper[axis]).contains(&leaning[axis]);
+        // A verification run has 1.8 times each length.
+        let longest = |axis: usize| shape[axis].max((u128::from(self.upper[axis]) * 10 / 18) as u64);
+        let fits = |&axis: &usize| (self.lower[axis]..=longest(axis)).contains(&leaning[axis]);
         if varying.len() > 1 && varying.iter().all(fits) { leaning } else { shape }
     }
 

@@ -20,7 +20,8 @@ struct resident {
 	u64 at_peak[COUNTERS]; /* and of what */
 	u64 swapped;	/* swap entries at the last report */
 	s64 anon;	/* anonymous pages after the last change */
-	u64 threads;	/* where the list of its threads begins (before Linux 6.2) */
+	u64 threads;	/* before Linux 6.2: where the list of its threads begins, */
+	s64 central[COUNTERS]; /* and the central sums after the last change */
 	u32 cpu;	/* where the last change was, plus one */
 	u32 pad;
 	u32 owner;	/* pid of the process that it was made for */
@@ -70,6 +71,18 @@ INLINE s64 is_in_sum(const struct moved *moved, const struct part *part, u32 mem
 	u32 differs = (moved->member ^ member) | (moved->part.events ^ part->events) |
 		      (moved->part.count[member] ^ part->count[member]);
 	return sign_of((s64)differs - 1) & sign_of(-(s64)runs);
+}
+
+/* Before Linux 6.2 threads take pages without an event; another one may then free some. What there
+ * was before the last change, if that has lessened a counter. `own` is what the thread has not added
+ * to the sums: it has nothing when it frees, and adds what may be less than nothing otherwise. */
+INLINE void before_fall(struct resident *r, const struct part *own, const s64 *central, const s64 *pages, s64 *before)
+{
+	for (int i = 0; i < COUNTERS; i++) {
+		s64 has_nothing = sign_of((s64)(u32)own->count[i] - 1);
+		before[i] = pages[i] + (counted(r->central[i] - central[i]) & has_nothing);
+		r->central[i] = central[i];
+	}
 }
 
 /* What VmRSS and smaps call resident: swap entries are not in memory. */

@@ -24,7 +24,7 @@ INLINE void watch_memory(u32 pid, struct task_struct *task, struct mm_struct *mm
 	struct resident new = {.owner = pid};
 	if (is_split) {
 		new.threads = threads_of(task);
-		look(mm, new.threads, pages);
+		look(mm, new.threads, new.central, pages);
 	} else {
 		copy_percpu(mm, pages);
 	}
@@ -134,11 +134,13 @@ FUNCTION_OF("tp_btf/rss_stat") rss_stat_split(u64 *context)
 {
 	struct mm_struct *mm = (struct mm_struct *)context[0];
 	struct resident *resident = watched(mm, 1);
-	s64 pages[COUNTERS];
+	s64 central[COUNTERS], pages[COUNTERS], before[COUNTERS];
 	if (!resident)
 		return 0;
-	note_moved((u32)context[1]);
-	count_split(mm, resident->threads, pages);
+	struct part own = note_moved((u32)context[1]);
+	count_split(mm, resident->threads, central, pages);
+	before_fall(resident, &own, central, pages, before);
+	resident_changed(resident, before, ALONE);
 	/* Threads move less than a huge page at once. */
 	if (pages[ANON_PAGES] - resident->anon >= HUGE_PAGES)
 		widen_run(resident->owner, HUGE_PAGES);

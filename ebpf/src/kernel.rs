@@ -126,6 +126,7 @@ struct Resident {
     swapped: u64,
     anon: i64,
     threads: u64,
+    central: [i64; 4],
     cpu: u32,
     pad: u32,
     owner: u32,

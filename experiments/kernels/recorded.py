@@ -19,8 +19,10 @@ SEEDS = tuple(range(1, 21))
 #: Bytes of the control groups in which programs are killed.
 LIMIT = 24 * MIB
 
-#: Records a command under a name, with what it prints, says and returns.
+#: Records a command under a name, with what it prints, says and returns. Without huge pages but
+#: where a program wants them: which others it gets depends on where its mappings happen to lie.
 RECORD = """
+echo madvise >/sys/kernel/mm/transparent_hugepage/enabled
 record() {
     name=$1; shift
     memtrace -q --kernel ebpf -o /out/$name -- "$@" >/out/$name.out 2>/out/$name.err
@@ -34,10 +36,7 @@ for way in {ways}; do record held-$way held $way; done
 for seed in {seeds}; do record steps-$seed steps $seed; done
 record brief held brief 64
 """
-#: Without huge pages but where a program wants them: which others it gets depends on where its
-#: mappings lie.
 OTHERS = """
-echo madvise >/sys/kernel/mm/transparent_hugepage/enabled
 record touched touched
 record untouched untouched
 echo go >go
@@ -55,6 +54,7 @@ wait $!
 echo $? >/out/attached.status
 exec 3>&-
 """
+#: Lack of memory is reported some time after the beginning.
 KILLED = """
 mkdir /groups
 mount -t cgroup2 cgroup2 /groups
@@ -62,7 +62,7 @@ echo +memory >/groups/cgroup.subtree_control
 for program in grows grows-static; do
     mkdir /groups/$program
     echo {limit} >/groups/$program/memory.max
-    record $program sh -c 'echo 0 >/groups/$0/cgroup.procs; exec $0 100' $program
+    record $program sh -c 'sleep 1; echo 0 >/groups/$0/cgroup.procs; exec $0 100' $program
 done
 """
 #: With two capabilities, neither root nor allowed to lock memory; and where that is allowed.

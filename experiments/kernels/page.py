@@ -6,7 +6,7 @@ from experiments.chunks.tables import table
 from experiments.kernels.recorded import SEEDS, WAYS
 
 #: Characters of what is told in a cell.
-SHORT = 60
+SHORT = 50
 
 
 def told(release, rows):

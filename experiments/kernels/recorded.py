@@ -39,8 +39,7 @@ record brief held brief 64
 OTHERS = """
 record touched touched
 record untouched untouched
-echo go >go
-record mapped sh -c 'mapped-static <go'
+record mapped sh -c '(sleep 0.5; echo go) | mapped-static'
 record raw raw
 """
 ATTACHED = """

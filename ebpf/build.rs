@@ -24,7 +24,8 @@ fn main() {
 }
 
 fn compiles(clang: &str, out: &PathBuf) -> bool {
-    // -mcpu=v3: compare-and-exchange, Linux 5.12. -g: the BTF that CO-RE needs.
+    // -mcpu=v3: compare-and-exchange (Linux 5.12), which only programs for Linux 6.2 may use.
+    // -g: the BTF that CO-RE needs.
     let flags =
         ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Wno-unused-parameter", "-c"];
     let done = Command::new(clang).args(flags).arg("bpf/memtrace.bpf.c").arg("-o").arg(out).output();

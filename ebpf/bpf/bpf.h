@@ -24,6 +24,7 @@ static long (*bpf_probe_read_kernel)(void *to, u32 bytes, const void *from) = (v
 static void *(*bpf_ringbuf_reserve)(const void *ring, u64 bytes, u64 flags) = (void *)131;
 static void (*bpf_ringbuf_submit)(void *record, u64 flags) = (void *)132;
 static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
+static struct task_struct *(*bpf_get_current_task)(void) = (void *)35; /* of no type that the verifier knows */
 static u64 (*bpf_get_attach_cookie)(void *context) = (void *)174;
 static void *(*bpf_map_lookup_percpu_elem)(const void *map, const void *key, u32 cpu) = (void *)195;
 

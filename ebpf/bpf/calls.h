@@ -24,9 +24,12 @@ FUNCTION_OF("tp_btf/sys_exit") sys_exit(u64 *context)
 	u64 number = regs->orig_ax;
 	if (!is_mapping_call(number))
 		return 0;
-	struct task_struct *current = bpf_get_current_task_btf();
-	u32 pid = current->tgid;
-	if (!task_of(pid) || current->thread_info.status & TS_COMPAT)
+	struct task_struct *current = bpf_get_current_task();
+	u32 pid = current_pid(), status = 0;
+	if (!task_of(pid))
+		return 0;
+	COPY(status, current->thread_info.status);
+	if (status & TS_COMPAT)
 		return 0;
 	/* What was touched before is reported before. */
 	end_run(pid);

@@ -26,6 +26,19 @@ struct {
 	TYPE(value, struct cursor);
 } cursors SEC(".maps");
 
+INLINE void send_run(const struct run *run)
+{
+	struct event *event = new_event(FAULTS, run->pid, run->ns);
+	if (!event)
+		return;
+	event->tid = run->tid;
+	event->code = run->by_kernel;
+	event->values[0] = run->first;
+	event->values[1] = run->next - run->first;
+	event->values[2] = run->faults;
+	send(event);
+}
+
 INLINE void report_run(struct cursor *cursor, const struct run *run, u64 ns)
 {
 	struct task *task = task_of(run->pid);
@@ -36,15 +49,7 @@ INLINE void report_run(struct cursor *cursor, const struct run *run, u64 ns)
 		__sync_fetch_and_add(&task->thinned, run->faults);
 		return;
 	}
-	struct event *event = new_event(FAULTS, run->pid, run->ns);
-	if (!event)
-		return;
-	event->tid = run->tid;
-	event->code = run->by_kernel;
-	event->values[0] = run->first;
-	event->values[1] = run->next - run->first;
-	event->values[2] = run->faults;
-	send(event);
+	send_run(run);
 }
 
 /* Pages that threads touched last before another thread ran on their processor: clearing a huge
@@ -113,7 +118,9 @@ INLINE void widen_run(u32 pid, u64 pages)
 	struct run last_run = {
 		.first = *last, .next = *last + 1, .ns = bpf_ktime_get_ns(), .pid = pid, .tid = tid};
 	widen(&last_run, pages);
-	report_run(cursor, &last_run, last_run.ns);
+	/* Its faults are counted. */
+	if (allowed(&cursor->allowance, last_run.ns))
+		send_run(&last_run);
 }
 
 /* A process is about to end: what it touched last on this processor. */

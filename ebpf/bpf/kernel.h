@@ -21,6 +21,25 @@ struct mm_struct {
 	unsigned long start_brk;
 };
 
+/* Before Linux 6.2. */
+struct mm_rss_stat {
+	struct {
+		s64 counter;
+	} count[COUNTERS];
+};
+
+struct mm_struct___split {
+	struct mm_rss_stat rss_stat;
+};
+
+struct task_rss_stat { /* `struct part` of logic.h */
+	int events;
+};
+
+struct list_head {
+	struct list_head *next;
+};
+
 typedef struct {
 	int counter;
 } atomic_t;
@@ -28,6 +47,7 @@ typedef struct {
 struct signal_struct {
 	atomic_t live;
 	int group_exit_code;
+	struct list_head thread_head;
 };
 
 struct thread_info {
@@ -42,6 +62,9 @@ struct task_struct {
 	int exit_code;
 	struct mm_struct *mm;
 	struct signal_struct *signal;
+	struct list_head thread_node;
+	struct task_rss_stat rss_stat; /* before Linux 6.2 */
+	int on_cpu;
 };
 
 /* A map of values per processor (linux/bpf.h). */

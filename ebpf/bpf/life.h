@@ -26,7 +26,7 @@ FUNCTION_OF("tp_btf/sched_process_fork") sched_process_fork(u64 *context)
 	}
 	/* Its pages were counted before it could be known. */
 	if (what == A_PROCESS && mm)
-		watch_memory(pid, mm);
+		watch_memory(pid, child, mm, split);
 	return 0;
 }
 
@@ -77,7 +77,7 @@ FUNCTION_OF("tp_btf/sched_process_exec") sched_process_exec(u64 *context)
 		bpf_get_current_comm(event->values, 16);
 		send(event);
 	}
-	watch_memory(pid, mm);
+	watch_memory(pid, current, mm, split);
 	return 0;
 }
 

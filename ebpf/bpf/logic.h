@@ -20,6 +20,8 @@ struct resident {
 	u64 at_peak[COUNTERS]; /* and of what */
 	u64 swapped;	/* swap entries at the last report */
 	s64 anon;	/* anonymous pages after the last change */
+	u64 threads;	/* before Linux 6.2: where the list of its threads begins, */
+	s64 central[COUNTERS]; /* and the central sums after the last change */
 	u32 cpu;	/* where the last change was, plus one */
 	u32 pad;
 	u32 owner;	/* pid of the process that it was made for */
@@ -48,6 +50,41 @@ INLINE u64 counted(s64 pages)
 	return pages & ~sign_of(pages);
 }
 
+/* What a thread has not added to the central sums yet, before Linux 6.2, and after how many faults
+ * (struct task_rss_stat in linux/mm_types_task.h). */
+struct part {
+	int events;
+	int count[COUNTERS];
+};
+
+/* The counter that a thread reported last, when its part was this. A thread adds its part to the
+ * central sum, then reports that, then forgets the part: meanwhile it would count twice. */
+struct moved {
+	struct part part;
+	u32 member;
+};
+
+/* All ones if a thread's part of a counter is in the central sum already, else 0. A huge page is
+ * reported, too, and the part stays: of a thread that waits (`runs` is 0) it always counts. */
+INLINE s64 is_in_sum(const struct moved *moved, const struct part *part, u32 member, u32 runs)
+{
+	u32 differs = (moved->member ^ member) | (moved->part.events ^ part->events) |
+		      (moved->part.count[member] ^ part->count[member]);
+	return sign_of((s64)differs - 1) & sign_of(-(s64)runs);
+}
+
+/* Before Linux 6.2 threads take pages without an event; another one may then free some. What there
+ * was before the last change, if that has lessened a counter. `own` is what the thread has not added
+ * to the sums: it has nothing when it frees, and adds what may be less than nothing otherwise. */
+INLINE void before_fall(struct resident *r, const struct part *own, const s64 *central, const s64 *pages, s64 *before)
+{
+	for (int i = 0; i < COUNTERS; i++) {
+		s64 has_nothing = sign_of((s64)(u32)own->count[i] - 1);
+		before[i] = pages[i] + (counted(r->central[i] - central[i]) & has_nothing);
+		r->central[i] = central[i];
+	}
+}
+
 /* What VmRSS and smaps call resident: swap entries are not in memory. */
 INLINE u64 resident_pages(const s64 *pages)
 {
@@ -74,12 +111,19 @@ INLINE void raise(u64 *peak, u64 seen, u64 to)
  * falling, and where a step is reported. */
 enum { TURNED = 1, REPORT = 2 };
 
-INLINE int resident_changed(struct resident *r, const s64 *pages)
+/* Whether other processors may be raising the peak at this moment. Before Linux 5.12 there is no
+ * instruction against that; counters then change so seldom that it is taken not to happen. */
+enum who { ALONE, AMONG_OTHERS };
+
+INLINE int resident_changed(struct resident *r, const s64 *pages, enum who who)
 {
 	u64 now = resident_pages(pages), swapped = counted(pages[SWAP_ENTRIES]), peak = r->peak;
 	int turned = now < r->high && !r->high_ns ? TURNED : 0;
 	if (now > peak) {
-		raise(&r->peak, peak, now);
+		if (who == ALONE)
+			r->peak = now;
+		else
+			raise(&r->peak, peak, now);
 		r->peak_ns = 0;
 		for (int i = 0; i < COUNTERS; i++)
 			r->at_peak[i] = counted(pages[i]);

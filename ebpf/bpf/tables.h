@@ -5,9 +5,11 @@
 
 #define CPUS_MAX 512
 
-/* The loader sets: processors that there can be, whether the counters of one mm_struct lie side
- * by side, and whether processes are watched that were running before. */
+/* The loader sets: processors that there can be, none if a program cannot read what another
+ * processor has (before Linux 5.19); whether counters are those of Linux before 6.2; whether those
+ * of one mm_struct lie side by side; and whether processes are watched that were running before. */
 volatile const u32 processors = 1;
+volatile const u32 split = 0;
 volatile const u32 together = 1;
 volatile const u32 joins_late = 0;
 

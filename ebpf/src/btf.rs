@@ -162,21 +162,34 @@ impl Types {
         self.find(TYPEDEF, &types)
     }
 
-    /// A BTF with only these structures. Members of other named structures lose their types,
-    /// pointers point to nothing: relocation needs only places and names.
-    pub(crate) fn only(&self, structures: &[&str]) -> Result<Vec<u8>, Error> {
-        let names: Vec<String> = structures.iter().map(|name| (*name).to_string()).collect();
+    /// True if an enumeration has this constant.
+    pub(crate) fn has_constant(&self, enumeration: &str, constant: &str) -> bool {
+        let Some(id) = self.find(ENUM, &[enumeration.to_string()])[0] else { return false };
+        let mut constants = 0..(self.word(id, 1) & 0xffff) as usize;
+        constants.any(|index| self.name(self.word(id, 3 + 2 * index)) == constant.as_bytes())
+    }
+
+    /// A BTF with only these structures, and those of `others` that there are, with whether there
+    /// is each. Members of other named structures lose their types, pointers point to nothing:
+    /// relocation needs only places and names.
+    pub(crate) fn only<const N: usize>(
+        &self,
+        structures: &[&str],
+        others: [&str; N],
+    ) -> Result<(Vec<u8>, [bool; N]), Error> {
+        let names: Vec<String> = structures.iter().chain(&others).map(|name| (*name).to_string()).collect();
         let wanted = self.find(STRUCT, &names);
-        if let Some(missing) = wanted.iter().position(Option::is_none) {
+        if let Some(missing) = wanted[..structures.len()].iter().position(Option::is_none) {
             return Err(Error::Missing(format!("struct {}", structures[missing])));
         }
+        let there = std::array::from_fn(|index| wanted[structures.len() + index].is_some());
         let wanted: Vec<u32> = wanted.into_iter().flatten().collect();
         let mut copy =
             Copy { of: self, wanted: &wanted, new_ids: HashMap::new(), types: Vec::new(), strings: vec![0] };
         for id in &wanted {
             copy.add(*id);
         }
-        Ok(copy.to_bytes())
+        Ok((copy.to_bytes(), there))
     }
 }
 
@@ -273,12 +286,17 @@ mod tests {
     #[test]
     fn a_copy_knows_where_members_lie() {
         let Ok(types) = Types::of_the_kernel() else { return };
-        let copy = types.only(&["percpu_counter", "mm_struct"]).expect("every kernel has them");
+        let (copy, there) = types
+            .only(&["percpu_counter", "mm_struct"], ["task_struct", "no_such_structure"])
+            .expect("every kernel has them");
+        assert_eq!(there, [true, false]);
         let copy = Types::parse(Bytes::Read(copy)).expect("it is well formed");
-        let names = ["mm_struct".to_string(), "percpu_counter".to_string(), "task_struct".to_string()];
+        let names = ["mm_struct".to_string(), "percpu_counter".to_string(), "signal_struct".to_string()];
         let found: Vec<bool> = copy.find(STRUCT, &names).iter().map(Option::is_some).collect();
         assert_eq!(found, [true, true, false]);
-        assert!(types.only(&["no_such_structure"]).is_err());
+        assert!(types.only(&["no_such_structure"], []).is_err());
+        assert!(types.has_constant("bpf_func_id", "BPF_FUNC_map_lookup_elem"));
+        assert!(!types.has_constant("bpf_func_id", "BPF_FUNC_no_such_helper"));
         assert_eq!(types.tracepoints(&["rss_stat", "no_such_tracepoint"])[1], None);
     }
 }

@@ -24,11 +24,16 @@ pub enum Error {
     /// A table of the programs is too short.
     #[error("this machine can have {0} processors, the programs are made for 512")]
     Processors(usize),
+    /// Linux before 5.11 counts maps and programs as locked memory.
+    #[error(
+        "Linux before 5.11 counts BPF programs as locked memory, and this user may lock {0} KiB (ulimit -l)"
+    )]
+    Locked(u64),
     /// A type, member or tracepoint is missing.
-    #[error("this kernel has no {0}, which the programs need (Linux 6.2 has all)")]
+    #[error("this kernel has no {0}, which the programs need (Linux 5.10 has all)")]
     Missing(String),
     /// The object and this kernel do not go together.
-    #[error("the programs do not fit this kernel (they need Linux 6.2 or newer): {0}")]
+    #[error("the programs do not fit this kernel (they need Linux 5.10 or newer): {0}")]
     Unfit(String),
     /// A bpf(2) call failed.
     #[error("{what}: {error}")]

@@ -125,6 +125,8 @@ struct Resident {
     at_peak: [u64; 4],
     swapped: u64,
     anon: i64,
+    threads: u64,
+    central: [i64; 4],
     cpu: u32,
     pad: u32,
     owner: u32,
@@ -173,7 +175,8 @@ pub struct Lost {
 /// The kernel side of a recording. Dropping it detaches everything.
 pub struct Kernel {
     attached: Attached,
-    function: Option<OwnedFd>,
+    /// The program for functions.
+    function: Vec<bpf_insn>,
     tasks: Map,
     memories: Map,
     lost: Map,
@@ -210,8 +213,8 @@ impl Kernel {
         }
         let types = Types::of_the_kernel()?;
         let ring_bytes = if parts.calls { RING_BYTES_WITH_CALLS } else { RING_BYTES };
-        let object::Relocated { mut maps, mut programs } =
-            object::relocate(&types, processors as u32, parts.running, ring_bytes)?;
+        let setting = object::Setting { processors: processors as u32, parts, ring_bytes };
+        let object::Relocated { mut maps, mut programs, is_split } = object::relocate(&types, &setting)?;
         let mut map = |name: &str| maps.remove(name).ok_or_else(|| Error::Missing(format!("map {name}")));
         let events = map("events")?;
         let mut kernel = Kernel {
@@ -221,17 +224,20 @@ impl Kernel {
             lost: map("lost")?,
             cursors: map("cursors")?,
             attached: Attached::default(),
-            function: None,
+            function: Vec::new(),
             processors,
             missing: Vec::new(),
         };
-        let measure = programs.get("measure").ok_or_else(|| Error::Missing("program measure".into()))?;
-        sys::run(&sys::load("measure", measure, &Target::Nothing)?)?;
+        if !is_split {
+            let measure = programs.get("measure").ok_or_else(|| Error::Missing("program measure".into()))?;
+            sys::run(&sys::load("measure", measure, &Target::Nothing)?)?;
+        }
         let wanted: Vec<&'static str> =
             [FAULTS.as_slice(), ALWAYS.as_slice(), CALLS.as_slice(), PRESSURE.as_slice()].concat();
         let (mut first, mut rest) = (Vec::new(), Rest::default());
         for (name, id) in wanted.iter().zip(types.tracepoints(&wanted)) {
-            let (Some(tracepoint), Some(instructions)) = (id, programs.remove(*name)) else {
+            let program = if *name == "rss_stat" && is_split { "rss_stat_split" } else { name };
+            let (Some(tracepoint), Some(instructions)) = (id, programs.remove(program)) else {
                 if ALWAYS.contains(name) {
                     return Err(Error::Missing(format!("tracepoint {name}")));
                 }
@@ -248,11 +254,7 @@ impl Kernel {
             }
         }
         kernel.attached.add_all(&first)?;
-        if parts.calls
-            && let Some(instructions) = programs.get("function")
-        {
-            kernel.function = sys::load("function", instructions, &Target::Uprobe).ok();
-        }
+        kernel.function = programs.remove("function").unwrap_or_default();
         rest._maps.push(events);
         rest._maps.extend(maps.into_values());
         Ok((kernel, rest))
@@ -281,9 +283,9 @@ impl Kernel {
 
     /// Reports calls of a function, as [`What::Function`] with this `index`.
     pub fn probe(&mut self, function: &Function, index: u32) -> Result<(), Error> {
-        let program = self.function.as_ref().ok_or_else(|| Error::Missing("uprobes".into()))?;
-        let [event, link] = uprobe::attach(program, function, u64::from(index))?;
-        self.attached.links.extend([link, event]);
+        let instructions = uprobe::numbered(&self.function, index);
+        let program = sys::load("function", &instructions, &Target::Uprobe)?;
+        self.attached.links.push(uprobe::attach(&program, function)?);
         Ok(())
     }
 

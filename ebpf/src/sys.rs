@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::Error;
+use crate::{Error, locked};
 
 const MAP_CREATE: i64 = 0;
 const MAP_LOOKUP: i64 = 1;
@@ -14,7 +14,6 @@ const PROG_LOAD: i64 = 5;
 const TEST_RUN: i64 = 10;
 const TRACEPOINT_OPEN: i64 = 17;
 const MAP_FREEZE: i64 = 22;
-const LINK_CREATE: i64 = 28;
 
 /// A call with its structure. The kernel reads no more than its size.
 fn bpf<T>(command: i64, attributes: &T) -> i64 {
@@ -89,17 +88,18 @@ struct MapElement {
 }
 
 impl Map {
-    pub(crate) fn create(name: &str, map: &aya_obj::Map) -> Result<Map, Error> {
+    pub(crate) fn create(name: &str, map: &aya_obj::Map, flags: u32) -> Result<Map, Error> {
         let attributes = MapCreate {
             map_type: map.map_type(),
             key_size: map.key_size(),
             value_size: map.value_size(),
             max_entries: map.max_entries(),
-            map_flags: map.map_flags(),
+            map_flags: flags,
             map_name: short_name(name.trim_start_matches('.')),
             ..Default::default()
         };
-        let fd = descriptor(bpf(MAP_CREATE, &attributes), || format!("cannot make the BPF map {name}"))?;
+        let create = || bpf(MAP_CREATE, &attributes);
+        let fd = descriptor(locked::with_room(create)?, || format!("cannot make the BPF map {name}"))?;
         Ok(Map { fd })
     }
 
@@ -211,14 +211,14 @@ pub(crate) fn load<I>(name: &str, instructions: &[I], target: &Target) -> Result
         attach_btf_id,
         ..Default::default()
     };
-    let result = bpf(PROG_LOAD, &attributes);
+    let result = locked::with_room(|| bpf(PROG_LOAD, &attributes))?;
     if result >= 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM) {
         return descriptor(result, || format!("the kernel refuses the BPF program {name}"));
     }
-    let mut log = vec![0u8; 1 << 20];
+    let mut log = vec![0u8; 1 << 24];
     (attributes.log_level, attributes.log_size, attributes.log_buf) =
         (1, log.len() as u32, log.as_mut_ptr() as u64);
-    descriptor(bpf(PROG_LOAD, &attributes), || {
+    descriptor(locked::with_room(|| bpf(PROG_LOAD, &attributes))?, || {
         let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
         let text = String::from_utf8_lossy(&log[..end]);
         let last: Vec<&str> = text.lines().rev().take(3).collect();
@@ -271,24 +271,12 @@ pub(crate) fn attach_tracepoint(program: &OwnedFd) -> Result<OwnedFd, Error> {
     descriptor(bpf(TRACEPOINT_OPEN, &attributes), || "cannot attach a BPF program".into())
 }
 
-#[repr(C)]
-struct LinkCreate {
-    prog_fd: u32,
-    target_fd: u32,
-    attach_type: u32,
-    flags: u32,
-    cookie: u64,
-}
-
-/// Attaches a program to a perf event, until the descriptor is closed.
-pub(crate) fn attach_perf_event(program: &OwnedFd, event: &OwnedFd, cookie: u64) -> Result<OwnedFd, Error> {
-    const PERF_EVENT: u32 = 41;
-    let attributes = LinkCreate {
-        prog_fd: program.as_raw_fd() as u32,
-        target_fd: event.as_raw_fd() as u32,
-        attach_type: PERF_EVENT,
-        flags: 0,
-        cookie,
-    };
-    descriptor(bpf(LINK_CREATE, &attributes), || "cannot attach a BPF program to a function".into())
+/// Attaches a program to a perf event, until that is closed.
+pub(crate) fn attach_perf_event(program: &OwnedFd, event: &OwnedFd) -> Result<(), Error> {
+    const SET_BPF: u64 = 0x4004_2408; // PERF_EVENT_IOC_SET_BPF
+    // SAFETY: two descriptors; the call keeps no address.
+    if unsafe { libc::ioctl(event.as_raw_fd(), SET_BPF, program.as_raw_fd()) } < 0 {
+        return Err(Error::call("cannot attach a BPF program to a function"));
+    }
+    Ok(())
 }

@@ -4,6 +4,8 @@ use std::ffi::CString;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
 
+use aya_obj::generated::{BPF_ALU64, BPF_CALL, BPF_JMP, BPF_K, BPF_MOV, bpf_insn};
+
 use crate::{Error, sys};
 
 /// A place in a file.
@@ -33,8 +35,22 @@ struct Attributes {
     offset: u64,
 }
 
-/// The event and what attaches the program to it: both detach when they are closed.
-pub(crate) fn attach(program: &OwnedFd, function: &Function, cookie: u64) -> Result<[OwnedFd; 2], Error> {
+/// The program for the function with this index: it asks for a cookie, which kernels have since
+/// Linux 5.15, and gets this number instead.
+pub(crate) fn numbered(instructions: &[bpf_insn], index: u32) -> Vec<bpf_insn> {
+    const GET_ATTACH_COOKIE: i32 = 174;
+    let mut numbered = instructions.to_vec();
+    for instruction in &mut numbered {
+        if u32::from(instruction.code) == BPF_JMP | BPF_CALL && instruction.imm == GET_ATTACH_COOKIE {
+            instruction.code = (BPF_ALU64 | BPF_MOV | BPF_K) as u8;
+            instruction.imm = index as i32;
+        }
+    }
+    numbered
+}
+
+/// The event, which detaches the program when it is closed.
+pub(crate) fn attach(program: &OwnedFd, function: &Function) -> Result<OwnedFd, Error> {
     const CLOSE_ON_EXEC: u64 = 8;
     let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")
         .ok()
@@ -58,6 +74,6 @@ pub(crate) fn attach(program: &OwnedFd, function: &Function, cookie: u64) -> Res
     }
     // SAFETY: the kernel has just made it for us.
     let event = unsafe { OwnedFd::from_raw_fd(raw as i32) };
-    let link = sys::attach_perf_event(program, &event, cookie)?;
-    Ok([event, link])
+    sys::attach_perf_event(program, &event)?;
+    Ok(event)
 }

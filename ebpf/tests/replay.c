@@ -2,6 +2,8 @@
  *   r FILE ANON SWAP SHMEM NS   counters of pages   → "t SHOWN HIGH HIGH_NS" if reported
  *   f PID TID PAGE KERNEL NS    a fault             → "run PID FIRST PAGES FAULTS" or "thinned FAULTS" for a run that ended
  *   g GROWN PART 0 0 0          anonymous pages  → "own PAGES"; the run is widened by more than one
+ *   m MEMBER*10+RUNS EVENTS PART EVENTS_THEN PART_THEN  → "in sum 0" or "in sum -1": a thread's part
+ *   s CENTRAL PAGES OWN 0 0     a sum, all pages, a thread's part → "before PAGES" (before Linux 6.2)
  *   b KNOWN PARENT CHILD PARENT_MM CHILD_MM         → "born WHAT"
  *   e                           the end             → "peak PAGES", and the last run */
 #include <stdio.h>
@@ -37,7 +39,7 @@ int main(void)
 		if (kind == 'r') {
 			s64 pages[COUNTERS] = {a, b, c, d};
 			u64 high, high_ns;
-			int what = resident_changed(&resident, pages);
+			int what = resident_changed(&resident, pages, AMONG_OTHERS);
 			if (what & TURNED)
 				resident_turned(&resident, e);
 			if (what & REPORT) {
@@ -54,6 +56,15 @@ int main(void)
 			printf("own %lld\n", own);
 			if (own > 1)
 				widen(&run, own);
+		} else if (kind == 'm') {
+			struct part part = {.events = b, .count = {c, c, c, c}};
+			struct moved moved = {.part = {.events = d, .count = {e, e, e, e}}, .member = ANON_PAGES};
+			printf("in sum %lld\n", is_in_sum(&moved, &part, a / 10, a % 10));
+		} else if (kind == 's') {
+			s64 central[COUNTERS] = {0, a}, pages[COUNTERS] = {0, b}, before[COUNTERS];
+			struct part own = {.count = {0, c}};
+			before_fall(&resident, &own, central, pages, before);
+			printf("before %lld\n", before[ANON_PAGES]);
 		} else if (kind == 'b') {
 			printf("born %d\n", born(a, b, c, d, e));
 		}

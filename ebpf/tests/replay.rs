@@ -133,6 +133,26 @@ fn a_huge_page_is_its_processors_own() {
     assert_eq!(counts(["g 513 7 0 0 0", "g 512 0 0 0 0"]), ["own 1", "own 512", "peak 0", widened]);
 }
 
+/// Before Linux 6.2 a thread's part is in the central sum and not forgotten yet while it reports that.
+#[test]
+fn a_part_that_is_being_moved_counts_once() {
+    let in_sum = |line: &str| replay(&[line.to_owned()])[0].join(" ");
+    assert_eq!(in_sum("m 11 65 60 65 60"), "in sum -1");
+    assert_eq!(in_sum("m 10 65 60 65 60"), "in sum 0", "it waits");
+    assert_eq!(in_sum("m 1 65 60 65 60"), "in sum 0", "another counter");
+    assert_eq!(in_sum("m 11 3 60 65 60"), "in sum 0", "as many pages again, by other faults");
+    assert_eq!(in_sum("m 11 65 61 65 60"), "in sum 0", "one more since");
+}
+
+/// Before Linux 6.2: a thread has taken 40 pages without an event when another one frees 100.
+#[test]
+fn what_there_was_before_a_fall_is_known() {
+    let lines =
+        ["s 500 510 0 0 0", "s 400 450 0 0 0", "s 460 460 60 0 0", "s 450 450 -10 0 0"].map(str::to_owned);
+    let said: Vec<String> = replay(&lines).into_iter().take(4).map(|words| words.join(" ")).collect();
+    assert_eq!(said, ["before 510", "before 550", "before 460", "before 450"]);
+}
+
 /// A program that touches pages all over the place: most of its faults are only counted.
 #[test]
 fn a_storm_of_faults_is_thinned_out() {

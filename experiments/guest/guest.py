@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from pathlib import Path
 from typing import NamedTuple
 
 from experiments.guest.initramfs import BUSYBOX
@@ -23,6 +24,8 @@ class Done(NamedTuple):
     output: str
     #: What the kernel said.
     console: str
+    #: The files that it left in /out, unpacked.
+    files: Path
 
 
 def missing():
@@ -36,15 +39,22 @@ def booted(folder, image, archive, memory="1G", processors=2, devices=(), second
     """Boots a kernel with an archive of files; its ports' files stay in the folder. Emulated, as
     machines in which this runs may have no KVM that works. RuntimeError where the guest ends before
     its script, TimeoutExpired where it takes longer than so many seconds."""
-    console, output, status = (folder / name for name in ("console", "output", "status"))
+    ports = ("console", "output", "status", "packed")
+    console, output, status, packed = (folder / name for name in ports)
     command = [QEMU, "-accel", ONE_BY_ONE, "-cpu", "max", "-nographic", "-nodefaults", "-no-reboot"]
     command += ["-m", memory, "-smp", str(processors), *devices]
     command += ["-kernel", str(image), "-initrd", str(archive), "-append", KERNEL]
-    for port in (console, output, status):
+    for port in (console, output, status, packed):
         command += ["-serial", f"file:{port}"]
     subprocess.run(command, stdin=subprocess.DEVNULL, check=True, timeout=seconds)
     said = console.read_text(errors="replace")
     code = status.read_text().strip()
     if not code:
         raise RuntimeError(f"the guest ended before its script:\n{said[-4000:]}")
-    return Done(int(code), output.read_text(errors="replace"), said)
+    files = folder / "files"
+    shutil.rmtree(files, ignore_errors=True)
+    files.mkdir()
+    subprocess.run(
+        ["tar", "--extract", "--gzip", "--file", packed, "--directory", files], check=True
+    )
+    return Done(int(code), output.read_text(errors="replace"), said, files)

@@ -11,7 +11,7 @@ BUSYBOX = Path("/bin/busybox")
 PROBE = ROOT / "target" / "preload" / "libmemtrace_probe.so"
 
 #: The first process. What the script prints goes to the second serial port, its status to the
-#: third.
+#: third, and what it leaves in /out, packed, to the fourth.
 INIT = """#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp /sbin /usr/bin /usr/sbin
 /bin/busybox --install -s
@@ -22,8 +22,12 @@ mount -t tmpfs tmpfs /tmp
 export HOME=/tmp PATH=/usr/bin:/bin:/usr/sbin:/sbin LC_ALL=C
 cd /tmp
 stty -F /dev/ttyS1 raw
+stty -F /dev/ttyS3 raw
+mkdir /out
 sh /script </dev/null >/dev/ttyS1 2>&1
-echo $? >/dev/ttyS2
+status=$?
+tar -cz -C /out . >/dev/ttyS3
+echo $status >/dev/ttyS2
 poweroff -f
 """
 

@@ -48,6 +48,13 @@ def test_the_resident_peak_is_what_smaps_says_to_the_page(kernel_side, record, t
     assert peaks == [(held,)]
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_the_resident_peak_of_random_steps_in_threads(kernel_side, record, static, seed):
+    run = record(static("steps.c"), seed, options=("--kernel", "ebpf"))
+    [process] = run.report["processes"]
+    assert process["peak_resident_bytes"] == int(run.stdout)
+
+
 def test_a_peak_that_lasts_for_a_moment(kernel_side, record, target):
     run = record(target("held.c"), "brief", "64", options=("--kernel", "ebpf"))
     [process] = run.report["processes"]

@@ -108,6 +108,10 @@ fn advice(error: &Error) -> String {
         Error::NotAllowed => {
             "; run memtrace as root, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep memtrace"
         }
+        Error::Locked(_) => {
+            "; raise it (ulimit -l unlimited, or memlock in limits.conf), or run memtrace as root"
+        }
+        Error::NoBtf(_) => "; kernels from 5.10 on do, if built with CONFIG_DEBUG_INFO_BTF",
         _ => "",
     };
     format!("{error}{help}. Resident sizes come from /proc: sampled, and VmHWM.")

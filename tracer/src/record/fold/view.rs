@@ -158,7 +158,14 @@ impl Fold {
 
     /// Whether the kernel is known to have chosen a process to be killed for lack of memory.
     pub fn is_victim(&self, process: u32) -> bool {
-        self.kernel_image(process).is_some_and(|image| image.victim)
+        self.kernel_image(process).is_some_and(|image| image.killed_with.is_some())
+    }
+
+    /// Its resident bytes when it was killed for lack of memory.
+    pub fn resident_when_killed(&self, process: &Process) -> u64 {
+        let reported = self.kernel_image(process.row.process).and_then(|image| image.killed_with);
+        reported
+            .map_or_else(|| self.resident_now(process), |bytes| bytes.saturating_sub(process.row.probe_bytes))
     }
 
     /// True while a process that is watched runs.

@@ -23,8 +23,9 @@ pub struct Image {
     pub joined: bool,
     /// Command line, or the program's short name.
     pub command: String,
-    /// The kernel has chosen it to be killed for lack of memory.
-    pub victim: bool,
+    /// Its resident bytes when the kernel chose it to be killed for lack of memory. Since Linux
+    /// 6.16 its end is reported before it releases them, until then afterwards.
+    pub killed_with: Option<u64>,
     /// Wait status, once it has exited.
     pub status: Option<u32>,
     /// No probe is in it, or can be: its row and its mappings are made from the kernel's events.

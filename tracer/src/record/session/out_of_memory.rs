@@ -57,7 +57,7 @@ impl Session {
             pid: process.row.pid,
             command: process.row.command.clone(),
             live_bytes: retained.live,
-            resident_bytes: self.fold.resident_now(process),
+            resident_bytes: self.fold.resident_when_killed(process),
             limit_bytes,
             operators,
             sites,

@@ -110,7 +110,7 @@ impl Fold {
             }
             What::Victim => {
                 if let Some(image) = self.image_mut(event.pid) {
-                    image.victim = true;
+                    image.killed_with = Some(image.now.resident());
                 }
             }
             What::Signal { .. } | What::Reclaim { .. } | What::Call(_) | What::Function { .. } => {}

@@ -100,6 +100,20 @@ pub fn page(trace: &Trace, report: &Report) -> Result<Page, Error> {
     })
 }
 
+/// Memory over time, as the page draws it.
+///
+/// # Errors
+/// A table cannot be read.
+pub fn timeline(trace: &Trace) -> Result<Timeline, Error> {
+    let sites = trace.sites()?;
+    let spans = spans::Spans::read(trace)?;
+    let times = times::choose(trace, &spans, sites.len())?;
+    let busiest = curves::busiest(trace)?;
+    let has_rows = trace.meta().rows.missing(0).is_none();
+    let found = has_rows.then(|| blocks::read(trace, &times, &sites, &spans, &busiest)).transpose()?;
+    curves::read(trace, times, &busiest, found.as_ref())
+}
+
 fn notes(report: &Report) -> Vec<String> {
     let mut notes: Vec<String> =
         report.notes.iter().take(NOTES_MAX).map(|note| clipped(note, TEXT_MAX).into()).collect();

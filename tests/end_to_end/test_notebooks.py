@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from browser import Shown
 from conftest import MEMTRACE
+from memtrace.dask._plan import Plan
 from notebooks import checked, framed, page_of, run
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e' \"&amp;"
@@ -180,3 +181,27 @@ def test_answers_are_still_dicts():
     assert json.loads(json.dumps(answer)) == answer == dict(answer)
     assert model.laws()[0].predict((40, 60)) == answer
     assert np.prod(answer["shape"]) * 8 == answer["peak_bytes"]
+
+
+def test_a_plan_for_dask_is_shown_and_drawn_too():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    plan = Plan(
+        "f",
+        ((5, 5), (7,)),
+        {},
+        "All of it fits.",
+        3 * 10**8,
+        10**8,
+        7 * 10**8,
+        None,
+        2,
+        4,
+        1,
+        "dask",
+    )
+    shown = checked(plan._repr_html_()).text
+    for words in ("5×7", "4 of 1 thread", "300 MB of 700 MB", "100 MB", "All of it fits."):
+        assert words in shown
+    levels = [line.get_ydata()[0] for line in plan.plot().get_lines()]
+    assert levels[-2:] == [3 * 10**8, 7 * 10**8]
+    pyplot.close("all")

@@ -1,5 +1,6 @@
 //! One law of a model.
 
+use memtrace_analysis::model::Curve;
 use pyo3::prelude::*;
 
 use crate::convert::{refused, to_python};
@@ -63,6 +64,11 @@ impl Law {
     #[pyo3(signature = (*, ax=None))]
     fn plot<'py>(slf: &Bound<'py, Self>, ax: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         notebook::plot("law", slf, ax)
+    }
+
+    /// What is drawn of it, as a dict.
+    fn _curve<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &Curve::of(&self.0).map_err(refused)?)
     }
 
     fn __repr__(&self) -> String {

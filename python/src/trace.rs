@@ -221,10 +221,10 @@ impl Trace {
         to_python(py, &Report { operators, processes, sites, ..report })
     }
 
-    /// The curves of the page's timeline, as a dict.
+    /// The times of the page's timeline, and curves of all processes together.
     fn _timeline<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let timeline = py.detach(|| page::timeline(&self.0)).map_err(refused)?;
-        to_python(py, &timeline)
+        to_python(py, &(&timeline.times, timeline.together()))
     }
 
     fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {

@@ -6,36 +6,22 @@ from .._planning import sizes
 from . import laws
 from .markup import printable
 
-#: Lengths at which a law is drawn.
-LENGTHS = 80
-#: How far beyond the verified range it is drawn.
-BEYOND = 1.25
+#: Characters of a title that are shown.
 LONGEST_TITLE = 70
 
 
 def trace(trace, *, ax=None):
     """Live, resident and mapped bytes over time, with the peak."""
     ax = _axes(ax)
-    timeline = trace._timeline()
-    seconds = [time / 1e9 for time in timeline["times"]]
-    heap, touched = _sums(timeline, "heap"), _sums(timeline, "touched")
-    ax.plot(seconds, [sum(each) for each in zip(heap, touched)], label="live")
-    for name in ("resident", "mapped", "device"):
-        curve = _sums(timeline, name)
-        if any(bytes_ > 0 for bytes_ in curve):
-            ax.plot(seconds, curve, label=name, linewidth=1)
+    times, curves = trace._timeline()
+    for curve in curves:
+        known = [math.nan if bytes_ is None else bytes_ for bytes_ in curve["bytes"]]
+        ax.plot([time / 1e9 for time in times], known, label=curve["name"])
     peak = trace.meta["peak"]
     label = f"peak: {sizes.text(peak['live_bytes'])}"
     ax.plot([peak["peak_ns"] / 1e9], [peak["live_bytes"]], "o", label=label)
     ax.set_xlabel("seconds")
     return _finished(ax, " ".join(trace.meta["command"]))
-
-
-def _sums(timeline, name):
-    """A curve of all processes together; NaN where none has been sampled."""
-    together = zip(*(curve[name] for curve in timeline["curves"]))
-    known = ([bytes_ for bytes_ in values if bytes_ is not None] for values in together)
-    return [sum(values) if values else math.nan for values in known]
 
 
 def model(model, *, ax=None):
@@ -52,49 +38,23 @@ def law(law, *, ax=None):
     The other variables are those of the largest run. Runs at other values of these are hollow, with
     a cross at what the law says of them.
     """
-    run = laws.largest(law)
-    if run is None:
-        raise ValueError("the law has no recorded runs to draw")
     ax = _axes(ax)
-    largest = law.predict(run["shape"])
-    ranges = list(laws.ranges(largest))
-    at = next((at for at, (_, low, high) in enumerate(ranges) if low < high), 0)
-    name, low, high = ranges[at]
-
-    def moved(length):
-        return [*run["shape"][:at], length, *run["shape"][at + 1 :]]
-
-    lengths = _spread(max(1, low // 2), math.ceil(high * BEYOND))
-    curve = [law.predict(moved(length)) for length in lengths]
-    ax.plot(lengths, [each["peak_bytes"] for each in curve], label="law")
-    ax.plot(lengths, [each["upper_bytes"] for each in curve], "--", label="at most")
-    proven = largest["model"]["proof"] != "unverified"
-    range_name = "verified range" if proven else "range of the runs (unverified)"
-    ax.axvspan(low, high, alpha=0.12, color="gray", label=f"{range_name}: {low} – {high}")
-    _draw_runs(ax, law, at, moved)
-    others = [f"{ranges[i][0]}={n}" for i, n in enumerate(run["shape"]) if i != at]
-    ax.set_xlabel(f"{name}, at {', '.join(others)}" if others else name)
-    return _finished(ax, f"{laws.name_of(law.key)}: {largest['model']['proof']}")
-
-
-def _draw_runs(ax, law, at, moved):
-    runs = [(run["shape"], run["working_peak_bytes"]) for run in law.trained_on]
-    on = [(shape[at], peak) for shape, peak in runs if shape == moved(shape[at])]
-    off = [(shape, peak) for shape, peak in runs if shape != moved(shape[at])]
-    ax.plot(*zip(*on), "o", color="black", label="measured")
-    if off:
-        lengths = [shape[at] for shape, _ in off]
-        said = [law.predict(shape)["peak_bytes"] for shape, _ in off]
+    curve = law._curve()
+    lengths, bytes_, upper = zip(*curve["law"])
+    ax.plot(lengths, bytes_, label="law")
+    ax.plot(lengths, upper, "--", label="at most")
+    low, high = curve["range"]
+    what = "verified range" if curve["verified"] else "range of the runs (unverified)"
+    ax.axvspan(low, high, alpha=0.12, color="gray", label=f"{what}: {low} – {high}")
+    ax.plot(*zip(*curve["measured"]), "o", color="black", label="measured")
+    if curve["elsewhere"]:
+        lengths, measured, said = zip(*curve["elsewhere"])
         label = "measured at other lengths"
-        ax.plot(lengths, [peak for _, peak in off], "o", color="black", mfc="none", label=label)
+        ax.plot(lengths, measured, "o", color="black", mfc="none", label=label)
         ax.plot(lengths, said, "x", color="black", label="law there")
-
-
-def _spread(first, last):
-    """Whole numbers from the first to the last, evenly spread."""
-    step = max(1.0, (last - first) / (LENGTHS - 1))
-    count = int((last - first) / step) + 1
-    return sorted({round(first + step * at) for at in range(count)} | {last})
+    others = ", ".join(f"{name}={length}" for name, length in curve["others"])
+    ax.set_xlabel(f"{curve['variable']}, at {others}" if others else curve["variable"])
+    return _finished(ax, f"{laws.name_of(law.key)}: {curve['proof']}")
 
 
 def plan(plan, *, ax=None):

@@ -19,7 +19,7 @@ use memtrace_trace::Trace;
 use serde::Serialize;
 
 pub use self::blocks::Moments;
-pub use self::curves::{Curve, Timeline};
+pub use self::curves::{Curve, Timeline, Together};
 pub use self::headline::Headline;
 pub use self::measures::Measure;
 pub use self::operators::{Lanes, LeftOut};

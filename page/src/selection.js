@@ -29,7 +29,7 @@ export function selection() {
       const changed = Object.keys(more).filter((name) => parts[name] !== String(more[name]));
       if (!changed.length) return;
       for (const name of changed) parts[name] = String(more[name]);
-      history.replaceState(null, "", written(parts));
+      keep(written(parts));
       tell(changed);
     },
     follow: (follower) => followers.push(follower),
@@ -41,6 +41,11 @@ function read() {
   return Object.fromEntries(
     Object.entries(DEFAULTS).map(([name, value]) => [name, written.get(name) ?? value]),
   );
+}
+
+/** Puts a selection into the address, which a page in a notebook's frame does not have. */
+function keep(fragment) {
+  if (location.protocol !== "about:") history.replaceState(null, "", fragment);
 }
 
 function written(parts) {

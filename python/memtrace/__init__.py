@@ -4,8 +4,9 @@
 program runs under `memtrace -- ...`. `record` runs a function or a piece of source that way,
 `load` opens a recording, `fit` makes a model of recordings (`fit_table` of figures from
 elsewhere), and a `Model` predicts bytes and recommends chunks; `plan` does the same for whole
-pipelines, and `bound` for functions that were never run. `%load_ext memtrace` adds the
-cell magic `%%memtrace`.
+pipelines, and `bound` for functions that were never run. `%load_ext memtrace` adds
+the magics `%memtrace` and `%%memtrace`. Notebooks show traces, tables, models and answers as
+tables.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING
 from ._span import operator, span
 
 if TYPE_CHECKING:
-    from ._native import ChunkChooser, Follower, Model, Table, Trace, fit, fit_table
+    from ._native import ChunkChooser, Follower, Law, Model, Table, Trace, fit, fit_table
+    from ._notebook.answers import Forecast, Plan, Prediction
     from ._planning.bound import bound
     from ._planning.plan import plan
     from ._running.load import load
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
 __all__ = [
     "ChunkChooser",
     "Follower",
+    "Forecast",
+    "Law",
     "Model",
+    "Plan",
+    "Prediction",
     "ProgramFailed",
     "Table",
     "Trace",
@@ -38,13 +44,16 @@ __all__ = [
 
 # Loaded at first use: programs that only mark operators need no more than that.
 _LATER = {
+    "Forecast": "_notebook.answers",
+    "Plan": "_notebook.answers",
+    "Prediction": "_notebook.answers",
     "ProgramFailed": "_running.record",
     "bound": "_planning.bound",
     "load": "_running.load",
     "plan": "_planning.plan",
     "record": "_running.record",
 }
-_NATIVE = ("ChunkChooser", "Follower", "Model", "Table", "Trace", "fit", "fit_table")
+_NATIVE = ("ChunkChooser", "Follower", "Law", "Model", "Table", "Trace", "fit", "fit_table")
 
 
 def __getattr__(name):
@@ -64,7 +73,7 @@ def __dir__():
 
 
 def load_ipython_extension(ipython) -> None:
-    """Registers `%%memtrace`; IPython calls it for `%load_ext memtrace`."""
+    """Registers `%memtrace` and `%%memtrace`; IPython calls it for `%load_ext memtrace`."""
     from ._running.magic import MemtraceMagics
 
     ipython.register_magics(MemtraceMagics)

@@ -36,3 +36,15 @@ pub(crate) fn law<'a>(
     let dims = Some(shape.len());
     model.find(&Query { operator, dtype, params, libraries, any_version, dims }).map_err(refused)
 }
+
+/// The law of this name, whatever releases of libraries this process has.
+pub(crate) fn named<'a>(
+    model: &'a Model,
+    operator: &str,
+    dtype: Option<&str>,
+    params: Option<&Bound<'_, PyDict>>,
+) -> PyResult<&'a Law> {
+    let params = parameters(params)?;
+    let query = Query { operator, dtype, params, any_version: true, ..Query::default() };
+    model.find(&query).map_err(refused)
+}

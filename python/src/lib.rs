@@ -4,11 +4,14 @@
 //! command line's JSON has; tables are Arrow streams; every error is a Python exception of one sentence.
 
 mod convert;
+mod first;
 mod fit;
 mod generic;
+mod law;
 mod laws;
 mod learn;
 mod model;
+mod notebook;
 mod operators;
 mod table;
 mod trace;
@@ -23,6 +26,8 @@ mod _native {
     use super::fit::{fit, fit_dry_runs, fit_table};
     #[pymodule_export]
     use super::generic::bound_source;
+    #[pymodule_export]
+    use super::law::Law;
     #[pymodule_export]
     use super::learn::{ChunkChooser, Follower};
     #[pymodule_export]

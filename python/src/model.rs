@@ -7,15 +7,17 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use memtrace_analysis::Law;
 use memtrace_analysis::graph::{self, Graph, Libraries, Planned};
 use memtrace_analysis::learn::{Observation, Tracker};
-use memtrace_analysis::plan::{Answer, Minimise, Options, Reach, Source as From};
+use memtrace_analysis::plan::{Answer, Options, Reach};
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::convert::{from_python, refused, to_python};
-use crate::laws::{law, running};
+use crate::law::Law as OneLaw;
+use crate::laws::{law, named, running};
 use crate::learn::Follower;
-use crate::words::{Count, Halo, Other, Size, named_executor, one_of};
+use crate::notebook;
+use crate::words::{Count, Halo, Other, Size, named_executor, named_objective, named_source};
 
 /// Laws of operators: `memtrace.fit(traces)`, or `Model.load("model.json")`.
 #[pyclass(frozen, module = "memtrace")]
@@ -91,6 +93,11 @@ impl Model {
         names.into_iter().collect()
     }
 
+    /// The laws, in the order of the model file.
+    fn laws(&self) -> Vec<OneLaw> {
+        self.read().laws.iter().cloned().map(OneLaw::new).collect()
+    }
+
     /// What a call of an operator needs, as a dict: what `memtrace predict --json` prints.
     ///
     /// A law that was recorded with another release of a library than this process has is refused, unless
@@ -123,7 +130,7 @@ impl Model {
         let model = self.read();
         let law = law(&model, py, operator, &shape, dtype, any_version, params)?;
         let prediction = memtrace_analysis::predict(law, &shape).map_err(refused)?;
-        to_python(py, &prediction)
+        notebook::answer(py, "Prediction", &prediction)
     }
 
     /// Takes in what a call of an operator needed; later predictions go by it, and `save` keeps it.
@@ -280,23 +287,17 @@ impl Model {
             baseline_bytes,
             warmed,
             spare_bytes,
-            source: one_of(
-                &[("dask", From::Dask), ("storage", From::Storage), ("waves", From::Waves)],
-                source,
-            )?,
+            source: named_source(source)?,
             storage_chunks,
             aligned,
-            minimise: one_of(
-                &[("time", Minimise::Time), ("memory", Minimise::Memory), ("tasks", Minimise::Tasks)],
-                minimise,
-            )?,
+            minimise: named_objective(minimise)?,
             compare: compare.map(Other::baseline).transpose()?,
             ..known
         };
         let model = self.read();
         let law = law(&model, py, operator, &shape, dtype, any_version, params)?;
         match options.recommend(law, shape).map_err(refused)? {
-            Answer::Plan(plan) => to_python(py, &plan),
+            Answer::Plan(plan) => notebook::answer(py, "Plan", &plan),
             Answer::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),
         }
     }
@@ -392,11 +393,46 @@ impl Model {
         let libraries = Libraries { versions: running(&model, py, graph.operators())?, any_version };
         let too_large = |refusal: graph::Refusal| PyMemoryError::new_err(refusal.why);
         match py.detach(|| options.plan(&model, &libraries, &graph)).map_err(refused)? {
-            Planned::Chunks(graph::Answer::Plan(plan)) => to_python(py, &plan),
+            Planned::Chunks(graph::Answer::Plan(plan)) => notebook::answer(py, "Plan", &plan),
             Planned::Chunks(graph::Answer::Refusal(refusal)) => Err(too_large(refusal)),
             Planned::AsItIs { fit: Some(Err(refusal)), .. } => Err(too_large(refusal)),
-            Planned::AsItIs { forecast, .. } => to_python(py, &forecast),
+            Planned::AsItIs { forecast, .. } => notebook::answer(py, "Forecast", &forecast),
         }
+    }
+
+    /// Draws measured peaks, a law and its bound over the first variable that varied (matplotlib).
+    ///
+    /// Args:
+    ///     operator: As for `predict` (default: the one of the largest recorded peak).
+    ///     dtype: As for `predict`.
+    ///     ax: The axes to draw on (default: new ones).
+    ///     **params: As for `predict`.
+    ///
+    /// Returns:
+    ///     The axes.
+    ///
+    /// Raises:
+    ///     ImportError: matplotlib is not installed.
+    ///     ValueError: There is no such law, or several.
+    #[pyo3(signature = (operator=None, dtype=None, *, ax=None, **params))]
+    fn plot<'py>(
+        slf: &Bound<'py, Self>,
+        operator: Option<&str>,
+        dtype: Option<&str>,
+        ax: Option<Bound<'py, PyAny>>,
+        params: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Some(operator) = operator else { return notebook::plot("model", slf, ax) };
+        let law = OneLaw::new(named(&slf.get().read(), operator, dtype, params)?.clone());
+        notebook::plot("law", Bound::new(slf.py(), law)?.as_any(), ax)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<memtrace model of {}>", self.operators().join(", "))
+    }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        notebook::summary("model", slf)
     }
 }
 

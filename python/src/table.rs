@@ -11,7 +11,8 @@ use memtrace_trace::Trace;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::convert::refused;
+use crate::convert::{refused, to_python};
+use crate::{first, notebook};
 
 /// Names that the Arrow PyCapsule interface gives to its capsules.
 const STREAM: &CStr = c"arrow_array_stream";
@@ -97,6 +98,22 @@ impl Table {
             self.__len__()?,
             self.columns().join(", ")
         ))
+    }
+
+    /// The first rows, as lists.
+    fn _first<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyAny>> {
+        let mut rows = Vec::new();
+        for batch in self.reader()? {
+            rows.extend(first::rows(&batch.map_err(refused)?, most - rows.len()));
+            if rows.len() == most {
+                break;
+            }
+        }
+        to_python(py, &rows)
+    }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        notebook::summary("rows", slf)
     }
 
     /// The rows, as a capsule with an Arrow C stream.

@@ -3,15 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use memtrace_analysis::report::document::Report;
 use memtrace_analysis::report::json::{Listed, report};
-use memtrace_analysis::report::window;
+use memtrace_analysis::report::{page, window};
 use memtrace_analysis::units::Bytes;
 use memtrace_trace::Table as Which;
 use pyo3::prelude::*;
 
 use crate::convert::{refused, to_python};
-use crate::operators;
 use crate::table::Table;
+use crate::{notebook, operators};
 
 /// A recorded trace: `memtrace.load("memtrace.python.1234")`.
 ///
@@ -176,6 +177,58 @@ impl Trace {
         let end = end_ns.unwrap_or(i64::MAX);
         let needed = py.detach(|| window::during(&self.0, start_ns, end, most)).map_err(refused)?;
         to_python(py, &needed)
+    }
+
+    /// The page of the trace in a frame, for a notebook: what `memtrace report --html` writes.
+    ///
+    /// It needs no network, and its script reaches nothing outside of the frame.
+    ///
+    /// Args:
+    ///     height: Of the frame, in pixels.
+    ///
+    /// Returns:
+    ///     The page, which notebooks show where it is the value of a cell.
+    ///
+    /// Raises:
+    ///     ValueError: A table is damaged.
+    ///     FileNotFoundError: There is no command `memtrace`.
+    #[pyo3(signature = (height=600))]
+    fn show<'py>(slf: &Bound<'py, Self>, height: u32) -> PyResult<Bound<'py, PyAny>> {
+        let page = slf.py().import("memtrace._notebook.page")?;
+        page.call_method1("of_trace", (slf, height))
+    }
+
+    /// Draws live, resident and mapped bytes over time, with the peak (matplotlib).
+    ///
+    /// Args:
+    ///     ax: The axes to draw on (default: new ones).
+    ///
+    /// Returns:
+    ///     The axes.
+    ///
+    /// Raises:
+    ///     ImportError: matplotlib is not installed.
+    ///     ValueError: A table is damaged.
+    #[pyo3(signature = (*, ax=None))]
+    fn plot<'py>(slf: &Bound<'py, Self>, ax: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        notebook::plot("trace", slf, ax)
+    }
+
+    /// The report without what may be long: spans, processes and call stacks.
+    fn _summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let report = py.detach(|| report(&self.0, Listed::default())).map_err(refused)?;
+        let (operators, processes, sites) = (Vec::new(), Vec::new(), Vec::new());
+        to_python(py, &Report { operators, processes, sites, ..report })
+    }
+
+    /// The times of the page's timeline, and curves of all processes together.
+    fn _timeline<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let timeline = py.detach(|| page::timeline(&self.0)).map_err(refused)?;
+        to_python(py, &(&timeline.times, timeline.together()))
+    }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        notebook::summary("trace", slf)
     }
 
     fn __repr__(&self) -> String {

@@ -1,7 +1,7 @@
 //! Words and numbers in Python's arguments, and what they stand for.
 
 use memtrace_analysis::graph::Executor;
-use memtrace_analysis::plan::{BaselineChunks, Workers};
+use memtrace_analysis::plan::{BaselineChunks, Minimise, Source, Workers};
 use pyo3::prelude::*;
 
 use crate::convert::refused;
@@ -73,12 +73,22 @@ impl Other {
 }
 
 /// What a word stands for. ValueError: nothing here.
-pub(crate) fn one_of<T: Copy>(known: &[(&str, T)], word: &str) -> PyResult<T> {
+fn one_of<T: Copy>(known: &[(&str, T)], word: &str) -> PyResult<T> {
     let found = known.iter().find(|(name, _)| *name == word).map(|(_, meaning)| *meaning);
     found.ok_or_else(|| {
         let names: Vec<String> = known.iter().map(|(name, _)| format!("{name:?}")).collect();
         refused(format!("{word:?} is not known here; give {}", names.join(" or ")))
     })
+}
+
+/// Where tasks get their cells from. ValueError: another word.
+pub(crate) fn named_source(name: &str) -> PyResult<Source> {
+    one_of(&[("dask", Source::Dask), ("storage", Source::Storage), ("waves", Source::Waves)], name)
+}
+
+/// What a plan is to keep small. ValueError: another word.
+pub(crate) fn named_objective(name: &str) -> PyResult<Minimise> {
+    one_of(&[("time", Minimise::Time), ("memory", Minimise::Memory), ("tasks", Minimise::Tasks)], name)
 }
 
 /// An executor by its name. ValueError: there is none.

@@ -1,6 +1,7 @@
 //! Laws in a model: kept in files, queried, evaluated at a shape, merged.
 
 pub(crate) mod confidence;
+mod curve;
 mod evaluate;
 pub mod file;
 mod law;
@@ -16,6 +17,7 @@ mod worst_case;
 
 use serde::{Deserialize, Serialize};
 
+pub use curve::Curve;
 pub use law::{DeviceLaw, Law, Learned, Resident};
 pub use parts::{ArrayLaw, Body, Key, MIN_CALIBRATION, Proof, Seconds, TrainingRun, Variable, point};
 pub use predict::{Prediction, predict};

@@ -40,7 +40,7 @@ pub struct Key {
 }
 
 /// One dimension the law is a function of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Variable {
     /// `n0`, `n1`, … for the axes of the first array; `m1_0`: axis 0 of array input 1.
     pub name: String,

@@ -113,6 +113,8 @@ pub struct Explanation {
     pub evidence: Proof,
     /// The law's key.
     pub key: Key,
+    /// What it is a function of, with the lengths of the runs it was fitted on.
+    pub variables: Vec<Variable>,
     /// What is live at the peak in addition to the inputs, in words, largest first.
     pub terms: Vec<Term>,
     /// Bytes of each input, in words.
@@ -230,6 +232,7 @@ fn explanation(law: &Law, shape: &Point) -> Explanation {
         proof: law.proof.to_string(),
         evidence: law.proof.clone(),
         key: law.key.clone(),
+        variables: law.variables.clone(),
         terms,
         inputs: law.inputs.iter().map(|input| input.words(&law.names())).collect(),
         step,

@@ -9,6 +9,7 @@ from . import sizes
 
 if TYPE_CHECKING:
     from .._native import Model
+    from .._notebook.answers import Forecast, Plan
 
 
 def plan(
@@ -27,7 +28,7 @@ def plan(
     results: "Optional[Sequence[str]]" = None,
     arrays: Any = (),
     any_version: bool = False,
-) -> "dict[str, Any]":
+) -> "Union[Plan, Forecast]":
     """The predicted memory of a pipeline, as a dict: what `memtrace plan --json` prints.
 
     Args:

@@ -4,6 +4,7 @@ import math
 from functools import partial
 from typing import NamedTuple, Optional
 
+from .._notebook.answers import Plan as Answer
 from .._planning import sizes
 from ._halo import block_shape, depth_of, most, whole_axes_of, without_padding
 from ._laws import Operator
@@ -66,6 +67,27 @@ class Plan(NamedTuple):
     def block_shape(self):
         """The largest chunk with its halo: the shape that the operator is called with."""
         return block_shape(self.chunk_shape, tuple(map(sum, self.chunks)), self.halo)
+
+    def plot(self, *, ax=None):
+        """Draws what a worker holds against its budget, as `memtrace.Plan.plot` does."""
+        return self._answer().plot(ax=ax)
+
+    def _answer(self):
+        return Answer(
+            chunk_shape=self.chunk_shape,
+            tasks=self.tasks,
+            predicted_task_bytes=self.task_bytes,
+            predicted_worker_bytes=self.worker_peak,
+            budget_bytes=self.budget,
+            workers=self.workers,
+            threads_per_worker=self.threads,
+            predicted_seconds=self.seconds,
+            why=self.why,
+            pareto=self.pareto,
+        )
+
+    def _repr_html_(self):
+        return self._answer()._repr_html_()
 
     def __repr__(self):
         chunk = "×".join(map(str, self.chunk_shape))

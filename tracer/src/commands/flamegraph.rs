@@ -1,6 +1,6 @@
 //! `memtrace flamegraph`: an SVG of folded call stacks by their bytes, outermost frames at the top.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -67,7 +67,7 @@ enum By {
 /// Draws it.
 pub fn run(arguments: &Flamegraph) -> Result<ExitCode> {
     output::check(&arguments.output, arguments.json)?;
-    is_svg(&arguments.output)?;
+    output::check_svg(&arguments.output, "a flame graph")?;
     let mut words: Vec<&str> = arguments.at.iter().map(String::as_str).collect();
     // Of `--at exit TRACE`, which no NAME follows, the option has taken both.
     let took_trace = arguments.trace.is_none() && words.len() > 1 && words[0] != "span";
@@ -115,16 +115,6 @@ pub fn run(arguments: &Flamegraph) -> Result<ExitCode> {
 }
 
 /// A viewer of pictures would be handed text.
-fn is_svg(path: &Path) -> Result<()> {
-    match path.extension() {
-        Some(name) if !name.eq_ignore_ascii_case("svg") => {
-            Err(Usage(format!("a flame graph is an SVG; name it {}", path.with_extension("svg").display()))
-                .into())
-        }
-        _ => Ok(()),
-    }
-}
-
 fn total(flame: &Flame) -> String {
     match flame.unit {
         "bytes" => format!("{} ({} bytes):", Bytes(flame.total), grouped(flame.total)),

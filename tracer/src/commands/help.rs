@@ -10,7 +10,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 /// Subcommands by what they are for.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Record", &["record", "attach", "top", "recover"]),
-    ("Look at a trace", &["report", "flamegraph", "diff", "check", "export"]),
+    ("Look at a trace", &["report", "flamegraph", "plot", "diff", "check", "export"]),
     ("Predict and plan", &["sweep", "fit", "merge", "predict", "recommend", "plan", "place", "bound"]),
     ("Set up", &["doctor", "completions"]),
 ];

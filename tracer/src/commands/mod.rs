@@ -22,6 +22,7 @@ mod merge;
 mod output;
 mod place;
 mod plan;
+mod plot;
 mod predict;
 mod recommend;
 mod record;
@@ -41,7 +42,7 @@ use self::defaults::Defaults;
 use self::usage::sentence;
 use crate::terminal::{be_quiet, say};
 
-/// Records every allocation of a program, and predicts peak bytes of its operators from small runs.
+/// Records every allocation of a program, and predicts the peaks of its operators.
 #[derive(Parser)]
 #[command(name = "memtrace", version, args_conflicts_with_subcommands = true, disable_help_flag = true)]
 #[command(max_term_width = 100)]
@@ -70,6 +71,8 @@ enum Action {
     Report(report::Report),
     /// Draw a flame graph of live memory
     Flamegraph(flamegraph::Flamegraph),
+    /// Draw a trace over time, a law of a model, or a plan as an SVG
+    Plot(plot::Plot),
     /// Show what changed from one trace to another
     Diff(diff::Compared),
     /// Write a trace for pprof, speedscope, Firefox or Perfetto
@@ -164,6 +167,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Action::Record(arguments)) => record::run(&arguments),
         Some(Action::Report(arguments)) => report::run(&arguments),
         Some(Action::Flamegraph(arguments)) => flamegraph::run(&arguments),
+        Some(Action::Plot(arguments)) => plot::run(&arguments),
         Some(Action::Diff(arguments)) => diff::run(&arguments),
         Some(Action::Export(arguments)) => export::run(&arguments),
         Some(Action::Check(arguments)) => check::run(&arguments),

@@ -22,6 +22,16 @@ pub fn write(path: &Path, content: &[u8]) -> Result<()> {
     fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Refuses a name that is of something else than an SVG.
+pub fn check_svg(path: &Path, what: &str) -> Result<()> {
+    match path.extension() {
+        Some(name) if !name.eq_ignore_ascii_case("svg") => {
+            bail!(Usage(format!("{what} is an SVG; name it {}", path.with_extension("svg").display())))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Refuses a file on standard output beside an answer in JSON.
 pub fn check(path: &Path, json: bool) -> Result<()> {
     if json && is_standard(path) {

@@ -51,6 +51,33 @@ pub struct Curve {
     pub device: Vec<Option<u64>>,
 }
 
+/// Memory of all processes together at each of the times.
+#[derive(Debug, Serialize)]
+pub struct Together {
+    /// `live`, `resident`, `mapped` or `device`.
+    pub name: &'static str,
+    /// Bytes; null before the first sample.
+    pub bytes: Vec<Option<u64>>,
+}
+
+impl Timeline {
+    /// The curves of all processes together; resident, mapped and device bytes where there are any.
+    pub fn together(&self) -> Vec<Together> {
+        let sum = |name, of: &dyn Fn(&Curve, usize) -> Option<u64>| {
+            let at = |at| self.curves.iter().filter_map(|curve| of(curve, at)).reduce(u64::saturating_add);
+            Together { name, bytes: (0..self.times.len()).map(at).collect() }
+        };
+        let live = sum("live", &|curve, at| curve.heap[at].checked_add(curve.touched[at]));
+        let others = [
+            sum("resident", &|curve, at| curve.resident[at]),
+            sum("mapped", &|curve, at| Some(curve.mapped[at])),
+            sum("device", &|curve, at| curve.device[at]),
+        ];
+        let some = |curve: &Together| curve.bytes.iter().flatten().any(|bytes| *bytes > 0);
+        [live].into_iter().chain(others.into_iter().filter(some)).collect()
+    }
+}
+
 /// Which processes have a curve of their own.
 pub struct Busiest {
     /// Indices of processes and what to call them, the largest peak first.

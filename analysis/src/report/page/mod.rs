@@ -19,7 +19,7 @@ use memtrace_trace::Trace;
 use serde::Serialize;
 
 pub use self::blocks::Moments;
-pub use self::curves::{Curve, Timeline};
+pub use self::curves::{Curve, Timeline, Together};
 pub use self::headline::Headline;
 pub use self::measures::Measure;
 pub use self::operators::{Lanes, LeftOut};
@@ -98,6 +98,20 @@ pub fn page(trace: &Trace, report: &Report) -> Result<Page, Error> {
         timeline,
         tree,
     })
+}
+
+/// Memory over time, as the page draws it.
+///
+/// # Errors
+/// A table cannot be read.
+pub fn timeline(trace: &Trace) -> Result<Timeline, Error> {
+    let sites = trace.sites()?;
+    let spans = spans::Spans::read(trace)?;
+    let times = times::choose(trace, &spans, sites.len())?;
+    let busiest = curves::busiest(trace)?;
+    let has_rows = trace.meta().rows.missing(0).is_none();
+    let found = has_rows.then(|| blocks::read(trace, &times, &sites, &spans, &busiest)).transpose()?;
+    curves::read(trace, times, &busiest, found.as_ref())
 }
 
 fn notes(report: &Report) -> Vec<String> {

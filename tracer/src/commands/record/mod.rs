@@ -76,8 +76,7 @@ pub struct Record {
     /// children have
     #[arg(long, value_enum, default_value = "main", hide_short_help = true)]
     wait: record::Wait,
-    /// Record every Python object: the interpreter takes its memory from malloc
-    /// (PYTHONMALLOC=malloc)
+    /// Record every Python object (sets PYTHONMALLOC=malloc)
     #[arg(long, help_heading = SEEN)]
     python_allocators: bool,
     /// Distinguish garbage from memory in use (Python): the GC-independent peak

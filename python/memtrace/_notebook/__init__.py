@@ -1,0 +1,1 @@
+"""What people see of traces, models and answers in notebooks and plots."""

@@ -1,6 +1,9 @@
-"""What `scripts/wheel` builds besides the wheel: the tarball of the command, and the source distribution."""
+"""What `scripts/wheel` builds besides the wheel: the tarball of the command, and the source distribution;
+and what `scripts/packages` makes of it."""
 
+import gzip
 import json
+import os
 import re
 import shutil
 
@@ -47,6 +50,63 @@ def test_the_tarball_runs_from_any_folder(tmp_path):
     )
     licences = {file.name for file in (tree / "share" / "doc" / "memtrace").iterdir()}
     assert licences == {"LICENSE-APACHE", "LICENSE-MIT", "LICENSES.txt"}
+
+
+@pytest.fixture
+def system(tmp_path):
+    """An empty system, and what is in it beside the lists of its package manager."""
+    if os.geteuid():
+        pytest.skip("packages are installed by root")
+    root = tmp_path / "root"
+    for folder in ("var/lib/dpkg/updates", "var/lib/dpkg/info", "var/lib/rpm"):
+        (root / folder).mkdir(parents=True)
+    (root / "var/lib/dpkg/status").touch()
+
+    def files():
+        found = (file.relative_to(root) for file in root.rglob("*") if not file.is_dir())
+        kept = ("var/lib/dpkg", "var/lib/rpm", "var/log", "run")
+        return {str(file) for file in found if not str(file).startswith(kept)}
+
+    return root, files
+
+
+INSTALLERS = {
+    "deb": (
+        ["dpkg", "--root={root}", "--force-depends", "--install", "{package}"],
+        ["dpkg", "--root={root}", "--purge", "memtrace"],
+    ),
+    "rpm": (
+        ["rpm", "--root={root}", "--dbpath=/var/lib/rpm", "--nodeps", "--install", "{package}"],
+        ["rpm", "--root={root}", "--dbpath=/var/lib/rpm", "--nodeps", "--erase", "memtrace"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", INSTALLERS)
+def test_a_package_is_installed_works_and_leaves_nothing(kind, system, tmp_path):
+    root, files = system
+    install, remove = INSTALLERS[kind]
+    packages = list(ROOT.glob(f"dist/memtrace*.{kind}"))
+    if len(packages) != 1 or shutil.which(install[0]) is None:
+        pytest.skip(f"no {kind} in dist/, or no {install[0]}: scripts/packages makes it")
+    words = {"root": root, "package": packages[0]}
+    path = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(tmp_path)}
+    succeeded(*(word.format(**words) for word in install), env=path)
+
+    installed = files()
+    assert {"usr/bin/memtrace", "usr/share/man/man1/memtrace.1.gz"} <= installed
+    assert not [file for file in installed if not file.startswith("usr/")]
+    page = gzip.decompress((root / "usr/share/man/man1/memtrace-record.1.gz").read_bytes())
+    assert b".TH memtrace-record" in page
+    memtrace = str(root / "usr/bin/memtrace")
+    program = ("python3", "-c", "data = bytearray(20_000_000)")
+    succeeded(memtrace, "-q", "-o", "trace", "--", *program, cwd=tmp_path, env=path)
+    report = json.loads(succeeded(memtrace, "report", "--json", "trace", cwd=tmp_path, env=path))
+    assert report["peak"]["live_bytes"] > 20_000_000
+
+    succeeded(*(word.format(**words) for word in remove), env=path)
+    assert not files()
+    assert not (root / "usr/libexec/memtrace").exists()
 
 
 def test_the_source_distribution_has_what_is_compiled(tmp_path):

@@ -91,8 +91,8 @@ fn others(law: &Law, axis: usize, shape: &[u64]) -> Vec<(String, u64)> {
 fn lengths((low, high): (u64, u64)) -> Vec<u64> {
     let (first, last) = ((low / 2).max(1), high.saturating_add(high / 4));
     let step = (last.saturating_sub(first) / LENGTHS).max(1);
-    let mut lengths: Vec<u64> =
-        (0..).map_while(|n| first.checked_add(step * n)).take_while(|n| *n < last).collect();
+    let nth = |n: u64| first.checked_add(step.checked_mul(n)?);
+    let mut lengths: Vec<u64> = (0..2 * LENGTHS).map_while(nth).take_while(|n| *n < last).collect();
     lengths.push(last);
     lengths
 }

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import sys
 
 import duckdb
 import pytest
@@ -99,7 +100,7 @@ def test_a_package_is_installed_works_and_leaves_nothing(kind, system, tmp_path)
     page = gzip.decompress((root / "usr/share/man/man1/memtrace-record.1.gz").read_bytes())
     assert b".TH memtrace-record" in page
     memtrace = str(root / "usr/bin/memtrace")
-    program = ("python3", "-c", "data = bytearray(20_000_000)")
+    program = (sys.executable, "-c", "data = bytearray(20_000_000)")
     succeeded(memtrace, "-q", "-o", "trace", "--", *program, cwd=tmp_path, env=path)
     report = json.loads(succeeded(memtrace, "report", "--json", "trace", cwd=tmp_path, env=path))
     assert report["peak"]["live_bytes"] > 20_000_000

@@ -80,6 +80,7 @@ fn unite(known: &mut Law, other: &Law) -> String {
     known.inside = first.inside && other.inside;
     join_data_values(known, &first);
     join_data_values(known, other);
+    known.short = known.shortfall();
     note
 }
 
@@ -148,7 +149,6 @@ fn pool(known: &mut Law, other: &Law) -> bool {
     for (variable, theirs) in pooled.variables.iter_mut().zip(&other.variables) {
         (variable.min, variable.max) = (variable.min.min(theirs.min), variable.max.max(theirs.max));
     }
-    pooled.short = pooled.shortfall();
     pooled.same_shape_spread = known.same_shape_spread.max(other.same_shape_spread);
     if other.one_time.bytes > pooled.one_time.bytes {
         pooled.one_time.clone_from(&other.one_time);

@@ -52,7 +52,8 @@ impl Law {
     /// the peak does not matter, nor does a fit without an error.
     pub fn rests_on_fits(&self, shape: &Point, negligible: f64) -> bool {
         let bytes = |size: &Size| size.at(shape).map_or(f64::INFINITY, |bytes| bytes as f64);
-        let is_guess = |size: &Size| self.is_guess(size);
+        let alike = self.alike_axes();
+        let is_guess = |size: &Size| matches!(size, Size::Fitted(fit) if is_guess(fit, &alike));
         let beside = if is_guess(&self.residual) { bytes(&self.residual) } else { 0.0 };
         let Body::Symbolic(sequence) = &self.body else { return true };
         if !sequence.sizes.iter().any(&is_guess) {
@@ -71,21 +72,15 @@ impl Law {
         raised.max(peak.live.iter().map(at_peak).sum()).max(beside) > negligible
     }
 
-    /// True for what only a regression gives, unless that has no error and there is no other like it.
-    fn is_guess(&self, size: &Size) -> bool {
-        matches!(size, Size::Fitted(fit) if fit.error > FITTED_EXACTLY || !self.distinguishes(fit))
-    }
-
-    /// True if no term would be the same in all runs with another axis in the place of one of its own.
-    fn distinguishes(&self, fit: &Regression) -> bool {
+    /// Whether each axis has the same proportion to another one in all runs: n0² then looks like n0·n1.
+    fn alike_axes(&self) -> Vec<bool> {
         let axes = self.variables.len();
         let alike = |a: usize, b: usize| {
             let product = |run: &Point, other: &Point| u128::from(run[a]) * u128::from(other[b]);
             let runs = || self.trained_on.iter().map(|run| &run.shape);
             runs().zip(runs().skip(1)).all(|(run, next)| product(run, next) == product(next, run))
         };
-        let has = |axis: usize| fit.terms.iter().any(|term| term.powers[axis] > 0);
-        (0..axes).filter(|&a| has(a)).all(|a| (0..axes).all(|b| a == b || !alike(a, b)))
+        (0..axes).map(|a| (0..axes).any(|b| a != b && alike(a, b))).collect()
     }
 
     /// True if the peak at a shape rests on a regression, or if runs needed more than the law says.
@@ -95,7 +90,7 @@ impl Law {
         match &self.body {
             _ if self.worst.is_some() => false,
             _ if self.short > 1.0 => true,
-            Body::Regression(fit) => fit.error > FITTED_EXACTLY || !self.distinguishes(fit),
+            Body::Regression(fit) => is_guess(fit, &self.alike_axes()),
             Body::Symbolic(_) => self.rests_on_fits(shape, negligible),
         }
     }
@@ -119,6 +114,12 @@ impl Law {
         };
         whole(carried_on * (1.0 + UNEVEN))
     }
+}
+
+/// True for a regression, unless it has no error and no other is like it.
+fn is_guess(fit: &Regression, alike_axes: &[bool]) -> bool {
+    let mut axes = fit.terms.iter().flat_map(|term| term.powers.iter().zip(alike_axes));
+    fit.error > FITTED_EXACTLY || axes.any(|(&power, &alike)| power > 0 && alike)
 }
 
 /// Beyond 2^100 bytes nothing is a memory size.
@@ -221,10 +222,10 @@ mod tests {
             let trained_on = shapes.map(run).to_vec();
             Law { variables: vec![variable("n0"), variable("n1")], trained_on, ..Law::default() }
         };
-        let size = Size::Fitted(fit);
-        assert!(with([[10, 10], [20, 20], [40, 40]]).is_guess(&size));
-        assert!(with([[10, 20], [20, 40], [30, 60]]).is_guess(&size));
-        assert!(!with([[10, 20], [20, 15], [30, 60]]).is_guess(&size));
+        let guess = |shapes| is_guess(&fit, &with(shapes).alike_axes());
+        assert!(guess([[10, 10], [20, 20], [40, 40]]));
+        assert!(guess([[10, 20], [20, 40], [30, 60]]));
+        assert!(!guess([[10, 20], [20, 15], [30, 60]]));
     }
 
     #[test]

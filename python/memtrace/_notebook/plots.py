@@ -53,7 +53,8 @@ def law(law, *, ax=None):
         ax.plot(lengths, measured, "o", color="black", mfc="none", label=label)
         ax.plot(lengths, said, "x", color="black", label="law there")
     others = ", ".join(f"{name}={length}" for name, length in curve["others"])
-    ax.set_xlabel(f"{curve['variable']}, at {others}" if others else curve["variable"])
+    label = f"{curve['variable']}, at {others}" if others else curve["variable"]
+    ax.set_xlabel(label, parse_math=False)
     return _finished(ax, f"{laws.name_of(law.key)}: {curve['proof']}")
 
 

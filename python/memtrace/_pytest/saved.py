@@ -40,6 +40,8 @@ def register(config):
 
     UsageError: the file to compare with cannot be read, or the increase is none."""
     option = config.option
+    if option.memtrace_save and option.memtrace_save == option.memtrace_compare:
+        raise pytest.UsageError("--memtrace-save would replace the file of --memtrace-compare")
     if option.memtrace_fail_on_increase and not option.memtrace_compare:
         raise pytest.UsageError("--memtrace-fail-on-increase takes --memtrace-compare FILE as well")
     before = _read(option.memtrace_compare) if option.memtrace_compare else {}
@@ -59,7 +61,8 @@ class Peaks:
     def __init__(self, config, before, allowed):
         self._save, self._compare = config.option.memtrace_save, config.option.memtrace_compare
         self._writes = not hasattr(config, "workerinput")  # a worker of pytest-xdist does not
-        self._before, self._allowed, self._found = before, allowed, {}
+        self._before, self._allowed = before, allowed
+        self._found, self._failed, self._unsaved = {}, set(), None
 
     def increase(self, nodeid, peak):
         """In words, if a test needed more than the earlier session allows; else None."""
@@ -72,13 +75,16 @@ class Peaks:
         peak = dict(report.user_properties).get(PROPERTY)
         if peak is not None:
             self._found[report.nodeid] = peak
+        if report.failed:
+            self._failed.add(report.nodeid)
 
-    def pytest_sessionfinish(self):
-        if not self._save or not self._writes:
+    def pytest_sessionfinish(self, session, exitstatus):
+        ran = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        if not self._save or not self._writes or not ran or session.config.option.collectonly:
             return
-        text = json.dumps(
-            {"version": _VERSION, "peak_bytes": dict(sorted(self._found.items()))}, indent=1
-        )
+        # A test that failed may have needed more later on.
+        peaks = {name: self._found[name] for name in sorted(self._found.keys() - self._failed)}
+        text = json.dumps({"version": _VERSION, "peak_bytes": peaks}, indent=1)
         file = Path(self._save)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -86,9 +92,12 @@ class Peaks:
             partial.write_text(text + "\n")
             partial.replace(file)
         except OSError as error:
-            pytest.exit(f"--memtrace-save: {error}", pytest.ExitCode.USAGE_ERROR)
+            self._unsaved = error
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter):
+        if self._unsaved:
+            terminalreporter.write_line(f"--memtrace-save: {self._unsaved}", red=True)
         if not self._compare or not self._writes:
             return
         terminalreporter.write_sep("=", f"peaks, compared with {self._compare}")

@@ -4,7 +4,7 @@ import argparse
 import shlex
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, line_cell_magic, magics_class
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from IPython.display import display
 
 from . import fresh
@@ -15,6 +15,7 @@ from .record import ProgramFailed, finished, unused
 class MemtraceMagics(Magics):
     """The magics of memtrace."""
 
+    @no_var_expand
     @line_cell_magic
     def memtrace(self, line, cell=None):
         """Runs a statement or the cell in a fresh Python under memtrace, shows the report, and

@@ -114,7 +114,7 @@ pub fn run(arguments: &Flamegraph) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A viewer of pictures would be handed text.
+/// The sum of a flame graph, in words.
 fn total(flame: &Flame) -> String {
     match flame.unit {
         "bytes" => format!("{} ({} bytes):", Bytes(flame.total), grouped(flame.total)),

@@ -22,7 +22,7 @@ pub fn write(path: &Path, content: &[u8]) -> Result<()> {
     fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Refuses a name that is of something else than an SVG.
+/// Refuses a name that is of something else than an SVG: a viewer of pictures would be handed text.
 pub fn check_svg(path: &Path, what: &str) -> Result<()> {
     match path.extension() {
         Some(name) if !name.eq_ignore_ascii_case("svg") => {

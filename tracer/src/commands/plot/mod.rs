@@ -64,6 +64,7 @@ pub fn run(arguments: &Plot) -> Result<ExitCode> {
 fn figure(arguments: &Plot) -> Result<Figure> {
     let path = &arguments.of;
     if path.is_dir() {
+        arguments.refuse_operator()?;
         return trace::figure(&Trace::open(path)?);
     }
     let text = read(path)?;
@@ -71,12 +72,7 @@ fn figure(arguments: &Plot) -> Result<Figure> {
         let model = Model::parse(&text).with_context(|| format!("cannot use {}", path.display()))?;
         return law::figure(arguments.law(&model)?);
     }
-    if let Some(operator) = &arguments.operator {
-        bail!(Usage(format!(
-            "{} is no model, which has laws: leave out --operator {operator}",
-            path.display()
-        )));
-    }
+    arguments.refuse_operator()?;
     let planned: Planned = serde_json::from_str(&text).ok().with_context(|| {
         format!(
             "{} is no trace, no model, and no plan as recommend --format json or plan --json prints it",
@@ -87,6 +83,17 @@ fn figure(arguments: &Plot) -> Result<Figure> {
 }
 
 impl Plot {
+    /// Only models have laws of operators.
+    fn refuse_operator(&self) -> Result<()> {
+        match &self.operator {
+            Some(operator) => bail!(Usage(format!(
+                "{} is no model, which has laws: leave out --operator {operator}",
+                self.of.display()
+            ))),
+            None => Ok(()),
+        }
+    }
+
     fn law<'a>(&self, model: &'a Model) -> Result<&'a Law> {
         let Some(operator) = &self.operator else {
             let own = model.laws.iter().filter(|law| !law.is_internal());

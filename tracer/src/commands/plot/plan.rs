@@ -73,10 +73,14 @@ impl Planned {
     }
 }
 
+/// A plan's times beyond this are none.
+const MOST_SECONDS: f64 = 1e12;
+
 impl Forecast {
     /// Live bytes over time, or over steps where no law knows times; their peak and its bound.
     fn figure(&self) -> Figure {
-        let timed = self.seconds > 0.0;
+        let plausible = |moment: &Moment| (0.0..=MOST_SECONDS).contains(&moment.seconds);
+        let timed = self.seconds > 0.0 && self.timeline.iter().all(plausible);
         let mut figure = Figure {
             title: format!("{} sets the peak", self.set_by.operator),
             over: if timed { "seconds" } else { "steps" }.into(),

@@ -294,8 +294,10 @@ def test_what_cannot_be_planned_is_said(in_client, model, files):
 
 QSUB = """\
 #!/bin/sh
-# A batch system of one machine: runs the job's script at once.
-sh "$1" > "$1.log" 2>&1 &
+# A batch system of one machine: runs the job's script at once. The caller deletes it after this.
+job=$(mktemp)
+cp "$1" "$job"
+sh "$job" > "$job.log" 2>&1 &
 echo "$!"
 """
 

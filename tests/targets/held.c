@@ -10,20 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char text[1 << 14];
+#include "resident.h"
+
 static size_t bytes;
 static const size_t page = 4096;
-
-// Without allocating: reading it must not change it.
-static long resident(void) {
-    int file = open("/proc/self/smaps_rollup", O_RDONLY);
-    ssize_t length = 0, got;
-    while ((got = read(file, text + length, sizeof text - 1 - length)) > 0) length += got;
-    close(file);
-    text[length] = 0;
-    char *line = strstr(text, "Rss:");
-    return line ? atol(line + 4) * 1024 : -1;
-}
 
 static char *map(size_t length, int flags) {
     char *place = mmap(NULL, length, PROT_READ | PROT_WRITE, flags, -1, 0);

@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "resident.h"
+
 enum { PAGE = 4096, REGIONS = 24, MOST_PAGES = 700, THREADS = 4 };
 
 static struct region {
@@ -24,18 +26,6 @@ static struct worker {
 static void (*step)(struct region *);
 static struct region *chosen;
 static int threads, zero, memory;
-
-// Without allocating: reading it must not change it.
-static long resident(void) {
-    static char text[1 << 14];
-    int file = open("/proc/self/smaps_rollup", O_RDONLY);
-    ssize_t length = 0, got;
-    while ((got = read(file, text + length, sizeof text - 1 - length)) > 0) length += got;
-    close(file);
-    text[length] = 0;
-    char *line = strstr(text, "Rss:");
-    return line ? atol(line + 4) * 1024 : -1;
-}
 
 static void map(struct region *region, int flags, int file) {
     region->bytes = (size_t)(1 + rand() % MOST_PAGES) * PAGE;

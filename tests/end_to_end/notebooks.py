@@ -3,6 +3,7 @@
 import subprocess
 from html.parser import HTMLParser
 
+import memtrace
 import pytest
 from conftest import MEMTRACE, ROOT, environment
 
@@ -11,6 +12,13 @@ ELEMENTS = {"p", "b", "code", "div", "table", "caption", "thead", "tbody", "tr",
 ELEMENTS |= {"details", "summary"}
 ATTRIBUTES = {"style", "scope"}
 MOST_BYTES = 50_000
+
+
+def recorded(source, folder):
+    """The trace of a piece of Python, in a folder of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(MEMTRACE.parent), prepend=":")
+        return memtrace.record(source, output=folder / "trace")
 
 
 def run(cells, folder):

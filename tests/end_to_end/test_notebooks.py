@@ -8,9 +8,8 @@ import memtrace
 import numpy as np
 import pytest
 from browser import Shown
-from conftest import MEMTRACE
 from memtrace.dask._plan import Plan
-from notebooks import checked, framed, page_of, run
+from notebooks import checked, framed, page_of, recorded, run
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e' \"&amp;"
 SHAPES = (100_003, 150_011, 300_007, 2_500_003)
@@ -151,9 +150,7 @@ def hostile(tmp_path_factory):
         "        x = np.ones((n, 1))\n"
         "        with memtrace.span(name, x) as span:\n            span.outputs(x + 1)\n"
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", str(MEMTRACE.parent), prepend=":")
-        return memtrace.record(source, output=tmp_path_factory.mktemp("hostile") / "trace")
+    return recorded(source, tmp_path_factory.mktemp("hostile"))
 
 
 def test_hostile_names_are_text_and_cut(hostile):

@@ -4,7 +4,7 @@ import sys
 
 import memtrace
 import pytest
-from conftest import MEMTRACE
+from notebooks import recorded
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -69,9 +69,7 @@ def trace(tmp_path_factory):
         "import time\nkept = bytearray(30_000_000)\ntime.sleep(0.2)\nmore = bytearray(20_000_000)\n"
         "time.sleep(0.2)\ndel more\ntime.sleep(0.2)\n"
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", str(MEMTRACE.parent), prepend=":")
-        return memtrace.record(source, output=tmp_path_factory.mktemp("plots") / "trace")
+    return recorded(source, tmp_path_factory.mktemp("plots"))
 
 
 def test_a_trace_is_drawn_over_time_with_its_peak(trace):

@@ -252,12 +252,14 @@ RULES = {
     "flat": {
         "numpy.flatnonzero": ["x"],
         "numpy.extract": ["mask, x"],
-        "numpy.append": ["x, y"],
         "numpy.compress": ["mask.ravel(), x"],
         "numpy.trim_zeros": ["x.ravel()"],
         "numpy.delete": ["x, 3"],
         "numpy.setdiff1d": ["x, y"],
         "numpy.intersect1d": ["x, y"],
+    },
+    "append": {
+        "numpy.append": ["x, y", "x, y, axis=-1"],
         "numpy.union1d": ["x, y"],
     },
     "flat_or_like": {
@@ -366,7 +368,13 @@ RULES = {
         "numpy.nanpercentile": ["x, 50", "x, 50, axis=-1"],
     },
     "zoom": {_ND + "zoom": ["x, 0.5", "x, 0.5, order=1", "x, (1, 1, 2), order=1"]},
-    "coordinates": {_ND + "map_coordinates": ["x, grid, order=1", "x, list(grid), order=1"]},
+    "coordinates": {
+        _ND + "map_coordinates": [
+            "x, grid, order=1",
+            "x, list(grid), order=1",
+            "x, grid[:, ::2, ::2], order=1",
+        ]
+    },
     "resample": {_SIGNAL + "resample": ["x, 30", "x, 100, axis=-1"]},
     "indices": {"numpy.indices": ["x.shape"]},
     "meshgrid": {
@@ -421,7 +429,6 @@ OBJECTS = {
     "pandas.Series": (None, ["x.ravel()"], "like", "pandas.Series"),
     "pandas.DataFrame.groupby": ("frame", ["'key'"], "like", "pandas.GroupBy"),
     "pandas.Series.groupby": ("frame['value']", ["frame['key']"], "like", "pandas.GroupBy"),
-    **{f"pandas.GroupBy.{name}": ("frame.groupby('key')['value']", [""], "like", "pandas.Series") for name in ["mean", "sum", "std", "max", "min", "count", "median"]},
     **{f"pandas.Series.{name}": ("frame['value']", [""], "like", "pandas.Series") for name in ["cumsum", "abs", "diff", "fillna", "rank", "sort_values"]},
     **{f"pandas.{kind}.{name}": (on, ["5"], "like", "pandas.Rolling") for kind, on in (("Series", "frame['value']"), ("DataFrame", "frame[['value']]")) for name in ("rolling",)},
     **{f"pandas.Rolling.{name}": ("frame['value'].rolling(5)", [""], "like", "pandas.Series") for name in ["mean", "sum", "std", "max"]},

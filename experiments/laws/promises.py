@@ -37,10 +37,11 @@ NATIVE = {
     "first": "box_variance rising_runs median smooth_in_threads relaxation"
     " count_by_bin label_components flood windowed binned_mean",
     "second": "",
+    "fourth": "",
     "third": "compressed_rows table_of_text pipeline tiles power_method"
     " by_level running_maximum distances quadtree decayed",
 }
-PYTHON = {"first": first.KERNELS, "second": [], "third": third.KERNELS}
+PYTHON = {"first": first.KERNELS, "second": [], "third": third.KERNELS, "fourth": []}
 
 
 def main(arguments):

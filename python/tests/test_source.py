@@ -66,6 +66,28 @@ def keeps_many(volume):
     return kept
 
 
+LEAST = np.spacing(1.0)
+
+
+def widens(volume):
+    return np.maximum(LEAST, volume)
+
+
+def looks_up_the_type(volume):
+    if volume.dtype.type not in (np.float32, np.float64):
+        raise TypeError("no float")
+    return np.sqrt(volume)
+
+
+def always_raises(volume):
+    np.sqrt(volume)
+    raise NotImplementedError
+
+
+def counts(volume):
+    return np.zeros(int(volume.sum()))
+
+
 class Kept:
     pass
 
@@ -123,6 +145,23 @@ def test_what_the_walk_cuts_short_is_named():
 
     assert "more than 65,536 results" in unknown(keeps_many)
     assert "attribute root" in unknown(keeps_attributes)
+
+
+def test_a_numpy_scalar_has_a_type():
+    # A float of Python would leave the array's.
+    assert memtrace.bound(widens, SHAPE)["output_dtype"] == "<f8"
+
+
+def test_the_byte_order_is_no_part_of_a_scalar_type():
+    answer = memtrace.bound(looks_up_the_type, SHAPE, ">f4")
+    assert answer["peak_bytes"] >= BYTES and answer["model"]["unknown"] == []
+
+
+def test_no_bound_rests_on_a_length_that_is_not_known():
+    for function, named in ((counts, "shape of numpy.zeros"), (always_raises, "every path")):
+        answer = memtrace.bound(function, SHAPE)
+        assert answer["upper_bytes"] is None
+        assert named in " ".join(answer["model"]["unknown"])
 
 
 def test_both_arms_of_a_condition_on_data_count():

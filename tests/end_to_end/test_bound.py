@@ -34,6 +34,35 @@ def test_a_function_is_bounded_without_being_run(python, tmp_path):
     assert b"from its source only" in shown.stdout and b"filters.py:" in shown.stdout
 
 
+UNKNOWN = """
+import csv, io
+import numpy as np
+def written(table):
+    text = io.StringIO()
+    writer = csv.writer(text)
+    for row in table[::10]:
+        writer.writerow(row.tolist())
+    return text.getvalue()
+def joined(table):
+    result = np.empty(0)
+    for row in table:
+        result = np.append(result, row)
+    return result
+"""
+
+
+def test_no_bound_is_given_where_something_is_not_known(python, tmp_path):
+    (tmp_path / "tables.py").write_text(UNKNOWN)
+    command = ["bound", "--python", python, "--shape", "900,300", "--dtype", "f8"]
+    for function, named in (("written", "csv.writer"), ("joined", "what a loop keeps")):
+        done = memtrace(*command, f"tables:{function}", "--json", cwd=tmp_path)
+        answer = json.loads(done.stdout)
+        assert answer["upper_bytes"] is None and answer["peak_bytes"] > 0
+        assert any(each.startswith(named) for each in answer["model"]["unknown"])
+        shown = memtrace(*command, f"tables:{function}", cwd=tmp_path).stdout.decode()
+        assert "an estimate, no bound" in shown and f"not known: {named}" in shown
+
+
 def test_a_description_can_be_kept(python, tmp_path):
     kept = tmp_path / "rough.json"
     assert bound(python, tmp_path, "filters:rough", "--describe", kept).returncode == 0

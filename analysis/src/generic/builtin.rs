@@ -11,7 +11,7 @@ impl Machine<'_> {
     /// The result, if the function is one of these.
     pub(super) fn builtin(&mut self, name: &str, args: &[Value], named: &Named, line: u32) -> Option<Value> {
         if let Some(function) = name.strip_prefix("builtins.") {
-            return Some(self.of_language(function, args, named));
+            return Some(self.of_language(function, args, named, line));
         }
         if let Some(function) = name.strip_prefix("itertools.") {
             return self.combined(function, args, named);
@@ -27,6 +27,11 @@ impl Machine<'_> {
             return Some(answer);
         }
         let array = array?;
+        match short {
+            "tolist" => return Some(self.objects(&array, line)),
+            "tobytes" => return Some(self.bytes(Some(&Value::Array(array)), line)),
+            _ => {}
+        }
         let arguments = Arguments { args, named };
         match short {
             "reshape" => {
@@ -97,7 +102,7 @@ fn described(name: &str, args: &[Value], array: Option<&Array>) -> Option<Value>
             let shapes: Vec<Vec<u64>> = args.iter().map(lengths).collect();
             Some(Value::lengths(&broadcast(shapes.iter().map(Vec::as_slice))))
         }
-        "item" | "tolist" | "tobytes" => Some(Value::Number { value: None, float: true }),
+        "item" => Some(Value::Number { value: None, float: true }),
         _ => None,
     }
 }

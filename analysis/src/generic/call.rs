@@ -99,9 +99,13 @@ impl<'a> Machine<'a> {
             "builtins.map" if args.len() == 2 => {
                 let over = args.pop().unwrap_or(Value::Nothing);
                 let function = args.pop().unwrap_or(Value::Nothing);
-                let (count, _) = self.repetitions(&over);
+                let (count, known) = self.repetitions(&over);
+                if !known {
+                    self.note("number of items", line);
+                }
                 let mut items = Vec::new();
-                for i in 0..count.min(256) {
+                let walked = count.min(256);
+                for i in 0..walked {
                     self.step()?;
                     if self.raised() {
                         break;
@@ -109,6 +113,7 @@ impl<'a> Machine<'a> {
                     let item = vec![self.item(&over, i)];
                     items.push(self.call_inside(function.clone(), item, Named::new(), line)?);
                 }
+                self.fill(&mut items, walked, count, line);
                 Ok(Value::list(items))
             }
             // The rest of its arguments come later.
@@ -145,14 +150,16 @@ impl<'a> Machine<'a> {
                     Some(class) => format!("{class}.{name}"),
                     None => format!("numpy.{name}"),
                 };
-                let mut all = vec![of];
+                let plain = array.class.is_none();
+                let mut all = vec![of.clone()];
                 all.extend(args);
-                Ok(match (name, all.first()) {
+                Ok(match name {
                     // In place, and nothing comes out.
-                    ("fill" | "sort" | "setflags" | "resize" | "partition", Some(Value::Array(array)))
-                        if array.class.is_none() =>
-                    {
-                        Value::Nothing
+                    "fill" | "sort" | "setflags" | "resize" | "partition" if plain => Value::Nothing,
+                    _ if plain && !self.library.functions.contains_key(&full) => {
+                        self.builtin(&full, &all, &named, line).unwrap_or_else(|| {
+                            self.unknown_call(&format!("method {name}"), Value::Nothing, all, named, line)
+                        })
                     }
                     _ => self.library_call(&full, all, named, line),
                 })
@@ -174,16 +181,7 @@ impl<'a> Machine<'a> {
             }
             Value::Sequence(items) => Ok(of_list(items, name, args)),
             Value::Mapping(items) => Ok(of_mapping(items, name, args)),
-            Value::Text(text) => Ok(match name {
-                "lower" => Value::Text(text.to_lowercase().into()),
-                "upper" => Value::Text(text.to_uppercase().into()),
-                "startswith" | "endswith" => Value::Flag(args.first().and_then(|part| match part {
-                    Value::Text(part) if name == "startswith" => Some(text.starts_with(&**part)),
-                    Value::Text(part) => Some(text.ends_with(&**part)),
-                    _ => None,
-                })),
-                _ => Value::Unknown(Vec::new()),
-            }),
+            Value::Text(text) => Ok(self.of_text(text, name, &args, line)),
             Value::Dtype(dtype) => Ok(if name == "newbyteorder" {
                 Value::Dtype(dtype.native())
             } else {
@@ -192,7 +190,7 @@ impl<'a> Machine<'a> {
             Value::Number { .. } => {
                 Ok(scalar::function(name, std::slice::from_ref(&of)).unwrap_or(Value::Unknown(Vec::new())))
             }
-            _ => Ok(self.unknown_call(name, of.clone(), args, named, line)),
+            _ => Ok(self.unknown_call(&format!("method {name}"), of.clone(), args, named, line)),
         }
     }
 
@@ -257,7 +255,7 @@ fn of_list(items: &Rc<Items>, name: &str, mut args: Vec<Value>) -> Value {
     Value::Nothing
 }
 
-fn of_mapping(items: &Pairs, name: &str, args: Vec<Value>) -> Value {
+fn of_mapping(items: &Rc<Pairs>, name: &str, args: Vec<Value>) -> Value {
     let pairs = items.borrow();
     work(COPY * pairs.len() as u64);
     match name {
@@ -267,6 +265,18 @@ fn of_mapping(items: &Pairs, name: &str, args: Vec<Value>) -> Value {
             pairs.iter().map(|(key, value)| Value::list(vec![key.clone(), value.clone()])).collect(),
         ),
         "copy" => Value::mapping(pairs.clone()),
+        "update" | "clear" => {
+            drop(pairs);
+            let mut pairs = items.borrow_mut();
+            match args.first() {
+                _ if name == "clear" => pairs.clear(),
+                Some(Value::Mapping(more)) if !Rc::ptr_eq(more, items) => {
+                    pairs.extend(more.borrow().iter().cloned());
+                }
+                _ => {}
+            }
+            Value::Nothing
+        }
         "get" | "pop" | "setdefault" => {
             let same = |key: &Value| args.first().and_then(|wanted| key.same(wanted));
             let found = pairs.iter().find(|(key, _)| same(key) == Some(true)).map(|(_, value)| value.clone());

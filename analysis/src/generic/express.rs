@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::arguments::array_of;
 use super::dtype::Dtype;
-use super::machine::{Frame, MAX_ITEMS, Machine, TOO_MANY};
+use super::machine::{Frame, Machine};
 use super::nested::changed;
 use super::source::Expression;
 use super::value::{COPY, MAX_LISTED, Value, work};
@@ -19,7 +19,10 @@ impl<'a> Machine<'a> {
         self.step()?;
         Ok(match expression {
             Expression::Name(name) => {
-                let value = frame.get(name).cloned().unwrap_or(Value::Unknown(Vec::new()));
+                let Some(value) = frame.get(name).cloned() else {
+                    self.note(&format!("the value of {name}"), 0);
+                    return Ok(Value::Unknown(Vec::new()));
+                };
                 work(value.copying());
                 value
             }
@@ -180,18 +183,7 @@ impl<'a> Machine<'a> {
             }
         }
         drop(inner);
-        if let Some(last) = items.last().cloned() {
-            if count > MAX_ITEMS {
-                self.note(TOO_MANY, 0);
-            }
-            for _ in walked..count.min(MAX_ITEMS) {
-                if self.raised() {
-                    break;
-                }
-                let copy = self.another(&last, 0);
-                items.push(copy);
-            }
-        }
+        self.fill(&mut items, walked, count, 0);
         Ok(Value::list(items))
     }
 

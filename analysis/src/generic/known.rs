@@ -8,6 +8,7 @@ use super::dtype::Dtype;
 use super::library::{Cost, Known};
 use super::machine::Machine;
 use super::shape::Rule;
+use super::small::is_small;
 use super::value::{Array, Layout, Place, Value, distinct, product};
 
 /// Parameters whose lists of numbers are settings and not arrays.
@@ -42,6 +43,36 @@ const SETTINGS: [&str; 30] = [
     "kernel_size",
     "dimensions",
     "nperseg",
+];
+
+/// Parameters that say how long a result is.
+const LENGTHS: [&str; 26] = [
+    "N",
+    "M",
+    "n",
+    "s",
+    "shape",
+    "newshape",
+    "new_shape",
+    "output_shape",
+    "dimensions",
+    "num",
+    "nperseg",
+    "noverlap",
+    "nfft",
+    "bins",
+    "zoom",
+    "repeats",
+    "reps",
+    "pad_width",
+    "minlength",
+    "start_or_stop",
+    "stop",
+    "step",
+    "axis",
+    "axes",
+    "times",
+    "indices_or_sections",
 ];
 
 impl Machine<'_> {
@@ -89,7 +120,12 @@ impl Machine<'_> {
             _ => None,
         };
         let target = bound.get(&["out", "output"]).and_then(|value| value.arrays().into_iter().next());
-        let found = known.cost(main.as_ref(), wanted.unwrap_or(Dtype::DOUBLE));
+        let found = known.cost_of_all(main.as_ref(), &bound.arrays, wanted.unwrap_or(Dtype::DOUBLE));
+        for length in
+            LENGTHS.iter().filter(|length| bound.get(&[length]).is_some_and(|value| is_open(length, value)))
+        {
+            self.note(&format!("{length} of {name}"), line);
+        }
         let (Some(shapes), Some((cost, of_dtype))) = (known.rule.shapes(&bound), found) else {
             let all = bound.named.into_values().collect();
             return self.unknown_call(
@@ -149,8 +185,8 @@ impl Machine<'_> {
         shapes.iter().enumerate().map(result).collect()
     }
 
-    /// A call of an unknown function: needs what most known functions stay below; gives what its
-    /// largest input is.
+    /// A call of an unknown function, which is named unless it allocates little whatever it is
+    /// given: needs what most known functions stay below; gives what its largest input is.
     pub(super) fn unknown_call(
         &mut self,
         name: &str,
@@ -171,6 +207,9 @@ impl Machine<'_> {
                 let place = self.place(name, line);
                 self.note(name, line);
                 return Value::Array(self.fresh(shape, Dtype::DOUBLE, &place));
+            }
+            if !is_small(name) {
+                self.note(name, line);
             }
             return Value::Unknown(all.iter().flat_map(Value::blocks).collect());
         };
@@ -246,6 +285,18 @@ impl Call<'_> {
             Rule::Filled | Rule::Like => working.saturating_sub(measured.saturating_sub(output)),
             _ => working.saturating_add(output), // made in the wider type, then converted
         }
+    }
+}
+
+/// Whether what is given as this length is not known. Of `bins`, an array has the edges: as many as it
+/// has elements.
+fn is_open(name: &str, length: &Value) -> bool {
+    match length {
+        Value::Number { value, .. } => value.is_none(),
+        Value::Sequence(items) => items.borrow().iter().any(|item| is_open(name, item)),
+        Value::Unknown(_) => true,
+        Value::Array(array) => name != "bins" || array.shape.is_empty(),
+        _ => false,
     }
 }
 

@@ -2,11 +2,12 @@
 
 use super::call::Named;
 use super::machine::Machine;
+use super::small::is_small;
 use super::value::{Array, MAX_LISTED, MAX_NESTED, Value, choices, too_much};
 use super::views::turned;
 
 impl Machine<'_> {
-    pub(super) fn of_language(&mut self, name: &str, args: &[Value], named: &Named) -> Value {
+    pub(super) fn of_language(&mut self, name: &str, args: &[Value], named: &Named, line: u32) -> Value {
         match (name, args) {
             ("range", _) => range(args),
             ("list" | "tuple" | "set" | "sorted" | "iter" | "frozenset", []) => Value::list(Vec::new()),
@@ -37,6 +38,10 @@ impl Machine<'_> {
             ("hasattr", [Value::Array(array), Value::Text(_)]) if array.class.is_none() => Value::Flag(None),
             ("getattr", [value, Value::Text(name), ..]) => self.attribute(value.clone(), name),
             ("slice", parts) => slice(parts),
+            ("bytes" | "bytearray", _) => self.bytes(args.first(), line),
+            ("next", [one, ..]) if one.items().is_some() => self.item(one, 0),
+            ("str", _) => self.of_text("", "str", args, line),
+            ("memoryview", [one]) => Value::Unknown(one.blocks()),
             ("any" | "all", [one]) => Value::Flag(one.items().and_then(|items| {
                 let truths: Vec<Option<bool>> = items.iter().map(Value::truth).collect();
                 let deciding = name == "any";
@@ -60,8 +65,13 @@ impl Machine<'_> {
             ("max" | "min" | "int" | "float" | "round", [Value::Array(_), ..]) => {
                 Value::Number { value: None, float: name != "int" }
             }
-            _ => super::scalar::function(name, args)
-                .unwrap_or_else(|| Value::Unknown(args.iter().flat_map(Value::blocks).collect())),
+            _ => super::scalar::function(name, args).unwrap_or_else(|| {
+                let full = format!("builtins.{name}");
+                if !is_small(&full) {
+                    self.note(&full, line);
+                }
+                Value::Unknown(args.iter().flat_map(Value::blocks).collect())
+            }),
         }
     }
 
@@ -153,7 +163,9 @@ impl Machine<'_> {
                 };
                 Value::Text(char.to_string().as_str().into())
             }
-            (Value::Dtype(_), "type" | "name" | "base") => of,
+            // The scalar type and its name do not say the byte order.
+            (Value::Dtype(dtype), "type" | "name") => Value::Dtype(dtype.native()),
+            (Value::Dtype(_), "base") => of,
             (Value::Function(function, _), _) => {
                 Value::Function(format!("{function}.{name}").as_str().into(), None)
             }

@@ -15,7 +15,7 @@ use super::value::{Array, Layout};
 use crate::error::Error;
 
 /// Version of the JSON this program reads; later ones are refused.
-pub const LIBRARY_VERSION: u32 = 1;
+pub const LIBRARY_VERSION: u32 = 2;
 
 /// Functions of libraries, and what is taken where nothing is known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,13 +70,11 @@ pub struct Unknown {
     pub quantile: f64,
 }
 
-/// True peaks over composed ones, of operators that were measured.
+/// True peaks over composed ones, of operators that were measured and call nothing unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Residual {
-    /// Every call was known: what the composed peak is multiplied by.
-    pub known: f64,
-    /// Some calls or repetitions were not.
-    pub unknown: f64,
+    /// What the composed peak is multiplied by.
+    pub factor: f64,
     /// Operators it was learned from.
     pub operators: usize,
 }
@@ -98,7 +96,7 @@ impl Library {
             versions: BTreeMap::new(),
             functions: BTreeMap::new(),
             unknown: Unknown { factor: 4.0, quantile: 0.0 },
-            residual: Residual { known: 1.0, unknown: 1.0, operators: 0 },
+            residual: Residual { factor: 1.0, operators: 0 },
         }
     }
 
@@ -114,7 +112,7 @@ impl Library {
         }
         let costs = library.functions.values().flat_map(|known| known.costs.values());
         let mut figures = costs.flat_map(|cost| [cost.per_input, cost.per_output, cost.constant]);
-        let factors = [library.unknown.factor, library.residual.known, library.residual.unknown];
+        let factors = [library.unknown.factor, library.residual.factor];
         if !figures.all(usable) || !factors.into_iter().all(usable) {
             return Err(Error::Source("the library has bytes that are negative or not finite".to_owned()));
         }
@@ -155,6 +153,24 @@ impl Known {
         };
         let nearest = measured.filter(|known| !known.swapped).min_by_key(distance)?;
         Some((same(nearest)?, nearest))
+    }
+}
+
+impl Known {
+    /// What a call needs that is given arrays of several types: libraries convert each by itself, so
+    /// the most that any of them needs.
+    pub fn cost_of_all(&self, main: Option<&Array>, arrays: &[Array], dtype: Dtype) -> Option<(Cost, Dtype)> {
+        let (mut cost, of) = self.cost(main, dtype)?;
+        let Some(main) = main else { return Some((cost, of)) };
+        for other in arrays.iter().filter(|other| other.dtype != main.dtype && !other.shape.is_empty()) {
+            let typed = Array { dtype: other.dtype, ..main.clone() };
+            if let Some((own, _)) = self.cost(Some(&typed), dtype) {
+                cost.per_input = cost.per_input.max(own.per_input);
+                cost.per_output = cost.per_output.max(own.per_output);
+                cost.constant = cost.constant.max(own.constant);
+            }
+        }
+        Some((cost, of))
     }
 }
 

@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 use super::call::Named;
 use super::library::Library;
-use super::source::{Expression, Function, Leave, Line, Source, Statement};
-use super::value::{Array, COPY, MAX_NESTED, MAX_WORK, Meter, Place, Value, take_work, work};
+use super::source::{Function, Leave, Line, Source, Statement};
+use super::value::{MAX_WORK, Meter, Place, Value, take_work};
 use crate::error::Error;
 
 /// Most expressions evaluated on one path.
@@ -19,14 +19,6 @@ const MAX_STEPS: u64 = 150_000;
 const STEP: u64 = 16;
 /// Calls inside of calls.
 const MAX_DEPTH: usize = 40;
-/// Repetitions of a loop that are walked; the others are like the last of them.
-const WALKED: u64 = 64;
-/// Repetitions of a loop whose number is not known.
-pub const ASSUMED: u64 = 10;
-/// Most items that a list is filled up with after a loop was cut short.
-pub(super) const MAX_ITEMS: u64 = 1 << 16;
-/// What is said where there are more.
-pub(super) const TOO_MANY: &str = "more than 65,536 results that a loop keeps";
 
 /// A condition that the text does not decide: function and line.
 pub type Site = (Rc<str>, u32);
@@ -69,7 +61,7 @@ pub struct Machine<'a> {
     /// Undecided conditions in the order they were met, and which way they were taken.
     pub met: Vec<(Site, bool)>,
     decisions: BTreeMap<Site, bool>,
-    control: BTreeMap<Site, fn(&mut Control)>,
+    pub(super) control: BTreeMap<Site, fn(&mut Control)>,
     stack: Vec<Rc<str>>,
     steps: u64,
     /// Items of lists that were looked at or copied.
@@ -130,7 +122,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Ends the path if too much was done on it.
-    fn end_if_long(&mut self) {
+    pub(super) fn end_if_long(&mut self) {
         self.work += take_work();
         if (self.steps > MAX_STEPS || self.work > MAX_WORK) && !self.raised {
             self.note("what comes after very many steps", 0);
@@ -138,7 +130,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn site(&self, line: u32) -> Site {
+    pub(super) fn site(&self, line: u32) -> Site {
         (self.stack.last().cloned().unwrap_or_default(), line)
     }
 
@@ -260,154 +252,6 @@ impl<'a> Machine<'a> {
         Ok(if self.raised() { Flow::Raise } else { Flow::Next })
     }
 
-    fn repeat(
-        &mut self,
-        line: u32,
-        target: &'a Expression,
-        over: &'a Expression,
-        body: &'a [Line],
-        frame: &mut Frame,
-    ) -> Result<Flow, Error> {
-        let over = self.value(over, frame)?;
-        let site = self.site(line);
-        let (count, known) = self.repetitions(&over);
-        let counted: fn(&mut Control) =
-            if known { |control| control.loops += 1 } else { |control| control.open_loops += 1 };
-        self.control.insert(site, counted);
-        if !known {
-            self.note("number of repetitions", line);
-        }
-        let walked = count.min(WALKED);
-        let mut before = lengths(frame);
-        for i in 0..walked {
-            // The last one too: what shrinks or grows with the index is seen at both ends.
-            let last = i + 1 == walked && count > walked;
-            if i + 2 == walked && count > walked {
-                before = lengths(frame);
-            }
-            let item = self.item(&over, if last { count - 1 } else { i });
-            self.assign(target, item, frame)?;
-            match self.run(body, frame)? {
-                Flow::Next | Flow::Continue => {}
-                Flow::Break => return Ok(Flow::Next),
-                other => return Ok(other),
-            }
-        }
-        if count > walked {
-            self.fill_up(&before, count - walked, frame, line);
-        }
-        Ok(Flow::Next)
-    }
-
-    fn repeat_while(
-        &mut self,
-        line: u32,
-        test: &'a Expression,
-        body: &'a [Line],
-        frame: &mut Frame,
-    ) -> Result<Flow, Error> {
-        let site = self.site(line);
-        self.control.insert(site, |control| control.open_loops += 1);
-        for repetition in 0.. {
-            let truth = self.value(test, frame)?.truth();
-            if truth.is_none() && repetition == 0 {
-                self.note("number of repetitions", line);
-            }
-            if truth == Some(false) || (truth.is_none() && repetition >= ASSUMED) || repetition > 100_000 {
-                break;
-            }
-            match self.run(body, frame)? {
-                Flow::Next | Flow::Continue if truth == Some(true) && repetition > WALKED * 4 => {
-                    // `while True`: only data ends it.
-                    self.note("number of repetitions", line);
-                    break;
-                }
-                Flow::Next | Flow::Continue => {}
-                Flow::Break => break,
-                other => return Ok(other),
-            }
-        }
-        Ok(Flow::Next)
-    }
-
-    /// How often a loop over a value runs, and whether that is known.
-    pub(super) fn repetitions(&self, over: &Value) -> (u64, bool) {
-        match over {
-            Value::Range { count, .. } => (*count, true),
-            Value::Sequence(items) => (items.borrow().len() as u64, true),
-            Value::Mapping(items) => (items.borrow().len() as u64, true),
-            Value::Text(text) => (text.chars().count() as u64, true),
-            Value::Array(array) if array.class.is_none() => (array.shape.first().copied().unwrap_or(0), true),
-            Value::Array(array) => (array.shape.last().copied().unwrap_or(0), false),
-            Value::Nothing => (0, true),
-            _ => (ASSUMED, false),
-        }
-    }
-
-    /// The i-th item of what a loop goes over.
-    pub(super) fn item(&self, over: &Value, i: u64) -> Value {
-        let at = usize::try_from(i).unwrap_or(usize::MAX);
-        match over {
-            Value::Range { start, step, .. } => {
-                Value::Number { value: Some(start + step * i as f64), float: false }
-            }
-            Value::Sequence(items) => items.borrow().get(at).cloned().unwrap_or(Value::Unknown(Vec::new())),
-            Value::Mapping(items) => {
-                items.borrow().get(at).map_or(Value::Unknown(Vec::new()), |(key, _)| key.clone())
-            }
-            Value::Array(array) if !array.shape.is_empty() => {
-                Value::Array(array.view(array.shape[1..].to_vec(), array.layout))
-            }
-            other => Value::Unknown(other.blocks()),
-        }
-    }
-
-    /// What lists gained in the last repetition walked, they gain in each that was not.
-    fn fill_up(&mut self, before: &BTreeMap<String, usize>, more: u64, frame: &Frame, line: u32) {
-        for (name, value) in frame {
-            let (Value::Sequence(items), Some(&before)) = (value, before.get(name)) else { continue };
-            let gained = items.borrow().len().saturating_sub(before) / 2;
-            if gained == 0 {
-                continue;
-            }
-            let Some(last) = items.borrow().last().cloned() else { continue };
-            let missing = more.saturating_mul(gained as u64);
-            if missing > MAX_ITEMS {
-                self.note(TOO_MANY, line);
-            }
-            for _ in 0..missing.min(MAX_ITEMS) {
-                if self.raised() {
-                    break;
-                }
-                let copy = self.another(&last, line);
-                items.borrow_mut().push(copy);
-            }
-        }
-    }
-
-    /// A value like this one with memory of its own.
-    pub(super) fn another(&mut self, value: &Value, line: u32) -> Value {
-        self.another_in(value, line, 0)
-    }
-
-    fn another_in(&mut self, value: &Value, line: u32, depth: usize) -> Value {
-        work(COPY);
-        self.end_if_long();
-        match value {
-            Value::Array(array) => {
-                let bytes = array.blocks.iter().map(|block| block.bytes).sum();
-                let place = self.place("one of many repetitions", line);
-                let blocks = if bytes == 0 { Vec::new() } else { vec![self.meter.hold(bytes, &place)] };
-                Value::Array(Array { blocks, ..array.clone() })
-            }
-            Value::Sequence(_) if depth < MAX_NESTED && !self.raised() => {
-                let items = value.items().unwrap_or_default();
-                Value::list(items.iter().map(|item| self.another_in(item, line, depth + 1)).collect())
-            }
-            other => other.clone(),
-        }
-    }
-
     /// This path is at its end.
     pub(super) fn raise(&mut self) {
         self.raised = true;
@@ -416,12 +260,4 @@ impl<'a> Machine<'a> {
     pub(super) fn raised(&self) -> bool {
         self.raised
     }
-}
-
-fn lengths(frame: &Frame) -> BTreeMap<String, usize> {
-    let length = |(name, value): (&String, &Value)| match value {
-        Value::Sequence(items) => Some((name.clone(), items.borrow().len())),
-        _ => None,
-    };
-    frame.iter().filter_map(length).collect()
 }

@@ -16,13 +16,16 @@ mod known;
 mod language;
 mod lengths;
 mod library;
+mod loops;
 mod machine;
 mod nested;
 mod scalar;
 mod shape;
+mod small;
 mod source;
 #[cfg(test)]
 mod tests;
+mod text;
 mod value;
 mod views;
 
@@ -70,8 +73,9 @@ pub struct Bounded {
     pub shape: Vec<u64>,
     /// Working peak as composed, inputs not included: the largest over the paths.
     pub peak_bytes: u64,
-    /// The bound: that, times how far composed peaks were off elsewhere.
-    pub upper_bytes: u64,
+    /// The bound: that, times how far composed peaks were off elsewhere. `null` where `model.unknown`
+    /// names anything: no bound can be given.
+    pub upper_bytes: Option<u64>,
     /// `unverified`: nothing was run.
     pub confidence: &'static str,
     /// Array inputs.
@@ -99,13 +103,13 @@ pub struct Explained {
     pub proof: &'static str,
     /// What is live at the peak: function and line that made it, largest first.
     pub terms: Vec<Term>,
-    /// What was not known, in words: the bound is less sure for each.
+    /// What is not known, in words: `peak_bytes` is an estimate if there is any.
     pub unknown: Vec<String>,
     /// Control statements met on the path that sets the peak.
     pub control: Control,
     /// Paths that were walked.
     pub paths: usize,
-    /// `upper_bytes / peak_bytes`.
+    /// `upper_bytes / peak_bytes` where there is a bound.
     pub factor: f64,
     /// Operators the factor was learned from.
     pub learned_from: usize,
@@ -139,7 +143,7 @@ pub fn bound(source: &Source, library: &Library, wanted: &Inputs) -> Result<Boun
     }
     let mut open: Vec<Vec<(Site, bool)>> = vec![Vec::new()];
     let mut largest: Option<(Path, Vec<(Site, bool)>)> = None;
-    let (mut walked, mut work) = (0, 0);
+    let (mut walked, mut work, mut ends) = (0, 0, false);
     while let Some(decisions) = open.pop() {
         if walked == MAX_PATHS || work > MAX_LONG_PATHS * MAX_WORK {
             break;
@@ -147,6 +151,7 @@ pub fn bound(source: &Source, library: &Library, wanted: &Inputs) -> Result<Boun
         walked += 1;
         let path = walk(source, library, wanted, &decisions, None)?;
         work += path.work;
+        ends |= !path.raised;
         // Each condition that was new on this path is taken the other way on one of its own.
         for at in decisions.len()..path.met.len() {
             let mut other = path.met[..=at].to_vec();
@@ -160,7 +165,10 @@ pub fn bound(source: &Source, library: &Library, wanted: &Inputs) -> Result<Boun
         }
     }
     let more = !open.is_empty();
-    let (path, decisions) = largest.ok_or_else(|| Error::Source("it has no path".to_owned()))?;
+    let (mut path, decisions) = largest.ok_or_else(|| Error::Source("it has no path".to_owned()))?;
+    if !ends {
+        path.unknown.push("what comes after an error: every path raises one".to_owned());
+    }
     let seen = walk(source, library, wanted, &decisions, Some(path.peak))?.seen;
     Ok(bounded(source, library, path, &seen, walked, more))
 }
@@ -251,7 +259,7 @@ fn bounded(
         .collect();
     terms.sort_by_key(|term| std::cmp::Reverse(term.bytes));
     let residual = &library.residual;
-    let factor = if path.unknown.is_empty() { residual.known } else { residual.unknown }.max(1.0);
+    let factor = residual.factor.max(1.0);
     let mut notes = Vec::new();
     if more {
         notes.push(format!("only {paths} paths through its conditions were walked"));
@@ -263,13 +271,13 @@ fn bounded(
         let measured = library.versions.get(name).map_or("", String::as_str);
         notes.push(format!("the laws were measured with {name} {measured}, this is {version}"));
     }
-    let upper = (path.peak as f64 * factor).ceil();
+    let upper = path.unknown.is_empty().then(|| (path.peak as f64 * factor).ceil());
     let first = path.outputs.first();
     Bounded {
         operator: source.entry.clone(),
         shape: path.shape,
         peak_bytes: path.peak,
-        upper_bytes: if upper < u64::MAX as f64 { upper as u64 } else { u64::MAX },
+        upper_bytes: upper.map(|upper| if upper < u64::MAX as f64 { upper as u64 } else { u64::MAX }),
         confidence: "unverified",
         input_bytes: path.inputs,
         total_bytes: path.peak.saturating_add(path.inputs),

@@ -1,6 +1,6 @@
 //! Operators and functions on numbers, texts and lists of the language.
 
-use super::machine::MAX_ITEMS;
+use super::loops::MAX_ITEMS;
 use super::value::{MAX_LISTED, Value, too_much, work};
 
 /// An operator between values none of which is an array.

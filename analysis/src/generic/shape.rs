@@ -24,6 +24,8 @@ pub enum Rule {
     Filled,
     /// One axis: all elements.
     Flat,
+    /// The second after the first: along `axis`, or all elements of both.
+    Append,
     /// One axis: all elements; and as many indices, inverses and counts as are requested.
     Unique,
     /// One axis: all elements, or that many of each axis given.
@@ -145,6 +147,8 @@ impl Rule {
             }
             Rule::Spectrum => one(spectrum(bound, first()?)),
             Rule::Concatenate => one(concatenated(bound, arrays)),
+            Rule::Append if bound.axes(rank).is_some() => one(concatenated(bound, arrays)),
+            Rule::Append => one(Some(vec![arrays.iter().map(Array::elements).sum()])),
             Rule::Stack => one(stacked(bound, arrays)),
             Rule::Product => one(matrix_product(&first()?, &arrays.get(1)?.shape)),
             Rule::Tensordot => one(tensordot(bound, &first()?, &arrays.get(1)?.shape)),

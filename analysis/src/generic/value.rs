@@ -49,6 +49,11 @@ impl Meter {
         Rc::new(meter)
     }
 
+    /// Bytes now.
+    pub fn live(&self) -> u64 {
+        self.live.get()
+    }
+
     /// Largest number of bytes so far.
     pub fn peak(&self) -> u64 {
         self.peak.get()

@@ -30,7 +30,8 @@ def bound(
 
     Returns:
         The keys of `memtrace bound --json`: `upper_bytes` is the bound of the working peak (inputs
-            not included), `model["unknown"]` names what could not be determined.
+            not included). Where `model["unknown"]` names anything it is None, and `peak_bytes` is
+            an estimate.
 
     Raises:
         TypeError: The function has no Python source.

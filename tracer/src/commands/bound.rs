@@ -153,13 +153,13 @@ fn sentences(answer: &Bounded) -> Result<String> {
     let mut text = String::new();
     let joined = |shape: &[u64]| shape.iter().map(u64::to_string).collect::<Vec<_>>().join("×");
     writeln!(text, "{} at {}, from its source only", answer.operator, joined(&answer.shape))?;
-    writeln!(
-        text,
-        "  working peak  {:>9}   at most {} ({})",
-        Bytes(answer.peak_bytes),
-        Bytes(answer.upper_bytes),
-        answer.confidence
-    )?;
+    let peak = Bytes(answer.peak_bytes);
+    match answer.upper_bytes {
+        Some(upper) => {
+            writeln!(text, "  working peak  {peak:>9}   at most {} ({})", Bytes(upper), answer.confidence)?;
+        }
+        None => writeln!(text, "  working peak  {peak:>9}   an estimate, no bound: not all is known")?,
+    }
     for term in answer.model.terms.iter().take(6) {
         writeln!(text, "    {:>9}  {}", Bytes(term.bytes), term.words)?;
     }

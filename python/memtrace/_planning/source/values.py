@@ -44,6 +44,13 @@ def dtype_of(thing):
 
 def constant(value, depth=0):
     """A value that is known without running anything; None: it cannot be written."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.generic):  # numpy.float64 is a float, too
+        return call_of(
+            function_named("numpy.asarray"),
+            [constant(value.item()) or {"value": 0}],
+            [["dtype", {"dtype": value.dtype.str}]],
+        )
     if value is None or isinstance(value, (bool, int, str)):
         return {"value": value} if not isinstance(value, int) or abs(value) < 2**63 else None
     if isinstance(value, float):
@@ -61,13 +68,6 @@ def constant(value, depth=0):
         return {"dtype": dtype}
     if isinstance(value, type) and value.__module__ == "builtins":
         return {"function": f"builtins.{value.__name__}"}
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.generic):
-        return call_of(
-            function_named("numpy.asarray"),
-            [constant(value.item()) or {"value": 0}],
-            [["dtype", {"dtype": value.dtype.str}]],
-        )
     if numpy is not None and isinstance(value, numpy.ndarray) and depth == 0:
         shape = {"sequence": [{"value": length} for length in value.shape]}
         return call_of(

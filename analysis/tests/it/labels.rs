@@ -1,8 +1,6 @@
 //! No label is stronger than its evidence.
 
-mod common;
-
-use common::{Script, profile, run, small_shapes};
+use crate::common::{Script, profile, run, small_shapes};
 use memtrace_analysis::fit::fit_profiles;
 use memtrace_analysis::profile::Run;
 use memtrace_analysis::{Model, Query, predict};

@@ -1,11 +1,9 @@
 //! Merging models, and which law of a model answers.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::{profile, run, small_shapes};
+use crate::common::{profile, run, small_shapes};
 use memtrace_analysis::fit::fit_profiles;
 use memtrace_analysis::model::Proof;
 use memtrace_analysis::profile::provenance::Source;

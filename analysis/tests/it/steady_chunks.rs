@@ -1,7 +1,5 @@
 //! The same operator, recorded ten times while the machine does other things, gets the same chunks.
 
-mod common;
-
 use std::collections::BTreeSet;
 
 use memtrace_analysis::Law;
@@ -10,7 +8,7 @@ use memtrace_analysis::plan::{Answer, Options, Source, Workers};
 use memtrace_analysis::shape::volume;
 use memtrace_analysis::stats::random::Random;
 
-use common::{profile, run, small_shapes};
+use crate::common::{profile, run, small_shapes};
 
 /// Nanoseconds of a cell and bytes that it needs: a structure tensor's dips, a Gaussian, a copy.
 const OPERATORS: [(f64, u64); 3] = [(900.0, 204), (60.0, 12), (8.0, 4)];

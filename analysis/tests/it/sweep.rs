@@ -1,8 +1,6 @@
 //! The sweep planner, driven with synthetic operators whose laws are known.
 
-mod common;
-
-use common::{Script, run};
+use crate::common::{Script, run};
 use memtrace_analysis::Law;
 use memtrace_analysis::fit::fit_profiles;
 use memtrace_analysis::fit::verify::is_far;

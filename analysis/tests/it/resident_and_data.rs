@@ -1,10 +1,9 @@
 //! Laws of resident memory, and of operators whose memory depends on what is in their arrays.
 
+use crate::common;
 use memtrace_analysis::fit::fit_profiles;
 use memtrace_analysis::predict;
 use memtrace_analysis::profile::{Profile, Run};
-
-mod common;
 
 const BASE: u64 = 60_000_000;
 

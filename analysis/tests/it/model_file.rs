@@ -1,8 +1,6 @@
 //! Model files: written and read back, and every kind of bad one refused.
 
-mod common;
-
-use common::{profile, run, small_shapes};
+use crate::common::{profile, run, small_shapes};
 use std::sync::LazyLock;
 
 use memtrace_analysis::fit::fit_profiles;

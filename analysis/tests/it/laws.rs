@@ -1,10 +1,8 @@
 //! Laws from synthetic allocation programs whose true peak is known at every shape.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Script, profile, run, small_shapes};
+use crate::common::{Script, profile, run, small_shapes};
 use memtrace_analysis::fit::fit_profiles;
 use memtrace_analysis::model::{Body, Law, Proof};
 use memtrace_analysis::predict;

@@ -5,11 +5,13 @@ const DEFAULTS = {
   measure: "peak",
   from: "",
   to: "",
+  process: "",
+  thread: "",
+  operator: "",
   query: "",
   zoom: "",
   unfolded: "",
   inverted: "",
-  by: "",
 };
 
 /** The selection: `get` one part, `set` some, `follow` changes. */

@@ -4,7 +4,6 @@ import json
 import sys
 
 import browser
-import duckdb
 import pytest
 from browser import DESKTOP, PHONE, Shown, html
 from conftest import TARGETS, Recording, memtrace
@@ -82,7 +81,7 @@ def test_a_brushed_time_is_what_the_tables_say(run, shown):
     own = {key: bytes for key, bytes in lines.items() if key[0] == str(TARGETS / "paged.py")}
     assert len(own) >= 3
     for (_, line), shown_bytes in own.items():
-        assert query(shown, line) == shown_bytes, line
+        assert shown.query(line) == shown_bytes, line
     # The sum over all blocks, whatever their call stack, by a query that shares nothing with the page.
     heap = heap_at(run, moment(shown))
     touched = timeline_touched(run, moment(shown))
@@ -111,14 +110,6 @@ def timeline_touched(run, time):
     )[0][0]
 
 
-def query(shown, line):
-    """What the query says that a line of the table copies."""
-    shown.page.click(f"#panel-lines tr[data-line='{line}'] .quiet")
-    sql = shown.page.input_value("dialog textarea")
-    shown.page.keyboard.press("Escape")
-    return duckdb.sql(sql).fetchall()[0][0]
-
-
 @pytest.mark.parametrize("measure", ["peak", "end", "span:__main__:smooth", "growth"])
 def test_every_line_is_the_query_that_it_copies(run, shown, measure):
     times = run.sql("select min(start_ns), max(end_ns) from {spans}")[0]
@@ -129,7 +120,7 @@ def test_every_line_is_the_query_that_it_copies(run, shown, measure):
     }
     assert own
     for (_, line), shown_bytes in own.items():
-        assert query(shown, line) == shown_bytes, (measure, line)
+        assert shown.query(line) == shown_bytes, (measure, line)
 
 
 def test_what_was_added_counts_by_call_stack(chromium, record, python, tmp_path):
@@ -154,7 +145,7 @@ def test_what_was_added_counts_by_call_stack(chromium, record, python, tmp_path)
     opened.select(view="lines", measure="growth", **{"from": begin, "to": end})
     shown = opened.lines()[(str(program), 3)]
     assert 9_000_000 <= shown < 9_100_000
-    assert query(opened, 3) == shown
+    assert opened.query(3) == shown
     opened.close()
 
 

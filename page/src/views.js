@@ -3,6 +3,7 @@
 import { amount, bytes, grouped, percent, seconds } from "./format.js";
 import { announce, byId, element } from "./dom.js";
 import { Filter, filterOf } from "./filter.js";
+import { Histograms } from "./histograms.js";
 import { Icicle } from "./icicle.js";
 import { Lines } from "./lines.js";
 import { Operators } from "./operators.js";
@@ -17,6 +18,7 @@ const NAMES = {
   lines: "Lines",
   operators: "Operators",
   source: "Source",
+  blocks: "Blocks",
 };
 const CATEGORIES = ["your code", "libraries", "interpreter", "native"];
 
@@ -51,6 +53,7 @@ export class Views {
       lines: this.lines,
       operators: this.operators,
       source: this.source,
+      ...(data.histograms && { blocks: new Histograms(data) }),
     };
     const panels = Object.entries(this.#views).map(([view, { element: panel }]) =>
       element(

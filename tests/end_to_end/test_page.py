@@ -9,7 +9,7 @@ from browser import DESKTOP, PHONE, Shown, html
 from conftest import TARGETS, Recording, memtrace
 
 HEAP = "kind in ('malloc', 'calloc', 'realloc', 'aligned')"
-VIEWS = ("flame", "lines", "operators", "source")
+VIEWS = ("flame", "lines", "operators", "source", "blocks")
 OPERATORS = ("--operator", "__main__:smooth")
 OKABE_ITO_TINTS = {"light": (251, 227, 176), "dark": (101, 73, 10)}  # of the user's own code
 

@@ -16,6 +16,7 @@ use super::tree::Kept;
 use crate::error::Error;
 use crate::parallel::{in_parallel, threads};
 use crate::report::flame::TEMPORARY_NS;
+use crate::report::histograms::Counts;
 use crate::report::sites::{Live, enough};
 
 /// Mappings up to this size count whole, as they do in live bytes until a sample shows otherwise.
@@ -33,6 +34,8 @@ pub struct Blocks {
     pub spans: Vec<Counted>,
     /// The block that set the peak of live bytes.
     pub last: Option<LastBlock>,
+    /// All heap blocks by size and lifetime.
+    pub counts: Counts,
 }
 
 /// Of the blocks that were live at the peak of live bytes the last one, and of several the largest.
@@ -152,6 +155,7 @@ impl Reading<'_> {
             temporary: Counted::default(),
             spans: vec![Counted::default(); self.spans.marked.len()],
             last: None,
+            counts: Counts::default(),
         }
     }
 
@@ -160,6 +164,7 @@ impl Reading<'_> {
         if !heap && !own {
             return;
         }
+        blocks.counts.add(record);
         let site = record.site.and_then(|site| self.sites.get(&site)).copied();
         let weighed = self.weigh(record, heap);
         if record.alloc_ns <= self.peak_ns && record.free_ns.is_none_or(|free| self.peak_ns < free) {
@@ -287,6 +292,7 @@ impl Blocks {
             }
         }
         self.temporary.join(other.temporary);
+        self.counts.join(other.counts);
         self.last = self.last.take().max(other.last);
         self.spans.iter_mut().zip(other.spans).for_each(|(sum, more)| sum.join(more));
     }

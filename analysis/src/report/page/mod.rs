@@ -28,6 +28,7 @@ pub use self::measures::Measure;
 pub use self::operators::{Lanes, LeftOut};
 pub use self::tree::{Frames, Lines, Sites, Tree};
 use super::document::Report;
+use super::histograms::Histograms;
 use super::shapes::Shape;
 use crate::error::Error;
 
@@ -53,6 +54,8 @@ pub struct Page {
     pub operators_left_out: LeftOut,
     /// Spans over time.
     pub lanes: Lanes,
+    /// Heap blocks by size and lifetime; null where not every block has a row.
+    pub histograms: Option<Histograms>,
     /// Sentences on what could not be seen.
     pub notes: Vec<String>,
 }
@@ -94,6 +97,7 @@ pub fn page(trace: &Trace, report: &Report) -> Result<Page, Error> {
         operators,
         operators_left_out,
         lanes: operators::lanes(report),
+        histograms: read.found.as_ref().map(|found| found.counts.histograms()),
         notes: notes(report),
         timeline: read.timeline(trace)?,
         tree,

@@ -7,6 +7,7 @@ mod clock;
 mod details;
 mod devices;
 mod ending;
+mod histograms;
 mod killed;
 mod leaks;
 mod next;
@@ -54,6 +55,9 @@ pub struct Report {
     /// List what was live when the program ended, by place, and what calls of operators left
     #[arg(long, conflicts_with_all = ["all_spans", "stacks", "recompute"])]
     leaks: bool,
+    /// Count heap blocks by size, and by how long they were live
+    #[arg(long, conflicts_with_all = ["details", "all_spans", "stacks", "leaks", "recompute", "html"])]
+    histograms: bool,
     /// Derive the figures from the rows, and say where they differ from those folded while
     /// recording
     #[arg(long, conflicts_with_all = ["all_spans", "stacks"])]
@@ -76,7 +80,9 @@ pub fn run(arguments: &Report) -> Result<ExitCode> {
     if arguments.recompute {
         return recomputed::show(&trace, arguments.json);
     }
-    if arguments.leaks {
+    if arguments.histograms {
+        histograms::show(&trace, arguments.json)?;
+    } else if arguments.leaks {
         leaks::show(&trace, arguments.json)?;
     } else if arguments.json {
         let listed = Listed { all_spans: arguments.all_spans, stacks: arguments.stacks };

@@ -12,12 +12,14 @@ import { TreeGrid } from "./treegrid.js";
 import { matching, summed, tree } from "./tree.js";
 import { rangeOf } from "./times.js";
 import { keyOf, measuresOf, values } from "./values.js";
+import { Waterfalls } from "./waterfall.js";
 
 const NAMES = {
   flame: "Flame graph",
   lines: "Lines",
   operators: "Operators",
   source: "Source",
+  resident: "Resident",
   blocks: "Blocks",
 };
 const CATEGORIES = ["your code", "libraries", "interpreter", "native"];
@@ -53,6 +55,7 @@ export class Views {
       lines: this.lines,
       operators: this.operators,
       source: this.source,
+      ...(data.waterfalls.length > 0 && { resident: new Waterfalls(data, selection) }),
       ...(data.histograms && { blocks: new Histograms(data) }),
     };
     const panels = Object.entries(this.#views).map(([view, { element: panel }]) =>

@@ -9,7 +9,7 @@ from browser import DESKTOP, PHONE, Shown, html
 from conftest import TARGETS, Recording, memtrace
 
 HEAP = "kind in ('malloc', 'calloc', 'realloc', 'aligned')"
-VIEWS = ("flame", "lines", "operators", "source", "blocks")
+VIEWS = ("flame", "lines", "operators", "source", "resident", "blocks")
 OPERATORS = ("--operator", "__main__:smooth")
 OKABE_ITO_TINTS = {"light": (251, 227, 176), "dark": (101, 73, 10)}  # of the user's own code
 
@@ -260,6 +260,24 @@ def test_source_lines_have_what_was_allocated_below_them(run, shown):
     assert below[19] >= places[19]
     assert max(below.values()) <= run.report["peak"]["live_bytes"]
     assert "padded = np.pad(volume, 1)" in shown.page.text_content("#panel-source")
+
+
+def test_the_waterfall_goes_from_live_to_resident(run, shown, kernel_side):
+    shown.select(view="resident")
+    [process] = [each for each in run.report["processes"] if each["resident_at_peak"]]
+    parts = process["resident_at_peak"]
+    rows = shown.page.eval_on_selector_all(
+        "#panel-resident tbody tr",
+        "rows => rows.map(row => [row.dataset.part, Number(row.dataset.bytes)])",
+    )
+    assert rows[0] == ["live", parts["live_bytes"]]
+    assert rows[1] == ["never touched", -parts["untouched_bytes"]]
+    assert rows[2] == ["touched", parts["live_bytes"] - parts["untouched_bytes"]]
+    added = dict(rows[3:-1])
+    assert added["files: code, libraries, mapped files"] == parts["file_bytes"]
+    assert added["other: allocators, more stacks"] == parts["unexplained_bytes"]
+    assert rows[-1] == ["resident", process["peak_resident_bytes"]]
+    assert rows[2][1] + sum(added.values()) == process["peak_resident_bytes"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -13,6 +13,7 @@ mod operators;
 mod spans;
 mod times;
 mod tree;
+mod waterfalls;
 
 use std::borrow::Cow;
 
@@ -27,6 +28,7 @@ pub use self::headline::Headline;
 pub use self::measures::Measure;
 pub use self::operators::{Lanes, LeftOut};
 pub use self::tree::{Frames, Lines, Sites, Tree};
+pub use self::waterfalls::Waterfall;
 use super::document::Report;
 use super::histograms::Histograms;
 use super::shapes::Shape;
@@ -54,6 +56,8 @@ pub struct Page {
     pub operators_left_out: LeftOut,
     /// Spans over time.
     pub lanes: Lanes,
+    /// From live to resident bytes, by process; none without the kernel side.
+    pub waterfalls: Vec<Waterfall>,
     /// Heap blocks by size and lifetime; null where not every block has a row.
     pub histograms: Option<Histograms>,
     /// Sentences on what could not be seen.
@@ -97,6 +101,7 @@ pub fn page(trace: &Trace, report: &Report) -> Result<Page, Error> {
         operators,
         operators_left_out,
         lanes: operators::lanes(report),
+        waterfalls: waterfalls::of(report),
         histograms: read.found.as_ref().map(|found| found.counts.histograms()),
         notes: notes(report),
         timeline: read.timeline(trace)?,

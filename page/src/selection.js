@@ -12,6 +12,8 @@ const DEFAULTS = {
   zoom: "",
   unfolded: "",
   inverted: "",
+  law: "",
+  shape: "",
 };
 
 /** The selection: `get` one part, `set` some, `follow` changes. */

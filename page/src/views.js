@@ -5,6 +5,7 @@ import { announce, byId, element } from "./dom.js";
 import { Filter, filterOf } from "./filter.js";
 import { Histograms } from "./histograms.js";
 import { Icicle } from "./icicle.js";
+import { Laws } from "./law/view.js";
 import { Lines } from "./lines.js";
 import { Operators } from "./operators.js";
 import { Source } from "./source.js";
@@ -19,6 +20,7 @@ const NAMES = {
   lines: "Lines",
   operators: "Operators",
   source: "Source",
+  law: "Law",
   resident: "Resident",
   blocks: "Blocks",
 };
@@ -55,6 +57,7 @@ export class Views {
       lines: this.lines,
       operators: this.operators,
       source: this.source,
+      ...(data.laws.length > 0 && { law: new Laws(data, selection) }),
       ...(data.waterfalls.length > 0 && { resident: new Waterfalls(data, selection) }),
       ...(data.histograms && { blocks: new Histograms(data) }),
     };

@@ -9,6 +9,7 @@ mod devices;
 mod ending;
 mod histograms;
 mod killed;
+mod laws;
 mod leaks;
 mod next;
 mod operators;
@@ -65,6 +66,9 @@ pub struct Report {
     /// Write one HTML page that shows everything and needs no network; - is standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["details", "json", "leaks", "recompute"])]
     html: Option<PathBuf>,
+    /// With --html: show laws of this model beside the calls of its operators
+    #[arg(long, value_name = "FILE", requires = "html")]
+    model: Option<PathBuf>,
     /// With --html: leave the text of source lines out
     #[arg(long, requires = "html")]
     no_source: bool,
@@ -74,7 +78,7 @@ pub struct Report {
 pub fn run(arguments: &Report) -> Result<ExitCode> {
     let trace = Trace::open(&arguments.trace)?;
     if let Some(file) = &arguments.html {
-        page::write(&trace, file, !arguments.no_source)?;
+        page::write(&trace, file, arguments.model.as_deref(), !arguments.no_source)?;
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.recompute {

@@ -10,11 +10,13 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use memtrace_analysis::Model;
 use memtrace_analysis::report::json::{Listed, report};
 use memtrace_analysis::report::page::{Page, Tree, page};
 use memtrace_trace::{Meta, Trace};
 use serde::Serialize;
 
+use super::laws;
 use super::source_text::SourceText;
 use crate::commands::markup::escaped;
 use crate::commands::output;
@@ -41,15 +43,20 @@ struct Document {
     page: Page,
     /// File, by its place among the tree's texts; line; text.
     sources: Vec<(u32, u32, String)>,
+    /// Laws of operators that the trace has, if there is a model.
+    laws: Vec<laws::Shown>,
 }
 
-/// Writes the page of a trace.
-pub fn write(trace: &Trace, file: &Path, with_source: bool) -> Result<()> {
+/// Writes the page of a trace, with the laws of a model if there is one.
+pub fn write(trace: &Trace, file: &Path, model: Option<&Path>, with_source: bool) -> Result<()> {
+    let model = model.map(Model::load).transpose()?;
     let progress = Progress::start("collecting");
-    let page = page(trace, &report(trace, Listed::default())?)?;
+    let report = report(trace, Listed::default())?;
+    let laws = model.map(|model| laws::of_trace(model, &report)).transpose()?.unwrap_or_default();
+    let page = page(trace, &report)?;
     let sources = if with_source { sources(trace.meta(), &page.tree) } else { Vec::new() };
     let title = format!("{} – memtrace", page.headline.command);
-    let html = html(&title, &Document { page, sources })?;
+    let html = html(&title, &Document { page, sources, laws })?;
     drop(progress);
     output::write(file, html.as_bytes())?;
     if !output::is_standard(file) {

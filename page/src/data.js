@@ -11,6 +11,7 @@ export async function load(text) {
   data.page = cleaned(data.page);
   data.sources = cleaned(data.sources);
   data.laws = cleaned(data.laws);
+  data.plan = cleaned(data.plan);
   return prepared(data);
 }
 
@@ -26,7 +27,7 @@ function cleaned(value) {
   return value;
 }
 
-function prepared({ page, sources, laws, trace }) {
+function prepared({ page, sources, laws, plan, trace }) {
   const { strings } = page.tree;
   const texts = new Map(sources.map(([file, line, text]) => [`${file}:${line}`, text]));
   const smaller = page.tree.sites.id.length;
@@ -35,6 +36,7 @@ function prepared({ page, sources, laws, trace }) {
     ...page,
     trace,
     laws,
+    plan,
     strings,
     frames: page.tree.frames,
     folded: page.tree.folded,

@@ -8,6 +8,7 @@ import { Icicle } from "./icicle.js";
 import { Laws } from "./law/view.js";
 import { Lines } from "./lines.js";
 import { Operators } from "./operators.js";
+import { Plan } from "./plan.js";
 import { Source } from "./source.js";
 import { TreeGrid } from "./treegrid.js";
 import { matching, summed, tree } from "./tree.js";
@@ -21,6 +22,7 @@ const NAMES = {
   operators: "Operators",
   source: "Source",
   law: "Law",
+  plan: "Plan",
   resident: "Resident",
   blocks: "Blocks",
 };
@@ -58,6 +60,7 @@ export class Views {
       operators: this.operators,
       source: this.source,
       ...(data.laws.length > 0 && { law: new Laws(data, selection) }),
+      ...(data.plan && { plan: new Plan(data, selection) }),
       ...(data.waterfalls.length > 0 && { resident: new Waterfalls(data, selection) }),
       ...(data.histograms && { blocks: new Histograms(data) }),
     };

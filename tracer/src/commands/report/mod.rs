@@ -15,6 +15,7 @@ mod next;
 mod operators;
 mod page;
 mod places;
+mod planned;
 mod processes;
 mod recomputed;
 mod refused;
@@ -69,6 +70,10 @@ pub struct Report {
     /// With --html: show laws of this model beside the calls of its operators
     #[arg(long, value_name = "FILE", requires = "html")]
     model: Option<PathBuf>,
+    /// With --html: show this plan beside what the workers held; recommend --format json or plan
+    /// --json printed it
+    #[arg(long, value_name = "FILE", requires = "html")]
+    plan: Option<PathBuf>,
     /// With --html: leave the text of source lines out
     #[arg(long, requires = "html")]
     no_source: bool,
@@ -78,7 +83,8 @@ pub struct Report {
 pub fn run(arguments: &Report) -> Result<ExitCode> {
     let trace = Trace::open(&arguments.trace)?;
     if let Some(file) = &arguments.html {
-        page::write(&trace, file, arguments.model.as_deref(), !arguments.no_source)?;
+        let (model, plan) = (arguments.model.as_deref(), arguments.plan.as_deref());
+        page::write(&trace, file, &page::Beside { model, plan, source: !arguments.no_source })?;
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.recompute {

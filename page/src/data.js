@@ -10,6 +10,8 @@ export async function load(text) {
   data.trace = { path: data.page.trace }; // as it is, for queries
   data.page = cleaned(data.page);
   data.sources = cleaned(data.sources);
+  data.laws = cleaned(data.laws);
+  data.plan = cleaned(data.plan);
   return prepared(data);
 }
 
@@ -25,7 +27,7 @@ function cleaned(value) {
   return value;
 }
 
-function prepared({ page, sources, trace }) {
+function prepared({ page, sources, laws, plan, trace }) {
   const { strings } = page.tree;
   const texts = new Map(sources.map(([file, line, text]) => [`${file}:${line}`, text]));
   const smaller = page.tree.sites.id.length;
@@ -33,6 +35,8 @@ function prepared({ page, sources, trace }) {
   return {
     ...page,
     trace,
+    laws,
+    plan,
     strings,
     frames: page.tree.frames,
     folded: page.tree.folded,

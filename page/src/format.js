@@ -14,7 +14,8 @@ export function bytes(count) {
 }
 
 /** A whole number with its thousands apart. */
-export const grouped = (count) => String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ",");
+export const grouped = (count) =>
+  String(typeof count === "bigint" ? count : Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ",");
 
 /** What a measure counts. */
 export const amount = (count, unit) => (unit === "bytes" ? bytes(count) : grouped(count));

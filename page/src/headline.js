@@ -2,7 +2,6 @@
 
 import { byId, element } from "./dom.js";
 import { bytes, grouped, percent, seconds } from "./format.js";
-import { liveAt } from "./values.js";
 
 /** Writes it. */
 export function headline(data) {
@@ -76,7 +75,10 @@ function processAtPeak(data) {
   const live = curves.map((curve) => curve.heap[at] + curve.touched[at]);
   const largest = live.indexOf(Math.max(...live));
   const pid = curves[largest].name.split(" ")[0];
-  const share = percent(live[largest], liveAt(data, at));
+  const share = percent(
+    live[largest],
+    live.reduce((sum, bytes) => sum + bytes, 0),
+  );
   return [`; pid ${pid} had ${share}`];
 }
 

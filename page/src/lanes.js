@@ -1,6 +1,7 @@
 // Operators over time, in lanes below the plot.
 
 import { colour, context, element } from "./dom.js";
+import { isApart } from "./filter.js";
 import { bytes, grouped, seconds } from "./format.js";
 
 const ROW = 13;
@@ -17,6 +18,7 @@ export class Lanes {
   #placed = [];
   #scale = null;
   #marked = null;
+  #filter = null;
 
   constructor(data, selection) {
     this.data = data;
@@ -39,11 +41,10 @@ export class Lanes {
     drawing.textBaseline = "middle";
     drawing.font = "10.5px system-ui, sans-serif";
     const [tint, line, ink] = [colour("lane"), colour("page"), colour("ink")];
-    for (const { start, length, row, operator } of this.#placed) {
+    for (const span of this.#placed) {
+      const { start, length, row, operator } = span;
       const [x, wide] = [left + (start / end) * width, Math.max(NARROWEST, (length / end) * width)];
-      const inside =
-        !this.#marked || (start <= this.#marked[1] && start + length >= this.#marked[0]);
-      drawing.globalAlpha = inside ? 1 : 0.35;
+      drawing.globalAlpha = this.#isSelected(span) ? 1 : 0.35;
       drawing.fillStyle = tint;
       drawing.fillRect(x, row * ROW, wide, ROW - 2);
       drawing.fillStyle = line;
@@ -60,10 +61,21 @@ export class Lanes {
     drawing.globalAlpha = 1;
   }
 
-  /** Dims what is outside of a stretch of time. */
-  mark(range) {
+  /** Dims what is outside of a stretch of time, and what others ran. */
+  mark(range, filter) {
     this.#marked = range ?? null;
+    this.#filter = filter;
     if (this.#scale) this.draw(this.#scale.left, this.#scale.width, this.#scale.end);
+  }
+
+  #isSelected({ start, length, operator, process }) {
+    const [range, filter] = [this.#marked, this.#filter];
+    return (
+      (!range || (start <= range[1] && start + length >= range[0])) &&
+      (filter?.process ?? String(process)) === String(process) &&
+      (filter?.operator ?? this.data.lanes.operators[operator]) ===
+        this.data.lanes.operators[operator]
+    );
   }
 
   #at(event) {
@@ -90,10 +102,12 @@ export class Lanes {
   #click(event, selection) {
     const span = this.#at(event);
     if (!span) return;
-    const key = `span:${this.data.lanes.operators[span.operator]}`;
+    const operator = this.data.lanes.operators[span.operator];
+    const key = `span:${operator}`;
     const isKnown = this.data.measures.some((measure) => `span:${measure.operator}` === key);
     const [from, to] = [span.start.toFixed(6), (span.start + span.length).toFixed(6)];
     selection.set({
+      operator: isApart(this.data, operator) ? operator : "",
       from,
       to,
       measure: isKnown ? key : this.data.moments ? "largest" : "peak",
@@ -110,6 +124,7 @@ function placed(lanes) {
       start: start / 1e6,
       length: lanes.length[at] / 1e6,
       operator: lanes.operator[at],
+      process: lanes.process[at],
       peak: lanes.working_peak[at],
     };
     let row = lanes.depth[at];

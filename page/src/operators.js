@@ -1,6 +1,7 @@
 // Operators by the shapes of their inputs. A click selects one: its time, and what it held at its working peak.
 
 import { bar, element } from "./dom.js";
+import { isApart } from "./filter.js";
 import { bytes, grouped, seconds } from "./format.js";
 
 const COLUMNS = [
@@ -33,7 +34,7 @@ export class Operators {
   }
 
   /** Shows those that have the words. */
-  draw(query) {
+  draw(_, query) {
     this.query = query;
     const rows = this.data.operators.filter((row) =>
       `${row.operator} ${row.inputs}`.toLowerCase().includes(query),
@@ -69,7 +70,7 @@ export class Operators {
     const isSorted = this.#sort.column === at;
     const sort = () => {
       this.#sort = { column: at, down: isSorted ? !this.#sort.down : kind === "number" };
-      this.draw(this.query);
+      this.draw(null, this.query);
       this.element.querySelectorAll("th button")[at].focus();
     };
     const order = isSorted ? (this.#sort.down ? "descending" : "ascending") : "none";
@@ -83,7 +84,7 @@ export class Operators {
 
   #row(row, most) {
     const key = `span:${row.operator}`;
-    const isSelected = this.selection.get("measure") === key;
+    const isSelected = this.#isSelected(key, row);
     const number = (text) => element("td", { class: "number" }, text);
     const peak = row.working_peak[1];
     return element(
@@ -126,13 +127,18 @@ export class Operators {
     );
   }
 
+  #isSelected(key, row) {
+    return this.selection.get("measure") === key || this.selection.get("operator") === row.operator;
+  }
+
   #select(key, row) {
-    const isSelected = this.selection.get("measure") === key;
     const isKnown = this.data.measures.some((measure) => `span:${measure.operator}` === key);
     const [from, to] = row.time.map((time) => time.toFixed(6));
-    if (isSelected) this.selection.set({ measure: "peak", from: "", to: "", zoom: "" });
+    if (this.#isSelected(key, row))
+      this.selection.set({ measure: "peak", operator: "", from: "", to: "", zoom: "" });
     else
       this.selection.set({
+        operator: isApart(this.data, row.operator) ? row.operator : "",
         measure: isKnown ? key : this.data.moments ? "largest" : "peak",
         from,
         to,

@@ -5,11 +5,15 @@ const DEFAULTS = {
   measure: "peak",
   from: "",
   to: "",
+  process: "",
+  thread: "",
+  operator: "",
   query: "",
   zoom: "",
   unfolded: "",
   inverted: "",
-  by: "",
+  law: "",
+  shape: "",
 };
 
 /** The selection: `get` one part, `set` some, `follow` changes. */

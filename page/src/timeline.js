@@ -2,13 +2,14 @@
 // brush that selects a stretch of time.
 
 import uPlot from "uplot";
+import { courses, live } from "./courses.js";
 import { announce, colour, element } from "./dom.js";
+import { filterOf } from "./filter.js";
 import { bytes, seconds } from "./format.js";
 import { Lanes } from "./lanes.js";
-import { rangeOf } from "./values.js";
+import { rangeOf } from "./times.js";
 
 const HEIGHT = 170;
-const STACKED = ["heap", "touched"];
 const LINES = ["resident", "mapped", "device"];
 
 /** The plot and the lanes below it. */
@@ -17,6 +18,7 @@ export class Timeline {
   #box = element("div", { class: "plot" });
   #slider;
   #legend = element("div", { class: "legend" });
+  #processes;
   #byProcess = false;
 
   constructor(parent, data, selection) {
@@ -34,33 +36,31 @@ export class Timeline {
       "aria-valuemax": this.times.length - 1,
       on: { keydown: (event) => this.#key(event) },
     });
-    const processes =
-      data.timeline.curves.length > 1 &&
-      element(
-        "button",
-        {
-          type: "button",
-          "aria-pressed": "false",
-          on: { click: (event) => this.#toggle(event.currentTarget) },
-        },
-        "By process",
-      );
+    this.#processes = element(
+      "button",
+      { type: "button", "aria-pressed": "false", on: { click: () => this.#toggle() } },
+      "By process",
+    );
     parent.append(
-      element("div", { class: "bar-above" }, this.#legend, processes),
+      element("div", { class: "bar-above" }, this.#legend, this.#processes),
       this.#slider,
       this.lanes.element,
     );
     this.#slider.append(this.#box);
-    selection.follow(
-      (changed) => changed.some((name) => name === "from" || name === "to") && this.#mark(),
-    );
+    selection.follow((changed) => {
+      const has = (...names) => changed.some((name) => names.includes(name));
+      if (has("process", "thread", "operator")) this.draw();
+      else if (has("from", "to")) this.#mark();
+    });
   }
 
   /** Draws it at the width that there is. */
   draw() {
     this.#plot?.destroy();
-    const stack = this.#byProcess ? byProcess(this.data) : byKind(this.data);
-    const lines = linesOf(this.data);
+    const filter = filterOf(this.data, this.selection);
+    const stack = this.#byProcess && !filter ? byProcess(this.data) : byKind(this.data, filter);
+    const lines = linesOf(this.data, filter);
+    this.#processes.hidden = filter !== null || this.data.timeline.curves.length < 2;
     // The top of the stack is drawn first, and what is below covers it.
     const sums = stack
       .map((_, at) =>
@@ -147,9 +147,9 @@ export class Timeline {
     );
   }
 
-  #toggle(button) {
+  #toggle() {
     this.#byProcess = !this.#byProcess;
-    button.setAttribute("aria-pressed", this.#byProcess);
+    this.#processes.setAttribute("aria-pressed", this.#byProcess);
     this.draw();
   }
 
@@ -166,7 +166,7 @@ export class Timeline {
       const value = values[at] ?? null;
       return element(
         "span",
-        { class: "entry" },
+        { class: "entry", "data-name": name, "data-bytes": value ?? undefined },
         swatch,
         `${name} `,
         element("b", {}, value === null ? "–" : bytes(value)),
@@ -259,7 +259,10 @@ export class Timeline {
       ? `${seconds(this.times[range[0]])} to ${seconds(this.times[range[1]])}`
       : "all of the time";
     this.#slider.setAttribute("aria-valuetext", text);
-    this.lanes.mark(range?.map((place) => this.times[place]));
+    this.lanes.mark(
+      range?.map((place) => this.times[place]),
+      filterOf(this.data, this.selection),
+    );
   }
 
   #key(event) {
@@ -285,21 +288,18 @@ function clock(time, end) {
   return end >= 1 ? `${Number(time.toFixed(3))} s` : `${Number((time * 1e3).toFixed(3))} ms`;
 }
 
-const added = (data, key) =>
-  data.timeline.times.map((_, at) => {
-    const known = data.timeline.curves
-      .map((curve) => curve[key][at])
-      .filter((value) => value !== null);
+const added = ({ times }, curves, key) =>
+  times.map((_, at) => {
+    const known = curves.map((curve) => curve[key][at]).filter((value) => value !== null);
     return known.length ? known.reduce((sum, value) => sum + value, 0) : null;
   });
 
-function byKind(data) {
-  const names = { heap: "heap", touched: "touched mappings" };
-  return STACKED.map((key) => ({
-    name: names[key],
-    colour: colour(`stack-${key}`),
-    values: added(data, key),
-  }));
+function byKind(data, filter) {
+  const { heap, touched } = courses(data, filter);
+  return [
+    { name: "heap", colour: colour("stack-heap"), values: heap },
+    { name: "touched mappings", colour: colour("stack-touched"), values: touched },
+  ];
 }
 
 function byProcess(data) {
@@ -313,13 +313,20 @@ function byProcess(data) {
   }));
 }
 
-function linesOf(data) {
+/** Of a thread or an operator only live bytes are known; those of everything are beside them. */
+function linesOf(data, filter) {
   const dashes = { resident: [], mapped: [2, 3], device: [6, 3] };
-  const lines = LINES.map((key) => ({
+  const { curves } = data.timeline;
+  const chosen = filter ? (filter.curve === null ? [] : [curves[filter.curve]]) : curves;
+  const lines = LINES.filter(() => chosen.length > 0).map((key) => ({
     name: key,
     colour: colour(`line-${key}`),
     dash: dashes[key],
-    values: added(data, key),
+    values: added(data.timeline, chosen, key),
   }));
-  return lines.filter(({ name, values }) => name !== "device" || values.some((value) => value > 0));
+  const all = { name: "all live", colour: colour("faint-ink"), dash: [], values: live(data, null) };
+  return [
+    ...(filter ? [all] : []),
+    ...lines.filter(({ name, values }) => name !== "device" || values.some((value) => value > 0)),
+  ];
 }

@@ -2,21 +2,36 @@
 
 import { amount, bytes, grouped, percent, seconds } from "./format.js";
 import { announce, byId, element } from "./dom.js";
+import { Filter, filterOf } from "./filter.js";
+import { Histograms } from "./histograms.js";
 import { Icicle } from "./icicle.js";
+import { Laws } from "./law/view.js";
 import { Lines } from "./lines.js";
 import { Operators } from "./operators.js";
+import { Plan } from "./plan.js";
 import { Source } from "./source.js";
 import { TreeGrid } from "./treegrid.js";
 import { matching, summed, tree } from "./tree.js";
-import { keyOf, rangeOf, values } from "./values.js";
+import { rangeOf } from "./times.js";
+import { keyOf, measuresOf, values } from "./values.js";
+import { Waterfalls } from "./waterfall.js";
 
-const VIEWS = { flame: "Flame graph", lines: "Lines", operators: "Operators", source: "Source" };
+const NAMES = {
+  flame: "Flame graph",
+  lines: "Lines",
+  operators: "Operators",
+  source: "Source",
+  law: "Law",
+  plan: "Plan",
+  resident: "Resident",
+  blocks: "Blocks",
+};
 const CATEGORIES = ["your code", "libraries", "interpreter", "native"];
 
 /** Everything below the timeline. */
 export class Views {
   #trees = new Map();
-  #panels;
+  #views;
   #tabs = {};
 
   constructor(parent, data, selection) {
@@ -31,6 +46,7 @@ export class Views {
     this.lines = new Lines(data, (sql) => this.#query(sql));
     this.operators = new Operators(data, selection);
     this.source = new Source(data);
+    this.filter = new Filter(data, selection);
     this.status = element("p", { class: "status" });
     const flame = element(
       "div",
@@ -38,13 +54,17 @@ export class Views {
       element("div", { class: "flame-main" }, this.icicle.element, legend()),
       this.treegrid.element,
     );
-    this.#panels = {
-      flame,
-      lines: this.lines.element,
-      operators: this.operators.element,
-      source: this.source.element,
+    this.#views = {
+      flame: { element: flame, draw: (_, query) => this.#flame(query) },
+      lines: this.lines,
+      operators: this.operators,
+      source: this.source,
+      ...(data.laws.length > 0 && { law: new Laws(data, selection) }),
+      ...(data.plan && { plan: new Plan(data, selection) }),
+      ...(data.waterfalls.length > 0 && { resident: new Waterfalls(data, selection) }),
+      ...(data.histograms && { blocks: new Histograms(data) }),
     };
-    const panels = Object.entries(this.#panels).map(([view, panel]) =>
+    const panels = Object.entries(this.#views).map(([view, { element: panel }]) =>
       element(
         "div",
         { id: `panel-${view}`, role: "tabpanel", "aria-labelledby": `tab-${view}`, class: "panel" },
@@ -52,27 +72,30 @@ export class Views {
       ),
     );
     this.dialog = element("dialog", { "aria-label": "Query" });
-    parent.append(this.#controls(), this.status, ...panels, this.dialog);
-    selection.follow((changed) => this.#isShown(changed) && this.draw());
+    parent.append(this.filter.element, this.#controls(), this.status, ...panels, this.dialog);
+    selection.follow((changed) => {
+      this.filter.draw();
+      if (this.#isShown(changed)) this.draw();
+    });
   }
 
   /** Shows the view that is selected. */
   draw() {
-    const view = VIEWS[this.selection.get("view")] ? this.selection.get("view") : "flame";
-    for (const name of Object.keys(VIEWS)) {
+    const wanted = this.selection.get("view");
+    const view = this.#views[wanted] ? wanted : "flame";
+    document.body.dataset.view = view;
+    for (const name of Object.keys(this.#views)) {
       byId(`panel-${name}`).hidden = name !== view;
       this.#tabs[name].setAttribute("aria-selected", String(name === view));
       this.#tabs[name].tabIndex = name === view ? 0 : -1;
     }
     this.values = values(this.data, this.selection);
     this.#measures();
+    this.filter.draw();
     const query = this.selection.get("query").toLowerCase();
     if (this.search.value.toLowerCase() !== query) this.search.value = query;
     this.#say(query);
-    if (view === "flame") this.#flame(query);
-    if (view === "lines") this.lines.draw(this.values, query);
-    if (view === "operators") this.operators.draw(query);
-    if (view === "source") this.source.draw(this.values);
+    this.#views[view].draw(this.values, query);
   }
 
   /** Time changes what is shown only where it is what is shown, or where it should be and cannot. */
@@ -94,7 +117,7 @@ export class Views {
           "aria-controls": `panel-${view}`,
           on: { click: () => this.selection.set({ view }) },
         },
-        VIEWS[view],
+        NAMES[view],
       );
       this.#tabs[view] = made;
       return made;
@@ -102,7 +125,7 @@ export class Views {
     const tabs = element(
       "div",
       { role: "tablist", "aria-label": "Views", on: { keydown: (event) => this.#tabKey(event) } },
-      Object.keys(VIEWS).map(tab),
+      Object.keys(this.#views).map(tab),
     );
     this.select = element("select", {
       "aria-label": "What is shown",
@@ -142,7 +165,7 @@ export class Views {
   }
 
   #tabKey(event) {
-    const names = Object.keys(VIEWS);
+    const names = Object.keys(this.#views);
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
     const at = names.indexOf(event.target.id.slice("tab-".length));
@@ -156,7 +179,11 @@ export class Views {
   #measures() {
     const { data, selection } = this;
     const range = rangeOf(data, selection);
-    const named = data.measures.map((measure) => [keyOf(measure), titleOf(measure)]);
+    const filter = filterOf(data, selection);
+    const named = measuresOf(data, filter).map((measure) => [
+      keyOf(measure),
+      titleOf(filter && measure.key === "peak" ? { key: "peak" } : measure),
+    ]);
     const ofTime =
       range && data.moments
         ? [
@@ -172,7 +199,6 @@ export class Views {
     this.select.replaceChildren(...options);
     for (const name of ["unfolded", "inverted"])
       this[name].setAttribute("aria-pressed", String(Boolean(selection.get(name))));
-    document.body.dataset.view = selection.get("view");
   }
 
   #say(query) {
@@ -293,7 +319,7 @@ function titleOf({ key, operator, total, unit }) {
     temporary: "temporary blocks",
     span: `in ${operator}`,
   };
-  return `${names[key]} – ${amount(total, unit)}`;
+  return total === undefined ? names[key] : `${names[key]} – ${amount(total, unit)}`;
 }
 
 function legend() {

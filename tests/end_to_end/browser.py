@@ -5,6 +5,7 @@ import shutil
 import zlib
 from contextlib import contextmanager
 
+import duckdb
 import pytest
 from conftest import memtrace
 
@@ -91,6 +92,21 @@ class Shown:
             " row.querySelector('.name').textContent, Number(row.dataset.value)])",
         )
         return {(file, line) if file else name: value for file, line, name, value in rows}
+
+    def query(self, line):
+        """What the query says that a line of the table of lines copies."""
+        self.page.click(f"#panel-lines tr[data-line='{line}'] .quiet")
+        sql = self.page.input_value("dialog textarea")
+        self.page.keyboard.press("Escape")
+        return duckdb.sql(sql).fetchall()[0][0]
+
+    def legend(self):
+        """Bytes at the peak of what the timeline draws."""
+        entries = self.page.eval_on_selector_all(
+            "#timeline .legend .entry",
+            "entries => entries.map(entry => [entry.dataset.name, entry.dataset.bytes])",
+        )
+        return {name: None if bytes is None else int(bytes) for name, bytes in entries}
 
     def tree(self):
         """Texts, levels and bytes of the rows beside the flame graph."""

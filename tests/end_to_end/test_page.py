@@ -4,13 +4,12 @@ import json
 import sys
 
 import browser
-import duckdb
 import pytest
 from browser import DESKTOP, PHONE, Shown, html
 from conftest import TARGETS, Recording, memtrace
 
 HEAP = "kind in ('malloc', 'calloc', 'realloc', 'aligned')"
-VIEWS = ("flame", "lines", "operators", "source")
+VIEWS = ("flame", "lines", "operators", "source", "resident", "blocks")
 OPERATORS = ("--operator", "__main__:smooth")
 OKABE_ITO_TINTS = {"light": (251, 227, 176), "dark": (101, 73, 10)}  # of the user's own code
 
@@ -82,7 +81,7 @@ def test_a_brushed_time_is_what_the_tables_say(run, shown):
     own = {key: bytes for key, bytes in lines.items() if key[0] == str(TARGETS / "paged.py")}
     assert len(own) >= 3
     for (_, line), shown_bytes in own.items():
-        assert query(shown, line) == shown_bytes, line
+        assert shown.query(line) == shown_bytes, line
     # The sum over all blocks, whatever their call stack, by a query that shares nothing with the page.
     heap = heap_at(run, moment(shown))
     touched = timeline_touched(run, moment(shown))
@@ -111,14 +110,6 @@ def timeline_touched(run, time):
     )[0][0]
 
 
-def query(shown, line):
-    """What the query says that a line of the table copies."""
-    shown.page.click(f"#panel-lines tr[data-line='{line}'] .quiet")
-    sql = shown.page.input_value("dialog textarea")
-    shown.page.keyboard.press("Escape")
-    return duckdb.sql(sql).fetchall()[0][0]
-
-
 @pytest.mark.parametrize("measure", ["peak", "end", "span:__main__:smooth", "growth"])
 def test_every_line_is_the_query_that_it_copies(run, shown, measure):
     times = run.sql("select min(start_ns), max(end_ns) from {spans}")[0]
@@ -129,7 +120,7 @@ def test_every_line_is_the_query_that_it_copies(run, shown, measure):
     }
     assert own
     for (_, line), shown_bytes in own.items():
-        assert query(shown, line) == shown_bytes, (measure, line)
+        assert shown.query(line) == shown_bytes, (measure, line)
 
 
 def test_what_was_added_counts_by_call_stack(chromium, record, python, tmp_path):
@@ -154,7 +145,7 @@ def test_what_was_added_counts_by_call_stack(chromium, record, python, tmp_path)
     opened.select(view="lines", measure="growth", **{"from": begin, "to": end})
     shown = opened.lines()[(str(program), 3)]
     assert 9_000_000 <= shown < 9_100_000
-    assert query(opened, 3) == shown
+    assert opened.query(3) == shown
     opened.close()
 
 
@@ -228,7 +219,9 @@ def test_everything_is_there_by_the_keyboard(shown):
     page.keyboard.press("Shift+ArrowRight")
     assert before != page.get_attribute(".brush", "aria-valuetext")
     page.focus("#tab-flame")
-    for tab in ("lines", "operators", "source"):
+    tabs = page.eval_on_selector_all("[role=tab]", "tabs => tabs.map(tab => tab.id.slice(4))")
+    assert set(VIEWS) - {"resident"} <= set(tabs)
+    for tab in tabs[1:]:
         page.keyboard.press("ArrowRight")
         assert page.locator(f"#panel-{tab}").is_visible()
     page.focus("#tab-operators")
@@ -269,6 +262,24 @@ def test_source_lines_have_what_was_allocated_below_them(run, shown):
     assert below[19] >= places[19]
     assert max(below.values()) <= run.report["peak"]["live_bytes"]
     assert "padded = np.pad(volume, 1)" in shown.page.text_content("#panel-source")
+
+
+def test_the_waterfall_goes_from_live_to_resident(run, shown, kernel_side):
+    shown.select(view="resident")
+    [process] = [each for each in run.report["processes"] if each["resident_at_peak"]]
+    parts = process["resident_at_peak"]
+    rows = shown.page.eval_on_selector_all(
+        "#panel-resident tbody tr",
+        "rows => rows.map(row => [row.dataset.part, Number(row.dataset.bytes)])",
+    )
+    assert rows[0] == ["live", parts["live_bytes"]]
+    assert rows[1] == ["never touched", -parts["untouched_bytes"]]
+    assert rows[2] == ["touched", parts["live_bytes"] - parts["untouched_bytes"]]
+    added = dict(rows[3:-1])
+    assert added["files: code, libraries, mapped files"] == parts["file_bytes"]
+    assert added["other: allocators, more stacks"] == parts["unexplained_bytes"]
+    assert rows[-1] == ["resident", process["peak_resident_bytes"]]
+    assert rows[2][1] + sum(added.values()) == process["peak_resident_bytes"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

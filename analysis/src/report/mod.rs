@@ -11,6 +11,7 @@ pub mod document;
 pub mod export;
 pub mod flame;
 pub mod fold;
+pub mod histograms;
 pub mod json;
 pub mod leaks;
 pub mod operators;

@@ -20,6 +20,7 @@ mod tests {
     use memtrace_analysis::placement::Plan;
     use memtrace_analysis::report::diff::Diff;
     use memtrace_analysis::report::document::Report;
+    use memtrace_analysis::report::histograms::Histograms;
     use memtrace_analysis::report::leaks::Leaks;
     use memtrace_analysis::report::recompute;
     use schemars::Schema;
@@ -56,6 +57,7 @@ mod tests {
         let schemas = [
             ("report", described::<Report>()),
             ("leaks", described::<Leaks>()),
+            ("histograms", described::<Histograms>()),
             ("recompute", described::<recompute::Document>()),
             ("check", described::<check::Checked>()),
             ("diff", described::<Diff>()),

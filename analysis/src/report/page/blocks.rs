@@ -10,11 +10,13 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::curves::Busiest;
+use super::groups::{self, Course, Group, Grouping, Groups, Numbers};
 use super::spans::Spans;
 use super::tree::Kept;
 use crate::error::Error;
 use crate::parallel::{in_parallel, threads};
 use crate::report::flame::TEMPORARY_NS;
+use crate::report::histograms::Counts;
 use crate::report::sites::{Live, enough};
 
 /// Mappings up to this size count whole, as they do in live bytes until a sample shows otherwise.
@@ -22,17 +24,18 @@ const WHOLE_MAX: u64 = 1 << 20;
 
 /// What the rows of blocks say.
 pub struct Blocks {
-    /// By time and site, the change of live bytes since the time before.
-    changes: FxHashMap<(u16, u32), Change>,
-    /// By process of the timeline and time, the change of live bytes: of the heap, and of mappings
-    /// that count whole.
-    pub processes: Vec<Vec<[i64; 2]>>,
+    /// By time, site and group, the change of live bytes since the time before.
+    changes: FxHashMap<(u16, u32, Group), Change>,
+    /// The live bytes of each group over time.
+    pub courses: FxHashMap<Group, Course>,
     /// Temporary blocks: their number by site, and of all.
     pub temporary: Counted,
     /// By marked span, bytes at its working peak.
     pub spans: Vec<Counted>,
     /// The block that set the peak of live bytes.
     pub last: Option<LastBlock>,
+    /// All heap blocks by size and lifetime.
+    pub counts: Counts,
 }
 
 /// Of the blocks that were live at the peak of live bytes the last one, and of several the largest.
@@ -86,6 +89,8 @@ pub struct Moments {
     pub time: Vec<u16>,
     /// The call stack, by its place in the tree.
     pub site: Vec<u32>,
+    /// Whose blocks they are, by their place among the groups.
+    pub group: Vec<u16>,
     /// Change of heap bytes that are known.
     pub exact: Vec<i64>,
     /// Change of heap bytes that are estimated.
@@ -94,6 +99,8 @@ pub struct Moments {
     pub mapped: Vec<i64>,
     /// Sampled bytes below this are too few to scale up.
     pub enough: u64,
+    /// Processes, threads and operators that are told apart.
+    pub groups: Groups,
 }
 
 /// Reads all rows of blocks.
@@ -103,6 +110,7 @@ pub fn read(
     sites: &[SiteRow],
     spans: &Spans,
     busiest: &Busiest,
+    grouping: &Grouping,
 ) -> Result<Blocks, Error> {
     let processes = trace.processes()?;
     let reading = Reading {
@@ -113,6 +121,7 @@ pub fn read(
         weights: SiteWeights::of(trace.meta()),
         spans,
         busiest,
+        grouping,
     };
     let groups = trace.block_groups()?;
     let parts = in_parallel(
@@ -135,16 +144,18 @@ struct Reading<'a> {
     weights: SiteWeights,
     spans: &'a Spans,
     busiest: &'a Busiest,
+    grouping: &'a Grouping<'a>,
 }
 
 impl Reading<'_> {
     fn begin(&self) -> Blocks {
         Blocks {
             changes: FxHashMap::default(),
-            processes: vec![vec![[0; 2]; self.times.len()]; self.busiest.rows()],
+            courses: FxHashMap::default(),
             temporary: Counted::default(),
             spans: vec![Counted::default(); self.spans.marked.len()],
             last: None,
+            counts: Counts::default(),
         }
     }
 
@@ -153,6 +164,7 @@ impl Reading<'_> {
         if !heap && !own {
             return;
         }
+        blocks.counts.add(record);
         let site = record.site.and_then(|site| self.sites.get(&site)).copied();
         let weighed = self.weigh(record, heap);
         if record.alloc_ns <= self.peak_ns && record.free_ns.is_none_or(|free| self.peak_ns < free) {
@@ -221,8 +233,9 @@ impl Reading<'_> {
         if first == gone || record.alloc_ns > parted {
             return;
         }
-        let Some(row) = self.busiest.row(record.process) else { return };
-        let course = &mut blocks.processes[row];
+        let Some(curve) = self.busiest.row(record.process) else { return };
+        let group = self.grouping.group(record, curve);
+        let course = blocks.courses.entry(group).or_insert_with(|| vec![[0; 2]; self.times.len()]);
         let known = i64::try_from(record.bytes).unwrap_or(i64::MAX);
         let (bytes, sampled) = (weighed.bytes as i64, weighed.sampled as i64);
         for (at, sign) in [(first, 1), (gone, -1)] {
@@ -234,7 +247,7 @@ impl Reading<'_> {
                     true => Change { exact: sign * (bytes - sampled), sampled: sign * sampled, mapped: 0 },
                     false => Change { mapped: sign * bytes, ..Change::default() },
                 };
-                blocks.changes.entry((at as u16, site)).or_default().add(more);
+                blocks.changes.entry((at as u16, site, group)).or_default().add(more);
             }
         }
     }
@@ -272,12 +285,14 @@ impl Blocks {
         for (key, more) in other.changes {
             self.changes.entry(key).or_default().add(more);
         }
-        let changes = |courses: Vec<Vec<[i64; 2]>>| courses.into_iter().flatten();
-        let sums = self.processes.iter_mut().flatten();
-        for (sum, more) in sums.zip(changes(other.processes)) {
-            *sum = [sum[0].wrapping_add(more[0]), sum[1].wrapping_add(more[1])];
+        for (group, course) in other.courses {
+            match self.courses.get_mut(&group) {
+                Some(sums) => groups::add(sums, &course),
+                None => drop(self.courses.insert(group, course)),
+            }
         }
         self.temporary.join(other.temporary);
+        self.counts.join(other.counts);
         self.last = self.last.take().max(other.last);
         self.spans.iter_mut().zip(other.spans).for_each(|(sum, more)| sum.join(more));
     }
@@ -286,7 +301,7 @@ impl Blocks {
     pub fn largest(&self) -> FxHashMap<u32, u64> {
         let mut now: FxHashMap<u32, i64> = FxHashMap::default();
         let mut most: FxHashMap<u32, u64> = FxHashMap::default();
-        for ((_, site), change) in self.in_order() {
+        for ((_, site, _), change) in self.in_order() {
             let live = now.entry(site).or_default();
             *live = live.wrapping_add(change.exact).wrapping_add(change.sampled).wrapping_add(change.mapped);
             let largest = most.entry(site).or_default();
@@ -298,30 +313,33 @@ impl Blocks {
     /// How many changes each site has.
     pub fn changes_by_site(&self) -> FxHashMap<u32, usize> {
         let mut counts: FxHashMap<u32, usize> = FxHashMap::default();
-        self.changes.keys().for_each(|(_, site)| *counts.entry(*site).or_default() += 1);
+        self.changes.keys().for_each(|(_, site, _)| *counts.entry(*site).or_default() += 1);
         counts
     }
 
-    fn in_order(&self) -> Vec<((u16, u32), Change)> {
+    fn in_order(&self) -> Vec<((u16, u32, Group), Change)> {
         let mut changes: Vec<_> = self.changes.iter().map(|(key, change)| (*key, *change)).collect();
         changes.sort_unstable_by_key(|(key, _)| *key);
         changes
     }
 
     /// Those of the sites that the page has; the others are joined.
-    pub fn moments(&self, meta: &Meta, kept: &Kept) -> Moments {
-        let mut joined: BTreeMap<(u16, u32), Change> = BTreeMap::new();
-        for ((time, site), change) in self.in_order() {
-            joined.entry((time, kept.place(site))).or_default().add(change);
+    pub fn moments(&self, meta: &Meta, kept: &Kept, grouping: &Grouping) -> Moments {
+        let numbers = Numbers::of(self.courses.keys());
+        let mut joined: BTreeMap<(u16, u32, u16), Change> = BTreeMap::new();
+        for ((time, site, group), change) in self.in_order() {
+            joined.entry((time, kept.place(site), numbers.place(group))).or_default().add(change);
         }
         joined.retain(|_, change| !change.is_none());
         Moments {
-            time: joined.keys().map(|(time, _)| *time).collect(),
-            site: joined.keys().map(|(_, site)| *site).collect(),
+            time: joined.keys().map(|(time, ..)| *time).collect(),
+            site: joined.keys().map(|(_, site, _)| *site).collect(),
+            group: joined.keys().map(|(.., group)| *group).collect(),
             exact: joined.values().map(|change| change.exact).collect(),
             sampled: joined.values().map(|change| change.sampled).collect(),
             mapped: joined.values().map(|change| change.mapped).collect(),
             enough: enough(meta),
+            groups: numbers.columns(grouping, &self.courses),
         }
     }
 }

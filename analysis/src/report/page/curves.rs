@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::blocks::Blocks;
+use super::groups::by_curve;
 use super::{TEXT_MAX, clipped};
 use crate::error::Error;
 
@@ -116,6 +117,11 @@ impl Busiest {
         own.or_else(|| (self.others > 0).then_some(self.processes.len()))
     }
 
+    /// True if a process has a curve of its own.
+    pub fn is_apart(&self, process: u32) -> bool {
+        self.processes.iter().any(|(known, _)| *known == process)
+    }
+
     fn curve(&self, row: usize, length: usize) -> Curve {
         Curve {
             process: self.processes.get(row).map(|(process, _)| *process),
@@ -139,8 +145,8 @@ pub fn read(
     blocks: Option<&Blocks>,
 ) -> Result<Timeline, Error> {
     let mut curves: Vec<Curve> = (0..busiest.rows()).map(|row| busiest.curve(row, times.len())).collect();
-    let known: Vec<Known> =
-        blocks.iter().flat_map(|blocks| &blocks.processes).map(|row| Known::of(row)).collect();
+    let courses = blocks.map(|blocks| by_curve(&blocks.courses, busiest.rows(), times.len()));
+    let known: Vec<Known> = courses.iter().flatten().map(|course| Known::of(course)).collect();
     samples(trace, &times, busiest, |process, sampled_at, at, sample| {
         let Some(row) = busiest.row(process) else { return };
         curves[row].add(at, sample);

@@ -6,25 +6,31 @@
 
 mod blocks;
 mod curves;
+mod groups;
 mod headline;
 mod measures;
 mod operators;
 mod spans;
 mod times;
 mod tree;
+mod waterfalls;
 
 use std::borrow::Cow;
 
 use memtrace_trace::Trace;
+use memtrace_trace::rows::SiteRow;
 use serde::Serialize;
 
 pub use self::blocks::Moments;
 pub use self::curves::{Curve, Timeline, Together};
+pub use self::groups::Groups;
 pub use self::headline::Headline;
 pub use self::measures::Measure;
 pub use self::operators::{Lanes, LeftOut};
 pub use self::tree::{Frames, Lines, Sites, Tree};
+pub use self::waterfalls::Waterfall;
 use super::document::Report;
+use super::histograms::Histograms;
 use super::shapes::Shape;
 use crate::error::Error;
 
@@ -50,6 +56,10 @@ pub struct Page {
     pub operators_left_out: LeftOut,
     /// Spans over time.
     pub lanes: Lanes,
+    /// From live to resident bytes, by process; none without the kernel side.
+    pub waterfalls: Vec<Waterfall>,
+    /// Heap blocks by size and lifetime; null where not every block has a row.
+    pub histograms: Option<Histograms>,
     /// Sentences on what could not be seen.
     pub notes: Vec<String>,
 }
@@ -75,27 +85,26 @@ fn clipped(text: &str, most: usize) -> Cow<'_, str> {
 /// # Errors
 /// A table cannot be read.
 pub fn page(trace: &Trace, report: &Report) -> Result<Page, Error> {
-    let has_rows = trace.meta().rows.missing(0).is_none();
     let sites = trace.sites()?;
     let spans = spans::Spans::read(trace)?;
-    let times = times::choose(trace, &spans, sites.len())?;
-    let busiest = curves::busiest(trace)?;
-    let found = has_rows.then(|| blocks::read(trace, &times, &sites, &spans, &busiest)).transpose()?;
-    let measures = measures::of_sites(trace, &sites, &spans, found.as_ref())?;
-    let timeline = curves::read(trace, times, &busiest, found.as_ref())?;
-    let (tree, kept) = tree::build(trace, &sites, &measures, found.as_ref())?;
-    let operator = spans.at_peak(found.as_ref().and_then(|found| found.last.as_ref()));
+    let read = Read::of(trace, &sites, &spans)?;
+    let measures = measures::of_sites(trace, &sites, &spans, read.found.as_ref())?;
+    let (tree, kept) = tree::build(trace, &sites, &measures, read.found.as_ref())?;
+    let operator = spans.at_peak(read.found.as_ref().and_then(|found| found.last.as_ref()));
     let (operators, operators_left_out) = operators::shapes(report);
+    let moments = |found: &blocks::Blocks| found.moments(trace.meta(), &kept, &read.grouping);
     Ok(Page {
         trace: trace.directory().display().to_string(),
         headline: headline::of(trace, report, operator)?,
         measures: measures.into_iter().map(|measure| measure.kept(&kept)).collect(),
-        moments: found.map(|found| found.moments(trace.meta(), &kept)),
+        moments: read.found.as_ref().map(moments),
         operators,
         operators_left_out,
         lanes: operators::lanes(report),
+        waterfalls: waterfalls::of(report),
+        histograms: read.found.as_ref().map(|found| found.counts.histograms()),
         notes: notes(report),
-        timeline,
+        timeline: read.timeline(trace)?,
         tree,
     })
 }
@@ -106,12 +115,32 @@ pub fn page(trace: &Trace, report: &Report) -> Result<Page, Error> {
 /// A table cannot be read.
 pub fn timeline(trace: &Trace) -> Result<Timeline, Error> {
     let sites = trace.sites()?;
-    let spans = spans::Spans::read(trace)?;
-    let times = times::choose(trace, &spans, sites.len())?;
-    let busiest = curves::busiest(trace)?;
-    let has_rows = trace.meta().rows.missing(0).is_none();
-    let found = has_rows.then(|| blocks::read(trace, &times, &sites, &spans, &busiest)).transpose()?;
-    curves::read(trace, times, &busiest, found.as_ref())
+    Read::of(trace, &sites, &spans::Spans::read(trace)?)?.timeline(trace)
+}
+
+/// What was read of blocks, and at which times.
+struct Read<'a> {
+    times: Vec<i64>,
+    busiest: curves::Busiest,
+    grouping: groups::Grouping<'a>,
+    /// None where not every block has a row.
+    found: Option<blocks::Blocks>,
+}
+
+impl<'a> Read<'a> {
+    fn of(trace: &Trace, sites: &[SiteRow], spans: &'a spans::Spans) -> Result<Read<'a>, Error> {
+        let times = times::choose(trace, spans, sites.len())?;
+        let busiest = curves::busiest(trace)?;
+        let grouping = groups::Grouping::of(trace, &busiest, spans)?;
+        let read = || blocks::read(trace, &times, sites, spans, &busiest, &grouping);
+        let has_rows = trace.meta().rows.missing(0).is_none();
+        let found = has_rows.then(read).transpose()?;
+        Ok(Read { times, busiest, grouping, found })
+    }
+
+    fn timeline(self, trace: &Trace) -> Result<Timeline, Error> {
+        curves::read(trace, self.times, &self.busiest, self.found.as_ref())
+    }
 }
 
 fn notes(report: &Report) -> Vec<String> {

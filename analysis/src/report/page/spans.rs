@@ -14,6 +14,8 @@ use crate::error::Error;
 
 /// Operators whose working peak is shown by call stack.
 const MARKED_MAX: usize = 12;
+/// Operators whose live bytes are told apart over time, of those.
+const APART_MAX: usize = 8;
 /// Spans that are looked at to find the operator that ran at the peak.
 const RUNNING_MAX: usize = 10_000;
 /// Operators that are told apart.
@@ -46,6 +48,15 @@ struct Running {
     operator: String,
 }
 
+/// What a span is inside of, or is: a bit for each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Around {
+    /// Of the spans marked.
+    marked: u16,
+    /// Of the operators that are told apart.
+    operators: u8,
+}
+
 /// The spans of a trace, as far as the page needs them.
 #[derive(Debug, Default)]
 pub struct Spans {
@@ -53,8 +64,8 @@ pub struct Spans {
     pub marked: Vec<Marked>,
     /// Those that ran at the peak of live bytes, by their start.
     running: Vec<Running>,
-    /// By span, a bit for each of those marked that it is inside of.
-    inside: FxHashMap<u32, u16>,
+    /// What each span is inside of, if it is anything.
+    inside: FxHashMap<u32, Around>,
     /// The largest working peaks, and when they were.
     peaks: BinaryHeap<Reverse<(u64, i64)>>,
 }
@@ -103,22 +114,37 @@ impl Spans {
     }
 
     fn look_inside(&mut self, trace: &Trace) -> Result<(), Error> {
-        let own: FxHashMap<u32, u16> =
+        let marked: FxHashMap<u32, u16> =
             self.marked.iter().enumerate().map(|(at, marked)| (marked.span, 1 << at)).collect();
+        let operators: FxHashMap<String, u8> =
+            self.operators().iter().enumerate().map(|(at, of)| (of.operator.clone(), 1 << at)).collect();
         let inside = &mut self.inside;
         trace.each_span_figures(|row| {
-            let around = row.parent.and_then(|parent| inside.get(&parent)).copied().unwrap_or(0);
-            let bits = around | own.get(&row.span).copied().unwrap_or(0);
-            if bits != 0 {
-                inside.insert(row.span, bits);
+            let outer = row.parent.and_then(|parent| inside.get(&parent)).copied().unwrap_or_default();
+            let around = Around {
+                marked: outer.marked | marked.get(&row.span).copied().unwrap_or(0),
+                operators: outer.operators | operators.get(&row.operator).copied().unwrap_or(0),
+            };
+            if around != Around::default() {
+                inside.insert(row.span, around);
             }
         })?;
         Ok(())
     }
 
+    /// The operators that are told apart, by their largest spans.
+    pub fn operators(&self) -> &[Marked] {
+        &self.marked[..self.marked.len().min(APART_MAX)]
+    }
+
+    /// A bit for each of those that this span is inside of, or is a call of.
+    pub fn operators_around(&self, span: u32) -> u8 {
+        self.inside.get(&span).map_or(0, |around| around.operators)
+    }
+
     /// The places in `marked` of the spans that this span is inside of, or is.
     pub fn around(&self, span: u32) -> impl Iterator<Item = usize> {
-        let bits = self.inside.get(&span).copied().unwrap_or(0);
+        let bits = self.inside.get(&span).map_or(0, |around| around.marked);
         (0..MARKED_MAX).filter(move |at| bits & 1 << at != 0)
     }
 

@@ -7,12 +7,15 @@ mod clock;
 mod details;
 mod devices;
 mod ending;
+mod histograms;
 mod killed;
+mod laws;
 mod leaks;
 mod next;
 mod operators;
 mod page;
 mod places;
+mod planned;
 mod processes;
 mod recomputed;
 mod refused;
@@ -54,6 +57,9 @@ pub struct Report {
     /// List what was live when the program ended, by place, and what calls of operators left
     #[arg(long, conflicts_with_all = ["all_spans", "stacks", "recompute"])]
     leaks: bool,
+    /// Count heap blocks by size, and by how long they were live
+    #[arg(long, conflicts_with_all = ["details", "all_spans", "stacks", "leaks", "recompute", "html"])]
+    histograms: bool,
     /// Derive the figures from the rows, and say where they differ from those folded while
     /// recording
     #[arg(long, conflicts_with_all = ["all_spans", "stacks"])]
@@ -61,6 +67,13 @@ pub struct Report {
     /// Write one HTML page that shows everything and needs no network; - is standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["details", "json", "leaks", "recompute"])]
     html: Option<PathBuf>,
+    /// With --html: show laws of this model beside the calls of its operators
+    #[arg(long, value_name = "FILE", requires = "html")]
+    model: Option<PathBuf>,
+    /// With --html: show this plan beside what the workers held; recommend --format json or plan
+    /// --json printed it
+    #[arg(long, value_name = "FILE", requires = "html")]
+    plan: Option<PathBuf>,
     /// With --html: leave the text of source lines out
     #[arg(long, requires = "html")]
     no_source: bool,
@@ -70,13 +83,16 @@ pub struct Report {
 pub fn run(arguments: &Report) -> Result<ExitCode> {
     let trace = Trace::open(&arguments.trace)?;
     if let Some(file) = &arguments.html {
-        page::write(&trace, file, !arguments.no_source)?;
+        let (model, plan) = (arguments.model.as_deref(), arguments.plan.as_deref());
+        page::write(&trace, file, &page::Beside { model, plan, source: !arguments.no_source })?;
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.recompute {
         return recomputed::show(&trace, arguments.json);
     }
-    if arguments.leaks {
+    if arguments.histograms {
+        histograms::show(&trace, arguments.json)?;
+    } else if arguments.leaks {
         leaks::show(&trace, arguments.json)?;
     } else if arguments.json {
         let listed = Listed { all_spans: arguments.all_spans, stacks: arguments.stacks };

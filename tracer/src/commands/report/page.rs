@@ -10,12 +10,14 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use memtrace_analysis::Model;
 use memtrace_analysis::report::json::{Listed, report};
 use memtrace_analysis::report::page::{Page, Tree, page};
 use memtrace_trace::{Meta, Trace};
 use serde::Serialize;
 
 use super::source_text::SourceText;
+use super::{laws, planned};
 use crate::commands::markup::escaped;
 use crate::commands::output;
 use crate::terminal::{Progress, say};
@@ -41,15 +43,33 @@ struct Document {
     page: Page,
     /// File, by its place among the tree's texts; line; text.
     sources: Vec<(u32, u32, String)>,
+    /// Laws of operators that the trace has, if there is a model.
+    laws: Vec<laws::Shown>,
+    /// A plan beside what was measured.
+    plan: Option<planned::Shown>,
+}
+
+/// What the page has besides the trace.
+pub struct Beside<'a> {
+    /// A model whose laws it shows.
+    pub model: Option<&'a Path>,
+    /// A plan that it shows.
+    pub plan: Option<&'a Path>,
+    /// The text of source lines.
+    pub source: bool,
 }
 
 /// Writes the page of a trace.
-pub fn write(trace: &Trace, file: &Path, with_source: bool) -> Result<()> {
+pub fn write(trace: &Trace, file: &Path, beside: &Beside) -> Result<()> {
+    let model = beside.model.map(Model::load).transpose()?;
     let progress = Progress::start("collecting");
-    let page = page(trace, &report(trace, Listed::default())?)?;
-    let sources = if with_source { sources(trace.meta(), &page.tree) } else { Vec::new() };
+    let report = report(trace, Listed::default())?;
+    let laws = model.map(|model| laws::of_trace(model, &report)).transpose()?.unwrap_or_default();
+    let plan = beside.plan.map(|path| planned::of_trace(path, &report)).transpose()?;
+    let page = page(trace, &report)?;
+    let sources = if beside.source { sources(trace.meta(), &page.tree) } else { Vec::new() };
     let title = format!("{} – memtrace", page.headline.command);
-    let html = html(&title, &Document { page, sources })?;
+    let html = html(&title, &Document { page, sources, laws, plan })?;
     drop(progress);
     output::write(file, html.as_bytes())?;
     if !output::is_standard(file) {

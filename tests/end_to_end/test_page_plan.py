@@ -1,0 +1,105 @@
+"""The plan view of a page: what workers held, beside what was predicted and against their budget."""
+
+import json
+import sys
+
+import browser
+import pytest
+from browser import Shown, html
+from conftest import memtrace
+
+PROGRAM = """
+import numpy as np
+
+def task(n):
+    block = np.ones((n, 1000))
+    return float((block + 1).sum())
+
+for n in (1000, 3000, 2000, 500):
+    task(n)
+"""
+FITTED = """
+import numpy as np
+
+def task(block):
+    return block + 1
+
+for n in (500, 500, 900, 900, 1600, 1600):
+    task(np.ones((n, 1000)))
+"""
+PLAN = {
+    "chunk_shape": [1000, 1000],
+    "tasks": 4,
+    "predicted_worker_bytes": 90_000_000,
+    "budget_bytes": 150_000_000,
+    "memory_limit_bytes": 200_000_000,
+    "pareto": [{"tasks": 8, "predicted_worker_bytes": 60_000_000}],
+}
+
+
+@pytest.fixture
+def run(record, python):
+    return record(python, "-c", PROGRAM, options=("--operator", "__main__:task"))
+
+
+@pytest.fixture
+def plan(tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(PLAN))
+    return path
+
+
+def test_what_a_worker_held_is_beside_what_was_predicted(run, plan, tmp_path, kernel_side):
+    page = html(run.path, tmp_path / "page.html", "--plan", plan)
+    with browser.started() as chromium:
+        shown = Shown(chromium, page, bypass_csp=True)
+        shown.select(view="plan")
+        [row] = shown.page.query_selector_all("#panel-plan tr[data-held]")
+        [task] = [each for each in run.report["operators"] if each["name"] == "__main__:task"]
+        most = max(span["resident_peak_bytes"] for span in task["spans"])
+        assert int(row.get_attribute("data-held")) == most
+        text = row.text_content()
+        assert f"{100 * most / 90_000_000:.1f} %" in text
+        assert f"{100 * most / 150_000_000:.1f} %" in text
+        status = shown.page.text_content("#panel-plan .status")
+        assert "4 chunks of 1000×1000" in status and "90.0 MB of 150 MB" in status
+        shown.assert_accessible()
+        shown.close()
+    data = json.loads(browser.text_of(page.read_text()))
+    [worker] = data["plan"]["workers"]
+    calls = sorted(task["spans"], key=lambda span: span["start_seconds"])
+    held = [[at + 1, span["resident_peak_bytes"]] for at, span in enumerate(calls)]
+    assert worker["held"] == held and len(held) == 4
+
+
+def test_what_recommend_prints_is_a_plan(run, tmp_path):
+    command = ("-q", "-o", tmp_path / "fitted", "--operator", "__main__:task", "--")
+    assert memtrace(*command, sys.executable, "-c", FITTED).returncode == 0
+    model = tmp_path / "model.json"
+    assert memtrace("fit", tmp_path / "fitted", "-o", model).returncode == 0
+    asked = (
+        "--operator",
+        "task",
+        "--shape",
+        "9000,1000",
+        "--memory-limit",
+        "1GB",
+        "--workers",
+        "1",
+    )
+    done = memtrace("recommend", model, *asked, "--format", "json")
+    assert done.returncode == 0, done.stderr.decode()
+    (tmp_path / "plan.json").write_bytes(done.stdout)
+    page = html(run.path, tmp_path / "page.html", "--plan", tmp_path / "plan.json")
+    shown = json.loads(browser.text_of(page.read_text()))["plan"]
+    assert shown["predicted_worker_bytes"] == json.loads(done.stdout)["predicted_worker_bytes"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"words": 1}', '{"tasks": -1}'])
+def test_what_is_no_plan_is_one_sentence(run, tmp_path, text):
+    (tmp_path / "plan.json").write_text(text)
+    asked = ("--html", tmp_path / "page.html", "--plan", tmp_path / "plan.json")
+    done = memtrace("report", run.path, *asked)
+    assert done.returncode == 1 and done.stderr.count(b"\n") == 1
+    assert b"is no plan of chunks" in done.stderr
+    assert not (tmp_path / "page.html").exists()

@@ -15,6 +15,8 @@ from experiments.schedulers.commands import in_bytes
 
 PAGE = RESULTS / "slurm.md"
 TRAINING = small_laws.TRAINING[:4]
+#: What `finished` is told of a job that finished.
+PEAKS = {"MaxRSS": lambda job: job.max_rss, "VmHWM": lambda job: job.peak}
 #: Requested over used, in the median.
 MOST_REQUESTED = 1.25
 
@@ -25,22 +27,29 @@ def main(arguments):
         return False
     mixed = mix.jobs(arguments.quick)
     models = {name: small_laws.fitted(name, TRAINING) for name, _ in mixed}
-    sizes = {name: Sizes(model) for name, model in models.items()}
-    requests = [sizes[name].request(name, shape) for name, shape in mixed]
+    requests = requested(models, mixed)
     with one_node.slurm() as slurm:
         version = slurm.run("sbatch", "--version").split()[-1]
         by_law = mix.run(slurm, mixed, requests)
-        halved = mix.run(slurm, mixed, [request // 2 for request in requests])
-        for job in by_law:
-            sizes[job.operator].finished(job.operator, job.shape, job.max_rss)
-        learned = mix.run(slurm, mixed, [sizes[name].request(name, shape) for name, shape in mixed])
+        arrays = {"half": mix.run(slurm, mixed, [request // 2 for request in requests])}
+        for name, peak in PEAKS.items():
+            peaks = [(job.operator, job.shape, peak(job)) for job in by_law]
+            arrays[name] = mix.run(slurm, mixed, requested(models, mixed, peaks))
         ways = {way: on_cluster(slurm, way) for way in ("auto", "recommended")}
-    checks = checked(by_law, halved, ways)
+    checks = checked(by_law, arrays["half"], ways)
     for check in checks:
         print(check)
     if not arguments.quick:
-        PAGE.write_text(text(version, by_law, halved, learned, ways, checks), encoding="utf-8")
+        PAGE.write_text(text(version, by_law, arrays, ways, checks), encoding="utf-8")
     return all(held for *_, held in checks)
+
+
+def requested(models, mixed, peaks=()):
+    """Requests for jobs after others have finished with these peaks."""
+    sizes = {name: Sizes(model) for name, model in models.items()}
+    for name, shape, peak in peaks:
+        sizes[name].finished(name, shape, peak)
+    return [sizes[name].request(name, shape) for name, shape in mixed]
 
 
 def on_cluster(slurm, way):
@@ -85,11 +94,12 @@ def checked(by_law, halved, ways):
     ]  # fmt: skip
 
 
-def text(version, by_law, halved, learned, ways, checks):
+def text(version, by_law, arrays, ways, checks):
     rows = [
         f"| {what} | {target} | {measured} | {'yes' if held else 'no'} |"
         for what, target, measured, held in checks
     ]
+    missed = [1 - in_bytes(job.max_rss) / job.peak for job in by_law]
     return TEXT.format(
         version=version,
         kernel=platform.release(),
@@ -100,17 +110,19 @@ def text(version, by_law, halved, learned, ways, checks):
         least=min(job.peak for job in by_law) / 1e6,
         most=max(job.peak for job in by_law) / 1e6,
         largest=max(ratios(by_law)),
+        missed=statistics.median(missed),
+        most_missed=max(missed),
+        learned="\n".join(after_finished(name, by_law, arrays[name]) for name in PEAKS),
         head=f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|",
-        jobs="\n".join(map(line, by_law, halved, learned)),
+        jobs="\n".join(map(line, by_law, *arrays.values())),
         **on_two_jobs(ways),
-        **after_finished(by_law, learned),
     )
 
 
 def on_two_jobs(ways):
     auto, ours = ways["auto"], ways["recommended"]
     return {
-        "jobs_of_cluster": cluster.JOBS,
+        "cluster_jobs": cluster.JOBS,
         "memory": cluster.MEMORY,
         "shape": written(cluster.SHAPE),
         "auto": written(auto["chunk_shape"]),
@@ -122,29 +134,25 @@ def on_two_jobs(ways):
     }
 
 
-def after_finished(by_law, learned):
-    """What Slurm's samples miss of peaks, and what requests that follow them come to."""
-    missed = [1 - in_bytes(job.max_rss) / job.peak for job in by_law if job.has_finished]
-    return {
-        "missed": statistics.median(missed),
-        "most_missed": max(missed),
-        "killed_then": sum(job.was_killed for job in learned),
-        "median_then": statistics.median(
-            job.request / known.peak for job, known in zip(learned, by_law, strict=True)
-        ),
-    }
+def after_finished(name, by_law, learned):
+    """Requests that follow peaks of finished jobs: over what is used, and kills."""
+    jobs = zip(learned, by_law, strict=True)
+    median = statistics.median(job.request / known.peak for job, known in jobs)
+    return f"| {name} | {median:.2f} | {sum(job.was_killed for job in learned)} |"
 
 
-def line(by_law, halved, learned):
+def line(by_law, halved, by_max_rss, by_peak):
     sizes = (by_law.peak, in_bytes(by_law.max_rss), by_law.request)
     cells = [by_law.operator, written(by_law.shape), *(f"{size / 1e6:.0f}" for size in sizes)]
-    cells += [f"{by_law.request / by_law.peak:.2f}" if by_law.has_finished else ""]
-    cells += [by_law.state, halved.state, f"{learned.request / 1e6:.0f}", learned.state]
+    cells += [f"{by_law.request / by_law.peak:.2f}" if by_law.peak else "", by_law.state]
+    cells += [halved.state]
+    for learned in (by_max_rss, by_peak):
+        cells += [f"{learned.request / 1e6:.0f}", learned.state]
     return "| " + " | ".join(cells) + " |"
 
 
 COLUMNS = ("operator", "shape", "used, MB", "MaxRSS, MB", "requested, MB", "requested / used")
-COLUMNS += ("ended", "at half", "learned, MB", "ended")
+COLUMNS += ("ended", "at half", "by MaxRSS, MB", "ended", "by VmHWM, MB", "ended")
 
 TEXT = """\
 # Jobs on Slurm
@@ -155,10 +163,10 @@ TEXT = """\
 |---|---|---|---|
 {checks}
 
-Slurm {version} of Debian on one node (Linux {kernel}), started for the study: slurmctld, slurmd,
-slurmdbd and munged. Control groups hold a job to its request, without swap (`task/cgroup`,
-`ConstrainRAMSpace`, `ConstrainSwapSpace`), and Slurm samples its memory once a second
-(`jobacct_gather/cgroup`).
+Slurm {version} of Debian on one node (Linux {kernel}), started for the study: slurmctld,
+slurmd, slurmdbd and munged. Control groups hold a job to its request, without swap
+(`task/cgroup`, `ConstrainRAMSpace`, `ConstrainSwapSpace`), and Slurm samples its memory once a
+second (`jobacct_gather/cgroup`).
 
 ## An array of jobs
 
@@ -170,10 +178,21 @@ JobId=ARRAY_TASK MinMemoryNode=MIB` sets the request of each task, and `scontrol
 them. The largest requested / used is {largest:.2f}. *Used* is VmHWM, as the job itself reads it at
 its end.
 
-*Learned*: the same array after `Sizes.finished` with the `MaxRSS` that sacct has of the first one.
-Of the jobs' peaks, `MaxRSS` misses {missed:.0%} in the median and {most_missed:.0%} at most: pages
-of files do not count in it, and what comes and goes between two samples is not seen. Requests fall
-to {median_then:.2f} of what is used, in the median; {killed_then} of {number} jobs are killed.
+## After jobs have finished
+
+The same array once more, after `Sizes.finished` with the peak of each job of the first one: the
+`MaxRSS` that sacct has of it, or its VmHWM.
+
+| peak | requested / used, median | killed, of {number} |
+|---|---|---|
+{learned}
+
+`MaxRSS` is the largest sample: it is {missed:.0%} below VmHWM in the median, {most_missed:.0%} at
+most. Pages of files do not count in it, and what comes and goes between two samples is not seen;
+other clusters sample every 30 s, Slurm's default. So report VmHWM, or what `/usr/bin/time -f %MK`
+prints, rather than `MaxRSS`. After a kill the law's bound is in force again.
+
+## All jobs
 
 {head}
 {jobs}
@@ -181,7 +200,7 @@ to {median_then:.2f} of what is used, in the median; {killed_then} of {number} j
 ## A SLURMCluster
 
 GST3D of {shape} on `dask_jobqueue.SLURMCluster(cores=1, memory="{memory}")` with
-{jobs_of_cluster} jobs, the SEG-Y volume read chunk by chunk, the result's mean. A worker that is
+{cluster_jobs} jobs, the SEG-Y volume read chunk by chunk, the result's mean. A worker that is
 killed fails the computation (`allowed-failures: 0`). With `chunks="auto"` ({auto}) it ends
 with {died}. With the chunks of `memtrace.dask.recommend` on the running cluster
 ({ours}) it takes {seconds:.1f} s; the larger worker peaks at {peak:.0f} MB, predicted

@@ -148,8 +148,10 @@ class Sizes:
         Args:
             operator: Its operator.
             shape: Lengths of the input's axes, in elements.
-            peak: Its resident peak in bytes, or a text like "1.5GB" (Slurm: `MaxRSS`). A peak of
-                0, which schedulers report for jobs too short to sample, is ignored.
+            peak: Its resident peak in bytes, or a text like "1.5GB": VmHWM of /proc/self/status at
+                its end, or what `/usr/bin/time -f %MK` prints. Slurm's `MaxRSS` is the largest
+                of its samples, which is too little for jobs of a few seconds. A peak of 0, which
+                schedulers report for jobs too short to sample, is ignored.
             dtype: As for `request`.
             **params: As for `request`.
 

@@ -10,7 +10,7 @@ FINISHED, KILLED = "COMPLETED", "OUT_OF_MEMORY"
 UNDER_WAY = ("PENDING", "RUNNING")
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 #: By then Slurm has answered, and accounted for what has ended.
-LONGEST_SECONDS = 30
+LONGEST_SECONDS = 60
 
 
 class Account(NamedTuple):

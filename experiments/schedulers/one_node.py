@@ -4,6 +4,7 @@ Control groups limit what jobs take, and slurmdbd accounts for it, as on most cl
 """
 
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -18,6 +19,8 @@ from experiments.schedulers.commands import Slurm
 #: scripts/schedulers installs them.
 PROGRAMS = ("munged", "mariadbd", "slurmdbd", "slurmctld", "slurmd", "sbatch", "sacct", "setpriv")
 GROUPS = Path("/sys/fs/cgroup")
+#: Slurm's groups have the name of the machine: one Slurm at a time.
+LOCK = Path(tempfile.gettempdir()) / "memtrace-slurm.lock"
 #: What has not answered by then does not answer.
 LONGEST_SECONDS = 60
 #: Of the machine's memory: what is left to the system and the daemons.
@@ -93,6 +96,7 @@ def found(program):
 def slurm():
     """A Slurm whose node is idle. Afterwards its jobs and daemons have ended."""
     with contextlib.ExitStack() as stack:
+        fcntl.flock(stack.enter_context(LOCK.open("w")), fcntl.LOCK_EX)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memtrace-slurm-")))
         ports = configured(folder)
         daemons = Daemons(folder)

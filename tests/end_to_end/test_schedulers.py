@@ -8,7 +8,7 @@ import sys
 
 import memtrace as package
 import pytest
-from conftest import ROOT, environment, memtrace
+from conftest import MEMTRACE, ROOT, environment, memtrace, succeeded
 from memtrace.sizing import ENOUGH, Sizes
 
 from experiments.schedulers import commands, one_node
@@ -43,6 +43,28 @@ JOB = f"""{OPERATOR}
 blur(np.ones([int(length) for length in sys.argv[1:]], np.float32), 2)
 """
 SHAPES = [(300, 300, 300), (200, 400, 500), (350, 400, 450), (420, 430, 440), (150, 350, 700)]
+
+#: Prints the number of chunks, and what each recorded task needed.
+ON_CLUSTER = """
+import json, sys
+import chunked
+import dask.array as da
+import memtrace.dask
+from dask_jobqueue import SLURMCluster
+from distributed import Client
+from operators.gst3d import HALO, gst3d
+
+model, folder = sys.argv[1:]
+options = {"local_directory": folder, "log_directory": folder}
+with SLURMCluster(cores=1, memory="800MB", **options) as cluster, Client(cluster) as client:
+    cluster.scale(jobs=2)
+    client.wait_for_workers(2, timeout=120)
+    volume = da.ones((200, 150, 120), dtype="f4", chunks=(200, 150, 120))
+    plan = memtrace.dask.recommend(volume, gst3d, model, client, halo=HALO)
+    with memtrace.dask.record(client, folder + "/traces", model=model) as recording:
+        chunked.apply("gst3d", volume.rechunk(plan.chunks)).mean(dtype="f8").compute()
+    print(json.dumps({"chunks": plan.tasks, "tasks": recording.tasks()}))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +177,22 @@ def test_jobs_that_request_their_bound_finish_and_at_half_of_it_are_killed(run, 
     assert sum(learned) < sum(requests), "finished jobs say that they need less"
     halved = run([request // 2 for request in requests])
     assert [each.state for each in halved] == [commands.KILLED] * len(SHAPES)
+
+
+def test_chunks_for_a_slurm_cluster_fit_its_jobs(slurm, gst3d, tmp_path):
+    """Each of two jobs of 800 MB computes a part of what takes 750 MB; the recorder is in them."""
+    paths = {
+        "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'examples'}",
+        "PATH": f"{MEMTRACE.parent}:{os.environ['PATH']}",
+    }
+    command = (sys.executable, "-c", ON_CLUSTER, str(gst3d[1]), str(tmp_path))
+    said = json.loads(succeeded(*command, env=slurm.environment | paths))
+    tasks = [task for task in said["tasks"] if task["law"]]
+    assert len(tasks) == said["chunks"] >= 2
+    assert len({task["worker"] for task in tasks}) == 2
+    for task in tasks:
+        assert task["measured_bytes"] == pytest.approx(task["predicted_bytes"], rel=0.01)
+        assert not task["over"] and not task["error"]
 
 
 def test_snakemake_requests_what_laws_say(slurm, gst3d, installed, tmp_path):

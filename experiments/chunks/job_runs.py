@@ -41,11 +41,11 @@ print(int(peak) * 1024, seconds)
 """
 
 
-def shapes(name, cells):
+def shapes(name, cells, number=SHAPES):
     """Shapes of about these many cells, none a cube, volumes evenly apart in their logarithm."""
     chance, (low, high) = random.Random(name), cells
-    for step in range(SHAPES):
-        volume = low * (high / low) ** (step / (SHAPES - 1))
+    for step in range(number):
+        volume = low * (high / low) ** (step / (number - 1))
         a, b = (chance.uniform(0.6, 1.6) for _ in range(2))
         side = (volume / (a * b)) ** (1 / 3)
         yield (round(side * a), round(side * b), round(side))

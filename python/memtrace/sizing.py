@@ -8,6 +8,7 @@
 For Slurm, Kubernetes and other schedulers that kill a job which takes more than it requested.
 """
 
+import re
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from ._planning import sizes
@@ -114,7 +115,7 @@ class Sizes:
         Args:
             operator: Its operator.
             shape: Lengths of the input's axes, in elements.
-            granted: The bytes that it was granted, or a text like "2GB".
+            granted: The bytes that it was granted, or a text like "2GB" (Slurm: `ReqMem`).
             dtype: As for `request`.
             **params: As for `request`.
 
@@ -124,7 +125,7 @@ class Sizes:
         Raises:
             ValueError: As for `request`, or it was granted nothing.
         """
-        granted = sizes.parse(granted)
+        granted = _bytes(granted)
         if granted == 0:
             raise ValueError("a job cannot have been granted no memory")
         likely, upper = self._law(operator, shape, dtype, params)
@@ -147,15 +148,17 @@ class Sizes:
         Args:
             operator: Its operator.
             shape: Lengths of the input's axes, in elements.
-            peak: Its resident peak in bytes, or a text like "1.5GB" (Slurm: `MaxRSS`). A peak of
-                0, which schedulers report for jobs too short to sample, is ignored.
+            peak: Its resident peak in bytes, or a text like "1.5GB": VmHWM of /proc/self/status at
+                its end, or what `/usr/bin/time -f %MK` prints. Slurm's `MaxRSS` is the largest
+                of its samples, which is too little for jobs of a few seconds. A peak of 0, which
+                schedulers report for jobs too short to sample, is ignored.
             dtype: As for `request`.
             **params: As for `request`.
 
         Raises:
             ValueError: As for `request`.
         """
-        peak = sizes.parse(peak)
+        peak = _bytes(peak)
         if peak == 0:
             return
         likely, upper = self._law(operator, shape, dtype, params)
@@ -195,6 +198,13 @@ class Sizes:
             fixed = law["input_bytes"] + law["one_time_bytes"] + PYTHON_BYTES
             return law["peak_bytes"] + fixed, law["upper_bytes"] + fixed
         return law["resident_bytes"], law["resident_upper_bytes"]
+
+
+def _bytes(size):
+    """Bytes of a size. Slurm writes `123456K`: its letters alone are powers of 1024."""
+    if isinstance(size, str) and re.fullmatch(r"[\d.]+[KMGTP]", size):
+        size += "iB"
+    return sizes.parse(size)
 
 
 def _line(points):

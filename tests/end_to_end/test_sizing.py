@@ -113,6 +113,19 @@ def test_finished_jobs_say_how_much_of_the_bound_is_needed(model):
     assert learned + 1000 <= sizes.request("blur", LARGE) < upper
 
 
+def test_sizes_are_taken_as_slurm_writes_them(model):
+    """Letters alone are powers of 1024 there."""
+    sizes = Sizes(model)
+    bound = model.predict("blur", LARGE)["resident_upper_bytes"]
+    kilobytes = -(-bound // 1024)
+    assert sizes.killed("blur", LARGE, f"{kilobytes}K") == pytest.approx(GROWTH * bound, rel=1e-4)
+    more = 2 * bound
+    sizes.finished("blur", LARGE, f"{more / 2**20:.2f}M")
+    assert sizes.request("blur", LARGE) == pytest.approx(more, rel=1e-4)
+    with pytest.raises(ValueError, match="not a size"):
+        sizes.finished("blur", LARGE, "123456X")
+
+
 def test_what_is_wrong_is_said(model):
     with pytest.raises(ValueError, match="no law for sharpen"):
         Sizes(model).request("sharpen", LARGE)

@@ -141,10 +141,10 @@ Times are CPU seconds of the program and of the kernel on its behalf. *Ratio* is
 the time with the plan: above 1 the plan gains. Wanted: {LEAST} at least. *Told* is the ratio that
 the plan says beforehand. Most plans do nothing, and say why.
 
-The least of {len(results)} ratios is {least:.2f}; {wrong} are below {LEAST}. Of the {len(moved)} plans that move
-blocks the least ratio is {min(moved):.2f}. The other {len(same)} start the program as it is: their median is
-{statistics.median(same):.2f}, and what is below comes from the spread of short runs beside swap and from the start of
-memtrace.
+The least of {len(results)} ratios is {least:.2f}; {wrong} are below {LEAST}. Of the {len(moved)}
+plans that move blocks the least ratio is {min(moved):.2f}. The other {len(same)} start the program
+as it is: their median is {statistics.median(same):.2f}, and what is below comes from the spread of
+short runs beside swap and from the start of memtrace.
 
 {table(names, map(cells, results))}
 """

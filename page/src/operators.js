@@ -128,7 +128,8 @@ export class Operators {
   }
 
   #isSelected(key, row) {
-    return this.selection.get("measure") === key || this.selection.get("operator") === row.operator;
+    const operator = this.selection.get("operator");
+    return operator ? operator === row.operator : this.selection.get("measure") === key;
   }
 
   #select(key, row) {

@@ -118,6 +118,9 @@ def test_a_click_on_an_operator_selects_it_in_all_views(run, shown):
     [outer] = [each for each in run.report["operators"] if each["name"] == "__main__:outer"]
     assert shown.total() == outer["spans"][0]["working_peak_bytes"]
     assert shown.page.input_value("select[name=operator]") == "__main__:outer"
+    assert pressed(shown) == {"__main__:outer"}
+    shown.page.select_option("select[name=operator]", "__main__:inner")
+    assert pressed(shown) == {"__main__:inner"}
     shown.select(view="lines", operator="__main__:outer", measure="peak")
     assert shown.total() == at_the_peak(run, inside, before=INSIDE)
     own = {key: value for key, value in shown.lines().items() if key[0].endswith("program.py")}
@@ -133,6 +136,11 @@ def test_a_click_on_an_operator_selects_it_in_all_views(run, shown):
     )
     for (file, line), bytes_ in shown.lines().items():
         assert not file.endswith("program.py") or shown.query(line) == bytes_
+
+
+def pressed(shown):
+    """The operators whose rows are selected in the table."""
+    return set(shown.page.locator("#panel-operators [aria-pressed=true]").all_text_contents())
 
 
 def test_a_link_opens_the_selection_and_the_keyboard_ends_it(run, chromium, shown):

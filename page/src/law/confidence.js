@@ -27,7 +27,7 @@ function shapes(law) {
   return verifiedShape(law) ? [...trained, verifiedShape(law)] : trained;
 }
 
-/** The part of a call in the runs that it rests on, in the order in which parts are doubted. */
+/** Why what a law was proven by says nothing of a shape; null if it does. */
 function doubt(law, shape) {
   if (law.proof === "unverified") return "no run has verified the law";
   const lengths = shape.map(Number);

@@ -20,8 +20,9 @@ def public_name(thing):
     parts = module.split(".")
     for count in range(1, len(parts) + 1):  # the first package that shows it
         place = ".".join(parts[:count])
-        if getattr(sys.modules.get(place), name, None) is thing:
-            return f"{place}.{name}"
+        for shown in (place.lstrip("_"), place):  # csv.writer is of _csv
+            if getattr(sys.modules.get(shown), name, None) is thing:
+                return f"{shown}.{name}"
     return ".".join([part for part in parts if not part.startswith("_")] + [name])
 
 

@@ -1,6 +1,7 @@
 """Descriptions of Python functions, and the bounds that `memtrace.bound` makes of them."""
 
 import ast
+import functools
 import json
 import sys
 import textwrap
@@ -162,6 +163,164 @@ def test_no_bound_rests_on_a_length_that_is_not_known():
         answer = memtrace.bound(function, SHAPE)
         assert answer["upper_bytes"] is None
         assert named in " ".join(answer["model"]["unknown"])
+
+
+CACHE = {}
+
+
+def doubled(function):
+    @functools.wraps(function)
+    def wrapper(array):
+        return function(array.astype("f8"))
+
+    return wrapper
+
+
+def converges(x):
+    kept, change = [], 1.0
+    while change > 1e-6:
+        kept.append(x * change)
+        change = float(x.max())
+    return kept
+
+
+def asserts(x):
+    assert np.sort(x, axis=None).all()
+
+
+def formats(x):
+    return f"{np.sort(x)}"
+
+
+def walrus(x):
+    if (y := x * 2).max() > 0:
+        return y * 3
+    return y
+
+
+@doubled
+def decorated(x):
+    return np.sqrt(x)
+
+
+def handles(x):
+    try:
+        return np.sqrt(x)[:1]
+    except ValueError:
+        return np.stack([x, x, x])
+
+
+def builtins_of(x):
+    return pow(x, 2), round(x, 2)
+
+
+def lists(x):
+    return list(x.ravel())
+
+
+def chosen(x):
+    return {0: x, 1: x * 2}[int(x.max() > 0)] * 2
+
+
+def numpy_scalar(x):
+    return x / np.sqrt(2)
+
+
+def epsilon(x):
+    return x + np.finfo(float).eps
+
+
+def branches_in_a_loop(x):
+    for i in range(3):
+        if x[i].max() > 2:
+            a = x * 2
+        elif x[i].max() > 1:
+            b = x * 3
+        else:
+            c = x * 4
+    return a, b, c
+
+
+def sets_default(x):
+    kept = {}
+    for i in range(8):
+        kept.setdefault(i, x * i)
+    return kept
+
+
+def caches(x):
+    for i in range(8):
+        CACHE[i] = x * i
+
+
+def grid(x):
+    return [x[i : i + 1] * 2.0 for i, j in np.ndindex(300, 300)]
+
+
+def taken(x):
+    return np.take(x, range(50), axis=0)
+
+
+def shrinks(x):
+    kept = []
+    for i in range(100):
+        kept.append(x[i:].copy())
+    return kept
+
+
+def grows(x):
+    return [x.ravel()[: i * 1000].copy() for i in range(1000)]
+
+
+def overlaps(x):
+    x[1:] += x[:-1]
+
+
+def windows(x):
+    return np.hanning(1_000_000) * x[0, 0, 0]
+
+
+def counted(x):
+    return np.bincount(x.astype("i8").ravel())
+
+
+#: Working peaks in bytes, by the arrays that are live at once, for 4 MB of float32 in SHAPE.
+PEAKS = {
+    converges: 1e9,
+    asserts: BYTES,
+    formats: BYTES,
+    walrus: 2 * BYTES,
+    decorated: 4 * BYTES,
+    handles: 3 * BYTES,
+    builtins_of: 2 * BYTES,
+    lists: 32e6,
+    chosen: 2 * BYTES,
+    numpy_scalar: 2 * BYTES,
+    epsilon: 2 * BYTES,
+    branches_in_a_loop: 3 * BYTES,
+    sets_default: 8 * BYTES,
+    caches: 8 * BYTES,
+    grid: 1e9,
+    taken: BYTES // 2,
+    shrinks: 50 * BYTES,
+    grows: 2e9,
+    overlaps: BYTES - 40_000,
+    windows: 8e6,
+    counted: 16e6,
+}
+
+
+@pytest.mark.parametrize("function", PEAKS, ids=lambda function: function.__name__)
+def test_no_bound_is_too_low(function):
+    upper = memtrace.bound(function, SHAPE)["upper_bytes"]
+    assert upper is None or upper >= PEAKS[function]
+
+
+@pytest.mark.parametrize(
+    "function", [handles, numpy_scalar, epsilon, sets_default, taken, overlaps]
+)
+def test_plain_code_has_a_bound(function):
+    assert memtrace.bound(function, SHAPE)["model"]["unknown"] == []
 
 
 def test_both_arms_of_a_condition_on_data_count():

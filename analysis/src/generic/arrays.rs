@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use super::arguments::{array_of, broadcast};
 use super::dtype::Dtype;
 use super::index;
+use super::loops::MANY_SMALL;
 use super::machine::Machine;
-use super::value::{Array, Layout, Place, Value};
+use super::value::{Array, Layout, MAX_LISTED, Place, Value};
 
 /// NumPy reuses a temporary operand for the result from this size on, if the other is an array too
 /// (measured: 2.4 does not with a number).
@@ -45,9 +46,35 @@ impl Machine<'_> {
                     _ => None,
                 });
             }
+            self.note_operands(operator, &values, line);
             return self.elementwise(operator, &mut values, line);
         }
+        let long = |value: &Value| match value {
+            Value::Sequence(items) => items.borrow().len() as u64,
+            other => other.length().unwrap_or(MAX_LISTED + 1),
+        };
+        if operator == "*" && values.iter().any(|value| matches!(value, Value::Sequence(_))) {
+            let count = values.iter().map(long).fold(1, u64::saturating_mul);
+            if count > MAX_LISTED {
+                self.note(MANY_SMALL, line);
+            }
+        }
+        self.note_operands(operator, &values, line);
         super::scalar::operate(operator, &values)
+    }
+
+    /// Names operands of which nothing is known but the memory that they keep.
+    fn note_operands(&mut self, operator: &str, values: &[Value], line: u32) {
+        let tested =
+            matches!(operator, "is" | "is not" | "in" | "not in" | "not" | "==" | "!=" | "and" | "or");
+        let open = |value: &Value| match value {
+            Value::Unknown(blocks) => !blocks.is_empty(),
+            Value::Method(..) => true,
+            _ => false,
+        };
+        if !tested && values.iter().any(open) {
+            self.note(&format!("what {operator} is applied to"), line);
+        }
     }
 
     fn elementwise(&mut self, operator: &str, values: &mut [Value], line: u32) -> Value {
@@ -135,13 +162,33 @@ impl Machine<'_> {
                     Value::Array(array.view(part.shape, part.layout))
                 }
             }
-            (Value::Array(array), _) => Value::Array(array.clone()),
-            (Value::Sequence(_) | Value::Range { .. }, [at]) => of_sequence(&of, at),
+            (Value::Array(array), _) => {
+                let place = self.place("[]", line);
+                let mut part = self.fresh(array.shape.clone(), array.dtype, &place);
+                part.class.clone_from(&array.class);
+                part.blocks.extend(array.blocks.iter().cloned());
+                Value::Array(part)
+            }
+            (Value::Sequence(_) | Value::Range { .. }, [at]) => {
+                if matches!(at, Value::Number { value: None, .. } | Value::Unknown(_) | Value::Array(_))
+                    && !of.arrays().is_empty()
+                {
+                    self.note("which item of a list", line);
+                }
+                of_sequence(&of, at)
+            }
             (Value::Mapping(items), [key]) => {
                 let found = items.borrow().iter().find(|(known, _)| known.same(key) == Some(true)).cloned();
+                if found.is_none() {
+                    self.note("which value of a mapping", line);
+                }
                 found.map_or_else(|| Value::Unknown(of.blocks()), |(_, value)| value)
             }
-            _ => Value::Unknown(of.blocks()),
+            (Value::Unknown(blocks), _) if blocks.is_empty() => of,
+            _ => {
+                self.note("what is indexed", line);
+                Value::Unknown(of.blocks())
+            }
         }
     }
 }

@@ -23,6 +23,9 @@ impl Machine<'_> {
             Some(value) => array_of(value),
             None => None,
         };
+        if short == "ndindex" && longest_grid(args) > MAX_LISTED {
+            self.note("more than 4,096 positions", line);
+        }
         if let Some(answer) = described(short, args, array.as_ref()) {
             return Some(answer);
         }
@@ -92,8 +95,15 @@ fn described(name: &str, args: &[Value], array: Option<&Array>) -> Option<Value>
         "iscomplexobj" => array.map(|array| Value::Flag(Some(array.dtype.kind == 'c'))),
         "isrealobj" => array.map(|array| Value::Flag(Some(array.dtype.kind != 'c'))),
         "isscalar" => Some(Value::Flag(Some(array.is_some_and(|array| array.shape.is_empty())))),
-        "finfo" | "iinfo" | "errstate" | "seterr" | "set_printoptions" | "copyto" | "put" | "place"
-        | "fill_diagonal" => Some(Value::Unknown(Vec::new())),
+        "finfo" | "iinfo" => {
+            let dtype = args.first().and_then(as_dtype).or_else(|| array.map(|array| array.dtype));
+            let limits =
+                Array { class: Some("numpy.finfo".into()), ..Array::number(dtype.unwrap_or(Dtype::DOUBLE)) };
+            Some(Value::Array(limits))
+        }
+        "errstate" | "seterr" | "set_printoptions" | "copyto" | "put" | "place" | "fill_diagonal" => {
+            Some(Value::Unknown(Vec::new()))
+        }
         "ndindex" => indices(args),
         "broadcast_shapes" => {
             let lengths = |shape: &Value| -> Vec<u64> {
@@ -113,6 +123,11 @@ fn common_dtype(args: &[Value]) -> Value {
     let mut types = args.iter().filter_map(known);
     let Some(first) = types.next() else { return Value::Unknown(Vec::new()) };
     Value::Dtype(types.fold(first, |all, next| if all == next { all } else { all.with(next) }))
+}
+
+fn longest_grid(args: &[Value]) -> u64 {
+    let lengths = if let [one] = args { one.wholes() } else { args.iter().map(Value::whole).collect() };
+    lengths.map_or(u64::MAX, |all| all.into_iter().map(|n| n.max(0) as u64).fold(1, u64::saturating_mul))
 }
 
 /// All positions in a grid, 4,096 at most along an axis.
@@ -149,7 +164,7 @@ fn reshaped(array: &Array, lengths: &[Value], longest: u64) -> Option<Vec<u64>> 
         .iter()
         .filter(|length| !free(length))
         .map(|length| length.length().unwrap_or(longest))
-        .product();
+        .fold(1, u64::saturating_mul);
     let rest = array.elements() / known.max(1);
     let length = |length: &Value| if free(length) { rest } else { length.length().unwrap_or(longest) };
     Some(lengths.iter().map(length).collect())

@@ -10,8 +10,32 @@ use super::machine::{Frame, Machine};
 use super::nested::{Items, Pairs, changed};
 use super::scalar;
 use super::source::{Function, Takes};
-use super::value::{Array, COPY, Layout, Value, work};
+use super::value::{Array, COPY, Value, work};
 use crate::error::Error;
+
+/// Methods of lists and sets whose effect on memory is walked, or that have none.
+const LIST_METHODS: [&str; 17] = [
+    "append",
+    "add",
+    "appendleft",
+    "extend",
+    "update",
+    "insert",
+    "pop",
+    "popleft",
+    "clear",
+    "copy",
+    "index",
+    "count",
+    "difference",
+    "sort",
+    "reverse",
+    "remove",
+    "discard",
+];
+/// Methods of mappings, likewise.
+const MAPPING_METHODS: [&str; 9] =
+    ["keys", "values", "items", "copy", "update", "clear", "get", "pop", "setdefault"];
 
 /// Arguments by name.
 pub(super) type Named = BTreeMap<String, Value>;
@@ -42,13 +66,7 @@ impl<'a> Machine<'a> {
                     let place = self.place("array of a type", line);
                     Value::Array(self.fresh(array.shape, dtype, &place))
                 }
-                None => Value::Array(Array {
-                    shape: Vec::new(),
-                    dtype,
-                    layout: Layout::C,
-                    blocks: Vec::new(),
-                    class: None,
-                }),
+                None => Value::Array(Array::number(dtype)),
             }),
             Value::Array(array) if array.class.is_some() => Ok(Value::Array(array)),
             other => Ok(self.unknown_call("an unknown function", other, args, named, line)),
@@ -155,7 +173,7 @@ impl<'a> Machine<'a> {
                 all.extend(args);
                 Ok(match name {
                     // In place, and nothing comes out.
-                    "fill" | "sort" | "setflags" | "resize" | "partition" if plain => Value::Nothing,
+                    "fill" | "sort" | "setflags" | "partition" if plain => Value::Nothing,
                     _ if plain && !self.library.functions.contains_key(&full) => {
                         self.builtin(&full, &all, &named, line).unwrap_or_else(|| {
                             self.unknown_call(&format!("method {name}"), Value::Nothing, all, named, line)
@@ -179,8 +197,14 @@ impl<'a> Machine<'a> {
                 all.extend(named);
                 self.call_inside(function.clone(), args, all, line)
             }
-            Value::Sequence(items) => Ok(of_list(items, name, args)),
-            Value::Mapping(items) => Ok(of_mapping(items, name, args)),
+            Value::Sequence(items) => {
+                self.note_container(name, &LIST_METHODS, !named.is_empty(), line);
+                Ok(of_list(items, name, args))
+            }
+            Value::Mapping(items) => {
+                self.note_container(name, &MAPPING_METHODS, !named.is_empty() && name == "update", line);
+                Ok(of_mapping(items, name, args))
+            }
             Value::Text(text) => Ok(self.of_text(text, name, &args, line)),
             Value::Dtype(dtype) => Ok(if name == "newbyteorder" {
                 Value::Dtype(dtype.native())
@@ -194,6 +218,13 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Names methods of containers that are not walked.
+    fn note_container(&mut self, name: &str, known: &[&str], otherwise: bool, line: u32) {
+        if otherwise || !known.contains(&name) {
+            self.note(&format!("method {name}"), line);
+        }
+    }
+
     /// Calls a function by its full name.
     pub(super) fn library_call(&mut self, name: &str, args: Vec<Value>, named: Named, line: u32) -> Value {
         if let Some(value) = self.builtin(name, &args, &named, line) {
@@ -202,7 +233,10 @@ impl<'a> Machine<'a> {
         if args.iter().chain(named.values()).all(|value| value.arrays().is_empty())
             && let Some(value) = scalar::function(name.rsplit('.').next().unwrap_or(name), &args)
         {
-            return value;
+            // A number of NumPy keeps its type beside arrays. Those that may become lengths stay numbers.
+            let root =
+                matches!(name, "numpy.sqrt" | "numpy.exp" | "numpy.log" | "numpy.log2" | "numpy.log10");
+            return if root { Value::Array(Array::number(Dtype::DOUBLE)) } else { value };
         }
         let library = self.library;
         match library.functions.get(name) {
@@ -280,7 +314,13 @@ fn of_mapping(items: &Rc<Pairs>, name: &str, args: Vec<Value>) -> Value {
         "get" | "pop" | "setdefault" => {
             let same = |key: &Value| args.first().and_then(|wanted| key.same(wanted));
             let found = pairs.iter().find(|(key, _)| same(key) == Some(true)).map(|(_, value)| value.clone());
-            found.or_else(|| args.get(1).cloned()).unwrap_or(Value::Nothing)
+            let given = found.is_none() && name == "setdefault";
+            let value = found.or_else(|| args.get(1).cloned()).unwrap_or(Value::Nothing);
+            if let (true, Some(key)) = (given, args.first()) {
+                drop(pairs);
+                items.borrow_mut().push((key.clone(), value.clone()));
+            }
+            value
         }
         _ => Value::Nothing,
     }

@@ -69,6 +69,12 @@ impl<'a> Machine<'a> {
             }
             Expression::Rest => Value::Rest,
             Expression::Attribute { of, name } => {
+                let changes = ["append", "add", "extend", "update", "setdefault", "insert", "appendleft"];
+                if matches!(**of, Expression::Mapping(_) | Expression::Sequence(_))
+                    && changes.contains(&name.as_str())
+                {
+                    self.note("what a container of the module keeps", 0);
+                }
                 let of = self.value(of, frame)?;
                 self.attribute(of, name)
             }
@@ -126,7 +132,10 @@ impl<'a> Machine<'a> {
                 values.push(value);
                 continue;
             }
-            let (count, _) = self.repetitions(&value);
+            let (count, known) = self.repetitions(&value);
+            if !known || count > MAX_LISTED {
+                self.note("what is spread", 0);
+            }
             work(COPY * count.min(MAX_LISTED));
             values.extend((0..count.min(MAX_LISTED)).map(|i| self.item(&value, i)));
         }
@@ -172,7 +181,9 @@ impl<'a> Machine<'a> {
             if self.raised() {
                 break;
             }
-            let next = self.item(&over, i);
+            // The last one too, as in loops.
+            let last = i + 1 == walked && count > walked;
+            let next = self.item(&over, if last { count - 1 } else { i });
             self.assign(target, next, &mut inner)?;
             let mut taken = true;
             for test in when {
@@ -216,8 +227,14 @@ impl<'a> Machine<'a> {
                 }
             }
             Expression::Item { of, index, .. } => {
+                if matches!(**of, Expression::Mapping(_) | Expression::Sequence(_)) {
+                    self.note("what a container of the module keeps", 0);
+                }
                 let of = self.value(of, frame)?;
                 let index = self.values(index, frame)?;
+                if matches!((&of, index.as_slice()), (Value::Sequence(_), [Value::Slice(_)])) {
+                    self.note("what a part of a list becomes", 0);
+                }
                 set_item(&of, &index, value);
             }
             Expression::Attribute { of, name } => {
@@ -241,6 +258,8 @@ impl<'a> Machine<'a> {
         frame: &mut Frame,
         line: u32,
     ) -> Result<(), Error> {
+        let part_of_same = matches!((target, value), (Expression::Item { of: a, .. }, Expression::Item { of: b, .. })
+            if matches!((&**a, &**b), (Expression::Name(a), Expression::Name(b)) if a == b));
         let old = self.value(target, frame)?;
         let value = self.value(value, frame)?;
         if let Value::Array(array) = &old
@@ -249,6 +268,10 @@ impl<'a> Machine<'a> {
             let other = array_of(&value).map_or(array.dtype, |other| other.dtype);
             let place = self.place(operator, line);
             self.convert(&[(array.dtype, array.dtype), (other, array.dtype)], array.elements(), &place);
+            if part_of_same {
+                // NumPy copies operands that overlap.
+                self.meter.touch(array.bytes(), &place);
+            }
             // A copy (a mask, say) is changed and then written back.
             return Ok(());
         }

@@ -39,7 +39,10 @@ pub fn part(array: &Array, index: &[Value]) -> Part {
             Value::Sequence(_) | Value::Range { .. } => {
                 walk.skip(1);
                 place.get_or_insert(walk.shape.len());
-                let count = item.items().map_or(1, |items| items.len() as u64);
+                let count = match item {
+                    Value::Range { count, .. } => *count,
+                    _ => item.items().map_or(1, |items| items.len() as u64),
+                };
                 advanced.push(vec![count]);
             }
             // As much as there is.

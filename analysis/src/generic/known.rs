@@ -126,6 +126,9 @@ impl Machine<'_> {
         {
             self.note(&format!("{length} of {name}"), line);
         }
+        if main.as_ref().is_some_and(|main| is_one_line(name, main)) {
+            self.note(&format!("{name} of one long line"), line);
+        }
         let (Some(shapes), Some((cost, of_dtype))) = (known.rule.shapes(&bound), found) else {
             let all = bound.named.into_values().collect();
             return self.unknown_call(
@@ -165,7 +168,8 @@ impl Machine<'_> {
         let measured = call.output_bytes(shapes, Call::measured);
         let working = call.working_bytes(shapes);
         self.meter.touch(if call.in_place { working.saturating_sub(measured) } else { working }, place);
-        let is_view = call.cost.bytes(call.input, elements(shapes)) < measured / 2;
+        let made = matches!(call.known.rule, Rule::Filled | Rule::Arange | Rule::Linspace | Rule::Indices);
+        let is_view = !made && call.cost.bytes(call.input, elements(shapes)) < measured / 2;
         let kept = distinct(call.bound.arrays.iter().flat_map(|array| array.blocks.iter().cloned()));
         let class: Option<Rc<str>> = call.known.class.as_deref().map(Rc::from);
         let layout = call.main.as_ref().map_or(Layout::C, |main| main.layout);
@@ -286,6 +290,15 @@ impl Call<'_> {
             _ => working.saturating_add(output), // made in the wider type, then converted
         }
     }
+}
+
+/// Functions that work line by line keep some lines, and were measured on many short ones.
+fn is_one_line(name: &str, array: &Array) -> bool {
+    const BY_LINES: [&str; 4] = ["scipy.ndimage.", "scipy.signal.", "scipy.fft.", "numpy.fft."];
+    let longest = array.shape.iter().copied().max().unwrap_or(0);
+    longest > 4096
+        && longest.saturating_mul(64) > array.elements()
+        && BY_LINES.iter().any(|each| name.starts_with(each))
 }
 
 /// Whether what is given as this length is not known. Of `bins`, an array has the edges: as many as it

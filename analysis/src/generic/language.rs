@@ -1,6 +1,7 @@
 //! Functions of the language, and attributes of values.
 
 use super::call::Named;
+use super::loops::MANY_SMALL;
 use super::machine::Machine;
 use super::small::is_small;
 use super::value::{Array, MAX_LISTED, MAX_NESTED, Value, choices, too_much};
@@ -26,7 +27,8 @@ impl Machine<'_> {
                 None => Value::Unknown(one.blocks()),
             },
             ("zip", several) => self.zipped(several),
-            ("dict", _) => {
+            ("dict", [Value::Mapping(pairs)]) if named.is_empty() => Value::mapping(pairs.borrow().clone()),
+            ("dict", []) => {
                 let pairs =
                     named.iter().map(|(name, value)| (Value::Text(name.as_str().into()), value.clone()));
                 Value::mapping(pairs.collect())
@@ -40,7 +42,7 @@ impl Machine<'_> {
             ("slice", parts) => slice(parts),
             ("bytes" | "bytearray", _) => self.bytes(args.first(), line),
             ("next", [one, ..]) if one.items().is_some() => self.item(one, 0),
-            ("str", _) => self.of_text("", "str", args, line),
+            ("str" | "repr" | "format", _) => self.of_text("", "str", args, line),
             ("memoryview", [one]) => Value::Unknown(one.blocks()),
             ("any" | "all", [one]) => Value::Flag(one.items().and_then(|items| {
                 let truths: Vec<Option<bool>> = items.iter().map(Value::truth).collect();
@@ -56,6 +58,8 @@ impl Machine<'_> {
                 super::scalar::operate("//", &[a.clone(), b.clone()]),
                 super::scalar::operate("%", &[a.clone(), b.clone()]),
             ]),
+            ("pow" | "divmod" | "sum" | "round", [Value::Array(array), ..]) if array.elements() > 1 => self
+                .unknown_call(&format!("builtins.{name}"), Value::Nothing, args.to_vec(), Named::new(), line),
             ("sum", [one, ..]) if !one.arrays().is_empty() => {
                 let items = one.items().unwrap_or_default();
                 let sum = items.into_iter().reduce(|sum, item| self.operate("+", vec![sum, item], 0));
@@ -76,7 +80,7 @@ impl Machine<'_> {
     }
 
     /// Rows of the items at one place.
-    fn zipped(&self, several: &[Value]) -> Value {
+    fn zipped(&mut self, several: &[Value]) -> Value {
         let lists: Vec<Vec<Value>> = several.iter().filter_map(|one| self.listed(one).items()).collect();
         if lists.len() < several.len() {
             return Value::Unknown(several.iter().flat_map(Value::blocks).collect());
@@ -87,10 +91,14 @@ impl Machine<'_> {
     }
 
     /// Sequences made of sequences.
-    pub(super) fn combined(&self, name: &str, args: &[Value], named: &Named) -> Option<Value> {
+    pub(super) fn combined(&mut self, name: &str, args: &[Value], named: &Named) -> Option<Value> {
         let lists: Vec<Vec<Value>> = args.iter().filter_map(|one| self.listed(one).items()).collect();
         let second = args.get(1).or_else(|| named.get("repeat").or_else(|| named.get("r")));
         let times = second.and_then(Value::length).unwrap_or(1).min(8) as usize;
+        let rows = lists.iter().map(|list| list.len() as u64).fold(1, u64::saturating_mul);
+        if name != "chain" && rows.saturating_pow(times as u32) > MAX_LISTED {
+            self.note(MANY_SMALL, 0);
+        }
         let rows: Vec<Vec<usize>> = match name {
             "chain" => return Some(Value::list(lists.concat())),
             "product" => {
@@ -119,9 +127,10 @@ impl Machine<'_> {
     }
 
     /// As a list, if it is short enough to be gone through.
-    pub(super) fn listed(&self, value: &Value) -> Value {
+    pub(super) fn listed(&mut self, value: &Value) -> Value {
         let (count, known) = self.repetitions(value);
         if !known || count > MAX_LISTED {
+            self.note(MANY_SMALL, 0);
             return Value::Unknown(value.blocks());
         }
         Value::list((0..count).map(|i| self.item(value, i)).collect())
@@ -130,6 +139,9 @@ impl Machine<'_> {
     /// `of.name`
     pub(super) fn attribute(&mut self, of: Value, name: &str) -> Value {
         match (&of, name) {
+            (Value::Array(array), _) if array.class.as_deref() == Some("numpy.finfo") => {
+                Value::Array(Array { class: None, ..array.clone() })
+            }
             (Value::Array(array), _) => match name {
                 "shape" => Value::lengths(&array.shape),
                 "ndim" => Value::integer(array.shape.len() as u64),

@@ -124,12 +124,18 @@ pub(super) fn repeated(bound: &Bound, mut shape: Vec<u64>) -> Option<Vec<u64>> {
         let missing = counts.len().saturating_sub(shape.len());
         shape.splice(0..0, std::iter::repeat_n(1, missing));
         let start = shape.len() - counts.len();
-        shape[start..].iter_mut().zip(counts).for_each(|(length, times)| *length *= times);
+        shape[start..]
+            .iter_mut()
+            .zip(counts)
+            .for_each(|(length, times)| *length = length.saturating_mul(times));
         return Some(shape);
     }
     let by = counts.first().copied().unwrap_or(1);
     match bound.axes(shape.len()) {
-        Some(axes) => *shape.get_mut(*axes.first()?)? *= by,
+        Some(axes) => {
+            let length = shape.get_mut(*axes.first()?)?;
+            *length = length.saturating_mul(by);
+        }
         None => shape = vec![product(&shape).saturating_mul(by)],
     }
     Some(shape)
@@ -256,7 +262,10 @@ pub(super) fn meshgrid(bound: &Bound, arrays: &[Array]) -> Shapes {
 /// How many elements `take` picks.
 pub(super) fn taken(bound: &Bound) -> Option<u64> {
     let indices = bound.get(&["indices"])?;
-    let count = indices.arrays().first().map(Array::elements);
+    let count = match indices {
+        Value::Range { count, .. } => Some(*count),
+        _ => indices.arrays().first().map(Array::elements),
+    };
     Some(count.or(indices.items().map(|items| items.len() as u64)).unwrap_or(1))
 }
 

@@ -82,7 +82,7 @@ impl<'a> Machine<'a> {
         self.control.insert(site, |control| control.open_loops += 1);
         for repetition in 0.. {
             let truth = self.value(test, frame)?.truth();
-            if truth.is_none() && repetition == 0 {
+            if truth.is_none() {
                 self.note("number of repetitions", line);
             }
             if truth == Some(false) || (truth.is_none() && repetition >= ASSUMED) || repetition > 100_000 {
@@ -168,15 +168,16 @@ impl<'a> Machine<'a> {
     fn fill_up(&mut self, before: &BTreeMap<String, usize>, more: u64, frame: &Frame, line: u32) {
         for (name, value) in frame {
             let Some(&before) = before.get(name) else { continue };
-            let (now, last) = match value {
-                Value::Sequence(items) => (items.borrow().len(), items.borrow().last().cloned()),
+            let new: Vec<Value> = match value {
+                Value::Sequence(items) => items.borrow().get(before..).unwrap_or_default().to_vec(),
                 Value::Mapping(pairs) => {
-                    (pairs.borrow().len(), pairs.borrow().last().map(|(_, last)| last.clone()))
+                    let pairs = pairs.borrow();
+                    pairs.get(before..).unwrap_or_default().iter().map(|(_, value)| value.clone()).collect()
                 }
                 _ => continue,
             };
-            let gained = now.saturating_sub(before) / 2;
-            let Some(last) = last.filter(|_| gained > 0) else { continue };
+            let gained = new.len() / 2;
+            let Some(last) = largest(&new).filter(|_| gained > 0) else { continue };
             let missing = more.saturating_mul(gained as u64);
             self.note_many(&last, missing, line);
             for _ in 0..missing.min(MAX_ITEMS) {
@@ -193,9 +194,10 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Repeats the last of the `walked` items of a list that is made by repetition, up to `count`.
+    /// Repeats the larger of the last two of the `walked` items of a list that is made by repetition, up
+    /// to `count`.
     pub(super) fn fill(&mut self, items: &mut Vec<Value>, walked: u64, count: u64, line: u32) {
-        let Some(last) = items.last().cloned() else { return };
+        let Some(last) = largest(&items[items.len().saturating_sub(2)..]) else { return };
         self.note_many(&last, count, line);
         for _ in walked..count.min(MAX_ITEMS) {
             if self.raised() {
@@ -242,4 +244,10 @@ impl<'a> Machine<'a> {
             other => other.clone(),
         }
     }
+}
+
+/// The value that keeps most.
+fn largest(values: &[Value]) -> Option<Value> {
+    let bytes = |value: &&Value| value.blocks().iter().map(|block| block.bytes).fold(0, u64::saturating_add);
+    values.iter().max_by_key(bytes).cloned()
 }

@@ -142,8 +142,9 @@ impl<'a> Machine<'a> {
             return truth;
         }
         self.control.insert(site.clone(), |control| control.undecided += 1);
-        if let Some((_, way)) = self.met.iter().find(|(met, _)| *met == site) {
-            return *way;
+        if let Some(way) = self.met.iter().find(|(met, _)| *met == site).map(|(_, way)| *way) {
+            self.note("a condition on data that is met again", line);
+            return way;
         }
         let way = self.decisions.get(&site).copied().unwrap_or(true);
         self.met.push((site, way));

@@ -29,7 +29,7 @@ mod text;
 mod value;
 mod views;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use schemars::JsonSchema;
@@ -144,6 +144,7 @@ pub fn bound(source: &Source, library: &Library, wanted: &Inputs) -> Result<Boun
     let mut open: Vec<Vec<(Site, bool)>> = vec![Vec::new()];
     let mut largest: Option<(Path, Vec<(Site, bool)>)> = None;
     let (mut walked, mut work, mut ends) = (0, 0, false);
+    let mut unknown = BTreeSet::new();
     while let Some(decisions) = open.pop() {
         if walked == MAX_PATHS || work > MAX_LONG_PATHS * MAX_WORK {
             break;
@@ -151,7 +152,10 @@ pub fn bound(source: &Source, library: &Library, wanted: &Inputs) -> Result<Boun
         walked += 1;
         let path = walk(source, library, wanted, &decisions, None)?;
         work += path.work;
-        ends |= !path.raised;
+        if !path.raised {
+            ends = true;
+            unknown.extend(path.unknown.iter().cloned());
+        }
         // Each condition that was new on this path is taken the other way on one of its own.
         for at in decisions.len()..path.met.len() {
             let mut other = path.met[..=at].to_vec();
@@ -166,11 +170,16 @@ pub fn bound(source: &Source, library: &Library, wanted: &Inputs) -> Result<Boun
     }
     let more = !open.is_empty();
     let (mut path, decisions) = largest.ok_or_else(|| Error::Source("it has no path".to_owned()))?;
+    unknown.extend(std::mem::take(&mut path.unknown));
     if !ends {
-        path.unknown.push("what comes after an error: every path raises one".to_owned());
+        unknown.insert("what comes after an error: every path raises one".to_owned());
     }
+    if more {
+        unknown.insert(format!("more than {walked} paths through its conditions"));
+    }
+    path.unknown = unknown.into_iter().collect();
     let seen = walk(source, library, wanted, &decisions, Some(path.peak))?.seen;
-    Ok(bounded(source, library, path, &seen, walked, more))
+    Ok(bounded(source, library, path, &seen, walked))
 }
 
 fn walk(
@@ -241,14 +250,7 @@ fn input(wanted: &Inputs, at: usize) -> Array {
     Array { shape, dtype, layout, blocks: Vec::new(), class: None }
 }
 
-fn bounded(
-    source: &Source,
-    library: &Library,
-    path: Path,
-    seen: &[(u64, Place)],
-    paths: usize,
-    more: bool,
-) -> Bounded {
+fn bounded(source: &Source, library: &Library, path: Path, seen: &[(u64, Place)], paths: usize) -> Bounded {
     let mut sums: BTreeMap<&Place, u64> = BTreeMap::new();
     for (bytes, place) in seen {
         *sums.entry(place).or_default() += bytes;
@@ -261,9 +263,6 @@ fn bounded(
     let residual = &library.residual;
     let factor = residual.factor.max(1.0);
     let mut notes = Vec::new();
-    if more {
-        notes.push(format!("only {paths} paths through its conditions were walked"));
-    }
     let differs = |(name, version): (&String, &String)| {
         library.versions.get(name).is_some_and(|known| known != version)
     };

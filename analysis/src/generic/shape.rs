@@ -188,7 +188,8 @@ impl Rule {
             Rule::Label => Some(Shapes::Several(vec![first()?, Vec::new()])),
             Rule::Outer => one(Some(arrays.iter().take(2).map(Array::elements).collect())),
             Rule::Covariance => one(covariance(bound, &first()?)),
-            Rule::Counts => one(Some(vec![bound.length(&["minlength"]).unwrap_or(256).max(1)])),
+            // Without it, as many as the largest number says.
+            Rule::Counts => one(Some(vec![bound.length(&["minlength"])?.max(1)])),
         }
     }
 }

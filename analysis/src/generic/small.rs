@@ -21,13 +21,12 @@ const MODULES: [&str; 16] = [
 ];
 
 /// Functions of the language.
-const FUNCTIONS: [&str; 23] = [
+const FUNCTIONS: [&str; 21] = [
     "callable",
     "chr",
     "complex",
     "delattr",
     "dir",
-    "format",
     "getattr",
     "globals",
     "hasattr",
@@ -40,7 +39,6 @@ const FUNCTIONS: [&str; 23] = [
     "ord",
     "pow",
     "print",
-    "repr",
     "setattr",
     "super",
     "type",

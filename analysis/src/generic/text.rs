@@ -72,7 +72,8 @@ fn is_short(value: &Value) -> bool {
             items.len() <= FEW as usize
                 && items.iter().all(|item| !matches!(item, Value::Sequence(_)) && is_short(item))
         }
-        Value::Mapping(_) | Value::Unknown(_) => false,
+        Value::Mapping(_) => false,
+        Value::Unknown(blocks) => blocks.is_empty(), // named where it comes from
         // What NumPy writes of an array is short.
         _ => true,
     }

@@ -132,6 +132,11 @@ pub struct Array {
 }
 
 impl Array {
+    /// One number of a type, which nothing keeps.
+    pub fn number(dtype: Dtype) -> Array {
+        Array { shape: Vec::new(), dtype, layout: Layout::C, blocks: Vec::new(), class: None }
+    }
+
     /// Number of elements.
     pub fn elements(&self) -> u64 {
         product(&self.shape)

@@ -44,20 +44,23 @@ class _Description:
 
     def __init__(self):
         self.functions = {}
+        self.named = {}
         self.waiting = []
 
     def add(self, function):
         """Name under which a function is described; None if it has no source."""
-        function = inspect.unwrap(function)
-        function = getattr(function, "__func__", function)
+        function = _without_ours(getattr(function, "__func__", function))
         if not isinstance(function, types.FunctionType):
             return None
         name = f"{function.__module__}:{function.__qualname__}"
+        # A decorator's function and the one that it calls have the same name.
+        while self.named.setdefault(name, function) is not function:
+            name += "*"
         if name not in self.functions:
             if len(self.functions) > MAX_FUNCTIONS:
                 return None
             try:
-                lines, first = inspect.getsourcelines(function)
+                lines, first = inspect.getsourcelines(function.__code__)
                 tree = ast.parse(textwrap.dedent("".join(lines)))
             except (OSError, TypeError, SyntaxError):
                 return None
@@ -75,20 +78,26 @@ class _Description:
         dtype = dtype_of(thing)
         if dtype is not None:
             return {"dtype": dtype}
-        inner = (
-            inspect.unwrap(thing) if callable(thing) and hasattr(thing, "__wrapped__") else thing
-        )
-        root = (getattr(inner, "__module__", None) or "").split(".")[0]
+        root = (getattr(thing, "__module__", None) or "").split(".")[0]
         if (
-            isinstance(inner, types.FunctionType)
+            isinstance(thing, types.FunctionType)
             and root not in LIBRARIES
             and root not in _STANDARD
         ):
-            name = self.add(inner)
+            name = self.add(thing)
             if name is not None:
                 return {"function": name}
         name = public_name(thing)
         return None if name is None else {"function": name}
+
+
+def _without_ours(function):
+    """What a decorator of memtrace was given."""
+    while getattr(function, "__globals__", {}).get("__name__", "").startswith("memtrace."):
+        if not hasattr(function, "__wrapped__"):
+            break
+        function = function.__wrapped__
+    return function
 
 
 _STANDARD = getattr(

@@ -135,11 +135,9 @@ class Expressions:
 
     def as_Dict(self, node):
         pairs = zip(node.keys, node.values)
-        return {
-            "mapping": [
-                [self.value(key), self.value(value)] for key, value in pairs if key is not None
-            ]
-        }
+        if None in node.keys:
+            return {"unknown": "a mapping with others in it"}
+        return {"mapping": [[self.value(key), self.value(value)] for key, value in pairs]}
 
     def as_Starred(self, node):
         return {"spread": self.value(node.value)}
@@ -167,8 +165,10 @@ class Expressions:
 
     as_GeneratorExp = as_SetComp = as_ListComp
 
-    def as_NamedExpr(self, node):
-        return self.value(node.value)
-
     def as_JoinedStr(self, node):
-        return {"value": "text"}
+        return call_of(
+            function_named("builtins.format"), [self.value(value) for value in node.values]
+        )
+
+    def as_FormattedValue(self, node):
+        return self.value(node.value)

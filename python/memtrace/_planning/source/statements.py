@@ -62,7 +62,9 @@ class Body(Expressions):
 
     def statement(self, node):
         kind = getattr(self, "do_" + type(node).__name__, None)
-        lines = kind(node) if kind else []
+        lines = (
+            kind(node) if kind else [{"evaluate": {"unknown": f"what {type(node).__name__} does"}}]
+        )
         for line in lines:
             line.setdefault("line", self.line(node))
         return lines
@@ -87,6 +89,12 @@ class Body(Expressions):
         if isinstance(node.value, ast.Constant):
             return []  # a docstring
         return [{"evaluate": self.value(node.value)}]
+
+    def do_Pass(self, node):
+        return []
+
+    def do_Assert(self, node):
+        return [{"evaluate": self.value(node.test)}]
 
     def do_Return(self, node):
         return [{"return": None if node.value is None else self.value(node.value)}]
@@ -132,7 +140,12 @@ class Body(Expressions):
 
     def do_Try(self, node):
         lines = self.block(node.body) + self.block(node.orelse)
-        return lines + self.block(node.finalbody)  # what handlers do is left out
+        for handler in node.handlers:
+            # The last statement may raise; a test that is no type is taken both ways.
+            raised = self.block(node.body[:-1]) + self.block(handler.body)
+            arms = {"then": raised, "otherwise": lines}
+            lines = [{"line": self.line(handler), "if": {"test": {"dtype": "none"}, **arms}}]
+        return lines + self.block(node.finalbody)
 
     do_TryStar = do_Try
 
@@ -146,6 +159,8 @@ class Body(Expressions):
 
     def do_FunctionDef(self, node):
         inner = self.nested(node, node.name)
+        if node.decorator_list:
+            inner = {"unknown": f"what decorators make of {node.name}"}
         return [{"assign": {"targets": [{"name": node.name}], "value": inner}}]
 
     def do_Import(self, node):

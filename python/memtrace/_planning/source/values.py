@@ -55,7 +55,9 @@ def constant(value, depth=0):
     if value is None or isinstance(value, (bool, int, str)):
         return {"value": value} if not isinstance(value, int) or abs(value) < 2**63 else None
     if isinstance(value, float):
-        return {"value": value} if math.isfinite(value) else {"unknown": "a number beyond all"}
+        if math.isfinite(value):
+            return {"value": value}
+        return call_of(function_named("builtins.float"), [{"value": str(value)}])
     if isinstance(value, (tuple, list, set, frozenset)) and len(value) <= MAX_ITEMS and depth < 8:
         items = [constant(item, depth + 1) for item in value]
         return None if None in items else {"sequence": items}

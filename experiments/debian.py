@@ -50,10 +50,23 @@ def unpacked(root, suite, wanted):
     for folder in ("proc", "dev", "tmp"):
         (root / folder).mkdir()
     packages = index(suite)
-    for name in needed(packages, wanted):
+    names = needed(packages, wanted)
+    for name in names:
         unpack(packages[name], root)
+    register([packages[name] for name in names], root)
     (root / "complete").touch()
     return root
+
+
+def register(packages, root):
+    """Tells dpkg of the folder which packages are there."""
+    known = ("Package", "Version", "Architecture", "Multi-Arch", "Maintainer", "Description")
+    status = root / "var" / "lib" / "dpkg" / "status"
+    status.parent.mkdir(parents=True, exist_ok=True)
+    with status.open("w") as file:
+        for fields in packages:
+            lines = [f"{name}: {fields[name]}" for name in known if name in fields]
+            file.write("\n".join([*lines, "Status: install ok installed", "", ""]))
 
 
 def index(suite):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Of the checkout, what the package is not made of.
-ELSEWHERE = ("benches", "docs", "examples", "experiments", "fuzz", "page/src", "tests")
+ELSEWHERE = ("benches", "docs", "examples", "experiments", "fuzz", "packaging", "page/src", "tests")
 #: As scripts/setup builds them.
 BUILDS = (
     ("--release",),

@@ -1,5 +1,6 @@
 """Programs that would not be what they are with a probe in them: they are left alone, and a note names them."""
 
+import shutil
 import subprocess
 import sys
 
@@ -75,3 +76,51 @@ def test_a_32_bit_program_is_not_made_to_load_a_64_bit_library(record, tmp_path)
     assert "KEPT=1" in lines
     assert not [line for line in lines if line.startswith("LD_PRELOAD")]
     assert "32-bit" in run.details
+
+
+#: How a program is compiled that cannot load the probe, and what a note says of it.
+OTHERS = {
+    "musl": (("musl-gcc",), "linked with musl instead of glibc"),
+    "32-bit": (("gcc", "-m32"), "32-bit"),
+}
+
+
+@pytest.fixture(params=OTHERS)
+def other(request, tmp_path):
+    """A program for another C library, and why the probe is not in it."""
+    compiler, why = OTHERS[request.param]
+    binary = tmp_path / "held"
+    command = [*compiler, "-O1", "-pthread", "-o", binary, TARGETS / "held.c"]
+    if shutil.which(compiler[0]) is None or bare(*command)[0]:
+        pytest.skip(f"{' '.join(compiler)} compiles nothing here")
+    return binary, why
+
+
+OTHER_STARTS = {
+    "the command": ("{}", "malloc", "24"),
+    "a child": ("sh", "-c", "'{}' malloc 24; exit $?"),
+}
+
+
+@pytest.mark.parametrize("how", OTHER_STARTS)
+def test_a_program_of_another_c_library(record, other, how):
+    """It runs as it does by itself, and a note says why nothing inside it was recorded."""
+    program, why = other
+    command = [part.replace("{}", str(program)) for part in OTHER_STARTS[how]]
+    run = record(*command, options=("--kernel", "proc"))
+    assert (run.code, run.stderr.count(b"libmemtrace")) == (0, 0)
+    assert int(run.stdout) >= 24 << 10
+    assert f"{program} ({why})" in run.details
+
+
+def test_the_kernel_side_records_it(kernel_side, record, other):
+    program, why = other
+    run = record(program, "anonymous", "24")
+    assert (run.code, int(run.stdout) >= 24 << 20) == (0, True)
+    assert f"{program} ({why})" in run.details
+    [process] = run.report["processes"]
+    assert process["peak_resident_bytes"] >= 24 << 20
+    mapped = run.sql("SELECT bytes FROM {allocations} WHERE bytes = 24 << 20")
+    assert len(mapped) == (0 if why == "32-bit" else 2), (
+        "system calls of 32-bit programs are not seen"
+    )

@@ -1,5 +1,4 @@
-"""What `scripts/wheel` builds besides the wheel: the tarball of the command, and the source distribution;
-and what `scripts/packages` makes of it."""
+"""The packages without Python that `scripts/packages` makes, and the source distribution."""
 
 import gzip
 import json
@@ -10,7 +9,7 @@ import sys
 
 import duckdb
 import pytest
-from conftest import ROOT, succeeded
+from conftest import ROOT, memtrace, succeeded
 
 INCLUDED = re.compile(r'include_(?:str|bytes)!\("([^"]+)"\)')
 
@@ -20,7 +19,7 @@ def unpacked(kind, folder):
     name = re.compile(rf"memtrace-[0-9.]+{kind}\.tar\.gz")
     found = [file for file in ROOT.glob("dist/*") if name.fullmatch(file.name)]
     if len(found) != 1:
-        pytest.skip("no archive in dist/: scripts/wheel builds it")
+        pytest.skip("no archive in dist/: scripts/wheel and scripts/packages make it")
     shutil.unpack_archive(found[0], folder)
     [tree] = folder.iterdir()
     assert f"{tree.name}.tar.gz" == found[0].name
@@ -51,6 +50,20 @@ def test_the_tarball_runs_from_any_folder(tmp_path):
     )
     licences = {file.name for file in (tree / "share" / "doc" / "memtrace").iterdir()}
     assert licences == {"LICENSE-APACHE", "LICENSE-MIT", "LICENSES.txt"}
+    headers = {file.name for file in (tree / "include").iterdir()}
+    assert headers == {"memtrace.h", "memtrace.f90"}
+    assert named(run("memtrace", "doctor", "--json")).startswith("tarball ")
+
+
+def named(doctor):
+    """What doctor says of the package that it is in."""
+    [words] = [check["words"] for check in json.loads(doctor) if check["name"] == "package"]
+    return words
+
+
+def test_a_build_says_how_to_make_packages():
+    said = named(memtrace("doctor", "--json").stdout)
+    assert said.startswith("built from source, in ") and "./scripts/packages" in said
 
 
 @pytest.fixture
@@ -95,15 +108,22 @@ def test_a_package_is_installed_works_and_leaves_nothing(kind, system, tmp_path)
     succeeded(*(word.format(**words) for word in install), env=path)
 
     installed = files()
-    assert {"usr/bin/memtrace", "usr/share/man/man1/memtrace.1.gz"} <= installed
+    assert {
+        "usr/bin/memtrace",
+        "usr/include/memtrace.h",
+        "usr/share/man/man1/memtrace.1.gz",
+    } <= installed
     assert not [file for file in installed if not file.startswith("usr/")]
     page = gzip.decompress((root / "usr/share/man/man1/memtrace-record.1.gz").read_bytes())
     assert b".TH memtrace-record" in page
-    memtrace = str(root / "usr/bin/memtrace")
+    command = str(root / "usr/bin/memtrace")
     program = (sys.executable, "-c", "data = bytearray(20_000_000)")
-    succeeded(memtrace, "-q", "-o", "trace", "--", *program, cwd=tmp_path, env=path)
-    report = json.loads(succeeded(memtrace, "report", "--json", "trace", cwd=tmp_path, env=path))
+    succeeded(command, "-q", "-o", "trace", "--", *program, cwd=tmp_path, env=path)
+    report = json.loads(succeeded(command, "report", "--json", "trace", cwd=tmp_path, env=path))
     assert report["peak"]["live_bytes"] > 20_000_000
+    said = named(succeeded(command, "doctor", "--json", env=path))
+    assert said.startswith({"deb": "Debian package", "rpm": "RPM package"}[kind]), said
+    assert "pip install memtrace" in said
 
     succeeded(*(word.format(**words) for word in remove), env=path)
     assert not files()

@@ -86,6 +86,7 @@ def check(python, bin_folder, prefix, folder, clean):
 
     source = "data = bytearray(20_000_000); print('hello')"
     assert run("memtrace", "-q", "-o", trace, "--", python, "-c", source) == "hello\n"
+    assert f" in {prefix}: the command and the Python module" in run("memtrace", "doctor")
     printed = run(python, "-c", PROGRAM, str(trace), str(prefix))
     assert printed.startswith("memtrace.pytest_plugin ")
 

@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_char};
 use core::mem::MaybeUninit;
 
-use memtrace_wire::preloading::{Preloading, is_sanitizer};
+use memtrace_wire::preloading::{Preloading, is_sanitizer, other_c_library};
 
 use super::environment::find;
 use crate::next::Strings;
@@ -20,6 +20,8 @@ const HEADERS: usize = 32;
 /// comes first, or nearly so.
 const ENTRIES: usize = 64;
 const LIBRARIES: usize = 8;
+/// Bytes that are read of a dynamic linker's path: another C library's is short.
+const LINKER: usize = 64;
 
 /// Of the program in this file, or of this name, looked up as execvp(3) does.
 pub fn preloading(path: *const c_char) -> Preloading {
@@ -88,11 +90,12 @@ fn of_open_file(file: usize) -> Preloading {
         _ => return Preloading::Works,
     }
     let headers = headers.get(..usize::from(header.e_phnum)).unwrap_or(&headers);
-    if !headers.iter().any(|segment| segment.p_type == libc::PT_INTERP) {
+    let Some(linker) = headers.iter().find(|segment| segment.p_type == libc::PT_INTERP) else {
         return Preloading::IsIgnored;
-    }
-    let has_sanitizer = needs_sanitizer(file, headers).unwrap_or(false);
-    if has_sanitizer { Preloading::DoesHarm } else { Preloading::Works }
+    };
+    let path: [u8; LINKER] = read_at(file, linker.p_offset);
+    let is_harmed = other_c_library(&path).is_some() || needs_sanitizer(file, headers).unwrap_or(false);
+    if is_harmed { Preloading::DoesHarm } else { Preloading::Works }
 }
 
 /// True if one of the libraries that it needs is the runtime of a sanitizer.

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+use crate::record::procfs::executable::described;
+
 /// Programs that were started and have not said hello.
 #[derive(Default)]
 pub struct Unrecorded {
@@ -43,20 +45,23 @@ impl Unrecorded {
         self.waiting.remove(&pid);
     }
 
-    /// One sentence on those that never did.
-    pub fn note(&self) -> Option<String> {
+    /// One sentence on those that never did, of which the kernel side may have seen their memory.
+    pub fn note(&self, by_kernel_side: bool) -> Option<String> {
         let mut names = self.given_up.clone();
         for name in self.waiting.values() {
             *names.entry(name.clone()).or_default() += 1;
         }
         let count: u32 = names.values().sum();
-        let listed: Vec<&str> = names.keys().take(NAMES_MAX).map(String::as_str).collect();
+        let otherwise = "statically linked, set-user-ID, 32-bit, linked with a sanitizer or another C library, \
+                         short of memory or descriptors, or gone before it began";
+        let listed: Vec<String> =
+            names.keys().take(NAMES_MAX).map(|name| described(name, otherwise)).collect();
         let more = if names.len() > NAMES_MAX { ", …" } else { "" };
+        let programs = if count == 1 { "program that was" } else { "programs that were" };
+        let recorded = if by_kernel_side { "only resident memory was" } else { "nothing was" };
         (count > 0).then(|| {
             format!(
-                "{count} programs that were started did not reach the recorder and are not recorded (statically \
-                 linked, set-user-ID, 32-bit, linked with a sanitizer, short of memory or descriptors, or gone \
-                 before they began): {}{more}.",
+                "{count} {programs} started did not reach the recorder ({recorded} recorded): {}{more}.",
                 listed.join(", ")
             )
         })
@@ -79,9 +84,12 @@ mod tests {
         // The pid was given to another program.
         unrecorded.started(1, b"/bin/static", false);
         unrecorded.unmet(1, "static");
-        let note = unrecorded.note().expect("one program never said hello");
-        assert!(note.starts_with("2 programs") && note.ends_with(": /bin/static."), "{note}");
+        let note = unrecorded.note(false).expect("one program never said hello");
+        assert!(note.starts_with("2 programs that were started did not reach the recorder (nothing was"));
+        assert!(note.contains(": /bin/static (statically linked, "), "{note}");
         unrecorded.unmet(5, "short");
-        assert!(unrecorded.note().is_some_and(|note| note.contains("3 programs") && note.contains("short")));
+        assert!(
+            unrecorded.note(true).is_some_and(|note| note.contains("3 programs") && note.contains("short"))
+        );
     }
 }

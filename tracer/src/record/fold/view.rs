@@ -130,7 +130,7 @@ impl Fold {
 
     /// A sentence on programs that were started and are not recorded.
     pub fn unrecorded_note(&self) -> Option<String> {
-        self.unrecorded.note()
+        self.unrecorded.note(self.kernel.is_some())
     }
 
     /// Nanoseconds threads waited for the tracer.

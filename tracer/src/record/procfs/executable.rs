@@ -1,11 +1,12 @@
 //! Programs that no probe can be loaded into.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use memtrace_wire::preloading::{Preloading, is_sanitizer};
+use memtrace_wire::preloading::{Preloading, is_sanitizer, other_c_library};
 use object::read::elf::{Dyn, ElfFile64, ProgramHeader};
 use object::{Endianness, ReadRef};
 use rustix::process::{getegid, geteuid};
@@ -13,22 +14,73 @@ use rustix::process::{getegid, geteuid};
 use super::environment::lacks_probe;
 use crate::symbols::Source;
 
-/// Of the program in this file.
-pub fn preloading(program: &Path) -> Preloading {
-    match of_format(program) {
-        Preloading::Works if becomes_another(program) => Preloading::IsIgnored,
-        known => known,
+/// What keeps the probe out of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Obstacle {
+    /// There is no dynamic linker that would load it.
+    IsStatic,
+    /// The program runs as another user or group.
+    BecomesAnother,
+    /// It is a 32-bit program.
+    Is32Bit,
+    /// It is linked with a sanitizer that the probe would break.
+    HasSanitizer,
+    /// It is linked with this C library, which lacks what the probe calls of glibc.
+    HasOtherLibrary(&'static str),
+}
+
+impl Obstacle {
+    fn preloading(self) -> Preloading {
+        match self {
+            Obstacle::IsStatic | Obstacle::BecomesAnother => Preloading::IsIgnored,
+            Obstacle::Is32Bit | Obstacle::HasSanitizer | Obstacle::HasOtherLibrary(_) => Preloading::DoesHarm,
+        }
     }
 }
 
+impl fmt::Display for Obstacle {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Obstacle::IsStatic => out.write_str("statically linked"),
+            Obstacle::BecomesAnother => out.write_str("set-user-ID"),
+            Obstacle::Is32Bit => out.write_str("32-bit"),
+            Obstacle::HasSanitizer => out.write_str("linked with a sanitizer"),
+            Obstacle::HasOtherLibrary(name) => write!(out, "linked with {name} instead of glibc"),
+        }
+    }
+}
+
+/// Of the program in this file.
+pub fn preloading(program: &Path) -> Preloading {
+    obstacle(program).map_or(Preloading::Works, Obstacle::preloading)
+}
+
+/// A program as notes name it: with what keeps the probe out of it, or `otherwise` where its file
+/// does not say.
+pub fn described(program: &str, otherwise: &str) -> String {
+    match program_of(OsStr::new(program)).and_then(|file| obstacle(&file)) {
+        Some(obstacle) => format!("{program} ({obstacle})"),
+        None => format!("{program} ({otherwise})"),
+    }
+}
+
+/// `None` for scripts and what cannot be read.
+fn obstacle(program: &Path) -> Option<Obstacle> {
+    of_format(program).or_else(|| becomes_another(program).then_some(Obstacle::BecomesAnother))
+}
+
 /// As the format of the file has it: who owns it does not matter.
-fn of_format(program: &Path) -> Preloading {
-    let Some(source) = Source::open(program) else { return Preloading::Works };
-    match source.elf() {
-        Some(object::File::Elf32(_)) => Preloading::DoesHarm,
-        Some(object::File::Elf64(elf)) if !has_dynamic_linker(&elf) => Preloading::IsIgnored,
-        Some(object::File::Elf64(elf)) if needs_sanitizer(&elf).unwrap_or(false) => Preloading::DoesHarm,
-        _ => Preloading::Works,
+fn of_format(program: &Path) -> Option<Obstacle> {
+    let source = Source::open(program)?;
+    let elf = match source.elf()? {
+        object::File::Elf32(_) => return Some(Obstacle::Is32Bit),
+        object::File::Elf64(elf) => elf,
+        _ => return None,
+    };
+    let Some(linker) = dynamic_linker(&elf) else { return Some(Obstacle::IsStatic) };
+    match other_c_library(linker) {
+        Some(name) => Some(Obstacle::HasOtherLibrary(name)),
+        None => needs_sanitizer(&elf).unwrap_or(false).then_some(Obstacle::HasSanitizer),
     }
 }
 
@@ -42,9 +94,14 @@ fn needs_sanitizer<'a, R: ReadRef<'a>>(elf: &ElfFile64<'a, Endianness, R>) -> Op
     Some(names.any(is_sanitizer))
 }
 
-fn has_dynamic_linker<'a, R: ReadRef<'a>>(elf: &ElfFile64<'a, Endianness, R>) -> bool {
+/// Its path (PT_INTERP, elf(5)), empty if it cannot be read; `None` if the program names none.
+fn dynamic_linker<'a, R: ReadRef<'a>>(elf: &ElfFile64<'a, Endianness, R>) -> Option<&'a [u8]> {
+    let endian = elf.endian();
     let mut headers = elf.elf_program_headers().iter();
-    headers.any(|header| header.p_type(Endianness::Little) == object::elf::PT_INTERP)
+    let header = headers.find(|header| header.p_type(endian) == object::elf::PT_INTERP)?;
+    // The kernel executes no program with a longer one.
+    let readable = header.p_filesz(endian) <= libc::PATH_MAX as u64;
+    Some(readable.then(|| header.data(endian, elf.data()).ok()).flatten().unwrap_or_default())
 }
 
 /// True if it runs as another user or group: it is set-user-ID or set-group-ID.
@@ -66,10 +123,10 @@ pub fn program_of(command: &OsStr) -> Option<PathBuf> {
 }
 
 /// True if nothing can load a probe into the program that the process executes, or it was started
-/// without one: no dynamic linker, one in secure-execution mode (AT_SECURE, ld.so(8)), or an
-/// environment that does not name it.
+/// without one: by the format of its file, by a dynamic linker in secure-execution mode (AT_SECURE,
+/// ld.so(8)), or by an environment that does not name it.
 pub fn cannot_load_probe(pid: u32, token: &str) -> bool {
-    of_format(format!("/proc/{pid}/exe").as_ref()) == Preloading::IsIgnored
+    of_format(format!("/proc/{pid}/exe").as_ref()).is_some()
         || is_secure(&std::fs::read(format!("/proc/{pid}/auxv")).unwrap_or_default())
         || lacks_probe(pid, token)
 }

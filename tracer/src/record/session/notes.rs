@@ -2,6 +2,7 @@
 
 use super::recording::Session;
 use super::run::GRACE;
+use crate::record::procfs::executable::described;
 use crate::record::procfs::resident;
 use crate::units::Bytes;
 
@@ -90,14 +91,20 @@ impl Session {
         }
         if let Some(programs) = self.uninstrumented() {
             let note = format!(
-                "No probe could be loaded into {programs} (statically linked, set-user-ID, 32-bit, linked with a sanitizer, started without it, or by another memtrace): the kernel side recorded system calls (mappings), page faults and resident memory instead; blocks inside them (malloc) are not seen. Meanwhile every system call on this machine took 40 to 90 ns longer."
+                "No probe could be loaded into {programs}: the kernel side recorded system calls (mappings; not those of 32-bit programs), page faults and resident memory instead; blocks inside them (malloc) are not seen. Meanwhile every system call on this machine took 40 to 90 ns longer."
             );
             return [note].into_iter().chain(self.fold.unrecorded_note()).collect();
         }
         if self.fold.processes().is_empty() {
-            return vec![
-                "No event was recorded: the command is statically linked, set-user-ID, 32-bit, linked with a sanitizer, or allocates nothing through the C library.".into(),
-            ];
+            let command = self.meta.command.first().map(String::as_str).unwrap_or_default();
+            let command = described(command, "it allocates nothing through the C library");
+            let hint = match self.fold.kernel() {
+                Some(_) => "",
+                None => {
+                    " The kernel side records mappings and resident memory without a probe; memtrace doctor says what it takes."
+                }
+            };
+            return vec![format!("No event was recorded of {command}.{hint}")];
         }
         self.fold.unrecorded_note().into_iter().collect()
     }
@@ -114,7 +121,10 @@ impl Session {
     /// Programs that only the kernel side has recorded.
     fn uninstrumented(&self) -> Option<String> {
         let programs = self.fold.kernel()?.uninstrumented();
-        let named: Vec<&str> = programs.iter().take(PROGRAMS_MAX).map(String::as_str).collect();
+        let otherwise =
+            "linked with a sanitizer or another C library, started without it, or by another memtrace";
+        let named: Vec<String> =
+            programs.iter().take(PROGRAMS_MAX).map(|program| described(program, otherwise)).collect();
         let more = if programs.len() > named.len() { ", …" } else { "" };
         (!named.is_empty()).then(|| format!("{}{more}", named.join(", ")))
     }

@@ -1,5 +1,7 @@
 //! `memtrace doctor`: what this machine can record, and what to do about what it cannot.
 
+mod package;
+
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,7 +12,7 @@ use memtrace_ebpf::{Attached, Error, Kernel, Parts};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::json;
+use crate::commands::json;
 use crate::record;
 use crate::terminal::print;
 
@@ -48,6 +50,7 @@ fn checks() -> Vec<Check> {
     let kernel = kernel();
     let faults = faults(kernel.is_ok());
     let found = [
+        ("package", package()),
         ("probe", probe()),
         ("clock", clock()),
         ("kernel side", kernel),
@@ -76,6 +79,13 @@ fn text(checks: &[Check]) -> String {
 }
 
 type Found = Result<String, String>;
+
+fn package() -> Found {
+    let executable = std::env::current_exe();
+    executable
+        .map(|file| package::of(&file))
+        .map_err(|error| format!("memtrace does not find its own file: {error}"))
+}
 
 fn probe() -> Found {
     record::find_probe().map(|path| path.display().to_string()).map_err(|error| format!("{error:#}"))

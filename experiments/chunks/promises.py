@@ -23,40 +23,34 @@ FIRST = {"looked at": None, "untouched": None}
 
 def main(arguments):
     names, limits = (QUICK, LIMITS[:1]) if arguments.quick else (JOBS, LIMITS)
-    cases = [measured(name, limit) for name in names for limit in limits]
+    cases = [case for name in names for case in measured(name, limits)]
     holds = checks(cases)
     if not arguments.quick:
         PAGE.write_text(text(cases, holds), encoding="utf-8")
     return all(held for *_, held in holds)
 
 
-def measured(name, limit):
-    """A job under a limit: ours, and the CPU time of the best by hand that fits, in pairs."""
-    ours = run(what="case", job=name, limit=limit)
-    return {**ours, "way": JOBS[name].way, "ratio": ratio(ours)}
+def measured(name, limits):
+    """A job under its limits: ours, and its CPU time against the best by hand that fits."""
+    about = {"job": name, "way": JOBS[name].way, "ratio": None}
+    cases = [{**about, **each} for each in run(what="cases", job=name, limits=limits)["cases"]]
+    every = run(what="hand", job=name)["runs"]
+    compared = [(case, best) for case in filter(within, cases) if (best := fastest(every, case))]
+    pairs = [
+        {**{key: case[key] for key in ("limit", "held_bytes")}, "ours": case["chunk"], "by_hand": best}
+        for case, best in compared
+    ]  # fmt: skip
+    taken = run(what="pairs", job=name, pairs=pairs)["pairs"] if pairs else []
+    for (case, _), rounds in zip(compared, taken, strict=True):
+        case["ratio"] = statistics.median(ours / by_hand for ours, by_hand in rounds)
+    return cases
 
 
-def ratio(ours):
-    """CPU time of ours ÷ that of the best by hand; None where nothing by hand fits, or ours ran
-    in none."""
-    if not within(ours):
-        return None
-    every = run(what="hand", job=ours["job"])["runs"]
-    fitting = [each for each in every if not troubled(each) and each["peak_bytes"] <= budget(ours)]
-    if not fitting:
-        return None
-    best = min(fitting, key=lambda each: each["cpu_seconds"])
-    if best["chunk"] == ours["chunk"] and JOBS[ours["job"]].way != "map_overlap":
-        return 1.0
-    pairs = run(
-        what="pair",
-        job=ours["job"],
-        limit=ours["limit"],
-        ours=ours["chunk"],
-        by_hand=best["chunk"],
-        baseline_bytes=ours["held_bytes"],
-    )
-    return statistics.median(one / other for one, other in pairs["rounds"])
+def fastest(every, case):
+    """Chunks by hand of the least CPU time, of those whose workers fit the case's budget."""
+    fitting = [run for run in every if not troubled(run) and run["peak_bytes"] <= budget(case)]
+    best = min(fitting, key=lambda run: run["cpu_seconds"], default=None)
+    return best and best["chunk"]
 
 
 def run(**asked):
@@ -71,11 +65,7 @@ def run(**asked):
 
 
 def line(reported):
-    return ", ".join(
-        f"{key}: {value}"
-        for key, value in reported.items()
-        if key in ("what", "job", "limit", "chunk", "peak_bytes", "predicted_bytes", "error")
-    )
+    return f"{reported['job']}: {reported['what']}"
 
 
 def budget(ours):
@@ -203,7 +193,7 @@ only.
 
 By hand: the first axis into 2, 4, 8 and 32 parts; the second (without one, the first) into 3 and 16;
 cubes of 1, 4 and 16 MB; Dask's own choice; where some of these are the same, the first axis into 6,
-12, 24 and 64 (`experiments/chunks/promises_jobs.py` has the jobs and the rules). Each runs on a cluster without a limit. The best is the one of least CPU time of those
+12, 24 and 64 (`experiments/chunks/promises_jobs.py` has the jobs and the rules). They run on a cluster without a limit. The best is the one of least CPU time of those
 whose workers stay within the budget; ours and it then take turns, three times, and the median of
 the ratios counts. CPU time is that of workers and scheduler. Blank: none by hand fits, or ours
 left the budget.

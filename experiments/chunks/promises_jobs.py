@@ -16,7 +16,7 @@ from experiments.recording import KEPT, written
 from experiments.recording import memtrace as command
 
 FOLDER = KEPT / "chunks" / "promises"
-#: A warmed worker holds 165 to 190 MB; Dask lets it use 70 % of these.
+#: A warmed worker holds about 220 MB; Dask lets it use 70 % of these.
 LIMITS = ("400MB", "550MB", "1GB")
 WORKERS = 2
 #: Bytes of a chunk in the store.

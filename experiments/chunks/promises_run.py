@@ -1,10 +1,10 @@
 """Runs of a job on two real workers, as JSON.
 
-    python -m experiments.chunks.promises_run '{"what": "case", "job": "traces", "limit": "400MB"}'
+    python -m experiments.chunks.promises_run '{"what": "cases", "job": "traces"}'
 
-case: memtrace chooses the chunks under the limit, the job runs in them on a fresh cluster.
+cases: memtrace chooses the chunks under each limit, the job runs in them on a fresh cluster each.
 hand: the job runs in each of the ten chunkings by hand, on one cluster without a limit.
-pair: ours and one by hand in turn, three times, on one cluster without a limit.
+pairs: ours and one by hand in turn, three times, on one cluster without a limit.
 """
 
 import json
@@ -34,18 +34,22 @@ def main():
     print(json.dumps({**asked, **WHAT[asked["what"]](asked)}))
 
 
-def case(asked):
-    """Ours under a limit."""
-    name = asked["job"]
-    model(name)
-    with cluster(WORKERS, asked["limit"]) as client:
+def cases(asked):
+    """Ours under every limit."""
+    model(asked["job"])
+    volume(asked["job"])
+    return {"cases": [case(asked["job"], limit) for limit in asked["limits"]]}
+
+
+def case(name, limit):
+    with cluster(WORKERS, limit) as client:
         warm(client, name)
-        held = max(client.run(status_bytes, "VmRSS").values())
+        told = {"limit": limit, "held_bytes": max(client.run(status_bytes, "VmRSS").values())}
         try:
-            chosen = choose(name, client, asked["limit"], None)
+            chosen = choose(name, client, limit, None)
         except MemoryError as error:
-            return {"refused": str(error)}
-        return {**run(client, name, chosen), "held_bytes": held}
+            return {**told, "refused": str(error)}
+        return {**told, **run(client, name, chosen)}
 
 
 def hand(asked):
@@ -57,22 +61,26 @@ def hand(asked):
         return {"runs": [run_anew(client, name, chosen) for chosen in chunks]}
 
 
-def pair(asked):
-    """Ours in the chunks that it chose, and one by hand, in turn."""
-    name, rounds = asked["job"], []
+def pairs(asked):
+    """Ours in the chunks that it chose, and one by hand, in turn: CPU seconds of both."""
     with cluster(WORKERS, FREE) as client:
-        warm(client, name)
-        ways = [{"chunk": asked["by_hand"]}, {"chunk": asked["ours"]}]
-        if JOBS[name].way == "map_overlap":
-            ways[1] = choose(name, client, asked["limit"], asked["baseline_bytes"])
-        for turn in range(ROUNDS):
-            order = (0, 1) if turn % 2 else (1, 0)
-            taken = {which: run_anew(client, name, ways[which])["cpu_seconds"] for which in order}
-            rounds.append((taken[1], taken[0]))
-    return {"rounds": rounds}
+        warm(client, asked["job"])
+        return {"pairs": [taken(client, asked["job"], pair) for pair in asked["pairs"]]}
 
 
-WHAT = {"case": case, "hand": hand, "pair": pair}
+def taken(client, name, pair):
+    ways = [{"chunk": pair["ours"]}, {"chunk": pair["by_hand"]}]
+    if JOBS[name].way == "map_overlap":
+        ways[0] = choose(name, client, pair["limit"], pair["held_bytes"])
+    rounds = []
+    for turn in range(ROUNDS):
+        order = (1, 0) if turn % 2 else (0, 1)
+        seconds = {way: run_anew(client, name, ways[way])["cpu_seconds"] for way in order}
+        rounds.append((seconds[0], seconds[1]))
+    return rounds
+
+
+WHAT = {"cases": cases, "hand": hand, "pairs": pairs}
 
 
 def choose(name, client, limit, baseline):

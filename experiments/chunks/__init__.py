@@ -6,6 +6,7 @@ PARTS = {
     "lean": "operators whose workers hold more than they compute with: Gaussian, semblance",
     "survey": "dimensions of F3 planned, and a survey larger than memory run in waves",
     "hard": "one long axis, large halos, limits just above the baseline, mixed operators",
+    "promises": "twelve jobs × three limits, chunks by recommend, map_overlap and plan, and by hand",
     "limited": "workers limited by control groups; streamed tasks against the trace",
     "adaptive": "no model at first: chunks chosen while it runs",
     "resources": "tasks that do not fit together",

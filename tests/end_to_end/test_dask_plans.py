@@ -105,9 +105,9 @@ def test_a_plan_asks_the_cluster(model, client, stored):
 
 def test_a_plan_without_a_cluster(model):
     x = da.zeros((400, 400, 400), dtype="f4", chunks=100)
-    given = {"memory_limit": "300 MB", "baseline_bytes": 100 * MB}
+    given = {"memory_limit": "900 MB", "baseline_bytes": 100 * MB}
     plan = mdask.recommend(x, "smooth", model, halo=1, **given)
-    assert plan.budget == 210 * MB and plan.tasks > 1 and plan.worker_peak <= plan.budget
+    assert plan.budget == 630 * MB and plan.tasks > 1 and plan.worker_peak <= plan.budget
     least = mdask.recommend(x, "smooth", model, halo=1, minimise="memory", **given)
     assert least.worker_peak <= plan.worker_peak
     whole = mdask.recommend(x, "smooth", model, whole_axes=[-1], **given)

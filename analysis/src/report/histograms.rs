@@ -167,8 +167,8 @@ mod tests {
         let sizes = [0, 1, 2, 3, 4, 4095, 4096, 1 << 40, u64::MAX];
         for bytes in sizes {
             counts.sizes[size_bin(bytes)].add(1, bytes);
-            let bin = &Counts { ..counts.clone() }.histograms().sizes;
-            let own = bin.iter().find(|bin| bin.from <= bytes && bin.to.is_none_or(|to| bytes < to));
+            let bins = counts.histograms().sizes;
+            let own = bins.iter().find(|bin| bin.from <= bytes && bin.to.is_none_or(|to| bytes < to));
             assert!(own.is_some_and(|bin| bin.blocks > 0), "{bytes}");
         }
         assert_eq!(counts.histograms().blocks, sizes.len() as u64);

@@ -33,7 +33,7 @@ pub struct Group {
 /// By how much live bytes change at each of the times: of the heap, and of mappings that count whole.
 pub type Course = Vec<[i64; 2]>;
 
-/// Which threads are told apart, and what calls each operator is inside of.
+/// Which threads are told apart, and which operators each span is inside of.
 pub struct Grouping<'a> {
     threads: Vec<ThreadRow>,
     places: FxHashMap<u32, u8>,

@@ -16,7 +16,7 @@ from experiments.schedulers import commands, one_node
 #: Slurm's control groups have one name.
 pytestmark = pytest.mark.serial
 
-#: An environment with Snakemake, Ray and kubernetes-validate.
+#: An environment with Snakemake and kubernetes-validate.
 INSTALLED = ROOT / "target" / "schedulers" / "bin"
 
 OPERATOR = """
@@ -36,8 +36,6 @@ for shape in [(53, 61, 47), (59, 40, 64), (42, 71, 50), (97, 89, 101)]:
     for _ in range(2):
         {operator}(np.ones(shape, np.float32))
 """
-#: Of a node of Ray.
-NODE_BYTES = 1_100_000_000
 #: Stays at its peak until Slurm, which samples once a second, has seen it.
 JOB = f"""{OPERATOR}
 blur(np.ones([int(length) for length in sys.argv[1:]], np.float32), 2)
@@ -79,7 +77,7 @@ def slurm():
 def installed():
     """Runs a program of target/schedulers in a folder; what it prints."""
     if not INSTALLED.is_dir():
-        pytest.skip("no Snakemake, no Ray: scripts/schedulers installs them (480 MB)")
+        pytest.skip("no Snakemake in target/schedulers: scripts/schedulers installs it (240 MB)")
 
     def run(folder, *command, **variables):
         paths = f"{ROOT / 'python'}:{ROOT / 'examples'}"
@@ -219,19 +217,6 @@ def test_snakemake_requests_what_laws_say(slurm, gst3d, installed, tmp_path):
     own = 250  # of Snakemake, as the Snakefile has it
     requests = {f"{own + Sizes(model).mem_mb('gst3d', shape)}M" for shape in shapes}
     assert {each.requested for each in ended} == requests
-
-
-def test_ray_runs_tasks_together_only_if_their_laws_fit(gst3d, installed, tmp_path):
-    command = ("python", ROOT / "examples" / "schedulers" / "ray_memory.py", gst3d[1], "gst3d")
-    node = {"HOME": str(tmp_path), "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
-    node["RAY_OVERRIDE_RESOURCES"] = json.dumps({"CPU": 3, "memory": NODE_BYTES})
-    said = installed(tmp_path, *command, "130,120,100", "100,100,100", "90,90,100", **node)
-    first, second, third = map(json.loads, said.splitlines())
-    assert first["memory"] + second["memory"] < NODE_BYTES
-    assert first["memory"] + second["memory"] + third["memory"] > NODE_BYTES
-    assert third["began"] >= min(first["ended"], second["ended"])
-    for task in (first, second, third):
-        assert 0.7 * task["memory"] < task["peak"] <= task["memory"]
 
 
 def test_kubernetes_takes_the_resources_of_a_recommendation(blur, installed, tmp_path):

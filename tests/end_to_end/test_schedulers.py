@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -130,6 +131,19 @@ def recommended(model, target):
     done = memtrace("recommend", model, *chosen, *workers, "--format", target)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
+
+
+def test_what_a_killed_study_left_of_its_jobs_is_ended(monkeypatch):
+    if reason := one_node.why_not():
+        pytest.skip(reason)
+    monkeypatch.setattr(one_node, "NODE", f"memtrace-{os.getpid()}")
+    job = one_node.GROUPS / "memory" / f"slurm_{one_node.NODE}" / "uid_0" / "job_1"
+    job.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "100"]) as left:
+        (job / "cgroup.procs").write_text(str(left.pid))
+        one_node.end_groups()
+        assert left.wait() == -signal.SIGKILL
+    assert not job.parents[1].exists()
 
 
 def test_slurm_takes_the_lines_of_a_recommendation(slurm, blur, tmp_path):

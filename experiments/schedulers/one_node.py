@@ -22,7 +22,8 @@ PROGRAMS = ("munged", "mariadbd", "slurmdbd", "slurmctld", "slurmd", "sbatch", "
 GROUPS = Path("/sys/fs/cgroup")
 #: Of the node, and so of its control groups: another Slurm of this machine has others.
 NODE = "memtrace"
-LOCK = Path(tempfile.gettempdir()) / "memtrace-slurm.lock"
+#: One Slurm at a time. Only root can put a file or a link there.
+LOCK = Path("/run/memtrace-slurm.lock")
 #: What has not answered by then does not answer.
 LONGEST_SECONDS = 60
 #: Of the machine's memory: what is left to the system and the daemons.

@@ -28,13 +28,14 @@ class Slurm:
         self.environment = {**os.environ, "SLURM_CONF": str(configuration)}
 
     def run(self, *command, **options):
-        """What a command prints. RuntimeError, with what it said, where it fails."""
+        """What a command prints. RuntimeError where it fails, TimeoutExpired where it hangs."""
         done = subprocess.run(
             list(map(str, command)),
             env=self.environment,
             capture_output=True,
             text=True,
             check=False,
+            timeout=LONGEST_SECONDS,
             **options,
         )
         if done.returncode:

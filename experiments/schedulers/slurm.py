@@ -17,6 +17,8 @@ PAGE = RESULTS / "slurm.md"
 TRAINING = small_laws.TRAINING[:4]
 #: What `finished` is told of a job that finished.
 PEAKS = {"MaxRSS": lambda job: job.max_rss, "VmHWM": lambda job: job.peak}
+#: Of a computation on a SLURMCluster.
+LONGEST_SECONDS = 600
 #: Requested over used, in the median.
 MOST_REQUESTED = 1.25
 
@@ -62,6 +64,7 @@ def on_cluster(slurm, way):
         capture_output=True,
         text=True,
         check=False,
+        timeout=LONGEST_SECONDS,
     )
     if done.returncode:
         raise RuntimeError(f"the SLURMCluster with {way} chunks failed:\n{done.stderr[-3000:]}")

@@ -37,6 +37,8 @@ for shape in [(53, 61, 47), (59, 40, 64), (42, 71, 50), (97, 89, 101)]:
     for _ in range(2):
         {operator}(np.ones(shape, np.float32))
 """
+#: A program that hangs ends then, and Slurm is free for others.
+LONGEST_SECONDS = 600
 #: Stays at its peak until Slurm, which samples once a second, has seen it.
 JOB = f"""{OPERATOR}
 blur(np.ones([int(length) for length in sys.argv[1:]], np.float32), 2)
@@ -90,6 +92,7 @@ def installed():
             capture_output=True,
             text=True,
             check=False,
+            timeout=LONGEST_SECONDS,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -198,7 +201,8 @@ def test_chunks_for_a_slurm_cluster_fit_its_jobs(slurm, gst3d, tmp_path):
         "PATH": f"{MEMTRACE.parent}:{os.environ['PATH']}",
     }
     command = (sys.executable, "-c", ON_CLUSTER, str(gst3d[1]), str(tmp_path))
-    said = json.loads(succeeded(*command, env=slurm.environment | paths))
+    environment = slurm.environment | paths
+    said = json.loads(succeeded(*command, env=environment, timeout=LONGEST_SECONDS))
     tasks = [task for task in said["tasks"] if task["law"]]
     assert len(tasks) == said["chunks"] >= 2
     assert len({task["worker"] for task in tasks}) == 2

@@ -115,5 +115,5 @@ def mebibytes(size):
 
 
 def in_bytes(size):
-    """Bytes of a size as sacct writes it: K, M and G are powers of 1024."""
-    return int(float(size.rstrip("KMG")) * UNITS.get(size[-1:], 1))
+    """Bytes of a size as sacct writes it: K, M and G are powers of 1024; nothing if not sampled."""
+    return int(float(size.rstrip("KMG") or 0) * UNITS.get(size[-1:], 1))

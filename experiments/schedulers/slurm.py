@@ -3,6 +3,7 @@
 import json
 import math
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -114,7 +115,7 @@ def text(version, by_law, arrays, ways, checks):
     missed = [1 - in_bytes(job.max_rss) / job.peak for job in finished]
     return TEXT.format(
         version=version,
-        kernel=platform.release(),
+        kernel=re.match(r"\d+\.\d+", platform.release())[0],
         checks="\n".join(rows),
         number=len(by_law),
         operators=len({job.operator for job in by_law}),

@@ -91,7 +91,8 @@ class Slurm:
         known = {}
         for name, (state, requested, _) in rows.items():
             script = rows.get(f"{name}.batch")
-            if script is not None and state not in UNDER_WAY:
+            # A request that the database does not have yet reads as 16 of an unknown unit.
+            if script is not None and state not in UNDER_WAY and not requested.endswith("?"):
                 known[int(name.partition("_")[2] or 0)] = Account(state, requested, script[2])
         return known
 

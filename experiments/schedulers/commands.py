@@ -28,13 +28,14 @@ class Slurm:
         self.environment = {**os.environ, "SLURM_CONF": str(configuration)}
 
     def run(self, *command, **options):
-        """What a command prints. RuntimeError, with what it said, where it fails."""
+        """What a command prints. RuntimeError where it fails, TimeoutExpired where it hangs."""
         done = subprocess.run(
             list(map(str, command)),
             env=self.environment,
             capture_output=True,
             text=True,
             check=False,
+            timeout=LONGEST_SECONDS,
             **options,
         )
         if done.returncode:
@@ -90,7 +91,8 @@ class Slurm:
         known = {}
         for name, (state, requested, _) in rows.items():
             script = rows.get(f"{name}.batch")
-            if script is not None and state not in UNDER_WAY:
+            # A request that the database does not have yet reads as 16 of an unknown unit.
+            if script is not None and state not in UNDER_WAY and not requested.endswith("?"):
                 known[int(name.partition("_")[2] or 0)] = Account(state, requested, script[2])
         return known
 
@@ -114,5 +116,5 @@ def mebibytes(size):
 
 
 def in_bytes(size):
-    """Bytes of a size as sacct writes it: K, M and G are powers of 1024."""
-    return int(float(size.rstrip("KMG")) * UNITS.get(size[-1:], 1))
+    """Bytes of a size as sacct writes it: K, M and G are powers of 1024; nothing if not sampled."""
+    return int(float(size.rstrip("KMG") or 0) * UNITS.get(size[-1:], 1))

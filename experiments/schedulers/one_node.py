@@ -12,15 +12,18 @@ import socket
 import subprocess
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
-from experiments.schedulers.commands import Slurm
+from experiments.schedulers.commands import Slurm, wait_until
 
 #: scripts/schedulers installs them.
 PROGRAMS = ("munged", "mariadbd", "slurmdbd", "slurmctld", "slurmd", "sbatch", "sacct", "setpriv")
 GROUPS = Path("/sys/fs/cgroup")
-#: Slurm's groups have the name of the machine: one Slurm at a time.
-LOCK = Path(tempfile.gettempdir()) / "memtrace-slurm.lock"
+#: Of the node, and so of its control groups: another Slurm of this machine has others.
+NODE = "memtrace"
+#: One Slurm at a time. Only root can put a file or a link there.
+LOCK = Path("/run/memtrace-slurm.lock")
 #: What has not answered by then does not answer.
 LONGEST_SECONDS = 60
 #: Of the machine's memory: what is left to the system and the daemons.
@@ -51,7 +54,7 @@ AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={accounts}
 AccountingStoragePass={folder}/munge.socket
-NodeName={host} NodeAddr=127.0.0.1 CPUs={processors} RealMemory={memory}
+NodeName={node_name} NodeHostname={host} NodeAddr=127.0.0.1 CPUs={processors} RealMemory={memory}
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 #: Nothing is swapped out, so that a job that takes more than it requested is killed.
@@ -100,7 +103,8 @@ def slurm():
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memtrace-slurm-")))
         ports = configured(folder)
         daemons = Daemons(folder)
-        stack.callback(remove_groups)
+        end_groups()  # of a process that was killed before it could
+        stack.callback(end_groups)
         stack.callback(daemons.stop)
         daemons.start("munged", "--foreground", "--force", *munge_files(folder))
         daemons.start("mariadbd", *database_files(folder))
@@ -109,7 +113,7 @@ def slurm():
         daemons.wait_for_port(ports["accounts"])
         daemons.start("slurmctld", "-D", "-c")
         daemons.wait_for_port(ports["controller"])
-        daemons.start("slurmd", "-D")
+        daemons.start("slurmd", "-D", "-N", NODE)
         started = Slurm(folder / "slurm.conf")
         stack.callback(started.cancel_all)
         started.wait_for_node()
@@ -124,6 +128,7 @@ def configured(folder):
         "folder": folder,
         "groups": GROUPS,
         "host": socket.gethostname().split(".")[0],
+        "node_name": NODE,
         "processors": os.cpu_count(),
         "memory": (pages * page - SPARED_BYTES) >> 20,
         **ports,
@@ -213,9 +218,18 @@ class Daemons:
         return self._folder / f"{name}.log"
 
 
-def remove_groups():
-    """Removes the control groups that Slurm leaves behind, which hold no process any more."""
-    for group in GROUPS.glob("*/slurm*"):
-        for folder, *_ in os.walk(group, topdown=False):
-            with contextlib.suppress(OSError):
-                os.rmdir(folder)
+def end_groups():
+    """Kills what is left of jobs, slurmstepd included, and removes the node's control groups."""
+    for group in GROUPS.glob(f"*/slurm_{NODE}"):
+        wait_until(partial(has_ended, group), LONGEST_SECONDS, f"{group} still has processes")
+
+
+def has_ended(group):
+    """Kills a control group's processes; whether the group is gone."""
+    for folder, *_ in os.walk(group, topdown=False):
+        with contextlib.suppress(OSError):  # they, or Slurm's own removal, were faster
+            for process in Path(folder, "cgroup.procs").read_text().split():
+                if process != "0":  # which is one of another PID namespace
+                    os.kill(int(process), signal.SIGKILL)
+            os.rmdir(folder)
+    return not group.exists()

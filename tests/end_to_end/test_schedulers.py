@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -36,9 +37,11 @@ for shape in [(53, 61, 47), (59, 40, 64), (42, 71, 50), (97, 89, 101)]:
     for _ in range(2):
         {operator}(np.ones(shape, np.float32))
 """
-#: Stays at its peak until Slurm, which samples once a second, has seen it.
+#: A program that hangs ends then, and Slurm is free for others.
+LONGEST_SECONDS = 600
+#: Stays at its peak for five of Slurm's samples: on a machine under load some are late.
 JOB = f"""{OPERATOR}
-blur(np.ones([int(length) for length in sys.argv[1:]], np.float32), 2)
+blur(np.ones([int(length) for length in sys.argv[1:]], np.float32), 5)
 """
 SHAPES = [(300, 300, 300), (200, 400, 500), (350, 400, 450), (420, 430, 440), (150, 350, 700)]
 
@@ -89,6 +92,7 @@ def installed():
             capture_output=True,
             text=True,
             check=False,
+            timeout=LONGEST_SECONDS,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -130,6 +134,19 @@ def recommended(model, target):
     done = memtrace("recommend", model, *chosen, *workers, "--format", target)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
+
+
+def test_what_a_killed_study_left_of_its_jobs_is_ended(monkeypatch):
+    if reason := one_node.why_not():
+        pytest.skip(reason)
+    monkeypatch.setattr(one_node, "NODE", f"memtrace-{os.getpid()}")
+    job = one_node.GROUPS / "memory" / f"slurm_{one_node.NODE}" / "uid_0" / "job_1"
+    job.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "100"]) as left:
+        (job / "cgroup.procs").write_text(str(left.pid))
+        one_node.end_groups()
+        assert left.wait() == -signal.SIGKILL
+    assert not job.parents[1].exists()
 
 
 def test_slurm_takes_the_lines_of_a_recommendation(slurm, blur, tmp_path):
@@ -184,7 +201,8 @@ def test_chunks_for_a_slurm_cluster_fit_its_jobs(slurm, gst3d, tmp_path):
         "PATH": f"{MEMTRACE.parent}:{os.environ['PATH']}",
     }
     command = (sys.executable, "-c", ON_CLUSTER, str(gst3d[1]), str(tmp_path))
-    said = json.loads(succeeded(*command, env=slurm.environment | paths))
+    environment = slurm.environment | paths
+    said = json.loads(succeeded(*command, env=environment, timeout=LONGEST_SECONDS))
     tasks = [task for task in said["tasks"] if task["law"]]
     assert len(tasks) == said["chunks"] >= 2
     assert len({task["worker"] for task in tasks}) == 2

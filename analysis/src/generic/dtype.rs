@@ -60,6 +60,12 @@ impl Dtype {
         Dtype { swapped: false, ..self }
     }
 
+    /// Whether libraries treat both alike: both are integers, or of one kind.
+    pub fn is_like(self, other: Dtype) -> bool {
+        let group = |dtype: Dtype| if dtype.kind == 'u' { 'i' } else { dtype.kind };
+        group(self) == group(other)
+    }
+
     /// What can represent the values of both.
     pub fn with(self, other: Dtype) -> Dtype {
         let (a, b) = if rank(self.kind) <= rank(other.kind) { (self, other) } else { (other, self) };

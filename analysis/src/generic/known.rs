@@ -139,6 +139,9 @@ impl Machine<'_> {
                 line,
             );
         };
+        if let Some(main) = main.as_ref().filter(|main| !of_dtype.is_like(main.dtype)) {
+            self.note(&format!("{name} of {}", main.dtype), line);
+        }
         let input = main.as_ref().map_or(0, Array::elements);
         let in_place = target.is_some();
         let place = self.place(name, line);

@@ -199,6 +199,13 @@ fn several_types_cost_what_the_dearest_does() {
 }
 
 #[test]
+fn another_kind_than_was_measured_is_named() {
+    let body = json!([set("a", call("numpy.zeros", json!([{"value": 100}, {"dtype": "<c16"}]))),
+                      {"return": call("scipy.ndimage.filter", json!([name("a")]))}]);
+    assert_eq!(bounded_of(body, &SHAPE).model.unknown, ["scipy.ndimage.filter of <c16 (a.py:7)"]);
+}
+
+#[test]
 fn numbers_as_objects_count() {
     let body = json!([set("a", method(name("x"), "tolist", json!([]))), set("b", name("a"))]);
     let answer = bounded_of(body, &[1000, 500]);

@@ -65,7 +65,7 @@ pub fn write(trace: &Trace, file: &Path, beside: &Beside) -> Result<()> {
     let progress = Progress::start("collecting");
     let report = report(trace, Listed::default())?;
     let laws = model.map(|model| laws::of_trace(model, &report)).transpose()?.unwrap_or_default();
-    let plan = beside.plan.map(|path| planned::of_trace(path, &report)).transpose()?;
+    let plan = beside.plan.map(|path| planned::of_trace(path, trace)).transpose()?;
     let page = page(trace, &report)?;
     let sources = if beside.source { sources(trace.meta(), &page.tree) } else { Vec::new() };
     let title = format!("{} – memtrace", page.headline.command);

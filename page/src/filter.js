@@ -22,7 +22,7 @@ export function filterOf(data, selection) {
     groups: groups.curve.map((_, group) => holds(group)),
     /** The place of the process's curve, where nothing else is selected. */
     curve: process && !thread && !operator ? process.place : null,
-    process: process?.value ?? null,
+    process: process?.value ?? thread?.process ?? null,
     thread: thread?.value ?? null,
     operator: operator?.name ?? null,
     words: [process, thread, operator].filter(Boolean).map(({ words }) => words),
@@ -48,7 +48,13 @@ function threads(data) {
     ? threads.map(([thread, process, tid], place) => {
         const name =
           tid === Number(pid(process)) ? `${tid}, the main thread` : `${tid} of ${pid(process)}`;
-        return { value: String(thread), place, name, words: `of thread ${tid}` };
+        return {
+          value: String(thread),
+          place,
+          name,
+          words: `of thread ${tid}`,
+          process: String(process),
+        };
       })
     : [];
 }

@@ -25,6 +25,8 @@ export function filterOf(data, selection) {
     process: process?.value ?? thread?.process ?? null,
     thread: thread?.value ?? null,
     operator: operator?.name ?? null,
+    /** A call of that operator. */
+    span: operator?.span ?? null,
     words: [process, thread, operator].filter(Boolean).map(({ words }) => words),
   };
 }
@@ -65,6 +67,7 @@ const operators = (data) =>
     place,
     name,
     words: `allocated in ${name}`,
+    span: data.moments.groups.operator_spans[place],
   }));
 
 /** The controls that select it, and the selected time. */

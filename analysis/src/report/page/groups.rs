@@ -57,6 +57,8 @@ pub struct Groups {
     pub threads: Vec<(u32, u32, u32)>,
     /// Operators that are told apart.
     pub operators: Vec<String>,
+    /// A span of each: queries find an operator by it, whatever its name holds.
+    pub operator_spans: Vec<u32>,
     /// The curve of each group's process, by its place in the timeline.
     pub curve: Vec<u8>,
     /// The place of its thread; null for all others of the process.
@@ -162,6 +164,7 @@ impl Numbers {
         Groups {
             threads: threads.iter().map(|row| (row.thread, row.process, row.tid)).collect(),
             operators: operators.iter().map(name).collect(),
+            operator_spans: operators.iter().map(|marked| marked.span).collect(),
             curve: self.places.keys().map(|group| group.curve).collect(),
             thread: self.places.keys().map(|group| group.thread).collect(),
             operator_bits: self.places.keys().map(|group| group.operators).collect(),

@@ -23,17 +23,17 @@ export class Chart {
   draw({ over, described, series, shaded }) {
     this.#plot?.destroy();
     const shown = series.filter(({ points }) => points.length > 0);
-    const quantities = [...new Set(shown.flatMap(({ points }) => points.map(([at]) => at)))];
-    quantities.sort((a, b) => a - b);
+    // A row for each point: several may be at one quantity.
+    const rows = shown.flatMap(({ points }, series) =>
+      points.map(([at, value]) => ({ at, value, series })),
+    );
+    rows.sort((a, b) => a.at - b.at);
     this.#box.setAttribute("aria-label", described);
     this.#legend.replaceChildren(
       ...shown.map(entry),
       shaded ? element("span", { class: "faint" }, shaded.words) : "",
     );
-    const column = ({ points }) => {
-      const known = new Map(points);
-      return quantities.map((at) => known.get(at) ?? null);
-    };
+    const column = (_, own) => rows.map(({ value, series }) => (series === own ? value : null));
     this.#plot = new uPlot(
       {
         width: this.#box.clientWidth || 600,
@@ -59,9 +59,11 @@ export class Chart {
         series: [{}, ...shown.map(styled)],
         hooks: { drawClear: [(plot) => shaded && shade(plot, shaded.range)] },
       },
-      [quantities, ...shown.map(column)],
+      [rows.map(({ at }) => at), ...shown.map(column)],
       this.#box,
     );
+    const known = (values) => values.filter((value) => value !== null).length;
+    this.#box.dataset.points = this.#plot.data.slice(1).map(known);
   }
 }
 

@@ -22,9 +22,11 @@ export function filterOf(data, selection) {
     groups: groups.curve.map((_, group) => holds(group)),
     /** The place of the process's curve, where nothing else is selected. */
     curve: process && !thread && !operator ? process.place : null,
-    process: process?.value ?? null,
+    process: process?.value ?? thread?.process ?? null,
     thread: thread?.value ?? null,
     operator: operator?.name ?? null,
+    /** A call of that operator. */
+    span: operator?.span ?? null,
     words: [process, thread, operator].filter(Boolean).map(({ words }) => words),
   };
 }
@@ -48,7 +50,13 @@ function threads(data) {
     ? threads.map(([thread, process, tid], place) => {
         const name =
           tid === Number(pid(process)) ? `${tid}, the main thread` : `${tid} of ${pid(process)}`;
-        return { value: String(thread), place, name, words: `of thread ${tid}` };
+        return {
+          value: String(thread),
+          place,
+          name,
+          words: `of thread ${tid}`,
+          process: String(process),
+        };
       })
     : [];
 }
@@ -59,6 +67,7 @@ const operators = (data) =>
     place,
     name,
     words: `allocated in ${name}`,
+    span: data.moments.groups.operator_spans[place],
   }));
 
 /** The controls that select it, and the selected time. */

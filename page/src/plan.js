@@ -2,6 +2,7 @@
 
 import { Chart } from "./chart.js";
 import { element } from "./dom.js";
+import { filterOf } from "./filter.js";
 import { bytes, grouped, percent } from "./format.js";
 
 const COLOURS = ["line-resident", "native", "library", "yours", "interpreter", "nobody"];
@@ -18,20 +19,20 @@ export class Plan {
   });
 
   constructor(data, selection) {
-    Object.assign(this, { plan: data.plan, selection });
+    Object.assign(this, { data, selection });
     this.element = element("div", {}, this.#said, this.#chart.element, this.#table);
   }
 
   /** Shows all workers, or the selected process. */
   draw() {
-    const { plan } = this;
-    const process = this.selection.get("process");
-    const own = plan.workers.filter((worker) => String(worker.process) === process);
-    const workers = own.length ? own : plan.workers;
+    const { plan } = this.data;
+    const process = filterOf(this.data, this.selection)?.process ?? null;
+    const isShown = (worker) => process === null || String(worker.process) === process;
+    const workers = plan.workers.filter(isShown);
     this.#said.textContent = `${grouped(plan.tasks)} chunks of ${plan.chunk_shape.join("×")}: a worker is predicted to need ${bytes(plan.predicted_worker_bytes)} of ${bytes(plan.budget_bytes)}; its limit is ${bytes(plan.memory_limit_bytes)}`;
     this.#chart.element.hidden = workers.length === 0;
     if (workers.length) this.#chart.draw(figure(plan, workers));
-    this.#table.replaceChildren(held(plan, workers), choices(plan));
+    this.#table.replaceChildren(held(plan, workers, process), choices(plan));
   }
 }
 
@@ -59,7 +60,7 @@ function figure(plan, workers) {
   };
 }
 
-function held(plan, workers) {
+function held(plan, workers, process) {
   const rows = workers.map(({ process, name, calls, held }) => {
     const most = Math.max(...held.map(([, bytes]) => bytes));
     return element(
@@ -72,7 +73,10 @@ function held(plan, workers) {
       number(percent(most, plan.budget_bytes)),
     );
   });
-  const empty = "The trace does not say what was resident while a call ran; the kernel side does.";
+  const empty =
+    process !== null && plan.workers.length
+      ? "The selected process is none of the workers that the page has."
+      : "The trace does not say what was resident while a call ran; the kernel side does.";
   return table(
     rows.length ? "Measured" : empty,
     ["worker", "tasks", "most resident", "of predicted", "of the budget"],

@@ -30,9 +30,7 @@ export function sqlOf({ trace }, { key, time, span, range, filter }, { label, si
   if (span !== undefined && span !== null) {
     return `${comment}${insideOf(`SELECT ${span}::UINTEGER`, table)}SELECT sum(bytes) AS bytes, count(*) AS blocks\n${from}\n  AND span IN (SELECT span FROM inside)\n  AND ${liveAt(time)}\n  AND kind IN ${both};`;
   }
-  const seed = (name) =>
-    `SELECT span FROM ${table("spans.parquet")} WHERE operator = ${quoted(name)}`;
-  const inside = filter?.operator ? insideOf(seed(filter.operator), table) : "";
+  const inside = filter?.operator ? insideOf(callsOf(filter.span, table), table) : "";
   const counts = `(kind IN ${HEAP} OR kind IN ${MAPPINGS} AND bytes <= 1048576)`;
   if (range) {
     const part = (at) => `coalesce(sum(bytes) FILTER (${liveAt(at)}), 0)`;
@@ -52,6 +50,10 @@ function conditions(filter) {
     operator !== null && "span IN (SELECT span FROM inside)",
   ].filter(Boolean);
 }
+
+/** Calls of the operator of a span: its name may be cut on the page, or hold what cannot be seen. */
+const callsOf = (span, table) =>
+  `SELECT span FROM ${table("spans.parquet")} WHERE operator = (SELECT operator FROM ${table("spans.parquet")} WHERE span = ${span})`;
 
 /** Spans, and those further inside, as a table. */
 const insideOf = (spans, table) =>

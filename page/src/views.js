@@ -59,7 +59,7 @@ export class Views {
       lines: this.lines,
       operators: this.operators,
       source: this.source,
-      ...(data.laws.length > 0 && { law: new Laws(data, selection) }),
+      ...(data.laws.shown.length > 0 && { law: new Laws(data, selection) }),
       ...(data.plan && { plan: new Plan(data, selection) }),
       ...(data.waterfalls.length > 0 && { resident: new Waterfalls(data, selection) }),
       ...(data.histograms && { blocks: new Histograms(data) }),

@@ -1,12 +1,15 @@
 // From what was live to what was resident, where the resident memory of a process peaked.
 
 import { element } from "./dom.js";
+import { filterOf } from "./filter.js";
 import { bytes, grouped, seconds } from "./format.js";
+
+const UNKNOWN = "The trace does not say what of the selected process was resident.";
 
 /** The view: a waterfall of each process, or of the selected one. */
 export class Waterfalls {
   constructor(data, selection) {
-    Object.assign(this, { waterfalls: data.waterfalls, selection });
+    Object.assign(this, { data, selection });
     this.element = element("div", {
       class: "table-box",
       tabindex: 0,
@@ -17,9 +20,12 @@ export class Waterfalls {
 
   /** Shows them. */
   draw() {
-    const process = this.selection.get("process");
-    const own = this.waterfalls.filter((each) => String(each.process) === process);
-    this.element.replaceChildren(...(own.length ? own : this.waterfalls).map(table));
+    const { waterfalls } = this.data;
+    const process = filterOf(this.data, this.selection)?.process ?? null;
+    const own = waterfalls.filter((each) => process === null || String(each.process) === process);
+    this.element.replaceChildren(
+      ...(own.length ? own.map(table) : [element("p", { class: "empty" }, UNKNOWN)]),
+    );
   }
 }
 

@@ -144,13 +144,24 @@ def test_the_page_evaluates_a_law_to_the_byte(chromium, trace, model):
     shown.close()
 
 
+def smooth_of(model):
+    [law] = [law for law in laws_of(model) if law["key"]["operator"] == "__main__:smooth"]
+    return law
+
+
+def laws_of(model):
+    return json.loads(model.read_text())["laws"]
+
+
 def altered(model, name, changes):
-    """A model whose law of the operator is another, with the digest of its text: else no law of
-    it is proven."""
-    whole = json.loads(model.read_text())
-    [law] = [law for law in whole["laws"] if law["key"]["operator"] == "__main__:smooth"]
+    """A model whose law of the operator is another."""
+    return written(model, name, [smooth_of(model) | changes])
+
+
+def written(model, name, laws):
+    """A model of other laws, with the digest of its text: else no law of it is proven."""
     blank = "0" * 64
-    text = json.dumps(whole | {"laws": [law | changes], "sha256": blank})
+    text = json.dumps(json.loads(model.read_text()) | {"laws": laws, "sha256": blank})
     digest = hashlib.sha256(text.encode()).hexdigest()
     path = model.parent / f"{name.replace(' ', '-')}.json"
     path.write_text(text.replace(blank, digest))
@@ -194,7 +205,7 @@ def test_runs_and_calls_are_beside_what_the_law_says(chromium, trace, model):
         "rows => rows.map(row => [row.cells[0].textContent, row.dataset.shape,"
         " Number(row.dataset.measured), Number(row.dataset.law)])",
     )
-    [law] = [law for law in json.loads(model.read_text())["laws"] if "smooth" in str(law["key"])]
+    law = smooth_of(model)
     runs = {
         (",".join(map(str, run["shape"])), run["working_peak_bytes"]) for run in law["trained_on"]
     }
@@ -209,6 +220,91 @@ def test_runs_and_calls_are_beside_what_the_law_says(chromium, trace, model):
     for _, shape, _, says in rows:
         assert str(says) == predicted(model, shape)[0][0]
     assert "verified range" in shown.page.get_attribute("#panel-law .chart", "aria-label")
+    shown.close()
+
+
+def test_every_point_is_drawn(chromium, trace, model):
+    law = smooth_of(model)
+    runs = [
+        dict(run, working_peak_bytes=run["working_peak_bytes"] + more)
+        for run in law["trained_on"]
+        for more in (0, 90_000)
+    ]
+    path = altered(model, "spread", {"trained_on": runs})
+    shown = opened(chromium, trace, path)
+    data = json.loads(browser.text_of((trace.parent / "spread.html").read_text()))
+    curve = data["laws"]["shown"][0]["curve"]
+    lengths = [length for length, _ in curve["measured"]]
+    assert len(lengths) > len(set(lengths))
+    series = [curve["law"], curve["law"], curve["measured"], curve["elsewhere"]]
+    drawn = shown.page.get_attribute("#panel-law .chart", "data-points")
+    assert drawn == ",".join(str(len(points)) for points in series if points)
+    shown.close()
+
+
+def test_what_is_left_out_is_said(chromium, trace, model):
+    [run, *_] = smooth_of(model)["trained_on"]
+    runs = [dict(run, working_peak_bytes=1000 + more) for more in range(100)]
+    shown = opened(chromium, trace, altered(model, "many runs", {"trained_on": runs}))
+    rows = shown.page.locator("#panel-law tbody tr td:first-child").all_text_contents()
+    assert rows.count("fit") == 60
+    assert "Left out: 40 that needed less" in shown.page.text_content("#panel-law caption")
+    shown.close()
+
+
+@pytest.fixture(scope="module")
+def several(trace):
+    """A trace of two operators with calls of two and three axes, and a model of the first."""
+    path = trace.parent / "several"
+    program = PROGRAM.format(shapes=[*TRAINING, (20, 30, 40)])
+    operators = ("--operator", "__main__:smooth", "--operator", "numpy:pad")
+    done = memtrace("-q", "-o", path, *operators, "--", sys.executable, "-c", program)
+    assert done.returncode == 0, done.stderr.decode()
+    done = memtrace("fit", path, "-o", trace.parent / "both.json")
+    assert done.returncode == 0, done.stderr.decode()
+    return path
+
+
+def test_calls_of_other_axes_are_not_beside_a_law(chromium, several, model):
+    shown = opened(chromium, several, model)
+    shapes = shown.page.locator("#panel-law tr[data-shape]").evaluate_all(
+        "rows => rows.filter(row => row.cells[0].textContent === 'trace')"
+        ".map(row => row.dataset.shape)"
+    )
+    assert set(shapes) == {f"{rows},{columns}" for rows, columns in TRAINING}
+    shown.close()
+
+
+def test_the_law_is_of_the_selected_operator(chromium, several):
+    both = several.parent / "both.json"
+    shown = opened(chromium, several, both)
+    names = shown.page.locator("select[aria-label=Law] option").all_text_contents()
+    [smooth, *_] = [name for name in names if "smooth" in name]
+    [pad, *_] = [name for name in names if "pad" in name]
+    status = shown.page.locator("#panel-law .status")
+    for name, operator in ((smooth, "numpy:pad"), (pad, "__main__:smooth")):
+        shown.page.select_option("select[aria-label=Law]", name)
+        shown.page.select_option("select[name=operator]", operator)
+        assert status.text_content().startswith(f"{operator} ")
+    shown.page.select_option("select[aria-label=Law]", pad)
+    assert status.text_content().startswith("numpy:pad ")
+    assert shown.page.input_value("select[name=operator]") == "numpy:pad"
+    shown.close()
+
+
+def test_a_law_that_is_too_large_leaves_room_for_others(chromium, several):
+    laws = laws_of(several.parent / "both.json")
+    [smooth, *_] = [law for law in laws if law["key"]["operator"] == "__main__:smooth"]
+    [pad, *_] = [law for law in laws if law["key"]["operator"] == "numpy:pad"]
+    [run, *_] = smooth["trained_on"]
+    runs = [dict(run, working_peak_bytes=1 << 40)] * 8000
+    path = written(several.parent / "both.json", "large", [smooth | {"trained_on": runs}, pad])
+    shown = opened(chromium, several, path)
+    assert "Left out: 1 more law" in shown.page.text_content("#panel-law .status")
+    shown.select(view="law", operator="__main__:smooth")
+    said = shown.page.text_content("#panel-law .status")
+    assert said == "The page has no law for __main__:smooth."
+    assert shown.page.is_hidden("#panel-law .chart")
     shown.close()
 
 

@@ -30,9 +30,9 @@ for n in (500, 500, 900, 900, 1600, 1600):
 PLAN = {
     "chunk_shape": [1000, 1000],
     "tasks": 4,
-    "predicted_worker_bytes": 90_000_000,
-    "budget_bytes": 150_000_000,
-    "memory_limit_bytes": 200_000_000,
+    "predicted_worker_bytes": 300_000_000,
+    "budget_bytes": 350_000_000,
+    "memory_limit_bytes": 400_000_000,
     "pareto": [{"tasks": 8, "predicted_worker_bytes": 60_000_000}],
 }
 
@@ -59,10 +59,10 @@ def test_what_a_worker_held_is_beside_what_was_predicted(run, plan, tmp_path, ke
         most = max(span["resident_peak_bytes"] for span in task["spans"])
         assert int(row.get_attribute("data-held")) == most
         text = row.text_content()
-        assert f"{100 * most / 90_000_000:.1f} %" in text
-        assert f"{100 * most / 150_000_000:.1f} %" in text
+        assert f"{100 * most / 300_000_000:.1f} %" in text
+        assert f"{100 * most / 350_000_000:.1f} %" in text
         status = shown.page.text_content("#panel-plan .status")
-        assert "4 chunks of 1000×1000" in status and "90.0 MB of 150 MB" in status
+        assert "4 chunks of 1000×1000" in status and "300 MB of 350 MB" in status
         shown.assert_accessible()
         shown.close()
     data = json.loads(browser.text_of(page.read_text()))
@@ -93,6 +93,29 @@ def test_what_recommend_prints_is_a_plan(run, tmp_path):
     page = html(run.path, tmp_path / "page.html", "--plan", tmp_path / "plan.json")
     shown = json.loads(browser.text_of(page.read_text()))["plan"]
     assert shown["predicted_worker_bytes"] == json.loads(done.stdout)["predicted_worker_bytes"]
+
+
+def test_every_call_counts_however_many_the_report_lists(record, python, plan, tmp_path):
+    program = "def task(n): return bytearray(n)\nfor n in range(1200): task(n)"
+    run = record(python, "-c", program, options=("--operator", "__main__:task"))
+    [task] = [each for each in run.report["operators"] if each["name"] == "__main__:task"]
+    assert len(task["spans"]) < 1200
+    page = html(run.path, tmp_path / "page.html", "--plan", plan)
+    workers = json.loads(browser.text_of(page.read_text()))["plan"]["workers"]
+    known = run.sql("select count(*) from {spans} where resident_peak_bytes is not null")
+    assert [worker["calls"] for worker in workers] == ([1200] if known != [(0,)] else [])
+    for worker in workers:
+        calls = [call for call, _ in worker["held"]]
+        assert calls == sorted(calls) and 1150 < calls[-1] <= 1200 and len(calls) <= 200
+
+
+def test_a_plan_that_is_too_large_is_one_sentence(run, tmp_path):
+    with (tmp_path / "plan.json").open("w") as file:
+        file.write('{"chunk_shape": [' + "0," * (9 << 20) + "0]}")
+    asked = ("--html", tmp_path / "page.html", "--plan", tmp_path / "plan.json")
+    done = memtrace("report", run.path, *asked)
+    assert done.returncode == 1 and done.stderr.count(b"\n") == 1
+    assert b"is larger than a plan may be" in done.stderr
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"words": 1}', '{"tasks": -1}'])

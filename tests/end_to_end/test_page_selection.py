@@ -29,20 +29,26 @@ def outer(kept):
 
 def beside(kept):
     kept.append(bytearray(11_000_000))
-    time.sleep(0.4)
+    is_there.set()
+    is_done.wait()
 
-child = [sys.executable, "-c", "import time; kept = bytearray(23_000_000); time.sleep(0.5)"]
-child = subprocess.Popen(child)
-time.sleep(0.1)
+# All of it lives at the peak: the child until its input ends, the thread until it is told.
+code = "import sys; kept = bytearray(23_000_000); print(flush=True); sys.stdin.read()"
+pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+child = subprocess.Popen([sys.executable, "-c", code], **pipes)
+child.stdout.readline()
+is_there, is_done = threading.Event(), threading.Event()
 kept = []
 thread = threading.Thread(target=beside, args=(kept,))
 thread.start()
-time.sleep(0.1)
+is_there.wait()
+time.sleep(0.2)
 outer(kept)
 inner(1_000_000)
-time.sleep(0.1)
+time.sleep(0.2)
+is_done.set()
 thread.join()
-child.wait()
+child.communicate()
 """
 
 
@@ -106,6 +112,41 @@ def test_a_thread_is_shown_by_itself(run, shown):
     [(file, line)] = [key for key in shown.lines() if isinstance(key, tuple) and key[0]][:1]
     assert file.endswith("program.py")
     assert shown.query(line) == shown.lines()[file, line]
+
+
+def test_a_thread_selects_its_process(run, shown, kernel_side):
+    [[thread, process]] = run.sql(
+        "select thread, process from {allocations} where bytes between 11000000 and 11000100"
+    )
+    shown.select(view="resident", thread=thread)
+    tables = shown.page.locator("#panel-resident .waterfall")
+    assert tables.evaluate_all("all => all.map(table => table.dataset.process)") == [str(process)]
+    shown.select(view="resident")
+    assert tables.count() == 2
+
+
+def test_a_process_without_a_row_shows_no_other(run, chromium, tmp_path):
+    page = html(run.path, tmp_path / "page.html", "--plan", planned(tmp_path))
+    opened = Shown(chromium, page)
+    [[parent]] = run.sql("select distinct process from {spans}")
+    [[child]] = run.sql(f"select process from {{processes}} where process != {parent}")
+    for process in (parent, child):
+        opened.select(view="plan", process=process)
+        rows = opened.page.locator("#panel-plan tr[data-held]")
+        assert rows.count() == (1 if process == parent and has_resident(run) else 0)
+    opened.close()
+
+
+def has_resident(run):
+    return bool(run.sql("select 1 from {spans} where resident_peak_bytes is not null"))
+
+
+def planned(folder):
+    """A plan of chunks."""
+    figures = ("tasks", "predicted_worker_bytes", "budget_bytes", "memory_limit_bytes")
+    plan = folder / "plan.json"
+    plan.write_text(json.dumps({"chunk_shape": [100]} | dict.fromkeys(figures, 300_000_000)))
+    return plan
 
 
 def test_a_click_on_an_operator_selects_it_in_all_views(run, shown):

@@ -6,7 +6,7 @@ use memtrace_trace::rows::ArrayInfo;
 use serde_json::Value;
 
 use crate::law::MIN_SHAPES;
-use crate::model::Key;
+use crate::model::{Key, devices};
 use crate::profile::{Run, THREADS};
 
 /// Runs that share a law.
@@ -77,12 +77,6 @@ fn key(run: &Run) -> Key {
         device: devices(&run.span.inputs),
         threads,
     }
-}
-
-/// Devices of the arrays; nothing where all are in the host's memory.
-fn devices(arrays: &[ArrayInfo]) -> String {
-    let named: Vec<&str> = arrays.iter().map(|array| array.device.as_str()).collect();
-    if named.iter().all(|device| device.is_empty()) { String::new() } else { named.join(",") }
 }
 
 /// Number of distinct shapes.

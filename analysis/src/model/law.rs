@@ -1,9 +1,11 @@
 //! A law as it is kept: from shapes to bytes, with its bound, its evidence and its range.
 
+use memtrace_trace::rows::ArrayInfo;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::parts::{ArrayLaw, Body, Key, Proof, Seconds, TrainingRun, Variable};
+use super::parts::{ArrayLaw, Body, Key, Proof, Seconds, TrainingRun, Variable, devices};
 use super::worst_case::WorstCase;
 use crate::law::Size;
 use crate::profile::measured::{Baseline, OneTime};
@@ -161,8 +163,44 @@ impl Law {
         self.inside && self.key.versions.contains_key(package)
     }
 
+    /// True for a call that it would have been fitted to: inputs of its types, layouts, axes and
+    /// devices, its parameters, and numerical libraries that were set to its threads.
+    pub fn is_of(&self, inputs: &[ArrayInfo], params: &Map<String, Value>, threads: Option<u64>) -> bool {
+        let joined = |of: fn(&ArrayInfo) -> &str| inputs.iter().map(of).collect::<Vec<_>>().join(",");
+        let axes = self.inputs.iter().map(|input| input.shape.len());
+        joined(|array| &array.dtype) == self.key.dtype
+            && joined(|array| &array.layout) == self.key.layout
+            && devices(inputs) == self.key.device
+            && threads == self.key.threads
+            && axes.eq(inputs.iter().map(|input| input.shape.len()))
+            && self.key.params.iter().all(|(name, value)| params.get(name) == Some(value))
+    }
+
     /// True if the array that goes in first, which plans cut into chunks, is on a device.
     pub fn is_on_device(&self) -> bool {
         self.inputs.first().is_some_and(|input| !input.device.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_on_another_device_or_of_other_axes_or_threads_is_of_another_law() {
+        let array = |device: &str, axes| ArrayInfo {
+            dtype: "<f4".into(),
+            device: device.into(),
+            shape: vec![9; axes],
+            ..ArrayInfo::default()
+        };
+        let key = Key { dtype: "<f4".into(), threads: Some(4), ..Key::default() };
+        let input = ArrayLaw { shape: vec![Size::Bounded { bytes: 9 }; 2], ..ArrayLaw::default() };
+        let law = Law { key, inputs: vec![input], ..Law::default() };
+        let is_of = |array, threads| law.is_of(&[array], &Map::new(), threads);
+        assert!(is_of(array("", 2), Some(4)));
+        assert!(!is_of(array("", 3), Some(4)));
+        assert!(!is_of(array("cuda", 2), Some(4)));
+        assert!(!is_of(array("", 2), None));
     }
 }

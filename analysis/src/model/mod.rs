@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use curve::Curve;
 pub use law::{DeviceLaw, Law, Learned, Resident};
+pub(crate) use parts::devices;
 pub use parts::{ArrayLaw, Body, Key, MIN_CALIBRATION, Proof, Seconds, TrainingRun, Variable, point};
 pub use predict::{Prediction, predict};
 pub use query::Query;

@@ -243,6 +243,12 @@ impl std::fmt::Display for Key {
     }
 }
 
+/// Devices of the arrays; nothing where all are in the host's memory.
+pub(crate) fn devices(arrays: &[ArrayInfo]) -> String {
+    let named: Vec<&str> = arrays.iter().map(|array| array.device.as_str()).collect();
+    if named.iter().all(|device| device.is_empty()) { String::new() } else { named.join(",") }
+}
+
 /// The values of a law's variables in one call, from its array inputs; `None` if those are others.
 pub fn point(variables: &[Variable], inputs: &[ArrayInfo]) -> Option<Vec<u64>> {
     let shapes: Vec<&[u64]> = inputs.iter().map(|input| input.shape.as_slice()).collect();

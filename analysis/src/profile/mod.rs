@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use memtrace_trace::rows::{AllocationRow, Kind, Role, SpanRow};
-use memtrace_trace::{AllocationFilter, Trace};
+use memtrace_trace::{AllocationFilter, Meta, Trace};
 
 use self::devices::Devices;
 use self::measured::Baseline;
@@ -120,7 +120,7 @@ fn without_places(trace: &Trace) -> Result<Profile, Error> {
             .push(format!("{} spans whose blocks --max-trace-size deleted were left out", all - spans.len()));
     }
     let source = Source::of(trace, spans.iter());
-    if let Some(threads) = trace.meta().recorded.get("threads").and_then(|text| text.parse::<u64>().ok()) {
+    if let Some(threads) = threads(trace.meta()) {
         add_threads(&mut spans, threads);
     }
     let mut rows = blocks_by_span(trace, &spans, &parents)?;
@@ -139,6 +139,11 @@ fn without_places(trace: &Trace) -> Result<Profile, Error> {
     });
     let (runs, places) = (runs.collect(), HashMap::new());
     Ok(Profile { runs, baselines, reserved, allocators, places, notes, source: Some(source) })
+}
+
+/// Threads that numerical libraries were set to, where they were.
+pub fn threads(meta: &Meta) -> Option<u64> {
+    meta.recorded.get("threads")?.parse().ok()
 }
 
 /// Each set of parameters once: spans share them.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use memtrace_trace::rows::{ArrayInfo, SpanRow};
+use memtrace_trace::rows::SpanRow;
 
 use crate::law::search::Search;
 use crate::law::{Form, Size};
 use crate::model::{self, Body, Law};
-use crate::profile::Profile;
+use crate::profile::{Profile, THREADS};
 
 /// A law and how its variables follow from the command's shape.
 pub(super) struct Seen<'a> {
@@ -71,24 +71,16 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// True if a call belongs to those that a law was fitted to: its key's dtypes, layouts and
-/// parameters, and arrays of as many axes.
+/// True if a call belongs to those that a law was fitted to.
 fn is_of(law: &Law, span: &SpanRow) -> bool {
-    let joined = |of: fn(&ArrayInfo) -> &str| span.inputs.iter().map(of).collect::<Vec<_>>().join(",");
-    let key = &law.key;
-    span.operator == key.operator
-        && joined(|array| &array.dtype) == key.dtype
-        && joined(|array| &array.layout) == key.layout
-        && key.params.iter().all(|(name, value)| span.params.get(name) == Some(value))
-        && law
-            .inputs
-            .iter()
-            .map(|input| input.shape.len())
-            .eq(span.inputs.iter().map(|input| input.shape.len()))
+    let threads = span.params.get(THREADS).and_then(|threads| threads.as_u64());
+    span.operator == law.key.operator && law.is_of(&span.inputs, &span.params, threads)
 }
 
 #[cfg(test)]
 mod tests {
+    use memtrace_trace::rows::ArrayInfo;
+
     use super::*;
     use crate::model::{ArrayLaw, Key, Variable};
     use crate::profile::Run;

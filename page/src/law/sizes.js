@@ -24,30 +24,38 @@ function powerOfTwo(length) {
   return word(power);
 }
 
-/** The smallest product of powers of two and of these primes that is at least a length. */
-function smooth(length, primes, product = 1n) {
-  const [prime, ...rest] = primes;
-  if (prime === undefined) {
-    const twos = powerOfTwo(upwards(length, product));
-    return twos === undefined ? undefined : word(twos * product);
+/** All products of powers of two and of these primes, in order. */
+function productsOf(primes) {
+  const products = [1n];
+  for (const prime of [2n, ...primes])
+    for (const product of [...products])
+      for (let more = product * prime; more < WORD; more *= prime) products.push(more);
+  return BigUint64Array.from(products).sort();
+}
+
+const PRIMES = { real: [3n, 5n], complex: [3n, 5n, 7n, 11n] };
+const products = {};
+
+/** The smallest of those that is at least a length: there are too many to look at each for every size. */
+function smooth(length, kind) {
+  const all = (products[kind] ??= productsOf(PRIMES[kind]));
+  let [low, high] = [0, all.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (all[middle] < length) low = middle + 1;
+    else high = middle;
   }
-  let least;
-  for (let odd = product; odd < WORD; odd *= prime) {
-    const found = smooth(length, rest, odd);
-    if (found !== undefined && (least === undefined || found < least)) least = found;
-    if (odd >= length) break;
-  }
-  return least;
+  return all[low];
 }
 
 function ruled(rule, length) {
   if (rule === "length") return length;
   if (rule === "half_plus_one") return length / 2n + 1n;
   if (rule === "power_of_two") return powerOfTwo(length);
-  if (rule === "fast_real") return smooth(length, [3n, 5n]);
-  if (rule === "fast_complex") return smooth(length, [3n, 5n, 7n, 11n]);
+  if (rule === "fast_real") return smooth(length, "real");
+  if (rule === "fast_complex") return smooth(length, "complex");
   if (rule === "half_fast_real") {
-    const fast = smooth(length, [3n, 5n]);
+    const fast = smooth(length, "real");
     return fast === undefined ? undefined : fast / 2n + 1n;
   }
   return rule.hops > 0 ? upwards(length, BigInt(rule.hops)) : undefined;

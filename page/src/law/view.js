@@ -2,6 +2,7 @@
 
 import { Chart } from "../chart.js";
 import { announce, element } from "../dom.js";
+import { filterOf, isApart } from "../filter.js";
 import { bytes, grouped } from "../format.js";
 import { evaluated, isEvaluable, shapeOf } from "./bytes.js";
 import { proofWords } from "./confidence.js";
@@ -22,6 +23,7 @@ export class Laws {
   #label = element("span");
   #answer = element("output", { class: "answer" });
   #form;
+  #shown;
   #table = element("div", {
     class: "table-box",
     tabindex: 0,
@@ -30,7 +32,7 @@ export class Laws {
   });
 
   constructor(data, selection) {
-    Object.assign(this, { laws: data.laws, selection });
+    Object.assign(this, { data, laws: data.laws.shown, selection });
     this.#which = element(
       "select",
       { "aria-label": "Law", on: { change: () => this.#choose(this.#which.value) } },
@@ -38,7 +40,6 @@ export class Laws {
         element("option", { value: nameOf(law, at) }, nameOf(law, at)),
       ),
     );
-    this.#which.hidden = this.laws.length < 2;
     this.#form = element(
       "form",
       { class: "evaluate", on: { submit: (event) => this.#evaluate(event) } },
@@ -46,33 +47,33 @@ export class Laws {
       element("button", { type: "submit" }, "Evaluate"),
       this.#answer,
     );
-    this.element = element(
-      "div",
-      { class: "laws" },
-      this.#which,
-      this.#said,
-      this.#form,
-      this.#chart.element,
-      this.#table,
-    );
+    this.#shown = element("div", {}, this.#form, this.#chart.element, this.#table);
+    this.element = element("div", { class: "laws" }, this.#which, this.#said, this.#shown);
   }
 
-  /** Shows the law that is selected: by its name, else the first of the selected operator. */
+  /** Shows a law of the selected operator: the one that is selected by its name, else the first. */
   draw() {
-    const [name, operator] = ["law", "operator"].map((part) => this.selection.get(part));
-    const at = this.laws.findIndex(({ law }, at) => nameOf(law, at) === name);
-    const of = this.laws.findIndex(({ law }) => law.key.operator === operator);
-    const chosen = Math.max(0, at >= 0 ? at : of);
-    const { law, curve, runs } = this.laws[chosen];
-    this.shown = law;
+    const name = this.selection.get("law");
+    const operator = filterOf(this.data, this.selection)?.operator ?? null;
+    const isOwn = ({ law }) => operator === null || law.key.operator === operator;
+    const named = this.laws.findIndex((each, at) => isOwn(each) && nameOf(each.law, at) === name);
+    const chosen = named >= 0 ? named : this.laws.findIndex(isOwn);
     this.#which.selectedIndex = chosen;
+    this.#which.hidden = this.laws.length < 2 && chosen >= 0;
+    this.#shown.hidden = chosen < 0;
+    if (chosen < 0) this.#said.textContent = `The page has no law for ${operator}.`;
+    else this.#draw(this.laws[chosen]);
+  }
+
+  #draw({ law, curve, runs, left_out: leftOut }) {
+    this.shown = law;
     const trained = law.variables
       .map(({ name, min, max }) => `${name} ${min} to ${max}`)
       .join(", ");
-    this.#said.textContent = `${law.key.operator} ${law.key.dtype}: ${proofWords(law.proof)}; fitted to runs of ${trained}`;
+    this.#said.textContent = `${law.key.operator} ${law.key.dtype}: ${proofWords(law.proof)}; fitted to runs of ${trained}${this.#more()}`;
     this.#chart.element.hidden = !curve;
     if (curve) this.#chart.draw(figure(curve));
-    this.#table.replaceChildren(table(runs));
+    this.#table.replaceChildren(table(runs, leftOut));
     const names = law.variables.map(({ name }) => name).join(",");
     this.#label.textContent = `Working peak at ${names} = `;
     this.#input.disabled = !isEvaluable(law);
@@ -80,8 +81,18 @@ export class Laws {
     this.#say();
   }
 
-  #choose(law) {
-    this.selection.set({ law, shape: "" });
+  #more() {
+    const { left_out: leftOut } = this.data.laws;
+    return leftOut ? `. Left out: ${grouped(leftOut)} more ${leftOut === 1 ? "law" : "laws"}` : "";
+  }
+
+  /** Selects a law, and its operator where another one is selected. */
+  #choose(name) {
+    const { law } = this.laws.find(({ law }, at) => nameOf(law, at) === name);
+    const { operator } = law.key;
+    const isOther = this.selection.get("operator") !== "";
+    const own = isApart(this.data, operator) ? operator : "";
+    this.selection.set({ law: name, shape: "", ...(isOther && { operator: own }) });
   }
 
   #evaluate(event) {
@@ -146,7 +157,7 @@ function figure(curve) {
 /** A law's operator and types, and its place, which tells those of other parameters apart. */
 const nameOf = ({ key }, at) => `${at + 1}: ${key.operator} ${key.dtype}`;
 
-function table(runs) {
+function table(runs, leftOut) {
   const number = (text) => element("td", { class: "number" }, text);
   const rows = runs.map(({ of, shape, measured, law, upper }) =>
     element(
@@ -163,10 +174,12 @@ function table(runs) {
   const heads = HEADS.map((head, at) =>
     element("th", { scope: "col", class: at > 1 ? "number" : "" }, head),
   );
+  const left = leftOut ? ` Left out: ${grouped(leftOut)} that needed less.` : "";
+  const caption = `Bytes of the runs that it was fitted to, and of calls in this trace. Those of one shape and one size are one row.${left}`;
   return element(
     "table",
     {},
-    element("caption", {}, "Bytes of the runs that it was fitted to, and of calls in this trace"),
+    element("caption", {}, caption),
     element("thead", {}, element("tr", {}, heads)),
     element("tbody", {}, rows),
   );

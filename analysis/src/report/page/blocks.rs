@@ -2,6 +2,7 @@
 //! between the times of the page, which blocks were temporary, and what spans held at their peaks.
 
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 
 use memtrace_trace::rows::SiteRow;
 use memtrace_trace::weights::SiteWeights;
@@ -10,7 +11,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::curves::Busiest;
-use super::groups::{self, Course, Group, Grouping, Groups, Numbers};
+use super::groups::{self, Course, Detail, Group, Grouping, Groups, Numbers};
 use super::spans::Spans;
 use super::tree::Kept;
 use crate::error::Error;
@@ -28,6 +29,8 @@ pub struct Blocks {
     changes: FxHashMap<(u16, u32, Group), Change>,
     /// The live bytes of each group over time.
     pub courses: FxHashMap<Group, Course>,
+    /// How finely groups are told apart.
+    detail: Detail,
     /// Temporary blocks: their number by site, and of all.
     pub temporary: Counted,
     /// By marked span, bytes at its working peak.
@@ -152,6 +155,7 @@ impl Reading<'_> {
         Blocks {
             changes: FxHashMap::default(),
             courses: FxHashMap::default(),
+            detail: Detail::default(),
             temporary: Counted::default(),
             spans: vec![Counted::default(); self.spans.marked.len()],
             last: None,
@@ -234,7 +238,7 @@ impl Reading<'_> {
             return;
         }
         let Some(curve) = self.busiest.row(record.process) else { return };
-        let group = self.grouping.group(record, curve);
+        let group = blocks.detail.of(self.grouping.group(record, curve));
         let course = blocks.courses.entry(group).or_insert_with(|| vec![[0; 2]; self.times.len()]);
         let known = i64::try_from(record.bytes).unwrap_or(i64::MAX);
         let (bytes, sampled) = (weighed.bytes as i64, weighed.sampled as i64);
@@ -250,6 +254,7 @@ impl Reading<'_> {
                 blocks.changes.entry((at as u16, site, group)).or_default().add(more);
             }
         }
+        blocks.make_room();
     }
 }
 
@@ -281,16 +286,41 @@ impl Counted {
 }
 
 impl Blocks {
-    fn join(&mut self, other: Blocks) {
-        for (key, more) in other.changes {
-            self.changes.entry(key).or_default().add(more);
+    /// Tells groups apart by less where there are too many.
+    fn make_room(&mut self) {
+        while let Some(coarser) = self.detail.coarser(self.courses.len(), self.changes.len()) {
+            self.coarsen(coarser);
         }
-        for (group, course) in other.courses {
-            match self.courses.get_mut(&group) {
-                Some(sums) => groups::add(sums, &course),
-                None => drop(self.courses.insert(group, course)),
+    }
+
+    fn coarsen(&mut self, detail: Detail) {
+        self.detail = detail;
+        let (changes, courses) = (std::mem::take(&mut self.changes), std::mem::take(&mut self.courses));
+        self.join_groups(changes, courses);
+    }
+
+    fn join_groups(
+        &mut self,
+        changes: FxHashMap<(u16, u32, Group), Change>,
+        courses: FxHashMap<Group, Course>,
+    ) {
+        for ((time, site, group), more) in changes {
+            self.changes.entry((time, site, self.detail.of(group))).or_default().add(more);
+        }
+        for (group, course) in courses {
+            match self.courses.entry(self.detail.of(group)) {
+                Entry::Occupied(sums) => groups::add(sums.into_mut(), &course),
+                Entry::Vacant(none) => drop(none.insert(course)),
             }
         }
+    }
+
+    fn join(&mut self, other: Blocks) {
+        if other.detail > self.detail {
+            self.coarsen(other.detail);
+        }
+        self.join_groups(other.changes, other.courses);
+        self.make_room();
         self.temporary.join(other.temporary);
         self.counts.join(other.counts);
         self.last = self.last.take().max(other.last);
@@ -325,7 +355,7 @@ impl Blocks {
 
     /// Those of the sites that the page has; the others are joined.
     pub fn moments(&self, meta: &Meta, kept: &Kept, grouping: &Grouping) -> Moments {
-        let numbers = Numbers::of(self.courses.keys());
+        let numbers = Numbers::of(self.detail, self.courses.keys());
         let mut joined: BTreeMap<(u16, u32, u16), Change> = BTreeMap::new();
         for ((time, site, group), change) in self.in_order() {
             joined.entry((time, kept.place(site), numbers.place(group))).or_default().add(change);
@@ -341,5 +371,49 @@ impl Blocks {
             enough: enough(meta),
             groups: numbers.columns(grouping, &self.courses),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(groups: impl Iterator<Item = Group>) -> Blocks {
+        let mut blocks = Blocks {
+            changes: FxHashMap::default(),
+            courses: FxHashMap::default(),
+            detail: Detail::default(),
+            temporary: Counted::default(),
+            spans: Vec::new(),
+            last: None,
+            counts: Counts::default(),
+        };
+        for group in groups {
+            let change = Change { exact: 1, ..Change::default() };
+            let one = [((0, 0, group), change)].into_iter().collect();
+            blocks.join_groups(one, [(group, vec![[1, 0]])].into_iter().collect());
+            blocks.make_room();
+        }
+        blocks
+    }
+
+    fn sums(blocks: &Blocks) -> (i64, i64) {
+        let changes = blocks.changes.values().map(|change| change.exact).sum();
+        (changes, blocks.courses.values().map(|course| course[0][0]).sum())
+    }
+
+    #[test]
+    fn groups_are_told_apart_by_less_while_rows_are_read_and_no_byte_is_lost() {
+        let many = || (0..24).flat_map(|thread| (0..=255).map(move |bits| Group::new(1, thread, bits)));
+        let read = blocks(many());
+        assert!(read.detail == Detail::Operators && read.courses.len() == 256);
+        assert_eq!(sums(&read), (24 * 256, 24 * 256));
+        let mut few = blocks(many().take(9));
+        assert!(few.detail == Detail::Threads && few.courses.len() == 9);
+        few.join(read);
+        assert!(few.detail == Detail::Operators && few.courses.len() == 256);
+        assert_eq!(sums(&few), (24 * 256 + 9, 24 * 256 + 9));
+        let processes = (0..3).flat_map(|curve| (0..=255).map(move |bits| Group::new(curve, 0, bits)));
+        assert_eq!(blocks(processes).courses.len(), 3);
     }
 }

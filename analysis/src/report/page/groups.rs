@@ -18,6 +18,8 @@ use crate::error::Error;
 const THREADS_MAX: usize = 24;
 /// Groups that the page has.
 const GROUPS_MAX: usize = 300;
+/// Changes of live bytes in memory, by time, call stack and group, where groups can be fewer.
+const CHANGES_MAX: usize = 1 << 21;
 
 /// Blocks of one process, thread and set of operators.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,6 +30,14 @@ pub struct Group {
     thread: Option<u8>,
     /// A bit for each of the operators, by its place.
     operators: u8,
+}
+
+#[cfg(test)]
+impl Group {
+    /// The group of a thread.
+    pub fn new(curve: u8, thread: u8, operators: u8) -> Group {
+        Group { curve, thread: Some(thread), operators }
+    }
 }
 
 /// By how much live bytes change at each of the times: of the heap, and of mappings that count whole.
@@ -47,6 +57,8 @@ pub struct Groups {
     pub threads: Vec<(u32, u32, u32)>,
     /// Operators that are told apart.
     pub operators: Vec<String>,
+    /// A span of each: queries find an operator by it, whatever its name holds.
+    pub operator_spans: Vec<u32>,
     /// The curve of each group's process, by its place in the timeline.
     pub curve: Vec<u8>,
     /// The place of its thread; null for all others of the process.
@@ -84,44 +96,52 @@ impl<'a> Grouping<'a> {
     }
 }
 
-/// How finely groups are told apart.
-#[derive(Debug, Clone, Copy)]
-enum Detail {
+/// How finely groups are told apart, the finest first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    #[default]
     Threads,
     Operators,
     Processes,
 }
 
 impl Detail {
-    fn of(self, group: Group) -> Group {
+    /// The group that a group is part of.
+    pub fn of(self, group: Group) -> Group {
         match self {
             Detail::Threads => group,
             Detail::Operators => Group { thread: None, ..group },
             Detail::Processes => Group { curve: group.curve, ..Group::default() },
         }
     }
+
+    /// The next coarser one, where there is no room for so many groups or changes.
+    pub fn coarser(self, groups: usize, changes: usize) -> Option<Detail> {
+        match self {
+            _ if groups <= GROUPS_MAX && changes <= CHANGES_MAX => None,
+            Detail::Threads => Some(Detail::Operators),
+            Detail::Operators => Some(Detail::Processes),
+            Detail::Processes => None,
+        }
+    }
 }
 
-/// The numbers of groups on the page, which tells them apart as finely as it has room for.
+/// The numbers of groups on the page.
 pub struct Numbers {
     detail: Detail,
     places: BTreeMap<Group, u16>,
 }
 
 impl Numbers {
-    /// Numbers these.
-    pub fn of<'a>(groups: impl Iterator<Item = &'a Group> + Clone) -> Numbers {
-        let told_apart =
-            |detail: Detail| -> BTreeSet<Group> { groups.clone().map(|group| detail.of(*group)).collect() };
-        let fits = |detail: &Detail| told_apart(*detail).len() <= GROUPS_MAX;
-        let detail = [Detail::Threads, Detail::Operators].into_iter().find(fits);
-        let detail = detail.unwrap_or(Detail::Processes);
-        Numbers { detail, places: told_apart(detail).into_iter().zip(0..).collect() }
+    /// Numbers these, which are told apart as finely as that.
+    pub fn of<'a>(detail: Detail, groups: impl Iterator<Item = &'a Group>) -> Numbers {
+        let groups: BTreeSet<Group> = groups.copied().collect();
+        Numbers { detail, places: groups.into_iter().zip(0..).collect() }
     }
 
     /// The number of a group.
     pub fn place(&self, group: Group) -> u16 {
-        self.places.get(&self.detail.of(group)).copied().unwrap_or(0)
+        self.places.get(&group).copied().unwrap_or(0)
     }
 
     /// Their columns.
@@ -144,6 +164,7 @@ impl Numbers {
         Groups {
             threads: threads.iter().map(|row| (row.thread, row.process, row.tid)).collect(),
             operators: operators.iter().map(name).collect(),
+            operator_spans: operators.iter().map(|marked| marked.span).collect(),
             curve: self.places.keys().map(|group| group.curve).collect(),
             thread: self.places.keys().map(|group| group.thread).collect(),
             operator_bits: self.places.keys().map(|group| group.operators).collect(),
@@ -176,22 +197,17 @@ mod tests {
     use super::*;
 
     fn group(curve: u8, thread: u8, operators: u8) -> Group {
-        Group { curve, thread: Some(thread), operators }
+        Group::new(curve, thread, operators)
     }
 
     #[test]
     fn groups_beyond_what_there_is_room_for_are_told_apart_by_less() {
-        let few = [group(0, 0, 1), group(0, 1, 1), group(1, 2, 0)];
-        let numbers = Numbers::of(few.iter());
-        assert_eq!(few.map(|group| numbers.place(group)), [0, 1, 2]);
-        let threads: Vec<Group> =
-            (0..24).flat_map(|thread| (0..20).map(move |bits| group(0, thread, bits))).collect();
-        let numbers = Numbers::of(threads.iter());
-        assert_eq!(numbers.places.len(), 20);
-        assert_eq!(numbers.place(group(0, 3, 7)), numbers.place(group(0, 9, 7)));
-        let operators: Vec<Group> =
-            (0..2).flat_map(|curve| (0..=255).map(move |bits| group(curve, 0, bits))).collect();
-        assert_eq!(Numbers::of(operators.iter()).places.len(), 2);
+        assert_eq!(Detail::Threads.coarser(GROUPS_MAX, CHANGES_MAX), None);
+        assert_eq!(Detail::Threads.coarser(GROUPS_MAX + 1, 1), Some(Detail::Operators));
+        assert_eq!(Detail::Operators.coarser(1, CHANGES_MAX + 1), Some(Detail::Processes));
+        assert_eq!(Detail::Processes.coarser(GROUPS_MAX + 1, 1), None);
+        assert_eq!(Detail::Operators.of(group(0, 3, 7)), Detail::Operators.of(group(0, 9, 7)));
+        assert_eq!(Detail::Processes.of(group(1, 3, 7)), Detail::Processes.of(group(1, 9, 6)));
     }
 
     #[test]

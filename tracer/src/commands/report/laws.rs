@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 use memtrace_analysis::model::{Curve, point};
-use memtrace_analysis::report::document::{Operator, Report, Span};
+use memtrace_analysis::profile;
+use memtrace_analysis::report::document::{Operator, Report};
 use memtrace_analysis::{Law, Model};
+use memtrace_trace::Meta;
 use serde::Serialize;
 
 /// Laws that the page has, and bytes of them as text.
@@ -14,13 +16,23 @@ const TEXT_MAX: usize = 400_000;
 /// Runs of a law, and as many calls of the trace, the largest first.
 const RUNS_MAX: usize = 60;
 
+/// Laws of operators that the trace has.
+#[derive(Default, Serialize)]
+pub struct Laws {
+    shown: Vec<Shown>,
+    /// How many more there are.
+    left_out: usize,
+}
+
 /// A law, and what was measured of its operator.
 #[derive(Serialize)]
-pub struct Shown {
+struct Shown {
     law: Law,
     /// Null where its runs say nothing to draw.
     curve: Option<Curve>,
     runs: Vec<Run>,
+    /// Runs and calls that needed less.
+    left_out: usize,
 }
 
 /// A call that was measured, and what the law says of its shape.
@@ -38,7 +50,7 @@ struct Run {
 ///
 /// # Errors
 /// The model has none.
-pub fn of_trace(model: Model, report: &Report) -> Result<Vec<Shown>> {
+pub fn of_trace(model: Model, meta: &Meta, report: &Report) -> Result<Laws> {
     let operator = |law: &Law| report.operators.iter().find(|of| of.name == law.key.operator);
     let known: Vec<String> = model.laws.iter().map(|law| law.key.operator.clone()).collect();
     let mut laws: Vec<Law> = model.laws.into_iter().filter(|law| operator(law).is_some()).collect();
@@ -47,19 +59,20 @@ pub fn of_trace(model: Model, report: &Report) -> Result<Vec<Shown>> {
     }
     let peak = |law: &Law| law.trained_on.iter().map(|run| run.working_peak_bytes).max();
     laws.sort_by_key(|law| (law.is_internal(), std::cmp::Reverse(peak(law))));
-    let (mut shown, mut bytes) = (Vec::new(), 0);
-    for law in laws.into_iter().take(LAWS_MAX) {
-        bytes += serde_json::to_string(&law)?.len();
-        if bytes > TEXT_MAX {
-            break;
+    let (mut shown, mut room, all) = (Vec::new(), TEXT_MAX, laws.len());
+    for law in laws {
+        let bytes = serde_json::to_string(&law)?.len();
+        if shown.len() == LAWS_MAX || bytes > room {
+            continue;
         }
-        let runs = runs(&law, operator(&law));
-        shown.push(Shown { curve: Curve::of(&law).ok(), law, runs });
+        room -= bytes;
+        let (runs, left_out) = runs(&law, operator(&law), profile::threads(meta));
+        shown.push(Shown { curve: Curve::of(&law).ok(), law, runs, left_out });
     }
     if shown.is_empty() {
         bail!("the model's laws for this trace are too large for a page; memtrace plot draws one");
     }
-    Ok(shown)
+    Ok(Laws { left_out: all - shown.len(), shown })
 }
 
 /// Some of these names, each one time.
@@ -70,33 +83,28 @@ fn named(names: &[String]) -> String {
     shown.join(", ") + more
 }
 
-fn runs(law: &Law, operator: Option<&Operator>) -> Vec<Run> {
+/// What was measured of a law's operator, and how much of that is left out.
+fn runs(law: &Law, operator: Option<&Operator>, threads: Option<u64>) -> (Vec<Run>, usize) {
     let fitted = law.trained_on.iter().map(|run| (run.shape.clone(), run.working_peak_bytes));
-    let spans = operator.iter().flat_map(|operator| &operator.spans).filter(|span| is_of(span, law));
+    let spans = operator.iter().flat_map(|operator| &operator.spans);
+    let spans = spans.filter(|span| law.is_of(&span.inputs, &span.params, threads));
     let called =
         spans.filter_map(|span| Some((point(&law.variables, &span.inputs)?, span.working_peak_bytes)));
-    let mut runs = largest("fit", law, fitted.collect());
-    runs.extend(largest("trace", law, called.collect()));
-    runs
+    let (mut runs, fits_left_out) = largest("fit", law, fitted.collect());
+    let (calls, calls_left_out) = largest("trace", law, called.collect());
+    runs.extend(calls);
+    (runs, fits_left_out + calls_left_out)
 }
 
-/// True for a call with inputs of the law's types and layouts, and its parameters.
-fn is_of(span: &Span, law: &Law) -> bool {
-    let key = &law.key;
-    let types: Vec<&str> = span.inputs.iter().map(|array| array.dtype.as_str()).collect();
-    let layouts: Vec<&str> = span.inputs.iter().map(|array| array.layout.as_str()).collect();
-    types.join(",") == key.dtype
-        && layouts.join(",") == key.layout
-        && key.params.iter().all(|(name, value)| span.params.get(name) == Some(value))
-}
-
-fn largest(of: &'static str, law: &Law, calls: BTreeSet<(Vec<u64>, u64)>) -> Vec<Run> {
+/// Those that needed most, where the law says something of them.
+fn largest(of: &'static str, law: &Law, calls: BTreeSet<(Vec<u64>, u64)>) -> (Vec<Run>, usize) {
+    let mut calls: Vec<_> = calls.into_iter().collect();
+    calls.sort_by_key(|(_, measured)| std::cmp::Reverse(*measured));
+    let left_out = calls.len().saturating_sub(RUNS_MAX);
+    calls.truncate(RUNS_MAX);
     let run = |(shape, measured): (Vec<u64>, u64)| {
         let bytes = law.bytes(&shape).ok()?;
         Some(Run { of, shape, measured, law: bytes.working, upper: bytes.working_upper })
     };
-    let mut runs: Vec<Run> = calls.into_iter().filter_map(run).collect();
-    runs.sort_by_key(|run| std::cmp::Reverse(run.measured));
-    runs.truncate(RUNS_MAX);
-    runs
+    (calls.into_iter().filter_map(run).collect(), left_out)
 }

@@ -44,7 +44,7 @@ struct Document {
     /// File, by its place among the tree's texts; line; text.
     sources: Vec<(u32, u32, String)>,
     /// Laws of operators that the trace has, if there is a model.
-    laws: Vec<laws::Shown>,
+    laws: laws::Laws,
     /// A plan beside what was measured.
     plan: Option<planned::Shown>,
 }
@@ -64,8 +64,9 @@ pub fn write(trace: &Trace, file: &Path, beside: &Beside) -> Result<()> {
     let model = beside.model.map(Model::load).transpose()?;
     let progress = Progress::start("collecting");
     let report = report(trace, Listed::default())?;
-    let laws = model.map(|model| laws::of_trace(model, &report)).transpose()?.unwrap_or_default();
-    let plan = beside.plan.map(|path| planned::of_trace(path, &report)).transpose()?;
+    let laws =
+        model.map(|model| laws::of_trace(model, trace.meta(), &report)).transpose()?.unwrap_or_default();
+    let plan = beside.plan.map(|path| planned::of_trace(path, trace)).transpose()?;
     let page = page(trace, &report)?;
     let sources = if beside.source { sources(trace.meta(), &page.tree) } else { Vec::new() };
     let title = format!("{} – memtrace", page.headline.command);

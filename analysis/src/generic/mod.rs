@@ -204,7 +204,15 @@ fn walk(
     let required = function.parameters.iter().filter(taken).count();
     for parameter in &function.parameters {
         let given = wanted.params.get(&parameter.name).map(express::constant);
-        if given.is_none() && (required == 0 && inputs.is_empty()) {
+        if given.is_none() && parameter.takes == source::Takes::Rest && required == 0 {
+            // What a decorator made takes whatever the function takes.
+            inputs = (0..wanted.shapes.len()).map(|at| input(wanted, at)).collect();
+            let arrays = inputs.iter().cloned().map(Value::Array).collect();
+            frame.insert(parameter.name.clone(), Value::list(arrays));
+            continue;
+        }
+        let takes_none = parameter.takes == source::Takes::Names;
+        if given.is_none() && required == 0 && inputs.is_empty() && !takes_none {
             // Every parameter has a default: the first is taken to be the array.
             let array = input(wanted, 0);
             inputs.push(array.clone());

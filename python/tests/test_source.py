@@ -203,6 +203,10 @@ def decorated(x):
     return np.sqrt(x)
 
 
+def decorated_twice(x):
+    return decorated(x)
+
+
 def handles(x):
     try:
         return np.sqrt(x)[:1]
@@ -291,6 +295,7 @@ PEAKS = {
     formats: BYTES,
     walrus: 2 * BYTES,
     decorated: 4 * BYTES,
+    decorated_twice: 4 * BYTES,
     handles: 3 * BYTES,
     builtins_of: 2 * BYTES,
     lists: 32e6,
@@ -317,7 +322,7 @@ def test_no_bound_is_too_low(function):
 
 
 @pytest.mark.parametrize(
-    "function", [handles, numpy_scalar, epsilon, sets_default, taken, overlaps]
+    "function", [decorated, handles, numpy_scalar, epsilon, sets_default, taken, overlaps]
 )
 def test_plain_code_has_a_bound(function):
     assert memtrace.bound(function, SHAPE)["model"]["unknown"] == []

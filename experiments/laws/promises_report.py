@@ -3,7 +3,7 @@
 from statistics import median
 
 from experiments.laws.promises_candidates import AT_LEAST, package
-from experiments.recording import RESULTS, written
+from experiments.recording import RESULTS, ROOT, written
 
 #: Where an error counts: half a percent, or 256 KiB.
 RELATIVE, ABSOLUTE = 0.005, 256 << 10
@@ -232,6 +232,8 @@ def failures(results):
                     causes.setdefault(key, []).append(written(row["shape"]))
     lines = [
         f"- `{name}`, {part}{' at ' * bool(shapes)}{', '.join(shapes)}: {cause}"
-        for (name, part, cause), shapes in causes.items()
+        for (name, part, cause), shapes in (
+            ((*key[:2], key[2].replace(f"{ROOT}/", "")), shapes) for key, shapes in causes.items()
+        )
     ]
     return ["", "## What failed", "", *lines] if lines else []

@@ -50,6 +50,8 @@ class _Description:
     def add(self, function):
         """Name under which a function is described; None if it has no source."""
         function = _without_ours(getattr(function, "__func__", function))
+        while hasattr(function, "__wrapped__") and not isinstance(function, types.FunctionType):
+            function = function.__wrapped__  # of NumPy's dispatcher, say, which is written in C
         if not isinstance(function, types.FunctionType):
             return None
         name = f"{function.__module__}:{function.__qualname__}"

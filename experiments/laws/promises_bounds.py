@@ -9,6 +9,7 @@ from statistics import median
 
 from experiments.laws import promises
 from experiments.laws.promises_candidates import DATA
+from experiments.laws.promises_report import verdicts
 from experiments.recording import KEPT, RESULTS, written
 
 WHICH = "fourth"
@@ -78,10 +79,7 @@ def figures(results):
             len(bounds) >= GIVEN,
         ),
     ]
-    lines = ["| what | target | found | |", "|---|---|---|---|"]
-    for what, target, words, holds in rows:
-        lines.append(f"| {what} | {target} | {words} | {'holds' if holds else '**misses**'} |")
-    return lines, all(holds for *_, holds in rows)
+    return verdicts(rows), all(holds for *_, holds in rows)
 
 
 def under(test):

@@ -129,15 +129,21 @@ def line(name, result):
 def write(which, results, rule, save):
     """docs/results/laws-promises.md, or that of the second set; True if every target is reached."""
     found = list(figures(results))
-    table = ["| what | target | found | |", "|---|---|---|---|"]
-    for what, target, words, holds in found:
-        table.append(f"| {what} | {target} | {words} | {'holds' if holds else '**misses**'} |")
+    table = verdicts(found)
     print("\n".join(table))
     end = "" if which == "first" else f"-{which}"
     if save:
         text = [*head(which, results, rule), *table, *groups(results), *misses(results)]
         (RESULTS / f"laws-promises{end}.md").write_text("\n".join([*text, *failures(results), ""]))
     return all(holds for *_, holds in found)
+
+
+def verdicts(found):
+    """A table of what was measured, its target, the figure, and whether it reaches the target."""
+    lines = ["| what | target | found | |", "|---|---|---|---|"]
+    for what, target, words, holds in found:
+        lines.append(f"| {what} | {target} | {words} | {'holds' if holds else '**misses**'} |")
+    return lines
 
 
 def head(which, results, rule):

@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 
 use super::arguments::array_of;
 use super::dtype::Dtype;
+use super::loops::position;
 use super::machine::{Frame, Machine};
 use super::nested::changed;
 use super::source::Expression;
@@ -181,9 +182,7 @@ impl<'a> Machine<'a> {
             if self.raised() {
                 break;
             }
-            // The last one too, as in loops.
-            let last = i + 1 == walked && count > walked;
-            let next = self.item(&over, if last { count - 1 } else { i });
+            let next = self.item(&over, position(i, walked, count));
             self.assign(target, next, &mut inner)?;
             let mut taken = true;
             for test in when {

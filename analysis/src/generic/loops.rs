@@ -48,7 +48,6 @@ impl<'a> Machine<'a> {
         let walked = count.min(WALKED);
         let (mut before, mut after) = (self.kept(frame), self.kept(frame));
         for i in 0..walked {
-            // The last one too: what shrinks or grows with the index is seen at both ends.
             let last = i + 1 == walked && count > walked;
             if i + 2 == walked && count > walked {
                 before = self.kept(frame);
@@ -56,7 +55,7 @@ impl<'a> Machine<'a> {
             if last {
                 after = self.kept(frame);
             }
-            let item = self.item(&over, if last { count - 1 } else { i });
+            let item = self.item(&over, position(i, walked, count));
             self.assign(target, item, frame)?;
             match self.run(body, frame)? {
                 Flow::Next | Flow::Continue => {}
@@ -244,6 +243,12 @@ impl<'a> Machine<'a> {
             other => other.clone(),
         }
     }
+}
+
+/// Which of `count` items the i-th of the `walked` repetitions has: the last one has the last, so that
+/// what shrinks or grows with the index is seen at both ends.
+pub(super) fn position(i: u64, walked: u64, count: u64) -> u64 {
+    if i + 1 == walked { count - 1 } else { i }
 }
 
 /// The value that keeps most.

@@ -17,26 +17,26 @@ ENTER = 'echo 0 > "$0/cgroup.procs" || exit 99; '
 
 
 def control_group():
-    """Path of a memory control group to be made, and the name of its limit (cgroup-v1/memory, cgroup-v2)."""
+    """A memory control group to be made: its path, the name of its limit, and of what says whether it swaps."""
     name = f"memtrace-test-{os.getpid()}-{next(NUMBERS)}"
     first, second = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
     if (first / "memory.limit_in_bytes").exists():
-        return first / name, "memory.limit_in_bytes"
+        return first / name, "memory.limit_in_bytes", "memory.swappiness"
     control = second / "cgroup.subtree_control"
     if control.exists() and "memory" in control.read_text().split():
-        return second / name, "memory.max"
+        return second / name, "memory.max", "memory.swap.max"
     return None
 
 
 @pytest.fixture
 def group():
-    """Makes a memory control group with a limit."""
+    """Makes a memory control group with a limit, which swap does not extend."""
     if not is_root():
         pytest.skip("making a control group needs root")
     found = control_group()
     if found is None:
         pytest.skip("there is no memory control group to make another in")
-    folder, limit = found
+    folder, limit, swap = found
 
     def limited(limit_bytes):
         try:
@@ -44,6 +44,8 @@ def group():
         except OSError as error:
             pytest.skip(f"{folder}: {error}")
         (folder / limit).write_text(str(limit_bytes))
+        if (folder / swap).exists():
+            (folder / swap).write_text("0")
         return folder
 
     yield limited

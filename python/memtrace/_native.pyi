@@ -1,5 +1,5 @@
 from os import PathLike
-from typing import Any, Sequence, final
+from typing import Any, Callable, Sequence, final
 
 from ._notebook.answers import Forecast, Plan, Prediction
 from ._notebook.page import Page
@@ -147,7 +147,7 @@ class Model:
         any_version: bool = False,
         *,
         warmed: bool = False,
-        spare_bytes: int = 0,
+        extra_bytes: Callable[[Sequence[Sequence[int]], int, int], int] | None = None,
         minimise: str = "time",
         source: str = "dask",
         storage_chunks: Sequence[int] | None = None,

@@ -4,6 +4,7 @@
 //! command line's JSON has; tables are Arrow streams; every error is a Python exception of one sentence.
 
 mod convert;
+mod extra;
 mod first;
 mod fit;
 mod generic;

@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::convert::{from_python, refused, to_python};
+use crate::extra::Counter;
 use crate::law::Law as OneLaw;
 use crate::laws::{law, named, running};
 use crate::learn::Follower;
@@ -228,7 +229,8 @@ impl Model {
     ///     any_version: As for `predict`.
     ///     warmed: The operator was called in the worker before the baseline was measured, so that its one-time
     ///         allocations are included.
-    ///     spare_bytes: Bytes that each task may need in addition to all that is counted for it.
+    ///     extra_bytes: Called with (chunks, task_bytes, frontier_bytes) of chunks that may be taken: what a worker
+    ///         needs in addition to the bytes of its tasks and of the source chunks that it retains.
     ///     minimise: "time", "memory" or "tasks".
     ///     source: "dask" (tasks of one graph that neighbours share, as with map_overlap), "storage" (each task
     ///         reads its chunk and halo), or "waves" (a few blocks at a time, each from a graph of its own).
@@ -249,7 +251,7 @@ impl Model {
     ///     ValueError: As for `predict`, or the arguments contradict each other.
     #[pyo3(signature = (operator, shape, memory_limit, workers, threads_per_worker=1, halo=None,
                         whole_axes=Vec::new(), dtype=None, budget_fraction=None, baseline_bytes=None,
-                        any_version=false, *, warmed=false, spare_bytes=0, minimise="time", source="dask",
+                        any_version=false, *, warmed=false, extra_bytes=None, minimise="time", source="dask",
                         storage_chunks=None, aligned=false, compare=None, device_memory_limit=None, **params))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn recommend<'py>(
@@ -267,7 +269,7 @@ impl Model {
         baseline_bytes: Option<u64>,
         any_version: bool,
         warmed: bool,
-        spare_bytes: u64,
+        extra_bytes: Option<Py<PyAny>>,
         minimise: &str,
         source: &str,
         storage_chunks: Option<Vec<u64>>,
@@ -277,6 +279,7 @@ impl Model {
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let known = Options::new(memory_limit.0);
+        let counter = extra_bytes.map(Counter::new);
         let options = Options {
             device_limit_bytes: device_memory_limit.map(|limit| limit.0),
             workers: workers.workers()?,
@@ -286,7 +289,7 @@ impl Model {
             budget_fraction,
             baseline_bytes,
             warmed,
-            spare_bytes,
+            extra: counter.as_ref().map(Counter::extra),
             source: named_source(source)?,
             storage_chunks,
             aligned,
@@ -294,9 +297,13 @@ impl Model {
             compare: compare.map(Other::baseline).transpose()?,
             ..known
         };
-        let model = self.read();
-        let law = law(&model, py, operator, &shape, dtype, any_version, params)?;
-        match options.recommend(law, shape).map_err(refused)? {
+        // Not locked while Python counts: another thread may have the interpreter, and wait to observe.
+        let law = law(&self.read(), py, operator, &shape, dtype, any_version, params)?.clone();
+        let answer = options.recommend(&law, shape);
+        if let Some(error) = counter.and_then(Counter::error) {
+            return Err(error);
+        }
+        match answer.map_err(refused)? {
             Answer::Plan(plan) => notebook::answer(py, "Plan", &plan),
             Answer::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),
         }

@@ -3,6 +3,7 @@
 use super::answer::Answer;
 use super::compare::BaselineChunks;
 use super::error::PlanError;
+use super::extra::Extra;
 use super::longest::{Reach, longest};
 use super::recommend::{recommend, recommend_workers};
 use super::request::{Device, Minimise, Request, Source};
@@ -30,8 +31,8 @@ pub struct Options {
     pub baseline_bytes: Option<u64>,
     /// The operator was called before the baseline was measured, so that is what it allocates one time only.
     pub warmed: bool,
-    /// Bytes that each task may need in addition to all that is counted for it.
-    pub spare_bytes: u64,
+    /// What a worker needs for chunks in addition to all that the planner counts for them.
+    pub extra: Option<Extra>,
     /// Where a task gets its cells from.
     pub source: Source,
     /// Chunk lengths of the store that the array lies in.
@@ -57,7 +58,7 @@ impl Options {
             budget_fraction: None,
             baseline_bytes: None,
             warmed: false,
-            spare_bytes: 0,
+            extra: None,
             source: Source::default(),
             storage_chunks: None,
             aligned: false,
@@ -122,7 +123,7 @@ impl Options {
             budget_fraction: self.budget_fraction.unwrap_or(known.budget_fraction),
             baseline_bytes: self.baseline_bytes.unwrap_or(known.baseline_bytes),
             one_time_bytes: if self.warmed { 0 } else { known.one_time_bytes },
-            spare_bytes: self.spare_bytes,
+            extra: self.extra.clone(),
             device: self.device(law)?,
             source: self.source,
             storage_chunks: self.storage_chunks.clone(),

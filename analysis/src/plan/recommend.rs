@@ -27,7 +27,8 @@ pub fn recommend(
     if request.source != Source::Dask {
         return Ok(answer);
     }
-    let in_waves = || match with_source(&Request { source: Source::Waves, ..request.clone() }, law) {
+    let waves = || Request { source: Source::Waves, extra: None, ..request.clone() };
+    let in_waves = || match with_source(&waves(), law) {
         Ok(Answer::Plan(plan)) => Some(plan.as_choice()),
         _ => None,
     };

@@ -1,6 +1,7 @@
 //! A request: an operator on an array, and the workers there are.
 
 use super::error::PlanError;
+use super::extra::Extra;
 use super::process::Process;
 use crate::model::{Law, Seconds};
 
@@ -89,8 +90,8 @@ pub struct Request {
     pub device: Option<Device>,
     /// The array is on that device, not in the host's memory.
     pub on_device: bool,
-    /// Bytes that each task may need in addition to all that is counted for it.
-    pub spare_bytes: u64,
+    /// Of the chunks that a search may take, what a worker needs in addition to all that is counted here.
+    pub extra: Option<Extra>,
     /// Where a task gets its cells from.
     pub source: Source,
     /// Chunk of the store that the array lies in, one length per axis: chunks are to be made of
@@ -121,7 +122,7 @@ impl Request {
             one_time_bytes: 0,
             device: None,
             on_device: false,
-            spare_bytes: 0,
+            extra: None,
             source: Source::default(),
             storage_chunks: None,
             aligned: false,

@@ -110,14 +110,20 @@ impl<'a> Search<'a> {
     /// need the same, the fastest, cut along its first axes, whose cells lie far apart.
     fn easiest<'s>(&'s self, grids: Vec<&'s Timed>) -> Option<Candidate<'s>> {
         let mut alike: Vec<Candidate> = Vec::new();
-        let ease = |candidate: &Candidate| (!self.is_roomy(candidate), candidate.timed.grid.chunks());
+        let ease = |worker: &WorkerBytes, timed: &Timed| (!self.is_roomy(worker), timed.grid.chunks());
+        let budget = self.request.budget_bytes();
         for timed in grids {
-            let best = alike.first().map(ease);
+            let best = alike.first().map(|best| ease(&best.worker, best.timed));
             if best.is_some_and(|best| best < (false, timed.grid.chunks())) {
                 break;
             }
+            // It needs no less than this, so that what is harder already is not counted.
+            let Some((_, floor)) = self.floor(timed, budget) else { continue };
+            if best.is_some_and(|best| best < ease(&floor, timed)) {
+                continue;
+            }
             let Some(candidate) = self.fitting(timed) else { continue };
-            match best.map_or(Ordering::Less, |best| ease(&candidate).cmp(&best)) {
+            match best.map_or(Ordering::Less, |best| ease(&candidate.worker, timed).cmp(&best)) {
                 Ordering::Less => alike = vec![candidate],
                 Ordering::Equal => alike.push(candidate),
                 Ordering::Greater => {}
@@ -132,8 +138,8 @@ impl<'a> Search<'a> {
     }
 
     /// It leaves a worker room to spare.
-    fn is_roomy(&self, candidate: &Candidate) -> bool {
-        self.part(candidate) <= ROOMY
+    fn is_roomy(&self, worker: &WorkerBytes) -> bool {
+        device::part(self.request, worker) <= ROOMY
     }
 
     /// What part it needs of the memory that there is least of.
@@ -150,8 +156,9 @@ impl<'a> Search<'a> {
     /// together, the fastest first: `chosen`, if it is one, and of every doubling of the number of
     /// chunks two.
     fn front(&self, chosen: &Candidate) -> Vec<Choice> {
-        /// A walk over a grid's tasks takes a millisecond: so many of each kind, the fastest.
-        const TRIED: usize = 12;
+        // A walk over a grid's tasks takes a millisecond, counting extra bytes a hundred: so many of
+        // each kind, the fastest.
+        let most_tried = if self.request.extra.is_some() { 1 } else { 12 };
         // A little less memory is not worth a longer wait.
         const SLOWEST: f64 = 3.0;
         let kind = |chunks: u64| chunks.saturating_pow(2).ilog2();
@@ -160,7 +167,7 @@ impl<'a> Search<'a> {
         fastest.sort_by(|a, b| a.duration.seconds().total_cmp(&b.duration.seconds()));
         for timed in fastest {
             let tried = kinds.entry(kind(timed.grid.chunks())).or_default();
-            if tried.len() < TRIED {
+            if tried.len() < most_tried {
                 tried.push(timed);
             }
         }
@@ -251,7 +258,11 @@ impl<'a> Search<'a> {
     /// Memory of a grid; `None` where it cannot be had or it is plain that `limit` will not do.
     fn candidate<'s>(&'s self, timed: &'s Timed, limit: u64) -> Option<Candidate<'s>> {
         let (task, _) = self.floor(timed, limit)?;
-        let worker = WorkerBytes::of(self.request, &timed.grid, &task, Frontier::Walked);
+        let mut worker = WorkerBytes::of(self.request, &timed.grid, &task, Frontier::Walked);
+        if let Some(extra) = self.request.extra.as_ref().filter(|_| worker.peak() <= limit) {
+            let task_bytes = worker_bytes::task_bytes(self.request, &timed.grid, &task);
+            worker.extra = extra.bytes(&timed.grid, task_bytes, &worker)?;
+        }
         Some(Candidate { timed, task, worker })
     }
 

@@ -1,5 +1,8 @@
 //! What must hold for every plan, and the three cases measured in docs/results/chunks.md.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use proptest::prelude::*;
 
 use super::*;
@@ -162,8 +165,29 @@ fn reading_a_block_counts_as_far_as_the_operator_needs_less() {
     let (lean, heavy) = (plan(&stored, 4.0), plan(&stored, 200.0));
     assert_eq!((lean.tasks, lean.predicted_task_bytes), (1, 2 * 8 * 4_000_000 + 32_000_000));
     assert_eq!(heavy.predicted_task_bytes, 200 * 8_000_000 + 32_000_000);
-    let spare = Request { spare_bytes: 10_000_000, ..stored };
-    assert_eq!(plan(&spare, 4.0).predicted_task_bytes, lean.predicted_task_bytes + 10_000_000);
+}
+
+#[test]
+fn chunks_for_which_the_extra_bytes_leave_no_room_are_not_taken() {
+    // Eight chunks or more, of which those that cut the first axis need a gigabyte more.
+    let counted = Arc::new(AtomicU64::new(0));
+    let count = counted.clone();
+    let extra = Extra::new(move |chunks: &Counted| {
+        count.fetch_add(1, Ordering::Relaxed);
+        assert!(chunks.task_bytes > 0);
+        if chunks.chunks[0].len() > 1 { 1_000_000_000 } else { 1_000_000 }
+    });
+    let free = request(&[200, 200, 200], 0, 200_000_000);
+    let cut = Request { extra: Some(extra), ..free.clone() };
+    let (without, with) = (plan(&free, 8.0), plan(&cut, 8.0));
+    assert_eq!(with.chunks[0].len(), 1);
+    assert!(with.predicted_worker_bytes <= cut.budget_bytes());
+    let bare = Request { extra: Some(Extra::new(|_| 0)), ..free.clone() };
+    assert_eq!(plan(&bare, 8.0).chunk_shape, without.chunk_shape);
+    assert!(counted.load(Ordering::Relaxed) <= 100);
+    let never = Request { extra: Some(Extra::new(|_| u64::MAX)), ..free };
+    let Ok(Answer::Refusal(refusal)) = recommend(&never, &law(8.0)) else { panic!("no refusal") };
+    assert!(refusal.why.contains("reading or cutting"), "{}", refusal.why);
 }
 
 #[test]

@@ -123,6 +123,7 @@ fn largest_part(worker: WorkerBytes) -> &'static str {
     let parts = [
         (worker.tasks, "the operator itself"),
         (worker.frontier, "source chunks kept for their neighbours"),
+        (worker.extra, "what reading or cutting the chunks takes"),
         (worker.fixed, "what the worker needs before it starts"),
     ];
     parts.into_iter().max_by_key(|part| part.0).map_or("", |part| part.1)

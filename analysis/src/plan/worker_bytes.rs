@@ -26,14 +26,16 @@ pub(super) struct WorkerBytes {
     pub(super) tasks: u64,
     /// Source chunks retained in addition ([`super::Source`]).
     pub(super) frontier: u64,
+    /// What the request counts in addition ([`super::Extra`]).
+    pub(super) extra: u64,
     /// All of it on the worker's device, which is no part of the rest.
     pub(super) device: u64,
 }
 
 impl WorkerBytes {
-    /// `baseline + one-time bytes + threads × law(chunk + halo) + frontier + framework`.
+    /// `baseline + one-time bytes + threads × law(chunk + halo) + frontier + extra + framework`.
     pub(super) fn peak(self) -> u64 {
-        self.fixed.saturating_add(self.tasks).saturating_add(self.frontier)
+        self.fixed.saturating_add(self.tasks).saturating_add(self.frontier).saturating_add(self.extra)
     }
 
     pub(super) fn of(request: &Request, grid: &Grid, task: &TaskBytes, frontier: Frontier) -> Self {
@@ -48,6 +50,7 @@ impl WorkerBytes {
             } else {
                 request.source.retained_bytes(request, grid, frontier)
             },
+            extra: 0,
             device: device_bytes(request, grid, task, frontier),
         }
     }
@@ -71,7 +74,7 @@ pub(super) fn task_bytes(request: &Request, grid: &Grid, task: &TaskBytes) -> u6
     let moment = request.source.moment_bytes(request, grid);
     let working = task.working_upper.max(task.working).max(moment);
     let input = task.input.saturating_add(arriving(request, grid));
-    working.saturating_add(input).saturating_add(request.spare_bytes)
+    working.saturating_add(input)
 }
 
 /// What lies in the host's memory of a block on its way to the device: a store is read into that.

@@ -17,11 +17,10 @@ from ._workers import current_client, workers_of
 
 OBJECTIVES = ("time", "memory", "tasks")
 SOURCES = ("dask", "storage", "waves")
-#: What is kept free is found to this many bytes.
-LEAST_SPARE = 500_000
 #: Chunks that are joined from a Dask array's own may take this much longer than others, which cut
 #: those in pieces: that takes time, too.
 JOINED_SECONDS = 1.2
+UNCUT = "memtrace.dask.map_overlap reads blocks of an array in storage, which is not cut anew."
 
 
 class Plan(NamedTuple):
@@ -239,11 +238,11 @@ def planned(
     padding = padding or (0,) * len(x.shape)
     recommended = partial(_recommended, law, x, workers, depths, padding, auto)
     if transfer is not None:
-        lacking = partial(_lacking_to_fetch, transfer, x, depths)
-        answer = _with_room(partial(recommended, **request), lacking)
+        extra = partial(_to_fetch, transfer, x, depths, workers.threads)
+        answer = recommended(extra_bytes=extra, **request)
     elif source == "dask" and isinstance(getattr(x, "_meta", None), np.ndarray):
-        lacking = partial(_lacking_to_cut, law, x, depths, padding)
-        answer = _cut_anew(x, workers, recommended, lacking, request)
+        extra = partial(_to_cut, law, x, depths, workers.threads)
+        answer = _cut_anew(x, partial(recommended, extra_bytes=extra), request)
     else:
         answer = recommended(**request)
     chunks = without_padding(answer["chunks"], x.shape, padding, depths)
@@ -269,97 +268,43 @@ def _recommended(law, x, workers, depths, padding, auto, **request):
     )
 
 
-def _cut_anew(x, workers, recommended, lacking, request):
+def _cut_anew(x, recommended, request):
     """A recommendation for a Dask array that has room for cutting it anew.
 
     Pieces of chunks that are joined wait for no other new chunk, so that these come first, unless
     they are too large to be fast.
     """
-    tried = []
-
-    def noted(answer, spare):
-        short = lacking(answer, spare)
-        needed = answer["predicted_worker_bytes"] + workers.threads * (short - spare)
-        tried.append((needed, answer["chunk_shape"]))
-        return short
-
-    def wanted():
-        try:
-            return _with_room(partial(recommended, **request), noted)
-        except MemoryError:
-            if not tried:
-                raise
-        raise MemoryError(_refused(workers, *min(tried)))
-
     own = lengths_of_chunks(x)
-    if own is None or request["storage_chunks"] is not None or request["minimise"] != "time":
-        return wanted()
-    joined = {**request, "storage_chunks": own, "aligned": True}
+    joined = None
+    if own is not None and request["storage_chunks"] is None and request["minimise"] == "time":
+        with suppress(MemoryError):
+            joined = recommended(**{**request, "storage_chunks": own, "aligned": True})
     try:
-        answer = _with_room(partial(recommended, **joined), noted)
-    except MemoryError:
-        return wanted()
-    with suppress(MemoryError):
-        other = wanted()
-        if other["predicted_seconds"] * JOINED_SECONDS < answer["predicted_seconds"]:
-            return other
-    return answer
+        other = recommended(**request)
+    except MemoryError as error:
+        if joined is None:
+            raise MemoryError(f"{error} {UNCUT}") from None
+        return joined
+    if joined and joined["predicted_seconds"] <= other["predicted_seconds"] * JOINED_SECONDS:
+        return joined
+    return other
 
 
-def _refused(workers, needed, chunk):
-    limit = sizes.text(math.ceil(needed / workers.budget_fraction))
-    return (
-        f"no chunks fit the {sizes.text(workers.budget)} that a worker may use together with what "
-        f"cutting the array anew makes it hold: of those tried, chunks of "
-        f"{'×'.join(map(str, chunk))} need the least, {sizes.text(needed)}; raise the memory limit "
-        f"to {limit}, or let memtrace.dask.map_overlap read blocks of an array in storage"
-    )
+def _to_fetch(transfer, x, depths, threads, chunks, task_bytes, _frontier_bytes):
+    """Buffers of fetching and storing a block, beyond what the operator needs in addition to it."""
+    chunk = tuple(map(max, chunks))
+    block = block_shape(chunk, x.shape, depths)
+    working = task_bytes - math.prod(block) * x.dtype.itemsize
+    return threads * max(0, transfer(chunk, block) - working)
 
 
-def _with_room(recommended, lacking):
-    """A recommendation that has room for what its tasks take in addition to the operator.
-
-    Larger blocks take more, so what is kept free for it grows with them; where nothing fits any
-    more, less is kept free: then blocks are smaller, and may need no more than that.
-
-    lacking: gives the bytes that each task of an answer lacks if none are kept free.
-    """
-    low, high, spare, refusal = 0, None, 0, None
-    while True:
-        try:
-            answer = recommended(spare_bytes=spare)
-        except MemoryError as error:
-            if not spare:
-                raise
-            high, refusal = spare, error
-        else:
-            short = lacking(answer, spare)
-            if short <= spare:
-                return answer
-            low = spare
-            spare = short
-        if high is not None:
-            if high - low < LEAST_SPARE:
-                raise refusal
-            spare = spare if low < spare < high else (low + high) // 2
-
-
-def _lacking_to_fetch(transfer, x, depths, answer, spare):
-    """Buffers of fetching and storing a block beyond what the operator needs."""
-    block = block_shape(answer["chunk_shape"], x.shape, depths)
-    used = math.prod(block) * x.dtype.itemsize + spare
-    return transfer(answer["chunk_shape"], block) - (answer["predicted_task_bytes"] - used)
-
-
-def _lacking_to_cut(law, x, depths, padding, answer, spare):
-    """What the graph that cuts the array anew holds beyond what is planned for shared chunks."""
-    chunks = without_padding(answer["chunks"], x.shape, padding, depths)
+def _to_cut(law, x, depths, threads, chunks, task_bytes, frontier_bytes):
+    """What the graph that cuts the array anew holds beyond what is counted for shared chunks."""
+    chunks = tuple(map(tuple, chunks))
     if chunks == x.chunks:
         return 0
-    threads, task = answer["threads_per_worker"], answer["predicted_task_bytes"] - spare
-    held = held_bytes(x, chunks, depths, task, threads, law.model)
-    short = held - threads * task - answer["predicted_frontier_bytes"]
-    return LEAST_SPARE * math.ceil(short / threads / LEAST_SPARE)
+    held = held_bytes(x, chunks, depths, task_bytes, threads, law.model)
+    return max(0, math.ceil(held) - threads * task_bytes - frontier_bytes)
 
 
 def fetching(source, chunk, block):

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use memtrace_analysis::generic::{Dtype, Inputs, Library, Source, bound as bounded};
 use memtrace_analysis::graph::{self, Graph, Libraries};
-use memtrace_analysis::plan::{Minimise, Options, Workers};
+use memtrace_analysis::plan::{Extra, Minimise, Options, Workers};
 use memtrace_analysis::{Model, predict};
 
 use crate::fuzz_inputs::{Draw, seeds};
@@ -63,7 +63,7 @@ pub fn recommend(bytes: &[u8]) {
         whole_axes: draw.numbers(4).into_iter().map(|axis| axis as usize).collect(),
         budget_fraction: draw.maybe(|draw| f64::from_bits(draw.word())),
         baseline_bytes: draw.maybe(Draw::number),
-        spare_bytes: draw.number(),
+        extra: draw.maybe(Draw::number).map(|bytes| Extra::new(move |_| bytes)),
         storage_chunks: draw.maybe(|draw| draw.numbers(4)),
         aligned: draw.byte() & 1 == 1,
         minimise: [Minimise::Time, Minimise::Memory, Minimise::Tasks][draw.up_to(2)],

@@ -61,7 +61,7 @@ def test_a_graph_that_is_not_understood_is_taken_to_hold_the_array(model, monkey
     monkeypatch.setattr(_rechunked._Graph, "add_all", None)
     x = da.zeros((100, 100, 100), dtype="f4", chunks=(10, 100, 100))
     depths, columns = dict.fromkeys(range(3), 0), ((100,), (10,) * 10, (100,))
-    assert held_bytes(x, columns, depths, MB, 1, model) == MB + 400_000 + x.nbytes
+    assert held_bytes(x, columns, depths, MB, 1, model) == MB + 800_000 + x.nbytes
 
 
 def test_chunks_of_whole_ones_of_the_array_come_first(model):
@@ -104,7 +104,7 @@ def test_pieces_that_workers_pass_on_through_their_disks_have_buffers(model):
     settings = {"n_workers": 1, "processes": False, "dashboard_address": None}
     passing = dask.config.set({"array.rechunk.method": "p2p", **buffers})
     with LocalCluster(**settings) as cluster, Client(cluster), passing:
-        assert held_bytes(x, columns, depths, MB, 1, model) == 4 * MB + 400_000
+        assert held_bytes(x, columns, depths, MB, 1, model) == 4 * MB + 800_000
 
 
 def test_a_graph_that_is_too_large_to_count_is_not_made(model, monkeypatch):
@@ -113,9 +113,9 @@ def test_a_graph_that_is_too_large_to_count_is_not_made(model, monkeypatch):
     monkeypatch.setattr(x, "rechunk", None)
     depths, columns = dict.fromkeys(range(3), 0), ((100,), (10,) * 10, (100,))
     joined = held_bytes(x, ((20,) * 5, (100,), (100,)), depths, MB, 1, model)
-    assert joined == MB + 3 * 800_000
+    assert joined == MB + 4 * 800_000
     with dask.config.set({"array.rechunk.method": "tasks"}):
-        assert held_bytes(x, columns, depths, MB, 1, model) == MB + 400_000 + x.nbytes
+        assert held_bytes(x, columns, depths, MB, 1, model) == MB + 800_000 + x.nbytes
 
 
 def test_lengths_of_chunks_are_those_of_regular_ones():

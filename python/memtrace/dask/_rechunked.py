@@ -25,11 +25,11 @@ def held_bytes(x, chunks, depths, task, threads, model):
 
     task: bytes of the operator's own task, its block among them.
     """
-    # A worker frees what a task took in when the scheduler says so: while the next task runs, the
-    # pieces of a new chunk are there beside it.
-    late = threads * math.prod(map(max, chunks)) * x.dtype.itemsize
+    # A worker frees what a task took in when the scheduler says so, and what it gave when that is
+    # stored or passed on: while the next task runs, a chunk of each is there beside it.
+    late = 2 * threads * math.prod(map(max, chunks)) * x.dtype.itemsize
     if _tasks(x.chunks, chunks, depths) > MOST_TASKS:
-        pieces = 2 * late if _are_joined(x.chunks, chunks) else _passed_on(x)
+        pieces = late if _are_joined(x.chunks, chunks) else _passed_on(x)
         return threads * task + late + pieces
     whole = x.rechunk(chunks)
     if any("p2p" in name for name in whole.dask.layers):

@@ -93,7 +93,9 @@ def test_an_array_that_is_cut_as_planned_needs_nothing_more(model):
 def test_what_cutting_an_array_anew_leaves_no_room_for_is_refused(model):
     x = da.zeros((400, 400, 400), dtype="f4", chunks=(8, 400, 400))
     limits = {"memory_limit": "300 MB", "baseline_bytes": 100 * MB, "workers": 2}
-    with pytest.raises(MemoryError, match="for what reading or cutting .*; raise the memory limit to"):
+    with pytest.raises(
+        MemoryError, match="for what reading or cutting .*; raise the memory limit to"
+    ):
         mdask.recommend(x, "smooth", model, whole_axes=0, **limits)
 
 

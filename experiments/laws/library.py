@@ -1,8 +1,9 @@
 """Measures library functions for bounds from source, and writes analysis/src/generic/library.json.
 
     PYTHONPATH=python:examples .venv/bin/python -m experiments.laws.library [NAME ...]      only these anew
+    PYTHONPATH=python:examples .venv/bin/python -m experiments.laws.library new             what it lacks
 
-Each function of `functions.py` is called under memtrace with several element types, layouts and
+Each function of `functions.py` and of `namespaces.py` is called under memtrace with several element types, layouts and
 settings. Its law is the tightest `per_input·elements in + per_output·elements out + constant` that no call exceeds
 (a linear program). Recordings are kept in target/experiments/library. What the study of held-out operators learns (`residual`) is kept.
 """
@@ -10,6 +11,9 @@ settings. Its law is the tightest `per_input·elements in + per_output·elements
 import importlib
 import inspect
 import json
+import numbers
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,7 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.laws import functions
+from experiments.laws import functions, namespaces
+from experiments.laws.arrays import Arrays, made
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "analysis" / "src" / "generic" / "library.json"
@@ -33,6 +38,8 @@ RECORDED = (
     (("<c8", "C", SMALL), ("<c16", "C", SMALL)),
 )
 MOST_CONSTANT = 2**20
+MOST_SECONDS = 5
+MOST_MAPPED = 6 << 30
 QUANTILE = 0.9  # of known functions that stay below the factor of unknown ones
 
 
@@ -45,6 +52,9 @@ def calls():
     for name, (on, variants, rule, kind) in functions.OBJECTS.items():
         for variant in variants:
             yield name, rule, kind, on, variant
+    known = {name for named in functions.RULES.values() for name in named} | {*functions.OBJECTS}
+    for name, on, variant in namespaces.calls(known):
+        yield name, None, None, on, variant
 
 
 def find(name):
@@ -61,116 +71,12 @@ def find(name):
     raise ImportError(name)
 
 
-def made(shape, kind, layout, seed):
-    rng = np.random.default_rng(seed)
-    values = rng.uniform(0.01, 0.99, shape) * (1 if np.dtype(kind).kind in "fc" else 100)
-    if kind == "|b1":
-        values = values > 50
-    array = values.astype(kind)
-    if layout == "F":
-        return np.asfortranarray(array)
-    if layout == "strided":
-        wide = np.zeros([n + 2 for n in shape], kind)
-        wide[1:-1, 1:-1, 1:-1] = array
-        return wide[1:-1, 1:-1, 1:-1]
-    return array
+def class_of(result):
+    return named(type(result)) if hasattr(result, "to_numpy") else None
 
 
-class Arrays(dict):
-    """Names that `functions.py` uses, made when they are asked for."""
-
-    def __init__(self, x):
-        super().__init__(x=x, np=np, shape=x.shape)
-
-    def __missing__(self, name):
-        make = getattr(self, "make_" + name, None)
-        if make is None:
-            raise KeyError(name)  # a global or built-in
-        value = make(self["x"])
-        self[name] = value
-        return value
-
-    def make_y(self, x):
-        return x[::-1].copy()
-
-    def make_line(self, x):
-        return x[0].ravel()[:500].copy()
-
-    def make_square(self, x):
-        sides = np.zeros((x.shape[0] * x.shape[1], 3, 3), x.dtype)
-        sides[...] = x.reshape(-1)[: 9 * len(sides)].reshape(-1, 3, 3)[: len(sides)]
-        return sides + np.eye(3, dtype=x.dtype)
-
-    def make_positive(self, x):
-        square = self["square"]
-        return square @ square.swapaxes(1, 2) + np.eye(3, dtype=x.dtype)
-
-    def make_k(self, x):
-        return np.ones((3, 3, 3), x.dtype.newbyteorder("="))
-
-    def make_row(self, x):
-        return np.ones((1, 1, 9), x.dtype.newbyteorder("="))
-
-    def make_table(self, x):
-        return x.reshape(-1, x.shape[-1])
-
-    def make_triples(self, x):
-        return x.reshape(-1)[: x.size // 3 * 3].reshape(-1, 3)
-
-    def make_colours(self, x):
-        return x.reshape(-1)[: x.size // 300 * 300].reshape(100, -1, 3)
-
-    def make_matrix(self, x):
-        return np.ones((3, 3), x.dtype.newbyteorder("="))
-
-    def make_mask(self, x):
-        return x.real > np.median(x.real)
-
-    def make_order(self, x):
-        return np.argsort(x, axis=-1)
-
-    def make_spectrum(self, x):
-        return np.fft.rfft(x).astype("c8" if x.dtype.itemsize <= 4 else "c16")
-
-    def make_edges(self, x):
-        return np.linspace(0, 1, 257).astype(x.real.dtype.newbyteorder("="))
-
-    def make_grid(self, x):
-        return np.indices(x.shape, "f8") * 0.9
-
-    def make_codes(self, x):
-        return (np.abs(x.real) * 100).astype("i8").ravel() % 200
-
-    def make_codes3(self, x):
-        return self["codes"].reshape(x.shape) % 50
-
-    def make_ball(self, x):
-        return np.ones((3, 3, 3), bool)
-
-    def make_keys(self, x):
-        return np.repeat(np.arange(x.shape[0] * x.shape[1]), x.shape[2])
-
-    def make_frame(self, x):
-        import pandas
-
-        return pandas.DataFrame({"key": self["keys"], "value": x.ravel()})
-
-    def make_cube(self, x):
-        import xarray
-
-        return xarray.DataArray(x, dims=("a", "b", "c"))
-
-    def make_sobel(self, x):
-        return importlib.import_module("scipy.ndimage").sobel
-
-    def make_sos(self, x):
-        return importlib.import_module("scipy.signal").butter(4, 0.2, output="sos")
-
-    def make_b(self, x):
-        return importlib.import_module("scipy.signal").butter(3, 0.2)[0]
-
-    def make_a(self, x):
-        return importlib.import_module("scipy.signal").butter(3, 0.2)[1]
+def named(kind):
+    return f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
 
 
 def collect(*args, **kwargs):
@@ -189,11 +95,17 @@ def arrays_in(thing):
     return []
 
 
+def late(*_):
+    raise TimeoutError
+
+
 def work(number, only):
     """Calls everything; what it prints says what each span was."""
     import memtrace
 
     warnings.simplefilter("ignore")
+    signal.signal(signal.SIGALRM, late)
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MAPPED, MOST_MAPPED))  # tables of n × n, say
     spans = 0
     warm = set()
     for kind, layout, shape in RECORDED[number]:
@@ -207,27 +119,28 @@ def work(number, only):
                 else:
                     function = getattr(eval(on, {}, names), name.rsplit(".", 1)[1])
                 args, kwargs = eval(f"collect({variant})", {"collect": collect}, names)
+                signal.alarm(MOST_SECONDS)
                 if name not in warm:  # the first call fills caches
                     function(*args, **kwargs)
                     warm.add(name)
                 with memtrace.span(str(spans)):
                     result = function(*args, **kwargs)
-            except (
-                TypeError,
-                ValueError,
-                NotImplementedError,
-                AttributeError,
-                RuntimeError,
-                np.linalg.LinAlgError,
-            ):
+            except Exception:  # it is none that runs on these
                 continue
-            inputs = arrays_in([*args, *kwargs.values()]) or [names["x"]]
+            finally:
+                signal.alarm(0)
+            inputs = arrays_in([*args, *kwargs.values()])
+            inputs = inputs or arrays_in(eval(on, {}, names) if on else None) or [names["x"]]
             outputs = arrays_in(result)
             row = {
                 "span": str(spans), "name": name, "kind": kind, "layout": layout, "call": variant,
                 "input": max(array.size for array in inputs) if on is None else names["x"].size,
                 "input_bytes": sum(array.nbytes for array in inputs),
                 "outputs": [[list(array.shape), array.dtype.str] for array in outputs],
+                "shape": list((inputs[0] if on is None else eval(on, {}, names)).shape),
+                "number": isinstance(result, (numbers.Number, np.generic)),
+                "class": class_of(result),
+                "view": any(np.may_share_memory(each, of) for each in outputs for of in inputs),
             }  # fmt: skip
             print(json.dumps(row), flush=True)
             spans += 1
@@ -326,6 +239,7 @@ def parameters(name):
 def fit(rows):
     """The library file's functions, and the factor of unknown ones."""
     known = {}
+    measured_names = {row["name"] for row in rows}
     for name, rule, kind, _, _ in calls():
         known.setdefault(name, {"rule": rule, "class": kind, "rows": {}})
     for row in (row for row in rows if row["name"] in known):  # older recordings have others
@@ -334,6 +248,10 @@ def fit(rows):
     factors = []
     library = {}
     for name, entry in sorted(known.items()):
+        every = [row for of_kind in entry["rows"].values() for row in of_kind]
+        found = entry["rule"] or (every and namespaces.rule_of(find(name), every))
+        if not found:
+            continue
         costs = {}
         most = MOST_CONSTANT
         for key, measured in entry["rows"].items():  # the first has two shapes
@@ -355,12 +273,19 @@ def fit(rows):
         plain = costs.get("<f4")
         for key in [key for key in costs if key.startswith("<f4 ") and near(costs[key], plain)]:
             del costs[key]  # layout does not matter
-        if costs:
+        if not costs:
+            if name in measured_names:
+                print(f"{name}: no call succeeded", file=sys.stderr)
+            continue
+        if entry["rule"]:
             library[name] = {"rule": entry["rule"], "parameters": parameters(name), "costs": costs}
-            if entry["class"]:
-                library[name]["class"] = entry["class"]
+            kind = entry["class"]
         else:
-            print(f"{name}: no call succeeded", file=sys.stderr)
+            rule, kind = found
+            names = namespaces.parameters(find(name))
+            library[name] = {"rule": rule, "parameters": names, "plain": True, "costs": costs}
+        if kind:
+            library[name]["class"] = kind
     factor = round(float(np.quantile(factors, QUANTILE)), 2)
     return library, {"factor": factor, "quantile": QUANTILE}
 
@@ -381,9 +306,14 @@ def versions():
 
 
 def main(only):
+    older = json.loads(LIBRARY.read_text())
+    if only == ["new"]:
+        only = sorted({name for name, *_ in calls()} - {*older["functions"]})
     rows = [row for number in range(len(RECORDED)) for row in record(number, only)]
     functions_known, unknown = fit(rows)
-    older = json.loads(LIBRARY.read_text())
+    if only:  # the others stay as they are
+        functions_known = dict(sorted({**older["functions"], **functions_known}.items()))
+        unknown = older["unknown"]
     library = {
         "library_version": 2,
         "versions": versions(),

@@ -8,9 +8,10 @@ a process of its own that may map `BYTES` more than it has: at `SMALL` with two 
 one, and then at `MIDDLE`, where its working peak is at least `LEAST` bytes. Methods are those of an
 object made of the array, which is not part of that peak. The first set is every k-th callable
 candidate from the first one on, the second every k-th from k // 2 on, the third every k-th from
-k // 4 on, the fourth every k-th from 3 * k // 4 on, with the largest k that gives `AT_LEAST` in the
-first. A few candidates are callable in one listing and not in the next: the third and the fourth set
-are of later listings, without what the others have. The fourth is of bounds from source only.
+k // 4 on, the fourth every k-th from 3 * k // 4 on, the fifth every k-th from the second one on, with
+the largest k that gives `AT_LEAST` in the first. A few candidates are callable in one listing and not
+in the next: the third and later sets are of later listings, without what the others have. The fourth
+and the fifth are of bounds from source only.
 
     python -m experiments.laws.promises_candidates     writes experiments/data/promises.json
 """
@@ -62,7 +63,7 @@ SECONDS = 5
 BYTES = 2 << 30
 LEAST = 1_000_000
 AT_LEAST = 60
-SETS = ("first", "second", "third", "fourth")
+SETS = ("first", "second", "third", "fourth", "fifth")
 
 
 def package(name):
@@ -211,9 +212,9 @@ def probed(of_package):
 
 
 def chosen(of_all):
-    """The four sets, and the k that makes them."""
+    """The sets, and the k that makes them."""
     step = max(1, (len(of_all) - 1) // (AT_LEAST - 1))
-    return [of_all[start::step] for start in (0, step // 2, step // 4, 3 * step // 4)], step
+    return [of_all[start::step] for start in (0, step // 2, step // 4, 3 * step // 4, 1)], step
 
 
 def write():

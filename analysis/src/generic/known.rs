@@ -87,10 +87,17 @@ impl Machine<'_> {
                 order.push(name.to_owned());
                 break;
             }
-            if let Some(value) = args.next() {
-                all.insert(parameter.clone(), value);
+            let (parameter, default) = match parameter.split_once('=') {
+                Some((parameter, default)) => (parameter, default.parse().ok()),
+                None => (parameter.as_str(), None),
+            };
+            let given = args.next().or_else(|| all.remove(parameter));
+            if let Some(value) =
+                given.or(default.map(|value: f64| Value::Number { value: Some(value), float: false }))
+            {
+                all.insert(parameter.to_owned(), value);
             }
-            order.push(parameter.clone());
+            order.push(parameter.to_owned());
         }
         for (i, value) in args.enumerate() {
             all.insert(format!("#{i}"), value);
@@ -125,6 +132,13 @@ impl Machine<'_> {
             LENGTHS.iter().filter(|length| bound.get(&[length]).is_some_and(|value| is_open(length, value)))
         {
             self.note(&format!("{length} of {name}"), line);
+        }
+        let first = known.parameters.first();
+        let is_measured = |(other, value): (&String, &Value)| {
+            other == "axis" || Some(other) == first || value.items().is_some_and(|items| items.is_empty())
+        };
+        if known.plain && !bound.named.iter().all(is_measured) {
+            self.note(&format!("arguments of {name}"), line);
         }
         if main.as_ref().is_some_and(|main| is_one_line(name, main)) {
             self.note(&format!("{name} of one long line"), line);

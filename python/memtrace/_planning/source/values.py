@@ -13,8 +13,9 @@ def public_name(thing):
     name = next((name for name in names if isinstance(name, str) and name), None)
     module = getattr(thing, "__module__", None)
     if type(thing).__name__ == "ufunc":
-        module = "scipy.special" if module and module.startswith("scipy") else "numpy"
         name = thing.__name__
+        numpy = sys.modules.get("numpy")
+        module = "numpy" if getattr(numpy, name, None) is thing else "scipy.special"
     if not isinstance(name, str) or not isinstance(module, str):
         return None
     parts = module.split(".")

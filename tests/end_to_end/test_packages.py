@@ -49,7 +49,10 @@ def test_the_tarball_runs_from_any_folder(tmp_path):
         "memtrace", "completions", "zsh"
     )
     licences = {file.name for file in (tree / "share" / "doc" / "memtrace").iterdir()}
-    assert licences == {"LICENSE-APACHE", "LICENSE-MIT", "LICENSES.txt"}
+    assert licences == {"LICENSE-APACHE", "LICENSE-MIT", "LICENSES.txt", "LICENSES-crates.txt"}
+    of_crates = (tree / "share" / "doc" / "memtrace" / "LICENSES-crates.txt").read_text()
+    assert re.search(r"^inferno [\d.]+: CDDL-1\.0 \(", of_crates, re.MULTILINE)
+    assert "COMMON DEVELOPMENT AND DISTRIBUTION LICENSE" in of_crates
     headers = {file.name for file in (tree / "include").iterdir()}
     assert headers == {"memtrace.h", "memtrace.f90"}
     assert named(run("memtrace", "doctor", "--json")).startswith("tarball ")

@@ -73,6 +73,24 @@ def test_plain(large):
 """
 
 
+def inner_pytest(folder, *arguments, before=(), path=MEMTRACE.parent):
+    """A session of pytest with memtrace's plugin and xdist, and no plugin of other packages."""
+    plugins = ("-p", "xdist", "-p", "memtrace.pytest_plugin", "-p", "no:cacheprovider")
+    return subprocess.run(
+        [*before, sys.executable, "-m", "pytest", *plugins, *arguments],
+        env=environment(
+            PYTEST_DISABLE_PLUGIN_AUTOLOAD="1",  # zarr's imports zarr, in every process
+            PYTHONPATH=str(ROOT / "python"),
+            PATH=f"{path}:{os.environ['PATH']}",
+            COLUMNS="200",
+        ),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 @pytest.fixture
 def session(tmp_path):
     """Runs pytest on the tests above; what it printed."""
@@ -81,18 +99,8 @@ def session(tmp_path):
     (folder / "test_suite.py").write_text(TESTS)
     (tmp_path / "suite" / "pytest.ini").write_text("[pytest]\naddopts = --tb=short\n")
 
-    def run(*arguments, before=(), path=MEMTRACE.parent):
-        command = [*before, sys.executable, "-m", "pytest", "-p", "memtrace.pytest_plugin"]
-        done = subprocess.run(
-            [*command, "-p", "no:cacheprovider", "-rA", *arguments],
-            env=environment(
-                PYTHONPATH=str(ROOT / "python"), PATH=f"{path}:{os.environ['PATH']}", COLUMNS="200"
-            ),
-            cwd=tmp_path / "suite",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def run(*arguments, **options):
+        done = inner_pytest(tmp_path / "suite", "-rA", *arguments, **options)
         return done.stdout + done.stderr
 
     return run
@@ -184,18 +192,7 @@ def growing(tmp_path):
     def run(larger, *arguments, ini=""):
         (folder / "test_growing.py").write_text(GROWING.replace("LARGER", str(larger)))
         (folder / "pytest.ini").write_text(f"[pytest]\n{ini}")
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "memtrace.pytest_plugin", "-rA", *arguments],
-            env=environment(
-                PYTHONPATH=str(ROOT / "python"),
-                PATH=f"{MEMTRACE.parent}:{os.environ['PATH']}",
-                COLUMNS="200",
-            ),
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = inner_pytest(folder, "-rA", *arguments)
         return done.returncode, done.stdout + done.stderr
 
     return run
@@ -221,8 +218,14 @@ def test_peaks_are_compared_with_those_that_were_saved(growing, tmp_path, worker
     assert re.search(r"^\d of 3 tests changed; 0 are new, 0 were not run$", text, re.MULTILINE)
 
     compared = (*workers, f"--memtrace-compare={file}", "--memtrace-fail-on-increase")
-    for allowed, fails in (("10%", True), ("13 %", False), ("900kB", True), ("1100kB", False)):
-        code, text = growing(9_000_000, *compared, allowed)
+    larger = ("-k", "larger")
+    for allowed, fails, chosen in (
+        ("10%", True, ()),
+        ("13 %", False, larger),
+        ("900kB", True, larger),
+        ("1100kB", False, larger),
+    ):
+        code, text = growing(9_000_000, *compared, allowed, *chosen)
         assert code == int(fails), text
         assert fails == bool(re.search(r"FAILED .*\[larger\]", text))
         if fails:
@@ -295,15 +298,6 @@ def test_unseen():
 
 def test_a_limit_that_cannot_be_measured_fails(tmp_path):
     (tmp_path / "test_unseen.py").write_text(UNSEEN)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "memtrace.pytest_plugin", "-p", "no:cacheprovider"],
-        env=environment(
-            PYTHONPATH=str(ROOT / "python"), PATH=f"{MEMTRACE.parent}:{os.environ['PATH']}"
-        ),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = inner_pytest(tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "limit_memory cannot be measured: the recording has no span of the test" in done.stdout

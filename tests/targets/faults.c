@@ -38,6 +38,7 @@ static const char *group_to_fail;
 static long call_to_fail, number_to_fail, error_to_give;
 static pid_t root, program;
 static FILE *notes;
+static int is_over; /* the one call has failed: no other has to be seen */
 
 /* The first line of a file in /proc/ID that begins so, without that. */
 static int line_of(pid_t id, const char *file, const char *begin, char *line, int size) {
@@ -127,14 +128,16 @@ static void at_call(Task *task) {
     if (ptrace(PTRACE_GET_SYSCALL_INFO, task->id, sizeof now, &now) <= 0) return;
     if (now.op == PTRACE_SYSCALL_INFO_EXIT && task->fails) {
         task->fails = 0;
+        is_over = number_to_fail > 0;
         ptrace(PTRACE_POKEUSER, task->id, offsetof(struct user_regs_struct, rax), -error_to_give);
     }
-    if (now.op != PTRACE_SYSCALL_INFO_ENTRY) return;
+    if (now.op != PTRACE_SYSCALL_INFO_ENTRY || is_over) return;
+    if (group_to_fail && (long)now.entry.nr != call_to_fail) return;
     const char *group = group_of(task, now.instruction_pointer);
     if (!group || !may_fail(&now)) return;
     long number = count(group, (long)now.entry.nr);
     int is_it = number_to_fail < 0 ? number >= -number_to_fail : number == number_to_fail;
-    if (group_to_fail && !strcmp(group, group_to_fail) && (long)now.entry.nr == call_to_fail && is_it) {
+    if (group_to_fail && !strcmp(group, group_to_fail) && is_it) {
         note_failed(task, (const uint64_t *)now.entry.args);
         task->fails = 1;
         ptrace(PTRACE_POKEUSER, task->id, offsetof(struct user_regs_struct, orig_rax), -1L);
@@ -155,6 +158,7 @@ static void stopped(Task *task, int status) {
     } else if (event == 0) {
         deliver = signal;
     }
+    if (how == PTRACE_SYSCALL && is_over) how = PTRACE_CONT;
     ptrace(how, task->id, 0, deliver);
 }
 

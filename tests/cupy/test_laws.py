@@ -4,6 +4,7 @@ import json
 import math
 
 import dask.array
+import device_recording
 import pytest
 from conftest import memtrace
 from gst3d_traces import CALLS, GST3D, LARGE, OPERATOR, SMALL, name_of
@@ -12,12 +13,18 @@ from memtrace.dask import recommend
 ASKED = ("--operator", "gst3d", "--shape")
 
 
-@pytest.fixture
-def model(record, tmp_path):
+@pytest.fixture(scope="module")
+def model(standin, tmp_path_factory):
     """Fitted to four runs, each twice in its process."""
+    folder = tmp_path_factory.mktemp("model")
     options = ["--operator", OPERATOR]
-    runs = [record(GST3D, name_of(shape), CALLS, options=options).run for shape in SMALL]
-    path = tmp_path / "model.json"
+    runs = [
+        device_recording.record(
+            standin, folder / name_of(shape), GST3D, name_of(shape), CALLS, options=options
+        ).run
+        for shape in SMALL
+    ]
+    path = folder / "model.json"
     reported("fit", *[run.path for run in runs], "-o", path)
     return path
 

@@ -2,7 +2,7 @@
 
 import json
 
-from test_top import lines, watched  # noqa: F401 (fixtures)
+from viewing import lines, watched  # noqa: F401 (fixtures)
 
 MIB = 1 << 20
 

@@ -9,6 +9,7 @@ use memtrace_trace::rows::{ArrayInfo, FrameRow};
 use memtrace_wire::handshake::Hello;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 pub use self::spans::{Finished, Line};
 
@@ -254,6 +255,8 @@ pub struct Span {
     pub input_bytes: u64,
     /// The first of its inputs.
     pub input: Option<ArrayInfo>,
+    /// Its parameters, as the trace has them.
+    pub params: Map<String, Value>,
     /// Its working peak when it will have ended, by the law of its operator (`--model`) and what it
     /// did so far.
     pub predicted_peak_bytes: Option<u64>,

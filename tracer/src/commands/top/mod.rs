@@ -4,12 +4,16 @@
 //! recording without clients does nothing for them. What it receives is untrusted text; what it
 //! draws or prints is cleaned.
 
+mod browsing;
+mod cells;
 mod find;
+mod history;
 mod json;
 mod lists;
 mod places;
 mod recording;
 mod screen;
+mod table;
 mod view;
 
 use std::ffi::OsString;

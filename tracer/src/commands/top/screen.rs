@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::{self, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::browsing::{Browsing, Outcome};
+use super::history::History;
 use super::recording::{Ended, Recording};
 use super::view::{self, ViewStyle};
 use crate::live_protocol::Figures;
@@ -54,12 +56,14 @@ pub fn show(mut recording: Recording) -> Result<Option<Ended>> {
 /// True when the recording is over, false when the user has left.
 fn watch(terminal: &mut DefaultTerminal, received: &Receiver<Received>, style: ViewStyle) -> Result<bool> {
     let mut figures: Option<Figures> = None;
+    let (mut history, mut browsing) = (History::default(), Browsing::default());
     let mut stale = true;
     while !STOP.load(Ordering::Relaxed) {
         loop {
             match received.try_recv() {
                 Ok(next) => {
                     let Some(next) = next? else { return Ok(true) };
+                    history.add(&next);
                     figures = Some(next);
                     stale = true;
                 }
@@ -68,14 +72,18 @@ fn watch(terminal: &mut DefaultTerminal, received: &Receiver<Received>, style: V
             }
         }
         if std::mem::take(&mut stale) {
-            terminal.draw(|frame| view::draw(frame, figures.as_ref(), style))?;
+            terminal.draw(|frame| view::draw(frame, figures.as_ref(), &history, &mut browsing, style))?;
         }
         if !keys_may_come() {
             return Ok(false);
         }
         while event::poll(Duration::ZERO)? {
             match event::read()? {
-                Event::Key(key) if leaves(key) => return Ok(false),
+                Event::Key(key) => match browsing.press(key) {
+                    Outcome::Left => return Ok(false),
+                    Outcome::Changed => stale = true,
+                    Outcome::Nothing => {}
+                },
                 Event::Resize(..) => stale = true,
                 _ => {}
             }
@@ -91,11 +99,6 @@ fn keys_may_come() -> bool {
     let mut keys = [PollFd::new(&stdin, PollFlags::IN)];
     let _ = poll(&mut keys, Some(&POLL));
     !keys[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
-}
-
-fn leaves(key: KeyEvent) -> bool {
-    let control = key.modifiers.contains(KeyModifiers::CONTROL);
-    matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) || key.code == KeyCode::Char('c') && control
 }
 
 /// The terminal is restored, whatever ends this.

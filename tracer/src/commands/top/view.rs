@@ -1,11 +1,13 @@
 //! What the live view looks like. Text from the recording is cleaned before it is drawn.
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Flex, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span as Words};
-use ratatui::widgets::Paragraph;
+use ratatui::widgets::{Block, Clear, Paragraph};
 
+use super::browsing::{Browsing, HELP};
+use super::history::History;
 use super::lists::lists;
 use crate::live_protocol::{Figures, Limit};
 use crate::terminal::clean;
@@ -13,6 +15,10 @@ use crate::units::{Bytes, Seconds, grouped};
 
 /// Limits that are drawn: those with the least room left.
 const LIMITS: usize = 3;
+
+/// Lines of the graph, its title and a line of space; it is drawn where this leaves three times as
+/// many for the lists.
+const GRAPH: u16 = 8;
 
 /// How it may look.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +34,11 @@ impl ViewStyle {
         if self.color { style.fg(Color::Cyan) } else { style }
     }
 
+    /// Of the graph.
+    pub fn graph(self) -> Style {
+        if self.color { Style::new().fg(Color::Green) } else { Style::new() }
+    }
+
     /// The nearer to its limit, the louder.
     fn level(self, share: f64) -> Style {
         match share {
@@ -40,25 +51,74 @@ impl ViewStyle {
 }
 
 /// Draws all of it; before the first figures have come, that they are waited for.
-pub fn draw(frame: &mut Frame, figures: Option<&Figures>, style: ViewStyle) {
-    let Some(figures) = figures else {
-        return frame.render_widget(Paragraph::new("waiting for the recorder …"), frame.area());
-    };
-    let limits: Vec<Line> = figures.limits.iter().take(LIMITS).map(|limit| bar(limit, style)).collect();
-    let lists = lists(figures);
-    let wanted: Vec<u16> = lists.iter().map(|list| list.height()).collect();
-    let mut lines = head(figures, style);
-    lines.extend(limits);
-    let rows = [Constraint::Length(lines.len() as u16), Constraint::Fill(1), Constraint::Length(1)];
-    let [top, middle, bottom] = Layout::vertical(rows).areas(frame.area());
-    frame.render_widget(Paragraph::new(lines), top);
-    frame.render_widget(Paragraph::new("q leaves; the recording goes on").style(style.heading()), bottom);
-    let mut y = middle.y;
-    for (list, height) in lists.into_iter().zip(shares(middle.height, &wanted)) {
-        let area = Rect { y, height, ..middle };
-        y += height;
-        list.draw(frame, area, style);
+pub fn draw(
+    frame: &mut Frame,
+    figures: Option<&Figures>,
+    history: &History,
+    browsing: &mut Browsing,
+    style: ViewStyle,
+) {
+    match figures {
+        None => frame.render_widget(Paragraph::new("waiting for the recorder …"), frame.area()),
+        Some(figures) => draw_figures(frame, figures, history, browsing, style),
     }
+    if browsing.help() {
+        draw_help(frame, style);
+    }
+}
+
+fn draw_figures(
+    frame: &mut Frame,
+    figures: &Figures,
+    history: &History,
+    browsing: &mut Browsing,
+    style: ViewStyle,
+) {
+    let mut lines = head(figures, style);
+    lines.extend(figures.limits.iter().take(LIMITS).map(|limit| bar(limit, style)));
+    let graph = if frame.area().height >= lines.len() as u16 + 4 * GRAPH { GRAPH } else { 0 };
+    let rows = [
+        Constraint::Length(lines.len() as u16),
+        Constraint::Length(graph),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+    ];
+    let [top, over_time, middle, bottom] = Layout::vertical(rows).areas(frame.area());
+    frame.render_widget(Paragraph::new(lines), top);
+    if graph > 0 {
+        history.draw(frame, over_time, style);
+    }
+    let keys = "q leaves; the recording goes on   Tab selects   s sorts   arrows scroll   ? helps";
+    frame.render_widget(Paragraph::new(keys).style(style.heading()), bottom);
+    draw_lists(frame, middle, figures, browsing, style);
+}
+
+fn draw_lists(frame: &mut Frame, room: Rect, figures: &Figures, browsing: &mut Browsing, style: ViewStyle) {
+    let lists = lists(figures);
+    browsing.draws(&lists);
+    let wanted: Vec<u16> = lists.iter().map(|list| list.height()).collect();
+    let mut y = room.y;
+    for (list, height) in lists.into_iter().zip(shares(room.height, &wanted)) {
+        let area = Rect { y, height, ..room };
+        y += height;
+        let (wish, selected) = browsing.wish(list.name());
+        list.draw(frame, area, style, wish, selected);
+    }
+}
+
+/// What the keys do, over everything else.
+fn draw_help(frame: &mut Frame, style: ViewStyle) {
+    let lines = HELP.map(|(keys, what)| format!(" {keys:<20}{what} "));
+    let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0) as u16 + 2;
+    let [area] =
+        Layout::vertical([Constraint::Length(HELP.len() as u16 + 2)]).flex(Flex::Center).areas(frame.area());
+    let [area] = Layout::horizontal([Constraint::Length(width)]).flex(Flex::Center).areas(area);
+    let lines: Vec<Line> = lines.into_iter().map(Line::raw).collect();
+    frame.render_widget(Clear, area);
+    frame.render_widget(
+        Paragraph::new(lines).block(Block::bordered().title(" keys ").style(style.heading())),
+        area,
+    );
 }
 
 fn head(figures: &Figures, style: ViewStyle) -> Vec<Line<'static>> {
@@ -191,7 +251,12 @@ mod tests {
 
     fn drawn(width: u16, height: u16, figures: Option<&Figures>, color: bool) -> TestBackend {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| draw(frame, figures, ViewStyle { color })).unwrap();
+        let (mut history, mut browsing) = (History::default(), Browsing::default());
+        if let Some(figures) = figures {
+            history.add(&Figures { seconds: 2.5, live_bytes: 7, ..Figures::default() });
+            history.add(figures);
+        }
+        terminal.draw(|frame| draw(frame, figures, &history, &mut browsing, ViewStyle { color })).unwrap();
         terminal.backend().clone()
     }
 
@@ -211,6 +276,8 @@ mod tests {
             "-1.00 kB work run.py:3",
             "grown in the last 10.00 s",
             "q leaves",
+            "live bytes in the last 10.00 s",
+            "> processes",
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }

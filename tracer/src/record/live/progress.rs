@@ -91,6 +91,7 @@ impl Progress {
             device_peak_bytes: span.device.map(|used| used.peak()),
             input_bytes: span.row.input_bytes,
             input: span.row.inputs.first().cloned(),
+            params: span.params.clone(),
             predicted_peak_bytes: span.forecast.map(|forecast| forecast.peak_bytes),
             progress: span.forecast.and_then(|forecast| forecast.progress),
             exceeds: limit.excess(fold, span).is_some(),

@@ -2,14 +2,17 @@
 
 use memtrace_analysis::learn::Forecast;
 use memtrace_trace::rows::SpanRow;
+use serde_json::{Map, Value};
 
 use super::Spans;
 use crate::record::state::devices::Used;
 
 /// A span as far as it has got.
 pub struct SpanView<'a> {
-    /// Its row; times are not filled in.
+    /// Its row; times and parameters are not filled in.
     pub row: &'a SpanRow,
+    /// Its parameters.
+    pub params: &'a Map<String, Value>,
     /// Stamp of its begin.
     pub start: u64,
     /// Stamp of its end, if it has ended.
@@ -29,6 +32,14 @@ impl Spans {
         let working_bytes = span.live.max(0) as u64;
         let forecast = span.tracker.as_ref().map(|tracker| tracker.forecast());
         let device = span.row.device_peak_bytes.map(|_| span.device);
-        Some(SpanView { row: &span.row, start: span.start, end: span.end, working_bytes, device, forecast })
+        Some(SpanView {
+            row: &span.row,
+            params: &span.params,
+            start: span.start,
+            end: span.end,
+            working_bytes,
+            device,
+            forecast,
+        })
     }
 }

@@ -13,7 +13,7 @@ except ImportError as error:
     raise ImportError(message) from error
 
 from .._running import command
-from ._recorder import SOCKET, VARIABLES, Recorder, Stream, is_recorded
+from ._recorder import SOCKET, VARIABLES, Figures, Recorder, Stream, is_recorded
 
 #: A worker has this many seconds to start again; Dask's 30 are too few on a busy host.
 START_SECONDS = 120
@@ -38,14 +38,15 @@ class _Shared:
         self._before = {}  # address of a nanny -> the variables that it had
         if is_recorded():  # the workers are too: `memtrace -- dask worker ...`
             self.environment = {}
-            sockets = os.environ[SOCKET]
+            self._sockets = os.environ[SOCKET]
         else:
             environment = {**os.environ, **nanny.pre_spawn_env}
             self.recorder = Recorder(command.command(), place, environment, plugin.options)
             self.environment = self.recorder.environment
-            sockets = self.environment[SOCKET]
+            self._sockets = self.environment[SOCKET]
+        self._figures = None  # until a dashboard shows them
         try:
-            self.stream = Stream(sockets, lambda batch: self._send(plugin.name, batch))
+            self.stream = Stream(self._sockets, lambda batch: self._send(plugin.name, batch))
         except BaseException:  # nothing else would ever close the recorder
             if self.recorder is not None:
                 self.recorder.close()
@@ -90,10 +91,21 @@ class _Shared:
                 nanny.pre_spawn_env[name] = value
         _forget(self.environment)
 
+    def in_flight(self):
+        """What runs under the recorder. None if the recording has ended."""
+        with _lock:
+            if self.closed is not None:
+                return None
+            if self._figures is None:
+                self._figures = Figures(self._sockets)
+            return {"recording": self.stream.recording, **self._figures.newest()}
+
     def close(self):
         """Ends the recording, one time. Returns what the client needs to know of it."""
         with _lock:
             if self.closed is None:
+                if self._figures is not None:
+                    self._figures.close()
                 problem = self.recorder.close() if self.recorder else ""
                 self.stream.finish(stop=self.recorder is None)
                 self.closed = _end(self.stream, problem)
@@ -163,16 +175,28 @@ class RecordWorker(WorkerPlugin):
 
     def __init__(self, name):
         self.name = name
-        self._stream = None
+        self._stream = self._figures = None
 
     def setup(self, worker):
         if worker.nanny is None and is_recorded():
             send = lambda batch: worker.loop.add_callback(worker.log_event, self.name, batch)  # noqa: E731
             self._stream = Stream(os.environ[SOCKET], send, os.getpid())
 
+    def in_flight(self):
+        """What runs in this process. None if it has no stream of its own."""
+        if self._stream is None:
+            return None
+        if self._figures is None:
+            self._figures = Figures(os.environ[SOCKET])
+        newest = self._figures.newest()
+        own = [span for span in newest["spans"] if span["pid"] == os.getpid()]
+        return {"recording": self._stream.recording, **newest, "spans": own}
+
     def finish(self):
         if self._stream is None:
             return None
+        if self._figures is not None:
+            self._figures.close()
         stream, self._stream = self._stream, None
         stream.finish(stop=True)
         return _end(stream, problem="")
@@ -203,6 +227,20 @@ async def finish_worker(name, dask_worker):
     """Runs in a worker: ends its stream. None if it has none."""
     plugin = dask_worker.plugins.get(name)
     return None if plugin is None else await _in_thread(plugin.finish)
+
+
+async def in_flight(name, dask_worker):
+    """Runs in a nanny: what runs now. None if it has no recording, or another nanny answers."""
+    shared = _shared.get(name)
+    if shared is None or next(iter(shared.nannies.values())) is not dask_worker:
+        return None
+    return await _in_thread(shared.in_flight)
+
+
+async def in_flight_of_worker(name, dask_worker):
+    """Runs in a worker: what runs now. None if its nanny answers."""
+    plugin = dask_worker.plugins.get(name)
+    return None if plugin is None else await _in_thread(plugin.in_flight)
 
 
 async def _start_again(nanny):

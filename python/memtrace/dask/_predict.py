@@ -12,8 +12,11 @@ class Predictions:
         self._known = {}
         self._laws = set(model.operators()) if model is not None else set()
 
-    def tasks(self, spans):
-        """The rows of `Recording.tasks`, in the order in which the tasks ended."""
+    def tasks(self, spans, ends=None):
+        """The rows of `Recording.tasks`, in the order in which the tasks ended.
+
+        ends: `first_ends` of a recording of which `spans` are a part; else they are all of it.
+        """
         inside = {}  # (trace, span) of a task -> the spans of its computation that have a law
         by_id = {(span["trace"], span["span"]): span for span in spans}
         tasks = []
@@ -24,7 +27,7 @@ class Predictions:
             if task is not None and span["operator"] in self._laws:
                 inside.setdefault((task["trace"], task["span"]), []).append(span)
         tasks.sort(key=lambda span: (span["end_ns"] is None, span["start_unix_ns"] + _took(span)))
-        ends = _first_ends(spans)
+        ends = first_ends(spans) if ends is None else ends
         return [
             self._row(task, inside.get((task["trace"], task["span"]), []), ends) for task in tasks
         ]
@@ -98,7 +101,7 @@ def _is_over(measured, upper):
     return measured > upper + max(NOISE_PART * upper, NOISE_BYTES)
 
 
-def _first_ends(spans):
+def first_ends(spans):
     """When the first call of each operator in each process ended."""
     ends = {}
     for span in spans:

@@ -1,6 +1,7 @@
 """Recording a cluster from its client: spans while its workers compute, and their traces."""
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -14,6 +15,8 @@ import dask
 
 from .._running.load import model_of
 from . import _view
+from ._dashboard import Dashboard
+from ._following import Following
 from ._predict import Predictions
 
 #: Spans come within milliseconds; a congested scheduler may take longer.
@@ -243,27 +246,36 @@ class Recording:
         `trace` (its directory), `host`, `pid`, `tid`, `start_unix_ns` and, of Dask's tasks,
         `key`, `worker` (name) and `address`. `end_ns` is None if the worker died in it.
         """
-        with self._changed:
-            lines = list(self._lines.items())
-        return sorted(
-            (self._span(trace, line) for (trace, _), line in lines),
-            key=lambda span: span["start_unix_ns"],
-        )
+        return sorted(self._arrived(0), key=lambda span: span["start_unix_ns"])
 
-    def _span(self, trace, line):
-        span = json.loads(line)["span"]
-        recording = self._recordings[trace]
-        task = span["params"].get("task") or {}
-        return {
-            "trace": trace,
-            "host": recording["host"],
-            **span,
-            "start_unix_ns": recording["start_unix_ns"] + span["start_ns"],
-            "key": task.get("key"),
-            "worker": task.get("worker"),
-            "address": task.get("address"),
-            "error": span["params"].get("error"),
-        }
+    def _arrived(self, number):
+        """Spans in the order in which they arrived, without the first ones."""
+        with self._changed:
+            lines = list(itertools.islice(self._lines.items(), number, None))
+        return [
+            _described(self._recordings[trace], json.loads(line)["span"])
+            for (trace, _), line in lines
+        ]
+
+    def _open_spans(self):
+        """Spans that run, as if they ended now."""
+        if not self.running:
+            return []
+        from . import _nanny
+
+        client, name = self._client, self._name
+        of_nannies = client.run(_nanny.in_flight, name, nanny=True, on_error="ignore")
+        of_workers = client.run(_nanny.in_flight_of_worker, name, on_error="ignore")
+        found = []
+        for running in filter(None, [*of_nannies.values(), *of_workers.values()]):
+            recording, now_ns = running["recording"], round(running["seconds"] * 1e9)
+            for span in running["spans"]:
+                if (recording["trace"], span["span"]) not in self._lines:
+                    start_ns = now_ns - round(span["seconds"] * 1e9)
+                    row = {**span, "start_ns": start_ns, "end_ns": now_ns}
+                    row["inputs"] = [span["input"]] if span["input"] else []
+                    found.append(_described(recording, row))
+        return found
 
     def tasks(self):
         """Every task of Dask so far, in the order in which they ended, as dicts.
@@ -307,6 +319,24 @@ class Recording:
             path: The file to write.
         """
         self._views.html(path)
+
+    def dashboard(self):
+        """Adds a page to the scheduler's dashboard: what runs, predicted and measured, and workers.
+
+        It shows tasks in flight, each with its prediction and what was measured so far, those that
+        have ended, operators, and workers against their budgets, and is drawn anew every second
+        until the recording ends. bokeh and memtrace must be installed where the scheduler runs.
+
+        Returns:
+            Address of the page.
+
+        Raises:
+            RuntimeError: The scheduler has no bokeh or no memtrace.
+        """
+        following = Following(self._predictions, self._arrived, self._open_spans)
+        dashboard = Dashboard(self._client, self, following)
+        self._views.send(dashboard)
+        return dashboard.address
 
     # The traces -------------------------------------------------------------------------------
 
@@ -365,6 +395,21 @@ class Recording:
                     )
                     file.write(got[address])
         return address is not None
+
+
+def _described(recording, span):
+    """A span with what it is in `Recording.spans`."""
+    task = span["params"].get("task") or {}
+    return {
+        "trace": recording["trace"],
+        "host": recording["host"],
+        **span,
+        "start_unix_ns": recording["start_unix_ns"] + span["start_ns"],
+        "key": task.get("key"),
+        "worker": task.get("worker"),
+        "address": task.get("address"),
+        "error": span["params"].get("error"),
+    }
 
 
 def _operators_of(model):

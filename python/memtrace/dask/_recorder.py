@@ -1,9 +1,11 @@
-"""One recorder for all workers of a nanny's process, and the stream of spans that it sends."""
+"""One recorder for all workers of a nanny's process, and what it sends: spans, and figures."""
 
+import contextlib
 import json
 import os
 import shlex
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -21,6 +23,8 @@ VARIABLES = ("LD_PRELOAD", SOCKET, TOKEN)
 KEEPER = "printf '%s\\n' " + " ".join(f'"${name}"' for name in VARIABLES) + "; read -r _ || :"
 #: The first bytes of a client that subscribes to spans (docs/architecture.md): as long as a hello.
 REQUEST = b"mtspans1".ljust(48, b"\0")
+#: The same of one that subscribes to figures, every second.
+FIGURES_REQUEST = struct.pack("<8sI36x", b"mtwatch1", 1000)
 #: Lines are sent on after this many seconds, or bytes. The scheduler keeps the last thousand events
 #: of a topic, so they are compressed.
 BATCH_SECONDS, BATCH_BYTES = 0.25, 256 << 10
@@ -93,12 +97,9 @@ class Stream:
         self.name = uuid.uuid4().hex  # several streams may have spans of one trace
         self.batches = 0
         self._stop_by = float("inf")  # until `finish(stop=True)`
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket = _connected(sockets, REQUEST)
         self._rest = b""
         try:
-            # The abstract name, which has no length limit to speak of and needs no directory.
-            self._socket.connect("\0" + sockets.partition(";")[0])
-            self._socket.sendall(REQUEST)
             self._socket.settimeout(BATCH_SECONDS)
             self.recording = self._first_line()
         except BaseException:
@@ -156,6 +157,47 @@ class Stream:
         if stop:
             self._stop_by = time.monotonic() + LAST_SECONDS
         self._thread.join()
+
+
+class Figures:
+    """Reads the figures that a recorder sends, in a thread, and keeps the newest."""
+
+    def __init__(self, sockets):
+        """OSError: no recorder listens there."""
+        self._socket = _connected(sockets, FIGURES_REQUEST)
+        self._line = b'{"figures": {"seconds": 0, "spans": []}}'
+        self._thread = threading.Thread(target=self._run, name="memtrace figures", daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        with contextlib.suppress(OSError), self._socket.makefile("rb") as lines:
+            for line in lines:
+                if line.startswith(b'{"figures":') and line.endswith(b"\n"):
+                    self._line = line
+
+    def newest(self):
+        """Seconds since the recording began, and the spans that ran then (docs/reading.md)."""
+        figures = json.loads(self._line)["figures"]
+        return {"seconds": figures["seconds"], "spans": figures["spans"]}
+
+    def close(self):
+        with contextlib.suppress(OSError):  # the recorder may have closed it
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._socket.close()
+
+
+def _connected(sockets, request):
+    """A client of the recorder at the value of MEMTRACE_SOCKET."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # The abstract name, which has no length limit to speak of and needs no directory.
+        connection.connect("\0" + sockets.partition(";")[0])
+        connection.sendall(request)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def is_recorded():

@@ -57,7 +57,7 @@ def text(recording):
     over = sum(task["over"] for task in tasks)
     state = "recording" if recording.running else "recorded"
     lines = [f"{state}: {len(tasks)} tasks on {len(workers)} workers, {over} over their prediction"]
-    lines += [*map(_clean, _losses(recording)), ""]
+    lines += [*map(_clean, losses(recording)), ""]
     there = ON_DEVICES if _use_devices(tasks) else ()
     head = ("operator", "tasks", "largest", "predicted", "over", *there)
     lines += _table(head, (row[: len(head)] for row in _by_operator(tasks)))
@@ -138,7 +138,7 @@ def _clean(cell):
     return "".join(letter if letter.isprintable() else "?" for letter in str(cell))
 
 
-def _losses(recording):
+def losses(recording):
     """A sentence for each known loss of the recording."""
     missing = recording.missing if not recording.running else 0
     if missing:
@@ -199,14 +199,14 @@ def page(recording):
         ("", 0),
         *((name, 1) for name in ON_DEVICES if on_devices),
     )
-    losses = "".join(f"<p>{html.escape(each)}</p>" for each in _losses(recording))
+    lost = "".join(f"<p>{html.escape(each)}</p>" for each in losses(recording))
     columns = (("worker", 0), ("host", 0), ("memory", 1), ("budget", 1), ("of it", 1), ("", 0))
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">{reload}'
         f"<title>memtrace: {len(tasks)} tasks</title><style>{STYLE}</style></head><body>"
         f"<h1>Predicted against measured</h1>"
         f"<p>{state}: {len(tasks)} tasks on {len(workers)} workers, {over} over their "
-        f"prediction.</p>{losses}{_scatter(tasks)}"
+        f"prediction.</p>{lost}{_scatter(tasks)}"
         f"<h2>Workers</h2>{_html_table(columns, map(_worker_html, workers))}"
         f"<h2>Tasks</h2>{_html_table(head, (_task_html(task, on_devices) for task in tasks))}"
         f"<script>{SCRIPT}</script></body></html>"
@@ -314,6 +314,11 @@ class Live:
         self._write(path)
         if self._recording.running:
             self._repeat(lambda: self._write(path), REFRESH_PAGE)
+
+    def send(self, dashboard):
+        dashboard.send()
+        if self._recording.running:
+            self._repeat(dashboard.send, REFRESH_TEXT)
 
     def close(self):
         """The recording has ended: every view is drawn for the last time."""

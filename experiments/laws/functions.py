@@ -2,7 +2,7 @@
 
 By rule (how the shape of the result follows: `analysis/src/generic/shape.rs`), then by name: the arguments of calls,
 which should differ in what changes memory: axes, windows, modes. `x` is an array of three axes, `y` another like it,
-`line` one of its rows, `square` a stack of small matrices, `k` a kernel of 3×3×3, `mask` where x is positive. Names
+`line` one of its rows, `spectrum` its half spectrum, `square` a stack of small matrices, `k` a kernel of 3×3×3, `mask` where x is positive. Names
 of objects' functions (`pandas.DataFrame.groupby`) say what they are called on. Reals: only element types of real
 numbers are tried.
 """
@@ -152,19 +152,19 @@ LIKE = {
     _ND + "white_tophat": ["x, 3"],
     _ND + "black_tophat": ["x, 3"],
     _ND + "morphological_gradient": ["x, 3"],
-    _ND + "binary_erosion": ["mask"],
-    _ND + "binary_dilation": ["mask"],
-    _ND + "binary_opening": ["mask"],
-    _ND + "binary_closing": ["mask"],
-    _ND + "binary_fill_holes": ["mask"],
-    _ND + "distance_transform_edt": ["mask"],
-    _ND + "distance_transform_cdt": ["mask"],
+    _ND + "binary_erosion": ["mask", "x"],
+    _ND + "binary_dilation": ["mask", "x"],
+    _ND + "binary_opening": ["mask", "x"],
+    _ND + "binary_closing": ["mask", "x"],
+    _ND + "binary_fill_holes": ["mask", "x"],
+    _ND + "distance_transform_edt": ["mask", "x"],
+    _ND + "distance_transform_cdt": ["mask", "x"],
     _ND + "shift": ["x, 2, order=1"],
     _ND + "rotate": ["x, 20, reshape=False, order=1"],
     _ND + "affine_transform": ["x, (1, 1, 1), order=1"],
     _ND + "spline_filter": ["x"],
     _ND + "spline_filter1d": ["x"],
-    _ND + "fourier_gaussian": ["spectrum, 2"],
+    _ND + "fourier_gaussian": ["spectrum, 2", "x, 2"],
     _SIGNAL + "hilbert": ["x", "x, axis=0"],
     _SIGNAL + "detrend": ["x", "x, axis=0", "x, type='constant'"],
     _SIGNAL + "wiener": ["x, 3"],
@@ -276,10 +276,10 @@ RULES = {
         "numpy.fft.rfft2": ["x"],
     },
     "from_half_spectrum": {
-        "numpy.fft.irfft": ["spectrum", "spectrum, axis=0"],
-        "scipy.fft.irfft": ["spectrum", "spectrum, axis=0"],
-        "scipy.fft.irfftn": ["spectrum"],
-        "numpy.fft.irfftn": ["spectrum"],
+        "numpy.fft.irfft": ["spectrum", "spectrum, axis=0", "x", "x, axis=0"],
+        "scipy.fft.irfft": ["spectrum", "spectrum, axis=0", "x", "x, axis=0"],
+        "scipy.fft.irfftn": ["spectrum", "x"],
+        "numpy.fft.irfftn": ["spectrum", "x"],
     },
     "spectrum": {
         f"{root}.{name}": calls
@@ -388,7 +388,7 @@ RULES = {
         _SIGNAL + "stft": ["x, nperseg=32", "x, nperseg=16"],
         _SIGNAL + "spectrogram": ["x, nperseg=32"],
     },
-    "label": {_ND + "label": ["mask"]},
+    "label": {_ND + "label": ["mask", "x"]},
     "outer": {
         "numpy.outer": ["line, line"],
         "numpy.subtract.outer": ["line, line"],

@@ -1,5 +1,6 @@
 """The kernel side: resident memory to the page, faults, processes without a probe. Skipped where BPF does not load."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -401,7 +402,8 @@ def test_a_killed_recorder_leaves_nothing(kernel_side, target, tmp_path):
             lambda: not any(exists(*each) for each in held), "programs, maps and links to be gone"
         )
     finally:
-        os.killpg(recorder.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # on a busy machine the program has ended
+            os.killpg(recorder.pid, signal.SIGKILL)
 
 
 def exists(kind, number):

@@ -11,6 +11,7 @@
 //!
 //! A module uses only those above it in the list below.
 
+mod arch;
 mod digest;
 pub mod error;
 mod parallel;

@@ -8,9 +8,10 @@
 //! to the driver ([`driver`]); what came of it ([`memory`]) is reported to the probe ([`probe`]),
 //! which writes it into the calling thread's ring. PyTorch's blocks are reported too.
 //!
-//! Each room knows only those below it: `intercept` → `memory` → `probe` → `driver`.
+//! Each room knows only those below it: `intercept` → `memory` → `probe` → `driver` → `arch`.
 #![no_std]
 
+mod arch;
 mod driver;
 mod intercept;
 mod memory;

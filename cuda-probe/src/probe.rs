@@ -1,14 +1,14 @@
 //! Reports to the probe, by `memtrace_probe_device_1`, which it exports. Without a
 //! probe nothing is reported.
 
-use core::arch::asm;
-use core::ffi::{c_char, c_int};
+use core::ffi::{c_char, c_int, c_void};
 use core::mem::transmute;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use memtrace_wire::device::{DeviceRecord, Memory, NAME_MAX};
 use memtrace_wire::event::Kind;
 
+use crate::arch::symbols::weak;
 use crate::driver::errno::keeping_errno;
 use crate::driver::{SUCCESS, Status, query};
 
@@ -18,17 +18,9 @@ type Report = unsafe extern "C" fn(u32, u64, *const DeviceRecord, *const c_char,
 /// A weak reference, settled by the dynamic linker before anything here runs:
 /// nothing has to be looked up.
 fn probe() -> Option<Report> {
-    let address: usize;
-    // SAFETY: reads a word of the GOT, which is 0 if there is no such function.
-    unsafe {
-        asm!(
-            ".weak memtrace_probe_device_1",
-            "mov {}, qword ptr [rip + memtrace_probe_device_1@GOTPCREL]",
-            out(reg) address,
-            options(pure, readonly, nostack, preserves_flags),
-        );
-        transmute::<usize, Option<Report>>(address)
-    }
+    let function = weak!("memtrace_probe_device_1");
+    // SAFETY: null, or that function.
+    unsafe { transmute::<*const c_void, Option<Report>>(function) }
 }
 
 /// True if there is a probe.

@@ -13,7 +13,7 @@
 //!
 //! ```text
 //! startup → intercept → placement → stack → python → ring → connection
-//!         → next, allocator, tls, own_stack, clock, sandbox, sys
+//!         → next, allocator, tls, own_stack, clock, sandbox, sys → arch
 //! ```
 //!
 //! Two things reach up: the first call of the program, by a symbol ([`next`] → [`startup`]), and
@@ -22,6 +22,7 @@
 #![no_std]
 
 mod allocator;
+mod arch;
 mod clock;
 mod connection;
 mod intercept;

@@ -4,6 +4,7 @@
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use crate::arch::jump::jump;
 use crate::connection::hooks::{self, Hooks};
 use crate::intercept::{operators, touched};
 use crate::next::Definitions;
@@ -28,7 +29,7 @@ global_asm!(
     ".type memtrace_startup,@function",
     "memtrace_startup:",
     ".cfi_startproc",
-    "jmp {}",
+    jump!(),
     ".cfi_endproc",
     ".size memtrace_startup, . - memtrace_startup",
     ".popsection",

@@ -1,26 +1,14 @@
 //! System calls without the C library's wrappers: `errno` stays untouched, and no interposed `mmap`
 //! or `close` (ours included) is entered.
 
-use core::arch::asm;
+use memtrace_wire::arch::page;
 
-/// x86-64 system call; negative results are `-errno`.
-///
-/// # Safety
-/// As the system call demands.
-pub unsafe fn syscall(number: libc::c_long, arguments: [usize; 6]) -> isize {
-    let result: isize;
-    // SAFETY: the x86-64 system call convention; the caller answers for the call itself.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") number as isize => result,
-            in("rdi") arguments[0], in("rsi") arguments[1], in("rdx") arguments[2],
-            in("r10") arguments[3], in("r8") arguments[4], in("r9") arguments[5],
-            lateout("rcx") _, lateout("r11") _,
-            options(nostack),
-        );
-    }
-    result
+pub use crate::arch::system_call::syscall;
+
+/// Bytes of a page.
+#[inline(always)]
+pub fn page() -> usize {
+    page::bytes() as usize
 }
 
 fn plain(number: libc::c_long, a: usize, b: usize) -> isize {
@@ -61,7 +49,7 @@ pub fn nanosleep(nanoseconds: u64) {
 }
 
 /// `CLOCK_MONOTONIC` in nanoseconds. A real system call: only for slow paths and for machines whose
-/// TSC is not invariant.
+/// counter is not steady.
 pub fn monotonic_ns() -> u64 {
     let mut time = [0u64; 2];
     // SAFETY: `time` is a valid timespec.
@@ -122,7 +110,27 @@ pub fn read_own_memory(address: usize, word: &mut u64) -> Result<(), i32> {
             [getpid() as usize, (&raw const local) as usize, 1, (&raw const remote) as usize, 1, 0],
         )
     };
-    if read == 8 { Ok(()) } else { Err(-read as i32) }
+    match read {
+        8 => Ok(()),
+        NO_CALL if is_there(address) => {
+            // SAFETY: it was there a moment ago.
+            *word = unsafe { (address as *const u64).read_unaligned() };
+            Ok(())
+        }
+        NO_CALL => Err(libc::EFAULT),
+        error => Err(-error as i32),
+    }
+}
+
+/// The kernel has no process_vm_readv(2) (CONFIG_CROSS_MEMORY_ATTACH), or qemu takes its place.
+pub const NO_CALL: isize = -(libc::ENOSYS as isize);
+
+/// True if eight bytes at an address can be read: rt_sigprocmask(2) reads them, and then refuses
+/// what it is to do with them.
+pub fn is_there(address: usize) -> bool {
+    const NOTHING: usize = i32::MAX as usize;
+    // SAFETY: the kernel checks the address, and changes nothing.
+    unsafe { syscall(libc::SYS_rt_sigprocmask, [NOTHING, address, 0, 8, 0, 0]) == -(libc::EINVAL as isize) }
 }
 
 /// The thread's robust list as the kernel knows it, 0 if it knows none (get_robust_list(2)).

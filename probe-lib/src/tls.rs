@@ -2,12 +2,14 @@
 //! may allocate. Stable Rust has no thread-locals without std, so the block is laid out in
 //! assembly; the C library zeroes it for every thread, and all zeroes is a valid [`Thread`].
 
-use core::arch::{asm, global_asm};
+use core::arch::global_asm;
 use core::ffi::c_void;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicUsize;
 
 use memtrace_wire::ring::Writer;
+
+use crate::arch::thread::of_thread;
 
 /// What the probe keeps per thread.
 #[repr(C)]
@@ -60,26 +62,5 @@ global_asm!(
 /// thread gets the same pointer.
 #[inline(always)]
 pub fn thread() -> *mut Thread {
-    let pointer: *mut Thread;
-    // SAFETY: reads the block's offset from the GOT and the thread pointer from fs:0, as the x86-64
-    // TLS ABI defines initial-exec access.
-    unsafe {
-        asm!(
-            "mov {0}, qword ptr [rip + memtrace_thread@GOTTPOFF]",
-            "add {0}, qword ptr fs:[0]",
-            out(reg) pointer,
-            options(pure, readonly, nostack),
-        );
-    }
-    pointer
-}
-
-/// The thread's control block: `fs:0` holds its own address (x86-64 TLS ABI).
-pub fn control_block() -> usize {
-    let address: usize;
-    // SAFETY: reads a word that is always there.
-    unsafe {
-        asm!("mov {}, qword ptr fs:[0]", out(reg) address, options(readonly, nostack, preserves_flags))
-    };
-    address
+    of_thread!("memtrace_thread")
 }

@@ -30,6 +30,7 @@ ALLOWED = {
 # Folders of a crate's source, and files that stand by themselves, with what they may use, low to high.
 ROOMS = {
     "analysis": {
+        "arch": "",
         "digest": "",
         "error": "",
         "shape": "",
@@ -38,7 +39,7 @@ ROOMS = {
         "stats": "shape",
         "profile": "digest error parallel",
         "law": "profile shape stats",
-        "report": "error parallel profile units",
+        "report": "arch error parallel profile units",
         "model": "digest error law profile shape stats units",
         "fit": "error law model profile shape stats",
         "generic": "error law model",
@@ -71,20 +72,21 @@ ROOMS = {
         "record/session": "live_protocol record/fold record/kernel record/launch record/live record/procfs record/samples record/sites record/state record/transport signals terminal units",
     },
     "probe-lib": {
-        "sys": "",
-        "tls": "",
+        "arch": "",
+        "sys": "arch",
+        "tls": "arch",
         "clock": "sys",
         "next": "sys",
         "sandbox": "sys",
         "allocator": "next",
-        "connection": "clock next sandbox sys tls",
-        "own_stack": "sandbox sys tls",
+        "connection": "arch clock next sandbox sys tls",
+        "own_stack": "arch sandbox sys",
         "ring": "clock connection next own_stack sandbox sys tls",
         "python": "connection next ring sys tls",
-        "stack": "connection next own_stack python ring sandbox sys tls",
+        "stack": "arch connection next own_stack python ring sandbox sys tls",
         "placement": "allocator connection next ring sandbox sys",
-        "intercept": "allocator connection next placement ring sandbox stack sys tls",
-        "startup": "allocator connection intercept next placement python ring stack",
+        "intercept": "allocator arch connection next placement ring sandbox stack sys tls",
+        "startup": "allocator arch connection intercept next placement python ring stack",
     },
 }
 # In the tracer, `record` is a house of its own.

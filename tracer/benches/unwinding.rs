@@ -11,6 +11,12 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 
+#[path = "../../probe-lib/src/arch"]
+mod arch {
+    #[allow(dead_code)]
+    #[path = "x86_64/unwind.rs"]
+    pub mod unwind;
+}
 #[allow(dead_code)]
 #[path = "../../probe-lib/src/stack/unwind/cache.rs"]
 mod cache;

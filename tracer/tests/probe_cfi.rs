@@ -1,6 +1,12 @@
 //! The probe's reading of `.eh_frame`, which cannot be tested where it is built (it has no standard
 //! library), against gimli's, for every row of real libraries.
 
+#[path = "../../probe-lib/src/arch"]
+mod arch {
+    #[allow(dead_code)]
+    #[path = "x86_64/unwind.rs"]
+    pub mod unwind;
+}
 #[allow(dead_code)]
 #[path = "../../probe-lib/src/stack/unwind/cfi/mod.rs"]
 mod cfi;
@@ -72,8 +78,8 @@ fn expected(section: &EhFrame<Bytes<'_>>, row: &gimli::UnwindTableRow<usize>, is
     };
     match cfa {
         Cfa::Unknown => Rule::UNKNOWN,
-        Cfa::End | Cfa::Signal => Rule { cfa, bp: Saved::Lost },
-        _ => Rule { cfa, bp },
+        Cfa::End | Cfa::Signal => Rule { cfa, bp: Saved::Lost, ..Rule::UNKNOWN },
+        _ => Rule { cfa, bp, ..Rule::UNKNOWN },
     }
 }
 

@@ -50,9 +50,10 @@ pub const SLOTS_OFFSET: usize = 4096;
 /// Bit of a robust mutex's first word that the kernel sets when its owner dies (FUTEX_OWNER_DIED).
 pub const OWNER_DIED: u32 = 0x4000_0000;
 
-/// Stamps are raw TSC ticks.
-pub const CLOCK_TSC: u32 = 0;
-/// Stamps are nanoseconds of `CLOCK_MONOTONIC`, where the TSC is not invariant.
+/// Stamps are ticks of the processor's counter ([`crate::arch::counter`]).
+pub const CLOCK_COUNTER: u32 = 0;
+/// Stamps are nanoseconds of `CLOCK_MONOTONIC`, where the counter is not
+/// steady.
 pub const CLOCK_MONOTONIC: u32 = 1;
 
 /// How large a segment is.
@@ -86,7 +87,7 @@ impl Geometry {
     }
 }
 
-/// A `pthread_mutex_t` (40 bytes on x86-64) in a cache line of its own.
+/// A `pthread_mutex_t` (40 bytes on x86-64, 48 on 64-bit Arm) in a cache line of its own.
 #[cfg_attr(loom, derive(Default))]
 #[repr(C, align(64))]
 pub struct RobustMutex {
@@ -103,7 +104,7 @@ pub struct Settings {
     pub magic: u64,
     /// [`VERSION`].
     pub version: u32,
-    /// [`CLOCK_TSC`] or [`CLOCK_MONOTONIC`].
+    /// [`CLOCK_COUNTER`] or [`CLOCK_MONOTONIC`].
     pub clock: u32,
     /// [`Sampling::exact_from`](crate::sampling::Sampling::exact_from)
     pub stacks_from: u64,

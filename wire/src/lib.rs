@@ -4,10 +4,11 @@
 //! where things are ([`layout`]), what an event looks like ([`event`]), how a ring of events is
 //! written and read ([`ring`]), how a call stack travels ([`stack`]) and which blocks come with one
 //! ([`sampling`]), what is reported of a GPU's memory ([`device`]), what is exchanged before it is
-//! shared ([`handshake`]), which memory blocks go to ([`placement`]), and what the probe does to a
-//! program ([`preloading`]).
+//! shared ([`handshake`]), which memory blocks go to ([`placement`]), what the probe does to a program
+//! ([`preloading`]), and what both need of the processor ([`arch`]).
 #![no_std]
 
+pub mod arch;
 mod atomic;
 pub mod device;
 pub mod event;

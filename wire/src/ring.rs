@@ -6,11 +6,11 @@
 //! reader's line only when its copy says that the ring may be full. Both counters stay even,
 //! so that two words never wrap.
 
-use core::arch::asm;
 use core::mem::offset_of;
 use core::ptr::null;
 use core::sync::atomic::{Ordering, compiler_fence};
 
+use crate::arch::prefetch;
 use crate::atomic::AtomicU64;
 use crate::event::{EVENT_WORDS_MAX, Event, Kind, compact_stamp};
 use crate::layout::{FIRST, FURTHER, Slot};
@@ -174,12 +174,7 @@ impl Writer {
     /// piling up behind it. At the end of a lap it fetches what lies behind the ring.
     #[inline(always)]
     fn fetch_ahead(&self) {
-        let ahead = self.lap.wrapping_add(self.head as usize + FETCH_AHEAD);
-        // SAFETY: a prefetch accesses nothing (where the processor does not know
-        // this one, it does nothing).
-        unsafe {
-            asm!("prefetchw byte ptr [{}]", in(reg) ahead, options(nostack, preserves_flags));
-        }
+        prefetch::to_write(self.lap.wrapping_add(self.head as usize + FETCH_AHEAD));
     }
 
     /// Writes and commits an event without a text, in two words if they will do. Room for

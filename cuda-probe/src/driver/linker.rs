@@ -5,6 +5,8 @@ use core::mem::transmute;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::arch::symbols::OLDEST_GLIBC;
+
 /// `dlsym(3)`.
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
@@ -14,8 +16,8 @@ static OWN: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 pub static NEXT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 /// Finds the next definition of `dlsym`. Nothing is allocated here: an allocator may have called us
-/// (jemalloc calls `dlsym` while it starts), so only names that exist are looked up. x86-64 has had
-/// the version below from its beginning, and the C library keeps it along with the newer one
+/// (jemalloc calls `dlsym` while it starts), so only names that exist are looked up. The architecture
+/// has had this version from its beginning, and the C library keeps it along with the newer one
 /// (GLIBC_2.34): both are one function.
 pub fn find_next() -> *mut c_void {
     let next = NEXT.load(Ordering::Relaxed);
@@ -24,7 +26,7 @@ pub fn find_next() -> *mut c_void {
     }
     // SAFETY: NUL-terminated names. Races find the same.
     unsafe {
-        let own = libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), c"GLIBC_2.2.5".as_ptr());
+        let own = libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), OLDEST_GLIBC.as_ptr());
         OWN.store(own, Ordering::Relaxed);
         let next = symbol(libc::RTLD_NEXT, c"dlsym");
         NEXT.store(next, Ordering::Relaxed);

@@ -3,7 +3,9 @@
 //!
 //! One word of initial-exec TLS, as in the probe: no `__tls_get_addr`, which may allocate.
 
-use core::arch::{asm, global_asm};
+use core::arch::global_asm;
+
+use crate::arch::thread::of_thread;
 
 global_asm!(
     ".pushsection .tbss,\"awT\",@nobits",
@@ -19,18 +21,7 @@ global_asm!(
 
 /// The calling thread's word: 1 while it is inside.
 fn inside() -> *mut u64 {
-    let pointer: *mut u64;
-    // SAFETY: reads the word's offset from the GOT and the thread pointer from fs:0, as the x86-64
-    // TLS ABI defines initial-exec access.
-    unsafe {
-        asm!(
-            "mov {0}, qword ptr [rip + memtrace_cuda_nesting@GOTTPOFF]",
-            "add {0}, qword ptr fs:[0]",
-            out(reg) pointer,
-            options(pure, readonly, nostack),
-        );
-    }
-    pointer
+    of_thread!("memtrace_cuda_nesting")
 }
 
 /// The outermost call of a thread has it.

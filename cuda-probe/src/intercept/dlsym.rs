@@ -1,12 +1,12 @@
 //! The dynamic linker's look-up, `dlsym`, which answers with the functions of this library in place
 //! of the driver's.
 
-use core::arch::naked_asm;
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr::null_mut;
 
 use super::call;
 use super::calls::CALLS;
+use crate::arch::look_up::look_up_code;
 use crate::driver::errno::keeping_errno;
 use crate::driver::{self, linker};
 
@@ -33,41 +33,7 @@ impl Answer {
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
-    naked_asm!(
-        ".cfi_startproc",
-        "test rsi, rsi",
-        "jz 2f",
-        "cmp byte ptr [rsi], 'c'",
-        "jne 2f",
-        "cmp byte ptr [rsi + 1], 'u'",
-        "je 3f",
-        "2: mov rax, qword ptr [rip + {next}]",
-        "test rax, rax",
-        "jz 3f",
-        "jmp rax",
-        // Perhaps one of the driver's, or the next definition is not known yet.
-        "3: push rdi",
-        ".cfi_adjust_cfa_offset 8",
-        "push rsi",
-        ".cfi_adjust_cfa_offset 8",
-        "sub rsp, 8",
-        ".cfi_adjust_cfa_offset 8",
-        "call {answer}",
-        "add rsp, 8",
-        ".cfi_adjust_cfa_offset -8",
-        "pop rsi",
-        ".cfi_adjust_cfa_offset -8",
-        "pop rdi",
-        ".cfi_adjust_cfa_offset -8",
-        "test al, al",
-        "jnz 4f",
-        "jmp rdx",
-        "4: mov rax, rdx",
-        "ret",
-        ".cfi_endproc",
-        next = sym linker::NEXT,
-        answer = sym answer,
-    )
+    look_up_code!(linker::NEXT, answer)
 }
 
 /// One of our functions, if the name would lead to the driver's. Another library's function of that

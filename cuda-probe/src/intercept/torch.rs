@@ -2,12 +2,12 @@
 //! attached or not, by `c10::reportMemoryUsageToProfiler`. That is called by its name, across
 //! libraries, so it comes here first.
 
-use core::arch::naked_asm;
 use core::ffi::c_void;
 
 use memtrace_wire::device::{DeviceRecord, Memory};
 use memtrace_wire::event::Kind;
 
+use crate::arch::report::report_code;
 use crate::driver::errno::keeping_errno;
 use crate::driver::function::{Function, c_name};
 use crate::driver::linker;
@@ -33,38 +33,7 @@ macro_rules! reports {
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name() {
-                naked_asm!(
-                    ".cfi_startproc",
-                    "push rdi",
-                    ".cfi_adjust_cfa_offset 8",
-                    "push rsi",
-                    ".cfi_adjust_cfa_offset 8",
-                    "push rdx",
-                    ".cfi_adjust_cfa_offset 8",
-                    "push rcx",
-                    ".cfi_adjust_cfa_offset 8",
-                    "push r8",
-                    ".cfi_adjust_cfa_offset 8",
-                    "call {block}",
-                    "call {find}",
-                    "pop r8",
-                    ".cfi_adjust_cfa_offset -8",
-                    "pop rcx",
-                    ".cfi_adjust_cfa_offset -8",
-                    "pop rdx",
-                    ".cfi_adjust_cfa_offset -8",
-                    "pop rsi",
-                    ".cfi_adjust_cfa_offset -8",
-                    "pop rdi",
-                    ".cfi_adjust_cfa_offset -8",
-                    "test rax, rax",
-                    "jz 2f",
-                    "jmp rax",
-                    "2: ret",
-                    ".cfi_endproc",
-                    block = sym block_changed,
-                    find = sym $find,
-                )
+                report_code!(block_changed, $find)
             }
 
             extern "C" fn $find() -> *mut c_void {

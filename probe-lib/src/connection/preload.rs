@@ -4,7 +4,6 @@
 //! the probe and, where it was preloaded too, the CUDA probe. It names neither where that would do
 //! the program harm.
 
-use core::arch::asm;
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr::null;
 
@@ -13,6 +12,7 @@ use memtrace_wire::preloading::Preloading;
 
 use super::environment::{each, find, initial, value};
 use super::process;
+use crate::arch::symbols::weak;
 use crate::next::Strings;
 use crate::sys;
 
@@ -118,20 +118,9 @@ impl Library {
     }
 }
 
-/// A function of the CUDA probe; null if it was not preloaded: the dynamic
-/// linker settles a weak reference.
+/// A function of the CUDA probe; null if it was not preloaded.
 fn cuda_probe() -> *const c_void {
-    let address: *const c_void;
-    // SAFETY: reads a word of the GOT.
-    unsafe {
-        asm!(
-            ".weak memtrace_cuda_probe",
-            "mov {}, qword ptr [rip + memtrace_cuda_probe@GOTPCREL]",
-            out(reg) address,
-            options(pure, readonly, nostack, preserves_flags),
-        );
-    }
-    address
+    weak!("memtrace_cuda_probe")
 }
 
 /// What has to change.

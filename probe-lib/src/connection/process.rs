@@ -13,8 +13,9 @@ use memtrace_wire::layout::{
 use memtrace_wire::ring::Writer;
 
 use super::{connect, hooks, segments};
+use crate::arch::thread as registers;
 use crate::clock::{self, stamp};
-use crate::tls::{self, Thread};
+use crate::tls::Thread;
 use crate::{sandbox, sys};
 
 const NEW: u32 = 0;
@@ -190,7 +191,7 @@ fn adopt_after_fork(thread: &mut Thread) {
     // the slots of such a child would never be marked.
     let list = ROBUST_LIST.load(Ordering::Relaxed);
     if list != 0 && sys::robust_list() == 0 {
-        sys::set_robust_list(tls::control_block().wrapping_add(list));
+        sys::set_robust_list(registers::control_block().wrapping_add(list));
     }
     if alive.compare_exchange(0, 2, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
         PARENT_IMAGE.store(IMAGE.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -236,7 +237,7 @@ static ROBUST_LIST: AtomicUsize = AtomicUsize::new(0);
 fn note_robust_list() {
     let list = sys::robust_list();
     if list != 0 {
-        ROBUST_LIST.store(list.wrapping_sub(tls::control_block()), Ordering::Relaxed);
+        ROBUST_LIST.store(list.wrapping_sub(registers::control_block()), Ordering::Relaxed);
     }
 }
 

@@ -8,12 +8,11 @@ use memtrace_wire::device::{DeviceRecord, Memory, NAME_MAX, RECORD_BYTES};
 use memtrace_wire::event::Kind;
 use memtrace_wire::stack::words;
 
-use super::entry::entered_on_stack;
+use crate::arch::entry::{Entry, entered};
 use crate::ring::record::acquire_with_words;
 use crate::ring::sampling;
-use crate::stack::entry::Entry;
 
-entered_on_stack! {
+entered! {
     /// Writes a device event of the kind with this code: [`memtrace_wire::device`] says what
     /// belongs in it. 0 if it is one.
     #[unsafe(no_mangle)]

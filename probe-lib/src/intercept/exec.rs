@@ -2,12 +2,12 @@
 //! the next image may not load the probe, and gets an environment that does ([`Passing`]). `system`
 //! and `popen` pass the process's own environment, which has the variables.
 
-use core::arch::naked_asm;
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 use memtrace_wire::event::{ENDING_EXEC, Kind};
 
 use super::exit;
+use crate::arch::variadic::variadic;
 use crate::connection::executable::preloading;
 use crate::connection::preload::Passing;
 use crate::connection::process;
@@ -104,43 +104,6 @@ pub unsafe extern "C" fn posix_spawnp(
         // SAFETY: the program's call, passed on.
         unsafe { next::posix_spawnp(pid, file, actions, attributes, argv, envp) }
     })
-}
-
-/// A variadic function of the exec family: the arguments after the path lie in five registers and
-/// on the stack. Pushing the five below those on the stack makes an array of them all,
-/// NULL-terminated by the caller. The return address, which lies in between, is saved below the
-/// array and restored.
-macro_rules! variadic {
-    ($($(#[$doc:meta])* $name:ident => $with_array:ident;)*) => {
-        $(
-            $(#[$doc])*
-            #[unsafe(naked)]
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name() -> c_int {
-                naked_asm!(
-                    ".cfi_startproc",
-                    "pop rax",
-                    "push r9",
-                    "push r8",
-                    "push rcx",
-                    "push rdx",
-                    "push rsi",
-                    "push rax",
-                    // The return address is 48 bytes below where the call had put it.
-                    ".cfi_def_cfa_offset 48",
-                    ".cfi_offset rip, -48",
-                    "lea rsi, [rsp + 8]",
-                    "call {with_array}",
-                    "pop rcx",
-                    "add rsp, 40",
-                    "push rcx",
-                    "ret",
-                    ".cfi_endproc",
-                    with_array = sym $with_array,
-                )
-            }
-        )*
-    };
 }
 
 variadic! {

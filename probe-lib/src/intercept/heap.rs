@@ -6,41 +6,40 @@ use core::ffi::{c_int, c_void};
 
 use memtrace_wire::event::{FAILED, Kind};
 
-use super::entry::entered;
+use crate::arch::entry::{Entry, entered};
 use crate::ring::hot::{self, acquired};
 use crate::ring::record::{acquire, event};
 use crate::ring::{refused, sampling};
-use crate::stack::entry::Entry;
 use crate::{allocator, next, tls};
 
 entered! {
     /// malloc(3)
     #[unsafe(no_mangle)]
-    malloc(bytes: usize) -> *mut c_void, "rsi", "rdx" => malloc_from;
+    malloc(bytes: usize) -> *mut c_void => malloc_from;
     /// calloc(3)
     #[unsafe(no_mangle)]
-    calloc(count: usize, bytes: usize) -> *mut c_void, "rdx", "rcx" => calloc_from;
+    calloc(count: usize, bytes: usize) -> *mut c_void => calloc_from;
     /// realloc(3)
     #[unsafe(no_mangle)]
-    realloc(block: *mut c_void, bytes: usize) -> *mut c_void, "rdx", "rcx" => realloc_from;
+    realloc(block: *mut c_void, bytes: usize) -> *mut c_void => realloc_from;
     /// reallocarray(3)
     #[unsafe(no_mangle)]
-    reallocarray(block: *mut c_void, count: usize, bytes: usize) -> *mut c_void, "rcx", "r8" => reallocarray_from;
+    reallocarray(block: *mut c_void, count: usize, bytes: usize) -> *mut c_void => reallocarray_from;
     /// memalign(3)
     #[unsafe(no_mangle)]
-    memalign(alignment: usize, bytes: usize) -> *mut c_void, "rdx", "rcx" => memalign_from;
+    memalign(alignment: usize, bytes: usize) -> *mut c_void => memalign_from;
     /// aligned_alloc(3)
     #[unsafe(no_mangle)]
-    aligned_alloc(alignment: usize, bytes: usize) -> *mut c_void, "rdx", "rcx" => aligned_alloc_from;
+    aligned_alloc(alignment: usize, bytes: usize) -> *mut c_void => aligned_alloc_from;
     /// posix_memalign(3)
     #[unsafe(no_mangle)]
-    posix_memalign(out: *mut *mut c_void, alignment: usize, bytes: usize) -> c_int, "rcx", "r8" => posix_memalign_from;
+    posix_memalign(out: *mut *mut c_void, alignment: usize, bytes: usize) -> c_int => posix_memalign_from;
     /// valloc(3)
     #[unsafe(no_mangle)]
-    valloc(bytes: usize) -> *mut c_void, "rsi", "rdx" => valloc_from;
+    valloc(bytes: usize) -> *mut c_void => valloc_from;
     /// pvalloc(3)
     #[unsafe(no_mangle)]
-    pvalloc(bytes: usize) -> *mut c_void, "rsi", "rdx" => pvalloc_from;
+    pvalloc(bytes: usize) -> *mut c_void => pvalloc_from;
 }
 
 pub unsafe extern "C" fn malloc_from(bytes: usize, entry: Entry) -> *mut c_void {

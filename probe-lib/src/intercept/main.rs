@@ -2,13 +2,13 @@
 //! yet by what only tidies up, destructors of static objects and functions registered with
 //! `atexit`.
 
-use core::arch::naked_asm;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use memtrace_wire::event::Kind;
 
+use crate::arch::main::around_main;
 use crate::connection::process;
 use crate::next::{self, Strings};
 use crate::ring::record;
@@ -37,30 +37,8 @@ pub unsafe extern "C" fn __libc_start_main(
     }
 }
 
-/// Calls `main` with its own arguments and notes that it has returned. Its frame is left out of call
-/// stacks, which are those of a program that is not recorded.
-#[unsafe(naked)]
-unsafe extern "C" fn around_main() {
-    naked_asm!(
-        ".cfi_startproc",
-        "sub rsp, 24",
-        ".cfi_adjust_cfa_offset 24",
-        "lea rax, [rip + 2f]",
-        "mov [rip + {hidden}], rax",
-        "call [rip + {main}]",
-        "2:",
-        "mov [rsp], eax",
-        "call {ended}",
-        "mov eax, [rsp]",
-        "add rsp, 24",
-        ".cfi_adjust_cfa_offset -24",
-        "ret",
-        ".cfi_endproc",
-        hidden = sym hidden::FRAME,
-        main = sym MAIN,
-        ended = sym ended,
-    )
-}
+// Its frame is left out of call stacks, which are those of a program that is not recorded.
+around_main!(around_main, hidden::FRAME, MAIN, ended);
 
 extern "C" fn ended() {
     // The parent of a vforked child goes on.

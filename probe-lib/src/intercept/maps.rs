@@ -5,15 +5,14 @@ use core::ffi::{c_int, c_void};
 
 use memtrace_wire::event::{ARENA, BREAK, FAILED, Kind};
 
-use super::entry::{entered, entered_on_stack};
 use super::{protect, shared, touched};
+use crate::arch::entry::{Entry, entered};
 use crate::ring::record::{acquire, event};
 use crate::ring::refused;
 use crate::ring::sampling::is_exact;
-use crate::stack::entry::Entry;
 use crate::{allocator, next};
 
-entered_on_stack! {
+entered! {
     /// mmap(2)
     #[unsafe(no_mangle)]
     mmap(
@@ -34,8 +33,8 @@ entered_on_stack! {
         descriptor: c_int,
         offset: i64
     ) -> *mut c_void => map;
-    /// mremap(2). Variadic in C; on x86-64 an argument that was not passed is just a register with
-    /// anything in it, which the kernel reads under MREMAP_FIXED and MREMAP_DONTUNMAP only.
+    /// mremap(2). Variadic in C; an argument that was not passed is just a register with anything in
+    /// it, which the kernel reads under MREMAP_FIXED and MREMAP_DONTUNMAP only.
     #[unsafe(no_mangle)]
     mremap(
         address: *mut c_void,
@@ -49,13 +48,13 @@ entered_on_stack! {
 entered! {
     /// sbrk(2). glibc's own `malloc` moves the break by an internal name.
     #[unsafe(no_mangle)]
-    sbrk(increment: isize) -> *mut c_void, "rsi", "rdx" => break_moved_by;
+    sbrk(increment: isize) -> *mut c_void => break_moved_by;
     /// brk(2)
     #[unsafe(no_mangle)]
-    brk(address: *mut c_void) -> c_int, "rsi", "rdx" => break_moved_to;
+    brk(address: *mut c_void) -> c_int => break_moved_to;
     /// shmat(2)
     #[unsafe(no_mangle)]
-    shmat(id: c_int, address: *const c_void, flags: c_int) -> *mut c_void, "rcx", "r8" => attach;
+    shmat(id: c_int, address: *const c_void, flags: c_int) -> *mut c_void => attach;
 }
 
 unsafe extern "C" fn map(

@@ -3,11 +3,9 @@
 
 mod collect;
 mod device;
-mod entry;
 mod exec;
 mod exit;
 mod heap;
-mod jump;
 mod libraries;
 mod main;
 mod maps;
@@ -17,6 +15,7 @@ mod prctl;
 mod protect;
 mod shared;
 mod spans;
+mod start;
 mod tested;
 mod threads;
 pub mod touched;

@@ -11,8 +11,9 @@ use core::mem::transmute;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use super::jump::{Start, jump_after};
 use super::spans;
+use super::start::Start;
+use crate::arch::jump::jump_after;
 use crate::next::{self, look_up};
 use crate::tls;
 

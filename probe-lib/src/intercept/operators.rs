@@ -3,39 +3,21 @@
 //! libstdc++'s call `malloc` and `free`, where they are recorded: ours only jump on to them. A
 //! program that loads libstdc++ late and with local scope (a Python extension) also comes here, so
 //! it is looked up again. jemalloc, mimalloc and tcmalloc bring operators of their own that never
-//! call an exported `malloc`; those are recorded here. `operator new` may throw, and no exception
-//! may pass through Rust, so what calls it is assembly with its unwind rule; `operator delete` is
-//! recorded first and then called, so that a `free` in it is not recorded again.
+//! call an exported `malloc`; those are recorded here. `operator delete` is recorded first and then
+//! called, so that a `free` in it is not recorded again.
 
-use core::arch::naked_asm;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 use memtrace_wire::event::Kind;
 
-use super::entry::entered;
 use super::heap;
 use crate::allocator;
+use crate::arch::entry::{Entry, entered};
+use crate::arch::operators::{delete_code, new_code};
 use crate::next::{self, look_up};
 use crate::ring::hot;
 use crate::ring::hot::acquired;
-use crate::stack::entry::Entry;
-
-/// Assembly around a call that would lose the operator's arguments: a size or a
-/// block, an alignment, a tag.
-macro_rules! with_arguments_kept {
-    ($call:literal) => {
-        concat!(
-            "push rdi\n.cfi_adjust_cfa_offset 8\n",
-            "push rsi\n.cfi_adjust_cfa_offset 8\n",
-            "push rdx\n.cfi_adjust_cfa_offset 8\n",
-            $call,
-            "\npop rdx\n.cfi_adjust_cfa_offset -8",
-            "\npop rsi\n.cfi_adjust_cfa_offset -8",
-            "\npop rdi\n.cfi_adjust_cfa_offset -8",
-        )
-    };
-}
 
 macro_rules! operators {
     (new [$($new:ident $made:ident $substitute:ident,)*] delete [$($delete:ident,)*]) => {
@@ -60,32 +42,7 @@ macro_rules! operators {
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $new() {
-                naked_asm!(
-                    ".cfi_startproc",
-                    "cmp qword ptr [rip + {next}], 0",
-                    "je 3f",
-                    "2: cmp byte ptr [rip + {recorded}], 0",
-                    "jne 4f",
-                    "jmp qword ptr [rip + {next}]",
-                    // Not known yet: look the definitions up, with the arguments kept.
-                    "3:",
-                    with_arguments_kept!("call {find_again}"),
-                    "jmp 2b",
-                    "4: push rdi",
-                    ".cfi_adjust_cfa_offset 8",
-                    "call qword ptr [rip + {next}]",
-                    "pop rsi",
-                    ".cfi_adjust_cfa_offset -8",
-                    "mov rdi, rax",
-                    "mov rdx, rsp",
-                    "mov rcx, rbp",
-                    "jmp {made}",
-                    ".cfi_endproc",
-                    next = sym pointers::$new,
-                    recorded = sym recorded::$new,
-                    find_again = sym find_again,
-                    made = sym $made,
-                )
+                new_code!(pointers::$new, recorded::$new, find_again, $made)
             }
         )*
 
@@ -94,27 +51,7 @@ macro_rules! operators {
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $delete() {
-                naked_asm!(
-                    ".cfi_startproc",
-                    "cmp qword ptr [rip + {next}], 0",
-                    "je 3f",
-                    "cmp byte ptr [rip + {recorded}], 0",
-                    "jne 3f",
-                    "jmp qword ptr [rip + {next}]",
-                    "3:",
-                    with_arguments_kept!("lea rsi, [rip + {next}]\ncall {release}"),
-                    "sub rsp, 8",
-                    ".cfi_adjust_cfa_offset 8",
-                    "call qword ptr [rip + {next}]",
-                    "add rsp, 8",
-                    ".cfi_adjust_cfa_offset -8",
-                    "jmp {released}",
-                    ".cfi_endproc",
-                    next = sym pointers::$delete,
-                    recorded = sym recorded::$delete,
-                    release = sym release,
-                    released = sym released,
-                )
+                delete_code!(pointers::$delete, recorded::$delete, release, released)
             }
         )*
 
@@ -200,10 +137,10 @@ extern "C" fn find_again() {
 }
 
 entered! {
-    new_or_null(bytes: usize) -> *mut c_void, "rsi", "rdx" => new_or_null_from;
-    new_or_abort(bytes: usize) -> *mut c_void, "rsi", "rdx" => new_or_abort_from;
-    aligned_or_null(bytes: usize, alignment: usize) -> *mut c_void, "rdx", "rcx" => aligned_or_null_from;
-    aligned_or_abort(bytes: usize, alignment: usize) -> *mut c_void, "rdx", "rcx" => aligned_or_abort_from;
+    new_or_null(bytes: usize) -> *mut c_void => new_or_null_from;
+    new_or_abort(bytes: usize) -> *mut c_void => new_or_abort_from;
+    aligned_or_null(bytes: usize, alignment: usize) -> *mut c_void => aligned_or_null_from;
+    aligned_or_abort(bytes: usize, alignment: usize) -> *mut c_void => aligned_or_abort_from;
 }
 
 extern "C" fn new_or_null_from(bytes: usize, entry: Entry) -> *mut c_void {

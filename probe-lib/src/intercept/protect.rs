@@ -9,12 +9,11 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use memtrace_wire::event::Kind;
 
-use super::entry::entered;
 use super::touched;
+use crate::arch::entry::{Entry, entered};
 use crate::next;
 use crate::ring::record::acquire;
 use crate::ring::sampling::is_exact;
-use crate::stack::entry::Entry;
 
 /// Where the first reservation that there ever was begins, and where the last one ends.
 static FIRST: AtomicUsize = AtomicUsize::new(usize::MAX);
@@ -23,7 +22,7 @@ static END: AtomicUsize = AtomicUsize::new(0);
 entered! {
     /// mprotect(2)
     #[unsafe(no_mangle)]
-    mprotect(address: *mut c_void, length: usize, protection: c_int) -> c_int, "rcx", "r8" => protect;
+    mprotect(address: *mut c_void, length: usize, protection: c_int) -> c_int => protect;
     /// pkey_mprotect(2)
     #[unsafe(no_mangle)]
     pkey_mprotect(
@@ -31,7 +30,7 @@ entered! {
         length: usize,
         protection: c_int,
         key: c_int
-    ) -> c_int, "r8", "r9" => protect_by_key;
+    ) -> c_int => protect_by_key;
 }
 
 /// Notes a new mapping without access.

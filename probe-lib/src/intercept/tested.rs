@@ -1,8 +1,8 @@
 //! For the tests: the caller's stack, unwound and remembered exactly as that of an allocation
 //! (tests/targets/unwinds.c).
 
-use super::entry::entered;
-use crate::stack::entry::Entry;
+use crate::arch::entry::{Entry, entered};
+use crate::stack::caller::Caller;
 use crate::stack::remembered;
 use crate::tls;
 
@@ -19,7 +19,7 @@ pub struct Report {
 entered! {
     /// Reports the caller's stack.
     #[unsafe(no_mangle)]
-    memtrace_report_stack(report: *mut Report) -> (), "rsi", "rdx" => fill;
+    memtrace_report_stack(report: *mut Report) -> () => fill;
 }
 
 unsafe extern "C" fn fill(report: *mut Report, entry: Entry) {
@@ -28,11 +28,11 @@ unsafe extern "C" fn fill(report: *mut Report, entry: Entry) {
         let (report, thread) = (&mut *report, &mut *tls::thread());
         let Some(stacks) = remembered::claim(thread) else { return };
         report.is_new = 0;
-        match stacks.find(entry.caller(), entry.bp, 0) {
+        match stacks.find(Caller::of(entry), entry.bp(), 0) {
             Ok(number) => report.number = u32::from(number),
             Err(missed) => {
                 report.is_new = 1;
-                report.is_complete = u32::from(stacks.walk(entry.caller()));
+                report.is_complete = u32::from(stacks.walk(Caller::of(entry)));
                 report.number = u32::from(stacks.keep(&missed));
                 let list = stacks.frames.list();
                 report.count = list.len() as u32;

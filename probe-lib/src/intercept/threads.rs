@@ -8,8 +8,9 @@ use core::mem::transmute;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-use super::jump::{Start, jump_after};
 use super::spans;
+use super::start::Start;
+use crate::arch::jump::jump_after;
 use crate::next::look_up;
 
 type Create = unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_void, *mut c_void) -> c_int;

@@ -16,7 +16,6 @@ use crate::{sandbox, sys};
 const SMALL: usize = 1 << 20;
 /// Larger ones are reservations of address space; walking them would stall the program.
 const LARGEST: usize = 16 << 30;
-const PAGE: usize = 4096;
 const PAGES_AT_ONCE: usize = 4096;
 
 /// Bytes of large mappings the process ever made.
@@ -41,11 +40,11 @@ pub fn is_unknown() -> bool {
 
 /// Records how much of the range is in memory, if it is large and mapped throughout.
 pub fn report(start: usize, length: usize) {
-    let measurable = length > SMALL && length <= LARGEST && start.is_multiple_of(PAGE);
+    let measurable = length > SMALL && length <= LARGEST && start.is_multiple_of(sys::page());
     if !measurable || !process::is_recorded() || sandbox::is_filtered() {
         return;
     }
-    if let Some(bytes) = measure(start, length.next_multiple_of(PAGE)) {
+    if let Some(bytes) = measure(start, length.next_multiple_of(sys::page())) {
         event(Kind::Touched, start, length, bytes as u64);
     }
 }
@@ -57,7 +56,7 @@ fn measure(start: usize, length: usize) -> Option<usize> {
     let mut present = 0;
     let mut at = 0;
     while at < length {
-        let part = (length - at).min(PAGES_AT_ONCE * PAGE);
+        let part = (length - at).min(PAGES_AT_ONCE * sys::page());
         let mut tries = 3;
         loop {
             let arguments = [start + at, part, pages.as_mut_ptr() as usize, 0, 0, 0];
@@ -72,8 +71,8 @@ fn measure(start: usize, length: usize) -> Option<usize> {
                 return None;
             }
         }
-        present += pages.iter().take(part / PAGE).filter(|page| **page & 1 != 0).count();
+        present += pages.iter().take(part / sys::page()).filter(|page| **page & 1 != 0).count();
         at += part;
     }
-    Some(present * PAGE)
+    Some(present * sys::page())
 }

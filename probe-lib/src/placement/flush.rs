@@ -7,14 +7,13 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::sys::{self, syscall};
 
-const PAGE: usize = 4096;
 const PAGES: usize = 64;
 
 static MEMORY: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 
 /// Makes room for it; false if there is none.
 pub fn begin() -> bool {
-    let memory = sys::map_memory(PAGES * PAGE);
+    let memory = sys::map_memory(PAGES * sys::page());
     if let Some(memory) = memory {
         MEMORY.store(memory, Ordering::Release);
         touch(memory);
@@ -37,11 +36,13 @@ pub fn translations() {
 fn touch(memory: *mut u8) {
     for page in 0..PAGES {
         // SAFETY: within the mapping, which can be written.
-        unsafe { memory.add(page * PAGE).write_volatile(1) };
+        unsafe { memory.add(page * sys::page()).write_volatile(1) };
     }
 }
 
 fn protect(memory: *mut u8, protection: i32) -> bool {
     // SAFETY: of a mapping of our own.
-    unsafe { syscall(libc::SYS_mprotect, [memory as usize, PAGES * PAGE, protection as usize, 0, 0, 0]) == 0 }
+    unsafe {
+        syscall(libc::SYS_mprotect, [memory as usize, PAGES * sys::page(), protection as usize, 0, 0, 0]) == 0
+    }
 }

@@ -13,7 +13,7 @@ use super::{budget, own, paging, plan, retained, tier, watch};
 use crate::connection::process;
 use crate::next::pointers;
 use crate::ring::record;
-use crate::sandbox;
+use crate::{sandbox, sys};
 
 macro_rules! fronted {
     ($($name:ident: fn($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
@@ -238,11 +238,10 @@ unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
 /// The plan decides on huge pages of the blocks that it names. NumPy requests them for large arrays,
 /// from the first whole page behind a block's beginning on.
 unsafe extern "C" fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int {
-    const PAGE: usize = 4096;
     let of_pages = matches!(advice, libc::MADV_HUGEPAGE | libc::MADV_NOHUGEPAGE);
     let begins = address as usize;
     let is_decided = |at| own::get(at).is_some_and(|mapping| mapping.tier != Tier::Dram);
-    if of_pages && (is_decided(begins) || is_decided(begins.wrapping_sub(PAGE))) {
+    if of_pages && (is_decided(begins) || is_decided(begins.wrapping_sub(sys::page()))) {
         return 0;
     }
     // SAFETY: the program's call, passed on.

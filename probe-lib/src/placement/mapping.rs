@@ -4,9 +4,7 @@
 use memtrace_wire::placement::Tier;
 
 use super::{budget, tier};
-use crate::sys::syscall;
-
-const PAGE: usize = 4096;
+use crate::sys::{self, syscall};
 
 /// A block's memory.
 #[derive(Clone, Copy)]
@@ -23,7 +21,7 @@ pub struct Mapping {
 
 /// The length of a block's mapping; `None` if there is none that long.
 pub fn length(bytes: usize) -> Option<usize> {
-    bytes.checked_next_multiple_of(PAGE)
+    bytes.checked_next_multiple_of(sys::page())
 }
 
 impl Mapping {
@@ -43,11 +41,11 @@ impl Mapping {
         let (base, end) = (base as usize, base as usize + reserved);
         let start = (base + alignment - 1) & !(alignment - 1);
         unmap(base, start - base);
-        let guard_end = start + length + PAGE;
+        let guard_end = start + length + sys::page();
         unmap(guard_end, end.saturating_sub(guard_end));
         let mapping = Mapping { start, length, tier, fast: budget::share(tier, length) };
         if !mapping.make_accessible() {
-            unmap(start, length + PAGE);
+            unmap(start, length + sys::page());
             return None;
         }
         Some((mapping, tier::choose(tier, start, length)))
@@ -61,7 +59,7 @@ impl Mapping {
 
     /// Unmaps it, with the page behind it, and gives its bytes back.
     pub fn release(self) {
-        unmap(self.start, self.length + PAGE);
+        unmap(self.start, self.length + sys::page());
         budget::give_back(self.fast);
     }
 }

@@ -2,18 +2,17 @@
 
 use memtrace_wire::placement::Tier;
 
-use crate::sys::syscall;
+use crate::sys::{self, syscall};
 
 /// Bytes of a huge page.
 pub const HUGE_PAGE: usize = 2 << 20;
 
 /// What a block has to be aligned to in a tier; `None` if it is too small for it.
 pub fn alignment(tier: Tier, bytes: usize) -> Option<usize> {
-    const PAGE: usize = 4096;
     match tier {
         Tier::HugePages => (bytes >= HUGE_PAGE).then_some(HUGE_PAGE),
         Tier::Dram if bytes >= HUGE_PAGE => Some(HUGE_PAGE),
-        Tier::SmallPages | Tier::Dram | Tier::Node(_) => Some(PAGE),
+        Tier::SmallPages | Tier::Dram | Tier::Node(_) => Some(sys::page()),
     }
 }
 

@@ -4,10 +4,10 @@
 //! [`record`](crate::ring::record), out of line and with nothing to be kept across the call. So the
 //! path below needs few registers and no loop, lock or system call.
 
-use core::arch::x86_64::_rdtsc;
 use core::ffi::c_void;
 use core::sync::atomic::{Ordering, compiler_fence};
 
+use memtrace_wire::arch::counter;
 use memtrace_wire::event::{Kind, compact, compact_stamp, first_word};
 
 use super::stack::CallStack;
@@ -107,8 +107,7 @@ fn pair(
         thread.guard = 0;
         return false;
     };
-    // SAFETY: every x86-64 has rdtsc.
-    let slot = thread.writer.push_pair(first, || second(unsafe { _rdtsc() }, number));
+    let slot = thread.writer.push_pair(first, || second(counter::stamp(), number));
     deferred::release_guard(thread);
     slot.open.store(0, Ordering::Release);
     true

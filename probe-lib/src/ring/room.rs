@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use memtrace_wire::layout::{CLOCK_TSC, Settings};
+use memtrace_wire::layout::{CLOCK_COUNTER, Settings};
 
 use super::sampling;
 use crate::connection::hooks;
@@ -178,7 +178,7 @@ fn note_wait(thread: &mut Thread, waited: u64, timed_out: bool) {
 
 /// What the tracer has chosen for this recording.
 fn use_settings(settings: &Settings) {
-    if settings.clock == CLOCK_TSC {
+    if settings.clock == CLOCK_COUNTER {
         USUAL.store(process::alive(), Ordering::Relaxed);
     }
     sampling::choose(settings.stacks_from, settings.stacks_mean);

@@ -1,8 +1,8 @@
 //! Which blocks get a call stack ([`memtrace_wire::sampling`]): decided by counting bytes down.
 
-use core::arch::x86_64::_rdtsc;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use memtrace_wire::arch::counter;
 use memtrace_wire::sampling::exponential;
 
 use crate::tls::Thread;
@@ -60,8 +60,7 @@ fn is_marked(thread: &mut Thread, bytes: usize) -> bool {
         return false;
     }
     if thread.random == 0 {
-        // SAFETY: every x86-64 has rdtsc.
-        let seed = unsafe { _rdtsc() } ^ (&raw const *thread as u64).rotate_left(32);
+        let seed = counter::stamp() ^ (&raw const *thread as u64).rotate_left(32);
         thread.random = seed | 1;
         draw(thread, mean);
     }

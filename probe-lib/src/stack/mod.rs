@@ -1,7 +1,7 @@
 //! The call stack of what was acquired: a number that the tracer knows it by, described to the
 //! tracer first if the thread has not seen the stack before.
 
-pub mod entry;
+pub mod caller;
 pub mod hidden;
 pub mod modules;
 pub mod remembered;
@@ -10,9 +10,10 @@ mod unwind;
 use memtrace_wire::event::Kind;
 use memtrace_wire::stack::FramesHead;
 
-use self::entry::Entry;
+use self::caller::Caller;
 use self::remembered::Stacks;
 use self::unwind::cache::Missed;
+use crate::arch::entry::Entry;
 use crate::python::frames::thread_state;
 use crate::ring::record::push_inside;
 use crate::ring::stack::CallStack;
@@ -35,7 +36,7 @@ impl CallStack for Entry {
 #[inline(always)]
 fn find(stacks: &mut Stacks, entry: Entry) -> Result<u16, Missed> {
     // SAFETY: the program's call, which has not returned.
-    unsafe { stacks.find(entry.caller(), entry.bp, thread_state() as usize) }
+    unsafe { stacks.find(Caller::of(entry), entry.bp(), thread_state() as usize) }
 }
 
 /// Forgets all stacks: a jump out of a signal handler may have left something half written.
@@ -50,7 +51,7 @@ pub fn forget(thread: &mut Thread) {
 /// Unwinds a stack and describes it to the tracer. Its number; `None` if
 /// there was no room for that.
 fn describe(thread: &mut Thread, stacks: &mut Stacks, entry: Entry, missed: &Missed) -> Option<u16> {
-    let native_end = stacks.walk(entry.caller());
+    let native_end = stacks.walk(Caller::of(entry));
     stacks.announce_modules(thread);
     let python_end = stacks.python.walk(&raw const stacks.thread_state, &mut stacks.reads);
     stacks.python.describe(thread);

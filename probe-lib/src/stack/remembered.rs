@@ -1,7 +1,7 @@
 //! What a thread remembers of call stacks: those it has seen, with all that unwinding has read
 //! ([`cache`]), so that most stacks are found by comparing a few words.
 
-use super::entry::Caller;
+use super::caller::Caller;
 use super::modules::{self, Announced};
 use super::unwind::cache::{Cache, Missed, NOT_KEPT};
 use super::unwind::reads::Reads;

@@ -24,7 +24,10 @@ pub use session::{Attach, Failure, Options, Outcome, Stacks, Wait, attach, run};
 pub use state::garbage::Collecting;
 pub use transport::placing::{PlacedBlock, PlacedProgram, Placing, tier_name};
 
+/// What the processor's own counter is called.
+pub const COUNTER: &str = memtrace_wire::arch::counter::NAME;
+
 /// True if stamps may be read from the processor's own counter.
-pub fn tsc_is_invariant() -> bool {
-    transport::clock::Clock::tsc_is_invariant()
+pub fn counter_is_steady() -> bool {
+    transport::clock::Clock::counter_is_steady()
 }

@@ -2,6 +2,7 @@
 //! released.
 
 use super::events::{Event, Share, Turn};
+use crate::arch::prefetch;
 
 /// Bits of a key that say which share it is of.
 const PLACE_BITS: u32 = 21;
@@ -137,10 +138,8 @@ impl Ordered {
     /// Prefetches the share at `index`: those of one time lie as far apart as their blocks' ends.
     #[inline(always)]
     pub fn prefetch(&self, index: usize) {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         if let Some(Change { share, .. }) = self.get(index) {
-            // SAFETY: SSE is part of x86-64, and a prefetch accesses nothing.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(share).cast()) };
+            prefetch::to_read(share);
         }
     }
 

@@ -41,7 +41,7 @@ impl Rules {
 #[inline(never)]
 fn find(counter: usize) -> Rule {
     match modules::find(counter).map(|module| module.index) {
-        None | Some(0) => Rule::UNKNOWN,
+        None | Some(0) => Rule::undescribed(),
         // SAFETY: the dynamic linker says that this is a mapped module's `.eh_frame_hdr`.
         Some(index) => unsafe { cfi::rule(index, counter) },
     }

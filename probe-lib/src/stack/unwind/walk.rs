@@ -2,10 +2,12 @@
 
 use memtrace_wire::stack::NATIVE_FRAMES_MAX;
 
-use super::cfi::{Cfa, Saved, UCONTEXT_BP, UCONTEXT_IP, UCONTEXT_SP};
+use super::cfi::{Cfa, Saved};
 use super::reads::Reads;
 use super::rules::Rules;
-use crate::stack::entry::Caller;
+use crate::arch::address::unsigned;
+use crate::arch::unwind::{LinkRegister, saved};
+use crate::stack::caller::Caller;
 
 /// Addresses of the frames, innermost first: each less one lies in its frame's function.
 #[repr(C)]
@@ -65,7 +67,12 @@ pub fn walk(
 ) -> bool {
     frames.count = 0;
     reads.begin(caller.sp);
-    let first = Place { counter: caller.address.wrapping_sub(1), sp: caller.sp, bp: Bp::Noted(bp as usize) };
+    let first = Place {
+        counter: caller.address.wrapping_sub(1),
+        sp: caller.sp,
+        bp: Bp::Noted(bp as usize),
+        link: LinkRegister::LOST,
+    };
     to_the_end(first, rules, reads, frames).is_some()
 }
 
@@ -75,6 +82,7 @@ struct Place {
     counter: usize,
     sp: usize,
     bp: Bp,
+    link: LinkRegister,
 }
 
 fn to_the_end(mut now: Place, rules: &mut Rules, reads: &mut Reads, frames: &mut Frames) -> Option<()> {
@@ -97,7 +105,7 @@ fn to_the_end(mut now: Place, rules: &mut Rules, reads: &mut Reads, frames: &mut
             Cfa::Plt(from) => now.sp.wrapping_add(if now.counter as i32 & 15 >= from { 16 } else { 8 }),
         };
         // The stack grows downwards: a caller's part of it lies higher.
-        if cfa <= now.sp {
+        if cfa < now.sp || cfa == now.sp && rule.link.is_on_stack() {
             return None;
         }
         let bp = match rule.bp {
@@ -106,20 +114,44 @@ fn to_the_end(mut now: Place, rules: &mut Rules, reads: &mut Reads, frames: &mut
             Saved::AtBp(offset) => Bp::At(now.bp.value(reads)?.wrapping_add_signed(offset as isize)),
             Saved::Lost => Bp::Lost,
         };
-        let address = reads.stack(cfa.wrapping_sub(8))? as usize;
+        let Some(address) = rule.link.follow(cfa, now.link, |address| reads.stack(address)) else {
+            // In a register that was lost: code without a description has called another function.
+            return if rule.link.is_on_stack() { None } else { by_records(now, reads, frames) };
+        };
+        let address = unsigned(address);
         if address == 0 {
             return Some(());
         }
-        now = Place { counter: address.wrapping_sub(1), sp: cfa, bp };
+        now = Place { counter: address.wrapping_sub(1), sp: cfa, bp, link: LinkRegister::LOST };
     }
 }
 
+/// The frames beyond one that has no description, by the records that frame pointers lead to (AAPCS64,
+/// section 6.4.6): each has the caller's and the return address. They do not say where the stack
+/// pointer was, so descriptions are of no more use.
+fn by_records(mut now: Place, reads: &mut Reads, frames: &mut Frames) -> Option<()> {
+    let (mut record, mut above) = (now.bp.value(reads)?, now.sp);
+    while record >= above && record.is_multiple_of(16) {
+        let (bp, address) = (reads.stack(record)? as usize, reads.stack(record.wrapping_add(8))? as usize);
+        if address == 0 {
+            return Some(());
+        }
+        frames.push(unsigned(address))?;
+        if bp == 0 {
+            return Some(());
+        }
+        (above, record) = (record.wrapping_add(16), bp);
+    }
+    None
+}
+
 /// The frame that a signal interrupted; it may be on another stack.
-fn interrupted(ucontext: usize, reads: &mut Reads) -> Option<Place> {
-    let counter = reads.stack(ucontext.wrapping_add(UCONTEXT_IP))? as usize;
-    let sp = reads.stack(ucontext.wrapping_add(UCONTEXT_SP))? as usize;
+fn interrupted(frame: usize, reads: &mut Reads) -> Option<Place> {
+    let counter = reads.stack(frame.wrapping_add(saved::IP))? as usize;
+    let sp = reads.stack(frame.wrapping_add(saved::SP))? as usize;
     // Read now: soon it may be another stack's memory that counts as there.
-    let bp = reads.stack(ucontext.wrapping_add(UCONTEXT_BP))? as usize;
+    let bp = reads.stack(frame.wrapping_add(saved::BP))? as usize;
+    let link = LinkRegister::interrupted(frame, |address| reads.stack(address))?;
     reads.enter(sp);
-    Some(Place { counter, sp, bp: Bp::Is(bp) })
+    Some(Place { counter, sp, bp: Bp::Is(bp), link })
 }

@@ -92,9 +92,11 @@ fn probe() -> Found {
 }
 
 fn clock() -> Found {
-    match record::tsc_is_invariant() {
-        true => Ok("invariant TSC".into()),
-        false => Err("no invariant TSC: every event costs a call of clock_gettime".into()),
+    match record::counter_is_steady() {
+        true => Ok(format!("the processor's counter ({})", record::COUNTER)),
+        false => {
+            Err("the processor's counter is not steady: every event costs a call of clock_gettime".into())
+        }
     }
 }
 

@@ -68,13 +68,13 @@ impl Session {
         if let Some(bytes) = options.max_bytes {
             out.limit(bytes);
         }
-        let clock = Clock::start(Clock::tsc_is_invariant());
+        let clock = Clock::start(Clock::counter_is_steady());
         let gc = options.gc.map(Collecting::name);
         let watched =
             text::Watched { operators: &options.operators, automatic: options.automatic.as_deref(), gc };
-        let (tsc, placing) = (clock.name() == "tsc", options.placing.as_ref());
+        let (counts, placing) = (clock.counts(), options.placing.as_ref());
         let Sealed { descriptor, recorder } =
-            settings::seal(tsc, options.stacks.sampling(), &text::python(&watched), placing)
+            settings::seal(counts, options.stacks.sampling(), &text::python(&watched), placing)
                 .map_err(Failure::recording)?;
         let (listener, connections) = Listener::open(&options.output, descriptor, PlacedImages::of(placing))
             .map_err(Failure::recording)?;

@@ -1,12 +1,13 @@
 //! From stamps to nanoseconds since the recording began.
 //!
-//! The TSC is read together with `CLOCK_MONOTONIC` now and then. Times lie on a line of straight
+//! The processor's counter is read together with `CLOCK_MONOTONIC` now and then. Times lie on a line of straight
 //! pieces, one per reading; a new piece begins where the last one has come to and is inclined to
 //! meet the true time one interval later. So one stamp always becomes the same time, whenever it is
 //! converted, and times never run backwards.
 
 use std::time::Duration;
 
+use memtrace_wire::arch::counter;
 use rustix::time::{ClockId, clock_gettime};
 
 /// A reading of both clocks at once.
@@ -26,7 +27,8 @@ struct Piece {
 
 /// Converts stamps. See the module.
 pub struct Clock {
-    tsc: bool,
+    /// Stamps are ticks of the processor's counter, not the kernel's nanoseconds.
+    counts: bool,
     first: Reading,
     last: Reading,
     pieces: Vec<Piece>,
@@ -40,11 +42,11 @@ const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_secs(1);
 
 impl Clock {
-    /// Starts at zero now. `invariant` says whether the TSC may be used.
-    pub fn start(invariant: bool) -> Clock {
+    /// Starts at zero now. `steady` says whether the processor's counter may be used.
+    pub fn start(steady: bool) -> Clock {
         let origin = Reading { stamp: 0, ns: 0 };
         let mut clock = Clock {
-            tsc: invariant,
+            counts: steady,
             first: origin,
             last: origin,
             pieces: Vec::new(),
@@ -57,25 +59,24 @@ impl Clock {
         clock
     }
 
-    /// True if the kernel and the processor say that the TSC runs at one rate on all cores.
-    pub fn tsc_is_invariant() -> bool {
-        std::fs::read_to_string("/proc/cpuinfo")
-            .is_ok_and(|text| text.contains(" constant_tsc") && text.contains(" nonstop_tsc"))
+    /// True if the kernel and the processor say that its counter runs at one rate on all cores.
+    pub fn counter_is_steady() -> bool {
+        std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| counter::is_steady(&text))
     }
 
-    /// `tsc` or `monotonic`.
+    /// The counter's name (`tsc`, `cntvct`), or `monotonic`.
     pub fn name(&self) -> &'static str {
-        if self.tsc { "tsc" } else { "monotonic" }
+        if self.counts { counter::NAME } else { "monotonic" }
+    }
+
+    /// True if stamps are ticks of the processor's counter.
+    pub fn counts(&self) -> bool {
+        self.counts
     }
 
     /// A stamp taken now.
     pub fn stamp(&self) -> u64 {
-        if self.tsc {
-            // SAFETY: every x86-64 has rdtsc.
-            unsafe { core::arch::x86_64::_rdtsc() }
-        } else {
-            monotonic_ns() as u64
-        }
+        if self.counts { counter::stamp() } else { monotonic_ns() as u64 }
     }
 
     /// Ticks in this many nanoseconds, by the latest reading.
@@ -86,7 +87,7 @@ impl Clock {
     /// Ticks after which a pending release will not come any more: ten milliseconds, more or less.
     #[inline]
     pub fn patience(&self) -> u64 {
-        if self.tsc { 1 << 25 } else { 10_000_000 }
+        if self.counts { counter::patience() } else { 10_000_000 }
     }
 
     /// Nanoseconds in this many ticks, by the latest reading.
@@ -96,18 +97,18 @@ impl Clock {
 
     /// Ticks that are surely more than a nanosecond, however a piece is inclined.
     pub fn step(&self) -> u64 {
-        if self.tsc { self.ticks(2).max(1) + 1 } else { 1 }
+        if self.counts { self.ticks(2).max(1) + 1 } else { 1 }
     }
 
     /// Ticks in about ten microseconds: how far a stamp may be ahead of the store that announced
     /// it.
     pub fn margin(&self) -> u64 {
-        if self.tsc { 50_000 } else { 10_000 }
+        if self.counts { counter::margin() } else { 10_000 }
     }
 
     /// Takes a new reading if the last one is old enough. Call it before converting a batch.
     pub fn update(&mut self) {
-        if !self.tsc {
+        if !self.counts {
             return;
         }
         let mut now = self.read();
@@ -143,7 +144,7 @@ impl Clock {
     /// Nanoseconds since the start.
     #[inline]
     pub fn ns(&self, stamp: u64) -> i64 {
-        if !self.tsc {
+        if !self.counts {
             return stamp as i64 - self.first.ns;
         }
         self.place(stamp) as i64
@@ -178,7 +179,7 @@ impl Clock {
 
     /// The stamp that would have been taken at a time of CLOCK_MONOTONIC.
     pub fn stamp_of_monotonic(&self, ns: u64) -> u64 {
-        if !self.tsc {
+        if !self.counts {
             return ns;
         }
         let since = self.of_monotonic(ns) as f64;
@@ -225,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_stamp_always_becomes_the_same_time() {
-        let mut clock = Clock::start(Clock::tsc_is_invariant());
+        let mut clock = Clock::start(Clock::counter_is_steady());
         clock.update();
         let mut known = Vec::new();
         for _ in 0..4 {
@@ -245,7 +246,7 @@ mod tests {
 
     #[test]
     fn converted_times_never_run_backwards() {
-        let mut clock = Clock::start(Clock::tsc_is_invariant());
+        let mut clock = Clock::start(Clock::counter_is_steady());
         let mut stamps = vec![clock.stamp()];
         for _ in 0..3 {
             std::thread::sleep(Duration::from_millis(3));

@@ -8,7 +8,7 @@ use std::ptr::null_mut;
 
 use anyhow::{Result, anyhow, ensure};
 use memtrace_wire::layout::{
-    CLOCK_MONOTONIC, CLOCK_TSC, MAGIC, RECORDER_OFFSET, Recorder, SETTINGS_BYTES, Settings, TEXT_OFFSET,
+    CLOCK_COUNTER, CLOCK_MONOTONIC, MAGIC, RECORDER_OFFSET, Recorder, SETTINGS_BYTES, Settings, TEXT_OFFSET,
     VERSION,
 };
 use memtrace_wire::sampling::Sampling;
@@ -33,14 +33,14 @@ pub struct Sealed {
 ///
 /// # Errors
 /// The text is too long, or there is no shared memory.
-pub fn seal(tsc: bool, sampling: Sampling, text: &str, placing: Option<&Placing>) -> Result<Sealed> {
+pub fn seal(counts: bool, sampling: Sampling, text: &str, placing: Option<&Placing>) -> Result<Sealed> {
     const TEXT_BYTES: usize = SETTINGS_BYTES - TEXT_OFFSET;
     ensure!(text.len() < TEXT_BYTES, "too many operators: their names take more than {TEXT_BYTES} bytes");
     let table = placing.map(Placing::table).unwrap_or_default();
     let settings = Settings {
         magic: MAGIC,
         version: VERSION,
-        clock: if tsc { CLOCK_TSC } else { CLOCK_MONOTONIC },
+        clock: if counts { CLOCK_COUNTER } else { CLOCK_MONOTONIC },
         stacks_from: sampling.exact_from,
         stacks_mean: sampling.mean_bytes,
         placement: placing.map(|placing| placing.settings(table.len())).unwrap_or_default(),

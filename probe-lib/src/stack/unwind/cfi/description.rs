@@ -1,9 +1,7 @@
 //! The descriptions of functions: found in `.eh_frame_hdr`, read from `.eh_frame`.
 
 use super::bytes::Bytes;
-
-/// DWARF's number of the column for the return address.
-const RETURN_ADDRESS: u64 = 16;
+use crate::arch::unwind::RETURN_ADDRESS;
 
 const UNSIGNED_4: u8 = 0x03;
 const SIGNED_4: u8 = 0x0b;
@@ -79,7 +77,7 @@ impl Common {
             let code_factor = bytes.unsigned()?;
             let data_factor = bytes.signed()?;
             let register = if version == 1 { u64::from(bytes.u8()?) } else { bytes.unsigned()? };
-            if !matches!(version, 1 | 3) || register != RETURN_ADDRESS {
+            if !matches!(version, 1 | 3) || register != u64::from(RETURN_ADDRESS) {
                 return None;
             }
             let mut common = Common {
@@ -106,6 +104,8 @@ impl Common {
                         bytes.skip(size)?;
                     }
                     b'S' => common.is_signal = true,
+                    // Which key signs return addresses, and tagged stacks (64-bit Arm).
+                    b'B' | b'G' => {}
                     _ => return None,
                 }
             }

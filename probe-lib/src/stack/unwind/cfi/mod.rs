@@ -4,22 +4,26 @@
 //! [`Cfa::Unknown`].
 //!
 //! Unwinding needs three registers: the stack pointer (in the caller: the CFA), the frame pointer
-//! and the return address, which x86-64 code keeps below the CFA.
+//! and the return address.
 
 mod bytes;
 mod description;
 mod program;
 
-use self::description::{read, search};
+use self::bytes::Bytes;
+use self::description::{Common, read, search};
 use self::program::Program;
+use crate::arch::unwind::{Link, returns_from_signal};
 
 /// How to go from a frame to its caller's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// Where the caller's part of the stack begins; the return address lies below it.
+    /// Where the caller's part of the stack begins.
     pub cfa: Cfa,
     /// Where the caller's frame pointer is.
     pub bp: Saved,
+    /// Where the return address is.
+    pub link: Link,
 }
 
 /// The canonical frame address.
@@ -30,8 +34,8 @@ pub enum Cfa {
     Unknown = 0,
     /// There is no caller: the thread began here.
     End,
-    /// The return path of a signal handler: the stack pointer is at the
-    /// `ucontext_t` of what it interrupted.
+    /// The return path of a signal handler: at the stack pointer lies what the kernel has saved of
+    /// the function that it interrupted.
     Signal,
     /// Stack pointer and this many bytes.
     Sp(i32),
@@ -39,7 +43,8 @@ pub enum Cfa {
     Bp(i32),
     /// What lies at this many bytes from the frame pointer (functions that align their stack).
     AtBp(i32),
-    /// A procedure linkage table: 8 above the stack pointer, 16 from this byte of each entry on.
+    /// A procedure linkage table of x86-64: 8 above the stack pointer, 16 from this byte of each
+    /// entry on.
     Plt(i32),
 }
 
@@ -59,7 +64,16 @@ pub enum Saved {
 
 impl Rule {
     /// No rule.
-    pub const UNKNOWN: Rule = Rule { cfa: Cfa::Unknown, bp: Saved::Lost };
+    pub const UNKNOWN: Rule = Rule { cfa: Cfa::Unknown, bp: Saved::Lost, link: Link::NONE };
+
+    /// Of code that has no description. Where there is a register for the return address, it is that
+    /// of a stub which a linker has made, and has saved nothing.
+    pub fn undescribed() -> Rule {
+        match Link::IN_REGISTER {
+            Some(link) => Rule { cfa: Cfa::Sp(0), bp: Saved::Same, link },
+            None => Rule::UNKNOWN,
+        }
+    }
 }
 
 /// The rule of a program counter in the module whose `.eh_frame_hdr` is at `index`.
@@ -67,22 +81,21 @@ impl Rule {
 /// # Safety
 /// The module is mapped, and `index` is where its program header says.
 pub unsafe fn rule(index: usize, counter: usize) -> Rule {
-    // SAFETY: as the caller promises.
-    unsafe { find(index, counter) }.unwrap_or(Rule::UNKNOWN)
+    // SAFETY: as the caller promises; what follows an instruction that calls is code too.
+    unsafe {
+        if returns_from_signal(counter.wrapping_add(1)) {
+            return Rule { cfa: Cfa::Signal, ..Rule::UNKNOWN };
+        }
+        let Some((begin, common, instructions)) = find(index, counter) else { return Rule::undescribed() };
+        Program::new(&common, begin).row(instructions, counter).unwrap_or(Rule::UNKNOWN)
+    }
 }
 
-unsafe fn find(index: usize, counter: usize) -> Option<Rule> {
+unsafe fn find(index: usize, counter: usize) -> Option<(usize, Common, Bytes)> {
     // SAFETY: the caller's module; its tables are where they say.
     unsafe {
         let (begin, description) = search(index, counter)?;
         let (common, instructions) = read(begin, description, counter)?;
-        Program::new(&common, begin).row(instructions, counter)
+        Some((begin, common, instructions))
     }
 }
-
-/// Offsets in `ucontext_t` (sys/ucontext.h, x86-64).
-pub const UCONTEXT_BP: usize = 120;
-/// As above.
-pub const UCONTEXT_SP: usize = 160;
-/// As above.
-pub const UCONTEXT_IP: usize = 168;

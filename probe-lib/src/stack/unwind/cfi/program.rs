@@ -2,13 +2,12 @@
 
 use super::bytes::Bytes;
 use super::description::Common;
-use super::{Cfa, Rule, Saved, UCONTEXT_SP};
+use super::{Cfa, Rule, Saved};
+use crate::arch::unwind::{self, Link, saved};
 
-const RBP: u64 = 6;
-const RSP: u64 = 7;
-const RETURN_ADDRESS: u64 = 16;
-/// Where the return address is, seen from the CFA.
-const RETURN_OFFSET: i64 = -8;
+const FRAME_POINTER: u64 = unwind::FRAME_POINTER as u64;
+const STACK_POINTER: u64 = unwind::STACK_POINTER as u64;
+const RETURN_ADDRESS: u64 = unwind::RETURN_ADDRESS as u64;
 
 /// Instructions of a description, run up to a program counter.
 pub struct Program<'a> {
@@ -81,8 +80,8 @@ impl Program<'_> {
                     depth = depth.checked_sub(1)?;
                     self.state = *remembered.get(depth)?;
                 }
-                // nop; GNU_args_size
-                0x00 => {}
+                // nop; AARCH64_negate_ra_state; GNU_args_size
+                0x00 | 0x2d => {}
                 0x2e => drop(code.unsigned()?),
                 0x0c..=0x0f | 0x12 | 0x13 => self.set_cfa(operation, &mut code)?,
                 _ => self.set_register(operation, &mut code)?,
@@ -147,7 +146,7 @@ impl Program<'_> {
             0x06 => self.restore(register)?,
             // undefined, same_value
             0x07 => self.state.set(register, Saved::Lost, ReturnAddress::Undefined),
-            0x08 => self.state.set(register, Saved::Same, ReturnAddress::Other),
+            0x08 => self.state.set(register, Saved::Same, ReturnAddress::KEPT),
             // register, val_offset, val_offset_sf
             0x09 | 0x14 | 0x15 => {
                 self.state.set(register, Saved::Lost, ReturnAddress::Other);
@@ -169,9 +168,9 @@ impl Program<'_> {
     }
 }
 
-/// `rbp + n`: where functions that align their stack save the frame pointer.
+/// Frame pointer and n: where functions that align their stack save the frame pointer.
 fn at_bp_plus(mut bytes: Bytes) -> Saved {
-    match bytes.register_and_offset(OP_BREG_RBP) {
+    match bytes.register_and_offset(OP_BREG_BP) {
         Some(offset) if bytes.is_empty() => Saved::AtBp(offset),
         _ => Saved::Lost,
     }
@@ -194,40 +193,54 @@ enum CfaState {
 #[derive(Clone, Copy, PartialEq)]
 enum ReturnAddress {
     Undefined,
-    Usual,
+    At(Link),
     Expression,
     Other,
+}
+
+impl ReturnAddress {
+    /// What it is before an instruction says anything.
+    const FIRST: ReturnAddress = match Link::IN_REGISTER {
+        Some(link) => ReturnAddress::At(link),
+        None => ReturnAddress::Undefined,
+    };
+    /// Where it was when the function began.
+    const KEPT: ReturnAddress = match Link::IN_REGISTER {
+        Some(link) => ReturnAddress::At(link),
+        None => ReturnAddress::Other,
+    };
 }
 
 impl State {
     const FIRST: State = State {
         cfa: CfaState::Register { register: u64::MAX, offset: 0 },
         bp: Saved::Same,
-        return_address: ReturnAddress::Undefined,
+        return_address: ReturnAddress::FIRST,
     };
 
     fn rule(&self, is_signal: bool) -> Rule {
         let small = |offset: i64| i32::try_from(offset).ok();
         let cfa = match (self.return_address, self.cfa) {
             (ReturnAddress::Undefined, _) => Some(Cfa::End),
-            (ReturnAddress::Usual, CfaState::Register { register: RSP, offset }) => {
+            (ReturnAddress::At(_), CfaState::Register { register: STACK_POINTER, offset }) => {
                 small(offset).map(Cfa::Sp)
             }
-            (ReturnAddress::Usual, CfaState::Register { register: RBP, offset }) => {
+            (ReturnAddress::At(_), CfaState::Register { register: FRAME_POINTER, offset }) => {
                 small(offset).map(Cfa::Bp)
             }
-            (ReturnAddress::Usual, CfaState::Expression(bytes)) => plt(bytes).or_else(|| at_bp(bytes)),
+            (ReturnAddress::At(_), CfaState::Expression(bytes)) => plt(bytes).or_else(|| at_bp(bytes)),
             (ReturnAddress::Expression, CfaState::Expression(bytes)) if is_signal => signal(bytes),
             _ => None,
         };
         let Some(cfa) = cfa else { return Rule::UNKNOWN };
-        Rule { cfa, bp: if matches!(cfa, Cfa::End | Cfa::Signal) { Saved::Lost } else { self.bp } }
+        let link = if let ReturnAddress::At(link) = self.return_address { link } else { Link::NONE };
+        Rule { cfa, bp: if matches!(cfa, Cfa::End | Cfa::Signal) { Saved::Lost } else { self.bp }, link }
     }
 
     /// Sets the rule of a register, if unwinding needs it.
     fn set(&mut self, register: u64, bp: Saved, return_address: ReturnAddress) {
         match register {
-            RBP => self.bp = bp,
+            FRAME_POINTER => self.bp = bp,
             RETURN_ADDRESS => self.return_address = return_address,
             _ => {}
         }
@@ -236,19 +249,21 @@ impl State {
     /// A register is saved at this many bytes from the CFA.
     fn save(&mut self, register: u64, offset: i64) {
         let bp = i32::try_from(offset).map_or(Saved::Lost, Saved::AtCfa);
-        let usual = if offset == RETURN_OFFSET { ReturnAddress::Usual } else { ReturnAddress::Other };
-        self.set(register, bp, usual);
+        let link = Link::at_cfa(offset).map_or(ReturnAddress::Other, ReturnAddress::At);
+        self.set(register, bp, link);
     }
 }
 
 const OP_DEREF: u8 = 0x06;
-const OP_BREG_RBP: u8 = 0x76;
-const OP_BREG_RSP: u8 = 0x77;
+/// A register and an offset.
+const OP_BREG: u8 = 0x70;
+const OP_BREG_BP: u8 = OP_BREG + unwind::FRAME_POINTER;
+const OP_BREG_SP: u8 = OP_BREG + unwind::STACK_POINTER;
 
-/// `rsp + 8 + ((rip & 15) >= n) * 8`, as linkers describe their tables.
+/// `rsp + 8 + ((rip & 15) >= n) * 8`, as linkers describe their tables on x86-64.
 fn plt(mut bytes: Bytes) -> Option<Cfa> {
     const LIT0: u8 = 0x30;
-    const BEFORE: [u8; 6] = [OP_BREG_RSP, 8, 0x80, 0, LIT0 + 15, 0x1a];
+    const BEFORE: [u8; 6] = [OP_BREG_SP, 8, 0x80, 0, LIT0 + 15, 0x1a];
     const AFTER: [u8; 4] = [0x2a, LIT0 + 3, 0x24, 0x22];
     for expected in BEFORE {
         if bytes.u8()? != expected {
@@ -264,14 +279,15 @@ fn plt(mut bytes: Bytes) -> Option<Cfa> {
     bytes.is_empty().then_some(Cfa::Plt(i32::from(from)))
 }
 
-/// `*(rbp + n)`
+/// What lies at the frame pointer and n.
 fn at_bp(mut bytes: Bytes) -> Option<Cfa> {
-    let offset = bytes.register_and_offset(OP_BREG_RBP)?;
+    let offset = bytes.register_and_offset(OP_BREG_BP)?;
     (bytes.u8()? == OP_DEREF && bytes.is_empty()).then_some(Cfa::AtBp(offset))
 }
 
-/// `*(rsp + 160)`: the stack pointer in glibc's `__restore_rt`, whose stack holds a `ucontext_t`.
+/// `*(rsp + 160)`: the stack pointer in glibc's `__restore_rt` on x86-64, whose stack holds a
+/// `ucontext_t`.
 fn signal(mut bytes: Bytes) -> Option<Cfa> {
-    let offset = bytes.register_and_offset(OP_BREG_RSP)?;
-    (offset == UCONTEXT_SP as i32 && bytes.u8()? == OP_DEREF && bytes.is_empty()).then_some(Cfa::Signal)
+    let offset = bytes.register_and_offset(OP_BREG_SP)?;
+    (offset == saved::SP as i32 && bytes.u8()? == OP_DEREF && bytes.is_empty()).then_some(Cfa::Signal)
 }

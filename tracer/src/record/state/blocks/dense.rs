@@ -4,6 +4,8 @@
 //! What it costs: 4 bytes for each 16 of a KiB in which a block begins, and 8 KiB for each 2 MiB of
 //! such. So it is for blocks that lie close together.
 
+use memtrace_wire::arch::prefetch;
+
 use super::memory::{push, reserve};
 
 /// Addresses of user space, at the boundaries that the ABI's `max_align_t` asks of malloc(3).
@@ -86,7 +88,7 @@ impl Dense {
     #[inline(always)]
     pub(super) fn prefetch(&self, address: u64) {
         if let Some(leaf) = self.leaf(address) {
-            super::prefetch(&self.leaves[leaf as usize][grain(address)]);
+            prefetch::to_read(&self.leaves[leaf as usize][grain(address)]);
         }
     }
 

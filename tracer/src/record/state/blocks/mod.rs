@@ -173,14 +173,6 @@ impl Blocks {
     }
 }
 
-/// Prefetches a cache line.
-#[inline(always)]
-fn prefetch<T>(of: &T) {
-    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: SSE is part of x86-64, and a prefetch accesses nothing.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(of).cast()) };
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;

@@ -1,6 +1,7 @@
 //! Blocks by number.
 
 use memtrace_trace::rows::Kind;
+use memtrace_wire::arch::prefetch;
 
 use super::memory::push;
 use super::{Block, Part, Site};
@@ -122,7 +123,7 @@ impl Slab {
     #[inline(always)]
     pub(super) fn prefetch(&self, number: u32) {
         if let Some(entry) = self.entries.get(number as usize) {
-            super::prefetch(entry);
+            prefetch::to_read(entry);
         }
     }
 }

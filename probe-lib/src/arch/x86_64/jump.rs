@@ -1,19 +1,7 @@
-//! Runs code before a function that the C library or a runtime calls, without
-//! leaving a frame on its stack.
-
-use core::ffi::c_void;
-
-/// A function and its argument: two registers.
-#[repr(C)]
-pub struct Start {
-    /// Where it begins.
-    pub function: *mut c_void,
-    /// Its only argument.
-    pub argument: *mut c_void,
-}
+//! Functions that leave no frame on the stack.
 
 /// Defines a function that passes its argument to `$first`, an `extern "C" fn` that returns a
-/// [`Start`], and jumps on to that.
+/// function and its argument in two registers, and jumps on to that.
 macro_rules! jump_after {
     ($name:ident, $first:path) => {
         #[unsafe(naked)]
@@ -34,3 +22,11 @@ macro_rules! jump_after {
     };
 }
 pub(crate) use jump_after;
+
+/// The instruction that jumps to a function named `{}`.
+macro_rules! jump {
+    () => {
+        "jmp {}"
+    };
+}
+pub(crate) use jump;

@@ -1,0 +1,6 @@
+//! x86-64.
+
+pub mod look_up;
+pub mod report;
+pub mod symbols;
+pub mod thread;

@@ -1,0 +1,5 @@
+//! 64-bit Arm.
+
+pub mod counter;
+pub mod page;
+pub mod prefetch;

@@ -1,0 +1,5 @@
+//! x86-64.
+
+pub mod counter;
+pub mod page;
+pub mod prefetch;

@@ -120,8 +120,8 @@ impl Writer {
     pub fn open(&self) {
         if let Some(slot) = self.slot() {
             slot.open.store(1, Ordering::Relaxed);
-            // x86 keeps stores in order, so this one is visible before the commit; keep the
-            // compiler from sinking it below the stamp.
+            // The commit, a release, makes it visible before the event is. Keep the compiler from
+            // sinking it below the stamp.
             compiler_fence(Ordering::SeqCst);
         }
     }

@@ -3,13 +3,11 @@
 //! the writer commits, where it closes the slot, or where a slot becomes active or free.
 //!
 //! The ring is the crate's own code. What the probe and the tracer do around it is written here
-//! again, with their orders. Three things differ from what runs:
+//! again, with their orders. Two things differ from what runs:
 //!
-//! - A stamp is an atomic addition that publishes the stores before it. `rdtsc` does not: the
-//!   tracer subtracts `Clock::margin` for the store buffer, and this model takes that to be enough.
-//! - loom knows fences that are sequentially consistent, not such stores: the one that announces a
-//!   wait has a fence behind it here. On x86 the store is a full fence by itself. By the rules of the
-//!   language it orders no later `Acquire` load, so another processor may need the fence.
+//! - A stamp is an atomic addition that publishes the stores before it. A processor's counter does
+//!   not: the tracer subtracts `Clock::margin` for the store buffer, and this model takes that to be
+//!   enough.
 //! - loom executes no load after a later store of its thread, which `Relaxed` accesses allow: it does
 //!   not notice when the reader frees room by a `Relaxed` store, or the writer reads that so.
 #![cfg(loom)]
@@ -94,8 +92,8 @@ impl Shared {
     /// As `sleep_until_read` of the probe, without its time limit: a wake-up that is lost is a
     /// deadlock.
     fn sleep_until_read(&self, writer: &mut Writer, words: usize) {
-        self.slot.waiting.store(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst); // see above
+        self.slot.waiting.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
         if writer.refill(words, u64::MAX / 2).is_err() {
             let (lock, woken) = &self.futex;
             let mut held = lock.lock().unwrap();

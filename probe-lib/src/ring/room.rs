@@ -1,6 +1,6 @@
 //! Room in the thread's ring: a thread without a ring claims one; a full ring is waited for.
 
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 
 use memtrace_wire::layout::{CLOCK_COUNTER, Settings};
 
@@ -159,9 +159,10 @@ fn wait_for_room(thread: &mut Thread, words: usize, stride: u64, handlers: Handl
 fn sleep_until_read(thread: &mut Thread, words: usize, stride: u64) {
     const MOST_NS: u64 = 20_000_000;
     let Some(slot) = thread.writer.slot() else { return };
-    slot.waiting.store(1, Ordering::SeqCst);
+    slot.waiting.store(1, Ordering::Relaxed);
     // Either this sees what was read by now, or the tracer, which checks the
     // flag after reading, sees it.
+    fence(Ordering::SeqCst);
     if thread.writer.refill(words, stride).is_err() {
         sys::futex_wait(&slot.waiting, 1, MOST_NS);
     }

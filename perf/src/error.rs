@@ -14,6 +14,9 @@ pub enum Error {
     /// No PEBS, no IBS.
     #[error("this machine has no unit that samples memory accesses (virtual machines seldom have one)")]
     NoUnit,
+    /// No decoder for the architecture's instructions.
+    #[error("which memory instructions touch is known on x86-64 only: sample hardware or faults here")]
+    NotDecoded,
     /// The kernel has no such event, or not for processes.
     #[error("{event} cannot be sampled: {error}")]
     Open {

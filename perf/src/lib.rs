@@ -10,22 +10,23 @@
 //! [`memory_events`] says what the machine can sample, [`Sampler`] samples it in the programs that
 //! the calling thread's children execute, and returns [`Record`]s.
 
+mod arch;
 mod data_source;
 mod error;
 mod event;
 mod operand;
 mod record;
-mod registers;
 mod ring;
 mod sampler;
 mod sys;
 mod unit;
 
+pub use arch::code::Function;
+pub use arch::registers::Registers;
 pub use data_source::{Memory, Operation};
 pub use error::Error;
 pub use event::{Content, Event, Rate};
-pub use operand::{Function, Operand, Place};
+pub use operand::{Operand, Place};
 pub use record::{Record, What, parse};
-pub use registers::Registers;
 pub use sampler::{Missing, Sampler, Waiter};
 pub use unit::memory_events;

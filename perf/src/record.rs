@@ -2,9 +2,9 @@
 
 use perf_event_open_sys::bindings as abi;
 
+use crate::arch::registers::{Registers, WORDS};
 use crate::data_source::Memory;
 use crate::event::Content;
-use crate::registers::Registers;
 
 /// A sample, or another record of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl Words<'_> {
     }
 
     fn registers(&mut self) -> Option<Registers> {
-        let mut words = [0; 17];
+        let mut words = [0; WORDS];
         for word in &mut words {
             *word = self.u64()?;
         }
@@ -213,7 +213,7 @@ pub(crate) mod tests {
                     memory: Some(Memory::decode(source, latency)),
                 })
                 .boxed(),
-            Content::Registers => any::<(u64, [u64; 16])>()
+            Content::Registers => any::<(u64, [u64; Registers::GENERAL])>()
                 .prop_map(|(ip, general)| What::Clock(Box::new(Registers { ip, general })))
                 .boxed(),
         }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
+use crate::arch::code::IS_DECODED;
 use crate::error::Error;
 use crate::event::{Content, Event, Rate};
 use crate::record::{Record, What, parse};
@@ -51,6 +52,9 @@ impl Sampler {
     /// Begins; with the kernel's accesses if that is allowed. Registers are those of the program: it
     /// has none while the kernel works for it.
     pub fn open(event: &Event) -> Result<Sampler, Error> {
+        if event.content == Content::Registers && !IS_DECODED {
+            return Err(Error::NotDecoded);
+        }
         match Sampler::open_for(event, event.content == Content::Registers) {
             Err(Error::NotAllowed(_) | Error::Filtered) => Sampler::open_for(event, true),
             other => other,
@@ -71,7 +75,7 @@ impl Sampler {
             bytes: Vec::new(),
         };
         for cpu in cpus {
-            let wake = (pages * 4096 / 2) as u32;
+            let wake = (pages * sys::page() / 2) as u32;
             let filter = if user_only { event.filter } else { 0 };
             let setting =
                 Setting { cpu, user_only: user_only && event.filter == 0, leader: None, samples: true, wake };

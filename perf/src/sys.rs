@@ -6,12 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use perf_event_open_sys::bindings as abi;
 
+use crate::arch::registers;
 use crate::event::{Content, Event, Rate};
 use crate::record::sample_type;
-use crate::registers;
 use crate::ring;
 
-const PAGE: usize = 4096;
+/// Bytes of a page.
+pub(crate) fn page() -> usize {
+    // SAFETY: reads a number of the C library's.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
 
 /// Opens an event on one processor for the programs that children of this thread will execute;
 /// `leader` is for a group, and `wake` how many unread bytes wake a waiter.
@@ -91,15 +95,15 @@ unsafe impl Send for Mapping {}
 impl Mapping {
     /// `pages` of data, a power of two.
     pub(crate) fn new(event: &OwnedFd, pages: usize) -> Result<Mapping> {
-        let (length, protection) = ((1 + pages) * PAGE, libc::PROT_READ | libc::PROT_WRITE);
+        let (length, protection) = ((1 + pages) * page(), libc::PROT_READ | libc::PROT_WRITE);
         // SAFETY: a new mapping of a descriptor of ours.
-        let page = unsafe {
+        let start = unsafe {
             libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, event.as_raw_fd(), 0)
         };
-        if page == libc::MAP_FAILED {
+        if start == libc::MAP_FAILED {
             return Err(Error::last_os_error());
         }
-        Ok(Mapping { page: page.cast(), size: pages * PAGE })
+        Ok(Mapping { page: start.cast(), size: pages * page() })
     }
 
     /// Moves what is unread to the end of `bytes`. False if the ring says what cannot be.
@@ -112,12 +116,13 @@ impl Mapping {
             )
         };
         let (written, read) = (head.load(Ordering::Acquire), tail.load(Ordering::Relaxed));
+        let page = page();
         let pieces = ring::unread(self.size, read, written);
         for piece in pieces.iter().flatten() {
             // SAFETY: the piece lies in the data, which follows the first page; the kernel writes
             // to it again only after `tail` has passed it.
             bytes.extend_from_slice(unsafe {
-                std::slice::from_raw_parts(self.page.cast::<u8>().add(PAGE + piece.start), piece.len())
+                std::slice::from_raw_parts(self.page.cast::<u8>().add(page + piece.start), piece.len())
             });
         }
         tail.store(written, Ordering::Release);
@@ -128,7 +133,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: mapped by `new`, with this length.
-        unsafe { libc::munmap(self.page.cast(), PAGE + self.size) };
+        unsafe { libc::munmap(self.page.cast(), page() + self.size) };
     }
 }
 

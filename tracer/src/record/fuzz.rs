@@ -162,7 +162,7 @@ pub fn kernel(bytes: &[u8]) {
             Some(Operand::Memory { place, .. }) => place,
             _ => None,
         };
-        place.map(|place| place.address(&Registers { ip, general: [u64::MAX; 16] }, ip));
+        place.map(|place| place.address(&Registers { ip, general: [u64::MAX; Registers::GENERAL] }, ip));
     }
 }
 

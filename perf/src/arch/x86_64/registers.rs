@@ -7,15 +7,20 @@ pub struct Registers {
     /// Of the next instruction.
     pub ip: u64,
     /// By number.
-    pub general: [u64; 16],
+    pub general: [u64; Registers::GENERAL],
 }
 
 /// ax, bx, cx, dx, si, di, bp, sp and ip; r8 to r15.
-pub(crate) const MASK: u64 = 0x1ff | 0xff << 16;
+pub const MASK: u64 = 0x1ff | 0xff << 16;
+/// How many these are.
+pub const WORDS: usize = 17;
 
 impl Registers {
+    /// How many general registers there are.
+    pub const GENERAL: usize = 16;
+
     /// Of the words of a sample, in the order of the mask's bits.
-    pub(crate) fn of(words: [u64; 17]) -> Registers {
+    pub fn of(words: [u64; WORDS]) -> Registers {
         let [ax, bx, cx, dx, si, di, bp, sp, ip, r8, r9, r10, r11, r12, r13, r14, r15] = words;
         Registers { ip, general: [ax, cx, dx, bx, sp, bp, si, di, r8, r9, r10, r11, r12, r13, r14, r15] }
     }
@@ -24,7 +29,7 @@ impl Registers {
 #[cfg(test)]
 impl Registers {
     /// As a kernel would write them.
-    pub(crate) fn words(&self) -> [u64; 17] {
+    pub fn words(&self) -> [u64; WORDS] {
         let [ax, cx, dx, bx, sp, bp, si, di, r8, r9, r10, r11, r12, r13, r14, r15] = self.general;
         [ax, bx, cx, dx, si, di, bp, sp, self.ip, r8, r9, r10, r11, r12, r13, r14, r15]
     }

@@ -1,0 +1,4 @@
+//! 64-bit Arm.
+
+pub mod code;
+pub mod registers;

@@ -28,7 +28,15 @@ fn compiles(clang: &str, out: &PathBuf) -> bool {
     // -g: the BTF that CO-RE needs.
     let flags =
         ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Wno-unused-parameter", "-c"];
-    let done = Command::new(clang).args(flags).arg("bpf/memtrace.bpf.c").arg("-o").arg(out).output();
+    let architecture = std::env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
+    let registers = format!("-Ibpf/arch/{architecture}");
+    let done = Command::new(clang)
+        .args(flags)
+        .args([&registers, "-Ibpf"])
+        .arg("bpf/memtrace.bpf.c")
+        .arg("-o")
+        .arg(out)
+        .output();
     match done {
         Ok(done) if done.status.success() => true,
         Ok(done) => {

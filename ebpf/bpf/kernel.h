@@ -8,6 +8,7 @@
 #define MEMTRACE_KERNEL_H
 
 #include "event.h"
+#include "registers.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -50,10 +51,6 @@ struct signal_struct {
 	struct list_head thread_head;
 };
 
-struct thread_info {
-	u32 status;
-};
-
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;
@@ -70,10 +67,6 @@ struct task_struct {
 /* A map of values per processor (linux/bpf.h). */
 struct bpf_array {
 	void *pptrs[0];
-};
-
-struct pt_regs {
-	unsigned long r10, r9, r8, ax, dx, si, di, orig_ax, cx;
 };
 
 #pragma clang attribute pop

@@ -1,6 +1,6 @@
 //! Events as `bpf/event.h` lays them out.
 
-/// Bytes of a page: the programs know x86-64's.
+/// Bytes of a page, as the programs count them.
 pub const PAGE: u64 = 4096;
 
 /// One event: 88 bytes in the ring.
@@ -43,7 +43,7 @@ impl Counters {
 /// A system call that maps memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
-    /// Its number on x86-64.
+    /// Its number on this architecture.
     pub number: u32,
     /// Its arguments.
     pub arguments: [u64; 6],

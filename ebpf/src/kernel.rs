@@ -203,6 +203,10 @@ impl Kernel {
         if !sys::is_in_first_time_namespace() {
             return Err(Error::Time);
         }
+        let page = sys::page();
+        if page != PAGE {
+            return Err(Error::Page(page / 1024));
+        }
         let file = "/sys/devices/system/cpu/possible";
         let unknown = |error| Error::Call { what: format!("cannot read {file}"), error };
         let processors = std::fs::read_to_string(file)

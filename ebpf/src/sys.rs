@@ -52,6 +52,12 @@ pub(crate) fn in_first_pid_namespace() -> bool {
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]")
 }
 
+/// Bytes of a page of this kernel.
+pub(crate) fn page() -> u64 {
+    // SAFETY: reads a number of the C library's.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
+}
+
 /// True if CLOCK_MONOTONIC is what programs read: it has no offset here (time_namespaces(7)).
 pub(crate) fn is_in_first_time_namespace() -> bool {
     let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use memtrace_trace::rows::Kind;
+use memtrace_wire::arch::page::bytes as page_bytes;
 use memtrace_wire::event::{ARENA, BREAK, Event, FAILED};
 use rustc_hash::FxHashSet;
 
@@ -267,7 +268,7 @@ impl Fold {
     /// The part of a range in which something is known to be mapped, from the first piece's begin
     /// to the last one's end.
     pub(super) fn overlap(&self, index: u32, start: u64, bytes: u64) -> Option<Range<u64>> {
-        let end = start.saturating_add(bytes.checked_next_multiple_of(4096).unwrap_or(u64::MAX));
+        let end = start.saturating_add(bytes.checked_next_multiple_of(page_bytes()).unwrap_or(u64::MAX));
         let mut hit = self.processes[index as usize].mappings.between(start, end);
         let first = hit.next()?;
         let last = hit.last().unwrap_or(first);

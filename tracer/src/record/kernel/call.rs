@@ -3,21 +3,20 @@
 
 use memtrace_ebpf::Call;
 use memtrace_trace::rows::KernelEventRow;
+use memtrace_wire::arch::page::bytes as page_bytes;
 use memtrace_wire::event::{BREAK, Event, Kind as Wire};
 
 use crate::record::procfs::maps;
 
-/// Numbers on x86-64 (asm/unistd_64.h).
-const MMAP: u32 = 9;
-const MUNMAP: u32 = 11;
-const BRK: u32 = 12;
-const MREMAP: u32 = 25;
-const MADVISE: u32 = 28;
-const SHMGET: u32 = 29;
-const SHMAT: u32 = 30;
-const SHMDT: u32 = 67;
+const MMAP: u32 = libc::SYS_mmap as u32;
+const MUNMAP: u32 = libc::SYS_munmap as u32;
+const BRK: u32 = libc::SYS_brk as u32;
+const MREMAP: u32 = libc::SYS_mremap as u32;
+const MADVISE: u32 = libc::SYS_madvise as u32;
+const SHMGET: u32 = libc::SYS_shmget as u32;
+const SHMAT: u32 = libc::SYS_shmat as u32;
+const SHMDT: u32 = libc::SYS_shmdt as u32;
 
-const PAGE: u64 = 4096;
 const READ_WRITE: u64 = ((libc::PROT_READ | libc::PROT_WRITE) as u64) << 32;
 
 /// What a call that succeeded has done, as events of the kinds that a probe sends.
@@ -87,7 +86,7 @@ impl MapCall {
                 from: Event { kind: Wire::RemapBegin, address: first, extra: third, ..event },
                 to: Event { kind: Wire::RemapEnd, bytes: third, extra: fourth, ..event },
             },
-            BRK => MapCall::Break { end: result.next_multiple_of(PAGE), start: call.break_start },
+            BRK => MapCall::Break { end: result.next_multiple_of(page_bytes()), start: call.break_start },
             SHMGET => MapCall::Segment { id: result, bytes: second },
             SHMAT => {
                 let shared = (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u64;

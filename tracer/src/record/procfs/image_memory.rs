@@ -3,13 +3,12 @@
 
 use std::path::Path;
 
+use memtrace_wire::arch::page::bytes as page_bytes;
 use object::{Object, ObjectSegment};
 
 use super::maps::{self, Listed};
 use super::resident::Pagemap;
 use crate::symbols::Source;
-
-const PAGE: u64 = 4096;
 
 /// In bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +76,7 @@ pub fn mappings(text: &str, zeroed: impl Fn(&str) -> u64) -> Vec<Mapping> {
 /// what is neither.
 pub fn zeroed_by(path: &Path) -> u64 {
     let beyond = |source: &Source| {
-        let pages = |address: u64| address.div_ceil(PAGE).saturating_mul(PAGE);
+        let pages = |address: u64| address.div_ceil(page_bytes()).saturating_mul(page_bytes());
         source
             .elf()?
             .segments()

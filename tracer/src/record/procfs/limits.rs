@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use memtrace_wire::arch::page::bytes as page_bytes;
+
 use super::cgroup::{self, Cgroups};
 use crate::live_protocol::Limit;
 
@@ -47,7 +49,7 @@ pub fn of_address_space(pid: u32) -> Option<Limit> {
         kind: "address_space".into(),
         name: format!("process {pid}"),
         limit_bytes: limit.rlim_cur,
-        used_bytes: pages * 4096,
+        used_bytes: pages * page_bytes(),
     })
 }
 

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use memtrace_wire::arch::page::bytes as page_bytes;
+
 /// Resident size as the kernel counts it, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resident {
@@ -53,7 +55,6 @@ pub struct Pagemap {
 /// the rings fill. Reservations of virtual machines and sanitizers are larger by far.
 pub const MEASURED_MAX: u64 = 4 << 30;
 
-const PAGE: u64 = 4096;
 const IN_USE: u64 = 0b11 << 62;
 const IN_MEMORY: u64 = 1 << 63;
 const OF_A_FILE: u64 = 1 << 61;
@@ -89,7 +90,7 @@ impl Pagemap {
         if self.measurable(bytes).is_some() {
             self.entries(start, bytes, |page, entry| {
                 if entry & IN_USE != 0 {
-                    each(page * PAGE, PAGE);
+                    each(page * page_bytes(), page_bytes());
                 }
             });
         }
@@ -105,13 +106,13 @@ impl Pagemap {
     fn count(&mut self, start: u64, bytes: u64, is_it: impl Fn(u64) -> bool) -> Option<u64> {
         let mut pages = 0;
         self.entries(start, bytes, |_, entry| pages += u64::from(is_it(entry)))?;
-        Some(pages * PAGE)
+        Some(pages * page_bytes())
     }
 
     /// Calls `each` with every page of a range and its entry.
     fn entries(&mut self, start: u64, bytes: u64, mut each: impl FnMut(u64, u64)) -> Option<()> {
         self.left = self.left.checked_sub(bytes)?;
-        let (mut page, end) = (start / PAGE, start.saturating_add(bytes).div_ceil(PAGE));
+        let (mut page, end) = (start / page_bytes(), start.saturating_add(bytes).div_ceil(page_bytes()));
         while page < end {
             let want = ((end - page) as usize * 8).min(self.buffer.len());
             let got = self.file.read_at(&mut self.buffer[..want], page * 8).ok()? / 8;
@@ -146,7 +147,7 @@ mod tests {
 
     #[test]
     fn touched_pages_of_a_mapping_are_counted() {
-        let bytes = 64 * PAGE;
+        let bytes = 64 * page_bytes();
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: a new mapping, written to only inside its bounds and unmapped at the end.
         unsafe {
@@ -156,10 +157,10 @@ mod tests {
             let mut pagemap = Pagemap::open(std::process::id()).expect("one's own pagemap can be read");
             assert_eq!(pagemap.touched(from, bytes), Some(0));
             for page in 0..5 {
-                start.cast::<u8>().add(page * 2 * PAGE as usize).write_volatile(1);
+                start.cast::<u8>().add(page * 2 * page_bytes() as usize).write_volatile(1);
             }
-            assert_eq!(pagemap.touched(from, bytes), Some(5 * PAGE));
-            assert_eq!(pagemap.anonymous(from, 3 * PAGE), Some(2 * PAGE));
+            assert_eq!(pagemap.touched(from, bytes), Some(5 * page_bytes()));
+            assert_eq!(pagemap.anonymous(from, 3 * page_bytes()), Some(2 * page_bytes()));
             munmap(start, bytes as usize).expect("it is mapped");
         }
     }

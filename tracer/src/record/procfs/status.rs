@@ -1,8 +1,9 @@
 //! A process in /proc: its state, its parent, its command line, its memory.
 
+use memtrace_wire::arch::page::bytes as page_bytes;
+
 use super::maps;
 
-const PAGE: u64 = 4096;
 /// `PF_EXITING` of the kernel's sched.h.
 const PF_EXITING: u32 = 4;
 
@@ -55,7 +56,7 @@ pub fn command_of(pid: u32, name: &[u8; 16]) -> String {
 pub fn break_of(pid: u32) -> Option<u64> {
     let text = maps::read(pid);
     let heap = maps::parse(&text).filter(|listed| listed.path == "[heap]").last()?;
-    Some(heap.end.next_multiple_of(PAGE))
+    Some(heap.end.next_multiple_of(page_bytes()))
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! Page faults where no BPF program reports them: one in some is sampled. They show what is touched
 //! of large mappings between two samples of /proc.
 
+use memtrace_wire::arch::page::bytes as page_bytes;
 use rustc_hash::FxHashMap;
-
-const PAGE: u64 = 4096;
 
 /// What counts faults: the ring of a processor, for a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,12 +29,12 @@ pub struct Touched {
 impl Touched {
     /// Address of the first.
     pub fn address(&self) -> u64 {
-        self.first * PAGE
+        self.first * page_bytes()
     }
 
     /// Length.
     pub fn bytes(&self) -> u64 {
-        (self.end - self.first) * PAGE
+        (self.end - self.first) * page_bytes()
     }
 }
 
@@ -59,7 +58,7 @@ impl FaultRuns {
         period: u64,
         stamp: u64,
     ) -> Option<Touched> {
-        let page = address / PAGE;
+        let page = address / page_bytes();
         let last = self.last.insert(counter, (page, stamp));
         let pages = run(last.map(|(page, _)| page), page, period);
         // Those in between were touched after the last sample.
@@ -100,12 +99,15 @@ mod tests {
     fn samples_in_a_row_are_one_run() {
         let counter = Counter { ring: 0, tid: 7 };
         let mut runs = FaultRuns::default();
-        assert_eq!(runs.add(1, counter, 100 * PAGE, 4, 10), None);
-        assert_eq!(runs.add(1, counter, 104 * PAGE, 4, 20), None);
-        let before = runs.add(2, counter, 104 * PAGE, 4, 30).unwrap();
-        assert_eq!((before.process, before.address(), before.bytes()), (1, 100 * PAGE, 5 * PAGE));
+        assert_eq!(runs.add(1, counter, 100 * page_bytes(), 4, 10), None);
+        assert_eq!(runs.add(1, counter, 104 * page_bytes(), 4, 20), None);
+        let before = runs.add(2, counter, 104 * page_bytes(), 4, 30).unwrap();
+        assert_eq!(
+            (before.process, before.address(), before.bytes()),
+            (1, 100 * page_bytes(), 5 * page_bytes())
+        );
         assert_eq!((before.begun, before.stamp), (10, 20));
-        assert_eq!(runs.take().map(|run| run.bytes()), Some(PAGE));
+        assert_eq!(runs.take().map(|run| run.bytes()), Some(page_bytes()));
         assert_eq!(runs.take(), None);
     }
 

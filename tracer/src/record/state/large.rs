@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-const PAGE: u64 = 4096;
+use memtrace_wire::arch::page::bytes as page_bytes;
+
 /// Blocks from this size on get a row if a part of them was never touched.
 pub const LARGE: u64 = 1 << 20;
 
@@ -54,8 +55,8 @@ impl LargeBlocks {
         // A page may have the end of one block in it and the beginning of the next.
         let before = self.blocks.range(..start).next_back().map(|(address, _)| *address);
         for (address, block) in self.blocks.range_mut(before.unwrap_or(start)..end) {
-            let first = address & !(PAGE - 1);
-            let last = address.saturating_add(block.bytes).next_multiple_of(PAGE);
+            let first = address & !(page_bytes() - 1);
+            let last = address.saturating_add(block.bytes).next_multiple_of(page_bytes());
             let (from, to) = (first.max(start), last.min(end));
             if from < to {
                 self.untouched -= block.untouched();
@@ -83,17 +84,17 @@ mod tests {
             let (mut large, mut pages) = (LargeBlocks::default(), Pages::default());
             let mut live: BTreeMap<u64, u64> = BTreeMap::new();
             for (what, block, start, length) in steps {
-                let address = block * APART * PAGE + 16;
+                let address = block * APART * page_bytes() + 16;
                 match what {
                     0 => {
-                        let bytes = length * PAGE - 100;
+                        let bytes = length * page_bytes() - 100;
                         large.insert(address, bytes, pages.count(address, bytes));
                         live.insert(address, bytes);
                     }
                     1 => prop_assert_eq!(large.remove(address).is_some(), live.remove(&address).is_some()),
                     _ => {
-                        large.touch(start * PAGE, length * PAGE, |start, bytes| pages.add(start, bytes));
-                        pages.add(start * PAGE, length * PAGE);
+                        large.touch(start * page_bytes(), length * page_bytes(), |start, bytes| pages.add(start, bytes));
+                        pages.add(start * page_bytes(), length * page_bytes());
                     }
                 }
                 let untouched = |(address, bytes): (&u64, &u64)| bytes - pages.count(*address, *bytes).min(*bytes);

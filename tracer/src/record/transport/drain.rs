@@ -10,6 +10,7 @@ use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
+use memtrace_wire::arch::page::bytes as page_bytes;
 use memtrace_wire::event::Event;
 use memtrace_wire::layout::{COLLECT_WAITING, ORIGIN_FORK, OWNER_DIED, Slot};
 use memtrace_wire::ring::Reader;
@@ -295,7 +296,7 @@ impl Ring {
             lost: slot.lost.load(Ordering::Relaxed).saturating_add(self.corrupt),
             waited_ns: slot.waited_ns.load(Ordering::Relaxed),
             touched_bytes: (slot.head.load(Ordering::Relaxed).min(self.reader.ring_words()) * 8)
-                .next_multiple_of(4096),
+                .next_multiple_of(page_bytes()),
         }
     }
 }

@@ -2,13 +2,12 @@
 
 use memtrace_ebpf::{Call, Event as KernelEvent};
 use memtrace_trace::rows::KernelEventRow;
+use memtrace_wire::arch::page::bytes as page_bytes;
 use memtrace_wire::event::{Event, Kind as Wire};
 
 use super::Fold;
 use crate::record::kernel::{MapCall, length_at};
 use crate::record::procfs::status::break_of;
-
-const PAGE: u64 = 4096;
 
 /// A thread of such a process, and when it made a call.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +44,7 @@ impl Fold {
             MapCall::Attach { id, event } => {
                 let known = self.kernel.as_ref().and_then(|kernel| kernel.segment(id));
                 let bytes = known.unwrap_or_else(|| length_at(row.pid, event.address));
-                let bytes = bytes.next_multiple_of(PAGE);
+                let bytes = bytes.next_multiple_of(page_bytes());
                 (row.address, row.bytes) = (Some(event.address), Some(bytes));
                 self.map_end(writer, Event { bytes, ..event });
             }
@@ -106,7 +105,7 @@ impl Fold {
         let pid = self.processes[caller.process as usize].row.pid;
         let Some(image) = self.image_mut(pid) else { return };
         // A program that was running when it was first seen has moved it before.
-        let first = if image.executed { Some(start.next_multiple_of(PAGE)) } else { break_of(pid) };
+        let first = if image.executed { Some(start.next_multiple_of(page_bytes())) } else { break_of(pid) };
         let before = image.program_break.or(first).unwrap_or(now);
         image.program_break = Some(now);
         match MapCall::of_break(before, now, stamp) {

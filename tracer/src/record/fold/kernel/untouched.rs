@@ -1,11 +1,11 @@
 //! What was requested and never touched, of each large block.
 
 use memtrace_trace::rows::{KernelEventRow, Kind};
+use memtrace_wire::arch::page::bytes as page_bytes;
 
 use super::Fold;
 use crate::record::state::blocks::Block;
 
-const PAGE: u64 = 4096;
 /// Below lie executables and the heap of brk(2), above what is mapped: an address space has 2^47
 /// bytes.
 const MAPPED_FROM: u64 = 0x7000_0000_0000;
@@ -101,5 +101,5 @@ impl Fold {
 /// where the kernel maps (Linux arch/x86/include/asm/elf.h: an executable is loaded at two thirds
 /// of the address space at most, and mappings come down from its end).
 fn is_mapped_by_glibc(address: u64, block: &Block) -> bool {
-    block.kind.is_heap() && address % PAGE == 16 && address >= MAPPED_FROM
+    block.kind.is_heap() && address % page_bytes() == 16 && address >= MAPPED_FROM
 }

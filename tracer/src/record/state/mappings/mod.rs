@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use memtrace_trace::rows::Kind;
+use memtrace_wire::arch::page::bytes as page_bytes;
 
 use super::blocks::{Part, Site};
 use super::shared::{Object, Share};
 
-const PAGE: u64 = 4096;
 /// Memory of a mapping up to this size is taken to be touched until a sample shows otherwise
 /// (allocators' arenas are used at once); of a larger one, none is.
 const ASSUMED_TOUCHED: u64 = 1 << 20;
@@ -50,7 +50,7 @@ pub struct Piece {
 impl Piece {
     /// One past its last page.
     pub fn end(&self) -> u64 {
-        self.start.saturating_add(self.bytes.next_multiple_of(PAGE))
+        self.start.saturating_add(self.bytes.next_multiple_of(page_bytes()))
     }
 
     /// True for memory of the program's own that it may write: what counts for spans.
@@ -119,7 +119,7 @@ struct Seen {
 
 impl Seen {
     fn end(&self) -> u64 {
-        self.start.saturating_add(self.bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX))
+        self.start.saturating_add(self.bytes.checked_next_multiple_of(page_bytes()).unwrap_or(u64::MAX))
     }
 
     /// The part of a piece that lies in the range.
@@ -265,8 +265,8 @@ impl Mappings {
     /// Takes everything in `[start, start + bytes)` out, cutting pieces at the borders. A piece
     /// that is cut yields a part of itself; what is left of it stays.
     pub fn take(&mut self, start: u64, bytes: u64) -> Vec<Piece> {
-        let start = start & !(PAGE - 1);
-        let end = start.saturating_add(bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX));
+        let start = start & !(page_bytes() - 1);
+        let end = start.saturating_add(bytes.checked_next_multiple_of(page_bytes()).unwrap_or(u64::MAX));
         let hit = self.hit(start, end);
         let mut taken = Vec::with_capacity(hit.len());
         for key in hit {
@@ -289,7 +289,7 @@ impl Mappings {
 
     /// Takes out what is of this kind in a range, as [`Mappings::take`] does.
     pub fn take_of(&mut self, kind: Kind, start: u64, bytes: u64) -> Vec<Piece> {
-        let end = start.saturating_add(bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX));
+        let end = start.saturating_add(bytes.checked_next_multiple_of(page_bytes()).unwrap_or(u64::MAX));
         let parts = self.between(start, end).filter(|piece| piece.kind == kind);
         let parts: Vec<_> = parts.map(|piece| piece.start.max(start)..piece.end().min(end)).collect();
         parts.into_iter().flat_map(|part| self.take(part.start, part.end - part.start)).collect()

@@ -4,8 +4,8 @@ use super::*;
 
 fn piece(start_page: u64, pages: u64) -> Piece {
     Piece {
-        start: start_page * PAGE,
-        bytes: pages * PAGE,
+        start: start_page * page_bytes(),
+        bytes: pages * page_bytes(),
         alloc: 1,
         thread: 0,
         span: None,
@@ -28,17 +28,17 @@ proptest! {
         let mut mappings = Mappings::default();
         let mut oracle = std::collections::BTreeSet::new();
         for (map, start, pages) in calls {
-            let taken: u64 = mappings.take(start * PAGE, pages * PAGE).iter().map(|piece| piece.bytes).sum();
+            let taken: u64 = mappings.take(start * page_bytes(), pages * page_bytes()).iter().map(|piece| piece.bytes).sum();
             let hit = (start..start + pages).filter(|page| oracle.remove(page)).count() as u64;
-            prop_assert_eq!(taken, hit * PAGE);
+            prop_assert_eq!(taken, hit * page_bytes());
             if map {
                 mappings.insert(piece(start, pages));
                 oracle.extend(start..start + pages);
             }
-            prop_assert_eq!(mappings.mapped_bytes(), oracle.len() as u64 * PAGE);
+            prop_assert_eq!(mappings.mapped_bytes(), oracle.len() as u64 * page_bytes());
             prop_assert_eq!(mappings.iter().map(|piece| piece.touched).sum::<u64>(), mappings.touched_bytes());
             for page in 0..90 {
-                prop_assert_eq!(mappings.find(page * PAGE).is_some(), oracle.contains(&page));
+                prop_assert_eq!(mappings.find(page * page_bytes()).is_some(), oracle.contains(&page));
             }
         }
     }
@@ -49,8 +49,8 @@ proptest! {
 fn a_mapped_file_is_never_live() {
     let mut mappings = Mappings::default();
     mappings.insert(Piece { kind: Kind::MapFile, ..piece(0, 10) });
-    mappings.note_touched(0, 10 * PAGE, 7 * PAGE);
-    let pieces = mappings.begin_release(0, 10 * PAGE);
+    mappings.note_touched(0, 10 * page_bytes(), 7 * page_bytes());
+    let pieces = mappings.begin_release(0, 10 * page_bytes());
     assert_eq!((mappings.touched_bytes(), pieces[0].touched), (0, 0));
 }
 
@@ -58,12 +58,12 @@ fn a_mapped_file_is_never_live() {
 fn a_failed_call_changes_nothing() {
     let mut mappings = Mappings::default();
     mappings.insert(piece(10, 10));
-    let taken = mappings.begin_release(12 * PAGE, 3 * PAGE);
-    assert!(mappings.find(13 * PAGE).is_none());
+    let taken = mappings.begin_release(12 * page_bytes(), 3 * page_bytes());
+    assert!(mappings.find(13 * page_bytes()).is_none());
     // Until the call returns, the bytes are there.
-    assert_eq!(mappings.mapped_bytes(), 10 * PAGE);
+    assert_eq!(mappings.mapped_bytes(), 10 * page_bytes());
     mappings.restore(taken);
-    assert_eq!((mappings.mapped_bytes(), mappings.touched_bytes()), (10 * PAGE, 10 * PAGE));
+    assert_eq!((mappings.mapped_bytes(), mappings.touched_bytes()), (10 * page_bytes(), 10 * page_bytes()));
 }
 
 #[test]
@@ -71,19 +71,19 @@ fn released_pages_stay_live() {
     let mut mappings = Mappings::default();
     mappings.insert(piece(0, 1000));
     assert_eq!(mappings.touched_bytes(), 0);
-    mappings.note_touched(0, 1000 * PAGE, 600 * PAGE);
-    mappings.measure(|_| Some(10 * PAGE));
-    assert_eq!(mappings.touched_bytes(), 600 * PAGE);
+    mappings.note_touched(0, 1000 * page_bytes(), 600 * page_bytes());
+    mappings.measure(|_| Some(10 * page_bytes()));
+    assert_eq!(mappings.touched_bytes(), 600 * page_bytes());
     // The half at the end is about to go: 350 of its pages are there, and may be among those
     // seen before.
-    mappings.note_touched(500 * PAGE, 500 * PAGE, 350 * PAGE);
-    assert_eq!(mappings.touched_bytes(), 600 * PAGE);
-    let gone = mappings.begin_release(500 * PAGE, 500 * PAGE);
+    mappings.note_touched(500 * page_bytes(), 500 * page_bytes(), 350 * page_bytes());
+    assert_eq!(mappings.touched_bytes(), 600 * page_bytes());
+    let gone = mappings.begin_release(500 * page_bytes(), 500 * page_bytes());
     mappings.finish_release(&gone);
-    assert_eq!((gone[0].touched, mappings.touched_bytes()), (350 * PAGE, 250 * PAGE));
+    assert_eq!((gone[0].touched, mappings.touched_bytes()), (350 * page_bytes(), 250 * page_bytes()));
     // All that is left is full.
-    mappings.note_touched(0, 400 * PAGE, 400 * PAGE);
-    assert_eq!(mappings.touched_bytes(), 400 * PAGE);
+    mappings.note_touched(0, 400 * page_bytes(), 400 * page_bytes());
+    assert_eq!(mappings.touched_bytes(), 400 * page_bytes());
 }
 
 #[test]
@@ -91,36 +91,36 @@ fn what_is_dropped_of_a_reservation_is_not_live() {
     let mut mappings = Mappings::default();
     mappings.insert(Piece { kind: Kind::MapReserved, ..piece(0, 1000) });
     mappings.insert(piece(1000, 1000));
-    mappings.note_touched(500 * PAGE, 1000 * PAGE, 600 * PAGE);
-    assert_eq!(mappings.touched_bytes(), 600 * PAGE);
+    mappings.note_touched(500 * page_bytes(), 1000 * page_bytes(), 600 * page_bytes());
+    assert_eq!(mappings.touched_bytes(), 600 * page_bytes());
     let parts = mappings.forget_reserved();
-    assert_eq!((parts.len(), &parts[0]), (1, &(500 * PAGE..1000 * PAGE)));
-    assert_eq!(mappings.touched_bytes(), 300 * PAGE);
+    assert_eq!((parts.len(), &parts[0]), (1, &(500 * page_bytes()..1000 * page_bytes())));
+    assert_eq!(mappings.touched_bytes(), 300 * page_bytes());
     // It is what is cut out, too, of the reserved pieces only.
-    let taken = mappings.take_of(Kind::MapReserved, 900 * PAGE, 200 * PAGE);
+    let taken = mappings.take_of(Kind::MapReserved, 900 * page_bytes(), 200 * page_bytes());
     assert_eq!(
         taken.iter().map(|piece| (piece.start, piece.bytes)).collect::<Vec<_>>(),
-        [(900 * PAGE, 100 * PAGE)]
+        [(900 * page_bytes(), 100 * page_bytes())]
     );
-    assert!(mappings.find(1000 * PAGE).is_some() && mappings.find(950 * PAGE).is_none());
+    assert!(mappings.find(1000 * page_bytes()).is_some() && mappings.find(950 * page_bytes()).is_none());
 }
 
 #[test]
 fn shmdt_takes_what_was_attached_together() {
     let mut mappings = Mappings::default();
     mappings.insert(Piece { kind: Kind::MapShared, ..piece(1, 9) });
-    mappings.take(3 * PAGE, PAGE);
+    mappings.take(3 * page_bytes(), page_bytes());
     mappings.insert(Piece { alloc: 2, ..piece(3, 1) });
-    let attached = mappings.begin_segment_release(PAGE);
+    let attached = mappings.begin_segment_release(page_bytes());
     mappings.finish_release(&attached);
-    assert_eq!(mappings.mapped_bytes(), PAGE);
+    assert_eq!(mappings.mapped_bytes(), page_bytes());
 }
 
 #[test]
 fn a_length_that_is_no_multiple_of_a_page_ends_where_the_kernel_ends_it() {
     let mut mappings = Mappings::default();
-    mappings.insert(Piece { bytes: PAGE + 1, ..piece(1, 1) });
-    assert!(mappings.find(2 * PAGE + 5).is_some());
-    assert_eq!(mappings.take(PAGE, PAGE + 1).len(), 1);
+    mappings.insert(Piece { bytes: page_bytes() + 1, ..piece(1, 1) });
+    assert!(mappings.find(2 * page_bytes() + 5).is_some());
+    assert_eq!(mappings.take(page_bytes(), page_bytes() + 1).len(), 1);
     assert_eq!(mappings.mapped_bytes(), 0);
 }

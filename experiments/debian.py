@@ -39,7 +39,7 @@ def in_root(root, *command, **more):
     return subprocess.run(words, env=plain, capture_output=True, text=True, check=False)
 
 
-def unpacked(root, suite, wanted):
+def unpacked(root, suite, wanted, architecture="amd64"):
     """The folder, with packages of a suite and all that they depend on."""
     if (root / "complete").exists():
         return root
@@ -49,7 +49,7 @@ def unpacked(root, suite, wanted):
         (root / folder).symlink_to(f"usr/{folder}")
     for folder in ("proc", "dev", "tmp"):
         (root / folder).mkdir()
-    packages = index(suite)
+    packages = index(suite, architecture)
     names = needed(packages, wanted)
     for name in names:
         unpack(packages[name], root)
@@ -69,11 +69,14 @@ def register(packages, root):
             file.write("\n".join([*lines, "Status: install ok installed", "", ""]))
 
 
-def index(suite):
-    """The packages of a suite by name; a name that several provide is the first one's."""
-    with urllib.request.urlopen(f"{ARCHIVE}/dists/{suite}/main/binary-amd64/Packages.xz") as answer:
+def index(suite, architecture="amd64"):
+    """The packages of a suite by name; a name that several provide is the first one's. Backports
+    come with the rest of their release."""
+    address = f"{ARCHIVE}/dists/{suite}/main/binary-{architecture}/Packages.xz"
+    with urllib.request.urlopen(address) as answer:
         text = lzma.decompress(answer.read()).decode()
-    packages = {}
+    release = suite.removesuffix("-backports")
+    packages = {} if release == suite else index(release, architecture)
     for paragraph in text.split("\n\n"):
         fields = dict(re.findall(r"^([\w-]+): (.*)$", paragraph, re.MULTILINE))
         if fields:

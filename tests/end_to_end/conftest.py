@@ -18,7 +18,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ROOT / "tests" / "targets"
-MEMTRACE = ROOT / "target" / "release" / "memtrace"
+# What cargo has built; of another architecture in scripts/arm.
+BUILT = ROOT / os.environ.get("MEMTRACE_BUILT", "target")
+MEMTRACE = BUILT / "release" / "memtrace"
 
 
 def preloadable(library):
@@ -31,7 +33,7 @@ def preloadable(library):
     return link
 
 
-PRELOAD = ROOT / "target" / "preload"
+PRELOAD = BUILT / "preload"
 PROBE = preloadable(PRELOAD / "libmemtrace_probe.so")
 CUDA_PROBE = preloadable(PRELOAD / "libmemtrace_cuda.so")
 COMPILERS = {
@@ -198,8 +200,8 @@ def record(tmp_path):
 
 @pytest.fixture
 def python():
-    """The interpreter that runs the tests (with NumPy and friends)."""
-    return sys.executable
+    """The interpreter that runs the tests (with NumPy and friends); in scripts/arm one without."""
+    return os.environ.get("MEMTRACE_PYTHON", sys.executable)
 
 
 @pytest.fixture

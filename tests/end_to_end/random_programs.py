@@ -4,6 +4,7 @@ A mismatch is one sentence: which process image, what, what the oracle says and 
 """
 
 import json
+import os
 import subprocess
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -16,7 +17,7 @@ from typing import NamedTuple
 import duckdb
 
 ROOT = Path(__file__).resolve().parents[2]
-MEMTRACE = ROOT / "target" / "release" / "memtrace"
+MEMTRACE = ROOT / os.environ.get("MEMTRACE_BUILT", "target") / "release" / "memtrace"
 PAGE = 4096
 MARKER = 1234567  # bytes of the block that is the first and the last of an image's own
 STEPS = 300

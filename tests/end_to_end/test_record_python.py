@@ -39,6 +39,15 @@ def test_a_function_of_the_script_is_an_operator(record, python):
         assert 800_000 <= call["net_peak_bytes"] < 800_000 + 16_384
 
 
+def test_a_function_without_arrays(record, python):
+    program = "def doubled(n):\n    return len(bytes(n) * 2)\nprint([doubled(n << 20) for n in (1, 2, 3)])"
+    run = record(python, "-c", program, options=("--operator", "__main__:doubled"))
+    assert run.stdout == b"[2097152, 4194304, 6291456]\n"
+    peaks = [call["working_peak_bytes"] for call in spans(run, "__main__:doubled")]
+    for peak, mebibytes in zip(peaks, (3, 6, 9), strict=True):
+        assert mebibytes << 20 <= peak < (mebibytes << 20) + 4096
+
+
 def test_recording_a_span_does_not_raise_the_peak(record, python):
     """Of the arrays. (The recorder's own code is Python too: its objects may need an arena of 1 MiB more.)"""
     bare = record(python, "-c", PROGRAM)

@@ -9,6 +9,11 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+/* Microseconds; a program that is emulated would get no further. */
+#ifndef INTERRUPTED_EVERY
+#define INTERRUPTED_EVERY 50
+#endif
+
 static __thread uint64_t seed = 88172645463325252ull;
 
 static unsigned chance(unsigned most) {
@@ -184,7 +189,7 @@ int main(int count, char **arguments) {
     unsigned long same = count > 3 ? libraries(arguments + 2, 20) : 0;
     /* Interrupts any instruction whatever. */
     signal(SIGALRM, handler);
-    setitimer(ITIMER_REAL, &(struct itimerval){{0, 50}, {0, 50}}, NULL);
+    setitimer(ITIMER_REAL, &(struct itimerval){{0, INTERRUPTED_EVERY}, {0, INTERRUPTED_EVERY}}, NULL);
     for (long round = rounds / 4; round > 0; round--)
         grow(12);
     setitimer(ITIMER_REAL, &(struct itimerval){{0}}, NULL);

@@ -79,7 +79,11 @@ NOINLINE void check(void) {
     __atomic_fetch_add(&cut, !now->is_complete, __ATOMIC_RELAXED);
     /* Both begin in this function, at calls of their own. One that was cut says so. */
     int same = now->is_complete ? now->count == list.count : now->count <= list.count;
-    for (uint64_t i = 1; same && i < now->count; i++)
+#ifdef __aarch64__
+    /* libgcc ends where a linker's stub was interrupted; the probe goes on by frame records. */
+    same |= now->count > list.count;
+#endif
+    for (uint64_t i = 1; same && i < now->count && i < list.count; i++)
         same = now->frames[i] == list.frames[i];
     if (!same && __atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED) < 4) {
         fprintf(stderr, "stack %u, %s\n", reported.number, reported.is_new ? "new" : "remembered");

@@ -45,7 +45,7 @@ pub struct Meta {
     pub start_unix_ns: i64,
     /// Length of the recording, ns.
     pub duration_ns: i64,
-    /// Where times come from: `tsc` or `monotonic`.
+    /// Where times come from: `tsc` (x86-64), `cntvct` (64-bit Arm) or `monotonic`.
     pub clock: String,
     /// What was recorded, by name: `stacks: none`, `kernel: proc`, `gc: observe`.
     pub recorded: BTreeMap<String, String>,

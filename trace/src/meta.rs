@@ -41,6 +41,8 @@ pub struct Meta {
     pub kernel: String,
     /// Logical CPUs the command could run on.
     pub cpus: u32,
+    /// All memory of the machine; `None` if that is not known.
+    pub memory_bytes: Option<u64>,
     /// Start of the trace (time 0 of all tables), nanoseconds since 1970-01-01 UTC.
     pub start_unix_ns: i64,
     /// Length of the recording, ns.
@@ -90,6 +92,7 @@ impl Default for Meta {
             host: String::new(),
             kernel: String::new(),
             cpus: 0,
+            memory_bytes: None,
             start_unix_ns: 0,
             duration_ns: 0,
             clock: String::new(),

@@ -15,6 +15,16 @@ table! {
         pub ppid: u32,
         /// Command line, separated by spaces; the program in single quotes if its path has one.
         pub command: String,
+        /// Name of the machine it ran on.
+        pub host: String,
+        /// Id of its job, as the scheduler writes it: `4711`, or `4711_3` of an array (Slurm),
+        /// `4711[3].server` (PBS), `4711[3]` (LSF); without a scheduler, what `mpirun` calls its job
+        /// (`PMIX_NAMESPACE`). As its environment said when it was started.
+        #[null("it ran outside of jobs, or that is not known")]
+        pub job: Option<String>,
+        /// Its rank, as `mpirun` or `srun` said it in its environment. What a rank starts has the same.
+        #[null("nothing said one: a launcher, a batch script, a program without ranks")]
+        pub rank: Option<u32>,
         /// How the image came to be: `exec` or `fork`.
         pub origin: String,
         /// Time of its first event.

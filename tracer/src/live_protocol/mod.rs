@@ -199,6 +199,8 @@ pub struct Process {
     pub pid: u32,
     /// That of its parent.
     pub ppid: u32,
+    /// Its MPI rank, or that in a step of a scheduler; `None` if it has none.
+    pub rank: Option<u32>,
     /// Command line.
     pub command: String,
     /// Since it began.

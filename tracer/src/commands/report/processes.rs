@@ -24,6 +24,7 @@ pub fn tree(out: &mut String, processes: &[ProcessRow]) -> Result<()> {
         line.resident = line.resident.max(process.peak_resident_bytes);
         line.command = clean(&process.command).chars().take(60).collect();
         line.exit = process.exit;
+        line.rank = process.rank;
     }
     if lines.len() < 2 {
         return Ok(());
@@ -58,6 +59,7 @@ struct Line {
     resident: u64,
     command: String,
     exit: Option<i32>,
+    rank: Option<u32>,
 }
 
 fn branch(
@@ -69,9 +71,10 @@ fn branch(
 ) -> Result<()> {
     let line = &lines[&pid];
     let exit = line.exit.filter(|code| *code != 0).map(|code| format!(" [exit {code}]")).unwrap_or_default();
+    let rank = line.rank.map(|rank| format!(" [rank {rank}]")).unwrap_or_default();
     writeln!(
         out,
-        "  {pid:>8} {:>10} {:>10}  {:indent$}{}{exit}",
+        "  {pid:>8} {:>10} {:>10}  {:indent$}{}{rank}{exit}",
         Bytes(line.live),
         measured(line.resident),
         "",

@@ -33,7 +33,7 @@ fn processes(figures: &Figures) -> Table {
             Cell::bytes(process.peak_device_driver_bytes),
             Cell::bytes(process.device_used_bytes),
             Cell::Seconds(process.seconds),
-            Cell::Text(process.command.clone()),
+            Cell::Text(rank(process) + &process.command),
         ]
     };
     let title =
@@ -52,6 +52,11 @@ fn processes(figures: &Figures) -> Table {
     ]);
     let rows = figures.processes.iter().map(row).collect();
     known(figures, Table::new("processes", title, columns, rows), 5..8)
+}
+
+/// Before the command, which all ranks share.
+fn rank(process: &Process) -> String {
+    process.rank.map_or_else(String::new, |rank| format!("[rank {rank}] "))
 }
 
 fn spans(figures: &Figures) -> Table {

@@ -8,6 +8,7 @@ use memtrace_trace::rows::{ModuleRow, ProcessRow, split_command};
 use rustc_hash::FxHashMap;
 
 use super::Fold;
+use crate::record::procfs::whereabouts::{Whereabouts, host};
 use crate::record::procfs::{environment, modules};
 use crate::record::state::process::Process;
 use crate::record::transport::drain::Writer;
@@ -20,6 +21,7 @@ type Image = (u32, u64);
 struct Greeted {
     command: String,
     allocator_settings: String,
+    whereabouts: Whereabouts,
     host_pid: u32,
 }
 
@@ -116,9 +118,9 @@ impl Fold {
             self.unrecorded.arrived(arrival.pid);
             self.cgroups.watch(arrival.cgroup);
             self.images.latest.insert(arrival.pid, arrival.image);
-            let Arrival { command, allocator_settings, host_pid, .. } = arrival;
+            let Arrival { command, allocator_settings, whereabouts, host_pid, .. } = arrival;
             self.kernel_joined(host_pid, arrival.image, &command);
-            self.images.greeted.insert(image, Greeted { command, allocator_settings, host_pid });
+            self.images.greeted.insert(image, Greeted { command, allocator_settings, whereabouts, host_pid });
         }
     }
 
@@ -158,8 +160,12 @@ impl Fold {
 
     fn new_process(&mut self, writer: Writer, image: Image) -> Process {
         let Some(greeted) = self.images.greeted.remove(&image) else { return self.forked(writer) };
+        let Whereabouts { host, job, rank } = greeted.whereabouts;
         let row = ProcessRow {
             pid: greeted.host_pid,
+            host,
+            job,
+            rank,
             command: greeted.command,
             allocator_settings: Some(greeted.allocator_settings),
             ..Default::default()
@@ -171,9 +177,18 @@ impl Fold {
     fn forked(&self, writer: Writer) -> Process {
         let parent = if writer.forked { self.images.parent(writer.parent_image) } else { None };
         let parent = parent.map(|index| &self.processes[index as usize]);
-        let command = parent.map(|parent| parent.row.command.clone()).unwrap_or_default();
-        let allocator_settings = parent.and_then(|parent| parent.row.allocator_settings.clone());
-        let row = ProcessRow { pid: writer.pid, command, allocator_settings, ..Default::default() };
+        let row = match parent.map(|parent| parent.row.clone()) {
+            Some(ProcessRow { command, host, job, rank, allocator_settings, .. }) => ProcessRow {
+                pid: writer.pid,
+                command,
+                host,
+                job,
+                rank,
+                allocator_settings,
+                ..Default::default()
+            },
+            None => ProcessRow { pid: writer.pid, host: host().into(), ..Default::default() },
+        };
         let mut process = Process::new(row, writer.claimed);
         process.namespaced = parent.is_some_and(|parent| parent.namespaced);
         process

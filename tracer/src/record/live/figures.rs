@@ -115,6 +115,7 @@ fn listed(recording: &Recording, process: &process::Process, now: f64) -> Proces
         process: process.row.process,
         pid: process.row.pid,
         ppid: process.row.ppid,
+        rank: process.row.rank,
         command: process.row.command.chars().take(COMMAND_MAX).collect(),
         seconds: (now - seconds(fold.clock().ns(process.start))).max(0.0),
         live_bytes: process.live(),

@@ -59,7 +59,7 @@ pub fn contains(environment: &[u8], token: &str) -> bool {
 
 /// The environment that a process was started with; where its first thread has ended before the
 /// others, read from one of those.
-fn environment(pid: u32) -> Vec<u8> {
+pub fn environment(pid: u32) -> Vec<u8> {
     let mut environment = read(format!("/proc/{pid}/environ").as_ref());
     if environment.is_empty() && has_threads(pid) {
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();

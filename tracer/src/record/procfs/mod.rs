@@ -9,3 +9,4 @@ pub mod maps;
 pub mod modules;
 pub mod resident;
 pub mod status;
+pub mod whereabouts;

@@ -9,6 +9,7 @@ use memtrace_wire::sampling::Sampling;
 use super::options::{Options, Stacks};
 use super::recording::Session;
 use crate::record::procfs::limits;
+use crate::record::procfs::whereabouts::host;
 use crate::record::state::garbage::Collecting;
 use crate::record::transport::clock::Clock;
 
@@ -34,9 +35,10 @@ pub fn first(options: &Options, clock: &Clock) -> Meta {
         memtrace: env!("CARGO_PKG_VERSION").into(),
         command: options.command.iter().map(|argument| argument.display().to_string()).collect(),
         cwd: std::env::current_dir().unwrap_or_default().display().to_string(),
-        host: read("/proc/sys/kernel/hostname"),
+        host: host().into(),
         kernel: read("/proc/sys/kernel/osrelease"),
         cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
+        memory_bytes: limits::of_machine().map(|limit| limit.limit_bytes),
         start_unix_ns: now.as_nanos() as i64 - clock.now_ns(),
         clock: clock.name().into(),
         rows: Rows {

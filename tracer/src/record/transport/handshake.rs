@@ -16,6 +16,7 @@ use rustix::process::getuid;
 use crate::live_protocol::Request;
 use crate::record::procfs::cgroup::Cgroup;
 use crate::record::procfs::status::command_line;
+use crate::record::procfs::whereabouts::Whereabouts;
 
 /// What was known of a process when its probe said hello.
 pub struct Arrival {
@@ -29,6 +30,8 @@ pub struct Arrival {
     pub command: String,
     /// Settings of the C library's allocator in its environment.
     pub allocator_settings: String,
+    /// Host, job and rank.
+    pub whereabouts: Whereabouts,
     /// Text of /proc/PID/maps.
     pub maps: String,
     /// Its memory control group; the process may be dead before it is sampled.
@@ -85,12 +88,14 @@ pub fn identify(bytes: &[u8; Hello::BYTES], peer: Credentials, token: &[u8; 16])
         return Some(Peer::Further);
     }
     let read = |name: &str| std::fs::read(format!("/proc/{}/{name}", peer.pid)).unwrap_or_default();
+    let environment = read("environ");
     Some(Peer::Probe(Arrival {
         pid: hello.pid,
         host_pid: if peer.pid > 0 { peer.pid } else { hello.pid },
         image: hello.image,
         command: command_line(&read("cmdline")),
-        allocator_settings: allocator_settings(&read("environ")),
+        allocator_settings: allocator_settings(&environment),
+        whereabouts: Whereabouts::of_environment(&environment),
         maps: String::from_utf8_lossy(&read("maps")).into_owned(),
         cgroup: Cgroup::of(peer.pid),
     }))

@@ -7,6 +7,7 @@ use crate::record::kernel::Image;
 use crate::record::procfs::cgroup::Cgroup;
 use crate::record::procfs::maps::{self, Listed};
 use crate::record::procfs::status::{break_of, command_of, is_running, parent_of};
+use crate::record::procfs::whereabouts::{Whereabouts, host};
 use crate::record::state::blocks::Part;
 use crate::record::state::mappings::Piece;
 use crate::record::state::process::Process;
@@ -71,8 +72,14 @@ impl Fold {
     /// Makes a row of an image.
     fn add_uninstrumented(&mut self, image: &Image) -> u32 {
         let index = self.processes.len() as u32;
+        // Another process may have its pid by now.
+        let has_ended = image.end_ns.is_some();
+        let whereabouts = if has_ended { Whereabouts::default() } else { Whereabouts::of_process(image.pid) };
         let row = ProcessRow {
             process: index,
+            host: host().into(),
+            job: whereabouts.job,
+            rank: whereabouts.rank,
             pid: image.pid,
             ppid: image.parent,
             command: image.command.clone(),

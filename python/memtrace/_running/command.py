@@ -1,4 +1,4 @@
-"""Where the command `memtrace` is."""
+"""Where the command `memtrace` is, and how it is told a directory."""
 
 import os
 import shutil
@@ -21,6 +21,11 @@ def command():
             "install memtrace from a wheel"
         )
     return found
+
+
+def directory(path):
+    """What `-o` takes for this very directory: it reads `%` as the beginning of a placeholder."""
+    return str(path).replace("%", "%%")
 
 
 def _places():

@@ -18,7 +18,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from .command import command
+from .command import command, directory
 
 GRACE = 2  # seconds to wait for output of processes that outlive the recording
 
@@ -104,7 +104,7 @@ def _recorded(start, job, trace, options, pickler, streams=None, cwd=None):
     meta = Path(trace) / "meta.json"
     older = _written(meta)
     process = subprocess.Popen(
-        [command(), "-o", str(trace), *options, "--", *program],
+        [command(), "-o", directory(trace), *options, "--", *program],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -14,6 +14,8 @@ import uuid
 import zlib
 from pathlib import Path
 
+from .._running.command import directory
+
 SOCKET, TOKEN = "MEMTRACE_SOCKET", "MEMTRACE_TOKEN"
 #: What a worker needs to connect to the recorder.
 VARIABLES = ("LD_PRELOAD", SOCKET, TOKEN)
@@ -39,7 +41,7 @@ class Recorder:
         """Starts it. RuntimeError: it could not record, with the reason."""
         self.trace = _unused(Path(trace))
         self.trace.parent.mkdir(parents=True, exist_ok=True)
-        arguments = [command, "--quiet", "-o", str(self.trace), *options]
+        arguments = [command, "--quiet", "-o", directory(self.trace), *options]
         self._process = subprocess.Popen(
             [*arguments, "--", "sh", "-c", KEEPER],
             stdin=subprocess.PIPE,

@@ -19,6 +19,7 @@ pub use kernel::Source;
 pub use launch::{Cuda, find_cuda_probe, find_driver, find_probe, interrupted};
 pub use live::PredictionOptions;
 pub use procfs::limits::free_memory;
+pub use procfs::whereabouts::Whereabouts;
 pub use samples::{Accesses, can_count_faults, can_sample_accesses};
 pub use session::{Attach, Failure, Options, Outcome, Stacks, Wait, attach, run};
 pub use state::garbage::Collecting;

@@ -1,5 +1,6 @@
 //! `record`: runs a command and records it.
 
+mod placeholders;
 mod prediction;
 mod values;
 
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use clap::builder::TypedValueParser;
 use clap::{Args, CommandFactory};
 use memtrace_trace::rows::ArrayInfo;
 
@@ -41,8 +43,9 @@ const ON_DISK: &str = "Size of the trace";
 /// What to record and where.
 #[derive(Args, Clone)]
 pub struct Record {
-    /// Directory for the trace [default: memtrace.COMMAND.PID]
-    #[arg(short, long, value_name = "DIR", value_parser = output::directory())]
+    /// Directory for the trace (%j: job, %r: rank) [default: memtrace.COMMAND.PID]
+    #[arg(short, long, value_name = "DIR")]
+    #[arg(value_parser = output::directory().try_map(|name| placeholders::filled_in(&name)))]
     output: Option<PathBuf>,
     /// Replace the trace in that directory
     #[arg(short, long)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ._span import operator, span
 
 if TYPE_CHECKING:
-    from ._native import ChunkChooser, Follower, Law, Model, Table, Trace, fit, fit_table
+    from ._native import ChunkChooser, Follower, Law, Model, Table, Trace, Traces, fit, fit_table
     from ._notebook.answers import Forecast, Plan, Prediction
     from ._planning.bound import bound
     from ._planning.plan import plan
@@ -32,6 +32,7 @@ __all__ = [
     "ProgramFailed",
     "Table",
     "Trace",
+    "Traces",
     "bound",
     "fit",
     "fit_table",
@@ -53,7 +54,17 @@ _LATER = {
     "plan": "_planning.plan",
     "record": "_running.record",
 }
-_NATIVE = ("ChunkChooser", "Follower", "Law", "Model", "Table", "Trace", "fit", "fit_table")
+_NATIVE = (
+    "ChunkChooser",
+    "Follower",
+    "Law",
+    "Model",
+    "Table",
+    "Trace",
+    "Traces",
+    "fit",
+    "fit_table",
+)
 
 
 def __getattr__(name):

@@ -3,17 +3,20 @@
 use std::path::PathBuf;
 
 use memtrace_analysis::fit::dry_runs::{self, DryRun};
+use memtrace_trace::traces_in;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::convert::refused;
 use crate::model::Model;
 use crate::trace::Trace;
+use crate::traces::Traces;
 
-/// A trace, or where it is.
+/// A trace, several, or where they are.
 #[derive(FromPyObject)]
 pub(crate) enum Source<'py> {
     Opened(PyRef<'py, Trace>),
+    InDirectory(PyRef<'py, Traces>),
     Path(PathBuf),
 }
 
@@ -29,7 +32,7 @@ pub(crate) enum Sources<'py> {
 /// Three non-cubic shapes whose lengths have no common factor are the most informative.
 ///
 /// Args:
-///     traces: Traces or their directories, or one of them.
+///     traces: Traces, their directories, or directories of traces; or one of them.
 ///
 /// Returns:
 ///     The model.
@@ -43,11 +46,16 @@ pub(crate) fn fit(py: Python<'_>, traces: Sources<'_>) -> PyResult<Model> {
         Sources::Several(sources) => sources,
     };
     let opened = sources.iter().map(|source| match source {
-        Source::Opened(trace) => Ok(memtrace_trace::Trace::clone(&trace.0)),
-        Source::Path(path) => memtrace_trace::Trace::open(path).map_err(refused),
+        Source::Opened(trace) => Ok(vec![memtrace_trace::Trace::clone(&trace.0)]),
+        Source::InDirectory(several) => opened(&several.traces),
+        Source::Path(path) => opened(&traces_in(path).map_err(refused)?),
     });
-    let traces = opened.collect::<PyResult<Vec<_>>>()?;
+    let traces = opened.collect::<PyResult<Vec<_>>>()?.concat();
     py.detach(|| memtrace_analysis::fit(&traces)).map(Model::new).map_err(refused)
+}
+
+fn opened(directories: &[PathBuf]) -> PyResult<Vec<memtrace_trace::Trace>> {
+    directories.iter().map(|path| memtrace_trace::Trace::open(path).map_err(refused)).collect()
 }
 
 /// Fits a law to figures that were measured elsewhere.

@@ -16,6 +16,7 @@ mod notebook;
 mod operators;
 mod table;
 mod trace;
+mod traces;
 mod words;
 
 use pyo3::prelude::*;
@@ -37,6 +38,8 @@ mod _native {
     use super::table::Table;
     #[pymodule_export]
     use super::trace::Trace;
+    #[pymodule_export]
+    use super::traces::Traces;
 
     #[pymodule_init]
     fn init(_module: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {

@@ -13,6 +13,7 @@ mod meta;
 mod read;
 mod recover;
 pub mod rows;
+mod several;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -30,5 +31,6 @@ pub use read::{
     AllocationFilter, AllocationRecord, Batches, BlockGroup, Health, MemorySample, Trace, quiet_panics,
 };
 pub use recover::{Recovered, recover};
+pub use several::traces_in;
 pub use table::Table;
 pub use write::{TraceWriter, replace_stacks};

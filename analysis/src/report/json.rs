@@ -15,7 +15,7 @@ use crate::report::document::{
     ProcessResident, Report, ResidentParts, Site, SiteShare, Span, Untouched, UntouchedSite,
 };
 use crate::report::resident::{AtPeak, growth};
-use crate::report::{accesses, devices, operators, refused, sites};
+use crate::report::{accesses, devices, operators, refused, several, sites};
 use crate::units::Bytes;
 
 /// Spans listed per operator unless all are requested, …
@@ -87,6 +87,7 @@ pub fn report(trace: &Trace, listed: Listed) -> Result<Report, Error> {
         rows: meta.rows,
         notes: meta.notes.iter().chain(&meta.remarks).cloned().chain(row_notes(meta)).collect(),
         processes: trace.processes()?.iter().map(process).collect(),
+        ranks: several::ranks(trace)?,
         devices: devices::document(trace)?,
         operators: operators(trace, listed.all_spans)?,
         places: places_at_peak(trace)?,
@@ -382,6 +383,9 @@ fn process(process: &ProcessRow) -> Process {
         pid: process.pid,
         ppid: process.ppid,
         command: process.command.clone(),
+        host: process.host.clone(),
+        job: process.job.clone(),
+        rank: process.rank,
         origin: process.origin.clone(),
         exit: process.exit,
         peak_live_bytes: process.peak_live_bytes,

@@ -19,6 +19,7 @@ pub mod page;
 pub mod recompute;
 mod refused;
 pub mod resident;
+pub mod several;
 pub mod shapes;
 mod short_name;
 pub mod sites;

@@ -8,7 +8,7 @@ use memtrace_trace::rows::SpanRow;
 use crate::error::Error;
 
 /// A recording has some hundred.
-const OPERATORS_MAX: usize = 100_000;
+pub(super) const OPERATORS_MAX: usize = 100_000;
 
 /// Calls of one operator that are compared with each other.
 const FIRST_MAX: usize = 1000;

@@ -5,9 +5,9 @@ import pickle
 
 import pytest
 
+from .._extension import native
 from .._planning import sizes
 from .._running import fresh
-from .._running.load import load
 from . import inner, saved
 
 # Of the options that the session was given, those that are not for one test in another process:
@@ -38,7 +38,7 @@ def reports(item, mark):
         return [_failure(item, f"limit_memory cannot be measured: {error}")]
     if not ended.recorded:
         return [_failure(item, f"limit_memory cannot be measured: {ended.failure}")]
-    trace = load(ended.trace)
+    trace = native("Trace")(ended.trace)
     needed = _needed(trace, item.nodeid)
     if not any(report.when == "teardown" for report in found):
         shape = _shape(needed, _of_limit(limit))

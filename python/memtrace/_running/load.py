@@ -6,21 +6,22 @@ from typing import TYPE_CHECKING, Union
 from .._extension import native
 
 if TYPE_CHECKING:
-    from .._native import Model, Trace
+    from .._native import Model, Trace, Traces
 
 
-def load(trace: "Union[str, os.PathLike[str]]") -> "Trace":
-    """Opens a trace.
+def load(trace: "Union[str, os.PathLike[str]]") -> "Union[Trace, Traces]":
+    """Opens a trace, or a directory that has several.
 
     Its tables are attributes (`.operators`, `.allocations`, `.spans`, `.sites`, `.timeline`, …)
     that Polars, DuckDB, pandas and pyarrow take over without a copy; nothing is read before that.
-    A trace that was cut short opens with what was on disk.
+    A trace that was cut short opens with what was on disk. Of several traces, such as those of the
+    ranks of a job, there is one picture: `.report()`.
 
     Args:
-        trace: The trace's directory.
+        trace: The trace's directory, or one with traces in it.
 
     Returns:
-        The trace.
+        The trace, or the traces if there are several.
 
     Raises:
         ValueError: It is no trace, is damaged, or another version of memtrace wrote it.
@@ -28,7 +29,8 @@ def load(trace: "Union[str, os.PathLike[str]]") -> "Trace":
     Examples:
         >>> polars.DataFrame(memtrace.load("memtrace.python.1234").operators)
     """
-    return native("Trace")(trace)
+    traces = native("Traces")(trace)
+    return traces if len(traces) > 1 else traces[0]
 
 
 def model_of(model: "Union[Model, str, os.PathLike[str]]") -> "Model":

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Callable, Sequence, Union
 
+from .._extension import native
 from . import fresh
-from .load import load
 
 if TYPE_CHECKING:
     from .._native import Trace
@@ -87,7 +87,7 @@ def finished(ended: fresh.Ended) -> "Trace":
     """The trace of a recording that has ended, if its program succeeded."""
     if not ended.recorded:
         raise RuntimeError(f"memtrace could not record: {ended.failure}")
-    trace = load(ended.trace)
+    trace = native("Trace")(ended.trace)
     if ended.status != 0:
         raise ProgramFailed(
             f"the recorded program ended with status {ended.status}: {ended.last_line} "

@@ -26,6 +26,8 @@ pub(crate) const BATCH_JSON_BYTES: u64 = 128 << 20;
 pub(crate) const META_BYTES: u64 = 16 << 20;
 /// Files of a table.
 pub(super) const PARTS: u64 = 100_000;
+/// Directories that are looked at for traces.
+pub(crate) const DIRECTORIES: u64 = 100_000;
 
 /// How many bytes a table may take for each byte of its files, …
 const EXPANSION: u64 = 256;

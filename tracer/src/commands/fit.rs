@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use memtrace_trace::Trace;
+use memtrace_trace::{Trace, traces_in};
 
 use super::law::{Described, save_and_describe};
 use super::{fitted, output};
@@ -14,7 +14,7 @@ use crate::terminal::Progress;
 /// Arguments of `fit`.
 #[derive(Args)]
 pub struct Fit {
-    /// Trace directories
+    /// Trace directories, or directories of traces
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Where to write the model; - is standard output
@@ -30,7 +30,8 @@ pub struct Fit {
 /// `memtrace fit`
 pub fn run(arguments: &Fit) -> Result<ExitCode> {
     output::check(&arguments.output, arguments.json)?;
-    let traces = arguments.traces.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
+    let named = arguments.traces.iter().map(traces_in).collect::<Result<Vec<_>, _>>()?;
+    let traces = named.concat().iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
     let progress = Progress::start("fitting laws");
     let model = memtrace_analysis::fit(&traces)?;
     drop(progress);

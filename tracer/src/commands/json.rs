@@ -19,7 +19,7 @@ mod tests {
     use memtrace_analysis::model::Prediction;
     use memtrace_analysis::placement::Plan;
     use memtrace_analysis::report::diff::Diff;
-    use memtrace_analysis::report::document::Report;
+    use memtrace_analysis::report::document::{Report, Several};
     use memtrace_analysis::report::histograms::Histograms;
     use memtrace_analysis::report::leaks::Leaks;
     use memtrace_analysis::report::recompute;
@@ -56,6 +56,7 @@ mod tests {
     fn schemas_are_what_the_types_say() {
         let schemas = [
             ("report", described::<Report>()),
+            ("several", described::<Several>()),
             ("leaks", described::<Leaks>()),
             ("histograms", described::<Histograms>()),
             ("recompute", described::<recompute::Document>()),

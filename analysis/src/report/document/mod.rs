@@ -7,6 +7,7 @@ mod accesses;
 mod device;
 mod operator;
 mod process;
+mod several;
 mod site;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ pub use accesses::{Accesses, RetainedButUnused, TimedSite, Times, Unused, Unused
 pub use device::Device;
 pub use operator::{DataDependent, MinMax, Operator, Span};
 pub use process::{Process, ProcessResident, ResidentParts};
+pub use several::{Node, OperatorOfRanks, Rank, RankName, Ranks, Several, Spread};
 pub use site::{DeviceSite, PlaceAtPeak, Site, Untouched, UntouchedSite};
 
 /// What `memtrace report --json` prints and `Trace.report()` returns.
@@ -58,6 +60,8 @@ pub struct Report {
     pub notes: Vec<String>,
     /// One for each process image.
     pub processes: Vec<Process>,
+    /// The ranks next to each other; null if fewer than two processes have one.
+    pub ranks: Option<Ranks>,
     /// One for each process and device.
     pub devices: Vec<Device>,
     /// The operator with the largest working peak first.

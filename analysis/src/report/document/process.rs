@@ -12,6 +12,12 @@ pub struct Process {
     pub ppid: u32,
     /// Command line.
     pub command: String,
+    /// Name of the machine.
+    pub host: String,
+    /// Id of its job, with that of its task in an array; null outside of jobs.
+    pub job: Option<String>,
+    /// Its MPI rank, or that in a step of a scheduler; null if it has none.
+    pub rank: Option<u32>,
     /// `exec` or `fork`.
     pub origin: String,
     /// Exit status, known for the recorded command itself.

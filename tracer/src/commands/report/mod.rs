@@ -20,6 +20,7 @@ mod processes;
 mod recomputed;
 mod refused;
 mod resident;
+mod several;
 mod sites;
 mod source_text;
 mod spans;
@@ -28,19 +29,20 @@ mod summary;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use memtrace_analysis::report::json::{Listed, report};
-use memtrace_trace::Trace;
+use memtrace_trace::{Trace, traces_in};
 
 pub use self::summary::fitted;
 use super::json;
+use super::usage::Usage;
 use crate::terminal::{columns_of, is_quiet, print, to_stderr};
 
 /// Which trace to report, and how.
 #[derive(Args)]
 pub struct Report {
-    /// Trace directory
+    /// Trace directory, or a directory of traces: of ranks, of a job array
     trace: PathBuf,
     /// Print everything: all tables, resident memory, processes
     #[arg(long, conflicts_with_all = ["json", "recompute"])]
@@ -81,7 +83,13 @@ pub struct Report {
 
 /// `memtrace report`
 pub fn run(arguments: &Report) -> Result<ExitCode> {
-    let trace = Trace::open(&arguments.trace)?;
+    let traces = traces_in(&arguments.trace)?;
+    let [directory] = &traces[..] else {
+        arguments.check_of_several(&traces)?;
+        several::show(&traces, arguments.json)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let trace = Trace::open(directory)?;
     if let Some(file) = &arguments.html {
         let (model, plan) = (arguments.model.as_deref(), arguments.plan.as_deref());
         page::write(&trace, file, &page::Beside { model, plan, source: !arguments.no_source })?;
@@ -103,6 +111,24 @@ pub fn run(arguments: &Report) -> Result<ExitCode> {
         print(&summary::text(&trace, columns_of(&std::io::stdout()))?)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+impl Report {
+    /// Refuses what is said of one trace only.
+    fn check_of_several(&self, traces: &[PathBuf]) -> Result<()> {
+        let of_one = [
+            (self.details, "--details"),
+            (self.all_spans, "--all-spans"),
+            (self.stacks, "--stacks"),
+            (self.leaks, "--leaks"),
+            (self.histograms, "--histograms"),
+            (self.recompute, "--recompute"),
+            (self.html.is_some(), "--html"),
+        ];
+        let Some((_, option)) = of_one.iter().find(|(is_there, _)| *is_there) else { return Ok(()) };
+        let (directory, first) = (self.trace.display(), traces[0].display());
+        bail!(Usage(format!("{option} is of one trace, and {directory} has several; name one, e.g. {first}")))
+    }
 }
 
 /// Of a trace that was just recorded: writes its summary to stderr, unless `--quiet`, or prints the

@@ -5,13 +5,15 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use memtrace_analysis::report::composition::{Composition, composition};
+use memtrace_analysis::report::document::Ranks;
 use memtrace_analysis::report::json::row_notes;
 use memtrace_analysis::report::operators::{Sums, sums};
+use memtrace_analysis::report::several::ranks;
 use memtrace_trace::rows::ProcessRow;
 use memtrace_trace::{Meta, Trace};
 
 use super::places::Places;
-use super::{children, devices, ending, killed, next, operators, refused};
+use super::{children, devices, ending, killed, next, operators, refused, several};
 use crate::terminal::clean;
 use crate::units::{Bytes, measured};
 
@@ -32,6 +34,7 @@ pub fn text(trace: &Trace, columns: usize) -> Result<String> {
         inputs: operators::inputs(trace, &operators[..operators.len().min(ROWS_MAX)])?,
         operators,
         composition: composition(trace)?,
+        ranks: ranks(trace)?,
     };
     // Where there is more to say, the tables are shorter, and then there are fewer notes.
     let mut room = Room { rows: ROWS_MAX, notes: NOTES_MAX };
@@ -72,6 +75,7 @@ struct Read<'a> {
     /// The largest input of the largest call of those that may be shown.
     inputs: HashMap<u32, String>,
     composition: Composition,
+    ranks: Option<Ranks>,
 }
 
 impl Read<'_> {
@@ -80,6 +84,7 @@ impl Read<'_> {
         writeln!(out, "memtrace: {}", ending::text(meta))?;
         ending::cut_short(&mut out, meta)?;
         peak(&mut out, meta)?;
+        self.ranks.iter().try_for_each(|ranks| several::line(&mut out, ranks))?;
         garbage(&mut out, meta)?;
         killed::lines(&mut out, self.trace, 1)?;
         refused::lines(&mut out, self.trace, 1)?;

@@ -60,10 +60,13 @@ def test_what_is_no_running_recording_is_said(record, target, tmp_path):
         1,
         f"the recording has ended: memtrace report {run.path}",
     )
+    empty = tmp_path / "empty"
+    empty.mkdir()
     for which, words in {
         tmp_path / "nowhere": "nowhere",
         target("heap.c"): "heap",
-        tmp_path: "is not a trace",
+        tmp_path: "is recorded on this machine",
+        empty: "is not a trace",
         os.getpid(): "is not being recorded",
         2**32 - 1: "there is no process 4294967295",
     }.items():

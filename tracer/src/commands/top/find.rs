@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use memtrace_wire::handshake::SOCKET_VARIABLE;
 
-use super::recording::Recording;
+use super::recording::{Recording, Watched};
 use crate::live_protocol::SOCKET;
 
 /// The directory of the trace that `which` means.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::recording::Recording;
+use super::recording::Watched;
 use crate::terminal::clean;
 
 /// A recorder sends the first figures within 0.1 s, unless the machine is at its limits.
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// The recording was cut short, or the figures cannot be written.
-pub fn follow(recording: &mut Recording, once: bool) -> Result<()> {
+pub fn follow(recording: &mut dyn Watched, once: bool) -> Result<()> {
     if once {
         recording.wait_at_most(PATIENCE)?;
     }

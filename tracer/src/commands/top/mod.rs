@@ -10,21 +10,26 @@ mod find;
 mod history;
 mod json;
 mod lists;
+mod merged;
 mod places;
 mod recording;
 mod screen;
+mod several;
 mod table;
 mod view;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use memtrace_trace::traces_in;
 
-use self::recording::{Ended, Recording};
+use self::recording::{Ended, Recording, Watched};
+use self::several::Several;
 use super::usage::Usage;
 use crate::live_protocol::EVERY_MIN_MS;
 use crate::terminal::say;
@@ -32,7 +37,7 @@ use crate::terminal::say;
 /// Which recording to watch, and how.
 #[derive(Args)]
 pub struct Top {
-    /// Trace directory, or the id of a recorded process or of the memtrace that records it
+    /// Trace directory, a directory of traces, or the id of a recorded process or of the memtrace that records it
     #[arg(value_name = "TRACE|PID")]
     recording: OsString,
     /// Print a JSON object for each refresh, one a line; the last has "ended": true
@@ -65,12 +70,21 @@ pub fn run(arguments: &Top) -> Result<ExitCode> {
         return Err(Usage(why.into()).into());
     }
     let directory = find::directory(&arguments.recording)?;
-    let mut recording = Recording::open(&directory, arguments.every)?;
+    let mut recording = watched(&directory, arguments.every)?;
     if arguments.json {
-        return json::follow(&mut recording, arguments.once).map(|()| ExitCode::SUCCESS);
+        return json::follow(&mut *recording, arguments.once).map(|()| ExitCode::SUCCESS);
     }
     if let Some(Ended(sentence)) = screen::show(recording)? {
         say(&sentence);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The recording in `directory`, or those in directories below it.
+fn watched(directory: &Path, every: Duration) -> Result<Box<dyn Watched>> {
+    let traces = traces_in(directory).unwrap_or_default();
+    if traces.iter().any(|trace| trace != directory) {
+        return Ok(Box::new(Several::open(directory, every)?));
+    }
+    Ok(Box::new(Recording::open(directory, every)?))
 }

@@ -17,6 +17,24 @@ use crate::live_protocol::{Figures, Message, Request, SOCKET};
 /// A longer line was not written by a recorder.
 const LINE_MAX: u64 = 16 << 20;
 
+/// What is watched: a recording, or several together.
+pub trait Watched: Send {
+    /// Waits no longer than this for the next figures.
+    fn wait_at_most(&self, limit: Duration) -> Result<()>;
+
+    /// Waits for the next figures; `None` when there will be no more.
+    ///
+    /// # Errors
+    /// What comes is not what a recorder sends.
+    fn next(&mut self) -> Result<Option<Figures>>;
+
+    /// What became of it, once nothing more comes.
+    ///
+    /// # Errors
+    /// It was cut short.
+    fn ending(&self) -> Result<Ended>;
+}
+
 /// The connection.
 pub struct Recording {
     directory: PathBuf,
@@ -33,27 +51,42 @@ impl Recording {
     /// # Errors
     /// Nothing records there (any more), or another user does.
     pub fn open(directory: &Path, every: Duration) -> Result<Recording> {
-        let Some(mut stream) = connect(directory)? else {
-            let Ended(sentence) = ending(directory)?;
-            bail!("{sentence}");
-        };
+        match Recording::try_open(directory, every)? {
+            Some(recording) => Ok(recording),
+            None => {
+                let Ended(sentence) = ending(directory)?;
+                bail!("{sentence}")
+            }
+        }
+    }
+
+    /// The same, or `None` if nothing records there (any more).
+    ///
+    /// # Errors
+    /// Another user's recorder does.
+    pub fn try_open(directory: &Path, every: Duration) -> Result<Option<Recording>> {
+        let Some(mut stream) = connect(directory)? else { return Ok(None) };
         let every_ms = every.as_millis().try_into().unwrap_or(u32::MAX);
         // A recorder that is gone by now is found out by reading.
         let _ = stream.write_all(&Request::Figures { every_ms }.encode());
         let lines = BufReader::new(stream);
-        Ok(Recording { directory: directory.into(), lines, places: Places::default() })
+        Ok(Some(Recording { directory: directory.into(), lines, places: Places::default() }))
     }
 
-    /// Waits no longer than this for the next figures.
-    pub fn wait_at_most(&self, limit: Duration) -> Result<()> {
+    fn not_understood(&self) -> anyhow::Error {
+        let directory = self.directory.display();
+        anyhow::anyhow!(
+            "what the recorder of {directory} sends cannot be understood: is it another version of memtrace?"
+        )
+    }
+}
+
+impl Watched for Recording {
+    fn wait_at_most(&self, limit: Duration) -> Result<()> {
         Ok(self.lines.get_ref().set_read_timeout(Some(limit))?)
     }
 
-    /// Waits for the next figures; `None` when there will be no more.
-    ///
-    /// # Errors
-    /// What comes is not what a recorder sends.
-    pub fn next(&mut self) -> Result<Option<Figures>> {
+    fn next(&mut self) -> Result<Option<Figures>> {
         loop {
             let mut line = Vec::new();
             let read = (&mut self.lines).take(LINE_MAX).read_until(b'\n', &mut line);
@@ -80,18 +113,7 @@ impl Recording {
         }
     }
 
-    fn not_understood(&self) -> anyhow::Error {
-        let directory = self.directory.display();
-        anyhow::anyhow!(
-            "what the recorder of {directory} sends cannot be understood: is it another version of memtrace?"
-        )
-    }
-
-    /// What became of it, once nothing more comes.
-    ///
-    /// # Errors
-    /// It was cut short.
-    pub fn ending(&self) -> Result<Ended> {
+    fn ending(&self) -> Result<Ended> {
         ending(&self.directory)
     }
 }

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::browsing::{Browsing, Outcome};
 use super::history::History;
-use super::recording::{Ended, Recording};
+use super::recording::{Ended, Watched};
 use super::view::{self, ViewStyle};
 use crate::live_protocol::Figures;
 use crate::signals;
@@ -28,7 +28,7 @@ type Received = Result<Option<Figures>>;
 ///
 /// # Errors
 /// The terminal cannot be used, or the recording was cut short.
-pub fn show(mut recording: Recording) -> Result<Option<Ended>> {
+pub fn show(mut recording: Box<dyn Watched>) -> Result<Option<Ended>> {
     stop_on_signals();
     let style = ViewStyle { color: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) };
     let (sender, figures) = channel();

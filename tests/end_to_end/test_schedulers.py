@@ -66,6 +66,13 @@ with SLURMCluster(cores=1, memory="800MB", **options) as cluster, Client(cluster
         chunked.apply("gst3d", volume.rechunk(plan.chunks)).mean(dtype="f8").compute()
     print(json.dumps({"chunks": plan.tasks, "tasks": recording.tasks()}))
 """
+#: A task of an array records the ranks of a step one by one, and those of mpirun together.
+RANKS = f"""#!/bin/bash
+record="{MEMTRACE} -q --operator operators.gst3d:gst3d"
+program="{sys.executable} {ROOT / "examples" / "ranks.py"}"
+srun --mpi=pmix $record -o 'each/%j.%r' -- $program || exit
+$record -o one -- mpirun -np 2 $program
+"""
 
 
 @pytest.fixture(scope="module")
@@ -209,6 +216,30 @@ def test_chunks_for_a_slurm_cluster_fit_its_jobs(slurm, gst3d, tmp_path):
     for task in tasks:
         assert task["measured_bytes"] == pytest.approx(task["predicted_bytes"], rel=0.01)
         assert not task["over"] and not task["error"]
+
+
+def test_ranks_of_a_step_have_a_trace_each(slurm, tmp_path):
+    if shutil.which("mpirun") is None or not (ROOT / "target" / "mpi").is_dir():
+        pytest.skip("no OpenMPI or mpi4py: scripts/mpi installs them (70 MB)")
+    paths = f"{ROOT / 'python'}:{ROOT / 'examples'}:{ROOT / 'target' / 'mpi'}"
+    variables = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    slurm = commands.Slurm(slurm.environment["SLURM_CONF"])
+    slurm.environment |= variables | {"PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"}
+    job = slurm.submit(RANKS, "--array=3", "--ntasks=2", f"--chdir={tmp_path}")
+    slurm.wait(job, 120)
+    each = sorted(trace.name for trace in (tmp_path / "each").iterdir())
+    assert each == [f"{job}_3.0", f"{job}_3.1"]
+    figures = []
+    for directory in ("each", "one"):
+        found = json.loads(memtrace("report", "--json", tmp_path / directory).stdout)
+        assert found["lost"] == {"events": 0, "late_events": 0, "unseen_releases": 0}
+        ranks = {(rank["job"], rank["rank"]) for rank in found["ranks"]["largest"]}
+        assert ranks == {(f"{job}_3", 0), (f"{job}_3", 1)}
+        [operator] = found["ranks"]["operators"]
+        figures.append([operator["working_peak"][key] for key in ("min_bytes", "max_bytes")])
+    assert figures[0] == pytest.approx(figures[1], rel=1e-3)
+    launcher = json.loads(memtrace("report", "--json", tmp_path / "one").stdout)["processes"][0]
+    assert launcher["job"] == f"{job}_3" and launcher["rank"] is None, "a batch script is no rank"
 
 
 def test_snakemake_requests_what_laws_say(slurm, gst3d, installed, tmp_path):

@@ -1,14 +1,12 @@
 //! Bytes that only the framework knows: buffers of a store's codec, pieces of chunks that are cut anew.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::grid::Grid;
 use super::worker_bytes::WorkerBytes;
-
-/// Counting may mean building the framework's graph (0.1 s each): grids beyond so many are not taken.
-const MOST_COUNTED: usize = 100;
 
 /// Chunks that a worker computes, and what is counted for them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,17 +34,21 @@ impl Extra {
         Extra { count: Arc::new(count), known: Arc::default() }
     }
 
-    /// `None` if too many other grids were counted.
-    pub(super) fn bytes(&self, grid: &Grid, task_bytes: u64, worker: &WorkerBytes) -> Option<u64> {
+    /// `None` if these chunks were not counted yet and none may be: `left` says how many more.
+    pub(super) fn bytes(
+        &self,
+        grid: &Grid,
+        task_bytes: u64,
+        worker: &WorkerBytes,
+        left: &Cell<usize>,
+    ) -> Option<u64> {
         let chunks = (0..grid.chunk.len()).map(|axis| grid.sizes(axis)).collect();
         let counted = Counted { chunks, task_bytes, frontier_bytes: worker.frontier };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bytes) = known.get(&counted) {
             return Some(*bytes);
         }
-        if known.len() >= MOST_COUNTED {
-            return None;
-        }
+        left.set(left.get().checked_sub(1)?);
         let bytes = (self.count)(&counted);
         known.insert(counted, bytes);
         Some(bytes)

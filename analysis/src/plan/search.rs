@@ -1,5 +1,6 @@
 //! The search: grids from the fastest to the slowest until one fits.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,12 +26,18 @@ const SAME_BYTES: f64 = 1.03;
 /// Seconds per cell at the least: a law without timings must not make idle workers free.
 pub(crate) const LEAST_CELL_SECONDS: f64 = 5e-9;
 
+/// Counting a grid's extra bytes may mean building the framework's graph (0.1 s each): so many are
+/// counted from the fastest grid on, and then as many spread over all.
+const MOST_COUNTED: usize = 100;
+
 /// The candidates of a request, fastest first.
 pub(super) struct Search<'a> {
     request: &'a Request,
     law: Law<'a>,
     cell_seconds: f64,
     ranked: Vec<Timed>,
+    /// How many more grids may have their extra bytes counted.
+    left: Cell<usize>,
 }
 
 impl<'a> Search<'a> {
@@ -45,7 +52,8 @@ impl<'a> Search<'a> {
     ) -> Result<Self, PlanError> {
         let grids = grid::candidates(&request.shape, &request.halo, &request.whole_axes, aligned);
         let cell_seconds = cell_seconds(&grids, law)?.max(LEAST_CELL_SECONDS);
-        let mut search = Search { request, law, cell_seconds, ranked: Vec::new() };
+        let left = Cell::new(MOST_COUNTED);
+        let mut search = Search { request, law, cell_seconds, ranked: Vec::new(), left };
         search.ranked = grids.into_iter().map(|grid| search.timed(grid)).collect();
         search.ranked.sort_by(|a, b| a.rank.total_cmp(&b.rank));
         Ok(search)
@@ -60,9 +68,10 @@ impl<'a> Search<'a> {
     /// under it.
     pub(super) fn plan(&self) -> Option<Plan> {
         match self.request.minimise {
-            Minimise::Time => self.fastest(),
+            Minimise::Time => self.fastest().or_else(|| self.spread()),
             Minimise::Memory => {
                 let enough = self.part(&self.least()?) * SAME_BYTES;
+                self.left.set(MOST_COUNTED);
                 let fits = |timed: &&Timed| {
                     self.fitting(timed).is_some_and(|candidate| self.part(&candidate) <= enough)
                 };
@@ -103,6 +112,14 @@ impl<'a> Search<'a> {
         let skipped = self.ranked[..first].iter().rev().find(as_fast);
         let skipped = skipped.and_then(|timed| self.candidate(timed, u64::MAX));
         Some(self.describe(&best, skipped.as_ref()))
+    }
+
+    /// Where extra bytes exclude all grids that were counted, the first of some spread over all.
+    fn spread(&self) -> Option<Plan> {
+        self.request.extra.as_ref()?;
+        self.left.set(MOST_COUNTED);
+        let found = self.first(self.ranked.iter().step_by(spacing(self.ranked.len())))?;
+        Some(self.describe(&found, None))
     }
 
     /// The easiest of grids with fewer chunks before those with more: one that leaves a worker room
@@ -231,8 +248,10 @@ impl<'a> Search<'a> {
         let floor = |timed| Some((device::part(self.request, &self.floor(timed, u64::MAX)?.1), timed));
         let mut floors: Vec<(f64, &Timed)> = self.ranked.iter().filter_map(floor).collect();
         floors.sort_by(|a, b| a.0.total_cmp(&b.0));
+        self.left.set(MOST_COUNTED);
+        let step = if self.request.extra.is_some() { spacing(floors.len()) } else { 1 };
         let mut least: Option<Candidate> = None;
-        for (part, timed) in floors {
+        for (part, timed) in floors.into_iter().step_by(step) {
             // Floors ascend: from here on nothing can be better.
             if least.as_ref().is_some_and(|least| part > self.part(least)) {
                 break;
@@ -261,7 +280,7 @@ impl<'a> Search<'a> {
         let mut worker = WorkerBytes::of(self.request, &timed.grid, &task, Frontier::Walked);
         if let Some(extra) = self.request.extra.as_ref().filter(|_| worker.peak() <= limit) {
             let task_bytes = worker_bytes::task_bytes(self.request, &timed.grid, &task);
-            worker.extra = extra.bytes(&timed.grid, task_bytes, &worker)?;
+            worker.extra = extra.bytes(&timed.grid, task_bytes, &worker, &self.left)?;
         }
         Some(Candidate { timed, task, worker })
     }
@@ -292,6 +311,11 @@ impl<'a> Search<'a> {
             item_bytes: request.item_bytes,
         }
     }
+}
+
+/// Every how many grids one is counted, so that they are spread over all.
+fn spacing(grids: usize) -> usize {
+    grids.div_ceil(MOST_COUNTED).max(1)
 }
 
 /// Grids with fewer chunks before those with more.

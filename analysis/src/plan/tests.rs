@@ -185,6 +185,10 @@ fn chunks_for_which_the_extra_bytes_leave_no_room_are_not_taken() {
     let bare = Request { extra: Some(Extra::new(|_| 0)), ..free.clone() };
     assert_eq!(plan(&bare, 8.0).chunk_shape, without.chunk_shape);
     assert!(counted.load(Ordering::Relaxed) <= 100);
+    // None of the fastest hundred has room: small chunks do.
+    let large = |chunks: &Counted| if chunks.chunks.iter().any(|axis| axis[0] > 250) { u64::MAX } else { 0 };
+    let small = Request { extra: Some(Extra::new(large)), ..request(&[2000, 2000, 20], 0, 2_000_000_000) };
+    assert!(plan(&small, 8.0).chunk_shape.iter().all(|length| *length <= 250));
     let never = Request { extra: Some(Extra::new(|_| u64::MAX)), ..free };
     let Ok(Answer::Refusal(refusal)) = recommend(&never, &law(8.0)) else { panic!("no refusal") };
     assert!(refusal.why.contains("reading or cutting"), "{}", refusal.why);

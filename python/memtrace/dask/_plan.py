@@ -20,6 +20,8 @@ SOURCES = ("dask", "storage", "waves")
 #: Chunks that are joined from a Dask array's own may take this much longer than others, which cut
 #: those in pieces: that takes time, too.
 JOINED_SECONDS = 1.2
+#: More than any worker may use.
+NEVER_FITS = 1 << 62
 UNCUT = "memtrace.dask.map_overlap reads blocks of an array in storage, which is not cut anew."
 
 
@@ -241,7 +243,7 @@ def planned(
         extra = partial(_to_fetch, transfer, x, depths, workers.threads)
         answer = recommended(extra_bytes=extra, **request)
     elif source == "dask" and isinstance(getattr(x, "_meta", None), np.ndarray):
-        extra = partial(_to_cut, law, x, depths, workers.threads)
+        extra = partial(_to_cut, law, x, depths, padding, workers.threads)
         answer = _cut_anew(x, partial(recommended, extra_bytes=extra), request)
     else:
         answer = recommended(**request)
@@ -298,9 +300,12 @@ def _to_fetch(transfer, x, depths, threads, chunks, task_bytes, _frontier_bytes)
     return threads * max(0, transfer(chunk, block) - working)
 
 
-def _to_cut(law, x, depths, threads, chunks, task_bytes, frontier_bytes):
+def _to_cut(law, x, depths, padding, threads, chunks, task_bytes, frontier_bytes):
     """What the graph that cuts the array anew holds beyond what is counted for shared chunks."""
-    chunks = tuple(map(tuple, chunks))
+    try:
+        chunks = without_padding(chunks, x.shape, padding, depths)
+    except ValueError:  # the array has no such chunks
+        return NEVER_FITS
     if chunks == x.chunks:
         return 0
     held = held_bytes(x, chunks, depths, task_bytes, threads, law.model)

@@ -112,7 +112,12 @@ class Arrays(dict):
     def make_cube(self, x):
         import xarray
 
-        return xarray.DataArray(x, dims=("a", "b", "c"))
+        return xarray.DataArray(x, dims=("a", "b", "c")[-x.ndim :])
+
+    def make_series(self, x):
+        import pandas
+
+        return pandas.Series(x.ravel())
 
     def make_sobel(self, x):
         return importlib.import_module("scipy.ndimage").sobel

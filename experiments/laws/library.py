@@ -108,7 +108,7 @@ def work(number, only):
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MAPPED, MOST_MAPPED))  # tables of n × n, say
     spans = 0
     warm = set()
-    for kind, layout, shape in RECORDED[number]:
+    for kind, layout, shape in (*RECORDED, namespaces.CHECKED)[number]:
         names = Arrays(made(shape, kind, layout, sum(shape)))
         for name, _, _, on, variant in calls():
             if only and name not in only:
@@ -249,8 +249,7 @@ def fit(rows):
     library = {}
     for name, entry in sorted(known.items()):
         every = [row for of_kind in entry["rows"].values() for row in of_kind]
-        found = entry["rule"] or (every and namespaces.rule_of(find(name), every))
-        if not found:
+        if not entry["rule"] and not (every and namespaces.is_like(every)):
             continue
         costs = {}
         most = MOST_CONSTANT
@@ -277,13 +276,16 @@ def fit(rows):
             if name in measured_names:
                 print(f"{name}: no call succeeded", file=sys.stderr)
             continue
+        kind = entry["class"]
         if entry["rule"]:
             library[name] = {"rule": entry["rule"], "parameters": parameters(name), "costs": costs}
-            kind = entry["class"]
-        else:
-            rule, kind = found
+        elif not any(" " in key for key in costs):  # its layout does not matter
             names = namespaces.parameters(find(name))
-            library[name] = {"rule": rule, "parameters": names, "plain": True, "costs": costs}
+            own = {"parameters": names, "measured": namespaces.measured(name, names)}
+            library[name] = {"rule": "like", **own, "costs": costs}
+            kind = every[0]["class"]
+        else:
+            continue
         if kind:
             library[name]["class"] = kind
     factor = round(float(np.quantile(factors, QUANTILE)), 2)
@@ -311,6 +313,11 @@ def main(only):
         only = sorted({name for name, *_ in calls()} - {*older["functions"]})
     rows = [row for number in range(len(RECORDED)) for row in record(number, only)]
     functions_known, unknown = fit(rows)
+    checked = record(
+        len(RECORDED),
+        sorted(name for name in functions_known if "measured" in functions_known[name]),
+    )
+    functions_known = namespaces.kept(functions_known, checked, older["residual"]["factor"])
     if only:  # the others stay as they are
         functions_known = dict(sorted({**older["functions"], **functions_known}.items()))
         unknown = older["unknown"]

@@ -1,8 +1,10 @@
-"""Functions that are measured because a namespace has them: all that run on one array.
+"""Functions that are measured because a namespace has them: those that run on one array, and give one
+like it.
 
-What comes out says which rule is theirs: an array like the first, one without an axis, or a number.
-Functions with other results, with results that are views, or whose memory grows faster than their
-arrays are left out. They are measured with their first argument and `axis` alone.
+They are known with that array and, functions of modules, `axis`: calls with other arguments are not.
+Left out are functions whose results are views, whose memory grows faster than their arrays or
+depends on their layout, and those that take more on the shapes of `CHECKED`, which no law is fitted
+to, than their law says.
 """
 
 import importlib
@@ -21,15 +23,23 @@ MODULES = (
     "scipy.special",
     "scipy.stats",
 )
-#: A class, and what its methods are called on: reductions of columns need columns of two lengths.
+#: A class, and what its methods are called on.
 CLASSES = {
-    "pandas.Series": ("frame['value']",),
+    "pandas.Series": ("series",),
     "pandas.DataFrame": ("wide", "narrow"),
     "xarray.DataArray": ("cube",),
 }
-#: They print, draw, or keep what they are given.
-NEVER = {"boxplot", "hist", "info", "plot", "to_clipboard", "set_printoptions", "seterr", "test"}
+#: They print, draw, keep what they are given, or make more of a list than of an array.
+NEVER = {"block", "boxplot", "hist", "info", "plot", "to_clipboard", "set_printoptions", "seterr", "test"}  # fmt: skip
 VARIANTS = ("x", "table", "x.ravel()")
+CHECKED = (
+    ("<f8", "C", (1000, 1000)),
+    ("<f8", "C", (250_000, 4)),
+    ("<f8", "C", (4, 250_000)),
+    ("<f8", "F", (1000, 1000)),
+    ("<f4", "C", (20, 50, 1000)),
+)
+LEAST_CHECKS = 4
 MOST_GROWTH = 1.15
 #: Bytes of small objects that a call may leave.
 SMALL_OBJECTS = 10_000
@@ -41,10 +51,8 @@ def calls(known):
         for name, function in sorted(public(importlib.import_module(module)).items()):
             full = f"{module}.{name}"
             if full not in known:
-                for variant in (
-                    *VARIANTS,
-                    *(("x, axis=-1", "x, axis=0") if has_axis(function) else ()),
-                ):
+                axes = ("x, axis=-1", "x, axis=0") if has_axis(function) else ()
+                for variant in (*VARIANTS, *axes):
                     yield full, None, variant
     for full, objects in CLASSES.items():
         module, kind = full.split(".")
@@ -57,9 +65,8 @@ def calls(known):
 def public(owner):
     """Functions of a module or class; classes and what is imported from elsewhere are none."""
     names = getattr(owner, "__all__", None) or dir(owner)
-    found = {
-        name: getattr(owner, name, None) for name in names if name[0] != "_" and name not in NEVER
-    }
+    names = [name for name in names if name[0] != "_" and name not in NEVER]
+    found = {name: getattr(owner, name, None) for name in names}
     return {
         name: thing
         for name, thing in found.items()
@@ -79,60 +86,54 @@ def signature(function):
 
 
 def parameters(function):
-    """Names in order; an axis with a default has that behind it (`axis=0`)."""
+    """Names in order."""
     if isinstance(function, np.ufunc):
         return ["x1", "out"]
-    found = signature(function).values()
-    return [written(each) for each in found if each.kind != each.VAR_KEYWORD] or ["a"]
+    found = [each for each in signature(function).values() if each.kind != each.VAR_KEYWORD]
+    named = [("*" if each.kind == each.VAR_POSITIONAL else "") + each.name for each in found]
+    return named or ["a"]
 
 
-def written(parameter):
-    if parameter.kind == parameter.VAR_POSITIONAL:
-        return "*" + parameter.name
-    fixed = parameter.name == "axis" and type(parameter.default) is int
-    return f"axis={parameter.default}" if fixed else parameter.name
+def measured(name, names):
+    """Those of a function's parameters that it was measured with."""
+    is_method = name.rpartition(".")[0] in CLASSES
+    return [names[0], *(["axis"] if "axis" in names and not is_method else [])]
 
 
-def rule_of(function, rows):
-    """The rule, and the class of what comes out; None if there is none that all calls follow."""
-    classes = {row["class"] for row in rows}
-    if any(row["view"] for row in rows) or len(classes) != 1 or grows(rows):
-        return None
-    [kind] = classes
-    fits = [rule for rule in RULES if all(RULES[rule](function, row) for row in rows)]
-    return (fits[0], kind) if fits else None
+def is_like(rows):
+    """True if all calls gave an array like theirs, and took as much for each of its elements."""
+    fresh = not any(row["view"] for row in rows)
+    alike = all([shape for shape, _ in row["outputs"]] == [row["shape"]] for row in rows)
+    return fresh and alike and len({row["class"] for row in rows}) == 1 and not grows(rows)
 
 
 def grows(rows):
     """True if the same call takes more for each element of a larger array."""
     per_element = {}
     for row in rows:
-        elements = row["input"] + sum(int(np.prod(shape)) for shape, _ in row["outputs"])
-        per_element.setdefault((row["kind"], row["layout"], row["call"]), []).append(
-            (row["input"], (row["peak"] - SMALL_OBJECTS) / elements)
-        )
+        key = row["kind"], row["layout"], row["call"]
+        figure = row["input"], (row["peak"] - SMALL_OBJECTS) / row["input"]
+        per_element.setdefault(key, []).append(figure)
     pairs = [sorted(each) for each in per_element.values() if len(each) > 1]
     return any(each[-1][1] > max(1.0, each[0][1]) * MOST_GROWTH for each in pairs)
 
 
-def like(_function, row):
-    return [shape for shape, _ in row["outputs"]] == [row["shape"]]
+def kept(library, rows, factor):
+    """The library without functions that were not checked, or took more than their bound."""
+    checks, wrong = {}, set()
+    for row in rows:
+        known = library.get(row["name"])
+        if known and known.get("measured"):
+            cost = known["costs"].get(row["kind"])
+            checks[row["name"]] = checks.get(row["name"], 0) + 1
+            if cost is None or row["peak"] > factor * bytes_of(cost, row["input"]):
+                wrong.add(row["name"])
+    return {
+        name: known
+        for name, known in library.items()
+        if not known.get("measured") or (checks.get(name, 0) >= LEAST_CHECKS and name not in wrong)
+    }
 
 
-def number(function, row):
-    return row["number"] and not has_axis(function)
-
-
-def reduced(function, row):
-    axis = signature(function)["axis"].default if has_axis(function) else None
-    if "axis=" in row["call"]:
-        axis = int(row["call"].partition("axis=")[2])
-    if axis is None:
-        return row["number"] and has_axis(function)
-    if type(axis) is not int or not has_axis(function):
-        return False
-    left = list(np.delete(row["shape"], axis))
-    return row["number"] if not left else [shape for shape, _ in row["outputs"]] == [left]
-
-
-RULES = {"like": like, "number": number, "reduce": reduced}
+def bytes_of(cost, elements):
+    return (cost["per_input"] + cost["per_output"]) * elements + cost["constant"]

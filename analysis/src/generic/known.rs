@@ -87,17 +87,10 @@ impl Machine<'_> {
                 order.push(name.to_owned());
                 break;
             }
-            let (parameter, default) = match parameter.split_once('=') {
-                Some((parameter, default)) => (parameter, default.parse().ok()),
-                None => (parameter.as_str(), None),
-            };
-            let given = args.next().or_else(|| all.remove(parameter));
-            if let Some(value) =
-                given.or(default.map(|value: f64| Value::Number { value: Some(value), float: false }))
-            {
-                all.insert(parameter.to_owned(), value);
+            if let Some(value) = args.next() {
+                all.insert(parameter.clone(), value);
             }
-            order.push(parameter.to_owned());
+            order.push(parameter.clone());
         }
         for (i, value) in args.enumerate() {
             all.insert(format!("#{i}"), value);
@@ -133,11 +126,11 @@ impl Machine<'_> {
         {
             self.note(&format!("{length} of {name}"), line);
         }
-        let first = known.parameters.first();
-        let is_measured = |(other, value): (&String, &Value)| {
-            other == "axis" || Some(other) == first || value.items().is_some_and(|items| items.is_empty())
+        let is_measured = |(name, value): (&String, &Value)| {
+            known.measured.contains(name) || value.items().is_some_and(|items| items.is_empty())
         };
-        if known.plain && !bound.named.iter().all(is_measured) {
+        let is_plain = bound.arrays.len() == 1 && bound.named.iter().all(is_measured);
+        if !known.measured.is_empty() && !is_plain {
             self.note(&format!("arguments of {name}"), line);
         }
         if main.as_ref().is_some_and(|main| is_one_line(name, main)) {

@@ -37,12 +37,13 @@ pub struct Library {
 pub struct Known {
     /// Shape of its result.
     pub rule: Rule,
-    /// Names of its parameters in order, with the default of an axis that has one: `axis=0`.
+    /// Names of its parameters in order.
     #[serde(default)]
     pub parameters: Vec<String>,
-    /// It was measured with its first argument and `axis` alone: what others change is not known.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub plain: bool,
+    /// It was measured with one array and no other arguments than these, if there are any: what others
+    /// change is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measured: Vec<String>,
     /// What its result is, if no plain array: `pandas.DataFrame`.
     #[serde(default)]
     pub class: Option<String>,

@@ -14,8 +14,8 @@ fn library() -> Library {
         "numpy.zeros": {"rule": "filled", "parameters": ["shape", "dtype"], "costs": {"<f8": cost(0.0, 8.0, "<f8")}},
         "numpy.append": {"rule": "append", "parameters": ["arr", "values", "axis"], "costs": {"<f4": cost(0.0, 4.0, "<f4")}},
         "numpy.mean": {"rule": "reduce", "parameters": ["a", "axis"], "costs": {"<f4": cost(0.0, 4.0, "<f4")}},
-        "scipy.stats.sem": {"rule": "reduce", "parameters": ["a", "axis=0", "ddof"], "plain": true,
-                            "costs": {"<f4": cost(4.0, 4.0, "<f4")}},
+        "scipy.stats.zmap": {"rule": "like", "parameters": ["a", "ddof", "axis"], "measured": ["a", "axis"],
+                             "costs": {"<f4": cost(4.0, 4.0, "<f4")}},
         "scipy.ndimage.filter": {"rule": "like", "parameters": ["input", "weights", "output"],
                                  "costs": {"<f4": cost(2.0, 4.0, "<f4"), "<f8": cost(6.0, 8.0, "<f8")}},
     });
@@ -84,18 +84,20 @@ fn names_hold_what_they_are_given_until_they_get_something_else() {
 #[test]
 fn functions_that_were_measured_by_default_are_known_by_default_only() {
     let with = |keywords: serde_json::Value| {
-        let call = json!({"call": {"function": {"function": "scipy.stats.sem"}, "args": [name("x")],
+        let call = json!({"call": {"function": {"function": "scipy.stats.zmap"}, "args": [name("x")],
             "keywords": keywords, "line": 7}});
         bounded_of(json!([{ "return": call }]), &SHAPE)
     };
     let default = with(json!([]));
-    assert_eq!(default.output_shape, [100, 100], "its axis is the first one");
     assert!(default.upper_bytes.is_some());
     let last = with(json!([["axis", {"value": 2}]]));
     assert_eq!((last.peak_bytes, last.upper_bytes), (default.peak_bytes, default.upper_bytes));
     let other = with(json!([["ddof", {"value": 2}]]));
     assert_eq!(other.upper_bytes, None);
-    assert_eq!(other.model.unknown, ["arguments of scipy.stats.sem (a.py:7)"]);
+    assert_eq!(other.model.unknown, ["arguments of scipy.stats.zmap (a.py:7)"]);
+    let several =
+        json!([{"return": call("scipy.stats.zmap", json!([{"sequence": [name("x"), name("x")]}]))}]);
+    assert_eq!(bounded_of(several, &SHAPE).upper_bytes, None);
 }
 
 #[test]

@@ -122,6 +122,7 @@ for n in (300, 400, 500, 600, 900):
     commands = {
         "doctor": [("doctor", "--json")],
         "recover": [("recover", trace, "--json")],
+        "several": [("report", folder, "--json")],
         "leaks": [("report", "--leaks", trace, "--json")],
         "histograms": [("report", "--histograms", trace, "--json")],
         "recompute": [("report", "--recompute", trace, "--json")],
@@ -167,6 +168,7 @@ def json_of(*arguments):
 NAMES = (
     "doctor",
     "recover",
+    "several",
     "leaks",
     "histograms",
     "recompute",

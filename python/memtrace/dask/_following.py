@@ -3,6 +3,54 @@
 from ._predict import first_ends
 
 
+class Running:
+    """What runs on a cluster, as the recorders of its nannies and workers have it."""
+
+    def __init__(self, client, name):
+        """name: of the plugins (`_nanny`)."""
+        self._client, self._name = client, name
+        self._alone = {}  # address of a worker -> whether it has no nanny
+
+    def spans(self, workers):
+        """Spans that run, as if they ended now. workers: their addresses."""
+        from . import _nanny
+
+        name, run = self._name, self._client.run
+        answers = run(_nanny.in_flight, name, nanny=True, on_error="ignore")
+        # Workers for which a nanny answers are asked one time.
+        asked = [at for at in workers if self._alone.get(at, True)]
+        if asked:
+            function = _nanny.in_flight_of_worker
+            own = run(function, name, workers=asked, on_error="ignore")
+            self._alone.update((at, own.get(at) is not None) for at in asked)
+            answers = {**answers, **own}
+        return [span for each in answers.values() if each is not None for span in _spans_in(each)]
+
+
+def _spans_in(answer):
+    now_ns = round(answer["seconds"] * 1e9)
+    for span in answer["spans"]:
+        start_ns = now_ns - round(span["seconds"] * 1e9)
+        inputs = [span["input"]] if span["input"] else []
+        row = {**span, "start_ns": start_ns, "end_ns": now_ns, "inputs": inputs}
+        yield described(answer["recording"], row)
+
+
+def described(recording, span):
+    """A span with what it is in `Recording.spans`."""
+    task = span["params"].get("task") or {}
+    return {
+        "trace": recording["trace"],
+        "host": recording["host"],
+        **span,
+        "start_unix_ns": recording["start_unix_ns"] + span["start_ns"],
+        "key": task.get("key"),
+        "worker": task.get("worker"),
+        "address": task.get("address"),
+        "error": span["params"].get("error"),
+    }
+
+
 class Following:
     """What has happened since the last step: a task that has ended is read one time."""
 

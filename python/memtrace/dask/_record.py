@@ -16,7 +16,7 @@ import dask
 from .._running.load import model_of
 from . import _view
 from ._dashboard import Dashboard
-from ._following import Following
+from ._following import Following, Running, described
 from ._predict import Predictions
 
 #: Spans come within milliseconds; a congested scheduler may take longer.
@@ -81,6 +81,7 @@ class Recording:
         self._totals = {}  # trace -> spans it has, reported at its end
         self._workers = []
         self._fractions = {}  # address of a worker -> part of its limit that it may use
+        self._running = Running(client, self._name)
         self._registered = []
         self._changed = threading.Condition()
         self._settings = contextlib.ExitStack()  # Dask's, while the recording runs
@@ -253,7 +254,7 @@ class Recording:
         with self._changed:
             lines = list(itertools.islice(self._lines.items(), number, None))
         return [
-            _described(self._recordings[trace], json.loads(line)["span"])
+            described(self._recordings[trace], json.loads(line)["span"])
             for (trace, _), line in lines
         ]
 
@@ -261,21 +262,8 @@ class Recording:
         """Spans that run, as if they ended now."""
         if not self.running:
             return []
-        from . import _nanny
-
-        client, name = self._client, self._name
-        of_nannies = client.run(_nanny.in_flight, name, nanny=True, on_error="ignore")
-        of_workers = client.run(_nanny.in_flight_of_worker, name, on_error="ignore")
-        found = []
-        for running in filter(None, [*of_nannies.values(), *of_workers.values()]):
-            recording, now_ns = running["recording"], round(running["seconds"] * 1e9)
-            for span in running["spans"]:
-                if (recording["trace"], span["span"]) not in self._lines:
-                    start_ns = now_ns - round(span["seconds"] * 1e9)
-                    row = {**span, "start_ns": start_ns, "end_ns": now_ns}
-                    row["inputs"] = [span["input"]] if span["input"] else []
-                    found.append(_described(recording, row))
-        return found
+        running = self._running.spans(worker["address"] for worker in self._workers)
+        return [span for span in running if (span["trace"], span["span"]) not in self._lines]
 
     def tasks(self):
         """Every task of Dask so far, in the order in which they ended, as dicts.
@@ -395,21 +383,6 @@ class Recording:
                     )
                     file.write(got[address])
         return address is not None
-
-
-def _described(recording, span):
-    """A span with what it is in `Recording.spans`."""
-    task = span["params"].get("task") or {}
-    return {
-        "trace": recording["trace"],
-        "host": recording["host"],
-        **span,
-        "start_unix_ns": recording["start_unix_ns"] + span["start_ns"],
-        "key": task.get("key"),
-        "worker": task.get("worker"),
-        "address": task.get("address"),
-        "error": span["params"].get("error"),
-    }
 
 
 def _operators_of(model):

@@ -96,9 +96,9 @@ class Page:
         workers = [_worker(worker) for worker in shown.workers]
         self._names.factors = [worker[0] for worker in reversed(workers)]
         self._workers.data = _columns(WORKER, workers)
-        self._running.data = _columns(RUNNING, map(_running, shown.in_flight))
+        _fill(self._running, RUNNING, map(_running, shown.in_flight))
         largest = sorted(shown.operators.values(), key=lambda each: -each["measured_bytes"])
-        self._operators.data = _columns(OPERATOR, map(_operator, largest))
+        _fill(self._operators, OPERATOR, map(_operator, largest))
 
 
 # Models -----------------------------------------------------------------------------------------
@@ -157,6 +157,12 @@ def _table(name, fields):
     return source, DataTable(
         source=source, columns=columns, index_position=None, height=220, sizing_mode="stretch_width"
     )
+
+
+def _fill(source, fields, rows):
+    """Replaces the rows of a table, which bokeh draws anew only if their number changes."""
+    source.data = _columns(fields, [])
+    source.data = _columns(fields, rows)
 
 
 # What they show ---------------------------------------------------------------------------------

@@ -65,28 +65,18 @@ def made(honest, tmp_path_factory):
     return bombs.make(honest[0], tmp_path_factory.mktemp("bombs"))
 
 
-# Runs a command and says how it ended. A process has the peak of the one that executed it, and pytest may have more
-# memory than commands are allowed: this one is small, and its child begins anew.
-LAUNCHER = f"""
-import json, os, resource, sys
-child = os.fork()
-if child == 0:
-    resource.setrlimit(resource.RLIMIT_CPU, ({MOST_SECONDS + 1}, {MOST_SECONDS + 1}))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.execv(sys.argv[2], sys.argv[2:])
-_, status, used = os.wait4(child, 0)
-ended = [os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss]
-os.write(int(sys.argv[1]), json.dumps(ended).encode())
-"""
+@pytest.fixture(scope="module")
+def survives(target):
+    """Runs a command: what is wrong with how it went, if anything."""
+    launcher = target("launched.c")
+    return lambda *words, **options: wrong_with(launcher, *words, **options)
 
 
-def survives(*words, ends_with=(0, 1, 2, 3)):
-    """Runs a command. What is wrong with how it went, if anything."""
+def wrong_with(launcher, *words, ends_with=(0, 1, 2, 3)):
     words = [str(word) for word in words]
     ended, out = os.pipe()
-    launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(out), *words]
     done = subprocess.run(
-        launcher,
+        [launcher, str(out), str(MOST_SECONDS + 1), *words],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env=environment(PYTHONPATH=str(ROOT / "python")),
@@ -114,7 +104,7 @@ def ends_in_a_sentence(said):
 
 
 @pytest.mark.parametrize("bomb", [name for name in bombs.TRACES if name != MANY_CALLS])
-def test_a_trace_is_read_or_refused(made, bomb):
+def test_a_trace_is_read_or_refused(survives, made, bomb):
     trace = made[bomb]
     commands = [(MEMTRACE, command[0], *command[1:], trace) for command in READING]
     commands.append((sys.executable, "-c", LOADED, trace))
@@ -123,7 +113,7 @@ def test_a_trace_is_read_or_refused(made, bomb):
     assert not wrong, "\n".join(wrong)
 
 
-def test_a_bomb_that_is_cut_short_is_recovered_or_refused(made, tmp_path):
+def test_a_bomb_that_is_cut_short_is_recovered_or_refused(survives, made, tmp_path):
     for bomb in ("spans repeats a row", "frames repeats a row", "an operator of 100 MB"):
         trace = shutil.copytree(made[bomb], tmp_path / bomb)
         whole = json.loads((trace / "meta.json").read_text())
@@ -131,7 +121,7 @@ def test_a_bomb_that_is_cut_short_is_recovered_or_refused(made, tmp_path):
         assert survives(MEMTRACE, "recover", trace) is None
 
 
-def test_models_are_read_or_refused(honest, tmp_path):
+def test_models_are_read_or_refused(survives, honest, tmp_path):
     model = tmp_path / "model.json"
     shape = ("--operator", "scale", "--shape", "700,1000")
     for name, text in bombs.models(honest[1]).items():
@@ -144,7 +134,7 @@ def test_models_are_read_or_refused(honest, tmp_path):
             assert survives(MEMTRACE, *command) is None, name
 
 
-def test_graphs_and_shapes_are_planned_or_refused(honest, tmp_path):
+def test_graphs_and_shapes_are_planned_or_refused(survives, honest, tmp_path):
     model, graph = tmp_path / "model.json", tmp_path / "graph.json"
     model.write_text(honest[1])
     for name, text in bombs.graphs("scale").items():
@@ -162,7 +152,7 @@ def test_there_are_fifty():
     assert len(bombs.TRACES) + len(bombs.graphs("scale")) >= 50
 
 
-def test_two_million_spans_are_reported(made):
+def test_two_million_spans_are_reported(survives, made):
     trace = made[MANY_CALLS]
     done = memtrace("report", trace)
     assert done.returncode == 0 and b" 2,000,000 " in done.stdout, done.stdout

@@ -1,4 +1,7 @@
-"""Random programs: whatever they call, the trace says what they did, block by block and byte by byte."""
+"""Random programs: whatever they call, the trace says what they did, block by block and byte by byte.
+
+Of many more: scripts/random-programs.
+"""
 
 import json
 from collections import Counter
@@ -7,7 +10,7 @@ import duckdb
 import pytest
 from random_programs import KINDS, check, check_all, compare_trace, plan_of
 
-PROGRAMS = 150
+PROGRAMS = 60
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,8 @@ impl Counter {
         })
     }
 
-    pub(crate) fn error(self) -> Option<PyErr> {
-        self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// What the function raised, as an error.
+    pub(crate) fn checked(self) -> PyResult<()> {
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 }

@@ -229,8 +229,7 @@ impl Model {
     ///     any_version: As for `predict`.
     ///     warmed: The operator was called in the worker before the baseline was measured, so that its one-time
     ///         allocations are included.
-    ///     extra_bytes: Called with (chunks, task_bytes, frontier_bytes) of chunks that may be taken: what a worker
-    ///         needs in addition to the bytes of its tasks and of the source chunks that it retains.
+    ///     extra_bytes: Called with (chunks, task_bytes, frontier_bytes): what a worker needs in addition to these.
     ///     minimise: "time", "memory" or "tasks".
     ///     source: "dask" (tasks of one graph that neighbours share, as with map_overlap), "storage" (each task
     ///         reads its chunk and halo), or "waves" (a few blocks at a time, each from a graph of its own).
@@ -297,12 +296,10 @@ impl Model {
             compare: compare.map(Other::baseline).transpose()?,
             ..known
         };
-        // Not locked while Python counts: another thread may have the interpreter, and wait to observe.
+        // Not locked while Python counts: another thread may wait to observe.
         let law = law(&self.read(), py, operator, &shape, dtype, any_version, params)?.clone();
         let answer = options.recommend(&law, shape);
-        if let Some(error) = counter.and_then(Counter::error) {
-            return Err(error);
-        }
+        counter.map_or(Ok(()), Counter::checked)?;
         match answer.map_err(refused)? {
             Answer::Plan(plan) => notebook::answer(py, "Plan", &plan),
             Answer::Refusal(refusal) => Err(PyMemoryError::new_err(refusal.why)),

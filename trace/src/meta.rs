@@ -15,7 +15,7 @@ use crate::read::limits;
 
 /// Version of the tables and of `meta.json`, raised with every change of them: a trace is read by
 /// the versions of memtrace that write its version.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// Name of the file in the trace directory.
 pub(crate) const FILE_NAME: &str = "meta.json";

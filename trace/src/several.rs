@@ -1,6 +1,7 @@
 //! The traces in a directory: of the ranks of a job, of the tasks of an array, of a campaign.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -11,7 +12,7 @@ use crate::read::limits;
 const DEPTH_MAX: usize = 3;
 
 /// The traces in `directory`, which may be one itself. Names are in order, numbers in them by their
-/// value. Neither links are followed nor hidden directories looked at.
+/// value. Links are not followed, hidden directories and those of other users are left out.
 ///
 /// # Errors
 /// [`Error::Io`] if a directory cannot be read, [`Error::NotATrace`] if there is no trace, and
@@ -52,7 +53,12 @@ impl Search<'_> {
             if files::hold_trace(&path) {
                 self.traces.push(path);
             } else if depth > 1 {
-                self.look_into(&path, depth - 1)?;
+                match self.look_into(&path, depth - 1) {
+                    // Another user's, or gone meanwhile: it holds none for this user.
+                    Err(Error::Io { source, .. })
+                        if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) => {}
+                    other => other?,
+                }
             }
         }
         Ok(())

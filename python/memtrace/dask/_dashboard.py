@@ -102,4 +102,6 @@ def _open(dask_scheduler):
 
 
 def _take(news, dask_scheduler):
+    if dask_scheduler not in _shown:  # it was started anew
+        _open(dask_scheduler)
     _shown[dask_scheduler].take(news)

@@ -86,6 +86,7 @@ class Recording:
         self._changed = threading.Condition()
         self._settings = contextlib.ExitStack()  # Dask's, while the recording runs
         self._views = _view.Live(self)
+        self._dashboard = None
 
     def __enter__(self):
         from . import _nanny
@@ -321,10 +322,11 @@ class Recording:
         Raises:
             RuntimeError: The scheduler has no bokeh or no memtrace.
         """
-        following = Following(self._predictions, self._arrived, self._open_spans)
-        dashboard = Dashboard(self._client, self, following)
-        self._views.send(dashboard)
-        return dashboard.address
+        if self._dashboard is None:
+            following = Following(self._predictions, self._arrived, self._open_spans)
+            self._dashboard = Dashboard(self._client, self, following)
+            self._views.send(self._dashboard)
+        return self._dashboard.address
 
     # The traces -------------------------------------------------------------------------------
 

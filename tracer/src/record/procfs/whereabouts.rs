@@ -93,8 +93,9 @@ fn lsf(variable: &impl Fn(&str) -> Option<String>) -> Option<String> {
 
 fn rank(variable: &impl Fn(&str) -> Option<String>) -> Option<u32> {
     // A batch script has SLURM_PROCID too, and is no step.
-    let of_step = || variable("SLURM_STEP_ID").and_then(|_| variable("SLURM_PROCID"));
-    RANKS.iter().find_map(|name| variable(name)).or_else(of_step)?.parse().ok()
+    let number = |name: &str| variable(name)?.parse().ok();
+    let of_step = || variable("SLURM_STEP_ID").and_then(|_| number("SLURM_PROCID"));
+    RANKS.iter().find_map(|name| number(name)).or_else(of_step)
 }
 
 #[cfg(test)]
@@ -129,6 +130,7 @@ mod tests {
         assert_eq!(rank(&["SLURM_PROCID=4", "SLURM_STEP_ID=1"]), Some(4));
         assert_eq!(rank(&["SLURM_PROCID=0"]), None, "a batch script");
         assert_eq!(rank(&["PMI_RANK=5"]), Some(5));
+        assert_eq!(rank(&["PMI_RANK=x", "SLURM_PROCID=4", "SLURM_STEP_ID=1"]), Some(4));
         for wrong in ["PMI_RANK=-1", "PMI_RANK=x", "PMI_RANK=99999999999"] {
             assert_eq!(rank(&[wrong]), None, "{wrong}");
         }

@@ -1,10 +1,14 @@
 //! The directory that a recording makes its trace in, and the trace that it replaces there.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use super::outcome::Failure;
 use crate::live_protocol::SOCKET;
@@ -16,6 +20,8 @@ pub struct Place {
     /// Where the trace that will be replaced waits.
     earlier: Option<PathBuf>,
     begun: bool,
+    /// Held until then: recorders that start together with one directory would clear it for each other.
+    _lock: Option<File>,
 }
 
 impl Place {
@@ -35,7 +41,8 @@ impl Place {
             }
         };
         let existed = earlier.is_none() && fs::symlink_metadata(output).is_ok();
-        Ok(Place { output: output.to_owned(), existed, earlier, begun: false })
+        let lock = lock(output)?;
+        Ok(Place { output: output.to_owned(), existed, earlier, begun: false, _lock: lock })
     }
 
     /// The recording has begun: its trace stays, and what it replaces goes.
@@ -62,6 +69,19 @@ impl Drop for Place {
         if let Some(earlier) = &self.earlier {
             let _ = fs::rename(earlier, &self.output);
         }
+    }
+}
+
+/// Makes the directory if it is missing, and locks it. Where that fails, opening the trace says why.
+fn lock(output: &Path) -> Result<Option<File>, Failure> {
+    let _ = DirBuilder::new().recursive(true).mode(0o700).create(output);
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let Ok(directory) = OpenOptions::new().read(true).custom_flags(flags).open(output) else {
+        return Ok(None);
+    };
+    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Err(refusal(output, "is being recorded; choose another directory with -o")),
+        _ => Ok(Some(directory)),
     }
 }
 

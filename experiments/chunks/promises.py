@@ -191,7 +191,8 @@ come from one process that calls the operators at four shapes of 1/600 to 1/50 o
 
 The table counts cases whose memory held: no worker was killed or spilled, every VmHWM was within
 the budget, and the prediction was 1.0 to 1.25 times the largest VmHWM. The jobs that were looked at
-served to mend chunks; the others ran at the beginning and the end only. At the beginning
+served to mend chunks; the others ran at the beginning and the end only, but for `lapse`: a mend
+had it refused at 400MB, so that it served to mend that. At the beginning
 `recommend` counted nothing of what `rechunk` makes workers hold: `traces` spilled 189 MB at 400MB,
 and all six predictions of `traces` and `join` were too low.
 

@@ -53,8 +53,7 @@ pub struct Record {
     /// Print the report as JSON; what the command prints goes to standard error
     #[arg(long, hide_short_help = true)]
     json: bool,
-    /// Record calls of this Python function as spans, e.g. scipy.ndimage:gaussian_filter or
-    /// __main__:gst3d
+    /// Record calls of this Python function as spans (__main__:gst3d)
     #[arg(help_heading = OPERATORS)]
     #[arg(long = "operator", value_name = "MODULE:FUNCTION", value_parser = parse_operator)]
     operators: Vec<String>,

@@ -11,6 +11,6 @@ PARTS = {
     "promises": "library functions drawn by a rule, and small programs: first set",
     "promises_second": "the second set of the same",
     "promises_third": "the third set of the same, for when what the others showed is mended",
-    "promises_bounds": "bounds from source on a fourth set",
+    "promises_bounds": "bounds from source on a fifth set",
     "speed": "time of predict, fit, recommend",
 }

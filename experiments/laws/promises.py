@@ -38,10 +38,11 @@ NATIVE = {
     " count_by_bin label_components flood windowed binned_mean",
     "second": "",
     "fourth": "",
+    "fifth": "",
     "third": "compressed_rows table_of_text pipeline tiles power_method"
     " by_level running_maximum distances quadtree decayed",
 }
-PYTHON = {"first": first.KERNELS, "second": [], "third": third.KERNELS, "fourth": []}
+PYTHON = {"first": first.KERNELS, "second": [], "third": third.KERNELS, "fourth": [], "fifth": []}
 
 
 def main(arguments):

@@ -89,21 +89,35 @@ impl Places {
             places.of_process.extend(members.iter().map(|process| (process.process, place)));
             places.ranks.push(of_processes(trace, rank, &members));
         }
+        // With a trace to itself, the peaks of a rank's processes together are known.
+        if let [rank] = &mut places.ranks[..]
+            && processes.iter().all(|process| process.rank.is_some())
+        {
+            (rank.peak_live_bytes, rank.peak_resident_bytes) = peaks(trace.meta());
+        }
         places
     }
 }
 
 /// A trace without ranks.
 fn whole(trace: &Trace, processes: &[ProcessRow]) -> Rank {
-    let Meta { host, peak, totals, .. } = trace.meta();
+    let meta = trace.meta();
+    let Meta { host, totals, .. } = meta;
+    let (peak_live_bytes, peak_resident_bytes) = peaks(meta);
     let job = processes.iter().find_map(|process| process.job.clone());
     Rank {
         name: RankName { trace: name_of(trace), host: host.clone(), job, rank: None },
-        peak_live_bytes: peak.live_bytes,
-        peak_resident_bytes: peak.resident_sum_bytes.max(peak.resident_bytes),
+        peak_live_bytes,
+        peak_resident_bytes,
         allocations: totals.allocations,
         requested_bytes: totals.requested_bytes,
     }
+}
+
+/// Live and resident bytes of all processes together.
+fn peaks(meta: &Meta) -> (u64, u64) {
+    let peak = &meta.peak;
+    (peak.live_bytes, peak.resident_sum_bytes.max(peak.resident_bytes))
 }
 
 /// One of several ranks.

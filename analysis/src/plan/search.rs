@@ -287,11 +287,12 @@ impl<'a> Search<'a> {
 
     fn describe(&self, best: &Candidate, skipped: Option<&Candidate>) -> Plan {
         let (request, grid) = (self.request, &best.timed.grid);
+        let extra = best.worker.extra.div_ceil(request.threads_per_worker.max(1));
         Plan {
             chunks: (0..request.shape.len()).map(|axis| grid.sizes(axis)).collect(),
             chunk_shape: grid.chunk.clone(),
             tasks: grid.chunks(),
-            predicted_task_bytes: worker_bytes::task_bytes(request, grid, &best.task),
+            predicted_task_bytes: worker_bytes::task_bytes(request, grid, &best.task).saturating_add(extra),
             predicted_frontier_bytes: best.worker.frontier,
             predicted_worker_bytes: best.worker.peak(),
             budget_bytes: request.budget_bytes(),

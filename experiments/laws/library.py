@@ -9,7 +9,6 @@ settings. Its law is the tightest `per_input·elements in + per_output·elements
 """
 
 import importlib
-import inspect
 import json
 import numbers
 import resource
@@ -222,24 +221,15 @@ def parameters(name):
         return special[last]
     if name.count(".") == 2 and name.startswith(("pandas", "xarray")):
         return ["self", "other"]
-    function = find(name)
-    if isinstance(function, np.ufunc):
-        return [f"x{i + 1}" for i in range(function.nin)] + ["out"]
-    try:
-        found = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return ["a", "b"]
-    return [
-        ("*" + each.name if each.kind == each.VAR_POSITIONAL else each.name)
-        for each in found
-        if each.kind != each.VAR_KEYWORD
-    ]
+    return namespaces.parameters(find(name))
 
 
-def fit(rows):
-    """The library file's functions, and the factor of unknown ones."""
+def fit(rows, only=()):
+    """The library file's functions, and the factor of unknown ones.
+
+    only: names of functions that were measured anew, if not all were.
+    """
     known = {}
-    measured_names = {row["name"] for row in rows}
     for name, rule, kind, _, _ in calls():
         known.setdefault(name, {"rule": rule, "class": kind, "rows": {}})
     for row in (row for row in rows if row["name"] in known):  # older recordings have others
@@ -273,7 +263,7 @@ def fit(rows):
         for key in [key for key in costs if key.startswith("<f4 ") and near(costs[key], plain)]:
             del costs[key]  # layout does not matter
         if not costs:
-            if name in measured_names:
+            if not only:
                 print(f"{name}: no call succeeded", file=sys.stderr)
             continue
         kind = entry["class"]
@@ -312,7 +302,7 @@ def main(only):
     if only == ["new"]:
         only = sorted({name for name, *_ in calls()} - {*older["functions"]})
     rows = [row for number in range(len(RECORDED)) for row in record(number, only)]
-    functions_known, unknown = fit(rows)
+    functions_known, unknown = fit(rows, only)
     checked = record(
         len(RECORDED),
         sorted(name for name in functions_known if "measured" in functions_known[name]),

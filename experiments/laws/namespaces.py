@@ -86,12 +86,12 @@ def signature(function):
 
 
 def parameters(function):
-    """Names in order."""
+    """Names in order, where a function does not say them those of two arguments."""
     if isinstance(function, np.ufunc):
-        return ["x1", "out"]
+        return [f"x{i + 1}" for i in range(function.nin)] + ["out"]
     found = [each for each in signature(function).values() if each.kind != each.VAR_KEYWORD]
     named = [("*" if each.kind == each.VAR_POSITIONAL else "") + each.name for each in found]
-    return named or ["a"]
+    return named or ["a", "b"]
 
 
 def measured(name, names):

@@ -13,8 +13,10 @@ const MOST_GRIDS: u64 = 16_384;
 /// Blocks that are dealt out to workers one by one.
 const MOST_DEALT: u64 = 2_000;
 
-/// Splits per axis that are all tried; beyond them only twice as many each time.
+/// Splits per axis that are all tried. Beyond them every next has a quarter more, or twice as many
+/// where more than [`FINE_AXES`] axes are cut: those combine.
 const DENSE_SPLITS: u64 = 16;
+const FINE_AXES: usize = 2;
 
 /// An array cut into equal chunks with one smaller last chunk per axis (what zarr, xarray and
 /// Cubed can store), and its halo.
@@ -149,9 +151,11 @@ pub(crate) fn candidates(
     whole_axes: &[usize],
     aligned: Option<&[u64]>,
 ) -> Vec<Grid> {
+    let is_cut = |axis: &usize| !whole_axes.contains(axis) && shape[*axis] > DENSE_SPLITS;
+    let is_fine = (0..shape.len()).filter(is_cut).count() <= FINE_AXES;
     let lengths = |(axis, &length): (usize, &u64)| {
         let unit = aligned.map_or(1, |chunk| chunk[axis]).clamp(1, length);
-        if whole_axes.contains(&axis) { vec![length] } else { axis_chunks(length, halo[axis], unit) }
+        if whole_axes.contains(&axis) { vec![length] } else { axis_chunks(length, halo[axis], unit, is_fine) }
     };
     let mut lengths: Vec<Vec<u64>> = shape.iter().enumerate().map(lengths).collect();
     thin(&mut lengths);
@@ -193,7 +197,7 @@ fn partial_chunks(grid: &Grid) -> u64 {
 
 /// Chunk lengths for an axis, longest first: multiples of `unit`. A last chunk below the halo is
 /// refused: Dask would silently rechunk it.
-fn axis_chunks(length: u64, halo: u64, unit: u64) -> Vec<u64> {
+fn axis_chunks(length: u64, halo: u64, unit: u64, is_fine: bool) -> Vec<u64> {
     let mut sizes = Vec::new();
     let mut splits = 1;
     while splits <= MOST_CHUNKS.min(length) {
@@ -202,7 +206,11 @@ fn axis_chunks(length: u64, halo: u64, unit: u64) -> Vec<u64> {
         if sizes.last() != Some(&chunk) && (splits == 1 || last >= halo) {
             sizes.push(chunk);
         }
-        splits = if splits < DENSE_SPLITS { splits + 1 } else { 2 * splits };
+        splits += match splits {
+            ..DENSE_SPLITS => 1,
+            _ if is_fine => splits / 4,
+            _ => splits,
+        };
     }
     sizes
 }

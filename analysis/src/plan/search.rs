@@ -29,6 +29,8 @@ pub(crate) const LEAST_CELL_SECONDS: f64 = 5e-9;
 /// Counting a grid's extra bytes may mean building the framework's graph (0.1 s each): so many are
 /// counted from the fastest grid on, and then as many spread over all.
 const MOST_COUNTED: usize = 100;
+/// So many for the grid that needs least, which a refusal names.
+const COUNTED_FOR_LEAST: usize = 30;
 
 /// The candidates of a request, fastest first.
 pub(super) struct Search<'a> {
@@ -118,7 +120,7 @@ impl<'a> Search<'a> {
     fn spread(&self) -> Option<Plan> {
         self.request.extra.as_ref()?;
         self.left.set(MOST_COUNTED);
-        let found = self.first(self.ranked.iter().step_by(spacing(self.ranked.len())))?;
+        let found = self.first(self.ranked.iter().step_by(spacing(self.ranked.len(), MOST_COUNTED)))?;
         Some(self.describe(&found, None))
     }
 
@@ -249,7 +251,7 @@ impl<'a> Search<'a> {
         let mut floors: Vec<(f64, &Timed)> = self.ranked.iter().filter_map(floor).collect();
         floors.sort_by(|a, b| a.0.total_cmp(&b.0));
         self.left.set(MOST_COUNTED);
-        let step = if self.request.extra.is_some() { spacing(floors.len()) } else { 1 };
+        let step = if self.request.extra.is_some() { spacing(floors.len(), COUNTED_FOR_LEAST) } else { 1 };
         let mut least: Option<Candidate> = None;
         for (part, timed) in floors.into_iter().step_by(step) {
             // Floors ascend: from here on nothing can be better.
@@ -314,9 +316,9 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Every how many grids one is counted, so that they are spread over all.
-fn spacing(grids: usize) -> usize {
-    grids.div_ceil(MOST_COUNTED).max(1)
+/// Every how many grids one is counted, so that as many as are to be are spread over all.
+fn spacing(grids: usize, counted: usize) -> usize {
+    grids.div_ceil(counted).max(1)
 }
 
 /// Grids with fewer chunks before those with more.

@@ -129,8 +129,6 @@ class Tasks:
         return {"inputs": [name], "slice": []}
 
     def fused(self, key, node):
-        from dask.order import order
-
         inside, outkey, inkeys, *values = node.args
         tasks = type(self)(self.operators, self.given, self.known)
         tasks.names, tasks.constants = set(self.names), dict(self.constants)
@@ -151,10 +149,8 @@ class Tasks:
                 tasks.names.add(_name(inkey))
                 inputs = [f"{name} outside" if name in taken else name for name in inputs]
                 tasks.steps.append({"name": _name(inkey), "inputs": inputs, "slice": []})
-        priority = order(dict(inside))
-        for each in sorted((each for each in inside if each != outkey), key=priority.get):
+        for each in _in_order(inside, outkey):
             tasks.add(each, inside[each])
-        tasks.add(outkey, inside[outkey])
         self.sources.update(tasks.sources)
         return {"inputs": [], "steps": tasks.steps}
 
@@ -329,6 +325,20 @@ class Tasks:
         named = named or ("<i8" if "int" in str(call.args[1]) else "<f8")
         output = self.known.get(key) or _array(size, dtype(named))
         return {"inputs": [], "operator": "random", "bytes": {}, "output": output}
+
+
+def _in_order(inside, last):
+    """Keys of the tasks of a fused one, the one whose result it gives at the end."""
+    chain, key = [last], last
+    while len(needed := inside[key].dependencies & inside.keys()) == 1:
+        (key,) = needed
+        chain.append(key)
+    if len(chain) == len(inside):  # as Dask fuses most: it has one order, which is had sooner so
+        return chain[::-1]
+    from dask.order import order
+
+    priority = order(dict(inside))
+    return [*sorted((each for each in inside if each != last), key=priority.get), last]
 
 
 def _is_shape(value):

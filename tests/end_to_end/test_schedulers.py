@@ -14,9 +14,6 @@ from memtrace.sizing import ENOUGH, Sizes
 
 from experiments.schedulers import commands, one_node
 
-#: Slurm's control groups have one name.
-pytestmark = pytest.mark.serial
-
 #: An environment with Snakemake and kubernetes-validate.
 INSTALLED = ROOT / "target" / "schedulers" / "bin"
 

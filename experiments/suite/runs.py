@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import shutil
 import subprocess
 import time
@@ -11,8 +12,10 @@ from experiments.recording import KEPT, RESULTS, ROOT
 DONE = KEPT / "suite" / "runs.jsonl"
 PAGE = RESULTS / "suite.md"
 #: Of a run's row, in the order of the page.
-COLUMNS = ("date", "commit", "place", "clone", "beside", "minutes", "status")
+COLUMNS = ("date", "commit", "place", "clone", "beside", "minutes", "cpu_minutes", "status")
 COLUMNS += ("passed", "failed", "skipped")
+#: How scripts/test begins a stage.
+HEADING = "== "
 #: Closing lines of pytest and of cargo test.
 OUTCOME = re.compile(r"(\d+) (passed|failed|skipped|errors?)\b")
 
@@ -48,9 +51,8 @@ def run(folder, place, beside="nothing"):
     name = f"{cloned}-{len(str(folder))}-{beside.split()[0]}-{time.strftime('%H%M')}.log"
     log = DONE.parent / name
     log.parent.mkdir(parents=True, exist_ok=True)
-    started = time.monotonic()
-    with log.open("wb") as out:
-        done = subprocess.run(["bash", ".ci/run"], cwd=folder, stdout=out, stderr=out, check=False)
+    cpu, started = cpu_seconds(), time.monotonic()
+    status, stages = watched(folder, log)
     row = {
         "commit": cloned,
         "date": time.strftime("%Y-%m-%d"),
@@ -58,13 +60,40 @@ def run(folder, place, beside="nothing"):
         "clone": built,
         "beside": beside,
         "minutes": round((time.monotonic() - started) / 60, 1),
-        "status": done.returncode,
+        "cpu_minutes": round((cpu_seconds() - cpu) / 60, 1),
+        "stages": stages,
+        "status": status,
         **outcome(log.read_text(errors="replace")),
     }
     with DONE.open("a") as out:
         out.write(json.dumps(row) + "\n")
     write_page()
     return row
+
+
+def watched(folder, log):
+    """Exit status, and the minutes from each heading to the next."""
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    begun = [("begin", time.monotonic())]
+    with (
+        log.open("w") as out,
+        subprocess.Popen(["bash", ".ci/run"], cwd=folder, errors="replace", **options) as process,
+    ):
+        for line in process.stdout:
+            out.write(line)
+            if line.startswith(HEADING):
+                begun.append((line.removeprefix(HEADING).strip(), time.monotonic()))
+    ends = [moment for _, moment in begun[1:]] + [time.monotonic()]
+    stages = {}
+    for (name, start), end in zip(begun, ends, strict=True):
+        stages[name] = stages.get(name, 0) + (end - start) / 60
+    return process.returncode, {name: round(minutes, 1) for name, minutes in stages.items()}
+
+
+def cpu_seconds():
+    """Of all processes that were started here and have ended, and of those that they waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def outcome(text):
@@ -80,18 +109,36 @@ def outcome(text):
 def write_page():
     """All runs that were kept, the newest last."""
     rows = [json.loads(line) for line in DONE.read_text().splitlines()]
-    lines = ["| " + " | ".join(str(row[column]) for column in COLUMNS) + " |" for row in rows]
-    PAGE.write_text(TEXT.format(rows="\n".join(lines)))
+    lines = [
+        "| " + " | ".join(str(row.get(column, "")) for column in COLUMNS) + " |" for row in rows
+    ]
+    PAGE.write_text(TEXT.format(rows="\n".join(lines), stages=stages(rows)))
+
+
+def stages(rows):
+    """The newest fresh and the newest built run beside nothing, stage by stage."""
+    newest = {row["clone"]: row for row in rows if row["beside"] == "nothing" and "stages" in row}
+    names = dict.fromkeys(name for row in newest.values() for name in row["stages"])
+    lines = ["| stage | " + " | ".join(newest) + " |", "|---|" + "---:|" * len(newest)]
+    for name in names:
+        minutes = (str(row["stages"].get(name, "")) for row in newest.values())
+        lines.append(f"| {name} | " + " | ".join(minutes) + " |")
+    return "\n".join(lines)
 
 
 TEXT = """# The tests, wherever and whenever
 
 `scripts/experiments suite clones` and `suite busy` run `.ci/run` in fresh clones: at paths of
 another length, one of them with a space, and five times in a row beside two processes that compute
-without a pause. A clone that is built has the programs and packages of the run before it. The
-counts are those of Rust and Python tests together.
+without a pause; `suite idle` runs it in a fresh clone beside nothing, and again. A clone that is
+built has the programs and packages of the run before it. The counts are those of Rust and Python
+tests together; CPU minutes are those of all processes, for which there are two processors.
 
-| date | commit | path | clone | beside | minutes | exit | passed | failed | skipped |
-|---|---|---|---|---|---:|---:|---:|---:|---:|
+| date | commit | path | clone | beside | minutes | CPU minutes | exit | passed | failed | skipped |
+|---|---|---|---|---|---:|---:|---:|---:|---:|---:|
 {rows}
+
+Minutes of each stage, of the newest runs beside nothing:
+
+{stages}
 """

@@ -34,7 +34,7 @@ for thread in threads:
 code = "import sys; kept = bytearray({{}}); print(flush=True); sys.stdin.read()"
 pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 children = []
-for size in [40_000_000, *[3_000_000] * 13]:
+for size in [30_000_000, *[3_000_000] * 23]:
     command = [sys.executable, "-c", code.format(size), EVIL * 20]
     children.append(subprocess.Popen(command, **pipes))
     children[-1].stdout.readline()
@@ -81,7 +81,9 @@ def test_the_headline_names_the_process_with_most(run, shown):
     report = run.report
     processes = {each["pid"]: each["peak_live_bytes"] for each in report["processes"]}
     largest = max(processes, key=processes.get)
-    assert len(processes) == 15 and processes[largest] > 40_000_000
+    assert len(processes) == 25 and processes[largest] > 30_000_000
+    # The page has a curve of eleven, and one of all others, which is above them.
+    assert sum(sorted(processes.values())[:14]) > processes[largest]
     said = shown.page.text_content("#headline .peak")
     pid, share = re.search(r"pid (\S+) had ([\d.]+) %", said).groups()
     assert int(pid) == largest

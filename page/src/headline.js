@@ -73,7 +73,9 @@ function processAtPeak(data) {
     times.findIndex((time) => time >= data.headline.peak_ns),
   );
   const live = curves.map((curve) => curve.heap[at] + curve.touched[at]);
-  const largest = live.indexOf(Math.max(...live));
+  // The last curve may be that of all other processes together, which is none of them.
+  const own = live.map((bytes, place) => (curves[place].process === null ? 0 : bytes));
+  const largest = own.indexOf(Math.max(...own));
   const pid = curves[largest].name.split(" ")[0];
   const share = percent(
     live[largest],

@@ -83,8 +83,8 @@ pub struct Span {
     pub operator: String,
     /// Index of its process.
     pub process: u32,
-    /// Index of its thread.
-    pub thread: u32,
+    /// Its thread, as the kernel numbers it.
+    pub tid: u32,
     /// Its working peak.
     pub working_peak: u64,
 }
@@ -248,6 +248,8 @@ impl Tree<'_> {
 
 /// The longest calls that ended, and how many others there are.
 fn spans(trace: &Trace, meta: &Meta) -> Result<(Vec<Span>, usize), Error> {
+    let threads = trace.threads()?;
+    let tids: HashMap<u32, u32> = threads.into_iter().map(|row| (row.thread, row.tid)).collect();
     let mut longest: BinaryHeap<Reverse<Span>> = BinaryHeap::new();
     let mut all = 0;
     trace.each_span_figures(|row: SpanRow| {
@@ -258,7 +260,7 @@ fn spans(trace: &Trace, meta: &Meta) -> Result<(Vec<Span>, usize), Error> {
             start_ns: time(row.start_ns),
             operator: row.operator,
             process: row.process,
-            thread: row.thread,
+            tid: tids.get(&row.thread).copied().unwrap_or(row.thread),
             working_peak: row.working_peak_bytes,
         }));
         if longest.len() > SPANS_MAX {
@@ -266,7 +268,7 @@ fn spans(trace: &Trace, meta: &Meta) -> Result<(Vec<Span>, usize), Error> {
         }
     })?;
     let mut spans: Vec<Span> = longest.into_iter().map(|Reverse(span)| span).collect();
-    spans.sort_by_key(|span| (span.start_ns, Reverse(span.length_ns), span.thread));
+    spans.sort_by_key(|span| (span.start_ns, Reverse(span.length_ns), span.tid));
     let left_out = all - spans.len();
     Ok((spans, left_out))
 }

@@ -41,9 +41,9 @@ pub fn to_stderr(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Prints a result to stdout, each line [`clean`]ed.
+/// Prints a result to stdout, without control characters.
 pub fn print(text: &str) -> Result<()> {
-    let text: String = text.lines().map(|line| clean(line) + "\n").collect();
+    let text: String = text.lines().map(|line| without_controls(line) + "\n").collect();
     write(text.as_bytes())
 }
 
@@ -65,8 +65,22 @@ pub fn columns_of(stream: &impl std::os::fd::AsFd) -> usize {
 }
 
 /// Text from a trace or a model, in one line and without control characters that a terminal would
-/// obey.
+/// obey. Characters that turn the direction of what follows, or end a line, are named: `⟨U+202E⟩`.
 pub fn clean(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                out.push_str(&format!("⟨U+{:04X}⟩", u32::from(character)));
+            }
+            other => out.push(other),
+        }
+    }
+    without_controls(&out)
+}
+
+/// What is printed, JSON as well, which has names as they are.
+fn without_controls(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
@@ -77,5 +91,6 @@ mod tests {
     #[test]
     fn a_trace_cannot_drive_the_terminal() {
         assert_eq!(clean("a\u{1b}[31mb\r\n"), "a [31mb  ");
+        assert_eq!(clean("a\u{202e}b\u{2066}é"), "a⟨U+202E⟩b⟨U+2066⟩é");
     }
 }

@@ -58,7 +58,9 @@ pub fn json(exported: &Exported) -> Result<Vec<u8>> {
         Some((_, thread)) => *thread,
         None => {
             let process = profile.add_process(&exported.command, 0, at(0));
-            profile.add_thread(process, 0, at(0), true)
+            let thread = profile.add_thread(process, 0, at(0), true);
+            extent(&mut profile, thread, 0, length(exported));
+            thread
         }
     };
     allocations(exported, &mut profile, first);
@@ -73,6 +75,7 @@ fn at(ns: u64) -> Timestamp {
 
 /// Each with its first thread, whose name is the process's.
 fn processes(exported: &Exported, profile: &mut Profile) -> Vec<(ProcessHandle, ThreadHandle)> {
+    let length = length(exported);
     let added = exported.processes.iter().map(|process| {
         let handle = profile.add_process(&process.command, process.pid, at(process.start_ns));
         let thread = profile.add_thread(handle, process.pid, at(process.start_ns), true);
@@ -80,9 +83,23 @@ fn processes(exported: &Exported, profile: &mut Profile) -> Vec<(ProcessHandle, 
             profile.set_process_end_time(handle, at(end));
             profile.set_thread_end_time(thread, at(end));
         }
+        extent(profile, thread, process.start_ns, process.end_ns.unwrap_or(length).max(process.start_ns));
         (handle, thread)
     });
     added.collect()
+}
+
+/// The recording's length.
+fn length(exported: &Exported) -> u64 {
+    exported.duration_ns.max(0) as u64
+}
+
+/// A sample where a thread begins and one where it ends. The profiler shows threads that have samples,
+/// and of all markers and counters what lies between the first sample and the last.
+fn extent(profile: &mut Profile, thread: ThreadHandle, start: u64, end: u64) {
+    for time in [start, end] {
+        profile.add_sample(thread, at(time), None, CpuDelta::ZERO, 1);
+    }
 }
 
 /// All call stacks are of the first process: they are sums over all.
@@ -101,8 +118,6 @@ fn allocations(exported: &Exported, profile: &mut Profile, thread: ThreadHandle)
         let bytes = i64::try_from(stack.at_peak).unwrap_or(i64::MAX);
         profile.add_allocation_sample(thread, at(0), Some(stacks[stack.frame]), address, bytes);
     }
-    // The call tree shows a thread that has samples.
-    profile.add_sample(thread, at(0), None, CpuDelta::ZERO, 1);
 }
 
 fn markers(
@@ -124,10 +139,14 @@ fn markers(
 fn counters(exported: &Exported, profile: &mut Profile, processes: &[(ProcessHandle, ThreadHandle)]) {
     let mut live = HashMap::new();
     for point in &exported.points {
-        let Some((process, _)) = processes.get(point.process as usize) else { continue };
-        let (counter, before) = live
-            .entry(point.process)
-            .or_insert_with(|| (profile.add_counter(*process, "malloc", "Memory", "Live bytes"), 0.0));
+        let index = point.process as usize;
+        let Some((process, _)) = processes.get(index) else { continue };
+        let (counter, before) = live.entry(point.process).or_insert_with(|| {
+            let counter = profile.add_counter(*process, "malloc", "Memory", "Live bytes");
+            // The profiler reads the first sample as 0, whatever it says.
+            profile.add_counter_sample(counter, at(exported.processes[index].start_ns), 0.0, 0);
+            (counter, 0.0)
+        });
         let bytes = point.live as f64;
         profile.add_counter_sample(*counter, at(point.time_ns), bytes - *before, 0);
         *before = bytes;

@@ -10,7 +10,7 @@ use super::{Array, Error, Executor, Work};
 use crate::model::TaskBytes;
 use crate::plan::frontier::MOST_WALKED;
 use crate::plan::grid::{Grid, candidates};
-use crate::plan::search::{LEAST_CELL_SECONDS, ROOMY};
+use crate::plan::search::LEAST_CELL_SECONDS;
 use crate::plan::source::share;
 use crate::plan::time::{Duration, SAME_TIME};
 use crate::plan::why::what_helps;
@@ -71,7 +71,8 @@ impl<'a> Search<'a> {
     }
 
     /// The fastest grid under the budget; of those that are as fast within the accuracy of the
-    /// estimate, one that leaves a worker room, with the fewest chunks, that needs least.
+    /// estimate, one with the fewest chunks, each of which costs a task for every step, that needs
+    /// least.
     pub(super) fn fastest(&mut self, workers: u64) -> Option<Found> {
         let spread = self.laws.seconds_spread();
         let mut ranked: Vec<(f64, usize)> =
@@ -90,10 +91,9 @@ impl<'a> Search<'a> {
                 found.push((at, memory));
             }
         }
-        let roomy = self.budget() as f64 * ROOMY;
         let ease = |(at, memory): &(usize, Memory)| {
             let grid = &self.grids[*at];
-            (memory.worker as f64 > roomy, grid.chunks(), memory.worker, grid.chunk.clone())
+            (grid.chunks(), memory.worker, grid.chunk.clone())
         };
         let (grid, memory) = found.into_iter().min_by_key(ease)?;
         Some(Found { grid, seconds: self.duration(grid, workers).seconds(), memory })

@@ -18,7 +18,7 @@ use crate::model::TaskBytes;
 
 /// A worker that needs no more than this part of its memory has room to spare: of grids that are
 /// equally fast, those that leave it come before those that do not, and less memory is no better.
-pub(crate) const ROOMY: f64 = 0.5;
+const ROOMY: f64 = 0.5;
 
 /// Grids whose workers' peaks differ by less than this need the same; the fastest is taken.
 const SAME_BYTES: f64 = 1.03;

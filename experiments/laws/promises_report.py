@@ -77,6 +77,10 @@ FIRST_RUN = {
 }
 
 
+#: What the rule found when the first three sets were drawn; later ones had other versions of the packages.
+DRAWN_BEFORE = {"callable": 698, "every": 11}
+
+
 def figures(results):
     """What is measured, its target, the figure in words, and whether it reaches the target."""
     tests = tests_of(results)
@@ -165,6 +169,7 @@ def verdicts(found, at_first=()):
 
 def head(which, results, rule):
     part = "promises" if which == "first" else f"promises_{which}"
+    rule = DRAWN_BEFORE if which in ("first", "second", "third") else rule
     kernels = sum(" kernel:" in name for name in results)
     return [
         f"# Promises, kept or not: the {which} set",

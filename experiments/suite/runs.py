@@ -118,6 +118,8 @@ def write_page():
 def stages(rows):
     """The newest fresh and the newest built run beside nothing, stage by stage."""
     newest = {row["clone"]: row for row in rows if row["beside"] == "nothing" and "stages" in row}
+    if not newest:
+        return "None was kept."
     names = dict.fromkeys(name for row in newest.values() for name in row["stages"])
     lines = ["| stage | " + " | ".join(newest) + " |", "|---|" + "---:|" * len(newest)]
     for name in names:

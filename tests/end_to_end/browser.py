@@ -61,6 +61,7 @@ class Shown:
         self.wrong = []
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("console", self._said)
+        self.page.on("dialog", self._opened)
         self.page.on("request", self._requested)
         self.url = path.as_uri()
         self.page.goto(self.url)
@@ -69,6 +70,10 @@ class Shown:
     def _said(self, message):
         if message.type in ("error", "warning"):
             self.wrong.append(message.text)
+
+    def _opened(self, dialog):
+        self.wrong.append(f"a dialog says {dialog.message}")
+        dialog.dismiss()
 
     def _requested(self, request):
         if request.url.split("#")[0] != self.url:

@@ -334,7 +334,6 @@ def test_hostile_names_stay_names(chromium, record, python, tmp_path):
     )
     run = record(python, program, HOSTILE)
     opened = Shown(chromium, html(run.path, tmp_path / "page.html"))
-    opened.page.on("dialog", lambda dialog: opened.wrong.append(dialog.message))
     for view in VIEWS:
         opened.select(view=view)
         assert opened.page.locator("img").count() == 0

@@ -93,7 +93,6 @@ def test_the_headline_names_the_process_with_most(run, shown):
 
 
 def test_names_stay_names_wherever_they_come_from(run, shown):
-    shown.page.on("dialog", lambda dialog: shown.wrong.append(dialog.message))
     assert shown.total() == run.report["peak"]["live_bytes"]
     for view in VIEWS:
         shown.select(view=view)

@@ -76,7 +76,7 @@ def watched(folder, log):
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     begun = [("begin", time.monotonic())]
     with (
-        log.open("w") as out,
+        log.open("w", buffering=1) as out,
         subprocess.Popen(["bash", ".ci/run"], cwd=folder, errors="replace", **options) as process,
     ):
         for line in process.stdout:

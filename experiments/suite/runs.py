@@ -116,8 +116,8 @@ def write_page():
 
 
 def stages(rows):
-    """The newest fresh and the newest built run beside nothing, stage by stage."""
-    newest = {row["clone"]: row for row in rows if row["beside"] == "nothing" and "stages" in row}
+    """The newest fresh and the newest built run, stage by stage; early rows have no stages."""
+    newest = {row["clone"]: row for row in rows if "stages" in row}
     if not newest:
         return "None was kept."
     names = dict.fromkeys(name for row in newest.values() for name in row["stages"])
@@ -140,7 +140,7 @@ tests together; CPU minutes are those of all processes, for which there are two 
 |---|---|---|---|---|---:|---:|---:|---:|---:|---:|
 {rows}
 
-Minutes of each stage, of the newest runs beside nothing:
+Minutes of each stage, of the newest runs of which they were kept:
 
 {stages}
 """

@@ -2,12 +2,13 @@
 
 import base64
 import shutil
+import sys
 import zlib
 from contextlib import contextmanager
 
 import duckdb
 import pytest
-from conftest import memtrace
+from conftest import Recording, memtrace
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 DESKTOP, PHONE = (1400, 900), (390, 844)
@@ -18,6 +19,18 @@ def html(trace, path, *options):
     done = memtrace("report", trace, "--html", path, *options)
     assert done.returncode == 0, done.stderr.decode()
     return path
+
+
+def recorded(folder, program, *arguments, operators=(), **how):
+    """A recording of a program with all call stacks, so that no line is an estimate; its page is beside
+    it."""
+    (folder / "program.py").write_text(program, encoding="utf-8")
+    options = [word for name in operators for word in ("--operator", name)]
+    command = (sys.executable, folder / "program.py", *arguments)
+    done = memtrace("-o", folder / "trace", "--stacks", "all", *options, "--", *command, **how)
+    assert done.returncode == 0, done.stderr.decode()
+    html(folder / "trace", folder / "page.html")
+    return Recording(folder / "trace", 0, done.stdout, done.stderr)
 
 
 def text_of(page):

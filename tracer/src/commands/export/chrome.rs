@@ -51,7 +51,7 @@ pub fn json(exported: &Exported) -> Result<Vec<u8>> {
             events.push(call);
             events.push(json!({
                 "ph": "e", "cat": "operator", "name": span.operator, "pid": pid(span.process),
-                "tid": span.tid, "ts": micros(end(span)), "id": number,
+                "tid": span.tid, "ts": micros(span.end_ns()), "id": number,
             }));
         }
     }
@@ -71,10 +71,6 @@ pub fn json(exported: &Exported) -> Result<Vec<u8>> {
     Ok(serde_json::to_vec(&File { trace_events: events, display_time_unit: "ms", other_data })?)
 }
 
-fn end(span: &Span) -> u64 {
-    span.start_ns.saturating_add(span.length_ns)
-}
-
 /// The ends of calls that run in each thread, outermost first.
 #[derive(Default)]
 struct UnderWay {
@@ -90,9 +86,9 @@ impl UnderWay {
         while ends.last().is_some_and(|outer| *outer <= span.start_ns) {
             ends.pop();
         }
-        let nests = ends.last().is_none_or(|outer| end(span) <= *outer);
+        let nests = ends.last().is_none_or(|outer| span.end_ns() <= *outer);
         if nests {
-            ends.push(end(span));
+            ends.push(span.end_ns());
         }
         nests
     }

@@ -22,7 +22,7 @@ use serde_json::Value;
 use self::figure::Figure;
 use self::plan::Planned;
 use super::arguments::parse_parameter;
-use super::markup::escaped;
+use super::markup::head;
 use super::output;
 use super::usage::Usage;
 use crate::terminal::say;
@@ -59,22 +59,12 @@ pub fn run(arguments: &Plot) -> Result<ExitCode> {
     }
     let figure = figure(arguments)?;
     let svg = svg::svg(&figure)?;
-    let text = if is_page { page(&figure.title, &svg) } else { svg };
+    let text = if is_page { format!("{}</head>\n{svg}</html>\n", head(&figure.title)) } else { svg };
     output::write(&arguments.output, text.as_bytes())?;
     if !output::is_standard(&arguments.output) {
         say(&format!("{} shows {}", arguments.output.display(), arguments.of.display()));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A page of nothing else, which needs no network.
-fn page(title: &str, svg: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>{}</title>\n{svg}</html>\n",
-        escaped(title),
-    )
 }
 
 fn figure(arguments: &Plot) -> Result<Figure> {

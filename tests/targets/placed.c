@@ -1,6 +1,7 @@
 /* Large blocks by every function, in threads and in a forked child. Prints what must not depend on
  * where they are; on standard error how much of the first block is in huge pages, kB.
- *     placed [ROUNDS] */
+ *     placed [ROUNDS [TURNS]]
+ * A thread has TURNS blocks, one after the other. */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 enum { MIB = 1 << 20 };
+static int turns = 100;
 
 static long sum(const unsigned char *block, size_t bytes) {
   long all = 0;
@@ -42,7 +44,7 @@ static long of_mapping(const void *address, const char *field) {
 
 static void *work(void *seed) {
   long all = 0;
-  for (int round = 0; round < 100; round++) {
+  for (int round = 0; round < turns; round++) {
     size_t bytes = (size_t)MIB + 4096 * (size_t)((uintptr_t)seed % 3);
     unsigned char *block = round % 2 ? malloc(bytes) : calloc(1, bytes);
     all += round % 2 ? 0 : sum(block, bytes);
@@ -55,6 +57,7 @@ static void *work(void *seed) {
 
 int main(int argc, char **argv) {
   int rounds = argc > 1 ? atoi(argv[1]) : 1;
+  if (argc > 2) turns = atoi(argv[2]);
   unsigned char *first = filled(malloc(8 * MIB), 8 * MIB);
   fprintf(stderr, "huge %ld\n", of_mapping(first + 4 * MIB, "AnonHugePages:"));
   madvise(first, 8 * MIB, MADV_NOHUGEPAGE);

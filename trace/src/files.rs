@@ -30,10 +30,16 @@ pub(crate) fn remove_live(trace: &Path) -> Result<()> {
 
 /// Closed files of a table in `trace`, in the order they were written.
 pub(crate) fn of_table(trace: &Path, table: Table) -> Result<Vec<PathBuf>> {
-    if !table.in_parts() {
-        let path = whole_path(trace, table);
-        return Ok(if is_there(&path)? { vec![path] } else { Vec::new() });
+    let mut files = parts_of(trace, table)?;
+    let path = whole_path(trace, table);
+    if !table.in_parts() && is_there(&path)? {
+        files.push(path);
     }
+    Ok(files)
+}
+
+/// Closed parts of a table. One that is written whole has some only while the recording runs.
+pub(crate) fn parts_of(trace: &Path, table: Table) -> Result<Vec<PathBuf>> {
     let directory = trace.join(table.name());
     let entries = match fs::read_dir(&directory) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

@@ -4,7 +4,7 @@ mod batches;
 mod block_groups;
 mod end;
 mod extracts;
-mod file;
+pub(crate) mod file;
 pub(crate) mod limits;
 mod pages;
 mod pruning;

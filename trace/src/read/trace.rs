@@ -82,14 +82,18 @@ impl Trace {
         &self.meta
     }
 
-    /// All rows of `processes`.
+    /// All rows of `processes`, in the order of their numbers.
     pub fn processes(&self) -> Result<Vec<ProcessRow>> {
-        self.records()
+        let mut rows: Vec<ProcessRow> = self.records()?;
+        rows.sort_by_key(|row| row.process);
+        Ok(rows)
     }
 
-    /// All rows of `threads`.
+    /// All rows of `threads`, in the order of their numbers.
     pub fn threads(&self) -> Result<Vec<ThreadRow>> {
-        self.records()
+        let mut rows: Vec<ThreadRow> = self.records()?;
+        rows.sort_by_key(|row| row.thread);
+        Ok(rows)
     }
 
     /// All rows of `modules`.

@@ -2,3 +2,4 @@ mod arbitrary;
 mod extracts;
 mod labels;
 mod round_trip;
+mod settled;

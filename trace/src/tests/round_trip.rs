@@ -75,6 +75,9 @@ proptest! {
         writer.finish(&meta).unwrap();
 
         let trace = Trace::open(directory.path()).unwrap();
+        let (mut processes, mut threads) = (processes, threads);
+        processes.sort_by_key(|row| row.process);
+        threads.sort_by_key(|row| row.thread);
         prop_assert_eq!(trace.meta(), &Meta { complete: true, ..meta });
         prop_assert_eq!(trace.processes().unwrap(), processes);
         prop_assert_eq!(trace.threads().unwrap(), threads);

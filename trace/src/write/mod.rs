@@ -7,6 +7,7 @@ mod budget;
 mod growing_table;
 mod pages;
 mod parts;
+mod settled;
 mod whole_table;
 mod writer;
 

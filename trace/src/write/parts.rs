@@ -37,6 +37,13 @@ pub(crate) struct TableFile {
     writer: ArrowWriter<Replacement>,
 }
 
+impl TableFile {
+    /// The name that it takes.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 /// Up to this many rows a compressor for each column takes longer to make than it saves.
 const FEW_ROWS: usize = 100;
 

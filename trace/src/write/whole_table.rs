@@ -6,17 +6,24 @@ use crate::column::Row;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::meta::Meta;
-use crate::rows::{FrameRow, SiteRow};
+use crate::rows::{FrameRow, ModuleRow, ProcessRow, SiteRow, ThreadRow};
 use crate::table::Table;
 use crate::write::block_file::BlockFile;
 use crate::write::parts::{PartFile, Parts, TableFile};
+use crate::write::settled;
 
 /// Rows encoded at once: keeps the text of a batch far below Arrow's 2 GiB.
 pub(crate) const BATCH_ROWS: usize = 1024;
 
 /// Writes a table, replacing an earlier one. Returns where it is.
 pub(crate) fn write_rows<R: Row>(directory: &Path, rows: &[R]) -> Result<PathBuf> {
-    write_batches(directory, rows.len(), rows.chunks(BATCH_ROWS))
+    write_both(directory, &[], rows)
+}
+
+/// The same with other rows before them.
+pub(crate) fn write_both<R: Row>(directory: &Path, before: &[R], rows: &[R]) -> Result<PathBuf> {
+    let batches = before.chunks(BATCH_ROWS).chain(rows.chunks(BATCH_ROWS));
+    write_batches(directory, before.len() + rows.len(), batches)
 }
 
 /// The same with the rows in batches; they are `rows` in all.
@@ -44,8 +51,12 @@ pub fn replace_stacks(directory: &Path, sites: &[SiteRow], frames: &[FrameRow]) 
     Ok(())
 }
 
-/// Adds the tables that never were written as empty ones, and says that nothing is missing now.
+/// Joins tables with their parts, adds those that never were written as empty ones, and says that
+/// nothing is missing now.
 pub(crate) fn complete(directory: &Path, meta: &Meta) -> Result<()> {
+    settled::join::<ProcessRow>(directory)?;
+    settled::join::<ThreadRow>(directory)?;
+    settled::join::<ModuleRow>(directory)?;
     for table in Table::ALL {
         if files::of_table(directory, table)?.is_empty() {
             match table.in_parts() {

@@ -18,10 +18,19 @@ use crate::write::block_writer::BlockWriter;
 use crate::write::budget::{Budget, ClosedPart};
 use crate::write::growing_table::GrowingTable;
 use crate::write::parts::PartFile;
+use crate::write::settled::{OfProcess, SettledRows};
 use crate::write::whole_table;
 
 /// Rows of a page of `allocations`: their columns stay in the cache until they are encoded.
 const PAGE_ROWS: usize = 16 * 1024;
+
+/// Rows of processes that are over.
+#[derive(Default)]
+struct Settled {
+    processes: SettledRows<ProcessRow>,
+    threads: SettledRows<ThreadRow>,
+    modules: SettledRows<ModuleRow>,
+}
 
 /// A trace directory being written.
 ///
@@ -36,6 +45,7 @@ pub struct TraceWriter {
     kernel_events: GrowingTable<KernelEventRow>,
     accesses: GrowingTable<AccessRow>,
     placements: GrowingTable<PlacementRow>,
+    settled: Settled,
     /// The latest time of any block or point of the timeline so far.
     latest_ns: i64,
     budget: Budget,
@@ -63,6 +73,7 @@ impl TraceWriter {
             accesses: GrowingTable::create(directory)?,
             placements: GrowingTable::create(directory)?,
             directory: held,
+            settled: Settled::default(),
             latest_ns: 0,
             budget: Budget::unlimited(),
             rotated: Rows::default(),
@@ -123,19 +134,36 @@ impl TraceWriter {
         Ok(())
     }
 
+    /// Adds the rows of a process that is over, which change no more: calls of
+    /// [`processes`](TraceWriter::processes), [`threads`](TraceWriter::threads) and
+    /// [`modules`](TraceWriter::modules) write them before those that they are passed.
+    pub fn settle(
+        &mut self,
+        process: ProcessRow,
+        threads: impl IntoIterator<Item = ThreadRow>,
+        modules: impl IntoIterator<Item = ModuleRow>,
+    ) {
+        self.settled.processes.extend([process]);
+        self.settled.threads.extend(threads);
+        self.settled.modules.extend(modules);
+    }
+
     /// Writes `processes`, replacing what an earlier call wrote.
     pub fn processes(&mut self, rows: &[ProcessRow]) -> Result<()> {
-        self.whole_table(rows)
+        let TraceWriter { directory, settled, budget, .. } = self;
+        write_with(directory.path(), &mut settled.processes, rows, budget)
     }
 
     /// Writes `threads`, replacing what an earlier call wrote.
     pub fn threads(&mut self, rows: &[ThreadRow]) -> Result<()> {
-        self.whole_table(rows)
+        let TraceWriter { directory, settled, budget, .. } = self;
+        write_with(directory.path(), &mut settled.threads, rows, budget)
     }
 
     /// Writes `modules`, replacing what an earlier call wrote.
     pub fn modules(&mut self, rows: &[ModuleRow]) -> Result<()> {
-        self.whole_table(rows)
+        let TraceWriter { directory, settled, budget, .. } = self;
+        write_with(directory.path(), &mut settled.modules, rows, budget)
     }
 
     /// Writes `spans`, replacing what an earlier call wrote.
@@ -213,4 +241,18 @@ impl TraceWriter {
         let path = whole_table::write_rows(self.directory.path(), rows)?;
         self.budget.table(&path)
     }
+}
+
+/// Writes a table of which some rows are settled.
+fn write_with<R: OfProcess>(
+    directory: &Path,
+    settled: &mut SettledRows<R>,
+    rows: &[R],
+    budget: &mut Budget,
+) -> Result<()> {
+    if let Some(part) = settled.make_part(directory)? {
+        budget.table(&part)?;
+    }
+    let path = whole_table::write_both(directory, settled.waiting(), rows)?;
+    budget.table(&path)
 }

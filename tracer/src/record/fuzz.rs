@@ -103,7 +103,7 @@ pub fn events(bytes: &[u8]) {
     for (pid, forked, bytes) in writers {
         fold_events(&mut fold, pid, forked, bytes);
     }
-    for index in 0..fold.processes().len() as u32 {
+    for index in 0..fold.processes_met() {
         fold.end_process(index, u64::MAX);
         fold.write_peak(index);
     }

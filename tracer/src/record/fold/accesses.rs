@@ -77,7 +77,7 @@ impl Fold {
 
     /// The block at an address: of the heap, or else a mapping.
     fn met(&self, process: u32, address: u64) -> Option<Met> {
-        let process = &self.processes[process as usize];
+        let process = &self.processes[process];
         let id = |site: Option<_>| site.map(|site| self.sites.id(site));
         if let Some((start, block)) = process.heap.blocks().around(address) {
             let (site, span) = (id(block.site), block.span);

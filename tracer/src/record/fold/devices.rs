@@ -34,7 +34,7 @@ struct Report {
 
 impl Fold {
     pub(super) fn device(&mut self, writer: u32, event: Event, text: &[u8]) {
-        let index = self.threads[writer as usize].process;
+        let index = self.threads[writer].process;
         let Some((mut record, rest)) = DeviceRecord::read(text) else { return self.lose_event(index) };
         if record.device >= DEVICES_MAX && record.device != NO_DEVICE {
             return self.lose_event(index);
@@ -42,8 +42,8 @@ impl Fold {
         for figure in [&mut record.bytes, &mut record.extra, &mut record.most] {
             *figure = (*figure).min(BYTES_MAX);
         }
-        if self.processes[index as usize].devices.is_none() {
-            self.processes[index as usize].devices = Some(Box::default());
+        if self.processes[index].devices.is_none() {
+            self.processes[index].devices = Some(Box::default());
             self.spans.on_devices(index, 0);
             self.totals.devices_mut();
         }
@@ -81,12 +81,12 @@ impl Fold {
 
     /// An event that cannot be read is as good as lost.
     fn lose_event(&mut self, index: u32) {
-        self.processes[index as usize].row.lost_events += 1;
+        self.processes[index].row.lost_events += 1;
     }
 
     /// What a process has of devices; it has something.
     fn devices(&mut self, index: u32) -> &mut Devices {
-        self.processes[index as usize].devices.get_or_insert_default()
+        self.processes[index].devices.get_or_insert_default()
     }
 
     fn device_acquired(&mut self, report: &Report, event: &Event) {
@@ -162,7 +162,7 @@ impl Fold {
             self.spans.on_devices(index, high);
         }
         outcome.used.iter().for_each(|change| self.spans.device_changed(*change));
-        if self.processes[index as usize].parted.is_none() {
+        if self.processes[index].parted.is_none() {
             let totals = self.totals.devices_mut();
             totals.change_driver(high as i64 - before as i64);
             totals.change_driver(after as i64 - high as i64);
@@ -178,7 +178,7 @@ impl Fold {
 
     /// What a process has of devices no longer counts for all together.
     pub(super) fn part_devices(&mut self, index: u32) {
-        if let Some(devices) = &self.processes[index as usize].devices {
+        if let Some(devices) = &self.processes[index].devices {
             let totals = self.totals.devices_mut();
             totals.change_driver(-(devices.driver() as i64));
             if totals.change_used(Change::of_all(-devices.used())) {
@@ -195,7 +195,7 @@ impl Fold {
         let threads: Vec<u32> =
             self.pending_rows.iter().filter(|(_, last)| last.row.process == index).map(|(t, _)| *t).collect();
         threads.into_iter().for_each(|thread| self.settle_device_release(thread));
-        let left = self.processes[index as usize].devices.as_mut().map(|devices| devices.end_all());
+        let left = self.processes[index].devices.as_mut().map(|devices| devices.end_all());
         for (key, live) in left.into_iter().flatten() {
             let row = self.device_row(index, key, &live, None);
             self.write_device_row(&live.block, row);
@@ -231,7 +231,7 @@ impl Fold {
 
     /// The process's row with the releases that matched no block of a device.
     pub fn with_devices(&self, row: ProcessRow) -> ProcessRow {
-        let devices = self.processes[row.process as usize].devices.as_ref();
+        let devices = self.processes[row.process].devices.as_ref();
         let unseen = devices.map_or(0, |devices| devices.unseen());
         let (inherited, unseen) = if row.origin == "fork" { (unseen, 0) } else { (0, unseen) };
         ProcessRow {

@@ -7,7 +7,7 @@ impl Fold {
     /// The program of a process has ended. Only the first report counts.
     pub(super) fn main_ended(&mut self, index: u32) {
         let Fold { processes, sites, spans, .. } = self;
-        let process = &mut processes[index as usize];
+        let process = &mut processes[index];
         if process.main_end.is_some() {
             return;
         }

@@ -21,10 +21,9 @@ impl Sink for Fold {
 
     fn writer(&mut self, writer: Writer) -> u32 {
         let process = self.process_of_image(writer);
-        let thread = self.threads.len() as u32;
-        self.threads.push(ThreadRow { thread, process, tid: writer.tid, start_ns: -1, events: 0 });
+        let thread = self.add_thread(process, writer.tid, -1);
         self.samples.note_thread(process, writer.tid, thread);
-        let image = &mut self.processes[process as usize];
+        let image = &mut self.processes[process];
         image.writers += 1;
         if image.row.pid == self.root
             && !writer.forked
@@ -43,11 +42,11 @@ impl Sink for Fold {
     }
 
     fn event(&mut self, writer: u32, event: Event, text: &[u8]) {
-        if self.threads[writer as usize].events == 0 {
+        if self.threads[writer].events == 0 {
             self.first_event(writer, event.stamp);
         }
         self.now = event.stamp;
-        self.threads[writer as usize].events += 1;
+        self.threads[writer].events += 1;
         self.advance(event.stamp);
         match event.kind {
             Wire::ReallocBegin => self.realloc_begin(writer, event),
@@ -111,6 +110,13 @@ impl Sink for Fold {
 }
 
 impl Fold {
+    /// A thread of a process was met.
+    pub(super) fn add_thread(&mut self, process: u32, tid: u32, start_ns: i64) -> u32 {
+        let thread = self.threads.given_out();
+        self.processes[process].threads.push(thread);
+        self.threads.push(ThreadRow { thread, process, tid, start_ns, events: 0 })
+    }
+
     /// What call stacks refer to was described.
     fn described(&mut self, writer: u32, event: Event, text: &[u8]) {
         let process = self.process_of(writer);

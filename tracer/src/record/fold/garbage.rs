@@ -15,7 +15,7 @@ use crate::record::transport::collection;
 impl Fold {
     /// The collector of the writer's process reports something.
     pub(super) fn collector(&mut self, writer: u32, event: Event) {
-        let index = self.threads[writer as usize].process;
+        let index = self.threads[writer].process;
         let Some(garbage) = &mut self.garbage else { return };
         match event.kind {
             Kind::Collector => garbage.collector(index, event.bytes != 0),
@@ -50,7 +50,7 @@ impl Fold {
 
     /// The process has ended; its blocks are still there.
     pub(super) fn garbage_ended(&mut self, index: u32, stamp: u64) {
-        let process = &self.processes[index as usize];
+        let process = &self.processes[index];
         let left = process
             .heap
             .blocks()
@@ -66,8 +66,8 @@ impl Fold {
     /// Requests a collection of the writer, which waits on `word`, if its process may have much
     /// garbage.
     pub fn request_collection(&mut self, writer: u32, word: &AtomicU32, now: u64) {
-        let index = self.threads[writer as usize].process;
-        let live = self.processes[index as usize].live();
+        let index = self.threads[writer].process;
+        let live = self.processes[index].live();
         let Some(garbage) = &mut self.garbage else { return };
         if garbage.is_wanted(index, live, now) && collection::request(word) {
             garbage.requested(index, now);

@@ -26,16 +26,16 @@ impl Fold {
     /// Takes heap events as long as they come, those in two words: see
     /// [`Sink::heap_events`](crate::record::transport::drain::Sink).
     pub(super) fn heap_run(&mut self, writer: u32, events: &mut Backlog, until: u64, passed_on: u64) -> u64 {
-        let thread = &self.threads[writer as usize];
+        let thread = &self.threads[writer];
         let index = thread.process;
         let (mut late, mut count) = (0, 0);
-        let before = self.processes[index as usize].acquired();
+        let before = self.processes[index].acquired();
         // The first event of a thread also begins it.
         if thread.events == 0 {
             return 0;
         }
         loop {
-            let blocks = self.processes[index as usize].heap.blocks();
+            let blocks = self.processes[index].heap.blocks();
             events.coming(EXPECTED).into_iter().for_each(|address| blocks.expect(address));
             events.coming(EXPECTED / 2).into_iter().for_each(|address| blocks.expect_soon(address));
             let Some(pair) = events.next_pair_until(until) else { break };
@@ -50,7 +50,7 @@ impl Fold {
                 None => self.released(index, writer, pair.address, pair.stamp),
             }
         }
-        self.threads[writer as usize].events += count;
+        self.threads[writer].events += count;
         self.note_unattributed(index, writer, before);
         self.now = self.now.max(events.taken());
         late
@@ -58,9 +58,9 @@ impl Fold {
 
     /// A heap block was acquired, by an event of its own.
     pub(super) fn acquire(&mut self, writer: u32, kind: Kind, event: Event) {
-        let index = self.threads[writer as usize].process;
+        let index = self.threads[writer].process;
         let site = self.sites.acquired(writer, event.stack, event.bytes);
-        let before = self.processes[index as usize].acquired();
+        let before = self.processes[index].acquired();
         self.acquired(index, writer, kind, (event.address, event.stamp), event.bytes, site);
         self.note_unattributed(index, writer, before);
     }
@@ -69,7 +69,7 @@ impl Fold {
     /// other threads ran.
     #[inline]
     pub(super) fn note_unattributed(&mut self, index: u32, writer: u32, before: (u64, u64)) {
-        let row = &mut self.processes[index as usize].row;
+        let row = &mut self.processes[index].row;
         let (blocks, bytes) = (row.allocations - before.0, row.requested_bytes - before.1);
         if blocks > 0 && self.spans.leave_out(index, writer) {
             row.unattributed_allocations += blocks;
@@ -88,7 +88,7 @@ impl Fold {
         site: Option<Site>,
     ) {
         let (address, stamp) = key;
-        let process = &mut self.processes[index as usize];
+        let process = &mut self.processes[index];
         let (span, ordinal) = match self.spans.is_outside(writer) {
             true => (None, 0),
             false => {
@@ -128,7 +128,7 @@ impl Fold {
     #[cold]
     fn release_early(&mut self, index: u32, writer: u32, address: u64, stamp: u64) {
         let patience = self.clock.ticks(EARLY_NS);
-        let early = self.processes[index as usize].early_release(writer, address, stamp, patience);
+        let early = self.processes[index].early_release(writer, address, stamp, patience);
         if let Some(releaser) = early {
             self.released(index, releaser, address, stamp);
         }
@@ -136,7 +136,7 @@ impl Fold {
 
     #[inline(always)]
     pub(super) fn released(&mut self, index: u32, writer: u32, address: u64, stamp: u64) {
-        let released = self.processes[index as usize].release(writer, address, stamp, self.clock.patience());
+        let released = self.processes[index].release(writer, address, stamp, self.clock.patience());
         let Released::Block(block) = released else { return };
         self.note_released(index, writer, &block);
         self.block_ended(index, writer, address, &block, stamp);
@@ -153,8 +153,8 @@ impl Fold {
     }
 
     pub(super) fn realloc_begin(&mut self, writer: u32, event: Event) {
-        let index = self.threads[writer as usize].process;
-        let process = &mut self.processes[index as usize];
+        let index = self.threads[writer].process;
+        let process = &mut self.processes[index];
         let released = process.release_if_known(event.address, event.stamp, self.clock.patience());
         let unknown = matches!(released, Released::Unknown);
         let mut given = None;
@@ -167,8 +167,8 @@ impl Fold {
     }
 
     pub(super) fn realloc_end(&mut self, writer: u32, event: Event) {
-        let index = self.threads[writer as usize].process;
-        let process = &mut self.processes[index as usize];
+        let index = self.threads[writer].process;
+        let process = &mut self.processes[index];
         let call = process.finish_call(writer, |call| matches!(call, InFlight::Realloc { .. }));
         if event.bytes == FAILED {
             return call.into_iter().for_each(|call| process.restore(call));
@@ -190,7 +190,7 @@ impl Fold {
     /// Adds heap bytes to the sums over all processes.
     #[inline(always)]
     fn count(&mut self, index: u32, site: Option<Site>, bytes: i64) {
-        if self.processes[index as usize].parted.is_none() {
+        if self.processes[index].parted.is_none() {
             self.totals.change_heap(bytes);
             self.sites.accounts_mut().count_block(site, bytes);
         }
@@ -199,9 +199,9 @@ impl Fold {
     /// Live bytes may have grown.
     #[inline(always)]
     pub(super) fn note_peak(&mut self, index: u32, stamp: u64) {
-        self.processes[index as usize].note_peak(stamp);
+        self.processes[index].note_peak(stamp);
         if let Some(garbage) = &mut self.garbage {
-            garbage.note(index, stamp, self.processes[index as usize].live(), self.totals.live());
+            garbage.note(index, stamp, self.processes[index].live(), self.totals.live());
         }
         if self.totals.note_peak(stamp) {
             self.sites.accounts_mut().new_peak();

@@ -33,7 +33,8 @@ pub struct ImageIndex {
     latest: FxHashMap<u32, u64>,
     /// By first stamp, all that a forked child knows of its parent, and pid.
     processes: BTreeMap<(u64, u32), u32>,
-    modules: Vec<Loaded>,
+    /// By image, those that began first before others.
+    modules: BTreeMap<(u64, u32), Vec<Loaded>>,
     /// Paths and build ids, each one time: most processes load what others have loaded.
     files: Vec<File>,
     by_file: FxHashMap<File, u32>,
@@ -44,7 +45,6 @@ type File = (String, String);
 
 /// A file that an image has mapped.
 struct Loaded {
-    image: Image,
     /// Position among the files.
     file: u32,
     start: u64,
@@ -61,11 +61,28 @@ impl ImageIndex {
 
     /// Executables and libraries of the processes.
     pub fn modules(&self) -> impl Iterator<Item = ModuleRow> {
-        let row = |&Loaded { image, file, start, end }: &Loaded| {
+        let of_images = self.modules.iter().filter_map(|(&(stamp, pid), loaded)| {
+            let process = self.process((pid, stamp))?;
+            Some(self.rows(process, loaded))
+        });
+        of_images.flatten()
+    }
+
+    fn rows<'a>(&'a self, process: u32, loaded: &'a [Loaded]) -> impl Iterator<Item = ModuleRow> + 'a {
+        loaded.iter().map(move |&Loaded { file, start, end }| {
             let (path, build_id) = self.files[file as usize].clone();
-            Some(ModuleRow { process: self.process(image)?, path, start, end, build_id })
-        };
-        self.modules.iter().filter_map(row)
+            ModuleRow { process, path, start, end, build_id }
+        })
+    }
+
+    /// The process that an image is leaves. Its modules.
+    pub fn retire(&mut self, (pid, stamp): Image) -> Vec<ModuleRow> {
+        let key = (stamp, pid);
+        if self.latest.get(&pid) == Some(&stamp) {
+            self.latest.remove(&pid);
+        }
+        let (process, loaded) = (self.processes.remove(&key), self.modules.remove(&key));
+        process.zip(loaded).map_or_else(Vec::new, |(process, loaded)| self.rows(process, &loaded).collect())
     }
 
     /// An image that has said hello has mapped this.
@@ -75,7 +92,8 @@ impl ImageIndex {
             self.files.push(file.clone());
             self.files.len() as u32 - 1
         });
-        self.modules.push(Loaded { image, file, start, end });
+        let (pid, stamp) = image;
+        self.modules.entry((stamp, pid)).or_default().push(Loaded { file, start, end });
     }
 
     /// True if a program has said hello under this pid (in its own namespace) since.
@@ -132,9 +150,10 @@ impl Fold {
             return process;
         }
         self.greet();
-        let index = self.processes.len() as u32;
+        let index = self.processes.met();
         let mut process = self.new_process(writer, image);
         process.row.process = index;
+        process.image = Some(image);
         process.row.ppid = writer.ppid;
         process.row.origin = if writer.forked { "fork" } else { "exec" }.into();
         process.namespaced |= process.row.pid != writer.pid;
@@ -144,7 +163,7 @@ impl Fold {
             garbage.process(writer.claimed, |ns| self.clock.ticks(ns));
         }
         self.images.insert(image, index);
-        let process = &self.processes[index as usize];
+        let process = &self.processes[index];
         // A child forked in a pid namespace is known by its pid in there only.
         let pid = match process.namespaced && writer.forked {
             true => environment::shown_pid(process.row.pid, &self.token),
@@ -176,7 +195,7 @@ impl Fold {
     /// A forked child says no hello: it runs what its parent runs, where its parent runs.
     fn forked(&self, writer: Writer) -> Process {
         let parent = if writer.forked { self.images.parent(writer.parent_image) } else { None };
-        let parent = parent.map(|index| &self.processes[index as usize]);
+        let parent = parent.and_then(|index| self.processes.get(index));
         let row = match parent.map(|parent| parent.row.clone()) {
             Some(ProcessRow { command, host, job, rank, allocator_settings, .. }) => ProcessRow {
                 pid: writer.pid,
@@ -201,7 +220,7 @@ impl Fold {
         let has_pid = |old: &&Process| old.row.pid == process.row.pid && old.namespaced == process.namespaced;
         let Some(other) = self.processes.running().rev().find(has_pid) else { return };
         let other = other.row.process;
-        let old = &mut self.processes[other as usize];
+        let old = &mut self.processes[other];
         if exec && old.start <= process.start {
             process.replaces = Some(other);
             self.lifecycle.replaced(other);
@@ -229,6 +248,8 @@ mod tests {
         let row = images.modules().next().unwrap();
         assert_eq!((row.process, row.path.as_str(), row.end), (3, "/bin/x", 1));
         assert_eq!((images.parent(100), images.parent(101)), (Some(3), None));
+        assert_eq!(images.retire((7, 100)), [row]);
+        assert_eq!((images.modules().count(), images.parent(100)), (0, None));
     }
 
     #[test]

@@ -61,11 +61,11 @@ impl Fold {
 
     #[cold]
     pub(super) fn first_event(&mut self, writer: u32, stamp: u64) {
-        let thread = &mut self.threads[writer as usize];
+        let thread = &mut self.threads[writer];
         thread.start_ns = self.clock.ns(stamp);
         let process = thread.process;
-        if let Some(replaced) = self.processes[process as usize].replaces.take() {
-            self.processes[replaced as usize].replaced = true;
+        if let Some(replaced) = self.processes[process].replaces.take() {
+            self.processes[replaced].replaced = true;
             self.end_process(replaced, stamp);
         }
     }
@@ -103,10 +103,10 @@ impl Fold {
 
     /// The bytes of a process no longer count for all together: the kernel releases them now.
     pub fn part(&mut self, index: u32) -> &mut Process {
-        if self.processes[index as usize].parted.is_none() {
+        if self.processes[index].parted.is_none() {
             self.part_devices(index);
         }
-        let process = &mut self.processes[index as usize];
+        let process = &mut self.processes[index];
         if process.parted.is_none() {
             process.parted = Some(self.now);
             self.totals.remove(process.live(), process.heap.bytes());
@@ -116,15 +116,15 @@ impl Fold {
             let shares: Vec<Share> = process.mappings.shared().map(|(_, share)| *share).collect();
             self.pass_on(shares.into_iter());
         }
-        &mut self.processes[index as usize]
+        &mut self.processes[index]
     }
 
     /// Ends what is left of a process: its live blocks become rows without a release.
     pub fn end_process(&mut self, index: u32, stamp: u64) {
-        if self.processes[index as usize].end.is_some() {
+        if self.processes[index].end.is_some() {
             return;
         }
-        let process = &mut self.processes[index as usize];
+        let process = &mut self.processes[index];
         process.restore_all();
         process.count_missing_releases();
         let is_replaced = process.replaced;
@@ -132,14 +132,14 @@ impl Fold {
         if !is_replaced {
             self.main_ended(index);
         }
-        let process = &self.processes[index as usize];
+        let process = &self.processes[index];
         let whole = process.whole_span;
         if let Some(span) = whole {
             self.spans.end_whole(span, stamp, process);
         }
         let one_time = self.spans.process_ended(index);
         self.garbage_ended(index, stamp);
-        let process = &self.processes[index as usize];
+        let process = &self.processes[index];
         let retained = (!process.announced_end).then(|| self.retained(process));
         let process = self.part(index);
         process.killed_with = retained;

@@ -30,7 +30,7 @@ struct Moved {
 impl Fold {
     /// A mapping call begins: what it will unmap or move is in flight until it returns.
     pub(super) fn map_begin(&mut self, writer: u32, event: Event) {
-        let index = self.threads[writer as usize].process;
+        let index = self.threads[writer].process;
         self.note_footprint(index);
         let pieces = self.change_mappings(index, |mappings| match event.bytes {
             0 => mappings.begin_segment_release(event.address),
@@ -41,8 +41,8 @@ impl Fold {
 
     /// The same for `mremap`; without a length it only makes a second mapping of what lies there.
     pub(super) fn remap_begin(&mut self, writer: u32, event: Event) {
-        let index = self.threads[writer as usize].process;
-        let mappings = &self.processes[index as usize].mappings;
+        let index = self.threads[writer].process;
+        let mappings = &self.processes[index].mappings;
         // What a forked child moves of its inheritance is not known: memory, most likely.
         let kind = mappings.find(event.address).map_or(Kind::MapAnonymous, |piece| piece.kind);
         let pieces = match event.bytes {
@@ -54,7 +54,7 @@ impl Fold {
 
     /// What a call that follows will release was in memory.
     pub(super) fn touched(&mut self, writer: u32, event: Event) {
-        let index = self.threads[writer as usize].process;
+        let index = self.threads[writer].process;
         self.change_mappings(index, |mappings| {
             mappings.note_touched(event.address, event.bytes, event.extra);
         });
@@ -62,13 +62,13 @@ impl Fold {
         self.note_footprint(index);
         self.note_peak(index, event.stamp);
         let dropped = self.change_mappings(index, Mappings::forget_reserved);
-        let pages = &mut self.processes[index as usize].pages;
+        let pages = &mut self.processes[index].pages;
         dropped.into_iter().for_each(|part| pages.remove(part.start, part.end - part.start));
     }
 
     /// Does something to a process's mappings and keeps the sums.
     pub(super) fn change_mappings<R>(&mut self, index: u32, change: impl FnOnce(&mut Mappings) -> R) -> R {
-        let process = &mut self.processes[index as usize];
+        let process = &mut self.processes[index];
         let before = process.mappings.touched_bytes();
         let result = change(&mut process.mappings);
         if process.parted.is_none() {
@@ -80,7 +80,7 @@ impl Fold {
 
     /// Applies to their sites what mappings of a process have changed.
     pub(super) fn settle_sites(&mut self, index: u32) {
-        let process = &mut self.processes[index as usize];
+        let process = &mut self.processes[index];
         let counts = process.parted.is_none();
         for (site, bytes) in process.mappings.changes.drain(..).filter(|_| counts) {
             self.sites.accounts_mut().change(site, bytes);
@@ -105,15 +105,15 @@ impl Fold {
 
     /// The call that took these pieces out has returned.
     fn finish_release(&mut self, writer: u32, pieces: &[Piece], stamp: u64) {
-        let index = self.threads[writer as usize].process;
+        let index = self.threads[writer].process;
         self.change_mappings(index, |mappings| mappings.finish_release(pieces));
         self.end_pieces(writer, pieces, stamp);
-        let pages = &mut self.processes[index as usize].pages;
+        let pages = &mut self.processes[index].pages;
         pieces.iter().for_each(|piece| pages.remove(piece.start, piece.bytes));
     }
 
     pub(super) fn end_pieces(&mut self, writer: u32, pieces: &[Piece], stamp: u64) {
-        let index = self.threads[writer as usize].process;
+        let index = self.threads[writer].process;
         for piece in pieces {
             self.write_piece(index, piece, Some(stamp), &FxHashSet::default());
             if piece.is_writable_memory() {
@@ -137,7 +137,7 @@ impl Fold {
 
     pub(super) fn unmap_end(&mut self, writer: u32, event: Event) {
         if let Some(pieces) = self.unmapped_pieces(writer, event) {
-            self.note_unmapped(self.threads[writer as usize].process, writer, &pieces);
+            self.note_unmapped(self.threads[writer].process, writer, &pieces);
             self.finish_release(writer, &pieces, event.stamp);
         }
     }
@@ -158,7 +158,7 @@ impl Fold {
                 .iter()
                 .map(|piece| Piece { touched: 0, faulted: 0, measured: true, ..*piece })
                 .collect();
-            let index = self.threads[writer as usize].process;
+            let index = self.threads[writer].process;
             self.change_mappings(index, |mappings| {
                 mappings.finish_release(&pieces);
                 mappings.put_all(emptied);
@@ -188,10 +188,10 @@ impl Fold {
 
     /// A mapping is there, new or moved.
     fn map(&mut self, writer: u32, event: Event, kind: Kind, moved: Moved) {
-        let index = self.threads[writer as usize].process;
+        let index = self.threads[writer].process;
         // What still lies there was unmapped unseen (raw system calls), or by MREMAP_FIXED.
         let unseen = self.change_mappings(index, |mappings| mappings.take(event.address, event.bytes));
-        let process = &mut self.processes[index as usize];
+        let process = &mut self.processes[index];
         process.pages.remove(event.address, event.bytes);
         let key: BlockKey = (event.address, event.stamp);
         let Moved { touched, measured, share } = moved;
@@ -201,7 +201,7 @@ impl Fold {
             Some(_) => Kind::MapFile,
             None => kind,
         };
-        let process = &mut self.processes[index as usize];
+        let process = &mut self.processes[index];
         let counts = kind.is_own_memory();
         let site = self.sites.mapped(writer, event.stack, event.bytes);
         let acquired = Acquired { key, bytes: event.bytes, kind, counts, site };
@@ -226,7 +226,7 @@ impl Fold {
             share,
         };
         self.change_mappings(index, |mappings| mappings.insert(piece));
-        let process = &mut self.processes[index as usize];
+        let process = &mut self.processes[index];
         process.row.peak_mapped_bytes = process.row.peak_mapped_bytes.max(process.mappings.mapped_bytes());
         self.end_pieces(writer, &unseen, event.stamp);
         self.note_peak(index, event.stamp);
@@ -238,19 +238,19 @@ impl Fold {
         // time is short.
         const LATER_NS: u64 = 10_000;
         let later = begun.saturating_add(self.clock.ticks(LATER_NS));
-        let process = &self.processes[index as usize];
+        let process = &self.processes[index];
         let end = address.saturating_add(bytes);
         if process.end.is_some() || process.mappings.between(address, end).any(|piece| piece.alloc > later) {
             return;
         }
-        let mut pages = std::mem::take(&mut self.processes[index as usize].pages);
+        let mut pages = std::mem::take(&mut self.processes[index].pages);
         self.change_mappings(index, |mappings| {
             mappings.touch(address, bytes, |start, bytes| pages.add(start, bytes));
         });
         // Those of the heap are remembered too.
-        self.processes[index as usize].large.touch(address, bytes, |start, bytes| pages.add(start, bytes));
+        self.processes[index].large.touch(address, bytes, |start, bytes| pages.add(start, bytes));
         pages.add(address, bytes);
-        self.processes[index as usize].pages = pages;
+        self.processes[index].pages = pages;
         self.touch_objects(index, address, bytes, stamp);
         self.note_peak(index, stamp);
     }
@@ -258,7 +258,7 @@ impl Fold {
     /// A mapping from before the recording began.
     pub fn insert_piece(&mut self, index: u32, piece: Piece) {
         self.change_mappings(index, |mappings| mappings.insert(piece));
-        let process = &mut self.processes[index as usize];
+        let process = &mut self.processes[index];
         process.row.peak_mapped_bytes = process.row.peak_mapped_bytes.max(process.mappings.mapped_bytes());
         process.row.allocations += 1;
         process.row.requested_bytes += piece.bytes;
@@ -269,7 +269,7 @@ impl Fold {
     /// to the last one's end.
     pub(super) fn overlap(&self, index: u32, start: u64, bytes: u64) -> Option<Range<u64>> {
         let end = start.saturating_add(bytes.checked_next_multiple_of(page_bytes()).unwrap_or(u64::MAX));
-        let mut hit = self.processes[index as usize].mappings.between(start, end);
+        let mut hit = self.processes[index].mappings.between(start, end);
         let first = hit.next()?;
         let last = hit.last().unwrap_or(first);
         Some(first.start..last.end())

@@ -14,6 +14,7 @@ mod mappings;
 mod placements;
 mod protection;
 mod refused;
+mod retired;
 mod row_writer;
 mod rows;
 mod samples;
@@ -37,6 +38,7 @@ use self::devices::PendingRow;
 use self::images::ImageIndex;
 use self::lifecycle::Lifecycle;
 pub use self::placements::Placements;
+pub use self::retired::{OwnMappings, Retired};
 use self::row_writer::RowWriter;
 pub use self::totals::Totals;
 use self::unrecorded::Unrecorded;
@@ -49,6 +51,7 @@ use super::state::garbage::Garbage;
 use super::state::process::Process;
 use super::state::processes::Processes;
 use super::state::shared::SharedMemory;
+use super::state::sparse::Sparse;
 use super::transport::clock::Clock;
 use super::transport::handshake::Arrival;
 
@@ -89,10 +92,12 @@ pub struct Setup {
 /// Everything folded so far.
 pub struct Fold {
     clock: Clock,
-    /// All process images, by index.
+    /// Process images, by index.
     processes: Processes,
-    /// All threads, by index.
-    threads: Vec<ThreadRow>,
+    /// Their threads, by index.
+    threads: Sparse<ThreadRow>,
+    /// What is kept of processes that have left.
+    retired: Retired,
     spans: Spans,
     sites: Sites,
     totals: Totals,
@@ -134,7 +139,8 @@ impl Fold {
         Fold {
             clock: setup.clock,
             processes: Processes::default(),
-            threads: Vec::new(),
+            threads: Sparse::default(),
+            retired: Retired::default(),
             spans,
             sites: Sites::new(setup.token.clone(), setup.begun, setup.weights),
             totals: Totals::default(),
@@ -201,7 +207,7 @@ impl Fold {
 
     /// The process of a thread.
     fn process_mut_of(&mut self, writer: u32) -> &mut Process {
-        &mut self.processes[self.threads[writer as usize].process as usize]
+        &mut self.processes[self.threads[writer].process]
     }
 
     /// It is at least this late, though no probe's event shows it.

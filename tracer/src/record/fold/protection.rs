@@ -19,13 +19,13 @@ impl Fold {
             true => (Kind::MapReserved, Kind::MapCommitted),
             false => (Kind::MapCommitted, Kind::MapReserved),
         };
-        let index = self.threads[writer as usize].process;
+        let index = self.threads[writer].process;
         self.note_footprint(index);
         let taken =
             self.change_mappings(index, |mappings| mappings.take_of(from, event.address, event.bytes));
         let Some(first) = taken.first() else { return };
         self.end_pieces(writer, &taken, event.stamp);
-        let process = &mut self.processes[index as usize];
+        let process = &mut self.processes[index];
         if !opens {
             taken.iter().for_each(|piece| process.pages.remove(piece.start, piece.bytes));
         }

@@ -10,8 +10,8 @@ impl Fold {
     pub(super) fn refused(&mut self, writer: u32, event: Event) {
         let index = self.process_of(writer);
         let site = self.sites.refused(writer, event.stack);
-        let retained = self.retained(&self.processes[index as usize]);
+        let retained = self.retained(&self.processes[index]);
         let refusal = Refusal { stamp: event.stamp, bytes: event.bytes, limit: event.extra, site, retained };
-        self.processes[index as usize].refusals.push(refusal);
+        self.processes[index].refusals.push(refusal);
     }
 }

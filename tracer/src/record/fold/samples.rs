@@ -58,7 +58,7 @@ impl Fold {
     /// A process has said hello, or was forked by one that had; its pid here, if that is known.
     pub(super) fn sampled_process(&mut self, process: u32, pid: Option<u32>, stamp: u64) {
         if self.samples.joins() {
-            self.processes[process as usize].heap.blocks_mut().keep_order();
+            self.processes[process].heap.blocks_mut().keep_order();
         }
         self.samples.met(process, pid, self.clock.to_monotonic(stamp));
     }
@@ -66,7 +66,7 @@ impl Fold {
     /// The process that ran under a pid at that time.
     fn process_at(&self, pid: u32, stamp: u64) -> Option<u32> {
         self.samples.processes(pid).find(|index| {
-            let process = &self.processes[*index as usize];
+            let process = &self.processes[*index];
             process.start <= stamp && process.end.is_none_or(|end| stamp <= end)
         })
     }

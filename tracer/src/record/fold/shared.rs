@@ -35,7 +35,7 @@ impl Fold {
             share.offset < offset.saturating_add(bytes) && offset < share.offset.saturating_add(piece.bytes)
         };
         let processes = self.shared.processes(object);
-        let mut processes = processes.iter().map(|process| &self.processes[*process as usize]);
+        let mut processes = processes.iter().filter_map(|process| self.processes.get(*process));
         processes.any(|process| {
             let mut shares = process.mappings.shares(object);
             maps_on(process) && shares.any(|(piece, share)| share.counts && overlaps(piece, share))
@@ -48,9 +48,9 @@ impl Fold {
         for object in objects {
             let mut is_mapped = false;
             let processes = &self.processes;
-            self.shared.keep(object, |process| maps_on(&processes[process as usize]));
+            self.shared.keep(object, |process| processes.get(process).is_some_and(maps_on));
             for process in self.shared.processes(object) {
-                let mappings = &self.processes[process as usize].mappings;
+                let mappings = &self.processes[process].mappings;
                 let shares: Vec<(u64, u64, Share)> = mappings
                     .shares(object)
                     .map(|(piece, share)| (piece.start, piece.bytes, *share))
@@ -78,7 +78,7 @@ impl Fold {
                 (None, false) => pagemap.touched(piece.start, piece.bytes),
             });
         });
-        let shared = self.processes[index as usize].mappings.shared();
+        let shared = self.processes[index].mappings.shared();
         let parts: Vec<(u64, u64, Share)> =
             shared.map(|(piece, share)| (piece.start, piece.bytes, *share)).collect();
         for (start, bytes, share) in parts {
@@ -110,7 +110,7 @@ impl Fold {
     /// The parts of a range that are of objects, and how many bytes each has.
     fn shared_parts(&self, index: u32, address: u64, bytes: u64) -> Vec<(Share, u64)> {
         let end = address.saturating_add(bytes);
-        let hit = self.processes[index as usize].mappings.between(address, end);
+        let hit = self.processes[index].mappings.between(address, end);
         let part = |piece: &Piece| {
             let (from, to) = (piece.start.max(address), piece.end().min(end));
             let share = piece.share?;
@@ -126,12 +126,12 @@ impl Fold {
             return;
         }
         for process in self.shared.processes(object) {
-            if maps_on(&self.processes[process as usize]) {
-                let mut mappings = std::mem::take(&mut self.processes[process as usize].mappings);
+            if self.processes.get(process).is_some_and(maps_on) {
+                let mut mappings = std::mem::take(&mut self.processes[process].mappings);
                 let before = mappings.touched_bytes();
                 mappings.note_shares(object, |offset, bytes| self.shared.touched(object, offset, bytes));
                 let after = mappings.touched_bytes();
-                self.processes[process as usize].mappings = mappings;
+                self.processes[process].mappings = mappings;
                 self.totals.change_touched(before, after);
                 self.settle_sites(process);
                 self.note_peak(process, stamp);

@@ -9,8 +9,8 @@ use crate::record::state::memory::Memory;
 
 impl Fold {
     pub(super) fn span_begin(&mut self, writer: u32, event: Event, text: &[u8]) {
-        let index = self.threads[writer as usize].process;
-        let process = &mut self.processes[index as usize];
+        let index = self.threads[writer].process;
+        let process = &mut self.processes[index];
         // Arrays may begin anywhere in their blocks.
         process.heap.blocks_mut().keep_order();
         let span = self.spans.begin(index, writer, event.address, event.stamp, text);
@@ -20,14 +20,14 @@ impl Fold {
                 process.set_part(block.key, Part::Input);
             }
         }
-        let devices = self.processes[index as usize].devices.as_ref();
+        let devices = self.processes[index].devices.as_ref();
         devices.into_iter().for_each(|devices| self.spans.devices_before(span, devices.driver()));
         self.note_resident_before(index, span);
     }
 
     pub(super) fn span_end(&mut self, writer: u32, event: Event, text: &[u8]) {
-        let index = self.threads[writer as usize].process;
-        let process = &mut self.processes[index as usize];
+        let index = self.threads[writer].process;
+        let process = &mut self.processes[index];
         let outputs = self.spans.end((index, writer), event.address, event.stamp, text, process);
         outputs.into_iter().for_each(|block| process.set_part(block, Part::Output));
     }
@@ -45,7 +45,7 @@ impl Fold {
     /// A span has begun: from here on, resident memory is its own.
     fn note_resident_before(&mut self, process: u32, span: u32) {
         let Some(image) = self.kernel_image(process).filter(|image| image.now.resident() > 0) else { return };
-        let of = &self.processes[process as usize];
+        let of = &self.processes[process];
         let resident = image.now.resident().saturating_sub(of.row.probe_bytes);
         self.spans.resident_before(span, resident, image.now.file, Footprint::of(of));
     }

@@ -1,17 +1,22 @@
 //! The tables of the trace other than `allocations`.
 
-use memtrace_trace::rows::{ModuleRow, ProcessRow, TimelineRow};
+use memtrace_trace::rows::{ModuleRow, ProcessRow, ThreadRow, TimelineRow};
 use memtrace_trace::{Meta, TraceWriter};
 
 use super::Fold;
 use crate::record::kernel::{self, exit_code};
 use crate::record::sites::Sites;
+use crate::record::state::process::Process;
 
 impl Fold {
-    /// The rows of `processes`.
+    /// The rows of `processes` that have not left.
     pub fn process_rows(&self) -> Vec<ProcessRow> {
+        self.processes.iter().map(|process| self.process_row(process)).collect()
+    }
+
+    pub(super) fn process_row(&self, process: &Process) -> ProcessRow {
         let clock = &self.clock;
-        let rows = self.processes.iter().map(|process| ProcessRow {
+        let row = ProcessRow {
             start_ns: clock.ns(process.start),
             end_ns: process.end.map(|stamp| clock.ns(stamp)),
             parted_ns: process.parted.map(|stamp| clock.ns(stamp)),
@@ -20,8 +25,8 @@ impl Fold {
             peak_ns: clock.ns(process.at_peak.stamp),
             peak_resident_bytes: process.residency.peak().saturating_sub(process.row.probe_bytes),
             ..self.with_garbage(process.row.clone())
-        });
-        rows.map(|row| self.with_devices(self.samples.complete(self.with_kernel(row)))).collect()
+        };
+        self.with_devices(self.samples.complete(self.with_kernel(row)))
     }
 
     /// A row with what the kernel saw of its process.
@@ -49,18 +54,19 @@ impl Fold {
     /// Writes every table but `allocations` anew. Unless it is the `last` time, live blocks and
     /// `meta` too: a trace whose tracer is killed has recent ones.
     pub fn write_tables(&mut self, processes: &[ProcessRow], meta: &Meta, last: bool) {
-        let opened = self.sites.opened().iter().cloned();
+        let opened = self.sites.opened().cloned();
         let modules: Vec<ModuleRow> = self.images.modules().chain(opened).collect();
+        let threads: Vec<ThreadRow> = self.threads.values().cloned().collect();
         let devices_peak = self.totals.devices().is_some_and(|devices| devices.used().is_at_peak());
         let (sites, frames) = (self.sites.rows(devices_peak), self.sites.frames());
         let folded = self.rows.summed_rows(&self.sites);
         let devices = self.device_rows();
         let live = if last { Vec::new() } else { self.live_set() };
-        let Fold { clock, sites: ids, spans, rows, threads, .. } = self;
+        let Fold { clock, sites: ids, spans, rows, .. } = self;
         rows.write(|out| out.spans(spans.rows(|stamp| clock.ns(stamp), |site| ids.id(site))));
         rows.write(|out| {
             out.processes(processes)?;
-            out.threads(threads)?;
+            out.threads(&threads)?;
             out.modules(&modules)?;
             out.frames(&frames)?;
             out.folded(&folded)?;
@@ -77,7 +83,7 @@ impl Fold {
 
     /// Writes what a process has now, and this many resident bytes.
     pub fn write_sample(&mut self, index: u32, stamp: u64, resident: Option<u64>) {
-        let process = &self.processes[index as usize];
+        let process = &self.processes[index];
         let row = TimelineRow {
             process: index,
             time_ns: self.clock.ns(stamp),
@@ -94,7 +100,7 @@ impl Fold {
 
     /// Writes what a process had at its peak.
     pub fn write_peak(&mut self, index: u32) {
-        let process = &self.processes[index as usize];
+        let process = &self.processes[index];
         let at_peak = &process.at_peak;
         let row = TimelineRow {
             process: index,

@@ -2,7 +2,7 @@
 
 use memtrace_trace::rows::ThreadRow;
 
-use super::{Fold, Totals};
+use super::{Fold, Retired, Totals};
 use crate::record::kernel::{Image, Kernel};
 use crate::record::procfs::cgroup::Cgroups;
 use crate::record::samples::Samples;
@@ -18,9 +18,19 @@ impl Fold {
         &self.clock
     }
 
-    /// All process images, by index.
-    pub fn processes(&self) -> &[Process] {
-        &self.processes
+    /// Process images that have not left, by index.
+    pub fn processes(&self) -> impl DoubleEndedIterator<Item = &Process> {
+        self.processes.iter()
+    }
+
+    /// How many have been met.
+    pub fn processes_met(&self) -> u32 {
+        self.processes.met()
+    }
+
+    /// What is kept of those that have left.
+    pub fn retired(&self) -> &Retired {
+        &self.retired
     }
 
     /// Those that have not ended.
@@ -30,12 +40,12 @@ impl Fold {
 
     /// One of them.
     pub fn process(&self, index: u32) -> &Process {
-        &self.processes[index as usize]
+        &self.processes[index]
     }
 
     /// The same, to note what was sampled of it.
     pub fn process_mut(&mut self, index: u32) -> &mut Process {
-        &mut self.processes[index as usize]
+        &mut self.processes[index]
     }
 
     /// The last image of the recorded command.
@@ -53,14 +63,14 @@ impl Fold {
         self.attached
     }
 
-    /// All threads, by index.
-    pub fn threads(&self) -> &[ThreadRow] {
-        &self.threads
+    /// A thread, by index.
+    pub fn thread(&self, index: u32) -> &ThreadRow {
+        &self.threads[index]
     }
 
     /// The process of a thread, by index.
     pub fn process_of(&self, thread: u32) -> u32 {
-        self.threads[thread as usize].process
+        self.threads[thread].process
     }
 
     /// All spans.

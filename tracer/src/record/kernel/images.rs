@@ -1,10 +1,13 @@
 //! Process images as the kernel saw them. One begins with a fork or an exec; the probe says hello
 //! in it a little later, or never.
 
+use std::collections::VecDeque;
+
 use memtrace_ebpf::{Counters, Leftover};
 use rustc_hash::FxHashMap;
 
 use crate::record::state::footprint::Footprint;
+use crate::record::state::sparse::Sparse;
 
 /// What ran under a pid from a fork or an exec on.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +36,7 @@ pub struct Image {
     /// Where its program break is, once it was moved.
     pub program_break: Option<u64>,
     /// The image before it under its pid.
-    pub before: Option<usize>,
+    pub before: Option<u32>,
     /// Its end was reported, with its peak.
     pub reported_end: bool,
     /// It executed another program.
@@ -74,6 +77,17 @@ pub struct Moved {
 }
 
 impl Image {
+    /// Of what was executed or forked, and never said hello, only its resident memory is known. What
+    /// lived between fork and exec is left out.
+    pub fn is_unmet(&self) -> bool {
+        self.process.is_none() && self.peak > 0 && (self.executed || !self.replaced)
+    }
+
+    /// False if it is known that it was not killed.
+    pub fn may_be_killed(&self) -> bool {
+        self.killed_with.is_some() || self.status.is_none_or(|status| status & 0x7f == libc::SIGKILL as u32)
+    }
+
     /// Notes the process's footprint before it releases some of it. That memory has fallen is
     /// reported afterwards, when it is too late to see the footprint where memory was highest.
     pub fn note_footprint(&mut self, footprint: Footprint) {
@@ -107,22 +121,33 @@ impl Image {
     }
 }
 
-/// All of them.
+/// Images without a process that stay, whether they are over or not.
+const WAITING_MAX: usize = 1024;
+/// Of more, so many are looked at in one round.
+const LOOKED_AT: usize = 64;
+
+/// Those that run, and those that were over a short time ago.
 #[derive(Debug, Default)]
 pub struct Images {
-    all: Vec<Image>,
-    latest: FxHashMap<u32, usize>,
-    of_process: FxHashMap<u32, usize>,
+    all: Sparse<Image>,
+    latest: FxHashMap<u32, u32>,
+    of_process: FxHashMap<u32, u32>,
+    /// Those that had no process when they were looked at last.
+    waiting: VecDeque<u32>,
+    /// Faults of those that are gone whose addresses were not reported.
+    thinned: u64,
 }
 
 impl Images {
     /// A new image under a pid.
     pub fn begin(&mut self, image: Image) {
-        let before = self.latest.insert(image.pid, self.all.len());
-        if let Some(before) = before.filter(|_| image.executed) {
-            self.all[before].replaced = true;
+        let index = self.all.given_out();
+        let before = self.latest.insert(image.pid, index);
+        if let Some(before) = before.filter(|_| image.executed).and_then(|before| self.all.get_mut(before)) {
+            before.replaced = true;
         }
         self.all.push(Image { before, ..image });
+        self.waiting.push_back(index);
     }
 
     /// The image that runs, or ran last, under a pid.
@@ -135,11 +160,57 @@ impl Images {
         self.latest.get(&pid).map(|index| &mut self.all[*index])
     }
 
+    /// An image without a process that was over long ago. Each is named once.
+    pub fn over_long_ago(&mut self) -> Option<Image> {
+        for _ in 0..LOOKED_AT {
+            if self.waiting.len() <= WAITING_MAX {
+                return None;
+            }
+            let index = self.waiting.pop_front()?;
+            let Some(image) = self.all.get(index).filter(|image| image.process.is_none()) else { continue };
+            if image.end_ns.is_some() || !image.is_unmet() && image.replaced {
+                return Some(image.clone());
+            }
+            self.waiting.push_back(index);
+        }
+        None
+    }
+
+    /// An image goes.
+    pub fn forget(&mut self, image: &Image) {
+        if let Some(index) = self.index_of(image) {
+            self.remove(index);
+        }
+    }
+
+    /// The image of a process goes.
+    pub fn retire(&mut self, process: u32) {
+        if let Some(index) = self.of_process.remove(&process) {
+            self.remove(index);
+        }
+    }
+
+    fn remove(&mut self, index: u32) {
+        let Some(image) = self.all.remove(index) else { return };
+        self.thinned += image.thinned;
+        if self.latest.get(&image.pid) == Some(&index) {
+            self.latest.remove(&image.pid);
+        }
+    }
+
+    fn index_of(&self, image: &Image) -> Option<u32> {
+        let is_it = |other: &Image| other.pid == image.pid && other.begin_ns == image.begin_ns;
+        self.all.iter().rev().find(|(_, other)| is_it(other)).map(|(index, _)| index)
+    }
+
     /// The peak of an image that the programs still had when they were read for the last time.
     pub fn left_over(&mut self, left: &Leftover) {
-        let unreported = |image: &&mut Image| image.pid == left.pid && !image.reported_end;
+        let unreported = |image: &Image| image.pid == left.pid && !image.reported_end;
         let image = match left.ended {
-            true => self.all.iter_mut().find(unreported),
+            true => {
+                let found = self.all.iter().find(|(_, image)| unreported(image)).map(|(index, _)| index);
+                found.and_then(|index| self.all.get_mut(index))
+            }
             false => self.latest_mut(left.pid),
         };
         if let Some(image) = image.filter(|image| left.peak > image.peak) {
@@ -153,7 +224,7 @@ impl Images {
     pub fn met(&mut self, pid: u32, process: u32, ns: u64) -> Option<u32> {
         let mut next = self.latest.get(&pid).copied();
         while let Some(index) = next {
-            let image = &mut self.all[index];
+            let image = self.all.get_mut(index)?;
             if image.begin_ns <= ns {
                 let expected = !std::mem::replace(&mut image.uninstrumented, false);
                 if expected && image.process.is_some() {
@@ -169,8 +240,7 @@ impl Images {
 
     /// An image has been given a row.
     pub fn belongs(&mut self, image: &Image, process: u32) {
-        let is_it = |other: &Image| other.pid == image.pid && other.begin_ns == image.begin_ns;
-        if let Some(index) = self.all.iter().rposition(is_it) {
+        if let Some(index) = self.index_of(image) {
             self.all[index].process = Some(process);
             self.of_process.insert(process, index);
         }
@@ -188,7 +258,7 @@ impl Images {
 
     /// Faults whose addresses were not reported.
     pub fn thinned(&self) -> u64 {
-        self.all.iter().map(|image| image.thinned).sum()
+        self.thinned + self.iter().map(|image| image.thinned).sum::<u64>()
     }
 
     /// True while one of them has not ended.
@@ -198,12 +268,13 @@ impl Images {
 
     /// Those that have not ended.
     pub fn running(&self) -> impl Iterator<Item = &Image> {
-        self.latest.values().map(|index| &self.all[*index]).filter(|image| image.end_ns.is_none())
+        let latest = self.latest.values().map(|index| &self.all[*index]);
+        latest.filter(|image| image.end_ns.is_none())
     }
 
-    /// All images, in the order in which they began.
+    /// All that are here, in the order in which they began.
     pub fn iter(&self) -> impl Iterator<Item = &Image> {
-        self.all.iter()
+        self.all.values()
     }
 }
 
@@ -236,6 +307,26 @@ mod tests {
         image.end(9, anon(90), 90, 8);
         assert_eq!((image.peak, image.end_ns, image.reported_end), (90, Some(9), true));
         assert_eq!(image.footprint_at_peak.map(|footprint| footprint.live), Some(7));
+    }
+
+    #[test]
+    fn what_was_over_long_ago_and_has_no_process_goes() {
+        let mut images = Images::default();
+        images.begin(Image { pid: 1, ..Image::default() });
+        for pid in 2..3000 {
+            images.begin(Image { pid, thinned: 1, end_ns: Some(5), ..Image::default() });
+        }
+        images.begin(Image { pid: 2500, executed: true, end_ns: Some(5), ..Image::default() });
+        while let Some(image) = images.over_long_ago() {
+            images.forget(&image);
+        }
+        assert_eq!(images.iter().count(), WAITING_MAX);
+        assert!(images.latest(1).is_some(), "it runs");
+        assert!(images.latest(2).is_none() && images.latest(2500).is_some());
+        assert_eq!(images.thinned(), 2998);
+        assert_eq!(images.met(2500, 7, 0), None);
+        images.retire(7);
+        assert!(images.of(7).is_none() && images.latest(2500).is_none());
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod uprobe;
 use std::collections::{BTreeSet, VecDeque};
 
 use memtrace_ebpf::{Event, What};
+use memtrace_trace::rows::ThreadRow;
 use rustc_hash::FxHashMap;
 
 pub use self::call::{MapCall, length_at};
@@ -126,6 +127,14 @@ impl Kernel {
     /// The index of a thread of a process without a probe; `next` if it is new.
     pub fn thread(&mut self, process: u32, tid: u32, next: u32) -> u32 {
         *self.threads.entry((process, tid)).or_insert(next)
+    }
+
+    /// A process leaves, with these threads.
+    pub fn retire(&mut self, process: u32, threads: &[ThreadRow]) {
+        self.images.retire(process);
+        for thread in threads {
+            self.threads.remove(&(process, thread.tid));
+        }
     }
 
     /// The length of a System V segment, which may be gone when it is attached elsewhere.

@@ -30,9 +30,9 @@ impl Watched {
         stacks.into_iter().for_each(|stack| self.subscribers.add_stack(stack));
         let (operators, operators_seen) = self.progress.operators();
         let (spans, spans_running) = self.progress.spans(fold, limit);
-        let running = || fold.processes().iter().filter(|process| is_running(process));
+        let running = || fold.running().filter(|process| is_running(process));
         let mut processes: Vec<Process> = running().map(|process| listed(recording, process, now)).collect();
-        let sum = |field: fn(&process::Process) -> u64| fold.processes().iter().map(field).sum::<u64>();
+        let sums = fold.retired().sums().with(fold.processes().map(|process| &process.row));
         let processes_running = processes.len() as u64;
         processes.sort_by_key(|process| std::cmp::Reverse((process.live_bytes, process.resident_bytes)));
         processes.truncate(LISTED_MAX);
@@ -51,14 +51,11 @@ impl Watched {
             device_driver_bytes: devices.map(|devices| devices.driver().now),
             device_used_bytes: devices.map(|devices| devices.used().now()),
             peak: peak(recording),
-            totals: Totals {
-                allocations: sum(|process| process.row.allocations),
-                requested_bytes: sum(|process| process.row.requested_bytes),
-            },
-            lost: Lost { events: sum(|process| process.row.lost_events) },
+            totals: Totals { allocations: sums.allocations, requested_bytes: sums.requested_bytes },
+            lost: Lost { events: sums.lost_events },
             limits: bounds(recording, &processes),
             processes_running,
-            processes_ended: fold.processes().len() as u64 - processes_running,
+            processes_ended: u64::from(fold.processes_met()) - processes_running,
             processes,
             spans,
             spans_running,
@@ -94,8 +91,8 @@ impl Watched {
 
 fn peak(recording: &Recording) -> Peak {
     let (fold, totals) = (recording.fold, recording.fold.totals());
-    let resident_bytes = fold.processes().iter().map(|process| fold.resident_peak(process)).max();
-    let resident_bytes = resident_bytes.unwrap_or(0);
+    let retired = fold.retired().sums().peak_resident_bytes;
+    let resident_bytes = fold.processes().map(|process| fold.resident_peak(process)).fold(retired, u64::max);
     let devices = totals.devices();
     Peak {
         live_bytes: totals.peak_live(),

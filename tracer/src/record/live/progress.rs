@@ -83,7 +83,7 @@ impl Progress {
             operator: span.row.operator.clone(),
             call: span.row.call,
             pid: fold.process(span.row.process).row.pid,
-            tid: fold.threads()[span.row.thread as usize].tid,
+            tid: fold.thread(span.row.thread).tid,
             seconds: seconds(now - fold.clock().ns(span.start)),
             working_bytes: span.working_bytes,
             working_peak_bytes: span.row.working_peak_bytes,

@@ -102,7 +102,7 @@ impl SpanStream {
         let news =
             if waiting.sent { over && span.row.one_time_bytes > 0 } else { over || span.end.is_some() };
         if news {
-            let (pid, tid) = (process.row.pid, fold.threads()[span.row.thread as usize].tid);
+            let (pid, tid) = (process.row.pid, fold.thread(span.row.thread).tid);
             let (clock, sites) = (fold.clock(), fold.sites());
             let row = fold.spans().row(waiting.span, |stamp| clock.ns(stamp), |site| sites.id(site));
             let encoded = row.map(|row| line(&Line::Span(Box::new(Finished { pid, tid, row }))));

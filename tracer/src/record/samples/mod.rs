@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use memtrace_perf::{Error, Event, Missing, Record, Sampler, What, memory_events};
-use memtrace_trace::rows::ProcessRow;
+use memtrace_trace::rows::{ProcessRow, ThreadRow};
 use rustc_hash::FxHashMap;
 
 use self::faults::FaultRuns;
@@ -288,6 +288,23 @@ impl Samples {
         // What began it is sampled before.
         self.read();
         self.images.met(pid, process, ns);
+    }
+
+    /// A process leaves, with these threads.
+    pub fn retire(&mut self, pid: u32, process: u32, threads: &[ThreadRow]) {
+        if let Some(under_pid) = self.processes.get_mut(&pid) {
+            under_pid.retain(|other| *other != process);
+            if under_pid.is_empty() {
+                self.processes.remove(&pid);
+            }
+        }
+        for thread in threads {
+            self.threads.remove(&(process, thread.tid));
+        }
+        self.images.retire(process);
+        while let Some(image) = self.images.over_long_ago() {
+            self.images.forget(&image);
+        }
     }
 
     /// Processes that ran under a pid, the last one first.

@@ -63,7 +63,8 @@ impl Session {
         }
         self.note_ending(ending);
         self.note_kills(ending.signal);
-        for index in 0..self.fold.processes().len() as u32 {
+        let left = self.fold.processes().map(|process| process.row.process);
+        for index in left.collect::<Vec<_>>() {
             self.fold.end_process(index, stamp);
             self.fold.write_peak(index);
         }
@@ -72,7 +73,7 @@ impl Session {
 
     /// What the kernel says of the command when it has ended.
     fn note_ending(&mut self, ending: Ending) {
-        let is_single = self.fold.processes().len() == 1;
+        let is_single = self.fold.processes_met() == 1;
         let (attached, own_peak) = (self.fold.is_attached(), self.own_peak);
         let Some(index) = self.fold.root_process().map(|process| process.row.process) else { return };
         let process = self.fold.process_mut(index);

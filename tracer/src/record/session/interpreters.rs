@@ -10,31 +10,51 @@ use memtrace_wire::event::{
 use super::recording::Session;
 use crate::record::state::process::{Interpreter, Process};
 
+/// Processes whose interpreter cannot be read: why, how many, and the pid of the first one.
+#[derive(Debug, Default, Clone)]
+pub struct Unread {
+    processes: BTreeMap<String, (usize, u32)>,
+}
+
+impl Unread {
+    fn add(&mut self, pid: u32, why: Option<String>) {
+        if let Some(why) = why {
+            self.processes.entry(why).or_insert((0, pid)).0 += 1;
+        }
+    }
+
+    fn notes(self) -> Vec<String> {
+        let note = |(why, (count, pid)): (String, (usize, u32))| {
+            let processes = if count == 1 { format!("process {pid}") } else { format!("{count} processes") };
+            format!("Python frames cannot be read in {processes}: {why}.")
+        };
+        self.processes.into_iter().map(note).collect()
+    }
+}
+
 impl Session {
     /// One sentence for each kind of interpreter whose frames cannot be read.
     pub(super) fn notes_on_interpreters(&self) -> Vec<String> {
-        let mut unread: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-        for process in self.fold.processes() {
-            if let Some(why) = why_unread(process).or_else(|| self.why_not_found(process)) {
-                unread.entry(why).or_default().push(process.row.pid);
-            }
-        }
-        let note = |(why, pids): (String, Vec<u32>)| {
-            let processes = match pids.as_slice() {
-                [pid] => format!("process {pid}"),
-                many => format!("{} processes", many.len()),
-            };
-            format!("Python frames cannot be read in {processes}: {why}.")
-        };
-        unread.into_iter().map(note).collect()
+        let mut unread = self.unread.clone();
+        self.fold.processes().for_each(|process| unread.add(process.row.pid, self.why_unread(process)));
+        unread.notes()
+    }
+
+    /// The process leaves: what is to be said of its interpreter is kept.
+    pub(super) fn note_interpreter(&mut self, index: u32) {
+        let process = self.fold.process(index);
+        let (pid, why) = (process.row.pid, self.why_unread(process));
+        self.unread.add(pid, why);
+    }
+
+    fn why_unread(&self, process: &Process) -> Option<String> {
+        why_unread(process).or_else(|| self.why_not_found(process))
     }
 
     /// Where a process has no interpreter that the probe has found: it may have loaded one later.
     fn why_not_found(&self, process: &Process) -> Option<String> {
-        let mut opened = self.fold.sites().opened().iter();
-        let is_python = |module: &&ModuleRow| {
-            module.process == process.row.process && base_name(&module.path).starts_with("libpython")
-        };
+        let mut opened = self.fold.sites().opened_by(process.row.process).iter();
+        let is_python = |module: &&ModuleRow| base_name(&module.path).starts_with("libpython");
         let library = opened.find(is_python).filter(|_| process.interpreter.is_none())?;
         Some(format!(
             "the program loaded {} after its start (dlopen); run it with that library in LD_PRELOAD",

@@ -11,6 +11,7 @@ use super::recording::Session;
 use crate::record::procfs::limits;
 use crate::record::procfs::whereabouts::host;
 use crate::record::state::garbage::Collecting;
+use crate::record::state::sums::Sums;
 use crate::record::transport::clock::Clock;
 
 /// What is known at the beginning.
@@ -66,36 +67,32 @@ fn requested_threads() -> Option<u32> {
 impl Session {
     /// Sums up the processes.
     pub(super) fn sum_up(&mut self, processes: &[ProcessRow]) {
-        let sum = |field: fn(&ProcessRow) -> u64| processes.iter().map(field).sum::<u64>();
+        let sums = self.fold.retired().sums().with(processes);
         let without_slot = self.drain.lost_without_slot();
         self.meta.duration_ns = self.fold.clock().now_ns();
         self.meta.lost = Lost {
-            events: sum(|row| row.lost_events).saturating_add(without_slot),
+            events: sums.lost_events.saturating_add(without_slot),
             late_events: self.drain.late(),
-            unseen_releases: sum(|row| row.unseen_releases),
+            unseen_releases: sums.unseen_releases,
             kernel_events: self.fold.lost_by_kernel(),
             samples: self.fold.samples().missing().lost,
         };
-        self.meta.peak = self.peak(processes);
+        self.meta.peak = self.peak(&sums);
         self.meta.rows.folded = self.fold.summed_blocks();
-        self.meta.totals = Totals {
-            allocations: sum(|row| row.allocations),
-            requested_bytes: sum(|row| row.requested_bytes),
-        };
+        self.meta.totals = Totals { allocations: sums.allocations, requested_bytes: sums.requested_bytes };
     }
 
-    fn peak(&self, processes: &[ProcessRow]) -> Peak {
-        let largest = |field: fn(&ProcessRow) -> u64| processes.iter().map(field).max().unwrap_or(0);
+    fn peak(&self, sums: &Sums) -> Peak {
         let totals = self.fold.totals();
         let (devices, garbage) = (totals.devices(), self.fold.garbage().map(|garbage| garbage.total()));
         Peak {
-            mapped_bytes: largest(|row| row.peak_mapped_bytes),
+            mapped_bytes: sums.peak_mapped_bytes,
             // Sums are sampled; a single process may have been larger in between.
-            resident_sum_bytes: self.meta.peak.resident_sum_bytes.max(largest(|row| row.peak_resident_bytes)),
+            resident_sum_bytes: self.meta.peak.resident_sum_bytes.max(sums.peak_resident_bytes),
             live_bytes: totals.peak_live(),
             heap_bytes: totals.peak_heap(),
             heap_bytes_at_peak: totals.heap_at_peak(),
-            resident_bytes: largest(|row| row.peak_resident_bytes),
+            resident_bytes: sums.peak_resident_bytes,
             peak_ns: totals.peak_stamp().map_or(0, |stamp| self.fold.clock().ns(stamp)),
             gc_independent_bytes: garbage.map(|total| total.lower()),
             gc_independent_upper_bytes: garbage.map(|_| totals.peak_live()),

@@ -2,6 +2,7 @@
 
 use super::recording::Session;
 use super::run::GRACE;
+use crate::record::fold::OwnMappings;
 use crate::record::procfs::executable::described;
 use crate::record::procfs::resident;
 use crate::units::Bytes;
@@ -95,7 +96,7 @@ impl Session {
             );
             return [note].into_iter().chain(self.fold.unrecorded_note()).collect();
         }
-        if self.fold.processes().is_empty() {
+        if self.fold.processes_met() == 0 {
             let command = self.meta.command.first().map(String::as_str).unwrap_or_default();
             let command = described(command, "it allocates nothing through the C library");
             let hint = match self.fold.kernel() {
@@ -133,13 +134,13 @@ impl Session {
     /// it makes.
     fn own_mappings_note(&self) -> Option<String> {
         const WORTH_A_NOTE: u64 = 16 << 20;
-        let largest = self.fold.processes().iter().max_by_key(|process| process.row.peak_live_bytes)?;
-        let mappings = largest.row.peak_live_bytes.saturating_sub(largest.at_peak.heap);
-        (mappings > WORTH_A_NOTE && mappings > largest.row.peak_live_bytes / 8).then(|| {
+        let all = self.fold.processes().map(OwnMappings::of).chain(self.fold.retired().largest());
+        let OwnMappings { pid, peak_bytes, bytes } = all.max_by_key(|own| own.peak_bytes)?;
+        (bytes > WORTH_A_NOTE && bytes > peak_bytes / 8).then(|| {
             format!(
                 "{} of the peak are mappings that process {} made itself. Where an allocator of its own made them (Python's for small objects, see --python-allocators; those inside pyarrow or polars), its blocks cannot be distinguished, only what is touched.",
-                Bytes(mappings),
-                largest.row.pid
+                Bytes(bytes),
+                pid
             )
         })
     }

@@ -16,7 +16,7 @@ impl Session {
     /// if they vanished.
     pub(super) fn note_kills(&mut self, signal: Option<i32>) {
         let reported =
-            (0..self.fold.processes().len() as u32).filter(|index| self.fold.is_victim(*index)).count();
+            self.fold.processes().filter(|process| self.fold.is_victim(process.row.process)).count();
         let counted = self.fold.cgroups().kills();
         if reported == 0 && counted.is_none() {
             return;
@@ -30,7 +30,7 @@ impl Session {
             0 => process.row.pid != root || killed_root,
             _ => self.fold.is_victim(process.row.process),
         };
-        let victims = self.fold.processes().iter().filter(|process| is_victim(process) && !process.replaced);
+        let victims = self.fold.processes().filter(|process| is_victim(process) && !process.replaced);
         let mut victims: Vec<_> =
             victims.filter_map(|process| Some((process, process.killed_with.as_ref()?))).collect();
         victims.sort_by_key(|(_, retained)| std::cmp::Reverse(retained.live));
@@ -42,11 +42,10 @@ impl Session {
     /// Processes without a thread that has a ring were killed, and the command by that signal.
     fn end_vanished(&mut self, root: u32, killed_root: bool) {
         let stamp = self.fold.clock().stamp();
-        for index in 0..self.fold.processes().len() as u32 {
-            let process = self.fold.process(index);
-            if process.writers == 0 || process.row.pid == root && killed_root {
-                self.fold.end_process(index, stamp);
-            }
+        let vanished = |process: &&Process| process.writers == 0 || process.row.pid == root && killed_root;
+        let vanished = self.fold.processes().filter(vanished).map(|process| process.row.process);
+        for index in vanished.collect::<Vec<_>>() {
+            self.fold.end_process(index, stamp);
         }
     }
 

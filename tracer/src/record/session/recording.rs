@@ -8,6 +8,7 @@ use memtrace_trace::weights::SiteWeights;
 use memtrace_trace::{Meta, TraceWriter};
 use memtrace_wire::layout::{FIRST, Recorder};
 
+use super::interpreters::Unread;
 use super::metadata;
 use super::options::{Options, Wait};
 use super::outcome::Failure;
@@ -57,6 +58,8 @@ pub struct Session {
     /// memtrace's own largest resident size when the command was started.
     pub(super) own_peak: u64,
     wait: Wait,
+    /// Interpreters of processes that have left.
+    pub(super) unread: Unread,
     /// Children that outlived the command and its grace.
     pub(super) still_running: usize,
 }
@@ -107,6 +110,7 @@ impl Session {
             tables: TableTimer::start(),
             own_peak: resident::resident(std::process::id()).map_or(0, |resident| resident.peak),
             wait: options.wait,
+            unread: Unread::default(),
             still_running: 0,
         })
     }
@@ -232,10 +236,20 @@ impl Session {
             self.fold.request_collection(writer, word, safe);
         }
         self.sample();
+        self.retire();
         if self.tables.is_due(self.fold.totals().peak_live()) {
             self.write_tables(false);
         }
         read
+    }
+
+    /// Processes that ended long ago leave memory.
+    fn retire(&mut self) {
+        self.fold.add_unmet_of_old();
+        while let Some(index) = self.fold.next_retired() {
+            self.note_interpreter(index);
+            self.fold.retire(index);
+        }
     }
 
     /// Writes every table but `allocations` anew: a trace whose tracer is killed has recent ones.

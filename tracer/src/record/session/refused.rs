@@ -8,7 +8,7 @@ use crate::record::state::process::{Process, Refusal};
 impl Session {
     /// Those of all processes, in the order of time.
     pub(super) fn note_refusals(&mut self) {
-        let all = self.fold.processes().iter();
+        let all = self.fold.processes();
         let all = all.flat_map(|process| process.refusals.iter().map(move |refusal| (process, refusal)));
         let mut refused: Vec<Refused> =
             all.map(|(process, refusal)| self.refused(process, refusal)).collect();

@@ -1,5 +1,6 @@
 //! The executables and libraries that are mapped into each process image.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use super::image::{Image, Mapped};
 use super::tree::Frame;
 use crate::record::procfs::{environment, modules};
 use crate::record::state::blocks::Site;
+use crate::record::state::sparse::Sparse;
 
 /// The pid and first stamp of a process image.
 pub type ImageKey = (u32, u64);
@@ -58,12 +60,12 @@ pub struct Loaded {
     token: String,
     images: FxHashMap<ImageKey, Process>,
     /// By process.
-    keys: Vec<ImageKey>,
+    keys: Sparse<ImageKey>,
     binaries: Vec<Binary>,
     /// By path and what the file is; `None` for what is no binary.
     by_file: FxHashMap<(String, FileId), Option<u32>>,
-    /// Modules that were mapped after their process had started.
-    opened: Vec<ModuleRow>,
+    /// Modules that were mapped after their process had started, by process.
+    opened: BTreeMap<u32, Vec<ModuleRow>>,
 }
 
 impl Loaded {
@@ -73,8 +75,19 @@ impl Loaded {
     }
 
     /// Modules that were mapped after their process had started.
-    pub fn opened(&self) -> &[ModuleRow] {
-        &self.opened
+    pub fn opened(&self) -> impl Iterator<Item = &ModuleRow> {
+        self.opened.values().flatten()
+    }
+
+    /// Those of one process.
+    pub fn opened_by(&self, process: u32) -> &[ModuleRow] {
+        self.opened.get(&process).map_or(&[], Vec::as_slice)
+    }
+
+    /// A process leaves. The modules that were mapped after it had started.
+    pub fn retire(&mut self, process: u32) -> Vec<ModuleRow> {
+        self.keys.remove(process);
+        self.opened.remove(&process).unwrap_or_default()
     }
 
     /// The file with this number.
@@ -101,22 +114,22 @@ impl Loaded {
 
     /// A process ended: its modules are not needed any more.
     pub fn end(&mut self, process: u32) {
-        self.images.remove(&self.keys[process as usize]);
+        self.images.remove(&self.keys[process]);
     }
 
     /// The pid of a process in its own namespace.
     pub fn pid(&self, process: u32) -> u32 {
-        self.keys[process as usize].0
+        self.keys[process].0
     }
 
     /// The site of a stack that was described before.
     pub fn known(&self, process: u32, text: &[u8]) -> Option<Site> {
-        self.images.get(&self.keys[process as usize])?.known.get(text).copied()
+        self.images.get(&self.keys[process])?.known.get(text).copied()
     }
 
     /// Remembers it.
     pub fn remember(&mut self, process: u32, text: &[u8], site: Site) {
-        let known = &mut self.images.entry(self.keys[process as usize]).or_default().known;
+        let known = &mut self.images.entry(self.keys[process]).or_default().known;
         if known.len() >= KNOWN_MAX {
             known.clear();
         }
@@ -127,7 +140,7 @@ impl Loaded {
     pub fn frames(&mut self, process: u32, addresses: &[u64]) -> Vec<Frame> {
         let unknown =
             |image: &Image| addresses.iter().any(|address| image.find(address.wrapping_sub(1)).is_none());
-        let key = self.keys[process as usize];
+        let key = self.keys[process];
         // A stack leads through a module that was not announced.
         if unknown(&self.images.entry(key).or_default().image) {
             self.read_modules(process);
@@ -139,7 +152,7 @@ impl Loaded {
     /// What the instruction does that a process executed before the one at `ip`, and what is added to
     /// addresses in its file.
     pub fn operand_before(&mut self, process: u32, ip: u64) -> Option<(Operand, u64)> {
-        let key = self.keys[process as usize];
+        let key = self.keys[process];
         let find = |loaded: &Loaded| {
             let mapped = loaded.images.get(&key)?.image.find(ip)?;
             Some((mapped.number, mapped.bias))
@@ -154,9 +167,9 @@ impl Loaded {
 
     /// A file was mapped after its process had started.
     pub fn open(&mut self, process: u32, path: String, start: u64, end: u64) {
-        if let Some(number) = self.map(self.keys[process as usize], &path, start, end) {
+        if let Some(number) = self.map(self.keys[process], &path, start, end) {
             let build_id = self.binaries[number as usize].build_id.clone();
-            self.opened.push(ModuleRow { process, path, start, end, build_id });
+            self.opened.entry(process).or_default().push(ModuleRow { process, path, start, end, build_id });
         }
     }
 
@@ -164,7 +177,7 @@ impl Loaded {
     /// longer there, its directory may have been ours, from which it was started.
     pub fn open_relative(&mut self, process: u32, path: &str, start: u64, end: u64) {
         self.read_modules(process);
-        let key = self.keys[process as usize];
+        let key = self.keys[process];
         let known = self.images.get(&key).is_some_and(|process| process.image.find(start).is_some());
         if let Ok(path) = std::fs::canonicalize(path)
             && !known
@@ -175,7 +188,7 @@ impl Loaded {
 
     /// Reads again what is mapped into a process, if it is there and was not just read.
     fn read_modules(&mut self, index: u32) {
-        let key = self.keys[index as usize];
+        let key = self.keys[index];
         let process = self.images.entry(key).or_default();
         if process.read.is_some_and(|read| read.elapsed() < READ_EVERY)
             || !environment::is_ours(key.0, &self.token)
@@ -186,7 +199,7 @@ impl Loaded {
         let maps = std::fs::read(format!("/proc/{}/maps", key.0)).unwrap_or_default();
         for module in modules::parse(&String::from_utf8_lossy(&maps)) {
             if self.map(key, &module.path, module.start, module.end).is_some() {
-                self.opened.push(ModuleRow { process: index, ..module });
+                self.opened.entry(index).or_default().push(ModuleRow { process: index, ..module });
             }
         }
     }
@@ -241,7 +254,8 @@ mod tests {
             assert!(matches!(frames[0], Frame::Native { binary: 0, .. }));
             assert_eq!(frames[1], Frame::Generated { process, address: 0x10 });
         }
-        assert_eq!(loaded.opened().len(), 1);
+        assert_eq!(loaded.opened().count(), 1);
+        assert_eq!((loaded.retire(0).len(), loaded.opened_by(0).len()), (1, 0));
     }
 
     #[test]

@@ -27,6 +27,7 @@ use self::python::Codes;
 use self::tree::{Frame, Tree};
 use self::words::Words;
 use crate::record::state::blocks::Site;
+use crate::record::state::sparse::Sparse;
 use crate::symbols::perf_map;
 
 /// The file name of the recorder's code: its frames are no part of the program's stacks.
@@ -45,7 +46,7 @@ pub struct Sites {
     leaves: Vec<u32>,
     accounts: Accounts,
     /// By thread and number: the stacks that it has described.
-    described: Vec<Vec<Option<Site>>>,
+    described: Sparse<Vec<Option<Site>>>,
     /// Return addresses in generated code, by process.
     generated: FxHashMap<u32, perf_map::Names>,
 }
@@ -63,8 +64,18 @@ impl Sites {
     }
 
     /// Modules that were mapped after their process had started.
-    pub fn opened(&self) -> &[ModuleRow] {
+    pub fn opened(&self) -> impl Iterator<Item = &ModuleRow> {
         self.loaded.opened()
+    }
+
+    /// Those of one process.
+    pub fn opened_by(&self, process: u32) -> &[ModuleRow] {
+        self.loaded.opened_by(process)
+    }
+
+    /// A process leaves. The modules that were mapped after it had started.
+    pub fn retire(&mut self, process: u32) -> Vec<ModuleRow> {
+        self.loaded.retire(process)
     }
 
     /// What a block with a call stack counts for, in bytes.
@@ -124,11 +135,7 @@ impl Sites {
     /// A stack was described, and is meant by this number from now on.
     pub fn describe(&mut self, process: u32, thread: u32, number: u64, text: &[u8]) {
         let site = self.site_of(process, text);
-        let thread = thread as usize;
-        if self.described.len() <= thread {
-            self.described.resize_with(thread + 1, Vec::new);
-        }
-        let described = &mut self.described[thread];
+        let described = self.described.get_or_insert(thread);
         let number = number as usize % (1 << STACK_BITS);
         if described.len() <= number {
             described.resize(number + 1, None);
@@ -138,9 +145,7 @@ impl Sites {
 
     /// A thread is gone, and with it the numbers of its stacks.
     pub fn thread_gone(&mut self, thread: u32) {
-        if let Some(described) = self.described.get_mut(thread as usize) {
-            *described = Vec::new();
-        }
+        self.described.remove(thread);
     }
 
     /// The site of a heap block that `thread` acquired, with the number of its stack.
@@ -177,7 +182,7 @@ impl Sites {
         if number == 0 {
             return None;
         }
-        *self.described.get(thread as usize)?.get(usize::from(number))?
+        *self.described.get(thread)?.get(usize::from(number))?
     }
 
     /// The bytes of sites.

@@ -22,6 +22,7 @@ use self::threads::Place;
 pub use self::view::SpanView;
 use crate::record::state::blocks::Site;
 use crate::record::state::memory::{BlockKey, Memory};
+use crate::record::state::sparse::Sparse;
 
 /// A block that was allocated.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +48,7 @@ pub struct Spans {
     params: FxHashMap<String, Params>,
     calls: FxHashMap<(u32, String), u32>,
     /// By thread.
-    places: Vec<Place>,
+    places: Sparse<Place>,
     /// Spans that were exported and not adopted for the last time yet, by process and token.
     exported: FxHashMap<(u32, u64), u32>,
     /// Texts that were not what the header or the recorder writes.
@@ -57,6 +58,8 @@ pub struct Spans {
     model: Option<Model>,
     /// Spans without an end, by process.
     open: FxHashMap<u32, Vec<u32>>,
+    /// Processes that have had spans.
+    processes: FxHashSet<u32>,
 }
 
 impl Spans {
@@ -107,6 +110,7 @@ impl Spans {
         let row = SpanRow { span, call, input_bytes, ..row };
         self.spans.push(Span::new(row, stamp, contextual, curve));
         self.open.entry(process).or_default().push(span);
+        self.processes.insert(process);
         span
     }
 
@@ -141,6 +145,11 @@ impl Spans {
         if let Some(open) = self.open.get_mut(&process) {
             open.retain(|span| self.spans[*span as usize].end.is_none());
         }
+    }
+
+    /// True if the process has had spans.
+    pub fn are_of(&self, process: u32) -> bool {
+        self.processes.contains(&process)
     }
 
     /// True while spans of the process run, and `thread` is in none of them.

@@ -24,14 +24,14 @@ impl Spans {
     /// True while `thread` is in no span: what it acquires belongs to none.
     #[inline(always)]
     pub fn is_outside(&self, thread: u32) -> bool {
-        self.places.get(thread as usize).is_none_or(|place| place.innermost.is_none())
+        self.places.get(thread).is_none_or(|place| place.innermost.is_none())
     }
 
     /// The innermost span that `thread` is in.
     #[inline]
     pub fn innermost(&mut self, thread: u32) -> Option<u32> {
-        let found = self.running(self.places.get(thread as usize)?.innermost);
-        self.places[thread as usize].innermost = found;
+        let found = self.running(self.places.get(thread)?.innermost);
+        self.places[thread].innermost = found;
         found
     }
 
@@ -47,11 +47,7 @@ impl Spans {
     }
 
     pub(super) fn place(&mut self, thread: u32) -> &mut Place {
-        let index = thread as usize;
-        if index >= self.places.len() {
-            self.places.resize_with(index + 1, Place::default);
-        }
-        &mut self.places[index]
+        self.places.get_or_insert(thread)
     }
 
     /// Puts a new thread into a span that is open already (`--span`).
@@ -62,7 +58,7 @@ impl Spans {
 
     /// The thread is gone.
     pub fn thread_ended(&mut self, thread: u32) {
-        *self.place(thread) = Place::default();
+        self.places.remove(thread);
     }
 
     /// From now on `token` stands for the span that the thread is in.

@@ -1,6 +1,7 @@
 //! Garbage collections, what they freed, and when to request another one (`--gc`).
 
 use super::curve::{Curve, Steps};
+use super::sparse::Sparse;
 
 /// What `--gc` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +105,7 @@ impl Collector {
 /// The collectors of all processes.
 #[derive(Default)]
 pub struct Garbage {
-    collectors: Vec<Collector>,
+    collectors: Sparse<Collector>,
     /// All processes together.
     total: Curve,
 }
@@ -133,16 +134,21 @@ impl Garbage {
         });
     }
 
+    /// A process leaves.
+    pub fn retire(&mut self, process: u32) {
+        self.collectors.remove(process);
+    }
+
     /// Live bytes of a process and of all have grown.
     #[inline]
     pub fn note(&mut self, process: u32, stamp: u64, live: u64, total: u64) {
-        self.collectors[process as usize].curve.note(stamp, live);
+        self.collectors[process].curve.note(stamp, live);
         self.total.note(stamp, total);
     }
 
     /// A collector is there, or (`watched` is false) its interpreter begins to shut down.
     pub fn collector(&mut self, process: u32, watched: bool) {
-        let collector = &mut self.collectors[process as usize];
+        let collector = &mut self.collectors[process];
         collector.watched = true;
         if !watched {
             collector.undecided.get_or_insert_default();
@@ -151,7 +157,7 @@ impl Garbage {
 
     /// A collection begins.
     pub fn begin(&mut self, process: u32, thread: u32, stamp: u64) {
-        let collector = &mut self.collectors[process as usize];
+        let collector = &mut self.collectors[process];
         collector.watched = true;
         collector.running = Some(Running { thread, begin: stamp, freed: Vec::new() });
     }
@@ -162,7 +168,7 @@ impl Garbage {
     /// of finalizers.
     #[inline]
     pub fn released(&mut self, process: u32, thread: u32, block: Freed) {
-        let collector = &mut self.collectors[process as usize];
+        let collector = &mut self.collectors[process];
         match &mut collector.running {
             Some(running)
                 if running.thread == thread && (block.alloc < running.begin || block.thread != thread) =>
@@ -179,7 +185,7 @@ impl Garbage {
 
     /// A collection ended; `None` if its begin was not seen.
     pub fn end(&mut self, process: u32, thread: u32, stamp: u64, full: bool) -> Option<Collection> {
-        let collector = &mut self.collectors[process as usize];
+        let collector = &mut self.collectors[process];
         let running = collector.running.take_if(|running| running.thread == thread)?;
         let (since, took) = (collector.since, stamp.saturating_sub(running.begin));
         collector.collections += 1;
@@ -209,7 +215,7 @@ impl Garbage {
         stamp: u64,
         left: impl Iterator<Item = Freed>,
     ) -> Collection {
-        let collector = &mut self.collectors[process as usize];
+        let collector = &mut self.collectors[process];
         let mut freed = collector.undecided.take().unwrap_or_default();
         freed.extend(collector.running.take().into_iter().flat_map(|running| running.freed));
         if collector.watched {
@@ -222,20 +228,20 @@ impl Garbage {
     /// Lets the bounds of the process and of all processes know what a collection freed.
     pub fn settle(&mut self, process: u32, collection: &Collection) {
         let steps = Steps::new(collection.freed.iter().map(|block| (block.alloc, block.live)));
-        let collector = &mut self.collectors[process as usize];
+        let collector = &mut self.collectors[process];
         let known = !collection.guessed;
         collector.curve.settle(&steps, collection.since, known);
         self.total.settle(&steps, collection.since, known);
         if let Some(stamp) = collection.complete_at {
             collector.curve.close(stamp);
-            let others = self.collectors.iter().filter(|each| each.watched && !each.ended);
+            let others = self.collectors.values().filter(|each| each.watched && !each.ended);
             self.total.close(others.map(|each| each.since).min().unwrap_or(stamp));
         }
     }
 
     /// True if the process is to collect now: it may have garbage of more than a step.
     pub fn is_wanted(&self, process: u32, live: u64, now: u64) -> bool {
-        let collector = &self.collectors[process as usize];
+        let collector = &self.collectors[process];
         let enough = collector.curve.lower() + collector.step() * collector.stretch;
         // What was requested may never come: gc.collect() returns at once while another collection
         // runs.
@@ -245,7 +251,7 @@ impl Garbage {
 
     /// It was requested to.
     pub fn requested(&mut self, process: u32, now: u64) {
-        self.collectors[process as usize].requested = Some(now);
+        self.collectors[process].requested = Some(now);
     }
 
     /// Bounds of all processes together.
@@ -255,7 +261,7 @@ impl Garbage {
 
     /// What is known of a process.
     pub fn known(&self, process: u32) -> Known {
-        let collector = &self.collectors[process as usize];
+        let collector = &self.collectors[process];
         Known {
             lower: collector.curve.lower(),
             at_peak: collector.curve.garbage_at_peak(),

@@ -17,3 +17,5 @@ pub mod process;
 pub mod processes;
 pub mod residency;
 pub mod shared;
+pub mod sparse;
+pub mod sums;

@@ -83,6 +83,10 @@ pub struct Process {
     pub mappings: Mappings,
     /// Calls under way.
     calls: Calls,
+    /// Its pid in its own namespace and its first stamp, if a probe is in it.
+    pub image: Option<(u32, u64)>,
+    /// Its threads that were met, by index.
+    pub threads: Vec<u32>,
     /// Threads that still have a ring.
     pub writers: u32,
     /// The image that this one replaced by exec; it ends with this one's first event.
@@ -130,6 +134,8 @@ impl Process {
             heap: Heap::default(),
             mappings: Mappings::default(),
             calls: Calls::default(),
+            image: None,
+            threads: Vec::new(),
             writers: 0,
             replaces: None,
             namespaced: false,

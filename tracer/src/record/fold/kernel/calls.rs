@@ -102,7 +102,7 @@ impl Fold {
     }
 
     fn moved_break(&mut self, caller: Caller, stamp: u64, now: u64, start: u64) {
-        let pid = self.processes[caller.process as usize].row.pid;
+        let pid = self.processes[caller.process].row.pid;
         let Some(image) = self.image_mut(pid) else { return };
         // A program that was running when it was first seen has moved it before.
         let first = if image.executed { Some(start.next_multiple_of(page_bytes())) } else { break_of(pid) };

@@ -203,7 +203,7 @@ impl Fold {
 
     /// Notes the footprint of a process before it releases some of its memory.
     pub(super) fn note_footprint(&mut self, index: u32) {
-        let footprint = Footprint::of(&self.processes[index as usize]);
+        let footprint = Footprint::of(&self.processes[index]);
         let image = self.kernel.as_mut().and_then(|kernel| kernel.images_mut().of_mut(index));
         image.into_iter().for_each(|image| image.note_footprint(footprint));
     }
@@ -214,7 +214,7 @@ impl Fold {
         let Some(image) = self.image_mut(pid) else { return };
         let moved = image.moved(now, high, high_ns);
         let Some(index) = moved.process else { return };
-        let process = &mut self.processes[index as usize];
+        let process = &mut self.processes[index];
         let footprint_now = Footprint::of(process);
         let own = |bytes: u64| bytes.saturating_sub(process.row.probe_bytes);
         let change = ResidentChange {

@@ -1,6 +1,6 @@
 //! Processes that no probe is in: known by the kernel's images only.
 
-use memtrace_trace::rows::{Kind, ProcessRow, ThreadRow, split_command};
+use memtrace_trace::rows::{Kind, ProcessRow, split_command};
 
 use super::Fold;
 use crate::record::kernel::Image;
@@ -71,7 +71,7 @@ impl Fold {
 
     /// Makes a row of an image.
     fn add_uninstrumented(&mut self, image: &Image) -> u32 {
-        let index = self.processes.len() as u32;
+        let index = self.processes.met();
         // Another process may have its pid by now.
         let has_ended = image.end_ns.is_some();
         let whereabouts = if has_ended { Whereabouts::default() } else { Whereabouts::of_process(image.pid) };
@@ -102,20 +102,20 @@ impl Fold {
 
     /// The row of a thread of such a process.
     pub(super) fn uninstrumented_thread(&mut self, process: u32, tid: u32, ns: i64) -> u32 {
-        let next = self.threads.len() as u32;
+        let next = self.threads.given_out();
         let Some(kernel) = &mut self.kernel else { return next };
         let thread = kernel.thread(process, tid, next);
         if thread == next {
-            self.threads.push(ThreadRow { thread, process, tid, start_ns: ns, events: 0 });
+            self.add_thread(process, tid, ns);
         }
-        self.threads[thread as usize].events += 1;
+        self.threads[thread].events += 1;
         thread
     }
 
     /// What a process had mapped before the recording began: its memory, not its files.
     fn take_mappings(&mut self, index: u32, pid: u32) {
         let text = maps::read(pid);
-        let begin = self.clock.to_monotonic(self.processes[index as usize].start);
+        let begin = self.clock.to_monotonic(self.processes[index].start);
         let thread = self.uninstrumented_thread(index, pid, self.clock.of_monotonic(begin));
         let own = maps::parse(&text).filter_map(own_memory);
         for (found, ns) in own.zip((begin..).step_by(APART_NS)) {
@@ -145,19 +145,30 @@ impl Fold {
     /// What lived between fork and exec is left out.
     pub(super) fn add_unmet(&mut self) {
         let Some(kernel) = &self.kernel else { return };
-        let unmet =
-            |image: &&Image| image.process.is_none() && image.peak > 0 && (image.executed || !image.replaced);
-        let unmet: Vec<Image> = kernel.images().iter().filter(unmet).cloned().collect();
-        for image in unmet {
-            if image.executed && !image.uninstrumented {
-                self.unrecorded.unmet(image.pid, split_command(&image.command).0);
+        let unmet: Vec<Image> = kernel.images().iter().filter(|image| image.is_unmet()).cloned().collect();
+        unmet.iter().for_each(|image| self.add_unmet_image(image));
+    }
+
+    /// The same of images that were over long ago, so that they can leave.
+    pub fn add_unmet_of_old(&mut self) {
+        while let Some(image) = self.kernel.as_mut().and_then(|kernel| kernel.images_mut().over_long_ago()) {
+            if image.is_unmet() {
+                self.add_unmet_image(&image);
+            } else if let Some(kernel) = &mut self.kernel {
+                kernel.images_mut().forget(&image);
             }
-            let index = self.add_uninstrumented(&image);
-            if let Some(ns) = image.end_ns {
-                let stamp = self.clock.stamp_of_monotonic(ns);
-                self.at(stamp);
-                self.end_process(index, stamp);
-            }
+        }
+    }
+
+    fn add_unmet_image(&mut self, image: &Image) {
+        if image.executed && !image.uninstrumented {
+            self.unrecorded.unmet(image.pid, split_command(&image.command).0);
+        }
+        let index = self.add_uninstrumented(image);
+        if let Some(ns) = image.end_ns {
+            let stamp = self.clock.stamp_of_monotonic(ns);
+            self.at(stamp);
+            self.end_process(index, stamp);
         }
     }
 

@@ -16,7 +16,7 @@ impl Fold {
     /// A large heap block was allocated.
     #[cold]
     pub(in crate::record::fold) fn large_block_begins(&mut self, process: u32, address: u64, block: &Block) {
-        let process = &mut self.processes[process as usize];
+        let process = &mut self.processes[process];
         // What realloc(3) has moved was touched where it was before; what a child has of its
         // parent's heap is touched without faults of its own.
         let unknown = process.row.origin == "fork" && !is_mapped_by_glibc(address, block);
@@ -35,10 +35,10 @@ impl Fold {
         block: &Block,
         stamp: u64,
     ) {
-        self.processes[process as usize].heap.begin_in_flight(block.bytes);
+        self.processes[process].heap.begin_in_flight(block.bytes);
         self.fold_kernel_before(stamp);
         self.note_footprint(process);
-        self.processes[process as usize].heap.end_in_flight(block.bytes);
+        self.processes[process].heap.end_in_flight(block.bytes);
         self.note_untouched(process, address, block, Some(stamp));
     }
 
@@ -64,7 +64,7 @@ impl Fold {
         }
         let Some(image) = self.kernel_image(process).filter(|image| !image.uninstrumented) else { return };
         let pid = image.pid;
-        let of = &mut self.processes[process as usize];
+        let of = &mut self.processes[process];
         let untouched = if block.kind.is_heap() {
             let untouched = of.large.remove(address);
             if is_mapped_by_glibc(address, block) {
@@ -82,7 +82,7 @@ impl Fold {
         let row = KernelEventRow {
             process: Some(process),
             pid,
-            tid: self.threads[block.thread as usize].tid,
+            tid: self.threads[block.thread].tid,
             time_ns: self.clock.ns(block.alloc),
             event: "untouched".into(),
             address: Some(address),

@@ -1,0 +1,74 @@
+//! Rows of processes that are over leave memory, and are in the tables all the same.
+
+use std::path::Path;
+
+use crate::rows::{ModuleRow, ProcessRow, ThreadRow};
+use crate::{Meta, Table, Trace, TraceWriter, recover};
+
+const PROCESSES: u32 = 9000;
+
+fn process(process: u32) -> ProcessRow {
+    ProcessRow { process, pid: process + 7, command: format!("program {process}"), ..ProcessRow::default() }
+}
+
+fn thread(process: u32) -> ThreadRow {
+    ThreadRow { thread: process, process, tid: process + 9, start_ns: 5, events: 1 }
+}
+
+fn module(process: u32) -> ModuleRow {
+    let path = "/usr/lib/libc.so.6".into();
+    ModuleRow { process, path, start: 4096, end: 8192, build_id: String::new() }
+}
+
+/// The first process runs on; the others are over, and the tables are written now and then.
+fn write(directory: &Path) -> TraceWriter {
+    let mut writer = TraceWriter::create(directory).unwrap();
+    for over in 1..PROCESSES {
+        writer.settle(process(over), [thread(over)], [module(over), module(over)]);
+        if over % 1000 == 0 || over == PROCESSES - 1 {
+            writer.processes(&[process(0)]).unwrap();
+            writer.threads(&[thread(0)]).unwrap();
+            writer.modules(&[module(0)]).unwrap();
+        }
+    }
+    writer
+}
+
+fn has_all(directory: &Path) -> bool {
+    let trace = Trace::open(directory).unwrap();
+    trace.processes().unwrap() == (0..PROCESSES).map(process).collect::<Vec<_>>()
+        && trace.threads().unwrap() == (0..PROCESSES).map(thread).collect::<Vec<_>>()
+        && trace.modules().unwrap().len() as u32 == 2 * PROCESSES - 1
+}
+
+fn has_parts(directory: &Path) -> bool {
+    directory.join(Table::Processes.name()).exists()
+}
+
+#[test]
+fn an_open_trace_has_them_in_parts_and_a_closed_one_in_one_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let writer = write(path);
+    assert!(has_all(path) && has_parts(path));
+    writer.finish(&Meta::default()).unwrap();
+    assert!(has_all(path) && !has_parts(path));
+}
+
+#[test]
+fn where_the_recorder_died_nothing_is_there_twice() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    drop(write(path));
+    // The file of a table was written anew, and its parts were not removed yet.
+    let saved = tempfile::tempdir().unwrap();
+    let part = path.join("processes/part-00000.parquet");
+    std::fs::copy(&part, saved.path().join("part")).unwrap();
+    recover(path).unwrap();
+    assert!(has_all(path) && !has_parts(path));
+    std::fs::remove_file(path.join("meta.json")).unwrap();
+    std::fs::create_dir(path.join("processes")).unwrap();
+    std::fs::copy(saved.path().join("part"), &part).unwrap();
+    recover(path).unwrap();
+    assert!(has_all(path) && !has_parts(path));
+}

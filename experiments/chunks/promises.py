@@ -168,7 +168,7 @@ def rows(cases):
             tables.megabytes(case["predicted_bytes"]) if "predicted_bytes" in case else "",
             tables.megabytes(case["peak_bytes"]),
             tables.megabytes(budget(case)),
-            tables.shape(case.get("by_hand")),
+            tables.shape(case["by_hand"]) if "by_hand" in case else "",
             tables.megabytes(case["by_hand_bytes"]) if "by_hand_bytes" in case else "",
             *(
                 "" if case[each] is None else f"{case[each]:.2f}"

@@ -77,6 +77,10 @@ FIRST_RUN = {
 }
 
 
+#: What the rule found when the first three sets were drawn; later ones had other versions of the packages.
+DRAWN_BEFORE = {"callable": 698, "every": 11}
+
+
 def figures(results):
     """What is measured, its target, the figure in words, and whether it reaches the target."""
     tests = tests_of(results)
@@ -155,7 +159,7 @@ def write(which, results, rule, save):
 def verdicts(found, at_first=()):
     """A table of what was measured, its target, the figure (that of a first run before it), and
     whether it reaches the target."""
-    columns = ["what", "target", *["first run"][: len(at_first)], "found", ""]
+    columns = ["what", "target", *(["first run"] if at_first else []), "found", ""]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for at, (what, target, words, holds) in enumerate(found):
         end = "holds" if holds else "**misses**"
@@ -165,6 +169,7 @@ def verdicts(found, at_first=()):
 
 def head(which, results, rule):
     part = "promises" if which == "first" else f"promises_{which}"
+    rule = DRAWN_BEFORE if which in ("first", "second", "third") else rule
     kernels = sum(" kernel:" in name for name in results)
     return [
         f"# Promises, kept or not: the {which} set",

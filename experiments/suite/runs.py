@@ -76,7 +76,7 @@ def watched(folder, log):
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     begun = [("begin", time.monotonic())]
     with (
-        log.open("w") as out,
+        log.open("w", buffering=1) as out,
         subprocess.Popen(["bash", ".ci/run"], cwd=folder, errors="replace", **options) as process,
     ):
         for line in process.stdout:
@@ -116,8 +116,10 @@ def write_page():
 
 
 def stages(rows):
-    """The newest fresh and the newest built run beside nothing, stage by stage."""
-    newest = {row["clone"]: row for row in rows if row["beside"] == "nothing" and "stages" in row}
+    """The newest fresh and the newest built run, stage by stage; early rows have no stages."""
+    newest = {row["clone"]: row for row in rows if "stages" in row}
+    if not newest:
+        return "None was kept."
     names = dict.fromkeys(name for row in newest.values() for name in row["stages"])
     lines = ["| stage | " + " | ".join(newest) + " |", "|---|" + "---:|" * len(newest)]
     for name in names:
@@ -138,7 +140,7 @@ tests together; CPU minutes are those of all processes, for which there are two 
 |---|---|---|---|---|---:|---:|---:|---:|---:|---:|
 {rows}
 
-Minutes of each stage, of the newest runs beside nothing:
+Minutes of each stage, of the newest runs of which they were kept:
 
 {stages}
 """

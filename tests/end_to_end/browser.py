@@ -2,12 +2,13 @@
 
 import base64
 import shutil
+import sys
 import zlib
 from contextlib import contextmanager
 
 import duckdb
 import pytest
-from conftest import memtrace
+from conftest import Recording, memtrace
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 DESKTOP, PHONE = (1400, 900), (390, 844)
@@ -18,6 +19,18 @@ def html(trace, path, *options):
     done = memtrace("report", trace, "--html", path, *options)
     assert done.returncode == 0, done.stderr.decode()
     return path
+
+
+def recorded(folder, program, *arguments, operators=(), **how):
+    """A recording of a program with all call stacks, so that no line is an estimate; its page is beside
+    it."""
+    (folder / "program.py").write_text(program, encoding="utf-8")
+    options = [word for name in operators for word in ("--operator", name)]
+    command = (sys.executable, folder / "program.py", *arguments)
+    done = memtrace("-o", folder / "trace", "--stacks", "all", *options, "--", *command, **how)
+    assert done.returncode == 0, done.stderr.decode()
+    html(folder / "trace", folder / "page.html")
+    return Recording(folder / "trace", 0, done.stdout, done.stderr)
 
 
 def text_of(page):
@@ -61,6 +74,7 @@ class Shown:
         self.wrong = []
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("console", self._said)
+        self.page.on("dialog", self._opened)
         self.page.on("request", self._requested)
         self.url = path.as_uri()
         self.page.goto(self.url)
@@ -69,6 +83,10 @@ class Shown:
     def _said(self, message):
         if message.type in ("error", "warning"):
             self.wrong.append(message.text)
+
+    def _opened(self, dialog):
+        self.wrong.append(f"a dialog says {dialog.message}")
+        dialog.dismiss()
 
     def _requested(self, request):
         if request.url.split("#")[0] != self.url:

@@ -210,6 +210,15 @@ def examples():
     return ROOT / "examples"
 
 
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser without a window; pages of a module are opened in one."""
+    import browser  # which imports from here
+
+    with browser.started() as started:
+        yield started
+
+
 @pytest.fixture
 def as_nobody():
     """Runs memtrace as a user who may not load programs, in a folder that is open to all."""

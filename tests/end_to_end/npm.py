@@ -7,6 +7,11 @@ import tarfile
 import pytest
 
 
+def node():
+    """The command of Node.js; skips where it is missing."""
+    return shutil.which("node") or pytest.skip("node is not installed: apt-get install nodejs")
+
+
 def unpacked(package, folder):
     """Where a package is unpacked; skips where npm or a network is missing."""
     if shutil.which("npm") is None:

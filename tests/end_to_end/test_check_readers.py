@@ -1,7 +1,6 @@
 """What continuous integration reads of `memtrace check`: as its own tools write it, whatever the names."""
 
 import json
-import shutil
 
 import jsonschema
 import npm
@@ -63,8 +62,7 @@ def check(folder, form):
 
 
 def test_github_has_the_commands_that_its_own_library_writes(folder, tmp_path):
-    if shutil.which("node") is None:
-        pytest.skip("node is not installed: apt-get install nodejs")
+    node = npm.node()
     library = npm.unpacked(ACTIONS, tmp_path) / "lib" / "command.js"
     outcomes = json.loads(check(folder, "json"))["outcomes"]
     exceeded = [outcome for outcome in outcomes if outcome["exceeded"]]
@@ -78,7 +76,7 @@ def test_github_has_the_commands_that_its_own_library_writes(folder, tmp_path):
         for line in (lines[outcome["of"]] for outcome in exceeded)
     ]
     assert len(expected) == 2
-    written = succeeded("node", "-e", WRITTEN, str(library), json.dumps(expected))
+    written = succeeded(node, "-e", WRITTEN, str(library), json.dumps(expected))
     assert check(folder, "github") == written
 
 

@@ -23,7 +23,7 @@ from distributed import Client, LocalCluster  # noqa: E402
 sys.path.insert(0, str(TARGETS))
 import memtrace as mt  # noqa: E402
 from memtrace.dask import record  # noqa: E402
-from memtrace.dask._view import Live  # noqa: E402
+from memtrace.dask._view import Live, workers_of  # noqa: E402
 from tasks import doubled, slept, warmed, worked  # noqa: E402
 
 pytestmark = pytest.mark.cluster
@@ -176,7 +176,7 @@ def test_a_worker_that_leaves_meanwhile_does_no_harm(client, tmp_path, ahead):
         client.submit(worked, 1000).result()
     assert [task["operator"] for task in recording.tasks()] == ["worked"]
     deadline = time.monotonic() + 60
-    while len(client.scheduler_info()["workers"]) != 2:
+    while len(client.nthreads()) != 2:
         assert time.monotonic() < deadline, "a worker stays without its nanny"
         time.sleep(0.1)
 
@@ -218,6 +218,16 @@ def test_predicted_against_measured(client, tmp_path, capsys):
     text = page.read_text()
     assert text.count("<circle") == 2 and 'http-equiv="refresh"' not in text
     assert "//" not in text.replace("http://www.w3.org", ""), "nothing from elsewhere"
+
+
+def test_all_workers_are_listed_though_the_client_refreshes_what_it_knows(client):
+    with (
+        dask.config.set({"distributed.client.scheduler-info-interval": "1 ms"}),
+        Client(client.scheduler.address, set_as_default=False) as refreshing,
+    ):
+        fractions = dict.fromkeys(client.nthreads(), 0.5)
+        listed = {len(workers_of(refreshing, fractions)) for _ in range(300)}
+    assert listed == {2}
 
 
 def test_one_time_bytes_are_predicted_of_the_first_call_of_each_worker(client, tmp_path):

@@ -81,6 +81,13 @@ class Cluster:
 
     asynchronous = False
 
+    @property
+    def scheduler(self):
+        return self
+
+    def sync(self, function, *arguments):
+        return function(*arguments)
+
     def __init__(self):
         self.registered, self.topics = [], []
 
@@ -99,7 +106,7 @@ class Cluster:
     def run_on_scheduler(self, function, *arguments):
         pass
 
-    def scheduler_info(self, n_workers):
+    def identity(self):
         return {"workers": {name: {"memory_limit": 1000} for name in "ab"}}
 
     def run(self, function, *arguments, workers=None, **_):

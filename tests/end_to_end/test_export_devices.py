@@ -109,9 +109,12 @@ def test_what_is_live_at_the_end_is_in_segments(exported):
     assert sum(each["total_size"] for each in done.snapshot["segments"]) == reserved(events)[1]
 
 
-def test_each_device_of_each_process_has_a_list(exported):
+@pytest.mark.parametrize(
+    "arguments", [("random_calls", 3, 300, "ordered"), ("images", "exec"), ("images", "spawn")]
+)
+def test_each_device_of_each_process_has_a_list(exported, arguments):
     """Memory of graphs has no rows that say when it is used."""
-    done = exported("random_calls", 3, 300, "ordered")
+    done = exported(*arguments)
     graphs = "SELECT DISTINCT process, device FROM {allocations} WHERE kind = 'cuda_graph'"
     left_out = set(done.run.sql(graphs))
     lists = [used(events)[0] for events in done.snapshot["device_traces"] if events]

@@ -3,7 +3,6 @@
 import json
 import sys
 
-import browser
 import pytest
 from browser import DESKTOP, PHONE, Shown, html
 from conftest import TARGETS, Recording, memtrace
@@ -12,12 +11,6 @@ HEAP = "kind in ('malloc', 'calloc', 'realloc', 'aligned')"
 VIEWS = ("flame", "lines", "operators", "source", "resident", "blocks")
 OPERATORS = ("--operator", "__main__:smooth")
 OKABE_ITO_TINTS = {"light": (251, 227, 176), "dark": (101, 73, 10)}  # of the user's own code
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with browser.started() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
@@ -334,7 +327,6 @@ def test_hostile_names_stay_names(chromium, record, python, tmp_path):
     )
     run = record(python, program, HOSTILE)
     opened = Shown(chromium, html(run.path, tmp_path / "page.html"))
-    opened.page.on("dialog", lambda dialog: opened.wrong.append(dialog.message))
     for view in VIEWS:
         opened.select(view=view)
         assert opened.page.locator("img").count() == 0

@@ -1,12 +1,10 @@
 """Selected times at random, and what the tables say of them: lines to the byte, by a query of its own."""
 
 import random
-import sys
 
 import browser
 import pytest
-from browser import Shown, html
-from conftest import Recording, memtrace
+from browser import Shown, recorded
 from test_page import moment
 
 PROGRAM = """\
@@ -50,13 +48,7 @@ and alloc_ns <= %(time)d and (free_ns is null or free_ns > %(time)d) group by li
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("brush")
-    (folder / "program.py").write_text(PROGRAM)
-    command = ("-o", folder / "trace", "--stacks", "all", "--", sys.executable)
-    done = memtrace(*command, folder / "program.py")
-    assert done.returncode == 0, done.stderr.decode()
-    html(folder / "trace", folder / "page.html")
-    return Recording(folder / "trace", 0, done.stdout, done.stderr)
+    return recorded(tmp_path_factory.mktemp("brush"), PROGRAM)
 
 
 def test_ten_selected_times_are_what_the_tables_say(run):
@@ -77,7 +69,7 @@ def test_ten_selected_times_are_what_the_tables_say(run):
             assert first - step <= time / 1e9 <= last + step
             own = own_lines(shown, file)
             tables = dict(run.sql(LIVE % {"file": file, "time": time}))
-            # An import is a line of its own, whoever imports.
+            # An import is a line of its own.
             assert own == {line: bytes_ for line, bytes_ in tables.items() if line > 2}
             assert set(own) >= LINES
         shown.close()

@@ -2,12 +2,10 @@
 are meant to harm."""
 
 import re
-import sys
 
-import browser
 import pytest
-from browser import DESKTOP, PHONE, Shown, html
-from conftest import ROOT, Recording, environment, memtrace
+from browser import DESKTOP, PHONE, Shown, recorded
+from conftest import ROOT, environment, memtrace
 
 EVIL = "</script><img src=x onerror=alert(1)>\u202e\u2066\x1b[31m\x07\u2028"
 ACTING = set("\u202e\u2066\x1b\x07\u2028")
@@ -45,29 +43,10 @@ VIEWS = ("flame", "lines", "operators", "source", "resident", "blocks")
 
 
 @pytest.fixture(scope="module")
-def chromium():
-    with browser.started() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("crowded")
-    (folder / "program.py").write_text(PROGRAM, encoding="utf-8")
-    command = (
-        "-o",
-        folder / "trace",
-        "--stacks",
-        "all",
-        "--",
-        sys.executable,
-        folder / "program.py",
-    )
     variables = environment(PYTHONPATH=str(ROOT / "python"))
-    done = memtrace(*command, EVIL + "long" * 300, env=variables)
-    assert done.returncode == 0, done.stderr.decode()
-    html(folder / "trace", folder / "page.html")
-    return Recording(folder / "trace", 0, done.stdout, done.stderr)
+    return recorded(folder, PROGRAM, EVIL + "long" * 300, env=variables)
 
 
 @pytest.fixture
@@ -93,7 +72,6 @@ def test_the_headline_names_the_process_with_most(run, shown):
 
 
 def test_names_stay_names_wherever_they_come_from(run, shown):
-    shown.page.on("dialog", lambda dialog: shown.wrong.append(dialog.message))
     assert shown.total() == run.report["peak"]["live_bytes"]
     for view in VIEWS:
         shown.select(view=view)

@@ -79,12 +79,6 @@ VARIATIONS = {
 
 
 @pytest.fixture(scope="module")
-def chromium():
-    with browser.started() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def trace(tmp_path_factory):
     folder = tmp_path_factory.mktemp("law")
     program = PROGRAM.format(shapes=TRAINING)

@@ -1,12 +1,9 @@
 """One selection for all views of a page: a process, a thread, an operator, as tables say it."""
 
 import json
-import sys
 
-import browser
 import pytest
-from browser import Shown, html
-from conftest import Recording, memtrace
+from browser import Shown, html, recorded
 
 HEAP = "('malloc', 'calloc', 'realloc', 'aligned')"
 MAPPINGS = "('map_anonymous', 'map_shared', 'map_committed', 'map_break')"
@@ -44,7 +41,7 @@ thread.start()
 is_there.wait()
 time.sleep(0.2)
 outer(kept)
-inner(1_000_000)
+last = inner(1_000_000)
 time.sleep(0.2)
 is_done.set()
 thread.join()
@@ -53,21 +50,9 @@ child.communicate()
 
 
 @pytest.fixture(scope="module")
-def chromium():
-    with browser.started() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("selection")
-    (folder / "program.py").write_text(PROGRAM)
-    operators = ("--operator", "__main__:outer", "--operator", "__main__:inner")
-    command = ("-o", folder / "trace", "--stacks", "all", *operators, "--", sys.executable)
-    done = memtrace(*command, folder / "program.py")
-    assert done.returncode == 0, done.stderr.decode()
-    html(folder / "trace", folder / "page.html")
-    return Recording(folder / "trace", 0, done.stdout, done.stderr)
+    operators = ("__main__:outer", "__main__:inner")
+    return recorded(tmp_path_factory.mktemp("selection"), PROGRAM, operators=operators)
 
 
 @pytest.fixture

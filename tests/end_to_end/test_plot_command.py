@@ -1,10 +1,12 @@
-"""`memtrace plot`: a trace, a law or a plan as an SVG with their names and figures."""
+"""`memtrace plot`: a trace, a law or a plan as an SVG or in a page, with their names and figures."""
 
 import json
 from xml.etree import ElementTree
 
+import browser
 import memtrace as package
 import pytest
+from browser import Shown
 from conftest import memtrace
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -42,6 +44,18 @@ def test_a_trace_is_drawn_with_its_peak(record, python, tmp_path):
     assert {"live", "resident", "mapped", "seconds"} <= set(shown)
     [title] = [text for text in shown if text.startswith(python[:80])]
     assert len(title) == 90 and title.endswith("…")
+
+
+def test_a_page_has_the_same_picture(model, tmp_path):
+    shown = texts(model, folder=tmp_path)
+    page = tmp_path / "plot.html"
+    assert memtrace("plot", model, "-o", page).returncode == 0
+    with browser.started() as started:
+        opened = Shown(started, page, ready="svg")
+        found = opened.page.locator("svg text").all_text_contents()
+        assert [text.strip() for text in found] == shown
+        assert HOSTILE in opened.page.title()
+        opened.close()
 
 
 def test_a_law_is_named_or_the_largest(model, tmp_path):

@@ -201,7 +201,7 @@ impl<'a> Search<'a> {
 
     /// One worker at its peak. What is retained is as much as a single one would retain, up to some
     /// number of workers; while a chunk moves between workers both have it ([`crate::plan`]), and a
-    /// worker has what a task took in for a while longer.
+    /// worker has what its only task took in for a while longer.
     fn memory(&mut self, at: usize, workers: u64) -> Result<Memory, Error> {
         if self.walked[at].is_none() {
             self.walked[at] = Some(self.walk(at)?);
@@ -209,8 +209,11 @@ impl<'a> Search<'a> {
         let Some(walked) = &self.walked[at] else {
             return Err(Error::Request("the grid was not walked".into()));
         };
-        let moving =
-            if workers > 1 { walked.largest.saturating_mul(self.limits.threads_per_worker) } else { 0 };
+        let moving = if workers > 1 || walked.tasks == 1 {
+            walked.largest.saturating_mul(self.limits.threads_per_worker)
+        } else {
+            0
+        };
         let measured = |moment: &Memory| {
             let retained = share(moment.retained, walked.largest, workers).saturating_add(moving);
             Memory {

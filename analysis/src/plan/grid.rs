@@ -1,7 +1,8 @@
 //! Chunk grids: how an array can be cut, and what a cut means for the blocks.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
+use std::iter::successors;
 
 /// More chunks than this are not tried: a `map_overlap` graph has up to 27 tasks per chunk, and
 /// Dask's scheduler would be busy for many minutes before the first result.
@@ -13,10 +14,9 @@ const MOST_GRIDS: u64 = 16_384;
 /// Blocks that are dealt out to workers one by one.
 const MOST_DEALT: u64 = 2_000;
 
-/// Splits per axis that are all tried. Beyond them every next has a quarter more, or twice as many
-/// where more than [`FINE_AXES`] axes are cut: those combine.
+/// Splits per axis that are all tried. Beyond them only twice as many each time, and a quarter more
+/// each time where that does not make too many grids.
 const DENSE_SPLITS: u64 = 16;
-const FINE_AXES: usize = 2;
 
 /// An array cut into equal chunks with one smaller last chunk per axis (what zarr, xarray and
 /// Cubed can store), and its halo.
@@ -151,13 +151,16 @@ pub(crate) fn candidates(
     whole_axes: &[usize],
     aligned: Option<&[u64]>,
 ) -> Vec<Grid> {
-    let is_cut = |axis: &usize| !whole_axes.contains(axis) && shape[*axis] > DENSE_SPLITS;
-    let is_fine = (0..shape.len()).filter(is_cut).count() <= FINE_AXES;
-    let lengths = |(axis, &length): (usize, &u64)| {
-        let unit = aligned.map_or(1, |chunk| chunk[axis]).clamp(1, length);
-        if whole_axes.contains(&axis) { vec![length] } else { axis_chunks(length, halo[axis], unit, is_fine) }
+    let lengths = |is_fine: bool| -> Vec<Vec<u64>> {
+        let of_axis = |(axis, &length): (usize, &u64)| {
+            let unit = aligned.map_or(1, |chunk| chunk[axis]).clamp(1, length);
+            let is_whole = whole_axes.contains(&axis);
+            if is_whole { vec![length] } else { axis_chunks(length, halo[axis], unit, is_fine) }
+        };
+        shape.iter().enumerate().map(of_axis).collect()
     };
-    let mut lengths: Vec<Vec<u64>> = shape.iter().enumerate().map(lengths).collect();
+    let fine = lengths(true);
+    let mut lengths = if grids_of(&fine) <= MOST_GRIDS { fine } else { lengths(false) };
     thin(&mut lengths);
     let mut grids = vec![Grid { shape: shape.to_vec(), chunk: Vec::new(), halo: halo.to_vec() }];
     for sizes in lengths {
@@ -179,15 +182,17 @@ pub(crate) fn candidates(
 /// Drops every second cut of the axis that has the most, of several the last, until few enough
 /// grids are left. The whole axis stays, and its halves as long as there is any cut.
 fn thin(lengths: &mut [Vec<u64>]) {
-    let grids = |lengths: &[Vec<u64>]| {
-        lengths.iter().fold(1u64, |product, sizes| product.saturating_mul(sizes.len() as u64))
-    };
-    while grids(lengths) > MOST_GRIDS {
+    while grids_of(lengths) > MOST_GRIDS {
         let Some(longest) = lengths.iter_mut().max_by_key(|sizes| sizes.len()) else { return };
         let cuts = longest.len() - 1;
         let keeps = |(at, _): &(usize, &u64)| *at == 0 || (at % 2 == 1 && cuts > 1);
         *longest = longest.iter().enumerate().filter(keeps).map(|(_, &length)| length).collect();
     }
+}
+
+/// Every length of an axis with every length of the others.
+fn grids_of(lengths: &[Vec<u64>]) -> u64 {
+    lengths.iter().fold(1, |product, sizes| product.saturating_mul(sizes.len() as u64))
 }
 
 /// Chunks along the axes decided so far.
@@ -199,18 +204,49 @@ fn partial_chunks(grid: &Grid) -> u64 {
 /// refused: Dask would silently rechunk it.
 fn axis_chunks(length: u64, halo: u64, unit: u64, is_fine: bool) -> Vec<u64> {
     let mut sizes = Vec::new();
-    let mut splits = 1;
-    while splits <= MOST_CHUNKS.min(length) {
+    for splits in splits(MOST_CHUNKS.min(length), is_fine) {
         let chunk = length.div_ceil(splits).div_ceil(unit).saturating_mul(unit).min(length);
         let last = length - (length.div_ceil(chunk) - 1) * chunk;
         if sizes.last() != Some(&chunk) && (splits == 1 || last >= halo) {
             sizes.push(chunk);
         }
-        splits += match splits {
-            ..DENSE_SPLITS => 1,
-            _ if is_fine => splits / 4,
-            _ => splits,
-        };
     }
     sizes
+}
+
+/// Into how many chunks an axis is cut, at most so many.
+fn splits(most: u64, is_fine: bool) -> BTreeSet<u64> {
+    let next =
+        |add: fn(u64) -> u64| successors(Some(DENSE_SPLITS), move |splits| Some(splits + add(*splits)));
+    let doubled = next(|splits| splits).take_while(|splits| *splits <= most);
+    let quarters = next(|splits| splits / 4).take_while(|splits| is_fine && *splits <= most);
+    (1..=DENSE_SPLITS.min(most)).chain(doubled).chain(quarters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fine_cuts_are_there_beside_the_doublings() {
+        for length in [20, 64, 1024, 4096, 24_000_000] {
+            let (coarse, fine) = (axis_chunks(length, 0, 1, false), axis_chunks(length, 0, 1, true));
+            assert!(coarse.iter().all(|chunk| fine.contains(chunk)), "{length}");
+            let close = |pair: &[u64]| pair[0] * 4 <= pair[1] * 5 + 4;
+            assert!(fine.windows(2).all(|pair| pair[0] > pair[1]), "{length}");
+            assert!(fine.windows(2).filter(|pair| pair[0] * 16 <= length).all(close), "{length}: {fine:?}");
+        }
+    }
+
+    #[test]
+    fn fine_cuts_make_way_where_they_are_too_many() {
+        let lengths = |shape: &[u64]| {
+            let grids = candidates(shape, &vec![0; shape.len()], &[], None);
+            grids.iter().map(|grid| grid.chunk[shape.len() - 1]).collect::<BTreeSet<u64>>()
+        };
+        assert!(
+            lengths(&[4000, 4000]).contains(&200) && lengths(&[4000, 4000]).contains(&(4000u64.div_ceil(25)))
+        );
+        assert!(lengths(&[16, 16, 4000, 4000]).contains(&1000));
+    }
 }

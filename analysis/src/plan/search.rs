@@ -29,8 +29,8 @@ pub(crate) const LEAST_CELL_SECONDS: f64 = 5e-9;
 /// Counting a grid's extra bytes may mean building the framework's graph (0.1 s each): so many are
 /// counted from the fastest grid on, and then as many spread over all.
 const MOST_COUNTED: usize = 100;
-/// So many for the grid that needs least, which a refusal names.
-const COUNTED_FOR_LEAST: usize = 30;
+/// So many for the grid that a refusal names.
+const COUNTED_FOR_REFUSAL: usize = 30;
 
 /// The candidates of a request, fastest first.
 pub(super) struct Search<'a> {
@@ -72,7 +72,7 @@ impl<'a> Search<'a> {
         match self.request.minimise {
             Minimise::Time => self.fastest().or_else(|| self.spread()),
             Minimise::Memory => {
-                let enough = self.part(&self.least()?) * SAME_BYTES;
+                let enough = self.part(&self.least(MOST_COUNTED)?) * SAME_BYTES;
                 self.left.set(MOST_COUNTED);
                 let fits = |timed: &&Timed| {
                     self.fitting(timed).is_some_and(|candidate| self.part(&candidate) <= enough)
@@ -232,7 +232,7 @@ impl<'a> Search<'a> {
 
     /// The smallest budget that some grid fits.
     pub(super) fn refusal(&self) -> Option<Refusal> {
-        let least = self.least()?;
+        let least = self.least(COUNTED_FOR_REFUSAL)?;
         Some(Refusal {
             budget_bytes: self.request.budget_bytes(),
             smallest_budget_bytes: least.worker.peak(),
@@ -246,12 +246,14 @@ impl<'a> Search<'a> {
     }
 
     /// The grid that needs least of the memory that there is least of.
-    fn least(&self) -> Option<Candidate<'_>> {
+    ///
+    /// `counted`: of how many grids extra bytes are counted.
+    fn least(&self, counted: usize) -> Option<Candidate<'_>> {
         let floor = |timed| Some((device::part(self.request, &self.floor(timed, u64::MAX)?.1), timed));
         let mut floors: Vec<(f64, &Timed)> = self.ranked.iter().filter_map(floor).collect();
         floors.sort_by(|a, b| a.0.total_cmp(&b.0));
         self.left.set(MOST_COUNTED);
-        let step = if self.request.extra.is_some() { spacing(floors.len(), COUNTED_FOR_LEAST) } else { 1 };
+        let step = if self.request.extra.is_some() { spacing(floors.len(), counted) } else { 1 };
         let mut least: Option<Candidate> = None;
         for (part, timed) in floors.into_iter().step_by(step) {
             // Floors ascend: from here on nothing can be better.

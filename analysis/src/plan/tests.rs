@@ -146,7 +146,7 @@ fn nothing_is_retained_for_neighbours_where_tasks_read_their_halos_themselves() 
     assert_eq!(stored.predicted_frontier_bytes, 0);
     assert!(stored.predicted_worker_bytes < shared.predicted_worker_bytes, "{stored:?}");
     // A budget that no grid of shared chunks fits.
-    let small = Request { memory_limit_bytes: 220_000_000, ..request(&[400, 400, 400], 12, 0) };
+    let small = Request { memory_limit_bytes: 215_000_000, ..request(&[400, 400, 400], 12, 0) };
     let Ok(Answer::Refusal(refusal)) = recommend(&small, &law(4.1)) else { panic!("no refusal") };
     assert!(refusal.why.contains("In waves"), "{}", refusal.why);
     let waves = refusal.waves.expect("waves fit");

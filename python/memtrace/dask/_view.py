@@ -24,11 +24,9 @@ def workers_of(client, fractions):
     fractions: address of a worker -> the part of its limit that it may use, by its own settings;
         workers that are not in it are queried and added.
     """
-    try:
-        info = client.scheduler_info(n_workers=-1)
-    except TypeError:  # before 2025.3 it names all of them anyway
-        info = client.scheduler_info()
-    workers = info["workers"]
+    # The scheduler's own answer: what `client.scheduler_info` returns is at times replaced, by the
+    # client's periodic one without workers, before it gets here.
+    workers = client.sync(client.scheduler.identity)["workers"]
     new = [address for address in workers if address not in fractions]
     if new:
         facts = client.run(facts_of_worker, workers=new, on_error="ignore")

@@ -10,7 +10,7 @@ use crate::terminal;
 
 /// Prints an answer whose type has a schema.
 pub fn print<T: Serialize + JsonSchema>(answer: &T) -> Result<()> {
-    terminal::print(&(serde_json::to_string_pretty(answer)? + "\n"))
+    terminal::print_document(&(serde_json::to_string_pretty(answer)? + "\n"))
 }
 
 #[cfg(test)]

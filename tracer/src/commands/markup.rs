@@ -8,6 +8,16 @@ pub fn escaped(text: &str) -> String {
     text.replace('"', "&quot;")
 }
 
+/// The begin of a page that runs nothing and loads nothing, up to its title.
+pub fn head(title: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n",
+        escaped(title),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -41,8 +41,14 @@ pub fn to_stderr(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Prints a result to stdout, without control characters.
+/// Prints a result to stdout, each line [`clean`]ed.
 pub fn print(text: &str) -> Result<()> {
+    let text: String = text.lines().map(|line| clean(line) + "\n").collect();
+    write(text.as_bytes())
+}
+
+/// Prints a document that programs read: names are as they are, without control characters.
+pub fn print_document(text: &str) -> Result<()> {
     let text: String = text.lines().map(|line| without_controls(line) + "\n").collect();
     write(text.as_bytes())
 }
@@ -79,8 +85,8 @@ pub fn clean(text: &str) -> String {
     without_controls(&out)
 }
 
-/// What is printed, JSON as well, which has names as they are.
-fn without_controls(text: &str) -> String {
+/// Text without what a terminal would obey; JSON has names as they are.
+pub fn without_controls(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 

@@ -10,7 +10,7 @@ use memtrace_trace::{AllocationFilter, Meta, Trace};
 
 use super::{Frame, Tree, nameless, time};
 use crate::error::Error;
-use carving::{Part, Step};
+use carving::{Moment, Part, Step};
 
 /// What a trace has of devices.
 #[derive(Debug)]
@@ -160,7 +160,7 @@ struct History {
 impl History {
     fn of(rows: &[AllocationRow], frame: impl Fn(&AllocationRow) -> usize) -> History {
         let steps = carving::steps(rows);
-        let parts = carving::parts(rows, &steps);
+        let (parts, steps) = carving::parts(rows, &steps);
         // Physical memory has no address: those that it is given here are no device's.
         let mut nowhere = 1 << 52;
         let blocks = rows.iter().zip(parts).map(|(row, part)| {
@@ -178,16 +178,20 @@ impl History {
         let mut events = Vec::new();
         for step in &self.steps {
             let (block, part) = self.blocks[step.block];
-            let actions: &[Action] = match (part, step.begins) {
-                (Part::Segment, true) => &[Action::Reserve],
-                (Part::Segment, false) => &[Action::Return],
-                (Part::Mapped, true) => &[Action::Map],
-                (Part::Mapped, false) => &[Action::Unmap],
-                (Part::Inside, true) => &[Action::Allocate],
-                (Part::Inside, false) => &[Action::Release],
-                (Part::Whole, true) => &[Action::Reserve, Action::Allocate],
-                (Part::Whole, false) => &[Action::Release, Action::Return],
-                (Part::Nothing, _) => &[],
+            let actions: &[Action] = match (part, step.moment) {
+                (Part::Segment, Moment::Begin) => &[Action::Reserve],
+                (Part::Segment | Part::Late, Moment::End) => &[Action::Return],
+                (Part::Mapped, Moment::Begin) => &[Action::Map],
+                (Part::Mapped, Moment::End) => &[Action::Unmap],
+                (Part::Inside, Moment::Begin) => &[Action::Allocate],
+                (Part::Inside, Moment::End) | (Part::Late, Moment::Carved) => &[Action::Release],
+                (Part::Whole | Part::Late | Part::Passing, Moment::Begin) => {
+                    &[Action::Reserve, Action::Allocate]
+                }
+                (Part::Whole, Moment::End) | (Part::Passing, Moment::Carved) => {
+                    &[Action::Release, Action::Return]
+                }
+                _ => &[],
             };
             let time_ns = time(step.time_ns);
             events.extend(actions.iter().map(|action| Event { time_ns, action: *action, block }));
@@ -206,7 +210,7 @@ impl History {
                 (Part::Mapped, Some(last)) if last.expandable && last.reserved.end() == block.address => {
                     last.reserved.bytes += block.bytes;
                 }
-                (Part::Segment | Part::Mapped | Part::Whole, _) => segments.push(Segment {
+                (Part::Segment | Part::Late | Part::Mapped | Part::Whole, _) => segments.push(Segment {
                     reserved: *block,
                     expandable: *part == Part::Mapped,
                     blocks: own,

@@ -94,6 +94,13 @@ pub struct Span {
     pub working_peak: u64,
 }
 
+impl Span {
+    /// When it ended.
+    pub fn end_ns(&self) -> u64 {
+        self.start_ns.saturating_add(self.length_ns)
+    }
+}
+
 /// A process.
 #[derive(Debug)]
 pub struct Process {

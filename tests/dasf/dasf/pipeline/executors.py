@@ -61,7 +61,7 @@ class DaskTasksPipelineExecutor(DaskPipelineExecutor):
     """In a worker, where an element finds no client: one task each, of a whole array."""
 
     def pre_run(self, pipeline):
-        self._worker = next(iter(self.client.scheduler_info()["workers"]))
+        self._worker = next(iter(self.client.nthreads()))
 
     def execute(self, fn, *args, **kwargs):
         return self.client.submit(fn, *args, **kwargs, workers=[self._worker])

@@ -6,7 +6,7 @@ use anyhow::Result;
 use memtrace_analysis::report::diff::{Diff, Side};
 
 use super::tables::{Table, figures, lines, operators, processes};
-use crate::commands::markup::escaped;
+use crate::commands::markup::{escaped, head};
 
 /// Rows of each table.
 const ROWS_MAX: usize = 1000;
@@ -15,12 +15,8 @@ const STYLE: &str = include_str!("page.css");
 
 /// The page.
 pub fn html(diff: &Diff) -> Result<String> {
-    let mut out = String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    out += "<meta http-equiv=\"Content-Security-Policy\" ";
-    out += "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n";
-    out += "<meta name=\"viewport\" content=\"width=device-width\">\n";
-    let title = format!("{} – memtrace diff", diff.after.command.join(" "));
-    writeln!(out, "<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>", escaped(&title))?;
+    let mut out = head(&format!("{} – memtrace diff", diff.after.command.join(" ")));
+    writeln!(out, "<style>\n{STYLE}</style>\n</head>\n<body>\n<main>")?;
     writeln!(out, "<h1>What changed</h1>\n<dl>")?;
     side(&mut out, "before", &diff.before)?;
     side(&mut out, "after", &diff.after)?;

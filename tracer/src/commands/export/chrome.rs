@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::EXPORTER;
-use super::nesting::{UnderWay, end};
+use super::nesting::UnderWay;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -54,7 +54,7 @@ pub fn json(exported: &Exported) -> Result<Vec<u8>> {
             events.push(call);
             events.push(json!({
                 "ph": "e", "cat": "operator", "name": span.operator, "pid": pid(span.process),
-                "tid": span.tid, "ts": micros(end(span)), "id": number,
+                "tid": span.tid, "ts": micros(span.end_ns()), "id": number,
             }));
         }
     }

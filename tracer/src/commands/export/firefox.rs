@@ -130,8 +130,7 @@ fn markers(
     for span in &exported.spans {
         let thread = processes.get(span.process as usize).map_or(first, |(_, thread)| *thread);
         let operator = profile.intern_string(&span.operator);
-        let end = span.start_ns.saturating_add(span.length_ns);
-        let timing = MarkerTiming::Interval(at(span.start_ns), at(end));
+        let timing = MarkerTiming::Interval(at(span.start_ns), at(span.end_ns()));
         profile.add_marker(thread, timing, Call { operator, category, working_peak: span.working_peak });
     }
 }

@@ -19,9 +19,9 @@ impl UnderWay {
     /// Begins a call, if it ends before those that run. Others overlap, as those of coroutines do, and
     /// viewers would drop them.
     pub fn begin(&mut self, span: &Span) -> bool {
-        let nests = self.ends.last().is_none_or(|outer| end(span) <= *outer);
+        let nests = self.ends.last().is_none_or(|outer| span.end_ns() <= *outer);
         if nests {
-            self.ends.push(end(span));
+            self.ends.push(span.end_ns());
         }
         nests
     }
@@ -30,9 +30,4 @@ impl UnderWay {
     pub fn rest(&self) -> impl Iterator<Item = u64> {
         self.ends.iter().rev().copied()
     }
-}
-
-/// When a call ends.
-pub fn end(span: &Span) -> u64 {
-    span.start_ns.saturating_add(span.length_ns)
 }

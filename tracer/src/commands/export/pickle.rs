@@ -39,7 +39,7 @@ impl Pickle {
             (_, Ok(value)) => self.op(b'J', &value.to_le_bytes()),
             _ => {
                 // Two's complement in as few bytes as it takes: the highest bit is the sign.
-                let length = 9 - value.leading_zeros().saturating_sub(1) as usize / 8;
+                let length = (u64::BITS - value.leading_zeros()) as usize / 8 + 1;
                 self.out.extend([0x8a, length as u8]);
                 self.out.extend(&u128::from(value).to_le_bytes()[..length]);
             }
@@ -114,5 +114,33 @@ impl Pickle {
     fn op(&mut self, opcode: u8, argument: &[u8; 4]) {
         self.out.push(opcode);
         self.out.extend(argument);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn int(value: u64) -> Vec<u8> {
+        let mut pickle = Pickle::new();
+        pickle.int(value);
+        pickle.finish()[2..].to_vec()
+    }
+
+    #[test]
+    fn numbers_take_the_bytes_that_their_sign_needs() {
+        assert_eq!(int(255), [b'K', 255, b'.']);
+        assert_eq!(int(256), [b'J', 0, 1, 0, 0, b'.']);
+        assert_eq!(int(1 << 31), [0x8a, 5, 0, 0, 0, 0x80, 0, b'.']);
+        assert_eq!(int((1 << 39) - 1), [0x8a, 5, 255, 255, 255, 255, 127, b'.']);
+        assert_eq!(int(1 << 39), [0x8a, 6, 0, 0, 0, 0, 128, 0, b'.']);
+        assert_eq!(int(u64::MAX), [&[0x8a, 9][..], &[255; 8], &[0, b'.']].concat());
+    }
+
+    #[test]
+    fn a_text_is_written_once() {
+        let mut pickle = Pickle::new();
+        pickle.list(&["ab", "ab"], |pickle, text| pickle.text(text));
+        assert_eq!(pickle.finish(), b"\x80\x02](X\x02\0\0\0abq\0h\0e.");
     }
 }

@@ -1,4 +1,4 @@
-//! `plot`: a trace, a law of a model, or a plan as an SVG.
+//! `plot`: a trace, a law of a model, or a plan as an SVG, or in an HTML page.
 
 mod figure;
 mod law;
@@ -22,6 +22,7 @@ use serde_json::Value;
 use self::figure::Figure;
 use self::plan::Planned;
 use super::arguments::parse_parameter;
+use super::markup::head;
 use super::output;
 use super::usage::Usage;
 use crate::terminal::say;
@@ -36,7 +37,7 @@ pub struct Plot {
     /// A trace, a model, or a plan: what `recommend --format json` or `plan --json` printed
     #[arg(value_name = "TRACE|MODEL|PLAN")]
     of: PathBuf,
-    /// The SVG to write; - is standard output
+    /// The SVG to write, or an HTML page with it if it is named so; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "plot.svg")]
     output: PathBuf,
     /// The operator of a model's law [default: the one of the largest recorded peak]
@@ -52,9 +53,14 @@ pub struct Plot {
 
 /// Draws it.
 pub fn run(arguments: &Plot) -> Result<ExitCode> {
-    output::check_svg(&arguments.output, "a plot")?;
-    let svg = svg::svg(&figure(arguments)?)?;
-    output::write(&arguments.output, svg.as_bytes())?;
+    let is_page = arguments.output.extension().is_some_and(|name| name.eq_ignore_ascii_case("html"));
+    if !is_page {
+        output::check_svg(&arguments.output, "a plot")?;
+    }
+    let figure = figure(arguments)?;
+    let svg = svg::svg(&figure)?;
+    let text = if is_page { format!("{}</head>\n{svg}</html>\n", head(&figure.title)) } else { svg };
+    output::write(&arguments.output, text.as_bytes())?;
     if !output::is_standard(&arguments.output) {
         say(&format!("{} shows {}", arguments.output.display(), arguments.of.display()));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::recording::Watched;
-use crate::terminal::clean;
+use crate::terminal::without_controls;
 
 /// A recorder sends the first figures within 0.1 s, unless the machine is at its limits.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -20,7 +20,7 @@ pub fn follow(recording: &mut dyn Watched, once: bool) -> Result<()> {
         recording.wait_at_most(PATIENCE)?;
     }
     while let Some(figures) = recording.next()? {
-        let line = clean(&serde_json::to_string(&figures)?) + "\n";
+        let line = without_controls(&serde_json::to_string(&figures)?) + "\n";
         let mut out = std::io::stdout().lock();
         match out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),

@@ -13,7 +13,7 @@ use clap::ValueEnum;
 
 use super::outcome::{Checked, Outcome};
 use crate::commands::json;
-use crate::terminal::{clean, print};
+use crate::terminal::{clean, print, print_document};
 
 /// What to print.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -42,9 +42,9 @@ impl Format {
                 github::append_summary(checked)?;
                 print(&github::annotations(checked, budgets))
             }
-            Format::Gitlab => print(&gitlab::report(checked, budgets)?),
-            Format::Junit => print(&junit::report(checked)?),
-            Format::Benchmark => print(&benchmark::report(checked)?),
+            Format::Gitlab => print_document(&gitlab::report(checked, budgets)?),
+            Format::Junit => print_document(&junit::report(checked)?),
+            Format::Benchmark => print_document(&benchmark::report(checked)?),
         }
     }
 }

@@ -3,15 +3,17 @@
 What they make of it: test_export_readers.py.
 """
 
+import csv
 import gzip
 import json
 import sys
 
+import duckdb
 import pytest
 from conftest import TARGETS, memtrace
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-FORMATS = ("collapsed", "speedscope", "pprof", "firefox", "chrome")
+FORMATS = ("collapsed", "speedscope", "pprof", "firefox", "chrome", "perfetto", "table")
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +153,45 @@ def test_trace_events_have_operators_and_the_peak(run):
     ]
     assert max(live) == run[1]["peak"]["live_bytes"]
     assert all(event["pid"] > 0 for event in events)
+
+
+def table(trace):
+    """The rows of `--format table`, by the names of its columns, with numbers as such."""
+    done = memtrace("export", trace, "--format", "table", "-o", "-")
+    assert done.returncode == 0, done.stderr.decode()
+    rows = list(
+        csv.DictReader(done.stdout.decode().splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+    )
+    names = ("peak_bytes", "leaked_bytes", "allocations", "temporary")
+    assert tuple(rows[0]) == (*names, "function", "file", "line")
+    return [{**row, **{name: int(row[name] or -1) for name in names}} for row in rows]
+
+
+def test_the_table_adds_up_and_names_lines(run):
+    trace, report = run
+    rows = table(trace)
+    sums = {name: sum(row[name] for row in rows) for name in ("peak_bytes", "leaked_bytes")}
+    leaks = json.loads(memtrace("report", "--leaks", "--json", trace).stdout)
+    assert sums == {
+        "peak_bytes": report["peak"]["live_bytes"],
+        "leaked_bytes": leaks["live_bytes"],
+    }
+    assert sum(row["allocations"] for row in rows) == report["totals"]["allocations"]
+    soon = (
+        f"SELECT count(*) FROM '{trace}/allocations/*.parquet' WHERE free_ns - alloc_ns <= 10000"
+        " AND kind IN ('malloc', 'calloc', 'realloc', 'aligned')"
+    )
+    assert sum(row["temporary"] for row in rows) == duckdb.sql(soon).fetchall()[0][0] > 0
+    peaks = [row["peak_bytes"] for row in rows]
+    assert peaks == sorted(peaks, reverse=True)
+    assert rows[0]["file"].endswith("paged.py") and int(rows[0]["line"]) > 0
+
+
+def test_the_table_of_a_trace_without_rows_has_no_temporary_blocks(record, python):
+    run = record(python, "-c", "x = bytearray(10_000_000)", options=("-q", "--aggregate"))
+    rows = table(run.path)
+    assert {row["temporary"] for row in rows} == {-1}
+    assert sum(row["peak_bytes"] for row in rows) == run.report["peak"]["live_bytes"]
 
 
 def test_names_of_frames_cannot_begin_another(record, python, tmp_path):

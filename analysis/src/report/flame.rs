@@ -73,17 +73,14 @@ pub fn flame(trace: &Trace, at: &At) -> Result<Flame, Error> {
         At::Temporary => {
             let what = format!("heap blocks released within {} µs", TEMPORARY_NS / 1000);
             has_rows(trace, 0)?;
-            let is_short = |record: &AllocationRecord| {
-                record.free_ns.is_some_and(|free| free.saturating_sub(record.alloc_ns) <= TEMPORARY_NS)
-            };
-            (what, of_rows(trace, unit, |_| true, is_short)?)
+            (what, temporary(trace)?)
         }
     };
     named(trace, what, unit, shares)
 }
 
 /// Widths by site; `None` for what has no stack.
-type Shares = FxHashMap<Option<u64>, u64>;
+pub(super) type Shares = FxHashMap<Option<u64>, u64>;
 
 fn at_peak(trace: &Trace) -> Result<Shares, Error> {
     let sites = sites::at_peak(trace)?;
@@ -106,6 +103,14 @@ fn at_device_peak(trace: &Trace) -> Result<Shares, Error> {
         rows.iter().map(|row| (Some(row.site), row.device_bytes_at_peak.unwrap_or(0))).collect();
     rest(&mut shares, trace.meta().peak.device_used_bytes.unwrap_or(0));
     Ok(shares)
+}
+
+/// Temporary blocks. Every block must have its row.
+pub(super) fn temporary(trace: &Trace) -> Result<Shares, Error> {
+    let is_short = |record: &AllocationRecord| {
+        record.free_ns.is_some_and(|free| free.saturating_sub(record.alloc_ns) <= TEMPORARY_NS)
+    };
+    of_rows(trace, "blocks", |_| true, is_short)
 }
 
 /// What is left of `all` has no stack; nothing, if stacks that were sampled happen to account for

@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-use memtrace_analysis::report::export::{Exported, Span};
+use memtrace_analysis::report::export::Exported;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::EXPORTER;
+use super::nesting::UnderWay;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,13 +36,15 @@ pub fn json(exported: &Exported) -> Result<Vec<u8>> {
             "args": {"name": process.command},
         }));
     }
-    let mut under_way = UnderWay::default();
+    let mut under_way = HashMap::<(u32, u32), UnderWay>::new();
     for (number, span) in exported.spans.iter().enumerate() {
         let mut call = json!({
             "cat": "operator", "name": span.operator, "pid": pid(span.process), "tid": span.tid,
             "ts": micros(span.start_ns), "args": {"working_peak_bytes": span.working_peak},
         });
-        if under_way.nests(span) {
+        let track = under_way.entry((span.process, span.tid)).or_default();
+        track.over(span);
+        if track.begin(span) {
             call["ph"] = "X".into();
             call["dur"] = micros(span.length_ns).into();
             events.push(call);
@@ -69,27 +72,4 @@ pub fn json(exported: &Exported) -> Result<Vec<u8>> {
     }
     let other_data = OtherData { command: &exported.command, exporter: EXPORTER };
     Ok(serde_json::to_vec(&File { trace_events: events, display_time_unit: "ms", other_data })?)
-}
-
-/// The ends of calls that run in each thread, outermost first.
-#[derive(Default)]
-struct UnderWay {
-    ends: HashMap<(u32, u32), Vec<u64>>,
-}
-
-impl UnderWay {
-    /// Whether a call ends before those that run when it begins. Others overlap, as those of coroutines
-    /// do, and viewers would drop them: they have an event each for their begin and end. Calls come in the
-    /// order they began.
-    fn nests(&mut self, span: &Span) -> bool {
-        let ends = self.ends.entry((span.process, span.tid)).or_default();
-        while ends.last().is_some_and(|outer| *outer <= span.start_ns) {
-            ends.pop();
-        }
-        let nests = ends.last().is_none_or(|outer| span.end_ns() <= *outer);
-        if nests {
-            ends.push(span.end_ns());
-        }
-        nests
-    }
 }

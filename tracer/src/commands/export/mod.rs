@@ -3,15 +3,21 @@
 mod chrome;
 mod collapsed;
 mod firefox;
+mod memory_viz;
+mod nesting;
+mod perfetto;
+mod pickle;
 mod pprof;
 mod speedscope;
+mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use memtrace_analysis::report::export::{Exported, export};
+use memtrace_analysis::report::export::devices::{Device, OnDevices, on_devices};
+use memtrace_analysis::report::export::{Exported, export, table as lines};
 use memtrace_trace::Trace;
 
 use super::output;
@@ -46,6 +52,13 @@ enum Format {
     Firefox,
     /// Trace events for ui.perfetto.dev and chrome://tracing: operators, memory over time
     Chrome,
+    /// The same in Perfetto's own protobuf, for ui.perfetto.dev and trace_processor
+    Perfetto,
+    /// Lines as heaptrack's tables have them, separated by tabs: bytes at the peak and leaked, blocks
+    Table,
+    /// A pickle for pytorch.org/memory_viz: segments and blocks of devices over time
+    #[value(name = "memory_viz")]
+    MemoryViz,
 }
 
 impl Format {
@@ -56,33 +69,78 @@ impl Format {
             Format::Pprof => "memory.pb.gz",
             Format::Firefox => "memory.firefox.json",
             Format::Chrome => "memory.trace.json",
+            Format::Perfetto => "memory.pftrace",
+            Format::Table => "memory.tsv",
+            Format::MemoryViz => "memory.snapshot.pickle",
         }
     }
 
-    fn write(self, exported: &Exported) -> Result<Vec<u8>> {
+    fn write(self, trace: &Trace) -> Result<Written> {
         match self {
-            Format::Collapsed => Ok(collapsed::text(exported).into_bytes()),
-            Format::Speedscope => speedscope::json(exported),
-            Format::Pprof => pprof::gzipped(exported),
-            Format::Firefox => firefox::json(exported),
-            Format::Chrome => chrome::json(exported),
+            Format::Collapsed => of_host(trace, |exported| Ok(collapsed::text(exported).into_bytes())),
+            Format::Speedscope => of_host(trace, speedscope::json),
+            Format::Pprof => of_host(trace, pprof::gzipped),
+            Format::Firefox => of_host(trace, firefox::json),
+            Format::Chrome => of_host(trace, chrome::json),
+            Format::Perfetto => of_host(trace, |exported| Ok(perfetto::protobuf(exported))),
+            Format::Table => {
+                let content = table::text(&lines(trace)?).into_bytes();
+                Ok(Written { content, remarks: Vec::new() })
+            }
+            Format::MemoryViz => of_devices(trace),
         }
     }
+}
+
+/// A file, and what is to be said of it.
+struct Written {
+    content: Vec<u8>,
+    remarks: Vec<String>,
+}
+
+fn of_host(trace: &Trace, write: impl Fn(&Exported) -> Result<Vec<u8>>) -> Result<Written> {
+    let exported = export(trace)?;
+    let remarks = match exported.spans_left_out {
+        0 => Vec::new(),
+        calls => vec![format!("{calls} short calls of operators are not in it")],
+    };
+    Ok(Written { content: write(&exported)?, remarks })
+}
+
+fn of_devices(trace: &Trace) -> Result<Written> {
+    let exported = on_devices(trace)?;
+    if let Some(why) = exported.missing {
+        bail!("memory_viz takes the row of each block of a device: {why}");
+    }
+    if exported.devices.is_empty() {
+        bail!("{} has no allocations on devices, which memory_viz shows", trace.directory().display());
+    }
+    Ok(Written { content: memory_viz::pickle(&exported), remarks: numbers(&exported) })
+}
+
+/// Readers number devices; of one process as its driver does.
+fn numbers(exported: &OnDevices) -> Vec<String> {
+    let devices = &exported.devices;
+    if devices.iter().all(|device| device.process == devices[0].process) {
+        return Vec::new();
+    }
+    let lists = memory_viz::lists(devices);
+    let number = |(list, device): (&usize, &Device)| {
+        format!("device {list} is device {} in process {}", device.number, device.pid)
+    };
+    lists.iter().zip(devices).map(number).collect()
 }
 
 /// `memtrace export`
 pub fn run(arguments: &Export) -> Result<ExitCode> {
     let progress = Progress::start("exporting");
-    let exported = export(&Trace::open(&arguments.trace)?)?;
-    let content = arguments.format.write(&exported)?;
+    let written = arguments.format.write(&Trace::open(&arguments.trace)?)?;
     drop(progress);
     let file = arguments.output.clone().unwrap_or_else(|| arguments.format.file().into());
-    output::write(&file, &content)?;
+    output::write(&file, &written.content)?;
     if !output::is_standard(&file) {
-        say(&format!("{} ({})", file.display(), Bytes(content.len() as u64)));
-        if exported.spans_left_out > 0 {
-            say(&format!("{} short calls of operators are not in it", exported.spans_left_out));
-        }
+        say(&format!("{} ({})", file.display(), Bytes(written.content.len() as u64)));
+        written.remarks.iter().for_each(|remark| say(remark));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,9 @@
 //! A trace in the terms that profilers share: call stacks with their bytes, operators over time, and
 //! memory over time.
 
+pub mod devices;
+mod table;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -12,6 +15,8 @@ use crate::profile::stacks::{base_name, stack};
 use crate::report::fold::library;
 use crate::report::short_name::short_name;
 use crate::report::sites::{at_end, at_peak, without_stack};
+
+pub use table::{Line, table};
 
 /// Calls of operators that an export has, the longest.
 const SPANS_MAX: usize = 100_000;
@@ -185,13 +190,7 @@ fn stacks(trace: &Trace) -> Result<(Vec<Frame>, Vec<Stack>), Error> {
     let (at_peak, at_end) = (at_peak(trace)?, at_end(trace, end)?);
     let rows = trace.frames_of(at_peak.iter().map(|share| share.row.frame))?;
     let mut tree = Tree { rows: &rows, places: HashMap::new(), frames: Vec::new() };
-    let nameless = tree.push(Frame {
-        parent: None,
-        function: without_stack(meta).into(),
-        file: String::new(),
-        line: 0,
-        library: String::new(),
-    });
+    let nameless = tree.push(nameless(meta));
     let mut stacks = Vec::with_capacity(at_peak.len() + 1);
     for (peak, end) in at_peak.iter().zip(&at_end) {
         stacks.push(Stack {
@@ -202,9 +201,7 @@ fn stacks(trace: &Trace) -> Result<(Vec<Frame>, Vec<Stack>), Error> {
             blocks: peak.row.blocks,
         });
     }
-    let rest = |all: u64, of: fn(&Stack) -> u64| {
-        all.saturating_sub(stacks.iter().map(of).fold(0, u64::saturating_add))
-    };
+    let rest = |all: u64, of: fn(&Stack) -> u64| rest(all, stacks.iter().map(of));
     stacks.push(Stack {
         frame: nameless,
         at_peak: rest(meta.peak.live_bytes, |stack| stack.at_peak),
@@ -213,6 +210,17 @@ fn stacks(trace: &Trace) -> Result<(Vec<Frame>, Vec<Stack>), Error> {
         blocks: rest(meta.totals.allocations, |stack| stack.blocks),
     });
     Ok((tree.frames, stacks))
+}
+
+/// What the parts leave of a sum; nothing, if stacks that were sampled happen to account for more.
+fn rest(all: u64, parts: impl Iterator<Item = u64>) -> u64 {
+    all.saturating_sub(parts.fold(0, u64::saturating_add))
+}
+
+/// The frame of what no stack accounts for.
+fn nameless(meta: &Meta) -> Frame {
+    let function = without_stack(meta).into();
+    Frame { parent: None, function, file: String::new(), line: 0, library: String::new() }
 }
 
 /// Frames in order, and where each one is.

@@ -1,5 +1,7 @@
 """Many threads and many short-lived processes: nothing is lost, and nothing stays behind."""
 
+import json
+
 import pytest
 import stress
 
@@ -32,6 +34,24 @@ def test_sixty_four_threads(load):
 def test_two_hundred_processes(load):
     _, outcome = load("processes", 200)
     assert outcome.children == (200, 200)
+
+
+def test_processes_that_have_left_memory_are_in_the_trace(load):
+    """What the recorder has in memory meanwhile: scripts/soak."""
+    trace, _ = load("processes", 7000)
+    table = f"'{trace}/processes.parquet'"
+    figures = f"""select count(*), count(distinct process), max(process), count(end_ns),
+        count(*) filter (exit = 0 or exit is null), sum(allocations)::bigint from {table}"""
+    [(rows, processes, last, ended, good, allocations)] = stress.duckdb.sql(figures).fetchall()
+    assert rows == processes == last + 1 == ended == good == 7001
+    totals = json.loads((trace / "meta.json").read_text())["totals"]
+    assert allocations == totals["allocations"] >= 7000
+    for others in (f"'{trace}/threads.parquet'", f"'{trace}/timeline/*.parquet'"):
+        of_processes = f"select count(distinct process) from {others}"
+        assert stress.duckdb.sql(of_processes).fetchall() == [(7001,)]
+    strange = f"select count(*) from '{trace}/modules.parquet' anti join {table} using (process)"
+    assert stress.duckdb.sql(strange).fetchall() == [(0,)]
+    assert not (trace / "processes").exists(), "parts are joined"
 
 
 def test_threads_and_processes_that_come_and_go(load):

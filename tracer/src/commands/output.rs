@@ -25,6 +25,12 @@ pub fn write(path: &Path, content: &[u8]) -> Result<()> {
 /// Refuses a name that is of something else than an SVG: a viewer of pictures would be handed text.
 pub fn check_svg(path: &Path, what: &str) -> Result<()> {
     match path.extension() {
+        Some(name) if name.eq_ignore_ascii_case("png") => {
+            bail!(Usage(format!(
+                "{what} is an SVG; name it {} (a browser, Inkscape or rsvg-convert makes a PNG of it)",
+                path.with_extension("svg").display()
+            )))
+        }
         Some(name) if !name.eq_ignore_ascii_case("svg") => {
             bail!(Usage(format!("{what} is an SVG; name it {}", path.with_extension("svg").display())))
         }

@@ -58,8 +58,8 @@ pub struct Spans {
     model: Option<Model>,
     /// Spans without an end, by process.
     open: FxHashMap<u32, Vec<u32>>,
-    /// Processes that have had spans.
-    processes: FxHashSet<u32>,
+    /// Those of each process, until it has ended; processes that have had some are named on.
+    of_process: FxHashMap<u32, Vec<u32>>,
 }
 
 impl Spans {
@@ -110,7 +110,7 @@ impl Spans {
         let row = SpanRow { span, call, input_bytes, ..row };
         self.spans.push(Span::new(row, stamp, contextual, curve));
         self.open.entry(process).or_default().push(span);
-        self.processes.insert(process);
+        self.of_process.entry(process).or_default().push(span);
         span
     }
 
@@ -149,7 +149,7 @@ impl Spans {
 
     /// True if the process has had spans.
     pub fn are_of(&self, process: u32) -> bool {
-        self.processes.contains(&process)
+        self.of_process.contains_key(&process)
     }
 
     /// True while spans of the process run, and `thread` is in none of them.
@@ -241,9 +241,11 @@ impl Spans {
     /// exits.)
     pub fn process_ended(&mut self, process: u32) -> FxHashSet<BlockKey> {
         self.open.remove(&process);
+        let numbers = self.of_process.get_mut(&process).map(std::mem::take).unwrap_or_default();
         let mut one_time = FxHashSet::default();
         let mut later: FxHashMap<String, FxHashMap<(Kind, u64), usize>> = FxHashMap::default();
-        for span in self.spans.iter().filter(|span| span.row.process == process && span.row.call > 0) {
+        let spans = numbers.iter().map(|number| &self.spans[*number as usize]);
+        for span in spans.filter(|span| span.row.call > 0) {
             let mut own: FxHashMap<(Kind, u64), usize> = FxHashMap::default();
             for left in &span.leftovers {
                 *own.entry((left.kind, left.bytes)).or_default() += 1;
@@ -254,7 +256,8 @@ impl Spans {
                 *most = (*most).max(count);
             }
         }
-        for span in self.spans.iter_mut().filter(|span| span.row.process == process) {
+        for number in numbers {
+            let span = &mut self.spans[number as usize];
             let leftovers = std::mem::take(&mut span.leftovers);
             if span.row.call > 0 || span.end.is_none() {
                 continue;

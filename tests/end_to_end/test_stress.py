@@ -37,8 +37,9 @@ def test_two_hundred_processes(load):
 
 
 def test_processes_that_have_left_memory_are_in_the_trace(load):
-    """What the recorder has in memory meanwhile: scripts/soak."""
-    trace, _ = load("processes", 7000)
+    (_, few), (trace, many) = load("processes", 1500), load("processes", 7000)
+    # Until they left, each took 6 kB. How much the recorder grows in hours: scripts/soak.
+    assert many.peak_resident - few.peak_resident < 4000 * (7000 - 1500)
     table = f"'{trace}/processes.parquet'"
     figures = f"""select count(*), count(distinct process), max(process), count(end_ns),
         count(*) filter (exit = 0 or exit is null), sum(allocations)::bigint from {table}"""

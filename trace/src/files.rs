@@ -28,17 +28,17 @@ pub(crate) fn remove_live(trace: &Path) -> Result<()> {
     }
 }
 
-/// Closed files of a table in `trace`, in the order they were written.
+/// Closed files of a table in `trace`, in the order they were written. A table that is written whole
+/// has [parts](parts_of) besides while the recording runs.
 pub(crate) fn of_table(trace: &Path, table: Table) -> Result<Vec<PathBuf>> {
-    let mut files = parts_of(trace, table)?;
-    let path = whole_path(trace, table);
-    if !table.in_parts() && is_there(&path)? {
-        files.push(path);
+    if table.in_parts() {
+        return parts_of(trace, table);
     }
-    Ok(files)
+    let path = whole_path(trace, table);
+    Ok(if is_there(&path)? { vec![path] } else { Vec::new() })
 }
 
-/// Closed parts of a table. One that is written whole has some only while the recording runs.
+/// Closed parts of a table.
 pub(crate) fn parts_of(trace: &Path, table: Table) -> Result<Vec<PathBuf>> {
     let directory = trace.join(table.name());
     let entries = match fs::read_dir(&directory) {

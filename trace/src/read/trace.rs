@@ -18,6 +18,7 @@ use crate::rows::{
     ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow,
 };
 use crate::table::Table;
+use crate::write::Settling;
 
 /// A trace directory opened for reading.
 #[derive(Debug, Clone)]
@@ -84,21 +85,50 @@ impl Trace {
 
     /// All rows of `processes`, in the order of their numbers.
     pub fn processes(&self) -> Result<Vec<ProcessRow>> {
-        let mut rows: Vec<ProcessRow> = self.records()?;
-        rows.sort_by_key(|row| row.process);
-        Ok(rows)
+        self.settling()
     }
 
     /// All rows of `threads`, in the order of their numbers.
     pub fn threads(&self) -> Result<Vec<ThreadRow>> {
-        let mut rows: Vec<ThreadRow> = self.records()?;
-        rows.sort_by_key(|row| row.thread);
-        Ok(rows)
+        self.settling()
     }
 
-    /// All rows of `modules`.
+    /// All rows of `modules`, in the order of their processes.
     pub fn modules(&self) -> Result<Vec<ModuleRow>> {
-        self.records()
+        self.settling()
+    }
+
+    /// All rows of a table that may be written right now. Rows go from it into its parts, never back:
+    /// parts that are listed after it was read have what is missing in it, and are right where both
+    /// have a row.
+    fn settling<R: Settling>(&self) -> Result<Vec<R>> {
+        let mut table: Vec<R> = self.records()?;
+        let parts = files::parts_of(&self.directory, R::TABLE)?;
+        if !parts.is_empty() {
+            let mut rows = self.records_of(parts)?;
+            let settled: HashSet<u32> = rows.iter().map(R::number).collect();
+            table.retain(|row| !settled.contains(&row.number()));
+            rows.append(&mut table);
+            table = rows;
+        }
+        table.sort_by_key(R::number);
+        Ok(table)
+    }
+
+    /// All records of these files of a table.
+    fn records_of<R: Record>(&self, paths: Vec<PathBuf>) -> Result<Vec<R>> {
+        let files = readable(&self.directory, paths)?;
+        let mut kept = Kept::new(files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes)));
+        for file in files {
+            file::read_columns(
+                &file,
+                R::TABLE,
+                &R::names(),
+                |_, _| true,
+                |columns| kept.read(columns, |_| true, |_| true),
+            )?;
+        }
+        Ok(kept.rows)
     }
 
     /// All rows of `spans`.
@@ -282,9 +312,7 @@ impl Trace {
         if paths.is_empty() && self.meta.complete {
             return Err(Error::MissingTable { path: self.directory.clone(), table: table.name() });
         }
-        let files = paths.len();
-        limits::at_most(&self.directory, "the files of a table", files as u64, limits::PARTS)?;
-        paths.into_iter().map(|path| Readable::new(path, files)).collect()
+        readable(&self.directory, paths)
     }
 
     /// How long the files of a table are.
@@ -320,6 +348,13 @@ impl<R: Record> Kept<R> {
         let added = self.rows.len() - before;
         self.allowance.take(columns.path(), (added * size_of::<R>()) as u64 + columns.text_of(added))
     }
+}
+
+/// Some files of a table.
+fn readable(directory: &Path, paths: Vec<PathBuf>) -> Result<Vec<Readable>> {
+    let files = paths.len();
+    limits::at_most(directory, "the files of a table", files as u64, limits::PARTS)?;
+    paths.into_iter().map(|path| Readable::new(path, files)).collect()
 }
 
 /// The columns of `spans` that are no JSON.

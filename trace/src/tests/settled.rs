@@ -12,7 +12,7 @@ fn process(process: u32) -> ProcessRow {
 }
 
 fn thread(process: u32) -> ThreadRow {
-    ThreadRow { thread: process, process, tid: process + 9, start_ns: 5, events: 1 }
+    ThreadRow { thread: process, process: process % 7, tid: process + 9, start_ns: 5, events: 1 }
 }
 
 fn module(process: u32) -> ModuleRow {
@@ -24,7 +24,8 @@ fn module(process: u32) -> ModuleRow {
 fn write(directory: &Path) -> TraceWriter {
     let mut writer = TraceWriter::create(directory).unwrap();
     for over in 1..PROCESSES {
-        writer.settle(process(over), [thread(over)], [module(over), module(over)]);
+        writer.settle_process(process(over), [module(over), module(over)]);
+        writer.settle_threads([thread(over)]);
         if over % 1000 == 0 || over == PROCESSES - 1 {
             writer.processes(&[process(0)]).unwrap();
             writer.threads(&[thread(0)]).unwrap();
@@ -71,4 +72,22 @@ fn where_the_recorder_died_nothing_is_there_twice() {
     std::fs::copy(saved.path().join("part"), &part).unwrap();
     recover(path).unwrap();
     assert!(has_all(path) && !has_parts(path));
+}
+
+#[test]
+fn rows_of_a_part_are_later_than_those_of_a_table_that_was_not_written_since() {
+    let (before, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = directory.path();
+    let running = |process| ProcessRow { command: "running".into(), ..self::process(process) };
+    let rows: Vec<ProcessRow> = (0..5000).map(running).collect();
+    TraceWriter::create(before.path()).unwrap().processes(&rows).unwrap();
+    let mut writer = TraceWriter::create(path).unwrap();
+    (1..5000).for_each(|over| writer.settle_process(process(over), []));
+    writer.processes(&[running(0)]).unwrap();
+    std::fs::copy(before.path().join("processes.parquet"), path.join("processes.parquet")).unwrap();
+    for _ in 0..2 {
+        let rows = Trace::open(path).unwrap().processes().unwrap();
+        assert_eq!((rows.len(), rows.iter().filter(|row| row.command == "running").count()), (5000, 1));
+        recover(path).unwrap();
+    }
 }

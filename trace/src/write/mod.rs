@@ -14,6 +14,7 @@ mod writer;
 pub(crate) use block_columns::BlockColumns;
 pub(crate) use block_file::BlockFile;
 pub(crate) use parts::Parts;
+pub(crate) use settled::Settling;
 pub(crate) use whole_table::complete;
 pub use whole_table::replace_stacks;
 pub use writer::TraceWriter;

@@ -100,7 +100,7 @@ impl<F: PartFile> Parts<F> {
             .mode(0o700)
             .create(&directory)
             .map_err(Error::io("create", &directory))?;
-        let next = files::of_table(trace, table)?
+        let next = files::parts_of(trace, table)?
             .last()
             .and_then(|last| files::part_number(last))
             .map_or(0, |last| last + 1);

@@ -1,4 +1,4 @@
-//! Rows of processes that are over, of tables that are written whole: they leave memory, some
+//! Rows of processes and threads that are over, of tables that are written whole: they leave memory, some
 //! thousand at a time, as parts beside the table. When the trace is closed, these go into the table.
 
 use std::collections::HashSet;
@@ -16,26 +16,26 @@ use crate::write::whole_table::BATCH_ROWS;
 /// Rows that wait in memory until they are a part.
 const PART_ROWS: usize = 4 * BATCH_ROWS;
 
-/// A row of a process.
-pub(crate) trait OfProcess: Row {
-    /// The process's number.
-    fn process(&self) -> u32;
+/// A row that changes no more from some time on.
+pub(crate) trait Settling: Row {
+    /// What settles together with it has the same number.
+    fn number(&self) -> u32;
 }
 
-impl OfProcess for ProcessRow {
-    fn process(&self) -> u32 {
+impl Settling for ProcessRow {
+    fn number(&self) -> u32 {
         self.process
     }
 }
 
-impl OfProcess for ThreadRow {
-    fn process(&self) -> u32 {
-        self.process
+impl Settling for ThreadRow {
+    fn number(&self) -> u32 {
+        self.thread
     }
 }
 
-impl OfProcess for ModuleRow {
-    fn process(&self) -> u32 {
+impl Settling for ModuleRow {
+    fn number(&self) -> u32 {
         self.process
     }
 }
@@ -52,7 +52,7 @@ impl<R> Default for SettledRows<R> {
     }
 }
 
-impl<R: OfProcess> SettledRows<R> {
+impl<R: Settling> SettledRows<R> {
     /// Rows that change no more.
     pub(crate) fn extend(&mut self, rows: impl IntoIterator<Item = R>) {
         self.waiting.extend(rows);
@@ -75,35 +75,38 @@ impl<R: OfProcess> SettledRows<R> {
         for rows in self.waiting.chunks(BATCH_ROWS) {
             parts.write(&R::encode(rows).map_err(Error::write(trace))?, self.waiting.len())?;
         }
+        let part = parts.close()?;
         self.waiting = Vec::new();
-        parts.close()
+        Ok(part)
     }
 }
 
-/// Makes one file of a table and its parts, if it has any. Where the recorder died, rows may be in
-/// both: then those of the parts are left out.
-pub(crate) fn join<R: OfProcess>(trace: &Path) -> Result<()> {
-    let parts = files::parts_of(trace, R::TABLE)?;
-    if parts.is_empty() {
+/// Makes one file of a table and its parts, if it has any. Where the recorder died, the table may be
+/// older than a part and have rows that are in it, too: those of the part are the last ones.
+pub(crate) fn join<R: Settling>(trace: &Path) -> Result<()> {
+    let directory = trace.join(R::TABLE.name());
+    if !directory.is_dir() {
         return Ok(());
     }
     let path = files::whole_path(trace, R::TABLE);
-    let mut in_table = HashSet::new();
+    let mut only_in_table = HashSet::new();
     if path.is_file() {
         each(&path, |row: R| {
-            in_table.insert(row.process());
+            only_in_table.insert(row.number());
             Ok(())
         })?;
     }
     let mut joined = Joined { file: TableFile::create(&path, R::TABLE, usize::MAX)?, rows: Vec::new() };
-    for part in &parts {
-        each(part, |row: R| if in_table.contains(&row.process()) { Ok(()) } else { joined.push(row) })?;
+    for part in files::parts_of(trace, R::TABLE)? {
+        each(&part, |row: R| {
+            only_in_table.remove(&row.number());
+            joined.push(row)
+        })?;
     }
-    if !in_table.is_empty() {
-        each(&path, |row| joined.push(row))?;
+    if !only_in_table.is_empty() {
+        each(&path, |row: R| if only_in_table.contains(&row.number()) { joined.push(row) } else { Ok(()) })?;
     }
     joined.close()?;
-    let directory = trace.join(R::TABLE.name());
     fs::remove_dir_all(&directory).map_err(Error::io("remove", &directory))
 }
 

@@ -18,13 +18,13 @@ use crate::write::block_writer::BlockWriter;
 use crate::write::budget::{Budget, ClosedPart};
 use crate::write::growing_table::GrowingTable;
 use crate::write::parts::PartFile;
-use crate::write::settled::{OfProcess, SettledRows};
+use crate::write::settled::{SettledRows, Settling};
 use crate::write::whole_table;
 
 /// Rows of a page of `allocations`: their columns stay in the cache until they are encoded.
 const PAGE_ROWS: usize = 16 * 1024;
 
-/// Rows of processes that are over.
+/// Rows of processes and threads that are over.
 #[derive(Default)]
 struct Settled {
     processes: SettledRows<ProcessRow>,
@@ -135,17 +135,16 @@ impl TraceWriter {
     }
 
     /// Adds the rows of a process that is over, which change no more: calls of
-    /// [`processes`](TraceWriter::processes), [`threads`](TraceWriter::threads) and
-    /// [`modules`](TraceWriter::modules) write them before those that they are passed.
-    pub fn settle(
-        &mut self,
-        process: ProcessRow,
-        threads: impl IntoIterator<Item = ThreadRow>,
-        modules: impl IntoIterator<Item = ModuleRow>,
-    ) {
+    /// [`processes`](TraceWriter::processes) and [`modules`](TraceWriter::modules) write them before
+    /// those that they are passed.
+    pub fn settle_process(&mut self, process: ProcessRow, modules: impl IntoIterator<Item = ModuleRow>) {
         self.settled.processes.extend([process]);
-        self.settled.threads.extend(threads);
         self.settled.modules.extend(modules);
+    }
+
+    /// Adds rows of threads that are over, for [`threads`](TraceWriter::threads).
+    pub fn settle_threads(&mut self, threads: impl IntoIterator<Item = ThreadRow>) {
+        self.settled.threads.extend(threads);
     }
 
     /// Writes `processes`, replacing what an earlier call wrote.
@@ -244,7 +243,7 @@ impl TraceWriter {
 }
 
 /// Writes a table of which some rows are settled.
-fn write_with<R: OfProcess>(
+fn write_with<R: Settling>(
     directory: &Path,
     settled: &mut SettledRows<R>,
     rows: &[R],

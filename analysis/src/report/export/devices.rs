@@ -165,8 +165,9 @@ impl History {
         let mut nowhere = 1 << 52;
         let blocks = rows.iter().zip(parts).map(|(row, part)| {
             let address = row.address.unwrap_or_else(|| {
-                nowhere += row.bytes;
-                nowhere - row.bytes
+                let from = nowhere;
+                nowhere = nowhere.saturating_add(row.bytes);
+                from
             });
             (Block { address, bytes: row.bytes, frame: frame(row) }, part)
         });
@@ -208,7 +209,7 @@ impl History {
             let own = if *part == Part::Whole { vec![*block] } else { Vec::new() };
             match (part, segments.last_mut()) {
                 (Part::Mapped, Some(last)) if last.expandable && last.reserved.end() == block.address => {
-                    last.reserved.bytes += block.bytes;
+                    last.reserved.bytes = last.reserved.bytes.saturating_add(block.bytes);
                 }
                 (Part::Segment | Part::Late | Part::Mapped | Part::Whole, _) => segments.push(Segment {
                     reserved: *block,

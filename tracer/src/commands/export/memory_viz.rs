@@ -11,7 +11,7 @@ use super::pickle::{Pickle, Reference};
 /// A list of events for each device of each process.
 pub fn pickle(on_devices: &OnDevices) -> Vec<u8> {
     let lists = lists(&on_devices.devices);
-    let mut traces: Vec<Option<&Device>> = vec![None; lists.last().map_or(0, |last| last + 1)];
+    let mut traces: Vec<Option<&Device>> = vec![None; lists.iter().max().map_or(0, |last| last + 1)];
     lists.iter().zip(&on_devices.devices).for_each(|(list, device)| traces[*list] = Some(device));
     let segments: Vec<(usize, &Segment)> = lists
         .iter()
@@ -38,16 +38,15 @@ pub fn pickle(on_devices: &OnDevices) -> Vec<u8> {
     out.finish()
 }
 
-/// Which list each device has: that of its number, after the lists of earlier processes.
+/// No machine has as many.
+const DEVICES_MAX: u32 = 1 << 12;
+
+/// Which list each device has: those of one process have that of their number, those of several one
+/// after the other.
 pub fn lists(devices: &[Device]) -> Vec<usize> {
-    let (mut first, mut lists) = (0, Vec::<usize>::with_capacity(devices.len()));
-    for (place, device) in devices.iter().enumerate() {
-        if place > 0 && devices[place - 1].process != device.process {
-            first = lists[place - 1] + 1;
-        }
-        lists.push(first + device.number as usize);
-    }
-    lists
+    let of_one = devices.iter().all(|each| each.process == devices[0].process && each.number < DEVICES_MAX);
+    let list = |(place, device): (usize, &Device)| if of_one { device.number as usize } else { place };
+    devices.iter().enumerate().map(list).collect()
 }
 
 /// PyTorch's allocator releases a block in two steps, since other streams may still use it.

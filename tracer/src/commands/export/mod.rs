@@ -77,11 +77,11 @@ impl Format {
 
     fn write(self, trace: &Trace) -> Result<Written> {
         match self {
-            Format::Collapsed => of_host(trace, |exported| Ok(collapsed::text(exported).into_bytes())),
-            Format::Speedscope => of_host(trace, speedscope::json),
-            Format::Pprof => of_host(trace, pprof::gzipped),
-            Format::Firefox => of_host(trace, firefox::json),
-            Format::Chrome => of_host(trace, chrome::json),
+            Format::Collapsed => of_host(trace, |exported| Ok((collapsed::text(exported).into_bytes(), 0))),
+            Format::Speedscope => of_host(trace, |exported| Ok((speedscope::json(exported)?, 0))),
+            Format::Pprof => of_host(trace, |exported| Ok((pprof::gzipped(exported)?, 0))),
+            Format::Firefox => of_host(trace, |exported| Ok((firefox::json(exported)?, 0))),
+            Format::Chrome => of_host(trace, |exported| Ok((chrome::json(exported)?, 0))),
             Format::Perfetto => of_host(trace, |exported| Ok(perfetto::protobuf(exported))),
             Format::Table => {
                 let content = table::text(&lines(trace)?).into_bytes();
@@ -98,13 +98,17 @@ struct Written {
     remarks: Vec<String>,
 }
 
-fn of_host(trace: &Trace, write: impl Fn(&Exported) -> Result<Vec<u8>>) -> Result<Written> {
+/// `write` says too how many calls of operators it has left out, since they overlap others.
+fn of_host(trace: &Trace, write: impl Fn(&Exported) -> Result<(Vec<u8>, usize)>) -> Result<Written> {
     let exported = export(trace)?;
-    let remarks = match exported.spans_left_out {
-        0 => Vec::new(),
-        calls => vec![format!("{calls} short calls of operators are not in it")],
-    };
-    Ok(Written { content: write(&exported)?, remarks })
+    let (content, overlapping) = write(&exported)?;
+    let left_out = [
+        (exported.spans_left_out, "short calls of operators are not in it"),
+        (overlapping, "calls of operators are not in it: they overlap 64 others of their thread"),
+    ];
+    let remarks = left_out.iter().filter(|(calls, _)| *calls > 0);
+    let remarks = remarks.map(|(calls, why)| format!("{calls} {why}")).collect();
+    Ok(Written { content, remarks })
 }
 
 fn of_devices(trace: &Trace) -> Result<Written> {
@@ -121,10 +125,10 @@ fn of_devices(trace: &Trace) -> Result<Written> {
 /// Readers number devices; of one process as its driver does.
 fn numbers(exported: &OnDevices) -> Vec<String> {
     let devices = &exported.devices;
-    if devices.iter().all(|device| device.process == devices[0].process) {
+    let lists = memory_viz::lists(devices);
+    if lists.iter().zip(devices).all(|(list, device)| *list == device.number as usize) {
         return Vec::new();
     }
-    let lists = memory_viz::lists(devices);
     let number = |(list, device): (&usize, &Device)| {
         format!("device {list} is device {} in process {}", device.number, device.pid)
     };

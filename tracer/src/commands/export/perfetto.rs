@@ -95,30 +95,35 @@ struct Counter {
     unit: i32,
 }
 
-/// Times are nanoseconds since the recording began.
-pub fn protobuf(exported: &Exported) -> Vec<u8> {
+/// Times are nanoseconds since the recording began. How many calls are not in it, since too many
+/// overlap.
+pub fn protobuf(exported: &Exported) -> (Vec<u8>, usize) {
     let mut tracks = Tracks::default();
-    let mut events = slices(exported, &mut tracks);
+    let (mut events, left_out) = slices(exported, &mut tracks);
     events.extend(counters(exported, &mut tracks));
     // What was written first of one nanosecond stays first.
     events.sort_by_key(|packet| packet.timestamp);
     let mut packet = tracks.packets;
     packet.append(&mut events);
-    Trace { packet }.encode_to_vec()
+    (Trace { packet }.encode_to_vec(), left_out)
 }
 
+/// Tracks of one thread: more calls that overlap are no picture.
+const LANES_MAX: usize = 64;
+
 /// A packet for each begin and end of a call. Calls that overlap others of their thread are on tracks of
-/// their own below it.
-fn slices(exported: &Exported, tracks: &mut Tracks) -> Vec<Packet> {
+/// their own below it, as far as there may be.
+fn slices(exported: &Exported, tracks: &mut Tracks) -> (Vec<Packet>, usize) {
     let mut lanes: HashMap<(u32, u32), Vec<(u64, UnderWay)>> = HashMap::new();
     let mut packets = Vec::with_capacity(2 * exported.spans.len());
+    let mut left_out = 0;
     for span in &exported.spans {
         let lanes = lanes.entry((span.process, span.tid)).or_default();
-        for (track, under_way) in lanes.iter_mut() {
+        let mut place = lanes.iter_mut().position(|(track, under_way)| {
             packets.extend(under_way.over(span).into_iter().map(|time| ended(*track, time)));
-        }
-        let place = lanes.iter_mut().position(|(_, under_way)| under_way.begin(span));
-        let place = place.unwrap_or_else(|| {
+            under_way.begin(span)
+        });
+        if place.is_none() && lanes.len() < LANES_MAX {
             let track = match lanes.first() {
                 None => tracks.thread(exported, span),
                 Some((thread, _)) => tracks.below(*thread, "overlapping", None),
@@ -126,14 +131,17 @@ fn slices(exported: &Exported, tracks: &mut Tracks) -> Vec<Packet> {
             let mut under_way = UnderWay::default();
             under_way.begin(span);
             lanes.push((track, under_way));
-            lanes.len() - 1
-        });
-        packets.push(begun(lanes[place].0, span));
+            place = Some(lanes.len() - 1);
+        }
+        match place {
+            Some(place) => packets.push(begun(lanes[place].0, span)),
+            None => left_out += 1,
+        }
     }
     let open = lanes.values().flatten();
     let ends = open.flat_map(|(track, under_way)| under_way.rest().map(|time| ended(*track, time)));
     packets.extend(ends);
-    packets
+    (packets, left_out)
 }
 
 fn begun(track_uuid: u64, span: &Span) -> Packet {

@@ -106,14 +106,15 @@ impl Sink for Fold {
         self.settle_device_release(writer);
         self.spans.thread_ended(writer);
         self.sites.thread_gone(writer);
+        self.threads.ended(writer);
     }
 }
 
 impl Fold {
     /// A thread of a process was met.
     pub(super) fn add_thread(&mut self, process: u32, tid: u32, start_ns: i64) -> u32 {
-        let thread = self.threads.given_out();
-        self.processes[process].threads.push(thread);
+        let thread = self.threads.met();
+        self.processes[process].threads.insert(thread);
         self.threads.push(ThreadRow { thread, process, tid, start_ns, events: 0 })
     }
 

@@ -17,6 +17,28 @@ use crate::record::transport::handshake::Arrival;
 /// Pid in the image's own namespace, and first stamp.
 type Image = (u32, u64);
 
+/// What a forked child has of its parent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Inherited {
+    command: String,
+    host: String,
+    job: Option<String>,
+    rank: Option<u32>,
+    allocator_settings: Option<String>,
+    namespaced: bool,
+}
+
+impl Inherited {
+    fn of(process: &Process) -> Inherited {
+        let ProcessRow { command, host, job, rank, allocator_settings, .. } = process.row.clone();
+        Inherited { command, host, job, rank, allocator_settings, namespaced: process.namespaced }
+    }
+}
+
+/// Images that have left and may yet have children that are not known: these say so when they first
+/// allocate.
+const FORMER_MAX: usize = 8192;
+
 /// What is known of an image that has said hello, until its first thread is met.
 struct Greeted {
     command: String,
@@ -38,6 +60,8 @@ pub struct ImageIndex {
     /// Paths and build ids, each one time: most processes load what others have loaded.
     files: Vec<File>,
     by_file: FxHashMap<File, u32>,
+    /// By first stamp, of images that have left.
+    former: BTreeMap<u64, Inherited>,
 }
 
 /// A path and a build id.
@@ -55,8 +79,8 @@ impl ImageIndex {
     /// None yet.
     pub fn new(arrivals: Receiver<Arrival>) -> ImageIndex {
         let (greeted, latest, processes) = Default::default();
-        let (modules, files, by_file) = Default::default();
-        ImageIndex { arrivals, greeted, latest, processes, modules, files, by_file }
+        let (modules, files, by_file, former) = Default::default();
+        ImageIndex { arrivals, greeted, latest, processes, modules, files, by_file, former }
     }
 
     /// Executables and libraries of the processes.
@@ -76,8 +100,12 @@ impl ImageIndex {
     }
 
     /// The process that an image is leaves. Its modules.
-    pub fn retire(&mut self, (pid, stamp): Image) -> Vec<ModuleRow> {
+    pub fn retire(&mut self, (pid, stamp): Image, process: &Process) -> Vec<ModuleRow> {
         let key = (stamp, pid);
+        self.former.insert(stamp, Inherited::of(process));
+        if self.former.len() > FORMER_MAX {
+            self.former.pop_first();
+        }
         if self.latest.get(&pid) == Some(&stamp) {
             self.latest.remove(&pid);
         }
@@ -162,6 +190,8 @@ impl Fold {
         if let Some(garbage) = &mut self.garbage {
             garbage.process(writer.claimed, |ns| self.clock.ticks(ns));
         }
+        // At once: what follows may make rows of other processes.
+        self.sites.begin(image, writer.forked.then_some(writer.parent_image));
         self.images.insert(image, index);
         let process = &self.processes[index];
         // A child forked in a pid namespace is known by its pid in there only.
@@ -173,7 +203,6 @@ impl Fold {
         if let Some(pid) = pid {
             self.kernel_met(pid, index, writer.claimed);
         }
-        self.sites.begin(image, writer.forked.then_some(writer.parent_image));
         index
     }
 
@@ -194,23 +223,25 @@ impl Fold {
 
     /// A forked child says no hello: it runs what its parent runs, where its parent runs.
     fn forked(&self, writer: Writer) -> Process {
-        let parent = if writer.forked { self.images.parent(writer.parent_image) } else { None };
-        let parent = parent.and_then(|index| self.processes.get(index));
-        let row = match parent.map(|parent| parent.row.clone()) {
-            Some(ProcessRow { command, host, job, rank, allocator_settings, .. }) => ProcessRow {
-                pid: writer.pid,
-                command,
-                host,
-                job,
-                rank,
-                allocator_settings,
-                ..Default::default()
-            },
-            None => ProcessRow { pid: writer.pid, host: host().into(), ..Default::default() },
+        let inherited = if writer.forked { self.inherited(writer.parent_image) } else { None };
+        let unknown = || Inherited { host: host().into(), ..Inherited::default() };
+        let Inherited { command, host, job, rank, allocator_settings, namespaced } =
+            inherited.unwrap_or_else(unknown);
+        let row = ProcessRow {
+            pid: writer.pid,
+            command,
+            host,
+            job,
+            rank,
+            allocator_settings,
+            ..Default::default()
         };
-        let mut process = Process::new(row, writer.claimed);
-        process.namespaced = parent.is_some_and(|parent| parent.namespaced);
-        process
+        Process { namespaced, ..Process::new(row, writer.claimed) }
+    }
+
+    fn inherited(&self, image: u64) -> Option<Inherited> {
+        let parent = self.images.parent(image).and_then(|index| self.processes.get(index));
+        parent.map(Inherited::of).or_else(|| self.images.former.get(&image).cloned())
     }
 
     /// Another image under the pid of a new one: exec ended the older one, whose last events are
@@ -248,7 +279,9 @@ mod tests {
         let row = images.modules().next().unwrap();
         assert_eq!((row.process, row.path.as_str(), row.end), (3, "/bin/x", 1));
         assert_eq!((images.parent(100), images.parent(101)), (Some(3), None));
-        assert_eq!(images.retire((7, 100)), [row]);
+        let process = Process::new(ProcessRow { command: "x".into(), ..ProcessRow::default() }, 100);
+        assert_eq!(images.retire((7, 100), &process), [row]);
+        assert_eq!(images.former.get(&100).map(|former| former.command.as_str()), Some("x"));
         assert_eq!((images.modules().count(), images.parent(100)), (0, None));
     }
 

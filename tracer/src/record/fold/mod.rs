@@ -29,7 +29,7 @@ use std::sync::mpsc::Receiver;
 
 use memtrace_analysis::Model;
 use memtrace_trace::TraceWriter;
-use memtrace_trace::rows::{ArrayInfo, ThreadRow};
+use memtrace_trace::rows::ArrayInfo;
 use memtrace_trace::weights::SiteWeights;
 use rustc_hash::FxHashMap;
 
@@ -51,7 +51,7 @@ use super::state::garbage::Garbage;
 use super::state::process::Process;
 use super::state::processes::Processes;
 use super::state::shared::SharedMemory;
-use super::state::sparse::Sparse;
+use super::state::threads::Threads;
 use super::transport::clock::Clock;
 use super::transport::handshake::Arrival;
 
@@ -95,7 +95,7 @@ pub struct Fold {
     /// Process images, by index.
     processes: Processes,
     /// Their threads, by index.
-    threads: Sparse<ThreadRow>,
+    threads: Threads,
     /// What is kept of processes that have left.
     retired: Retired,
     spans: Spans,
@@ -139,7 +139,7 @@ impl Fold {
         Fold {
             clock: setup.clock,
             processes: Processes::default(),
-            threads: Sparse::default(),
+            threads: Threads::default(),
             retired: Retired::default(),
             spans,
             sites: Sites::new(setup.token.clone(), setup.begun, setup.weights),

@@ -1,5 +1,7 @@
-//! Processes that ended long ago leave memory: their rows are written, and what a recording says of
-//! all its processes is kept.
+//! Processes and threads that ended long ago leave memory: their rows are written, and what a
+//! recording says of all its processes is kept.
+
+use std::collections::BTreeSet;
 
 use memtrace_trace::rows::{ProcessRow, ThreadRow};
 
@@ -34,7 +36,13 @@ pub struct Retired {
     sums: Sums,
     /// Of the process with the largest peak.
     largest: Option<OwnMappings>,
+    /// Processes that have not left since they may have been killed for lack of memory, by what they
+    /// retained.
+    suspects: BTreeSet<(u64, u32)>,
 }
+
+/// A report names a few; there are as many that were killed for another reason as a program likes.
+const SUSPECTS_MAX: usize = 256;
 
 impl Retired {
     /// Sums over them.
@@ -45,6 +53,13 @@ impl Retired {
     /// The own mappings of the one with the largest peak.
     pub fn largest(&self) -> Option<OwnMappings> {
         self.largest
+    }
+
+    /// One more that may have been killed. The one that retained least leaves if there are too many.
+    fn suspect(&mut self, retained: u64, index: u32) -> Option<u32> {
+        self.suspects.insert((retained, index));
+        let leaves = (self.suspects.len() > SUSPECTS_MAX).then(|| self.suspects.pop_first());
+        leaves.flatten().map(|(_, index)| index)
     }
 
     fn add(&mut self, process: &Process, row: &ProcessRow) {
@@ -60,8 +75,23 @@ impl Fold {
     /// A process that can [leave](Fold::retire) now, if there is one.
     pub fn next_retired(&mut self) -> Option<u32> {
         while let Some(index) = self.processes.ended_long_ago() {
-            if !self.stays(&self.processes[index]) {
-                return Some(index);
+            let process = &self.processes[index];
+            if process.writers > 0 {
+                // An image that was replaced: its rings are still to be read.
+                self.processes.ended_again(index);
+                return None;
+            }
+            if self.is_named_at_the_end(process) {
+                continue;
+            }
+            let by_kernel = self.kernel_image(index).is_none_or(Image::may_be_killed);
+            let killed_with = process.killed_with.as_ref().filter(|_| by_kernel && !process.replaced);
+            let leaves = match killed_with.map(|retained| retained.live) {
+                Some(retained) => self.retired.suspect(retained, index),
+                None => Some(index),
+            };
+            if leaves.is_some() {
+                return leaves;
             }
         }
         None
@@ -69,15 +99,28 @@ impl Fold {
 
     /// True for one that is named when the recording ends, or has rows of other tables that are written
     /// then.
-    fn stays(&self, process: &Process) -> bool {
-        let by_kernel = self.kernel_image(process.row.process).is_none_or(Image::may_be_killed);
-        let may_be_killed = process.killed_with.is_some() && !process.replaced && by_kernel;
+    fn is_named_at_the_end(&self, process: &Process) -> bool {
         process.row.pid == self.root
-            || process.writers > 0
             || process.devices.is_some()
             || !process.refusals.is_empty()
-            || self.spans.are_of(process.row.process)
-            || may_be_killed
+            || self.spans.have_been_in(process.row.process)
+    }
+
+    /// Threads that ended long ago leave, of which no span has to say which they were.
+    pub fn retire_threads(&mut self) {
+        while let Some(index) = self.threads.gone_long_ago() {
+            let Some(process) = self.threads.get(index).map(|row| row.process) else { continue };
+            if self.spans.have_been_in(process) {
+                continue;
+            }
+            let rows: Vec<ThreadRow> = self.threads.remove(index).into_iter().collect();
+            self.processes[process].threads.remove(&index);
+            self.samples.threads_left(&rows);
+            self.rows.write(|out| {
+                out.settle_threads(rows);
+                Ok(())
+            });
+        }
     }
 
     /// A process leaves: its rows are all that is left of it.
@@ -88,9 +131,9 @@ impl Fold {
         self.retired.add(&process, &row);
         let threads: Vec<ThreadRow> =
             process.threads.iter().filter_map(|thread| self.threads.remove(*thread)).collect();
-        let mut modules = process.image.map(|image| self.images.retire(image)).unwrap_or_default();
+        let mut modules = process.image.map(|image| self.images.retire(image, &process)).unwrap_or_default();
         modules.extend(self.sites.retire(index));
-        self.samples.retire(process.row.pid, index, &threads);
+        self.samples.retire(index, &threads);
         if let Some(kernel) = &mut self.kernel {
             kernel.retire(index, &threads);
         }
@@ -98,7 +141,8 @@ impl Fold {
             garbage.retire(index);
         }
         self.rows.write(|out| {
-            out.settle(row, threads, modules);
+            out.settle_process(row, modules);
+            out.settle_threads(threads);
             Ok(())
         });
     }

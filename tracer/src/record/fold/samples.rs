@@ -4,6 +4,7 @@ use memtrace_perf::What;
 
 use super::Fold;
 use crate::record::samples::{Counter, Sampled, Touched};
+use crate::record::state::process::Process;
 
 impl Fold {
     /// Folds what was sampled up to this stamp.
@@ -66,8 +67,9 @@ impl Fold {
     /// The process that ran under a pid at that time.
     fn process_at(&self, pid: u32, stamp: u64) -> Option<u32> {
         self.samples.processes(pid).find(|index| {
-            let process = &self.processes[*index];
-            process.start <= stamp && process.end.is_none_or(|end| stamp <= end)
+            let ran =
+                |process: &Process| process.start <= stamp && process.end.is_none_or(|end| stamp <= end);
+            self.processes.get(*index).is_some_and(ran)
         })
     }
 }

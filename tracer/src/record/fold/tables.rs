@@ -56,7 +56,7 @@ impl Fold {
     pub fn write_tables(&mut self, processes: &[ProcessRow], meta: &Meta, last: bool) {
         let opened = self.sites.opened().cloned();
         let modules: Vec<ModuleRow> = self.images.modules().chain(opened).collect();
-        let threads: Vec<ThreadRow> = self.threads.values().cloned().collect();
+        let threads: Vec<ThreadRow> = self.threads.iter().cloned().collect();
         let devices_peak = self.totals.devices().is_some_and(|devices| devices.used().is_at_peak());
         let (sites, frames) = (self.sites.rows(devices_peak), self.sites.frames());
         let folded = self.rows.summed_rows(&self.sites);

@@ -85,7 +85,8 @@ impl Image {
 
     /// False if it is known that it was not killed.
     pub fn may_be_killed(&self) -> bool {
-        self.killed_with.is_some() || self.status.is_none_or(|status| status & 0x7f == libc::SIGKILL as u32)
+        let killed = |status: u32| status & 0x7f == libc::SIGKILL as u32;
+        self.killed_with.is_some() || !self.replaced && self.status.is_none_or(killed)
     }
 
     /// Notes the process's footprint before it releases some of it. That memory has fallen is
@@ -230,8 +231,12 @@ impl Images {
                 if expected && image.process.is_some() {
                     return None;
                 }
+                let stood_for_it = image.process.replace(process);
+                if let Some(before) = stood_for_it {
+                    self.of_process.remove(&before);
+                }
                 self.of_process.insert(process, index);
-                return image.process.replace(process);
+                return stood_for_it;
             }
             next = image.before;
         }
@@ -248,12 +253,12 @@ impl Images {
 
     /// The image of a process.
     pub fn of(&self, process: u32) -> Option<&Image> {
-        self.of_process.get(&process).map(|index| &self.all[*index])
+        self.all.get(*self.of_process.get(&process)?)
     }
 
     /// The same, to be changed.
     pub fn of_mut(&mut self, process: u32) -> Option<&mut Image> {
-        self.of_process.get(&process).map(|index| &mut self.all[*index])
+        self.all.get_mut(*self.of_process.get(&process)?)
     }
 
     /// Faults whose addresses were not reported.

@@ -74,6 +74,8 @@ pub struct Samples {
     images: Images,
     /// Indices into `processes` by pid, in the order in which they began.
     processes: FxHashMap<u32, Vec<u32>>,
+    /// The other way round.
+    pids: FxHashMap<u32, u32>,
     /// Indices into `threads`, by process and kernel id.
     threads: FxHashMap<(u32, u32), u32>,
     runs: FaultRuns,
@@ -205,7 +207,8 @@ impl Samples {
         };
         let begins = counted == 0 || self.images.latest(record.pid).is_none();
         if begins {
-            let image = Image { pid: record.pid, begin_ns: record.ns, ..Image::default() };
+            let executed = matches!(record.what, What::Exec);
+            let image = Image { pid: record.pid, begin_ns: record.ns, executed, ..Image::default() };
             self.images.begin(image);
         }
         if let Some(image) = self.images.latest_mut(record.pid) {
@@ -253,8 +256,7 @@ impl Samples {
     /// What was sampled of a process, up to now.
     pub fn take_of(&mut self, process: u32) -> VecDeque<Sampled> {
         self.read();
-        let of_process = self.processes.iter().find(|(_, processes)| processes.contains(&process));
-        let Some((&pid, _)) = of_process else { return VecDeque::new() };
+        let Some(&pid) = self.pids.get(&process) else { return VecDeque::new() };
         let (taken, rest) =
             std::mem::take(&mut self.pending).into_iter().partition(|sampled| sampled.record.pid == pid);
         self.pending = rest;
@@ -285,25 +287,35 @@ impl Samples {
     pub fn met(&mut self, process: u32, pid: Option<u32>, ns: u64) {
         let Some(pid) = pid else { return };
         self.processes.entry(pid).or_default().push(process);
+        self.pids.insert(process, pid);
         // What began it is sampled before.
         self.read();
         self.images.met(pid, process, ns);
     }
 
     /// A process leaves, with these threads.
-    pub fn retire(&mut self, pid: u32, process: u32, threads: &[ThreadRow]) {
-        if let Some(under_pid) = self.processes.get_mut(&pid) {
+    pub fn retire(&mut self, process: u32, threads: &[ThreadRow]) {
+        if let Some(pid) = self.pids.remove(&process)
+            && let Some(under_pid) = self.processes.get_mut(&pid)
+        {
             under_pid.retain(|other| *other != process);
             if under_pid.is_empty() {
                 self.processes.remove(&pid);
             }
         }
-        for thread in threads {
-            self.threads.remove(&(process, thread.tid));
-        }
+        self.threads_left(threads);
         self.images.retire(process);
         while let Some(image) = self.images.over_long_ago() {
             self.images.forget(&image);
+        }
+    }
+
+    /// These threads leave. Another one may have got the kernel id of one of them since.
+    pub fn threads_left(&mut self, threads: &[ThreadRow]) {
+        for ThreadRow { process, tid, thread, .. } in threads {
+            if self.threads.get(&(*process, *tid)) == Some(thread) {
+                self.threads.remove(&(*process, *tid));
+            }
         }
     }
 

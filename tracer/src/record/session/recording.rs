@@ -243,8 +243,9 @@ impl Session {
         read
     }
 
-    /// Processes that ended long ago leave memory.
+    /// Threads and processes that ended long ago leave memory.
     fn retire(&mut self) {
+        self.fold.retire_threads();
         self.fold.add_unmet_of_old();
         while let Some(index) = self.fold.next_retired() {
             self.note_interpreter(index);

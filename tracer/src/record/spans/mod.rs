@@ -148,7 +148,7 @@ impl Spans {
     }
 
     /// True if the process has had spans.
-    pub fn are_of(&self, process: u32) -> bool {
+    pub fn have_been_in(&self, process: u32) -> bool {
         self.of_process.contains_key(&process)
     }
 

@@ -19,3 +19,4 @@ pub mod residency;
 pub mod shared;
 pub mod sparse;
 pub mod sums;
+pub mod threads;

@@ -1,5 +1,7 @@
 //! One process image: its memory, its lifetime, and its row.
 
+use std::collections::BTreeSet;
+
 use memtrace_trace::rows::ProcessRow;
 
 use super::blocks::{Block, Part, Site};
@@ -85,8 +87,8 @@ pub struct Process {
     calls: Calls,
     /// Its pid in its own namespace and its first stamp, if a probe is in it.
     pub image: Option<(u32, u64)>,
-    /// Its threads that were met, by index.
-    pub threads: Vec<u32>,
+    /// Its threads that have not left, by index.
+    pub threads: BTreeSet<u32>,
     /// Threads that still have a ring.
     pub writers: u32,
     /// The image that this one replaced by exec; it ends with this one's first event.
@@ -135,7 +137,7 @@ impl Process {
             mappings: Mappings::default(),
             calls: Calls::default(),
             image: None,
-            threads: Vec::new(),
+            threads: BTreeSet::new(),
             writers: 0,
             replaces: None,
             namespaced: false,

@@ -45,6 +45,11 @@ impl Processes {
         (self.ended.len() > ENDED_MAX).then(|| self.ended.pop_front()).flatten()
     }
 
+    /// One that cannot leave yet is to be named again, after all others.
+    pub fn ended_again(&mut self, index: u32) {
+        self.ended.push_back(index);
+    }
+
     /// One that has ended leaves.
     pub fn remove(&mut self, index: u32) -> Option<Process> {
         self.all.remove(index)

@@ -109,7 +109,7 @@ impl<T> Index<u32> for Sparse<T> {
     #[inline(always)]
     #[track_caller]
     fn index(&self, number: u32) -> &T {
-        self.get(number).expect("it is there")
+        self.get(number).unwrap_or_else(|| panic!("number {number} has left"))
     }
 }
 
@@ -117,7 +117,10 @@ impl<T> IndexMut<u32> for Sparse<T> {
     #[inline(always)]
     #[track_caller]
     fn index_mut(&mut self, number: u32) -> &mut T {
-        self.get_mut(number).expect("it is there")
+        match self.get_mut(number) {
+            Some(value) => value,
+            None => panic!("number {number} has left"),
+        }
     }
 }
 

@@ -125,7 +125,9 @@ impl Carving<'_> {
     fn end(&mut self, block: usize) {
         let row = &self.rows[block];
         self.releases += usize::from(matches!(self.parts[block], Part::Whole | Part::Inside));
-        self.unmapped.retain(|physical| *physical != block);
+        if matches!(row.kind, Kind::CudaPhysical | Kind::CudaImportedPhysical) {
+            self.unmapped.retain(|physical| *physical != block);
+        }
         if let Some(address) = row.address.filter(|address| self.live.get(address) == Some(&block)) {
             self.live.remove(&address);
         }
@@ -139,13 +141,16 @@ impl Carving<'_> {
 
     /// A framework allocates a block in memory of the driver.
     fn carve(&mut self, step: Step, start: u64) {
-        let end = start.saturating_add(self.rows[step.block].bytes);
-        let reaches = |place: usize| {
-            let row = &self.rows[place];
-            row.address.unwrap_or(0).saturating_add(row.bytes) > start
+        // Memory that overlaps other memory is damaged: it is not followed further.
+        let mut next = u64::MAX;
+        let mut reaches = |from: u64, place: usize| {
+            let end = from.saturating_add(self.rows[place].bytes);
+            start < end && end <= std::mem::replace(&mut next, from)
         };
-        let before = self.live.range(..end).rev().map(|(_, place)| *place);
-        let around: Vec<usize> = before.take_while(|place| reaches(*place)).collect();
+        let end = start.saturating_add(self.rows[step.block].bytes);
+        let before = self.live.range(..end).rev().map(|(from, place)| (*from, *place));
+        let around = before.take_while(|(from, place)| reaches(*from, *place));
+        let around: Vec<usize> = around.map(|(_, place)| place).collect();
         let counted = |place: usize| self.behind[place].unwrap_or(place);
         let is_own = |place: usize| {
             let kind = self.rows[counted(place)].kind;

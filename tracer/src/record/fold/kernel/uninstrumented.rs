@@ -102,7 +102,7 @@ impl Fold {
 
     /// The row of a thread of such a process.
     pub(super) fn uninstrumented_thread(&mut self, process: u32, tid: u32, ns: i64) -> u32 {
-        let next = self.threads.given_out();
+        let next = self.threads.met();
         let Some(kernel) = &mut self.kernel else { return next };
         let thread = kernel.thread(process, tid, next);
         if thread == next {

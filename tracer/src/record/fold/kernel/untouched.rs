@@ -82,7 +82,7 @@ impl Fold {
         let row = KernelEventRow {
             process: Some(process),
             pid,
-            tid: self.threads[block.thread].tid,
+            tid: self.threads.get(block.thread).map_or(0, |thread| thread.tid),
             time_ns: self.clock.ns(block.alloc),
             event: "untouched".into(),
             address: Some(address),

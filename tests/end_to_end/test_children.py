@@ -9,6 +9,7 @@ from conftest import is_root
 OURS = (b"LD_PRELOAD=", b"MEMTRACE_")
 EXECS = ("execl", "execlp", "execle", "execv", "execvp", "execvpe", "execve", "execveat", "fexecve")
 STARTS = (*EXECS, "posix_spawn", "posix_spawnp", "vfork")
+COMMAND = "select command from {processes} where process = 0"
 CHILD = "select count(*) from {allocations} where bytes = 3000000"
 
 
@@ -233,3 +234,14 @@ def test_a_worker_that_a_dask_nanny_restarts(record, python, tmp_path):
         "where bytes = 5000088 group by pid order by pid"
     )
     assert blocks == sorted([(first, 1), (second, 1)])
+
+
+def test_a_child_that_allocates_when_its_parent_has_left_memory(record, target):
+    """Many others have ended since: the rows of the parent are written, and what it was is known."""
+    run = record(target("many.c"), "900", options=("-q",))
+    assert run.code == 0
+    late = """select origin, command, allocator_settings is null from {processes}
+        where process = (select process from {allocations} where bytes = 5000003)"""
+    assert run.sql(late) == [("fork", run.sql(COMMAND)[0][0], False)]
+    children = "select count(distinct process) from {allocations} where bytes = 12345"
+    assert run.sql(children) == [(900,)]

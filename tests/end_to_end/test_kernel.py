@@ -370,6 +370,17 @@ def test_children_of_a_static_program_are_recorded_once(kernel_side, record, tar
     assert mapping_rows(run) == EXPECTED
 
 
+def test_many_static_children_of_a_program_with_a_probe(kernel_side, record, target, static):
+    """Rows of both are made while the other is met."""
+    run = record(target("many.c"), "300", static("many.c"))
+    assert run.code == 0
+    executed = "SELECT count(*) FROM {processes} WHERE origin = 'exec' AND exit = 0"
+    assert run.sql(executed) == [(301,)]
+    named = "SELECT count(DISTINCT process), count(*) FROM {processes}"
+    [(distinct, rows)] = run.sql(named)
+    assert distinct == rows
+
+
 def test_a_go_program(kernel_side, record, tmp_path):
     """Its runtime makes system calls by itself."""
     if not shutil.which("go"):

@@ -162,7 +162,7 @@ impl History {
         let steps = carving::steps(rows);
         let (parts, steps) = carving::parts(rows, &steps);
         // Physical memory has no address: those that it is given here are no device's.
-        let mut nowhere = 1 << 52;
+        let mut nowhere: u64 = 1 << 52;
         let blocks = rows.iter().zip(parts).map(|(row, part)| {
             let address = row.address.unwrap_or_else(|| {
                 let from = nowhere;

@@ -126,7 +126,10 @@ fn of_devices(trace: &Trace) -> Result<Written> {
 fn numbers(exported: &OnDevices) -> Vec<String> {
     let devices = &exported.devices;
     let lists = memory_viz::lists(devices);
-    if lists.iter().zip(devices).all(|(list, device)| *list == device.number as usize) {
+    let is_as_it_was = |(list, device): (&usize, &Device)| {
+        device.process == devices[0].process && *list == device.number as usize
+    };
+    if lists.iter().zip(devices).all(is_as_it_was) {
         return Vec::new();
     }
     let number = |(list, device): (&usize, &Device)| {

@@ -236,7 +236,9 @@ impl Fold {
             allocator_settings,
             ..Default::default()
         };
-        Process { namespaced, ..Process::new(row, writer.claimed) }
+        let mut process = Process::new(row, writer.claimed);
+        process.namespaced = namespaced;
+        process
     }
 
     fn inherited(&self, image: u64) -> Option<Inherited> {

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -41,6 +42,8 @@ def client():
         "distributed.deploy.lost-worker-timeout": "1 hour",
     }
     with (
+        # A cluster that ends may look for a worker that it has just forgotten.
+        suppress(KeyError),
         dask.config.set(settings),
         LocalCluster(
             n_workers=2,

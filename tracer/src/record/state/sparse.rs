@@ -75,7 +75,7 @@ impl<T> Sparse<T> {
     pub fn get(&self, number: u32) -> Option<&T> {
         match number.checked_sub(self.first) {
             Some(place) => self.recent.get(place as usize)?.as_ref(),
-            None => self.older.get(&number),
+            None => self.old(number),
         }
     }
 
@@ -84,8 +84,19 @@ impl<T> Sparse<T> {
     pub fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         match number.checked_sub(self.first) {
             Some(place) => self.recent.get_mut(place as usize)?.as_mut(),
-            None => self.older.get_mut(&number),
+            None => self.old_mut(number),
         }
+    }
+
+    /// Apart from what is copied into each place that asks for a value.
+    #[inline(never)]
+    fn old(&self, number: u32) -> Option<&T> {
+        self.older.get(&number)
+    }
+
+    #[inline(never)]
+    fn old_mut(&mut self, number: u32) -> Option<&mut T> {
+        self.older.get_mut(&number)
     }
 
     /// All values that are there, with their numbers, in the order of these.
@@ -109,7 +120,10 @@ impl<T> Index<u32> for Sparse<T> {
     #[inline(always)]
     #[track_caller]
     fn index(&self, number: u32) -> &T {
-        self.get(number).unwrap_or_else(|| panic!("number {number} has left"))
+        match self.get(number) {
+            Some(value) => value,
+            None => has_left(number),
+        }
     }
 }
 
@@ -119,9 +133,16 @@ impl<T> IndexMut<u32> for Sparse<T> {
     fn index_mut(&mut self, number: u32) -> &mut T {
         match self.get_mut(number) {
             Some(value) => value,
-            None => panic!("number {number} has left"),
+            None => has_left(number),
         }
     }
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn has_left(number: u32) -> ! {
+    panic!("number {number} has left")
 }
 
 #[cfg(test)]

@@ -98,9 +98,9 @@ impl Trace {
         self.settling()
     }
 
-    /// All rows of a table that may be written right now. Rows go from it into its parts, never back:
-    /// parts that are listed after it was read have what is missing in it, and are right where both
-    /// have a row.
+    /// All rows of a table that may be written right now. While a recording runs, rows go from it into
+    /// its parts: parts that are listed after it was read have what is missing in it, and are right
+    /// where both have a row.
     fn settling<R: Settling>(&self) -> Result<Vec<R>> {
         let mut table: Vec<R> = self.records()?;
         let parts = files::parts_of(&self.directory, R::TABLE)?;

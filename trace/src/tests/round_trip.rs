@@ -78,6 +78,8 @@ proptest! {
         let (mut processes, mut threads) = (processes, threads);
         processes.sort_by_key(|row| row.process);
         threads.sort_by_key(|row| row.thread);
+        let mut modules = modules;
+        modules.sort_by_key(|row| row.process);
         prop_assert_eq!(trace.meta(), &Meta { complete: true, ..meta });
         prop_assert_eq!(trace.processes().unwrap(), processes);
         prop_assert_eq!(trace.threads().unwrap(), threads);

@@ -1,7 +1,7 @@
 //! Which process image an event belongs to. An image is named by its pid, in its own namespace, and
 //! its first stamp; one that began by exec has said hello, a forked one has not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::Receiver;
 
 use memtrace_trace::rows::{ModuleRow, ProcessRow, split_command};
@@ -61,7 +61,9 @@ pub struct ImageIndex {
     files: Vec<File>,
     by_file: FxHashMap<File, u32>,
     /// By first stamp, of images that have left.
-    former: BTreeMap<u64, Inherited>,
+    former: FxHashMap<u64, Inherited>,
+    /// Their first stamps, in the order in which they left.
+    left: VecDeque<u64>,
 }
 
 /// A path and a build id.
@@ -79,8 +81,9 @@ impl ImageIndex {
     /// None yet.
     pub fn new(arrivals: Receiver<Arrival>) -> ImageIndex {
         let (greeted, latest, processes) = Default::default();
-        let (modules, files, by_file, former) = Default::default();
-        ImageIndex { arrivals, greeted, latest, processes, modules, files, by_file, former }
+        let (modules, files, by_file) = Default::default();
+        let (former, left) = Default::default();
+        ImageIndex { arrivals, greeted, latest, processes, modules, files, by_file, former, left }
     }
 
     /// Executables and libraries of the processes.
@@ -103,8 +106,11 @@ impl ImageIndex {
     pub fn retire(&mut self, (pid, stamp): Image, process: &Process) -> Vec<ModuleRow> {
         let key = (stamp, pid);
         self.former.insert(stamp, Inherited::of(process));
-        if self.former.len() > FORMER_MAX {
-            self.former.pop_first();
+        self.left.push_back(stamp);
+        if self.left.len() > FORMER_MAX
+            && let Some(first) = self.left.pop_front()
+        {
+            self.former.remove(&first);
         }
         if self.latest.get(&pid) == Some(&stamp) {
             self.latest.remove(&pid);

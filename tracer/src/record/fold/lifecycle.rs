@@ -64,7 +64,8 @@ impl Fold {
         let thread = &mut self.threads[writer];
         thread.start_ns = self.clock.ns(stamp);
         let process = thread.process;
-        if let Some(replaced) = self.processes[process].replaces.take() {
+        let replaced = self.processes[process].replaces.take();
+        if let Some(replaced) = replaced.filter(|replaced| self.processes.get(*replaced).is_some()) {
             self.processes[replaced].replaced = true;
             self.end_process(replaced, stamp);
         }

@@ -36,9 +36,18 @@ pub struct Retired {
     sums: Sums,
     /// Of the process with the largest peak.
     largest: Option<OwnMappings>,
-    /// Processes that have not left since they may have been killed for lack of memory, by what they
-    /// retained.
-    suspects: BTreeSet<(u64, u32)>,
+    /// Processes that have not left since they may have been killed for lack of memory.
+    suspects: BTreeSet<Suspect>,
+}
+
+/// A process that may have been killed for lack of memory. The first ones leave first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Suspect {
+    /// The kernel has said so.
+    is_victim: bool,
+    /// What it retained.
+    live: u64,
+    process: u32,
 }
 
 /// A report names a few; there are as many that were killed for another reason as a program likes.
@@ -56,10 +65,10 @@ impl Retired {
     }
 
     /// One more that may have been killed. The one that retained least leaves if there are too many.
-    fn suspect(&mut self, retained: u64, index: u32) -> Option<u32> {
-        self.suspects.insert((retained, index));
+    fn suspect(&mut self, suspect: Suspect) -> Option<u32> {
+        self.suspects.insert(suspect);
         let leaves = (self.suspects.len() > SUSPECTS_MAX).then(|| self.suspects.pop_first());
-        leaves.flatten().map(|(_, index)| index)
+        leaves.flatten().map(|suspect| suspect.process)
     }
 
     fn add(&mut self, process: &Process, row: &ProcessRow) {
@@ -87,7 +96,10 @@ impl Fold {
             let by_kernel = self.kernel_image(index).is_none_or(Image::may_be_killed);
             let killed_with = process.killed_with.as_ref().filter(|_| by_kernel && !process.replaced);
             let leaves = match killed_with.map(|retained| retained.live) {
-                Some(retained) => self.retired.suspect(retained, index),
+                Some(live) => {
+                    let is_victim = self.is_victim(index);
+                    self.retired.suspect(Suspect { is_victim, live, process: index })
+                }
                 None => Some(index),
             };
             if leaves.is_some() {
@@ -145,5 +157,20 @@ impl Fold {
             out.settle_threads(threads);
             Ok(())
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whom_the_kernel_has_killed_stays_though_it_retained_little() {
+        let mut retired = Retired::default();
+        retired.suspect(Suspect { is_victim: true, live: 1, process: 0 });
+        let others =
+            (1..=SUSPECTS_MAX as u32).map(|process| Suspect { is_victim: false, live: 500, process });
+        let left: Vec<u32> = others.filter_map(|suspect| retired.suspect(suspect)).collect();
+        assert_eq!(left, [1]);
     }
 }

@@ -86,7 +86,9 @@ impl Loaded {
 
     /// A process leaves. The modules that were mapped after it had started.
     pub fn retire(&mut self, process: u32) -> Vec<ModuleRow> {
-        self.keys.remove(process);
+        if let Some(key) = self.keys.remove(process) {
+            self.images.remove(&key);
+        }
         self.opened.remove(&process).unwrap_or_default()
     }
 

@@ -161,7 +161,8 @@ impl Images {
         self.latest.get(&pid).map(|index| &mut self.all[*index])
     }
 
-    /// An image without a process that was over long ago. Each is named once.
+    /// Lets go of images without a process that were over long ago. Returns the next one that is to
+    /// have a row; each is named once.
     pub fn over_long_ago(&mut self) -> Option<Image> {
         for _ in 0..LOOKED_AT {
             if self.waiting.len() <= WAITING_MAX {
@@ -169,19 +170,14 @@ impl Images {
             }
             let index = self.waiting.pop_front()?;
             let Some(image) = self.all.get(index).filter(|image| image.process.is_none()) else { continue };
-            if image.end_ns.is_some() || !image.is_unmet() && image.replaced {
-                return Some(image.clone());
+            match (image.is_unmet(), image.end_ns) {
+                (true, Some(_)) => return Some(image.clone()),
+                (false, Some(_)) => self.remove(index),
+                (false, None) if image.replaced => self.remove(index),
+                (_, None) => self.waiting.push_back(index),
             }
-            self.waiting.push_back(index);
         }
         None
-    }
-
-    /// An image goes.
-    pub fn forget(&mut self, image: &Image) {
-        if let Some(index) = self.index_of(image) {
-            self.remove(index);
-        }
     }
 
     /// The image of a process goes.
@@ -322,8 +318,8 @@ mod tests {
             images.begin(Image { pid, thinned: 1, end_ns: Some(5), ..Image::default() });
         }
         images.begin(Image { pid: 2500, executed: true, end_ns: Some(5), ..Image::default() });
-        while let Some(image) = images.over_long_ago() {
-            images.forget(&image);
+        while images.waiting.len() > WAITING_MAX {
+            assert!(images.over_long_ago().is_none(), "nothing was resident in them");
         }
         assert_eq!(images.iter().count(), WAITING_MAX);
         assert!(images.latest(1).is_some(), "it runs");

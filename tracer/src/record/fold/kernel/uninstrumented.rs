@@ -152,11 +152,7 @@ impl Fold {
     /// The same of images that were over long ago, so that they can leave.
     pub fn add_unmet_of_old(&mut self) {
         while let Some(image) = self.kernel.as_mut().and_then(|kernel| kernel.images_mut().over_long_ago()) {
-            if image.is_unmet() {
-                self.add_unmet_image(&image);
-            } else if let Some(kernel) = &mut self.kernel {
-                kernel.images_mut().forget(&image);
-            }
+            self.add_unmet_image(&image);
         }
     }
 

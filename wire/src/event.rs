@@ -4,7 +4,7 @@
 //! ```text
 //! 63 62  61 60            44 43                             0
 //! +--+-----+----------------+-------------------------------+
-//! |1 | call|  bytes         |  address / 8                  |  word 0
+//! |1 | call|  bytes         |  address, the lowest bits off |  word 0
 //! +--+-----+----------------+---------+----------+----------+
 //! |  stamp, its lower 54 bits                    |  stack   |  word 1
 //! +----------------------------------------------+----------+
@@ -31,6 +31,8 @@
 //! `stack` is the number under which the writer has described the call stack of
 //! what it acquires, 0 for none.
 
+use crate::arch::address::ZERO_BITS;
+
 /// Most bytes of text an event carries.
 pub const TEXT_MAX: usize = 60 * 1024;
 /// Most words of an event.
@@ -50,7 +52,8 @@ const COMPACT: u64 = 1 << 63;
 const COMPACT_ADDRESS_BITS: u32 = 44;
 const COMPACT_ADDRESS_MASK: u64 = (1 << COMPACT_ADDRESS_BITS) - 1;
 const COMPACT_CALL_SHIFT: u32 = 61;
-/// Acquires of fewer bytes take two words, if their address is a multiple of 8.
+/// Acquires of fewer bytes take two words, if their address has enough bits that are zero
+/// ([`ZERO_BITS`]).
 pub const COMPACT_BYTES: usize = 1 << (COMPACT_CALL_SHIFT - COMPACT_ADDRESS_BITS);
 
 /// Bit of [`Kind::MapEnd`]'s extra: the heap's own allocator (jemalloc, mimalloc, tcmalloc) mapped
@@ -342,11 +345,13 @@ pub struct Event {
 #[inline(always)]
 pub const fn compact(kind: Kind, address: usize, bytes: usize) -> Option<u64> {
     let Some(call) = kind.call() else { return None };
-    if bytes >= COMPACT_BYTES || address & 7 != 0 {
+    // What must be zero is above the rest then.
+    let place = (address as u64).rotate_right(ZERO_BITS);
+    if bytes >= COMPACT_BYTES || place > COMPACT_ADDRESS_MASK {
         return None;
     }
     let bytes = (bytes as u64) << COMPACT_ADDRESS_BITS;
-    Some(COMPACT | call << COMPACT_CALL_SHIFT | bytes | address as u64 >> 3)
+    Some(COMPACT | call << COMPACT_CALL_SHIFT | bytes | place)
 }
 
 /// The second word of an acquire that takes two.
@@ -364,7 +369,7 @@ pub const fn first_word(kind: Kind, address: u64) -> u64 {
 /// The address of an event in two words, by its first.
 #[inline(always)]
 pub const fn pair_address(first: u64) -> u64 {
-    if first & COMPACT != 0 { (first & COMPACT_ADDRESS_MASK) << 3 } else { first & ADDRESS_MASK }
+    if first & COMPACT != 0 { (first & COMPACT_ADDRESS_MASK) << ZERO_BITS } else { first & ADDRESS_MASK }
 }
 
 /// A release of a heap block, or an acquire in two words.
@@ -391,7 +396,7 @@ impl Pair {
             let ahead = (second >> STACK_BITS).wrapping_sub(near) << STACK_BITS;
             return Some(Pair {
                 call: Some((first >> COMPACT_CALL_SHIFT & 3) as u8),
-                address: (first & COMPACT_ADDRESS_MASK) << 3,
+                address: (first & COMPACT_ADDRESS_MASK) << ZERO_BITS,
                 bytes: first >> COMPACT_ADDRESS_BITS & (COMPACT_BYTES as u64 - 1),
                 // Sign-extended: it may lie before `near`.
                 stamp: near.wrapping_add_signed(ahead as i64 >> STACK_BITS),
@@ -449,5 +454,24 @@ impl Event {
         let stack = (third >> BYTES_BITS & STACK_MASK) as u16;
         let event = Event { kind, address: first & ADDRESS_MASK, stamp, bytes, extra, stack };
         Some((event, kind.size(text)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_comes_back_whatever_bits_it_has() {
+        for bit in 0..ADDRESS_BITS {
+            let (address, stamp) = (1 << bit | 1 << 20, 7);
+            let event = Event { kind: Kind::Malloc, address, stamp, bytes: 24, extra: 0, stack: 3 };
+            let words = match event.compact() {
+                Some(first) => [first, compact_stamp(stamp, event.stack), 0, 0],
+                None => event.encode(),
+            };
+            let (read, _) = Event::decode(&words, stamp).unwrap();
+            assert_eq!(read, event);
+        }
     }
 }

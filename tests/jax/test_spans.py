@@ -1,15 +1,21 @@
 """Compiled functions are spans: by themselves where an argument is large, and where they are named."""
 
+from pathlib import Path
+
+import device_recording
 import jax_standin
 import pytest
 
+PROGRAM = Path(__file__).with_name("programs") / "compiled.py"
 NAMED = ("--operator", "__main__:small")
 SIZE = 4 * 200 * 200
 
 
-@pytest.fixture
-def found(record):
-    return record("compiled.py", options=NAMED, **jax_standin.FROM_THE_DRIVER)
+@pytest.fixture(scope="module")
+def found(standin, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("spans") / "named"
+    variables = jax_standin.FROM_THE_DRIVER
+    return device_recording.record(standin, folder, PROGRAM, options=NAMED, **variables)
 
 
 def test_calls_of_compiled_functions_are_spans(found):
@@ -92,6 +98,6 @@ def test_a_method_and_a_function_that_fails(found):
 
 def test_without_automatic_spans_only_named_functions_are(record):
     options = (*NAMED, "--auto-operators", "none")
-    found = record("compiled.py", options=options, **jax_standin.FROM_THE_DRIVER)
+    found = record(PROGRAM, options=options, **jax_standin.FROM_THE_DRIVER)
     names = {each["name"] for each in found.report["operators"]}
     assert names == {"__main__:small", "marked", "__main__:inside"}

@@ -1,7 +1,6 @@
 """Pythons that run a text as `python -c` does, in forks of one that has imported what they need.
 
-The servers of `multiprocessing` are one for each process, and PyTorch reads its settings when it is
-imported: here each environment has a server of its own.
+The server of `multiprocessing` is one for each process: here each environment has a server of its own.
 """
 
 import json

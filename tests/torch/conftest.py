@@ -40,34 +40,30 @@ def runtime(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def forked(runtime):
-    """By PyTorch's settings, which it reads when it is imported: forks of a Python that has done
-    that, and imported what dry runs need. Most tests take less time than that."""
-    servers = {}
-
-    def of(settings):
-        variables = {
-            "LD_LIBRARY_PATH": str(runtime),
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), str(TORCH)]),
-            "PYTHONWARNINGS": "ignore",
-            "PYTORCH_CUDA_ALLOC_CONF": settings,
-        }
-        if settings not in servers:
-            servers[settings] = Forked(["torch", "torch._dynamo"], variables)
-        return servers[settings]
-
-    yield of
-    for server in servers.values():
-        server.close()
+    """Forks of a Python that has imported PyTorch, and what dry runs need: most tests take less
+    time than that."""
+    variables = {
+        "LD_LIBRARY_PATH": str(runtime),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), str(TORCH)]),
+        "PYTHONWARNINGS": "ignore",
+    }
+    server = Forked(["torch", "torch._dynamo"], variables)
+    yield server
+    server.close()
 
 
 @pytest.fixture
 def python(forked, tmp_path):
-    """Runs a text in a Python with PyTorch; returns what it printed last, read as JSON."""
+    """Runs a text in a Python with PyTorch; returns what it printed last, read as JSON.
+
+    PyTorch reads its settings when its allocator is used first, so each fork may have its own.
+    """
 
     def run(text, *args, gpu, settings="", **variables):
+        variables["PYTORCH_CUDA_ALLOC_CONF"] = settings
         if not gpu:
             variables["STANDIN_NONE"] = "1"
-        code, out, error = forked(settings).run(text, args, variables, PROGRAMS, tmp_path)
+        code, out, error = forked.run(text, args, variables, PROGRAMS, tmp_path)
         assert code == 0, error[-3000:]
         return json.loads(out.splitlines()[-1])
 

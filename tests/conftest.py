@@ -1,8 +1,13 @@
 """Every test has a marker that says what it needs: see pytest.ini."""
 
+import os
 from pathlib import Path
 
 import pytest
+
+# Threads of OpenBLAS wait for work in a loop, a tenth of a second of processor time in each process
+# that imports NumPy: here they sleep at once. There are as many as before.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 HERE = Path(__file__).parent
 FOLDERS = {

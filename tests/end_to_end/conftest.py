@@ -18,6 +18,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ROOT / "tests" / "targets"
+LEAN = ROOT / "tests" / "lean"
 # What cargo has built; of another architecture in scripts/arm.
 BUILT = ROOT / os.environ.get("MEMTRACE_BUILT", "target")
 MEMTRACE = BUILT / "release" / "memtrace"
@@ -202,6 +203,16 @@ def record(tmp_path):
 def python():
     """The interpreter that runs the tests (with NumPy and friends); in scripts/arm one without."""
     return os.environ.get("MEMTRACE_PYTHON", sys.executable)
+
+
+@pytest.fixture(scope="module")
+def lean():
+    """Interpreters that are started do without xarray: Dask imports it where it is installed, and pandas
+    with it, which is half of what a worker needs to start."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.syspath_prepend(LEAN)  # which is that of spawned workers, too
+        changed.setenv("PYTHONPATH", str(LEAN), prepend=os.pathsep)
+        yield
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from conftest import MEMTRACE, ROOT, memtrace
+from conftest import LEAN, MEMTRACE, ROOT, memtrace
 
 da = pytest.importorskip("dask.array")
 pytest.importorskip("distributed")
@@ -23,6 +23,7 @@ np = pytest.importorskip("numpy")
 
 CHECKOUT = os.environ.get("DASF_CORE")
 PLACES = [
+    str(LEAN),
     CHECKOUT or str(ROOT / "tests" / "dasf"),
     str(ROOT),
     str(ROOT / "examples"),
@@ -49,7 +50,7 @@ from operators import gaussian, semblance  # noqa: E402
 
 from experiments.chunks.dasf_elements import GST3D, rolled, smoothed  # noqa: E402
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("lean")]
 
 SHAPE = (120, 100, 90)
 LIMIT = 800_000_000 if CHECKOUT else 600_000_000  # a worker that imported DASF itself has 370 MB

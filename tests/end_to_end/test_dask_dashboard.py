@@ -22,7 +22,7 @@ from memtrace.dask._following import Following  # noqa: E402
 from memtrace.dask._predict import Predictions  # noqa: E402
 from tasks import doubled, kept  # noqa: E402
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("lean")]
 
 #: The data that the browser has of one of the page's tables and plots.
 DATA = """name => {

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("lean")]
 
 pytest.importorskip("distributed", reason="distributed is not installed")
 

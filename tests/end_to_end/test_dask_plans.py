@@ -23,7 +23,7 @@ from memtrace.dask._tiling import Tiling  # noqa: E402
 from memtrace.dask._waves import Job  # noqa: E402
 from memtrace.dask._workers import Workers, status_bytes  # noqa: E402
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("lean")]
 
 zarr = pytest.importorskip("zarr")
 SHAPE = (48, 40, 36)

@@ -14,7 +14,7 @@ from memtrace.dask import _rechunked  # noqa: E402
 from memtrace.dask._rechunked import held_bytes, lengths_of_chunks  # noqa: E402
 from memtrace.dask._workers import status_bytes  # noqa: E402
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("lean")]
 
 zarr = pytest.importorskip("zarr")
 SHAPES = [(40, 41, 43), (60, 50, 40), (80, 81, 83), (30, 100, 50)]

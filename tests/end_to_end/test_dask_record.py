@@ -27,7 +27,7 @@ from memtrace.dask import record  # noqa: E402
 from memtrace.dask._view import Live, workers_of  # noqa: E402
 from tasks import doubled, slept, warmed, worked  # noqa: E402
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("lean")]
 
 
 @pytest.fixture(scope="module")

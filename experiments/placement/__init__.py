@@ -8,6 +8,7 @@ PARTS = {
     "search": "how much of the best gain each search finds, by estimates that are off",
     "nodes": "where each page is on two NUMA nodes, in a guest that has them",
     "swapping": "programs with less memory than they need: swap as planned, and the kernel's own",
+    "chunks": "chunks of operators where memory ends before swap does",
     "harm": "twelve programs with less memory than they need: a plan slows none of them down",
     "tasks": "tasks that share memory: how many complete, and how fast",
 }

@@ -53,19 +53,8 @@ class Limited:
         )
 
     def bare(self, limit, forbids=False):
-        """A run by itself; None if the kernel killed it. `forbids`: the kernel may not swap."""
-        with group() as each:
-            limit_group(each, limit, forbids)
-            before = swapped()
-            line = each.entered_by(self.command)
-            with subprocess.Popen(line, stdout=subprocess.PIPE, env=ENVIRONMENT) as process:
-                output = process.stdout.read()
-                _, status, used = os.wait4(process.pid, 0)
-                process.returncode = os.waitstatus_to_exitcode(status)
-            if process.returncode:
-                return None
-            seconds = used.ru_utime + used.ru_stime
-            return Run(seconds, output, *since(before), each.peak_bytes())
+        """A run by itself, as `bare` has it."""
+        return bare(self.command, limit, forbids)
 
     def placed(self, limit, forbids=False):
         """The same with the plan; one that gains nothing runs the program by itself."""
@@ -90,6 +79,22 @@ class Limited:
             meta = json.loads((trace / "meta.json").read_text())
             seconds = (meta["user_ns"] + meta["system_ns"]) / 1e9
         return Run(seconds, output, *pages)
+
+
+def bare(command, limit, forbids=False):
+    """A run of a command; None if the kernel killed it. `forbids`: the kernel may not swap."""
+    with group() as each:
+        limit_group(each, limit, forbids)
+        before = swapped()
+        line = each.entered_by([*map(str, command)])
+        with subprocess.Popen(line, stdout=subprocess.PIPE, env=ENVIRONMENT) as process:
+            output = process.stdout.read()
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            return None
+        seconds = used.ru_utime + used.ru_stime
+        return Run(seconds, output, *since(before), each.peak_bytes())
 
 
 def swapped():

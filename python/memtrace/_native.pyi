@@ -164,6 +164,8 @@ class Model:
         aligned: bool = False,
         compare: str | Sequence[int] | None = None,
         device_memory_limit: int | str | None = None,
+        slow_memory: int | str | None = None,
+        machine: _Path | None = None,
         **params: _Scalar,
     ) -> Plan: ...
     def longest(

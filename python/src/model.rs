@@ -18,6 +18,7 @@ use crate::law::Law as OneLaw;
 use crate::laws::{law, named, running};
 use crate::learn::Follower;
 use crate::notebook;
+use crate::words;
 use crate::words::{Count, Halo, Other, Size, named_executor, named_objective, named_source};
 
 /// Laws of operators: `memtrace.fit(traces)`, or `Model.load("model.json")`.
@@ -238,6 +239,9 @@ impl Model {
     ///     compare: "auto" for what Dask's own choice would need, or chunk lengths for what these would.
     ///     device_memory_limit: Memory of the GPU that each worker has to itself, where the operator uses one:
     ///         chunks fit both, and `bound_by` says which memory rules.
+    ///     slow_memory: Swap that each worker may take beyond `memory_limit`, of which it may use all
+    ///         then: chunks that need it are taken where moves cost less than smaller chunks do.
+    ///     machine: With `slow_memory`, what moves cost: the file that `memtrace place calibrate` wrote.
     ///     **params: As for `predict`.
     ///
     /// Returns:
@@ -251,7 +255,8 @@ impl Model {
     #[pyo3(signature = (operator, shape, memory_limit, workers, threads_per_worker=1, halo=None,
                         whole_axes=Vec::new(), dtype=None, budget_fraction=None, baseline_bytes=None,
                         any_version=false, *, warmed=false, extra_bytes=None, minimise="time", source="dask",
-                        storage_chunks=None, aligned=false, compare=None, device_memory_limit=None, **params))]
+                        storage_chunks=None, aligned=false, compare=None, device_memory_limit=None,
+                        slow_memory=None, machine=None, **params))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn recommend<'py>(
         &self,
@@ -275,6 +280,8 @@ impl Model {
         aligned: bool,
         compare: Option<Other>,
         device_memory_limit: Option<Size>,
+        slow_memory: Option<Size>,
+        machine: Option<PathBuf>,
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let known = Options::new(memory_limit.0);
@@ -294,6 +301,7 @@ impl Model {
             aligned,
             minimise: named_objective(minimise)?,
             compare: compare.map(Other::baseline).transpose()?,
+            slow: slow_memory.map(|limit| words::slow_memory(limit, machine.as_deref())).transpose()?,
             ..known
         };
         // Not locked while Python counts: another thread may wait to observe.

@@ -1,7 +1,10 @@
 //! Words and numbers in Python's arguments, and what they stand for.
 
+use std::path::Path;
+
 use memtrace_analysis::graph::Executor;
-use memtrace_analysis::plan::{BaselineChunks, Minimise, Source, Workers};
+use memtrace_analysis::placement::swap::Machine;
+use memtrace_analysis::plan::{BaselineChunks, Minimise, SlowMemory, Source, Workers};
 use pyo3::prelude::*;
 
 use crate::convert::refused;
@@ -36,6 +39,14 @@ impl<'py> FromPyObject<'_, 'py> for Size {
         let parse = size.py().import("memtrace._planning.sizes")?.getattr("parse")?;
         parse.call1((size,))?.extract().map(Size)
     }
+}
+
+/// Slow memory on a machine whose costs are in a file. ValueError: there is no such file.
+pub(crate) fn slow_memory(limit: Size, machine: Option<&Path>) -> PyResult<SlowMemory> {
+    let machine = machine.ok_or_else(|| {
+        refused("slow_memory needs a machine: the file that `memtrace place calibrate` wrote")
+    })?;
+    Ok(SlowMemory::of(&Machine::load(machine).map_err(refused)?, limit.0))
 }
 
 /// Cells of a halo: one number for all axes, or one for each.

@@ -4,8 +4,10 @@ import json
 import subprocess
 from pathlib import Path
 
+import jsonschema
+import memtrace as package
 import pytest
-from conftest import Recording, memtrace
+from conftest import ROOT, Recording, memtrace
 
 from experiments.control_group import FIRST, group
 from experiments.placement.swap_device import swap
@@ -163,3 +165,32 @@ def test_a_plan_is_compared_with_the_kernel(turns, learned, tmp_path):
     assert done.returncode == 2 and b"density is for plans without swap" in done.stderr
     done = memtrace("place", "plan", learned, "--fast", "28MiB", "--search", "evolve", "-o", path)
     assert done.returncode == 2 and b"leave --search out" in done.stderr
+
+
+def test_chunks_that_fit_no_memory_fit_with_slow_memory(tmp_path):
+    shapes = [(50, 40, 30), (40, 30, 50), (70, 60, 50)]
+    sizes = [200 * length * width * depth for length, width, depth in shapes]
+    model = package.fit_table(shapes, sizes, operator="smooth")
+    files = {name: tmp_path / f"{name}.json" for name in ("model", "machine")}
+    model.save(files["model"])
+    assert memtrace("place", "calibrate", "-o", files["machine"]).returncode == 0
+    asked = ("recommend", files["model"], "--operator", "smooth", "--shape", "400,400,400")
+    asked += ("--halo", "4", "--baseline", "80MB", "--fast-memory", "90MB")
+    assert memtrace(*asked).returncode == 3
+    asked += ("--slow-memory", "3GB", "--machine", files["machine"])
+    done = memtrace(*asked, "--json")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    schema = ROOT / "docs" / "schemas" / "recommend.schema.json"
+    jsonschema.Draft202012Validator(json.loads(schema.read_text())).validate(plan)
+    moved = plan["slow"]["predicted_moved_bytes"]
+    assert moved == plan["predicted_worker_bytes"] - 90_000_000 > 0
+    assert plan["slow"]["without_seconds"] is None
+    assert plan["slow"]["predicted_seconds"] < plan["predicted_seconds"]
+    text = memtrace(*asked).stdout.decode()
+    assert "slow memory" in text and "no chunks fit without it" in text
+    limits = {"memory_limit": "90 MB", "slow_memory": "3 GB", "machine": files["machine"]}
+    cubed = {"shape": (400, 400, 400), "workers": 1, "halo": 4, "baseline_bytes": 80_000_000}
+    assert model.recommend("smooth", **cubed, **limits) == plan
+    with pytest.raises(ValueError, match="memtrace place calibrate"):
+        model.recommend("smooth", **cubed, **{**limits, "machine": None})

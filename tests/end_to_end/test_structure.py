@@ -44,7 +44,7 @@ ROOMS = {
         "fit": "error law model profile shape stats",
         "generic": "error law model",
         "learn": "error law model shape stats",
-        "plan": "error model shape stats units",
+        "plan": "error model placement shape stats units",
         "graph": "error law model plan shape units",
         "placement": "error profile stats units",
         "sweep": "error fit law model profile shape stats units",

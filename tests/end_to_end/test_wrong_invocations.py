@@ -25,6 +25,7 @@ OPERATOR = ("--operator", "scale")
 SHAPE = ("--shape", "700,1000")
 SWEEP = ("sweep", "--operator", "m:f", "--shapes", "10,10..20,20", "--model", "{new}")
 FITS = ("recommend", "{model}", *OPERATOR, *SHAPE)
+SLOW = ("--fast-memory", "1GB", "--slow-memory", "1GB")
 
 RECORDING = [
     ((), 2, "name the command to record"),
@@ -111,6 +112,9 @@ PREDICTING = [
     ((*FITS, "--memory-limit", "1GB", "--halo", "a"), 2, "write 2,2,2"),
     ((*FITS, "--memory-limit", "1GB", "--workers", "many"), 2, "or auto"),
     ((*FITS, "--memory-limit", "1GB", "--axis", "0", "--halo", "1"), 2, "leave one out"),
+    ((*FITS, "--memory-limit", "1GB", "--slow-memory", "1GB"), 2, "name --machine"),
+    ((*FITS, *SLOW, "--machine", "{model}"), 1, "memtrace place calibrate"),
+    ((*FITS, *SLOW, "--machine", "{missing}"), 1, "memtrace place calibrate"),
     (("plan", "{model}"), 2, "name <GRAPH>"),
     (("plan", "{model}", "{missing}"), 1, "cannot read the graph"),
     (("plan", "{model}", "{file}"), 1, "cannot use"),

@@ -29,6 +29,14 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A file without the costs of a machine.
+    #[error("{path} has no costs of swap: {reason}; measure them with memtrace place calibrate")]
+    Costs {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A request that makes no sense.
     #[error("{0}")]
     Request(String),

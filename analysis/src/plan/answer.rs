@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::device::{Bound, DevicePlan};
 use super::request::Source;
+use super::slow::SlowPlan;
 use super::workers::Tried;
 
 /// The chunks to use, what they are predicted to need, and why these. Bytes and seconds.
@@ -39,6 +40,9 @@ pub struct Plan {
     /// What each worker needs of its device, if that has a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<DevicePlan>,
+    /// What each worker takes of slow memory, if these chunks need some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slow: Option<SlowPlan>,
     /// Which memory keeps faster chunks out; null if none does.
     pub bound_by: Option<Bound>,
     /// What bound the choice, in sentences.

@@ -81,8 +81,7 @@ pub(super) fn part(request: &Request, worker: &WorkerBytes) -> f64 {
     host_part(request, worker).max(device_part(request, worker))
 }
 
-/// True if a worker stays within its budget, and within its device.
-pub(super) fn is_within(request: &Request, worker: &WorkerBytes) -> bool {
-    worker.peak() <= request.budget_bytes()
-        && request.device.is_none_or(|device| worker.device <= device.limit_bytes)
+/// True if a worker needs no more than so many bytes of the host, and stays within its device.
+pub(super) fn is_within(request: &Request, worker: &WorkerBytes, limit: u64) -> bool {
+    worker.peak() <= limit && request.device.is_none_or(|device| worker.device <= device.limit_bytes)
 }

@@ -113,7 +113,7 @@ impl Call {
             ..request.clone()
         };
         let worker = WorkerBytes::of(&separate, &grid, &task, Frontier::AtLeast);
-        let fits = device::is_within(request, &worker);
+        let fits = device::is_within(request, &worker, request.budget_bytes());
         Ok(Call { shape, task, worker, fits })
     }
 

@@ -7,6 +7,7 @@ use super::extra::Extra;
 use super::longest::{Reach, longest};
 use super::recommend::{recommend, recommend_workers};
 use super::request::{Device, Minimise, Request, Source};
+use super::slow::SlowMemory;
 use super::workers::Workers;
 use crate::model::Law;
 
@@ -39,6 +40,8 @@ pub struct Options {
     pub storage_chunks: Option<Vec<u64>>,
     /// Chunks are whole ones of the store.
     pub aligned: bool,
+    /// Swap that a worker may take beyond its limit, all of which it may use then.
+    pub slow: Option<SlowMemory>,
     /// What to choose by.
     pub minimise: Minimise,
     /// Chunks to compare the plan with.
@@ -62,6 +65,7 @@ impl Options {
             source: Source::default(),
             storage_chunks: None,
             aligned: false,
+            slow: None,
             minimise: Minimise::default(),
             compare: None,
         }
@@ -115,16 +119,19 @@ impl Options {
             _ => self.halo.clone(),
         };
         let known = Request::of(law, shape, self.memory_limit_bytes)?;
+        // What is beyond memory is not killed then but moved.
+        let usual = if self.slow.is_some() { 1.0 } else { known.budget_fraction };
         Ok(Request {
             halo,
             whole_axes: self.whole_axes.clone(),
             workers: if let Workers::Number(number) = self.workers { number } else { 1 },
             threads_per_worker: self.threads_per_worker,
-            budget_fraction: self.budget_fraction.unwrap_or(known.budget_fraction),
+            budget_fraction: self.budget_fraction.unwrap_or(usual),
             baseline_bytes: self.baseline_bytes.unwrap_or(known.baseline_bytes),
             one_time_bytes: if self.warmed { 0 } else { known.one_time_bytes },
             extra: self.extra.clone(),
             device: self.device(law)?,
+            slow: self.slow,
             source: self.source,
             storage_chunks: self.storage_chunks.clone(),
             aligned: self.aligned,

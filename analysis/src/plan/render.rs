@@ -40,10 +40,10 @@ impl Plan {
         }
     }
 
-    /// The memory limit whose usable part is what a worker is predicted to need.
+    /// The memory limit whose usable part is what a worker is predicted to need of it.
     fn needed_limit_bytes(&self) -> u64 {
         let usable = self.budget_bytes as f64 / self.memory_limit_bytes as f64;
-        (self.predicted_worker_bytes as f64 / usable).ceil() as u64
+        (self.predicted_worker_bytes.min(self.budget_bytes) as f64 / usable).ceil() as u64
     }
 
     fn chunk_bytes(&self) -> u64 {

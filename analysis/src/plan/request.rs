@@ -3,6 +3,7 @@
 use super::error::PlanError;
 use super::extra::Extra;
 use super::process::Process;
+use super::slow::SlowMemory;
 use crate::model::{Law, Seconds};
 
 /// What a plan is to make small, as long as workers stay under their budget.
@@ -88,6 +89,8 @@ pub struct Request {
     pub one_time_bytes: u64,
     /// The device that each worker has to itself, if its memory is to do.
     pub device: Option<Device>,
+    /// Swap that a worker may take beyond its budget.
+    pub slow: Option<SlowMemory>,
     /// The array is on that device, not in the host's memory.
     pub on_device: bool,
     /// Of the chunks that a search may take, what a worker needs in addition to all that is counted here.
@@ -121,6 +124,7 @@ impl Request {
             baseline_bytes: 0,
             one_time_bytes: 0,
             device: None,
+            slow: None,
             on_device: false,
             extra: None,
             source: Source::default(),
@@ -174,6 +178,16 @@ impl Request {
         (self.memory_limit_bytes as f64 * self.budget_fraction) as u64
     }
 
+    /// What a worker may take at most, slow memory included, bytes.
+    pub(super) fn room_bytes(&self) -> u64 {
+        self.budget_bytes().saturating_add(self.slow.map_or(0, |slow| slow.limit_bytes))
+    }
+
+    /// The memory limit under which a worker may need this much.
+    pub(super) fn limit_for_peak(&self, bytes: u64) -> u64 {
+        self.limit_for(bytes.saturating_sub(self.slow.map_or(0, |slow| slow.limit_bytes)))
+    }
+
     /// The memory limit of which `bytes` are the usable part.
     pub(super) fn limit_for(&self, bytes: u64) -> u64 {
         (bytes as f64 / self.budget_fraction).ceil() as u64
@@ -210,6 +224,9 @@ impl Request {
         }
         if self.device.is_some_and(|device| device.limit_bytes == 0) {
             return wrong("the memory limit of the device must be above 0".into());
+        }
+        if self.slow.is_some() && self.minimise != Minimise::Time {
+            return wrong("what slow memory costs is weighed in seconds: minimise time".into());
         }
         if self.aligned && self.storage_chunks.is_none() {
             return wrong("say what the store's chunks are that chunks are to be made of".into());

@@ -70,7 +70,11 @@ impl<'a> Search<'a> {
     /// under it.
     pub(super) fn plan(&self) -> Option<Plan> {
         match self.request.minimise {
-            Minimise::Time => self.fastest().or_else(|| self.spread()),
+            Minimise::Time => {
+                let within = self.fastest().or_else(|| Some((self.spread()?, None)));
+                let slow = self.in_slow_memory(within.as_ref().map(|(best, _)| best.timed));
+                slow.or_else(|| within.map(|(best, skipped)| self.describe(&best, skipped.as_ref())))
+            }
             Minimise::Memory => {
                 let enough = self.part(&self.least(MOST_COUNTED)?) * SAME_BYTES;
                 self.left.set(MOST_COUNTED);
@@ -96,32 +100,72 @@ impl<'a> Search<'a> {
 
     /// Memory of a grid that fits the budget and the device; `None` where it does not.
     fn fitting<'s>(&'s self, timed: &'s Timed) -> Option<Candidate<'s>> {
-        let fits = |candidate: &Candidate| device::is_within(self.request, &candidate.worker);
-        self.candidate(timed, self.request.budget_bytes()).filter(fits)
+        self.within(timed, self.request.budget_bytes())
+    }
+
+    /// The same of a grid that fits so many bytes and the device.
+    fn within<'s>(&'s self, timed: &'s Timed, limit: u64) -> Option<Candidate<'s>> {
+        let fits = |candidate: &Candidate| device::is_within(self.request, &candidate.worker, limit);
+        self.candidate(timed, limit).filter(fits)
     }
 
     /// The fastest grid under the budget; of those that are as fast within the accuracy of the
-    /// estimate, the easiest.
-    fn fastest(&self) -> Option<Plan> {
+    /// estimate, the easiest. And the next one that does not fit: it shows what more memory would buy.
+    fn fastest(&self) -> Option<(Candidate<'_>, Option<Candidate<'_>>)> {
         let fits = |timed| self.fitting(timed);
         let (first, fastest) =
             self.ranked.iter().enumerate().find_map(|(i, timed)| Some((i, fits(timed)?)))?;
         let as_fast =
             self.ranked[first..].iter().take_while(|timed| timed.rank <= fastest.timed.rank * SAME_TIME);
         let best = self.easiest(by_chunks(as_fast))?;
-        // The one that was skipped last shows what more memory would buy.
         let as_fast = |timed: &&Timed| timed.rank <= best.timed.rank;
         let skipped = self.ranked[..first].iter().rev().find(as_fast);
-        let skipped = skipped.and_then(|timed| self.candidate(timed, u64::MAX));
-        Some(self.describe(&best, skipped.as_ref()))
+        Some((best, skipped.and_then(|timed| self.candidate(timed, u64::MAX))))
+    }
+
+    /// The fastest grid that needs slow memory, if it is faster than the best one that needs none by
+    /// more than counts, whatever moves cost.
+    fn in_slow_memory(&self, without: Option<&Timed>) -> Option<Plan> {
+        let (request, slow) = (self.request, self.request.slow?);
+        let rank = |timed: &Timed, worker: WorkerBytes| {
+            timed.rank + slow.seconds(request, &timed.grid, &worker) * slow.most()
+        };
+        let mut least = without.map_or(f64::INFINITY, |timed| timed.rank / SAME_TIME);
+        let mut best: Option<Candidate> = None;
+        for timed in &self.ranked {
+            // From here on computing alone takes longer.
+            if timed.rank >= least {
+                break;
+            }
+            let Some((_, floor)) = self.floor(timed, request.room_bytes()) else { continue };
+            if rank(timed, floor) >= least {
+                continue;
+            }
+            let Some(candidate) = self.within(timed, request.room_bytes()) else { continue };
+            if rank(timed, candidate.worker) < least {
+                least = rank(timed, candidate.worker);
+                best = Some(candidate);
+            }
+        }
+        let best = best?;
+        let best = Candidate { timed: &self.with_moves(best.timed, &best.worker), ..best };
+        let said = slow.plan(request, &best, without.map(|timed| timed.duration.seconds()));
+        let plan = self.describe(&best, None);
+        Some(Plan { why: plan.why + &said.why(), slow: Some(said), ..plan })
+    }
+
+    /// The same with the time that moves to slow memory take.
+    fn with_moves(&self, timed: &Timed, worker: &WorkerBytes) -> Timed {
+        let grid = timed.grid.clone();
+        let seconds = self.request.slow.map_or(0.0, |slow| slow.seconds(self.request, &grid, worker));
+        Timed { duration: timed.duration.plus(Duration::of_cells(seconds)), rank: timed.rank + seconds, grid }
     }
 
     /// Where extra bytes exclude all grids that were counted, the first of some spread over all.
-    fn spread(&self) -> Option<Plan> {
+    fn spread(&self) -> Option<Candidate<'_>> {
         self.request.extra.as_ref()?;
         self.left.set(MOST_COUNTED);
-        let found = self.first(self.ranked.iter().step_by(spacing(self.ranked.len(), MOST_COUNTED)))?;
-        Some(self.describe(&found, None))
+        self.first(self.ranked.iter().step_by(spacing(self.ranked.len(), MOST_COUNTED)))
     }
 
     /// The easiest of grids with fewer chunks before those with more: one that leaves a worker room
@@ -215,7 +259,7 @@ impl<'a> Search<'a> {
             predicted_worker_bytes: candidate.worker.peak(),
             predicted_seconds: candidate.timed.duration.seconds(),
             predicted_device_bytes: self.request.device.map(|_| candidate.worker.device),
-            fits: device::is_within(self.request, &candidate.worker),
+            fits: device::is_within(self.request, &candidate.worker, self.request.room_bytes()),
         }
     }
 
@@ -226,7 +270,7 @@ impl<'a> Search<'a> {
     pub(super) fn needs(&self, grid: Grid) -> Result<Choice, PlanError> {
         let task = (self.law)(&grid.block()).map_err(PlanError::Law)?;
         let worker = WorkerBytes::of(self.request, &grid, &task, Frontier::Walked);
-        let timed = self.timed(grid);
+        let timed = self.with_moves(&self.timed(grid), &worker);
         Ok(self.choice(&Candidate { timed: &timed, task, worker }))
     }
 
@@ -236,7 +280,7 @@ impl<'a> Search<'a> {
         Some(Refusal {
             budget_bytes: self.request.budget_bytes(),
             smallest_budget_bytes: least.worker.peak(),
-            smallest_memory_limit_bytes: self.request.limit_for(least.worker.peak()),
+            smallest_memory_limit_bytes: self.request.limit_for_peak(least.worker.peak()),
             chunk_shape: least.timed.grid.chunk.clone(),
             smallest_device_limit_bytes: self.request.device.map(|_| least.worker.device),
             bound_by: Bound::of(self.request, &least.worker),
@@ -307,6 +351,7 @@ impl<'a> Search<'a> {
             seconds_spread: request.seconds_spread,
             source: request.source,
             device: device::plan(request, &best.task, &best.worker),
+            slow: None,
             bound_by: skipped.map(|skipped| Bound::of(request, &skipped.worker)),
             pareto: self.front(best),
             compare: None,

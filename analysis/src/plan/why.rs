@@ -69,7 +69,7 @@ pub(super) fn refused(request: &Request, least: &Candidate) -> String {
         grid::MOST_CHUNKS,
         match (Bound::of(request, &least.worker), request.device) {
             (Bound::DeviceMemory, Some(device)) => format!("a device of {}", Bytes(device.limit_bytes)),
-            _ => format!("a budget of {}", Bytes(request.budget_bytes())),
+            _ => format!("a budget of {}", Bytes(request.room_bytes())),
         },
         joined(&least.timed.grid.chunk),
         most(request, least.worker),
@@ -79,7 +79,9 @@ pub(super) fn refused(request: &Request, least: &Candidate) -> String {
 
 /// What a worker needs of what there is.
 pub(super) fn needed(request: &Request, worker: WorkerBytes) -> String {
-    let host = format!("{} of the {} a worker may use", Bytes(worker.peak()), Bytes(request.budget_bytes()));
+    let (budget, room) = (request.budget_bytes(), request.room_bytes());
+    let usable = if worker.peak() <= budget { budget } else { room };
+    let host = format!("{} of the {} a worker may use", Bytes(worker.peak()), Bytes(usable));
     match request.device {
         Some(device) => {
             let limit = Bytes(device.limit_bytes);
@@ -100,11 +102,11 @@ pub(super) fn most(request: &Request, worker: WorkerBytes) -> String {
 /// What would help where a worker needs this much.
 pub(super) fn remedy(request: &Request, worker: WorkerBytes) -> String {
     let threads = request.threads_per_worker;
-    let more = what_helps(request.limit_for(worker.peak()), threads);
+    let more = what_helps(request.limit_for_peak(worker.peak()), threads);
     let larger = request.device.filter(|device| worker.device > device.limit_bytes);
     let larger = larger.map(|_| format!("take a device of {}", AtLeast(worker.device)));
     match larger {
-        Some(larger) if worker.peak() > request.budget_bytes() => format!("{larger} and {more}"),
+        Some(larger) if worker.peak() > request.room_bytes() => format!("{larger} and {more}"),
         Some(larger) => larger + or_fewer_threads(threads),
         None => more,
     }

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use memtrace_analysis::placement::swap::Machine;
 use memtrace_analysis::plan::{
-    Answer, BaselineChunks, Bound, Choice, Compared, Minimise, Options, Plan, PlanError, Reach, Source,
-    Target, Workers,
+    Answer, BaselineChunks, Bound, Choice, Compared, Minimise, Options, Plan, PlanError, Reach, SlowMemory,
+    Source, Target, Workers,
 };
 use memtrace_analysis::shape::joined;
 use memtrace_analysis::{Law, Model, predict};
@@ -32,14 +33,22 @@ pub struct Recommend {
     law: WhichLaw,
     /// Memory limit of each worker, e.g. 1.5GB [default, if a device has a limit: what is free
     /// here]
-    #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
+    #[arg(long, visible_alias = "fast-memory", value_name = "SIZE", value_parser = parse_limit)]
     memory_limit: Option<u64>,
     /// Memory of the GPU that each worker has to itself, e.g. 80GB
     #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
     device_memory_limit: Option<u64>,
+    /// Slow memory (swap) of each worker in addition, e.g. 4GB: chunks that need it are taken where
+    /// moves cost less than smaller chunks do, and workers may use all of their limit
+    #[arg(long, value_name = "SIZE", value_parser = parse_limit, requires = "machine")]
+    slow_memory: Option<u64>,
+    /// What moves cost, as `place calibrate` measured it
+    #[arg(long, value_name = "MACHINE.json", requires = "slow_memory")]
+    machine: Option<PathBuf>,
     /// Instead of chunks: how long this axis may be for one call; batch is the first
     #[arg(long, value_name = "AXIS|batch", value_parser = parse_axis, conflicts_with_all = ["workers",
-          "threads_per_worker", "halo", "whole_axes", "source", "storage_chunks", "minimise", "compare"])]
+          "threads_per_worker", "halo", "whole_axes", "source", "storage_chunks", "minimise", "compare",
+          "slow_memory"])]
     axis: Option<usize>,
     /// With --axis: lengths that are multiples of this
     #[arg(long, value_name = "N", default_value_t = 1, requires = "axis")]
@@ -164,7 +173,7 @@ pub fn run(arguments: &Recommend) -> Result<ExitCode> {
         return reach(arguments, law, axis);
     }
     let progress = Progress::start("choosing chunks");
-    let answer = arguments.options().recommend(law, arguments.law.shape.0.clone()).map_err(usage)?;
+    let answer = arguments.options()?.recommend(law, arguments.law.shape.0.clone()).map_err(usage)?;
     drop(progress);
     let text = match (&answer, arguments.format()) {
         (_, Format::Json) => {
@@ -189,7 +198,7 @@ pub fn run(arguments: &Recommend) -> Result<ExitCode> {
 /// How long an axis may be.
 fn reach(arguments: &Recommend, law: &Law, axis: usize) -> Result<ExitCode> {
     let shape = arguments.law.shape.0.clone();
-    let found = arguments.options().longest(law, shape, axis, arguments.multiple).map_err(usage)?;
+    let found = arguments.options()?.longest(law, shape, axis, arguments.multiple).map_err(usage)?;
     let status = ExitCode::from(if matches!(found, Reach::Refusal(_)) { 3 } else { 0 });
     match (&found, arguments.format()) {
         (_, Format::Json) => json::print(&Found::Axis(found))?,
@@ -218,11 +227,13 @@ impl Recommend {
         if self.json { Format::Json } else { self.format }
     }
 
-    fn options(&self) -> Options {
+    fn options(&self) -> Result<Options> {
         let lengths = |lengths: &Option<Lengths>| lengths.clone().map(|Lengths(each)| each);
         let whole = lengths(&self.whole_axes).unwrap_or_default();
         let known = Options::new(self.memory_limit.unwrap_or_else(|| self.free_memory()));
-        Options {
+        let machine = self.machine.as_deref().map(Machine::load).transpose()?;
+        let slow = |bytes| machine.map(|machine| SlowMemory::of(&machine, bytes));
+        Ok(Options {
             device_limit_bytes: self.device_memory_limit,
             workers: self.workers,
             threads_per_worker: self.threads_per_worker,
@@ -241,8 +252,9 @@ impl Recommend {
                 Least::Tasks => Minimise::Tasks,
             },
             compare: self.compare.clone(),
+            slow: self.slow_memory.and_then(slow),
             ..known
-        }
+        })
     }
 
     /// What each worker may have of this machine's free memory: the workers are taken to share it.
@@ -263,6 +275,15 @@ fn sentences(plan: &Plan) -> Result<String> {
         Bytes(plan.budget_bytes),
         Bytes(plan.memory_limit_bytes)
     )?;
+    if let Some(slow) = &plan.slow {
+        writeln!(
+            text,
+            "  slow memory   {:>9}   of {}; there and back with each task, {:.1} s in all",
+            Bytes(slow.predicted_moved_bytes),
+            Bytes(slow.limit_bytes),
+            slow.predicted_seconds
+        )?;
+    }
     if let Some(device) = &plan.device {
         writeln!(
             text,

@@ -5,7 +5,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Pages;
+use super::{PAGE, Pages};
 use crate::placement::{Error, file};
 
 /// Version of the file.
@@ -47,10 +47,14 @@ impl Machine {
     /// Reads what `place calibrate` has written.
     ///
     /// # Errors
-    /// [`Error::Io`], and [`Error::Malformed`] for anything else than such a file.
+    /// [`Error::Costs`] for anything else than such a file.
     pub fn load(path: &Path) -> Result<Machine, Error> {
-        let malformed = |reason: String| Error::Malformed { path: path.to_owned(), reason };
-        let machine: Machine = file::load(path, MOST_FILE_BYTES)?;
+        let malformed = |reason: String| Error::Costs { path: path.to_owned(), reason };
+        let machine: Machine = file::load(path, MOST_FILE_BYTES).map_err(|error| match error {
+            Error::Malformed { reason, .. } => malformed(reason),
+            Error::Io { source, .. } => malformed(source.to_string()),
+            other => other,
+        })?;
         if machine.machine_version != MACHINE_VERSION || machine.contents.is_empty() {
             return Err(malformed("it is of another version, or has no costs".into()));
         }
@@ -83,9 +87,14 @@ impl Machine {
         (out + pages.back as f64 * self.mean(|of| of.fault)) / 1e6
     }
 
+    /// CPU seconds that the kernel takes to move a byte to swap and back, by the mean content.
+    pub(crate) fn byte_seconds(&self) -> f64 {
+        self.mean(|of| of.written + of.fault) / PAGE as f64 / 1e6
+    }
+
     /// What the cost of moves is uncertain by, as a share of it: a quarter of the range that contents
     /// span.
-    pub(super) fn spread(&self) -> f64 {
+    pub(crate) fn spread(&self) -> f64 {
         let costs = self.contents.iter().map(|of| of.written + of.fault);
         let (least, most) =
             costs.fold((f64::INFINITY, 0.0f64), |(least, most), cost| (least.min(cost), most.max(cost)));

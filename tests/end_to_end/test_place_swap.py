@@ -1,6 +1,10 @@
 """Memory and swap: a watched program, a plan, and the program in less memory than it needs."""
 
+# ruff: noqa: F811 (arguments named as the fixtures)
+
 import json
+import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -8,6 +12,7 @@ import jsonschema
 import memtrace as package
 import pytest
 from conftest import ROOT, Recording, memtrace
+from viewing import lines, watched  # noqa: F401 (fixtures)
 
 from experiments.control_group import FIRST, group
 from experiments.placement.swap_device import swap
@@ -76,6 +81,24 @@ def test_a_plan_keeps_to_its_memory(turns, learned, tmp_path):
     assert of["out"][0] >= of["in"][0] > 100 * MIB
     assert of["out"][1] == of["in"][1] == 0
     assert recording.report["peak"]["resident_bytes"] <= 28 * MIB
+
+
+def test_top_shows_what_was_moved_out(turns, learned, tmp_path, watched, lines):
+    planned(learned, tmp_path / "plan.json", "28MiB")
+    run = watched(turns[0], "4000", path=tmp_path / "trace", plan=tmp_path / "plan.json")
+    view = lines(run.path)
+
+    def all_blocks(figures):
+        return [row for row in figures["placed"] if row["out_bytes"] and row["blocks"] == 16]
+
+    figures = view.until(all_blocks)
+    [row] = all_blocks(figures)
+    assert (row["tier"], row["blocks"]) == ("dram", 16)
+    assert row["place"] == "main in turns"
+    # Where a page goes out as the next one comes back, both may be counted.
+    assert 4 * MIB <= row["out_bytes"] <= 12 * MIB
+    os.kill(figures["processes"][0]["pid"], signal.SIGKILL)
+    assert view.until(lambda figures: figures["ended"])["placed"] == []
 
 
 def test_without_the_kernel_s_swap_only_a_plan_completes(turns, learned, tmp_path):

@@ -25,8 +25,9 @@ DRAWN = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|\x1b[^\[]|([^\x1b])", re.DOTALL)
 class Watched:
     """A recording under way of a program that does what lines of its input say."""
 
-    def __init__(self, path, *command, options=()):
-        words = [str(word) for word in (MEMTRACE, "-o", path, *options, "--", *command)]
+    def __init__(self, path, *command, options=(), plan=None):
+        how = ("place", "run", plan) if plan else ()
+        words = [str(word) for word in (MEMTRACE, *how, "-o", path, *options, "--", *command)]
         pipe = subprocess.PIPE
         self.path = path
         self.recorder = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe)
@@ -81,8 +82,8 @@ def watched(tmp_path, target):
     """Starts recordings, and ends what a test that fails leaves."""
     running = []
 
-    def start(*command, path=tmp_path / "trace", options=()):
-        running.append(Watched(path, *(command or [target("watched.c")]), options=options))
+    def start(*command, path=tmp_path / "trace", **how):
+        running.append(Watched(path, *(command or [target("watched.c")]), **how))
         return running[-1]
 
     yield start

@@ -135,6 +135,9 @@ pub struct Figures {
     pub operators_seen: u64,
     /// Call stacks that have the most live bytes or have grown most.
     pub sites: Vec<Site>,
+    /// Live blocks that a plan has placed, by tier and call stack, those with the most bytes first: no
+    /// more than [`LISTED_MAX`].
+    pub placed: Vec<Placed>,
 }
 
 /// Entries that a list has at most: the largest.
@@ -300,6 +303,24 @@ pub struct Site {
     pub grew_bytes: i64,
     /// What it is compared with.
     pub over_seconds: f64,
+}
+
+/// Live blocks of one call stack that a plan has placed in one tier.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Placed {
+    /// `small-pages`, `huge-pages`, `dram` or `node:N`.
+    pub tier: String,
+    /// Id of the call stack in the trace; `None` if it was not recorded.
+    pub site: Option<u64>,
+    /// Where it is; the client fills this in.
+    pub place: String,
+    /// How many blocks.
+    pub blocks: u64,
+    /// Their bytes.
+    pub live_bytes: u64,
+    /// Of them, those that the plan has moved to swap, or to the slow node.
+    pub out_bytes: u64,
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
-//! The lists of the live view: processes, operators in flight, operators, and call stacks.
+//! The lists of the live view: processes, operators in flight, operators, call stacks, and placed
+//! blocks.
 
 use std::ops::Range;
 
 use super::cells::Cell;
 use super::table::{Column, Table};
-use crate::live_protocol::{Figures, Operator, Process, Site, Span};
+use crate::live_protocol::{Figures, Operator, Placed, Process, Site, Span};
 
 /// The lists that have rows.
 pub fn lists(figures: &Figures) -> Vec<Table> {
-    let all = [processes(figures), spans(figures), operators(figures), sites(figures)];
+    let all = [processes(figures), spans(figures), operators(figures), sites(figures), placed(figures)];
     all.into_iter().filter(|list| !list.is_empty()).collect()
 }
 
@@ -136,4 +137,19 @@ fn sites(figures: &Figures) -> Table {
     let title = format!("what retains memory, and has grown in the last {over}");
     let columns = columns(&[("live", 9), ("grew", 10), ("allocated at", 0)]);
     Table::new("what retains memory", title, columns, figures.sites.iter().map(row).collect())
+}
+
+fn placed(figures: &Figures) -> Table {
+    let row = |placed: &Placed| {
+        vec![
+            Cell::Text(placed.tier.clone()),
+            Cell::Count(placed.blocks),
+            Cell::Bytes(placed.live_bytes),
+            Cell::Bytes(placed.out_bytes),
+            Cell::Text(placed.place.clone()),
+        ]
+    };
+    let columns = columns(&[("tier", 11), ("blocks", 9), ("live", 9), ("moved out", 9), ("allocated at", 0)]);
+    let rows = figures.placed.iter().map(row).collect();
+    Table::new("placed", "placed blocks, by tier".to_owned(), columns, rows)
 }

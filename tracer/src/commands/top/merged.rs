@@ -29,6 +29,8 @@ pub fn merged(all: &[&Figures], peak: &mut Peak) -> Figures {
     sum.processes.truncate(LISTED_MAX);
     sum.spans.sort_by_key(|span| Reverse(span.working_bytes));
     sum.spans.truncate(LISTED_MAX);
+    sum.placed.sort_by_key(|placed| Reverse(placed.live_bytes));
+    sum.placed.truncate(LISTED_MAX);
     sum.sites = sites.into_values().collect();
     sum.sites.sort_by_key(|site| Reverse(site.live_bytes));
     sum.sites.truncate(all.iter().map(|figures| figures.sites.len()).max().unwrap_or(0));
@@ -52,6 +54,7 @@ fn add(sum: &mut Figures, one: &Figures) {
         sum.spans_running = sum.spans_running.saturating_add(one.spans_running);
         sum.processes.extend_from_slice(&one.processes);
         sum.spans.extend_from_slice(&one.spans);
+        sum.placed.extend_from_slice(&one.placed);
     }
     sum.totals.allocations = sum.totals.allocations.saturating_add(one.totals.allocations);
     sum.totals.requested_bytes = sum.totals.requested_bytes.saturating_add(one.totals.requested_bytes);

@@ -7,7 +7,7 @@ use memtrace_analysis::profile::stacks;
 use memtrace_analysis::report::sites;
 use memtrace_trace::rows::{FrameRow, SiteRow};
 
-use crate::live_protocol::{Site, Stack};
+use crate::live_protocol::{Figures, Stack};
 use crate::symbols;
 
 /// The places of sites that were sent.
@@ -23,14 +23,18 @@ impl Places {
         self.new.push(stack);
     }
 
-    /// Says where sites are.
-    pub fn name(&mut self, sites: &mut [Site]) {
+    /// Says where the sites of figures are.
+    pub fn name(&mut self, figures: &mut Figures) {
         let new = std::mem::take(&mut self.new);
         if !new.is_empty() {
             self.known.extend(places(new));
         }
-        for site in sites {
-            site.place = self.known.get(&site.site).cloned().unwrap_or_default();
+        let place = |site: &u64| self.known.get(site).cloned().unwrap_or_default();
+        for site in &mut figures.sites {
+            site.place = place(&site.site);
+        }
+        for placed in &mut figures.placed {
+            placed.place = placed.site.as_ref().map(place).unwrap_or_default();
         }
     }
 }
@@ -61,6 +65,7 @@ fn places(stacks: Vec<Stack>) -> Vec<(u64, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::live_protocol::{Placed, Site};
 
     fn python(function: &str, line: u32) -> FrameRow {
         let (function, file) = (Some(function.into()), Some("/home/me/run.py".into()));
@@ -73,11 +78,15 @@ mod tests {
         places.add(Stack { site: 1, frames: vec![python("main", 9), python("work", 3)], builds: Vec::new() });
         places.add(Stack { site: 2, frames: vec![python("other", 7)], builds: Vec::new() });
         places.add(Stack { site: 3, ..Stack::default() });
-        let mut sites: Vec<Site> = (1..=4).map(|site| Site { site, ..Site::default() }).collect();
-        places.name(&mut sites);
-        let named: Vec<&str> = sites.iter().map(|site| site.place.as_str()).collect();
-        assert_eq!(named, ["work run.py:3", "other run.py:7", "", ""]);
-        places.name(&mut sites[..1]);
-        assert_eq!(sites[0].place, "work run.py:3");
+        let sites = (1..=4).map(|site| Site { site, ..Site::default() }).collect();
+        let placed = [Some(2), None].map(|site| Placed { site, ..Placed::default() }).to_vec();
+        let mut figures = Figures { sites, placed, ..Figures::default() };
+        for _ in 0..2 {
+            places.name(&mut figures);
+            let named: Vec<&str> = figures.sites.iter().map(|site| site.place.as_str()).collect();
+            assert_eq!(named, ["work run.py:3", "other run.py:7", "", ""]);
+            let named: Vec<&str> = figures.placed.iter().map(|placed| placed.place.as_str()).collect();
+            assert_eq!(named, ["other run.py:7", ""]);
+        }
     }
 }

@@ -105,7 +105,7 @@ impl Watched for Recording {
             match serde_json::from_slice(&line) {
                 Ok(Message::Stack(stack)) => self.places.add(stack),
                 Ok(Message::Figures(mut figures)) => {
-                    self.places.name(&mut figures.sites);
+                    self.places.name(&mut figures);
                     return Ok(Some(*figures));
                 }
                 Err(_) => return Err(self.not_understood()),

@@ -203,7 +203,7 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::*;
-    use crate::live_protocol::{Operator, Peak, Process, Site, Span};
+    use crate::live_protocol::{Operator, Peak, Placed, Process, Site, Span};
 
     fn example() -> Figures {
         let hostile = "sort\u{1b}[31m\u{7}\u{9b}2J";
@@ -245,6 +245,14 @@ mod tests {
                 over_seconds: 10.0,
                 ..Site::default()
             }],
+            placed: vec![Placed {
+                tier: "node:0".into(),
+                place: "work run.py:9".into(),
+                blocks: 3,
+                live_bytes: 70_000_000,
+                out_bytes: 30_000_000,
+                ..Placed::default()
+            }],
             ..Figures::default()
         }
     }
@@ -275,6 +283,7 @@ mod tests {
             "90.0 MB",
             "-1.00 kB work run.py:3",
             "grown in the last 10.00 s",
+            "node:0         3   70.0 MB   30.0 MB work run.py:9",
             "q leaves",
             "live bytes in the last 10.00 s",
             "> processes",

@@ -6,6 +6,8 @@ use memtrace_wire::placement::Done;
 use memtrace_wire::placement::moves::Action;
 
 use super::Fold;
+use crate::record::state::blocks::Site;
+use crate::record::state::placed::{PlacedBlock, PlacedBlocks};
 use crate::record::transport::placing::{Placing, tier_name};
 
 /// What became of a plan.
@@ -19,6 +21,7 @@ pub struct Placements {
     /// Why the last one was refused.
     errno: i32,
     departed: bool,
+    placed: PlacedBlocks,
 }
 
 impl Placements {
@@ -80,6 +83,7 @@ impl Fold {
             Some(_) => "out",
         };
         self.placements.count(action, done.errno);
+        self.keep_placed(writer, event, &done);
         let is_block = action != "depart";
         self.rows.placement(PlacementRow {
             tier: done.tier.filter(|_| is_block).map(tier_name),
@@ -87,6 +91,28 @@ impl Fold {
             micros: done.action.map(|_| done.micros),
             ..self.placement_row(writer, event, action, is_block)
         });
+    }
+
+    /// For those that watch.
+    fn keep_placed(&mut self, writer: u32, event: Event, done: &Done) {
+        let (at, processes) = ((self.process_of(writer), event.address), &self.processes);
+        let placed = &mut self.placements.placed;
+        match (done.action, done.tier) {
+            _ if event.address == 0 || done.errno != 0 => {}
+            (None, Some(tier)) => placed.place(at, event.bytes, tier, |process, address| {
+                processes.get(process).is_some_and(|process| process.heap.blocks().get(address).is_some())
+            }),
+            (None, None) => {}
+            (Some(action), _) => placed.shift(at, event.bytes, action != Action::In),
+        }
+    }
+
+    /// Live blocks that were placed, with their call stacks.
+    pub fn placed_blocks(&self) -> impl Iterator<Item = (PlacedBlock, Option<Site>)> {
+        self.placements.placed.iter().filter_map(|(process, address, placed)| {
+            let block = self.processes.get(process)?.heap.blocks().get(address)?;
+            (block.bytes == placed.bytes).then_some((placed, block.site))
+        })
     }
 
     /// A block was used, or all that were have been named.

@@ -4,6 +4,7 @@ use memtrace_trace::Totals;
 
 use super::Recording;
 use super::growth::Growth;
+use super::placed::placed;
 use super::progress::{Progress, seconds};
 use super::subscribers::Subscribers;
 use crate::live_protocol::{Figures, LISTED_MAX, Limit, Lost, Peak, Process};
@@ -27,6 +28,9 @@ impl Watched {
         let Recording { directory, meta, fold, limit } = *recording;
         let now = seconds(fold.clock().now_ns());
         let (sites, stacks) = self.growth.sites(fold.sites(), now);
+        stacks.into_iter().for_each(|stack| self.subscribers.add_stack(stack));
+        let (placed, numbers) = placed(fold);
+        let stacks = self.growth.stacks(fold.sites(), numbers.into_iter());
         stacks.into_iter().for_each(|stack| self.subscribers.add_stack(stack));
         let (operators, operators_seen) = self.progress.operators();
         let (spans, spans_running) = self.progress.spans(fold, limit);
@@ -62,6 +66,7 @@ impl Watched {
             operators,
             operators_seen,
             sites,
+            placed,
         }
     }
 

@@ -19,8 +19,8 @@ const NOTES: usize = 5;
 pub struct Growth {
     /// Time in seconds, and live bytes by number of the site; the oldest first.
     notes: VecDeque<(f64, Vec<u64>)>,
-    /// Sites that have been named, by number.
-    named: FxHashSet<usize>,
+    /// Sites whose stacks were sent, by number.
+    sent: FxHashSet<usize>,
 }
 
 impl Growth {
@@ -28,10 +28,8 @@ impl Growth {
     /// are new.
     pub fn sites(&mut self, sites: &Sites, now: f64) -> (Vec<Site>, Vec<Stack>) {
         let live: Vec<u64> = sites.live_bytes().collect();
-        let stacks = |number: usize| sites.stack(number);
         let (then, named) = self.compare(&live, now);
-        let new = named.iter().filter(|(number, _)| self.named.insert(*number));
-        let new: Vec<Stack> = new.map(|(number, _)| stacks(*number)).collect();
+        let new = self.stacks(sites, named.iter().map(|(number, _)| *number));
         let named = named.iter().map(|(number, grew_bytes)| Site {
             site: sites.id_of(*number),
             live_bytes: live[*number],
@@ -40,6 +38,11 @@ impl Growth {
             ..Site::default()
         });
         (named.collect(), new)
+    }
+
+    /// The stacks of those that were not sent yet.
+    pub fn stacks(&mut self, sites: &Sites, numbers: impl Iterator<Item = usize>) -> Vec<Stack> {
+        numbers.filter(|number| self.sent.insert(*number)).map(|number| sites.stack(number)).collect()
     }
 
     /// Numbers of sites and by how much each has grown since the time that is given, most first.

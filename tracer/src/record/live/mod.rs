@@ -5,6 +5,7 @@
 mod figures;
 mod growth;
 mod memory_limit;
+mod placed;
 mod progress;
 mod span_stream;
 mod subscribers;

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::read::pruning;
 use crate::read::trace::Trace;
 use crate::rows::FrameRow;
+use crate::write::Settling;
 
 extract! {
     Timeline,
@@ -78,10 +79,16 @@ extract! {
     }
 }
 
+impl Settling for Health {
+    fn number(&self) -> u32 {
+        self.process
+    }
+}
+
 impl Trace {
     /// What `processes` says of how the other tables are to be read.
     pub fn health(&self) -> Result<Vec<Health>> {
-        self.records()
+        self.settling()
     }
 
     /// What `timeline` says of the time until `until_ns`, that included, in the order of its rows.

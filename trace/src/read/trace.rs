@@ -100,8 +100,21 @@ impl Trace {
 
     /// All rows of a table that may be written right now. While a recording runs, rows go from it into
     /// its parts: parts that are listed after it was read have what is missing in it, and are right
-    /// where both have a row.
-    fn settling<R: Settling>(&self) -> Result<Vec<R>> {
+    /// where both have a row. If the recording ends meanwhile, the parts go into the table: it is read
+    /// again then.
+    pub(super) fn settling<R: Settling>(&self) -> Result<Vec<R>> {
+        let parts = || files::parts_of(&self.directory, R::TABLE);
+        loop {
+            let before = parts()?;
+            let found = self.settling_once();
+            let after = parts()?;
+            if before.iter().all(|part| after.contains(part)) {
+                return found;
+            }
+        }
+    }
+
+    fn settling_once<R: Settling>(&self) -> Result<Vec<R>> {
         let mut table: Vec<R> = self.records()?;
         let parts = files::parts_of(&self.directory, R::TABLE)?;
         if !parts.is_empty() {

@@ -1,6 +1,7 @@
 //! Rows of processes that are over leave memory, and are in the tables all the same.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::rows::{ModuleRow, ProcessRow, ThreadRow};
 use crate::{Meta, Table, Trace, TraceWriter, recover};
@@ -40,6 +41,27 @@ fn has_all(directory: &Path) -> bool {
     trace.processes().unwrap() == (0..PROCESSES).map(process).collect::<Vec<_>>()
         && trace.threads().unwrap() == (0..PROCESSES).map(thread).collect::<Vec<_>>()
         && trace.modules().unwrap().len() as u32 == 2 * PROCESSES - 1
+}
+
+/// A reader may be anywhere in the tables while they are joined.
+#[test]
+fn rows_are_all_there_while_the_trace_is_closed() {
+    for _ in 0..20 {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let writer = write(path);
+        let is_closed = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                writer.finish(&Meta::default()).unwrap();
+                is_closed.store(true, Ordering::Release);
+            });
+            while !is_closed.load(Ordering::Acquire) {
+                assert_eq!(Trace::open(path).unwrap().processes().unwrap().len() as u32, PROCESSES);
+            }
+        });
+        assert!(has_all(path) && !has_parts(path));
+    }
 }
 
 fn has_parts(directory: &Path) -> bool {

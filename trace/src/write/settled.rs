@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::column::Row;
+use crate::column::{Record, Row};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::read::file::{self, Readable};
@@ -16,8 +16,8 @@ use crate::write::whole_table::BATCH_ROWS;
 /// Rows that wait in memory until they are a part.
 const PART_ROWS: usize = 4 * BATCH_ROWS;
 
-/// A row that changes no more from some time on.
-pub(crate) trait Settling: Row {
+/// A row that changes no more from some time on, or some columns of it.
+pub(crate) trait Settling: Record {
     /// What settles together with it has the same number.
     fn number(&self) -> u32;
 }
@@ -52,7 +52,7 @@ impl<R> Default for SettledRows<R> {
     }
 }
 
-impl<R: Settling> SettledRows<R> {
+impl<R: Settling + Row> SettledRows<R> {
     /// Rows that change no more.
     pub(crate) fn extend(&mut self, rows: impl IntoIterator<Item = R>) {
         self.waiting.extend(rows);
@@ -83,7 +83,7 @@ impl<R: Settling> SettledRows<R> {
 
 /// Makes one file of a table and its parts, if it has any. Where the recorder died, the table may be
 /// older than a part and have rows that are in it, too: those of the part are the last ones.
-pub(crate) fn join<R: Settling>(trace: &Path) -> Result<()> {
+pub(crate) fn join<R: Settling + Row>(trace: &Path) -> Result<()> {
     let directory = trace.join(R::TABLE.name());
     if !directory.is_dir() {
         return Ok(());

@@ -243,7 +243,7 @@ impl TraceWriter {
 }
 
 /// Writes a table of which some rows are settled.
-fn write_with<R: Settling>(
+fn write_with<R: Settling + Row>(
     directory: &Path,
     settled: &mut SettledRows<R>,
     rows: &[R],

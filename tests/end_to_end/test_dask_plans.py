@@ -275,7 +275,7 @@ def test_regions_tile_an_array_whatever_chunks_are_requested():
     assert tiling.take((1, 1, 1)) is None
 
 
-def test_a_call_must_be_one_that_the_law_is_about(stored, monkeypatch):
+def test_a_call_must_be_one_that_the_law_is_about(stored, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", f"{MEMTRACE.parent}:{os.environ['PATH']}")
     script = """
 import numpy as np
@@ -285,7 +285,9 @@ for n in (60, 70, 90):
     for _ in range(2):
         scale(np.ones((n, n + 3, n + 7), "f4"), factor=3.0)
 """
-    trace = memtrace.record(script, options=["--operator", "__main__:scale"])
+    trace = memtrace.record(
+        script, output=tmp_path / "trace", options=["--operator", "__main__:scale"]
+    )
     known = memtrace.fit(trace)
     limits = {"memory_limit": "300 MB", "baseline_bytes": 100 * MB}
 

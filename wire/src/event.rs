@@ -456,22 +456,3 @@ impl Event {
         Some((event, kind.size(text)))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_comes_back_whatever_bits_it_has() {
-        for bit in 0..ADDRESS_BITS {
-            let (address, stamp) = (1 << bit | 1 << 20, 7);
-            let event = Event { kind: Kind::Malloc, address, stamp, bytes: 24, extra: 0, stack: 3 };
-            let words = match event.compact() {
-                Some(first) => [first, compact_stamp(stamp, event.stack), 0, 0],
-                None => event.encode(),
-            };
-            let (read, _) = Event::decode(&words, stamp).unwrap();
-            assert_eq!(read, event);
-        }
-    }
-}

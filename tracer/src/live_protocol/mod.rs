@@ -319,7 +319,8 @@ pub struct Placed {
     pub blocks: u64,
     /// Their bytes.
     pub live_bytes: u64,
-    /// Of them, those that the plan has moved to swap, or to the slow node.
+    /// Of them, those that the plan has moved to swap or to the slow node, and not back. What the
+    /// program has touched since may be in memory all the same.
     pub out_bytes: u64,
 }
 

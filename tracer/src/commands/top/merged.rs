@@ -3,17 +3,18 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::live_protocol::{Figures, LISTED_MAX, Limit, Operator, Peak, Site};
+use crate::live_protocol::{Figures, LISTED_MAX, Limit, Operator, Peak, Placed, Site};
 
 /// The figures of recordings that run, or have ended; `peak` is the largest of those so far.
 pub fn merged(all: &[&Figures], peak: &mut Peak) -> Figures {
     let mut sum = Figures::default();
-    let (mut limits, mut operators, mut sites) = Default::default();
+    let (mut limits, mut operators, mut sites, mut placed) = Default::default();
     for figures in all {
         add(&mut sum, figures);
         add_limits(&mut limits, figures);
         add_operators(&mut operators, figures);
         add_sites(&mut sites, figures);
+        add_placed(&mut placed, figures);
     }
     sum.exit = all.iter().filter_map(|figures| figures.exit).max_by_key(|exit| exit.unsigned_abs());
     sum.ended = all.iter().all(|figures| figures.ended);
@@ -29,6 +30,7 @@ pub fn merged(all: &[&Figures], peak: &mut Peak) -> Figures {
     sum.processes.truncate(LISTED_MAX);
     sum.spans.sort_by_key(|span| Reverse(span.working_bytes));
     sum.spans.truncate(LISTED_MAX);
+    sum.placed = placed.into_values().collect();
     sum.placed.sort_by_key(|placed| Reverse(placed.live_bytes));
     sum.placed.truncate(LISTED_MAX);
     sum.sites = sites.into_values().collect();
@@ -54,7 +56,6 @@ fn add(sum: &mut Figures, one: &Figures) {
         sum.spans_running = sum.spans_running.saturating_add(one.spans_running);
         sum.processes.extend_from_slice(&one.processes);
         sum.spans.extend_from_slice(&one.spans);
-        sum.placed.extend_from_slice(&one.placed);
     }
     sum.totals.allocations = sum.totals.allocations.saturating_add(one.totals.allocations);
     sum.totals.requested_bytes = sum.totals.requested_bytes.saturating_add(one.totals.requested_bytes);
@@ -106,6 +107,18 @@ fn add_operators(operators: &mut BTreeMap<String, Operator>, one: &Figures) {
         sum.running = sum.running.saturating_add(operator.running);
         sum.working_peak_bytes = sum.working_peak_bytes.max(operator.working_peak_bytes);
         sum.seconds += operator.seconds;
+    }
+}
+
+fn add_placed(placed: &mut BTreeMap<(String, Option<u64>), Placed>, one: &Figures) {
+    for row in one.placed.iter().filter(|_| !one.ended) {
+        let sum = placed.entry((row.tier.clone(), row.site)).or_default();
+        sum.tier.clone_from(&row.tier);
+        sum.site = row.site;
+        sum.place.clone_from(&row.place);
+        sum.blocks = sum.blocks.saturating_add(row.blocks);
+        sum.live_bytes = sum.live_bytes.saturating_add(row.live_bytes);
+        sum.out_bytes = sum.out_bytes.saturating_add(row.out_bytes);
     }
 }
 

@@ -93,7 +93,7 @@ impl Fold {
         });
     }
 
-    /// For those that watch.
+    /// Keeps what the live view shows of blocks and moves.
     fn keep_placed(&mut self, writer: u32, event: Event, done: &Done) {
         let (at, processes) = ((self.process_of(writer), event.address), &self.processes);
         let placed = &mut self.placements.placed;

@@ -12,8 +12,8 @@ pub fn placed(fold: &Fold) -> (Vec<Placed>, Vec<usize>) {
     for (block, site) in fold.placed_blocks() {
         let sum = found.entry((block.tier, site)).or_default();
         sum.blocks += 1;
-        sum.live_bytes += block.bytes;
-        sum.out_bytes += block.out;
+        sum.live_bytes = sum.live_bytes.saturating_add(block.bytes);
+        sum.out_bytes = sum.out_bytes.saturating_add(block.out);
     }
     let mut found: Vec<_> = found.into_iter().collect();
     found.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.live_bytes));

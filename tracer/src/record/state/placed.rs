@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use memtrace_wire::arch::page::bytes as page_bytes;
 use memtrace_wire::placement::Tier;
 
 /// After so many blocks, those that are no longer live are forgotten; after more, if more are live.
@@ -15,7 +14,7 @@ pub struct PlacedBlock {
     pub bytes: u64,
     /// Where it was allocated.
     pub tier: Tier,
-    /// Of its bytes, those that have been moved to swap or to the slow node.
+    /// Of its bytes, those that the plan has moved to swap or to the slow node, and not back.
     pub out: u64,
     /// It was not live when that was last asked: it has been released, or is about to be allocated.
     missed: bool,
@@ -52,9 +51,7 @@ impl PlacedBlocks {
 
     /// Pages of a block, from this address on, were moved out, or came back.
     pub fn shift(&mut self, (process, address): (u32, u64), bytes: u64, is_out: bool) {
-        // A block begins within its first page.
-        let end = address.saturating_add(page_bytes());
-        let before = self.blocks.range_mut((process, 0)..(process, end)).next_back();
+        let before = self.blocks.range_mut((process, 0)..=(process, address)).next_back();
         let Some(((_, start), block)) = before else { return };
         if address < start.saturating_add(block.bytes) {
             let out = if is_out { block.out.saturating_add(bytes) } else { block.out.saturating_sub(bytes) };
@@ -78,12 +75,12 @@ mod tests {
 
     #[test]
     fn what_moves_is_counted_where_it_is() {
-        let page = page_bytes();
+        let page = 4096;
         let mut placed = PlacedBlocks::default();
         let live = |_, _| true;
-        placed.place((1, 100 * page + 16), 5 * page, Tier::Dram, live);
-        placed.place((1, 200 * page + 64), 2 * page, Tier::Dram, live);
-        placed.place((2, 100 * page + 16), 5 * page, Tier::Dram, live);
+        placed.place((1, 100 * page), 5 * page, Tier::Dram, live);
+        placed.place((1, 200 * page), 2 * page, Tier::Dram, live);
+        placed.place((2, 100 * page), 5 * page, Tier::Dram, live);
         placed.shift((1, 100 * page), 3 * page, true);
         placed.shift((1, 104 * page), page, true);
         placed.shift((1, 200 * page), 3 * page, true);

@@ -301,7 +301,7 @@ impl Model {
             aligned,
             minimise: named_objective(minimise)?,
             compare: compare.map(Other::baseline).transpose()?,
-            slow: slow_memory.map(|limit| words::slow_memory(limit, machine.as_deref())).transpose()?,
+            slow: words::slow_memory(slow_memory, machine.as_deref())?,
             ..known
         };
         // Not locked while Python counts: another thread may wait to observe.

@@ -41,12 +41,18 @@ impl<'py> FromPyObject<'_, 'py> for Size {
     }
 }
 
-/// Slow memory on a machine whose costs are in a file. ValueError: there is no such file.
-pub(crate) fn slow_memory(limit: Size, machine: Option<&Path>) -> PyResult<SlowMemory> {
-    let machine = machine.ok_or_else(|| {
-        refused("slow_memory needs a machine: the file that `memtrace place calibrate` wrote")
-    })?;
-    Ok(SlowMemory::of(&Machine::load(machine).map_err(refused)?, limit.0))
+/// Slow memory on a machine whose costs are in a file. ValueError: one is there without the other.
+pub(crate) fn slow_memory(limit: Option<Size>, machine: Option<&Path>) -> PyResult<Option<SlowMemory>> {
+    match (limit, machine) {
+        (None, None) => Ok(None),
+        (Some(Size(0)), _) => Err(refused("slow_memory must be above 0")),
+        (Some(Size(limit)), Some(machine)) => {
+            Ok(Some(SlowMemory::of(&Machine::load(machine).map_err(refused)?, limit)))
+        }
+        _ => Err(refused(
+            "give slow_memory and machine together; the machine is the file that `memtrace place calibrate` wrote",
+        )),
+    }
 }
 
 /// Cells of a halo: one number for all axes, or one for each.

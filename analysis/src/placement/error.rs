@@ -30,7 +30,7 @@ pub enum Error {
         reason: String,
     },
     /// A file without the costs of a machine.
-    #[error("{path} has no costs of swap: {reason}; measure them with memtrace place calibrate")]
+    #[error("{path} is no file of what swap costs: {reason}; make one with memtrace place calibrate")]
     Costs {
         /// The file.
         path: PathBuf,

@@ -60,6 +60,9 @@ pub struct Plan {
     pub tried: Vec<Tried>,
     #[serde(skip)]
     pub(super) item_bytes: u64,
+    /// See [`super::time::Duration::rank`].
+    #[serde(skip)]
+    pub(super) rank: f64,
 }
 
 /// A way to cut the array, and what it is predicted to need. Bytes and seconds.

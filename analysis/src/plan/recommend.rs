@@ -54,14 +54,19 @@ fn with_source(request: &Request, law: Law) -> Result<Answer, PlanError> {
     refusal.map(Answer::Refusal).ok_or_else(unknown)
 }
 
-/// Chunks that fit: of whole chunks of the store if some of these do, or if they must be.
+/// Chunks that fit: of whole chunks of the store if some of these do, or if they must be. Those that
+/// need slow memory only if they are faster.
 fn planned(request: &Request, law: Law) -> Result<Option<Plan>, PlanError> {
     let stored = request.storage_chunks.as_deref();
-    let aligned = Search::new(request, law, stored)?.plan();
-    if aligned.is_some() || stored.is_none() || request.aligned {
-        return Ok(aligned);
-    }
-    Ok(Search::new(request, law, None)?.plan().map(Plan::unaligned))
+    let aligned = Search::new(request, law, stored)?;
+    let any = match (aligned.plan(), stored) {
+        (None, Some(_)) if !request.aligned => Some(Search::new(request, law, None)?),
+        (plan, _) => return Ok(aligned.in_slow_memory(plan.as_ref()).or(plan)),
+    };
+    let plan = any.as_ref().and_then(Search::plan).map(Plan::unaligned);
+    let slow = aligned.in_slow_memory(plan.as_ref());
+    let slow = slow.or_else(|| any?.in_slow_memory(plan.as_ref()).map(Plan::unaligned));
+    Ok(slow.or(plan))
 }
 
 /// The same, and how many workers are worth having; the number in the request is ignored.

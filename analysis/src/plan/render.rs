@@ -24,7 +24,8 @@ impl Plan {
             Target::Dask => tuple(self.chunks.iter().map(|sizes| tuple(sizes.iter().map(u64::to_string)))),
             Target::Dasf => format!("chunks={}", tuple(self.chunk_shape.iter().map(u64::to_string))),
             Target::Slurm => format!(
-                "#SBATCH --ntasks={}\n#SBATCH --cpus-per-task={}\n#SBATCH --mem-per-cpu={}M{}",
+                "{}#SBATCH --ntasks={}\n#SBATCH --cpus-per-task={}\n#SBATCH --mem-per-cpu={}M{}",
+                self.swap_line(),
                 self.workers,
                 self.threads_per_worker,
                 self.needed_limit_bytes().div_ceil(self.threads_per_worker).div_ceil(1 << 20),
@@ -34,10 +35,18 @@ impl Plan {
                 let (cpu, mebibytes) = (self.threads_per_worker, self.needed_limit_bytes().div_ceil(1 << 20));
                 let gpu = self.device.map_or("", |_| "\n    nvidia.com/gpu: 1");
                 let both = format!("    cpu: \"{cpu}\"\n    memory: \"{mebibytes}Mi\"{gpu}");
-                format!("resources:\n  requests:\n{both}\n  limits:\n{both}")
+                format!("{}resources:\n  requests:\n{both}\n  limits:\n{both}", self.swap_line())
             }
             Target::Env => format!("export DASK_ARRAY__CHUNK_SIZE={}B", self.chunk_bytes()),
         }
+    }
+
+    /// A comment on what limits of these targets do not grant.
+    fn swap_line(&self) -> String {
+        self.slow.map_or(String::new(), |slow| {
+            let mebibytes = slow.predicted_moved_bytes.div_ceil(1 << 20);
+            format!("# Each worker needs {mebibytes} MiB of swap, too: without it, it is killed.\n")
+        })
     }
 
     /// The memory limit whose usable part is what a worker is predicted to need of it.

@@ -183,9 +183,14 @@ impl Request {
         self.budget_bytes().saturating_add(self.slow.map_or(0, |slow| slow.limit_bytes))
     }
 
+    /// The least budget with which a worker may need this much.
+    pub(super) fn least_budget(&self, bytes: u64) -> u64 {
+        bytes.saturating_sub(self.slow.map_or(0, |slow| slow.limit_bytes)).max(1)
+    }
+
     /// The memory limit under which a worker may need this much.
     pub(super) fn limit_for_peak(&self, bytes: u64) -> u64 {
-        self.limit_for(bytes.saturating_sub(self.slow.map_or(0, |slow| slow.limit_bytes)))
+        self.limit_for(self.least_budget(bytes))
     }
 
     /// The memory limit of which `bytes` are the usable part.

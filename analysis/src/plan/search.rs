@@ -10,6 +10,7 @@ use super::device::{self, Bound};
 use super::error::PlanError;
 use super::grid::{self, Grid};
 use super::request::{Minimise, Request};
+use super::slow;
 use super::source::Frontier;
 use super::time::{Duration, SAME_TIME};
 use super::why;
@@ -70,11 +71,7 @@ impl<'a> Search<'a> {
     /// under it.
     pub(super) fn plan(&self) -> Option<Plan> {
         match self.request.minimise {
-            Minimise::Time => {
-                let within = self.fastest().or_else(|| Some((self.spread()?, None)));
-                let slow = self.in_slow_memory(within.as_ref().map(|(best, _)| best.timed));
-                slow.or_else(|| within.map(|(best, skipped)| self.describe(&best, skipped.as_ref())))
-            }
+            Minimise::Time => self.fastest().or_else(|| self.spread()),
             Minimise::Memory => {
                 let enough = self.part(&self.least(MOST_COUNTED)?) * SAME_BYTES;
                 self.left.set(MOST_COUNTED);
@@ -110,38 +107,50 @@ impl<'a> Search<'a> {
     }
 
     /// The fastest grid under the budget; of those that are as fast within the accuracy of the
-    /// estimate, the easiest. And the next one that does not fit: it shows what more memory would buy.
-    fn fastest(&self) -> Option<(Candidate<'_>, Option<Candidate<'_>>)> {
+    /// estimate, the easiest.
+    fn fastest(&self) -> Option<Plan> {
         let fits = |timed| self.fitting(timed);
         let (first, fastest) =
             self.ranked.iter().enumerate().find_map(|(i, timed)| Some((i, fits(timed)?)))?;
         let as_fast =
             self.ranked[first..].iter().take_while(|timed| timed.rank <= fastest.timed.rank * SAME_TIME);
         let best = self.easiest(by_chunks(as_fast))?;
+        // The one that was skipped last shows what more memory would buy.
         let as_fast = |timed: &&Timed| timed.rank <= best.timed.rank;
         let skipped = self.ranked[..first].iter().rev().find(as_fast);
-        Some((best, skipped.and_then(|timed| self.candidate(timed, u64::MAX))))
+        let skipped = skipped.and_then(|timed| self.candidate(timed, u64::MAX));
+        Some(self.describe(&best, skipped.as_ref()))
     }
 
-    /// The fastest grid that needs slow memory, if it is faster than the best one that needs none by
-    /// more than counts, whatever moves cost.
-    fn in_slow_memory(&self, without: Option<&Timed>) -> Option<Plan> {
-        let (request, slow) = (self.request, self.request.slow?);
+    /// The fastest grid that needs slow memory, if it is faster than `without`, the best plan that needs
+    /// none, by more than counts, and even where moves take longer than most do.
+    pub(super) fn in_slow_memory(&self, without: Option<&Plan>) -> Option<Plan> {
+        let (request, memory) = (self.request, self.request.slow?);
+        self.left.set(MOST_COUNTED);
         let rank = |timed: &Timed, worker: WorkerBytes| {
-            timed.rank + slow.seconds(request, &timed.grid, &worker) * slow.most()
+            timed.rank + memory.seconds(request, &timed.grid, &worker) * memory.cautious()
         };
-        let mut least = without.map_or(f64::INFINITY, |timed| timed.rank / SAME_TIME);
-        let mut best: Option<Candidate> = None;
+        let room = request.room_bytes();
+        let mut least = without.map_or(f64::INFINITY, |plan| plan.rank / SAME_TIME);
+        let (mut best, mut skipped): (Option<Candidate>, _) = (None, None);
         for timed in &self.ranked {
             // From here on computing alone takes longer.
             if timed.rank >= least {
                 break;
             }
-            let Some((_, floor)) = self.floor(timed, request.room_bytes()) else { continue };
+            let Some((_, floor)) =
+                self.floor(timed, room).filter(|(_, floor)| memory.is_known(request, floor))
+            else {
+                skipped = skipped.filter(|_| best.is_some()).or(Some(timed));
+                continue;
+            };
             if rank(timed, floor) >= least {
                 continue;
             }
-            let Some(candidate) = self.within(timed, request.room_bytes()) else { continue };
+            let may = |Candidate { worker, .. }: &Candidate| {
+                slow::excess(request, worker) > 0 && memory.is_known(request, worker)
+            };
+            let Some(candidate) = self.within(timed, room).filter(may) else { continue };
             if rank(timed, candidate.worker) < least {
                 least = rank(timed, candidate.worker);
                 best = Some(candidate);
@@ -149,8 +158,9 @@ impl<'a> Search<'a> {
         }
         let best = best?;
         let best = Candidate { timed: &self.with_moves(best.timed, &best.worker), ..best };
-        let said = slow.plan(request, &best, without.map(|timed| timed.duration.seconds()));
-        let plan = self.describe(&best, None);
+        let skipped = skipped.and_then(|timed| self.candidate(timed, u64::MAX));
+        let said = memory.plan(request, &best, without.map(|plan| plan.predicted_seconds));
+        let plan = self.describe(&best, skipped.as_ref());
         Some(Plan { why: plan.why + &said.why(), slow: Some(said), ..plan })
     }
 
@@ -162,10 +172,11 @@ impl<'a> Search<'a> {
     }
 
     /// Where extra bytes exclude all grids that were counted, the first of some spread over all.
-    fn spread(&self) -> Option<Candidate<'_>> {
+    fn spread(&self) -> Option<Plan> {
         self.request.extra.as_ref()?;
         self.left.set(MOST_COUNTED);
-        self.first(self.ranked.iter().step_by(spacing(self.ranked.len(), MOST_COUNTED)))
+        let found = self.first(self.ranked.iter().step_by(spacing(self.ranked.len(), MOST_COUNTED)))?;
+        Some(self.describe(&found, None))
     }
 
     /// The easiest of grids with fewer chunks before those with more: one that leaves a worker room
@@ -279,7 +290,7 @@ impl<'a> Search<'a> {
         let least = self.least(COUNTED_FOR_REFUSAL)?;
         Some(Refusal {
             budget_bytes: self.request.budget_bytes(),
-            smallest_budget_bytes: least.worker.peak(),
+            smallest_budget_bytes: self.request.least_budget(least.worker.peak()),
             smallest_memory_limit_bytes: self.request.limit_for_peak(least.worker.peak()),
             chunk_shape: least.timed.grid.chunk.clone(),
             smallest_device_limit_bytes: self.request.device.map(|_| least.worker.device),
@@ -359,6 +370,7 @@ impl<'a> Search<'a> {
             tried: Vec::new(),
             why: why::chosen(request, best, skipped),
             item_bytes: request.item_bytes,
+            rank: best.timed.rank,
         }
     }
 }

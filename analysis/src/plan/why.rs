@@ -29,7 +29,8 @@ pub(super) fn chosen(request: &Request, best: &Candidate, skipped: Option<&Candi
         )
     });
     let sentence = match request.minimise {
-        Minimise::Time => {
+        // A plan in slow memory has a sentence of its own.
+        Minimise::Time if best.worker.peak() <= request.budget_bytes() => {
             let part = 100.0 * (SAME_TIME - 1.0);
             format!(
                 "{head}{faster}. No chunking that fits is predicted to compute more than {part:.0} % faster; of those that are as fast, chunks that leave a worker room come first, then fewer chunks."

@@ -38,8 +38,8 @@ pub struct Recommend {
     /// Memory of the GPU that each worker has to itself, e.g. 80GB
     #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
     device_memory_limit: Option<u64>,
-    /// Slow memory (swap) of each worker in addition, e.g. 4GB: chunks that need it are taken where
-    /// moves cost less than smaller chunks do, and workers may use all of their limit
+    /// Slow memory (swap, best zram) of each worker in addition, e.g. 4GB: chunks that need it are
+    /// taken where moves cost less than smaller chunks do, and workers may use all of their limit
     #[arg(long, value_name = "SIZE", value_parser = parse_limit, requires = "machine")]
     slow_memory: Option<u64>,
     /// What moves cost, as `place calibrate` measured it
@@ -278,7 +278,7 @@ fn sentences(plan: &Plan) -> Result<String> {
     if let Some(slow) = &plan.slow {
         writeln!(
             text,
-            "  slow memory   {:>9}   of {}; there and back with each task, {:.1} s in all",
+            "  slow memory   {:>9}   of {}; there and back with each round of tasks, {:.1} s in all",
             Bytes(slow.predicted_moved_bytes),
             Bytes(slow.limit_bytes),
             slow.predicted_seconds

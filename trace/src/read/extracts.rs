@@ -86,7 +86,7 @@ impl Settling for Health {
 }
 
 impl Trace {
-    /// What `processes` says of how the other tables are to be read.
+    /// What `processes` says of how the other tables are to be read, in the order of their numbers.
     pub fn health(&self) -> Result<Vec<Health>> {
         self.settling()
     }

@@ -108,7 +108,8 @@ impl Trace {
             let before = parts()?;
             let found = self.settling_once();
             let after = parts()?;
-            if before.iter().all(|part| after.contains(part)) {
+            let is_whole = || found.is_ok() && before.iter().all(|part| after.contains(part));
+            if before == after || is_whole() {
                 return found;
             }
         }

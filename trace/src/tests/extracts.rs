@@ -53,7 +53,9 @@ proptest! {
             lost_events: row.lost_events,
             allocator_settings: row.allocator_settings,
         });
-        prop_assert_eq!(trace.health().unwrap(), health.collect::<Vec<_>>());
+        let mut health: Vec<Health> = health.collect();
+        health.sort_by_key(|row| row.process);
+        prop_assert_eq!(trace.health().unwrap(), health);
         // A time that a row has is the border of some part.
         for until_ns in [until_ns, timeline.first().map_or(0, |row| row.time_ns)] {
             let samples = timeline.iter().filter(|row| row.time_ns <= until_ns).map(|row| MemorySample {

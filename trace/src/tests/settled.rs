@@ -1,7 +1,6 @@
 //! Rows of processes that are over leave memory, and are in the tables all the same.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::rows::{ModuleRow, ProcessRow, ThreadRow};
 use crate::{Meta, Table, Trace, TraceWriter, recover};
@@ -50,13 +49,9 @@ fn rows_are_all_there_while_the_trace_is_closed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
         let writer = write(path);
-        let is_closed = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                writer.finish(&Meta::default()).unwrap();
-                is_closed.store(true, Ordering::Release);
-            });
-            while !is_closed.load(Ordering::Acquire) {
+            let closing = scope.spawn(|| writer.finish(&Meta::default()).unwrap());
+            while !closing.is_finished() {
                 assert_eq!(Trace::open(path).unwrap().processes().unwrap().len() as u32, PROCESSES);
             }
         });

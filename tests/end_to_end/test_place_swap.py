@@ -190,7 +190,7 @@ def test_a_plan_is_compared_with_the_kernel(turns, learned, tmp_path):
     assert done.returncode == 2 and b"leave --search out" in done.stderr
 
 
-def test_chunks_in_slow_memory_take_what_calibrate_measured(tmp_path):
+def test_what_calibrate_measures_is_a_machine_for_recommend(tmp_path):
     assert memtrace("place", "calibrate", "-o", tmp_path / "machine.json").returncode == 0
     model = package.fit_table([(50, 40), (40, 30), (70, 60)], [2000, 1200, 4200], operator="f")
     limits = {"slow_memory": "1 GB", "machine": tmp_path / "machine.json"}

@@ -4,6 +4,7 @@ use super::error::PlanError;
 use super::extra::Extra;
 use super::process::Process;
 use super::slow::SlowMemory;
+use super::worker_bytes::WorkerBytes;
 use crate::model::{Law, Seconds};
 
 /// What a plan is to make small, as long as workers stay under their budget.
@@ -179,18 +180,23 @@ impl Request {
     }
 
     /// What a worker may take at most, slow memory included, bytes.
-    pub(super) fn room_bytes(&self) -> u64 {
-        self.budget_bytes().saturating_add(self.slow.map_or(0, |slow| slow.limit_bytes))
+    pub(super) fn room_bytes(&self, worker: &WorkerBytes) -> u64 {
+        self.budget_bytes().saturating_add(self.in_slow_memory(worker))
     }
 
     /// The least budget with which a worker may need this much.
-    pub(super) fn least_budget(&self, bytes: u64) -> u64 {
-        bytes.saturating_sub(self.slow.map_or(0, |slow| slow.limit_bytes)).max(1)
+    pub(super) fn least_budget(&self, worker: &WorkerBytes) -> u64 {
+        worker.peak().saturating_sub(self.in_slow_memory(worker))
     }
 
     /// The memory limit under which a worker may need this much.
-    pub(super) fn limit_for_peak(&self, bytes: u64) -> u64 {
-        self.limit_for(self.least_budget(bytes))
+    pub(super) fn least_limit(&self, worker: &WorkerBytes) -> u64 {
+        self.limit_for(self.least_budget(worker))
+    }
+
+    /// What of a worker may be in slow memory at most.
+    fn in_slow_memory(&self, worker: &WorkerBytes) -> u64 {
+        self.slow.map_or(0, |slow| slow.most_bytes(worker))
     }
 
     /// The memory limit of which `bytes` are the usable part.

@@ -127,33 +127,35 @@ impl<'a> Search<'a> {
     pub(super) fn in_slow_memory(&self, without: Option<&Plan>) -> Option<Plan> {
         let (request, memory) = (self.request, self.request.slow?);
         self.left.set(MOST_COUNTED);
-        let rank = |timed: &Timed, worker: WorkerBytes| {
-            timed.rank + memory.seconds(request, &timed.grid, &worker) * memory.cautious()
+        let moving = |timed: &Timed, worker: &WorkerBytes| {
+            memory.seconds(request, &timed.grid, worker) * memory.cautious()
         };
-        let room = request.room_bytes();
+        let most = request.budget_bytes().saturating_add(memory.limit_bytes);
+        let most_seconds = without.map_or(f64::INFINITY, |plan| plan.predicted_seconds);
         let mut least = without.map_or(f64::INFINITY, |plan| plan.rank / SAME_TIME);
-        let (mut best, mut skipped): (Option<Candidate>, _) = (None, None);
+        let (mut best, mut skipped, mut last): (Option<Candidate>, _, _) = (None, None, None);
         for timed in &self.ranked {
             // From here on computing alone takes longer.
             if timed.rank >= least {
                 break;
             }
-            let Some((_, floor)) =
-                self.floor(timed, room).filter(|(_, floor)| memory.is_known(request, floor))
-            else {
-                skipped = skipped.filter(|_| best.is_some()).or(Some(timed));
+            let fits = |worker: &WorkerBytes| worker.peak() <= request.room_bytes(worker);
+            let Some((_, floor)) = self.floor(timed, most).filter(|(_, floor)| fits(floor)) else {
+                last = Some(timed);
                 continue;
             };
-            if rank(timed, floor) >= least {
+            if timed.rank + moving(timed, &floor) >= least {
                 continue;
             }
-            let may = |Candidate { worker, .. }: &Candidate| {
-                slow::excess(request, worker) > 0 && memory.is_known(request, worker)
+            let Some(candidate) = self.within(timed, most).filter(|candidate| fits(&candidate.worker)) else {
+                last = Some(timed);
+                continue;
             };
-            let Some(candidate) = self.within(timed, room).filter(may) else { continue };
-            if rank(timed, candidate.worker) < least {
-                least = rank(timed, candidate.worker);
-                best = Some(candidate);
+            let seconds = moving(timed, &candidate.worker);
+            let is_faster = timed.duration.seconds() + seconds < most_seconds;
+            if slow::excess(request, &candidate.worker) > 0 && is_faster && timed.rank + seconds < least {
+                least = timed.rank + seconds;
+                (best, skipped) = (Some(candidate), last);
             }
         }
         let best = best?;
@@ -270,7 +272,11 @@ impl<'a> Search<'a> {
             predicted_worker_bytes: candidate.worker.peak(),
             predicted_seconds: candidate.timed.duration.seconds(),
             predicted_device_bytes: self.request.device.map(|_| candidate.worker.device),
-            fits: device::is_within(self.request, &candidate.worker, self.request.room_bytes()),
+            fits: device::is_within(
+                self.request,
+                &candidate.worker,
+                self.request.room_bytes(&candidate.worker),
+            ),
         }
     }
 
@@ -290,8 +296,8 @@ impl<'a> Search<'a> {
         let least = self.least(COUNTED_FOR_REFUSAL)?;
         Some(Refusal {
             budget_bytes: self.request.budget_bytes(),
-            smallest_budget_bytes: self.request.least_budget(least.worker.peak()),
-            smallest_memory_limit_bytes: self.request.limit_for_peak(least.worker.peak()),
+            smallest_budget_bytes: self.request.least_budget(&least.worker),
+            smallest_memory_limit_bytes: self.request.least_limit(&least.worker),
             chunk_shape: least.timed.grid.chunk.clone(),
             smallest_device_limit_bytes: self.request.device.map(|_| least.worker.device),
             bound_by: Bound::of(self.request, &least.worker),

@@ -63,10 +63,10 @@ impl SlowMemory {
         CAUTIOUS_TIMES / TIMES * (1.0 + self.spread)
     }
 
-    /// A worker needs no more of it than was measured.
-    pub(super) fn is_known(&self, request: &Request, worker: &WorkerBytes) -> bool {
+    /// What of a worker may be there at most: no more than was measured.
+    pub(super) fn most_bytes(&self, worker: &WorkerBytes) -> u64 {
         let movable = worker.peak().saturating_sub(worker.fixed);
-        excess(request, worker) as f64 <= movable as f64 * MOST_PART
+        self.limit_bytes.min((movable as f64 * MOST_PART) as u64)
     }
 
     /// What a plan says of it.
@@ -182,8 +182,13 @@ mod tests {
 
     #[test]
     fn no_more_goes_there_than_was_measured() {
-        let found = planned(8_100_000, swap(1_000_000_000_000, 0.001));
-        assert!(matches!(found, Answer::Refusal(_)), "next to nothing would stay in memory");
+        let swap = swap(1_000_000_000_000, 0.001);
+        let Answer::Refusal(refusal) = planned(8_100_000, swap) else {
+            panic!("next to nothing would stay in memory")
+        };
+        assert!(refusal.smallest_memory_limit_bytes > 8_100_000, "{}", refusal.why);
+        assert!(refusal.why.contains("a budget of 8.10 MB"), "{}", refusal.why);
+        plan(refusal.smallest_memory_limit_bytes, swap);
     }
 
     #[test]
@@ -216,11 +221,20 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
         fn slow_memory_never_makes_a_plan_slower(
-            memory in 30_000_000u64..1_000_000_000,
+            memory in 40_000_000u64..1_000_000_000,
             limit in 0u64..2_000_000_000,
             micros in 0.0f64..200.0,
+            seconds_spread in 0.3f64..2.0,
+            workers in 1u64..5,
         ) {
-            let (without, with) = (plan(memory, None), plan(memory, swap(limit, micros)));
+            let plan = |slow| {
+                let request = Request { seconds_spread, workers, ..request(memory, slow) };
+                match recommend(&request, &law) {
+                    Ok(Answer::Plan(plan)) => plan,
+                    other => panic!("a plan was expected: {other:?}"),
+                }
+            };
+            let (without, with) = (plan(None), plan(swap(limit, micros)));
             prop_assert!(with.predicted_seconds <= without.predicted_seconds);
             prop_assert!(with.predicted_worker_bytes <= memory + limit);
             prop_assert_eq!(with.slow.is_some(), with.predicted_worker_bytes > memory);

@@ -5,6 +5,7 @@ use super::candidate::Candidate;
 use super::device::Bound;
 use super::grid;
 use super::request::{Minimise, Request};
+use super::slow::SlowMemory;
 use super::time::SAME_TIME;
 use super::worker_bytes::WorkerBytes;
 use crate::model::TaskBytes;
@@ -70,7 +71,7 @@ pub(super) fn refused(request: &Request, least: &Candidate) -> String {
         grid::MOST_CHUNKS,
         match (Bound::of(request, &least.worker), request.device) {
             (Bound::DeviceMemory, Some(device)) => format!("a device of {}", Bytes(device.limit_bytes)),
-            _ => format!("a budget of {}", Bytes(request.room_bytes())),
+            _ => format!("a budget of {}{}", Bytes(request.budget_bytes()), swap(request)),
         },
         joined(&least.timed.grid.chunk),
         most(request, least.worker),
@@ -78,9 +79,14 @@ pub(super) fn refused(request: &Request, least: &Candidate) -> String {
     )
 }
 
+fn swap(request: &Request) -> String {
+    let words = |slow: SlowMemory| format!(" and {} of slow memory", Bytes(slow.limit_bytes));
+    request.slow.map_or(String::new(), words)
+}
+
 /// What a worker needs of what there is.
 pub(super) fn needed(request: &Request, worker: WorkerBytes) -> String {
-    let (budget, room) = (request.budget_bytes(), request.room_bytes());
+    let (budget, room) = (request.budget_bytes(), request.room_bytes(&worker));
     let usable = if worker.peak() <= budget { budget } else { room };
     let host = format!("{} of the {} a worker may use", Bytes(worker.peak()), Bytes(usable));
     match request.device {
@@ -103,11 +109,11 @@ pub(super) fn most(request: &Request, worker: WorkerBytes) -> String {
 /// What would help where a worker needs this much.
 pub(super) fn remedy(request: &Request, worker: WorkerBytes) -> String {
     let threads = request.threads_per_worker;
-    let more = what_helps(request.limit_for_peak(worker.peak()), threads);
+    let more = what_helps(request.least_limit(&worker), threads);
     let larger = request.device.filter(|device| worker.device > device.limit_bytes);
     let larger = larger.map(|_| format!("take a device of {}", AtLeast(worker.device)));
     match larger {
-        Some(larger) if worker.peak() > request.room_bytes() => format!("{larger} and {more}"),
+        Some(larger) if worker.peak() > request.room_bytes(&worker) => format!("{larger} and {more}"),
         Some(larger) => larger + or_fewer_threads(threads),
         None => more,
     }

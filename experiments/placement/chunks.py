@@ -209,7 +209,7 @@ def choices_table(rows):
             row["share"],
             f"{row['limit'] / 1e6:.0f}",
             *told(row, SLOW)[:1],
-            f"{row['moved'] / 1e6:.1f}",
+            f"{row['moved'] / 1e6:.1f}" if SLOW in row["chunks"] else "",
             *told(row, SLOW)[1:],
             *told(row, NONE),
             "yes" if is_no_loss(row) else "no",

@@ -27,10 +27,9 @@ impl Watched {
     pub fn figures(&mut self, recording: &Recording) -> Figures {
         let Recording { directory, meta, fold, limit } = *recording;
         let now = seconds(fold.clock().now_ns());
-        let (sites, stacks) = self.growth.sites(fold.sites(), now);
-        stacks.into_iter().for_each(|stack| self.subscribers.add_stack(stack));
+        let (sites, mut stacks) = self.growth.sites(fold.sites(), now);
         let (placed, numbers) = placed(fold);
-        let stacks = self.growth.stacks(fold.sites(), numbers.into_iter());
+        stacks.extend(self.growth.stacks(fold.sites(), numbers.into_iter()));
         stacks.into_iter().for_each(|stack| self.subscribers.add_stack(stack));
         let (operators, operators_seen) = self.progress.operators();
         let (spans, spans_running) = self.progress.spans(fold, limit);

@@ -34,7 +34,7 @@ pub fn fit_dry_runs(operator: &str, dry_runs: &[DryRun]) -> Result<Model, Error>
         let used = run.span.device_peak_bytes.unwrap_or(0).max(1);
         (run.span.process, (dry.reserved_peak, used))
     });
-    let profile = Profile { reserved: reserved.collect(), runs, ..Profile::default() };
+    let profile = Profile { reserved: reserved.collect(), ..Profile::of_runs(runs) };
     fit_profiles(&[profile])
 }
 

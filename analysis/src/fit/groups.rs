@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::law::MIN_SHAPES;
 use crate::model::{Key, devices};
-use crate::profile::{Run, THREADS};
+use crate::profile::{Run, TASK, THREADS};
 
 /// Runs that share a law.
 pub(super) struct Group<'a> {
@@ -59,7 +59,7 @@ fn key(run: &Run) -> Key {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let params = run.span.params.iter().map(|(name, value)| (name.clone(), value.clone()));
     let mut params: BTreeMap<String, Value> = params.collect();
-    params.remove("task"); // Dask's key, chunk and worker: where it ran, not what
+    params.remove(TASK);
     let versions = match params.remove("versions") {
         Some(Value::Object(versions)) => {
             versions.iter().map(|(name, value)| (name.clone(), text(value))).collect()

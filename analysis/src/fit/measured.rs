@@ -1,12 +1,12 @@
 //! What was measured next to an operator's runs, over all processes that ran it.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::law::MIN_SHAPES;
 use crate::model::{self, Law};
-use crate::profile::measured::{self, Baseline, OneTime};
-use crate::profile::{Profile, Run, differ};
+use crate::profile::measured::{Baseline, OneTime};
+use crate::profile::{Profile, differ};
 use crate::stats::regression::{self, Regression};
 
 /// One-time bytes that differ from their regression by more, of themselves, follow no shape.
@@ -17,20 +17,15 @@ const MOST_ERROR: f64 = 0.5;
 pub(super) fn one_time(profiles: &[Profile], law: &Law) -> (OneTime, Option<Regression>) {
     let mut largest = OneTime::default();
     let (mut points, mut bytes) = (Vec::new(), Vec::new());
-    for profile in profiles {
-        let mut processes: BTreeMap<u32, Vec<&Run>> = BTreeMap::new();
-        for run in profile.runs.iter().filter(|run| run.span.operator == law.key.operator) {
-            processes.entry(run.span.process).or_default().push(run);
+    let calls = profiles.iter().flat_map(|profile| &profile.first_calls);
+    for call in calls.filter(|call| call.operator == law.key.operator) {
+        let Some(found) = &call.one_time else { continue };
+        if let Some(point) = model::point(&law.variables, &call.inputs) {
+            points.push(point);
+            bytes.push(found.bytes);
         }
-        for runs in processes.into_values().filter(|runs| runs.len() > 1) {
-            let found = measured::one_time(&runs);
-            if let Some(point) = model::point(&law.variables, &runs[0].span.inputs) {
-                points.push(point);
-                bytes.push(found.bytes);
-            }
-            if found.bytes > largest.bytes {
-                largest = found;
-            }
+        if found.bytes > largest.bytes {
+            largest = found.clone();
         }
     }
     (largest, growth(&points, &bytes))
@@ -51,9 +46,9 @@ fn growth(points: &[Vec<u64>], bytes: &[u64]) -> Option<Regression> {
 /// arrays before the first call, and a task's own are counted apart. The largest over the processes.
 pub(super) fn baseline(profiles: &[Profile], operator: &str) -> Option<Baseline> {
     let of_profile = |profile: &'_ Profile| {
-        let runs = || profile.runs.iter().filter(|run| run.span.operator == operator);
-        let baselines = runs().filter_map(|run| profile.baselines.get(&run.span.process).cloned());
-        let inputs = runs().map(|run| run.span.input_bytes).max()?;
+        let calls = || profile.first_calls.iter().filter(|call| call.operator == operator);
+        let baselines = calls().filter_map(|call| profile.baselines.get(&call.process).cloned());
+        let inputs = calls().map(|call| call.most_input_bytes).max()?;
         Some((inputs, baselines.max_by_key(|baseline| baseline.resident_bytes)?))
     };
     let all = profiles.iter().filter_map(of_profile);

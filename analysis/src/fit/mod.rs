@@ -40,6 +40,12 @@ pub fn fit(traces: &[Trace]) -> Result<Model, Error> {
 /// No operator was run at enough shapes.
 pub fn fit_profiles(profiles: &[Profile]) -> Result<Model, Error> {
     let mut notes: Vec<String> = profiles.iter().flat_map(|profile| profile.notes.clone()).collect();
+    let left_out: usize = profiles.iter().map(|profile| profile.left_out).sum();
+    if left_out > 0 {
+        notes.push(format!(
+            "{left_out} calls were left out: of each operator and shape a law takes the first and the largest ones"
+        ));
+    }
     let runs = profiles.iter().flat_map(|profile| &profile.runs);
     let (mut laws, mut few) = (Vec::new(), BTreeMap::new());
     let places: Places = profiles

@@ -2,9 +2,10 @@
 //! call left behind.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use memtrace_trace::Trace;
-use memtrace_trace::rows::{Kind, SpanRow};
+use memtrace_trace::rows::{ArrayInfo, Kind, SpanRow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -62,14 +63,39 @@ pub(super) fn baselines(trace: &Trace, spans: &[SpanRow]) -> memtrace_trace::Res
     Ok(last.into_iter().map(|(process, (_, baseline))| (process, baseline)).collect())
 }
 
-/// One-time bytes of one operator in one process, from its runs in the order of the calls:
-/// what the first left behind that is not its output and that no later one allocates again.
-///
-/// None of a single run: a second one must confirm what is not allocated again.
-pub fn one_time(runs: &[&Run]) -> OneTime {
-    let Some((first, later)) = runs.split_first().filter(|(_, later)| !later.is_empty()) else {
-        return OneTime::default();
+/// What a process's calls of one operator say of the first one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FirstCall {
+    /// Operator.
+    pub operator: String,
+    /// Process.
+    pub process: u32,
+    /// Inputs of the first call.
+    pub inputs: Arc<[ArrayInfo]>,
+    /// The largest sum of a call's inputs, bytes.
+    pub most_input_bytes: u64,
+    /// What the first call left behind that is not its output and that no later one allocates
+    /// again; `None` of a single call, for a second one must confirm what is not allocated again.
+    pub one_time: Option<OneTime>,
+}
+
+/// One for each operator and process, from runs in the order of the calls.
+pub(super) fn first_calls(runs: &[Run]) -> Vec<FirstCall> {
+    let mut groups: BTreeMap<(u32, &str), Vec<&Run>> = BTreeMap::new();
+    for run in runs {
+        groups.entry((run.span.process, &run.span.operator)).or_default().push(run);
+    }
+    let of_group = |((process, operator), runs): ((u32, &str), Vec<&Run>)| FirstCall {
+        operator: operator.to_owned(),
+        process,
+        inputs: Arc::clone(&runs[0].span.inputs),
+        most_input_bytes: runs.iter().map(|run| run.span.input_bytes).max().unwrap_or(0),
+        one_time: (runs.len() > 1).then(|| one_time(runs[0], &runs[1..])),
     };
+    groups.into_iter().map(of_group).collect()
+}
+
+fn one_time(first: &Run, later: &[&Run]) -> OneTime {
     let again: HashSet<(Kind, u64)> =
         later.iter().flat_map(|run| &run.program.blocks).map(|block| (block.kind, block.bytes)).collect();
     let mut left: BTreeMap<usize, Block> = first.program.blocks.iter().copied().enumerate().collect();

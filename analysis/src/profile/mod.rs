@@ -8,20 +8,26 @@ pub mod own;
 pub mod places;
 pub mod provenance;
 mod run;
+mod sample;
+mod several;
 pub mod stacks;
+mod unused;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use memtrace_trace::rows::{AllocationRow, Kind, Role, SpanRow};
 use memtrace_trace::{AllocationFilter, Meta, Trace};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use self::devices::Devices;
-use self::measured::Baseline;
+use self::measured::{Baseline, FirstCall};
 use self::places::Place;
-pub use self::run::{Block, Event, FAILED, MIN_BYTES, Program, Run, THREADS, differ};
+pub use self::run::{Block, Event, FAILED, MIN_BYTES, Program, Run, TASK, THREADS, differ};
+use self::sample::Sample;
+pub use self::several::{join, read_all, read_with};
 use crate::error::Error;
-use crate::parallel;
 use crate::profile::provenance::Source;
 
 /// Deepest nesting of spans that is followed: a trace that nests deeper, or in a circle, is
@@ -29,10 +35,14 @@ use crate::profile::provenance::Source;
 pub(crate) const MAX_DEPTH: usize = 256;
 
 /// The runs of all operators in one trace.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Profile {
-    /// Finished spans, in the order they began.
+    /// Finished spans, in the order they began; of many at one shape, a sample.
     pub runs: Vec<Run>,
+    /// How many are not in the sample.
+    pub left_out: usize,
+    /// What the runs say of the first one of each operator and process.
+    pub first_calls: Vec<FirstCall>,
     /// Memory of each process before its first span.
     pub baselines: HashMap<u32, Baseline>,
     /// By process: driver bytes of devices at their peak, and what of them was used then.
@@ -47,38 +57,19 @@ pub struct Profile {
     pub source: Option<Source>,
 }
 
+impl Profile {
+    /// A profile of runs alone.
+    pub fn of_runs(runs: Vec<Run>) -> Profile {
+        Profile { first_calls: measured::first_calls(&runs), runs, ..Profile::default() }
+    }
+}
+
 /// Reads the finished spans of a trace that lost no events.
 ///
 /// # Errors
 /// The trace cannot be read, or was recorded without the rows of blocks that a law is made of.
 pub fn read(trace: &Trace) -> Result<Profile, Error> {
     read_all(std::slice::from_ref(trace)).map(|mut profiles| profiles.remove(0))
-}
-
-/// The same of several traces, in their order, some of them at a time. Traces of one program have
-/// the same call stacks: the place of a site is read from the first trace that needs it, and stands
-/// in that one's profile only.
-///
-/// # Errors
-/// As [`read`].
-pub fn read_all(traces: &[Trace]) -> Result<Vec<Profile>, Error> {
-    let read = |found: &mut Vec<(usize, Profile)>, index: usize| {
-        found.push((index, without_places(&traces[index])?));
-        Ok(())
-    };
-    let threads = parallel::threads().min(traces.len()).max(1);
-    let found = parallel::in_parallel(traces.len(), threads, Vec::new, read)?;
-    let mut found: Vec<_> = found.into_iter().flatten().collect();
-    found.sort_unstable_by_key(|(index, _)| *index);
-    let mut profiles: Vec<Profile> = found.into_iter().map(|(_, profile)| profile).collect();
-    let mut known = HashSet::<u64>::new();
-    for (trace, profile) in traces.iter().zip(&mut profiles) {
-        let blocks = profile.runs.iter().flat_map(Run::blocks);
-        let new = blocks.filter_map(|block| block.site).filter(|site| !known.contains(site)).collect();
-        profile.places = places::of_law(trace, &new)?;
-        known.extend(profile.places.keys());
-    }
-    Ok(profiles)
 }
 
 fn without_places(trace: &Trace) -> Result<Profile, Error> {
@@ -107,7 +98,7 @@ fn without_places(trace: &Trace) -> Result<Profile, Error> {
         .collect();
     let mut spans = trace.spans()?;
     spans.sort_by_key(|span| (span.start_ns, span.span));
-    let parents: HashMap<u32, Option<u32>> = spans.iter().map(|span| (span.span, span.parent)).collect();
+    let parents: FxHashMap<u32, Option<u32>> = spans.iter().map(|span| (span.span, span.parent)).collect();
     let all = spans.len();
     spans.retain(|span| span.end_ns.is_some() && !lossy.contains_key(&span.process));
     if lossy.is_empty() && spans.len() < all {
@@ -123,9 +114,10 @@ fn without_places(trace: &Trace) -> Result<Profile, Error> {
     if let Some(threads) = threads(trace.meta()) {
         add_threads(&mut spans, threads);
     }
+    let baselines = measured::baselines(trace, &spans)?;
+    let left_out = keep_sample(&mut spans);
     let mut rows = blocks_by_span(trace, &spans, &parents)?;
     let untouched = trace.untouched_blocks()?;
-    let baselines = measured::baselines(trace, &spans)?;
     let reserved = devices::reserved(trace)?;
     let devices = Devices::read(trace)?;
     let runs = spans.into_iter().map(|span| {
@@ -137,8 +129,18 @@ fn without_places(trace: &Trace) -> Result<Profile, Error> {
         let (program, on_devices) = (program(here, end_ns, &untouched), program(there, end_ns, &untouched));
         Run { span, program, on_devices, before_on_devices }
     });
-    let (runs, places) = (runs.collect(), HashMap::new());
-    Ok(Profile { runs, baselines, reserved, allocators, places, notes, source: Some(source) })
+    let profile = Profile::of_runs(runs.collect());
+    Ok(Profile { left_out, baselines, reserved, allocators, notes, source: Some(source), ..profile })
+}
+
+/// Drops the spans that are not in the sample, and says how many.
+fn keep_sample(spans: &mut Vec<SpanRow>) -> usize {
+    let all = spans.len();
+    let mut sample = Sample::new();
+    spans.iter().for_each(|span| sample.offer(span, span.span));
+    let taken = sample.taken();
+    spans.retain(|span| taken.contains(&span.span));
+    all - spans.len()
 }
 
 /// Threads that numerical libraries were set to, where they were.
@@ -163,12 +165,11 @@ fn add_threads(spans: &mut [SpanRow], threads: u64) {
 fn blocks_by_span(
     trace: &Trace,
     spans: &[SpanRow],
-    parents: &HashMap<u32, Option<u32>>,
-) -> memtrace_trace::Result<HashMap<u32, Vec<AllocationRow>>> {
-    let ends: HashMap<u32, i64> = spans.iter().filter_map(|span| Some((span.span, span.end_ns?))).collect();
-    let all: HashSet<u32> = parents.keys().copied().collect();
-    let mut rows: HashMap<u32, Vec<AllocationRow>> = HashMap::new();
-    let filter = AllocationFilter { min_bytes: MIN_BYTES, process: None, spans: Some(&all) };
+    parents: &FxHashMap<u32, Option<u32>>,
+) -> memtrace_trace::Result<FxHashMap<u32, Vec<AllocationRow>>> {
+    let ends: FxHashMap<u32, i64> = spans.iter().filter_map(|span| Some((span.span, span.end_ns?))).collect();
+    let mut rows: FxHashMap<u32, Vec<AllocationRow>> = FxHashMap::default();
+    let filter = AllocationFilter { min_bytes: MIN_BYTES, ..AllocationFilter::default() };
     trace.allocations(filter, |row| {
         let mut span = row.span;
         let mut seen: Vec<u32> = Vec::new();

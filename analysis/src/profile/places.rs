@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use memtrace_trace::Trace;
+use serde::{Deserialize, Serialize};
 
 use super::choices::choice;
 use super::stacks::{by_site, place};
@@ -17,7 +18,7 @@ pub fn places(trace: &Trace, wanted: impl Iterator<Item = u64>) -> Result<HashMa
 }
 
 /// Where a site is, and what its call stack means for a law.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// As [`place`] has it.
     pub text: String,

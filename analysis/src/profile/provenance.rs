@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use memtrace_trace::Trace;
 use memtrace_trace::rows::SpanRow;
+use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -45,15 +47,23 @@ pub struct Source {
 
 impl Source {
     /// What a trace says of itself.
-    pub fn of<'a>(trace: &Trace, spans: impl Iterator<Item = &'a SpanRow> + Clone) -> Source {
+    pub fn of<'a>(trace: &Trace, spans: impl Iterator<Item = &'a SpanRow>) -> Source {
         let meta = trace.meta();
         let directory = trace.directory();
-        let mut versions = BTreeMap::new();
-        for span in spans.clone() {
-            let named = span.params.get("versions").and_then(serde_json::Value::as_object);
-            let text = named.into_iter().flatten();
-            versions
-                .extend(text.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))));
+        let (mut operators, mut versions) = (BTreeSet::new(), BTreeMap::new());
+        let mut known = FxHashSet::default();
+        for span in spans {
+            if !operators.contains(&span.operator) {
+                operators.insert(span.operator.clone());
+            }
+            // Spans share their parameters.
+            if known.insert(Arc::as_ptr(&span.params)) {
+                let named = span.params.get("versions").and_then(serde_json::Value::as_object);
+                let text = named.into_iter().flatten();
+                versions.extend(
+                    text.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))),
+                );
+            }
         }
         Source {
             path: directory.canonicalize().unwrap_or_else(|_| directory.to_owned()).display().to_string(),
@@ -65,7 +75,7 @@ impl Source {
             memtrace: meta.memtrace.clone(),
             recorded_unix_s: meta.start_unix_ns / 1_000_000_000,
             recorded: meta.recorded.clone(),
-            operators: spans.map(|span| span.operator.clone()).collect(),
+            operators,
             versions,
         }
     }

@@ -1,6 +1,7 @@
 //! Runs of operators: what each span allocated and released, in order.
 
 use memtrace_trace::rows::{Kind, SpanRow};
+use serde::{Deserialize, Serialize};
 
 /// Blocks below this many bytes are never part of a law's sequence: the lowest of
 /// [`crate::law::align`]'s thresholds.
@@ -9,6 +10,9 @@ pub const MIN_BYTES: u64 = 4096;
 /// Name under which [`super::read`] adds to a span's parameters how many threads its libraries were
 /// set to.
 pub const THREADS: &str = "memtrace.threads";
+
+/// The parameter in which recorders put Dask's key, chunk and worker: where a call ran, not what.
+pub const TASK: &str = "task";
 
 /// The parameter that recorders give a call which ended with an error.
 pub const FAILED: &str = "error";
@@ -20,7 +24,7 @@ const NOISE_BYTES: u64 = 64 << 10;
 const NOISE_SHARE: u64 = 1000;
 
 /// One execution of an operator.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Run {
     /// Shapes, parameters, recorded peak.
     pub span: SpanRow,
@@ -33,7 +37,7 @@ pub struct Run {
 }
 
 /// A sequence of allocations and releases.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// Blocks of at least [`MIN_BYTES`], in the order they were allocated.
     pub blocks: Vec<Block>,
@@ -42,7 +46,7 @@ pub struct Program {
 }
 
 /// A block a span allocated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// The call that made it.
     pub kind: Kind,
@@ -57,7 +61,7 @@ pub struct Block {
 }
 
 /// An event; the number is the block's index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Event {
     /// Allocated.
     Alloc(usize),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use memtrace_trace::rows::SpanRow;
 use serde_json::{Value, json};
 
-use crate::profile::{FAILED, differ};
+use crate::profile::{FAILED, TASK, differ};
 
 /// Calls with the same inputs, but for their values, and the same parameters that needed different
 /// memory.
@@ -45,7 +45,7 @@ fn key(span: &SpanRow) -> String {
     let arrays: Vec<Value> =
         span.inputs.iter().map(|array| json!([array.shape, array.dtype, array.layout])).collect();
     // A task's own name and place differ from those of all others.
-    let params: Vec<_> = span.params.iter().filter(|(name, _)| *name != "task").collect();
+    let params: Vec<_> = span.params.iter().filter(|(name, _)| *name != TASK).collect();
     json!([arrays, params]).to_string()
 }
 

@@ -111,7 +111,7 @@ mod tests {
             let profile = |shape: &[u64; 2]| {
                 let half = [shape[0] / 2, shape[1]];
                 let small = others.iter().map(|dtype| call(&half, dtype));
-                Profile { runs: small.chain([call(shape, "<f4")]).collect(), ..Profile::default() }
+                Profile::of_runs(small.chain([call(shape, "<f4")]).collect())
             };
             let profiles: Vec<Profile> = shapes.iter().map(profile).collect();
             let runs: Vec<(&[u64], &Profile)> =

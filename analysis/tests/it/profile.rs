@@ -1,8 +1,8 @@
 //! Runs read from a real trace directory: order, nesting, outputs, one-time bytes, what is left
 //! out.
 
-use memtrace_analysis::profile::{self, Event, Run, measured};
-use memtrace_trace::rows::{AllocationRow, Kind, ProcessRow, Role, SpanRow, TimelineRow};
+use memtrace_analysis::profile::{self, Event, Profile, Run};
+use memtrace_trace::rows::{AllocationRow, ArrayInfo, Kind, ProcessRow, Role, SpanRow, TimelineRow};
 use memtrace_trace::{Meta, Trace, TraceWriter};
 
 fn process(process: u32, lost_events: u64) -> ProcessRow {
@@ -154,9 +154,45 @@ fn one_time_bytes_are_what_only_the_first_call_leaves_behind() {
         block(2, 12_000, 145, None),
     ];
     let profile = profile::read(&trace(folder.path(), &spans, blocks, 0)).unwrap();
-    let runs: Vec<&Run> = profile.runs.iter().collect();
-    let one_time = measured::one_time(&runs);
+    let [call] = profile.first_calls.as_slice() else { panic!("{:?}", profile.first_calls) };
+    let one_time = call.one_time.as_ref().unwrap();
     assert_eq!(one_time.bytes, 33_554_432);
     assert_eq!(one_time.blocks[0].kind, "map_anonymous");
-    assert_eq!(measured::one_time(&runs[..1]).bytes, 0, "one call says nothing");
+    let single = Profile::of_runs(profile.runs[..1].to_vec());
+    assert!(single.first_calls[0].one_time.is_none(), "one call says nothing");
+}
+
+#[test]
+fn of_many_calls_the_first_and_the_largest_are_read() {
+    let array = ArrayInfo { shape: vec![1000], dtype: "<f4".into(), ..ArrayInfo::default() };
+    let call = |number: u32, peak: u64| SpanRow {
+        inputs: [array.clone()].into(),
+        working_peak_bytes: peak,
+        ..span(number, None, number, (i64::from(100 * number), Some(i64::from(100 * number + 90))))
+    };
+    let (folder, mut calls) = (tempfile::tempdir().unwrap(), Vec::new());
+    calls.extend((0..200).map(|number| call(number, 5000)));
+    calls[150].working_peak_bytes = 9000;
+    let blocks = |calls: &[SpanRow]| {
+        let of = |call: &SpanRow| block(call.span, call.working_peak_bytes, call.start_ns + 10, call.end_ns);
+        calls.iter().map(of).collect::<Vec<_>>()
+    };
+    let first = trace(&folder.path().join("first"), &calls, blocks(&calls), 0);
+    calls.iter_mut().for_each(|call| call.working_peak_bytes = 5000);
+    calls[60].working_peak_bytes = 7000;
+    calls[70].working_peak_bytes = 11_000;
+    let second = trace(&folder.path().join("second"), &calls, blocks(&calls), 0);
+    let numbers = |profile: &Profile| profile.runs.iter().map(|run| run.span.span).collect::<Vec<_>>();
+    let [one, two] = [&first, &second].map(|trace| profile::read(trace).unwrap());
+    assert_eq!(numbers(&one)[27..], [27, 28, 29, 150]);
+    assert_eq!(numbers(&two)[27..], [27, 28, 29, 70]);
+    assert_eq!((one.left_out, two.left_out), (169, 169));
+    assert!(one.runs.iter().all(|run| run.program.blocks.len() == 1));
+
+    // Of both, the first calls are those of the first; of the second only its first call in a
+    // process, which is of a kind of its own, and the largest.
+    let both = profile::read_all(&[first, second]).unwrap();
+    assert_eq!(numbers(&both[0]), (0..30).collect::<Vec<_>>());
+    assert_eq!(numbers(&both[1]), [0, 70]);
+    assert_eq!((both[0].left_out, both[1].left_out), (170, 198));
 }

@@ -23,8 +23,7 @@ fn shapes() -> [[u64; 3]; 3] {
 
 #[test]
 fn resident_memory_is_the_blocks_and_what_the_process_had_before() {
-    let mut profile =
-        Profile { runs: shapes().iter().map(|shape| run(shape, 0)).collect(), ..Profile::default() };
+    let mut profile = Profile::of_runs(shapes().iter().map(|shape| run(shape, 0)).collect());
     profile.allocators.insert(0, "MALLOC_TRIM_THRESHOLD_=65536".into());
     let model = fit_profiles(&[profile]).unwrap();
     let predicted = predict(&model.laws[0], &[300, 310, 320]).unwrap();
@@ -44,7 +43,7 @@ fn a_law_whose_runs_of_one_shape_differ_is_bounded_by_the_largest_of_them() {
         let array = 4 * shape.iter().product::<u64>();
         [0, array / 3, array].map(|extra| run(shape, extra))
     };
-    let profile = Profile { runs: shapes().iter().flat_map(of_shape).collect(), ..Profile::default() };
+    let profile = Profile::of_runs(shapes().iter().flat_map(of_shape).collect());
     let model = fit_profiles(&[profile]).unwrap();
     let predicted = predict(&model.laws[0], &[85, 90, 95]).unwrap();
     let array = 4 * 85 * 90 * 95;
@@ -57,7 +56,7 @@ fn a_law_whose_runs_of_one_shape_differ_is_bounded_by_the_largest_of_them() {
     assert_eq!(predicted.confidence, "unverified", "nine runs calibrate nothing");
 
     let steady = |shape: &[u64; 3]| [run(shape, 0), run(shape, 0)];
-    let profile = Profile { runs: shapes().iter().flat_map(steady).collect(), ..Profile::default() };
+    let profile = Profile::of_runs(shapes().iter().flat_map(steady).collect());
     let model = fit_profiles(&[profile]).unwrap();
     assert_eq!(model.laws[0].data_dependent, Some(false));
 }

@@ -67,10 +67,7 @@ fn sweep(range: &Range, limits: Limits, memory: u64, script: &dyn Fn(&[u64]) -> 
                 let peak_bytes = peak(&script(&shape), &shape);
                 let recorded = (peak_bytes <= memory).then(|| Recorded {
                     peak_bytes,
-                    profile: Profile {
-                        runs: vec![run("op", &shape, &script(&shape), 500)],
-                        ..Profile::default()
-                    },
+                    profile: Profile::of_runs(vec![run("op", &shape, &script(&shape), 500)]),
                 });
                 attempts.push(Attempt { shape, recorded });
                 assert!(attempts.len() < 50, "the sweep does not end");

@@ -60,7 +60,7 @@ pub(crate) fn run(operator: &str, shape: &[u64], script: &Script, small: u64) ->
 /// One profile of runs.
 #[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn profile(runs: Vec<Run>) -> Vec<Profile> {
-    vec![Profile { runs, ..Profile::default() }]
+    vec![Profile::of_runs(runs)]
 }
 
 /// Four small shapes.

@@ -42,9 +42,7 @@ TARGETS = {"report": (30, 500e6), "fit": (30, 500e6)}
 def main(arguments):
     counts = COUNTS[:2] if arguments.quick else COUNTS
     folder = KEPT / "scale"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    templates = [recorded(folder / f"template-{seed}", seed) for seed in range(RECORDED)]
+    templates = recordings(folder)
     rows = []
     for count in counts:
         directory = folder / "traces"
@@ -54,6 +52,13 @@ def main(arguments):
     shutil.rmtree(folder)
     (RESULTS / "scale-traces.md").write_text(page(rows))
     return all(is_right(row) for row in rows if row["traces"] == max(COUNTS))
+
+
+def recordings(folder):
+    """The traces that the others are made of, in a fresh folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return [recorded(folder / f"template-{seed}", seed) for seed in range(RECORDED)]
 
 
 def recorded(path, seed):

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from ._span import operator, span
 
 if TYPE_CHECKING:
-    from ._native import ChunkChooser, Follower, Law, Model, Table, Trace, Traces, fit, fit_table
+    from ._native import ChunkChooser, Follower, Law, Model, Table, Trace, Traces, fit_table
     from ._notebook.answers import Forecast, Plan, Prediction
     from ._planning.bound import bound
+    from ._planning.fit import fit
     from ._planning.plan import plan
     from ._running.load import load
     from ._running.record import ProgramFailed, record
@@ -50,6 +51,7 @@ _LATER = {
     "Prediction": "_notebook.answers",
     "ProgramFailed": "_running.record",
     "bound": "_planning.bound",
+    "fit": "_planning.fit",
     "load": "_running.load",
     "plan": "_planning.plan",
     "record": "_running.record",
@@ -62,7 +64,6 @@ _NATIVE = (
     "Table",
     "Trace",
     "Traces",
-    "fit",
     "fit_table",
 )
 

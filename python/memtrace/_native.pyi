@@ -1,4 +1,5 @@
 from os import PathLike
+from pathlib import Path
 from typing import Any, Callable, Sequence, final
 
 from ._notebook.answers import Forecast, Plan, Prediction
@@ -15,7 +16,10 @@ __all__ = [
     "bound_source",
     "fit",
     "fit_dry_runs",
+    "fit_profiles",
     "fit_table",
+    "read_profiles",
+    "trace_directories",
 ]
 
 _Path = str | PathLike[str]
@@ -204,6 +208,9 @@ class Model:
     def _repr_html_(self) -> str: ...
 
 def fit(traces: _Path | Trace | Sequence[_Path | Trace]) -> Model: ...
+def trace_directories(traces: _Path | Trace | Sequence[_Path | Trace]) -> list[Path]: ...
+def read_profiles(directories: Sequence[_Path]) -> bytes: ...
+def fit_profiles(parts: Sequence[bytes]) -> Model: ...
 def fit_table(
     shapes: Sequence[Sequence[int]],
     bytes: Sequence[int],

@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 
 use memtrace_analysis::fit::dry_runs::{self, DryRun};
+use memtrace_analysis::{Error, profile};
 use memtrace_trace::traces_in;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
 
 use crate::convert::refused;
 use crate::model::Model;
@@ -27,31 +30,55 @@ pub(crate) enum Sources<'py> {
     Several(Vec<Source<'py>>),
 }
 
-/// Fits a law to each operator that was recorded at three shapes or more.
-///
-/// Three non-cubic shapes whose lengths have no common factor are the most informative.
-///
-/// Args:
-///     traces: Traces, their directories, or directories of traces; or one of them.
-///
-/// Returns:
-///     The model.
-///
-/// Raises:
-///     ValueError: A trace cannot be read, or no operator was run at enough shapes.
+impl Sources<'_> {
+    fn directories(&self) -> PyResult<Vec<PathBuf>> {
+        let sources = match self {
+            Sources::One(source) => std::slice::from_ref(source),
+            Sources::Several(sources) => sources,
+        };
+        let directories = sources.iter().map(|source| match source {
+            Source::Opened(trace) => Ok(vec![trace.0.directory().to_owned()]),
+            Source::InDirectory(several) => Ok(several.traces.clone()),
+            Source::Path(path) => traces_in(path).map_err(refused),
+        });
+        Ok(directories.collect::<PyResult<Vec<_>>>()?.concat())
+    }
+}
+
+/// Fits a law to each operator: what `memtrace.fit` calls.
 #[pyfunction]
 pub(crate) fn fit(py: Python<'_>, traces: Sources<'_>) -> PyResult<Model> {
-    let sources = match traces {
-        Sources::One(source) => vec![source],
-        Sources::Several(sources) => sources,
-    };
-    let opened = sources.iter().map(|source| match source {
-        Source::Opened(trace) => Ok(vec![memtrace_trace::Trace::clone(&trace.0)]),
-        Source::InDirectory(several) => opened(&several.traces),
-        Source::Path(path) => opened(&traces_in(path).map_err(refused)?),
-    });
-    let traces = opened.collect::<PyResult<Vec<_>>>()?.concat();
+    let traces = opened(&traces.directories()?)?;
     py.detach(|| memtrace_analysis::fit(&traces)).map(Model::new).map_err(refused)
+}
+
+/// The directories of traces, in their order.
+#[pyfunction]
+pub(crate) fn trace_directories(traces: Sources<'_>) -> PyResult<Vec<PathBuf>> {
+    traces.directories()
+}
+
+/// What `fit` needs of the traces in some directories, for `fit_profiles`. A cluster's worker has
+/// threads for other tasks: this takes one.
+#[pyfunction]
+pub(crate) fn read_profiles<'py>(
+    py: Python<'py>,
+    directories: Vec<PathBuf>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let traces = opened(&directories)?;
+    let read = || profile::read_with(&traces, 1).map(|profiles| serde_json::to_vec(&profiles));
+    let bytes = py.detach(read).map_err(refused)?.map_err(refused)?;
+    Ok(PyBytes::new(py, &bytes))
+}
+
+/// Fits as `fit` does to all traces that were read in parts, in the order of the parts.
+#[pyfunction]
+pub(crate) fn fit_profiles(py: Python<'_>, parts: Vec<PyBackedBytes>) -> PyResult<Model> {
+    let of_part = |part: &PyBackedBytes| {
+        serde_json::from_slice(part).map_err(|error| Error::Trace(format!("a part of its profile: {error}")))
+    };
+    let fitted = || memtrace_analysis::fit::fit_profiles(&profile::join(parts.iter().map(of_part))?);
+    py.detach(fitted).map(Model::new).map_err(refused)
 }
 
 fn opened(directories: &[PathBuf]) -> PyResult<Vec<memtrace_trace::Trace>> {

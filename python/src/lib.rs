@@ -25,7 +25,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::fit::{fit, fit_dry_runs, fit_table};
+    use super::fit::{fit, fit_dry_runs, fit_profiles, fit_table, read_profiles, trace_directories};
     #[pymodule_export]
     use super::generic::bound_source;
     #[pymodule_export]

@@ -90,6 +90,25 @@ def test_a_model_of_a_directory_is_that_of_its_traces(campaign, tmp_path):
     assert (tmp_path / "python").read_bytes() == (tmp_path / "traces").read_bytes()
 
 
+def test_workers_of_a_cluster_fit_the_same_model(campaign, lean, tmp_path):
+    from distributed import Client, LocalCluster
+
+    settings = {"n_workers": 1, "threads_per_worker": 2, "dashboard_address": None}
+    with LocalCluster(**settings) as cluster, Client(cluster) as client:
+        for name, model in (
+            ("one", package.fit(campaign)),
+            ("cluster", package.fit(package.load(campaign), client=client)),
+        ):
+            model.save(tmp_path / name)
+        with pytest.raises(ValueError, match="No such file"):
+            package.fit([tmp_path / "none"], client=client)
+        (tmp_path / "empty").mkdir()
+        (tmp_path / "empty" / "meta.json").write_text("{")
+        with pytest.raises(ValueError, match="meta.json"):
+            package.fit([campaign, tmp_path / "empty"], client=client)
+    assert (tmp_path / "cluster").read_bytes() == (tmp_path / "one").read_bytes()
+
+
 def test_a_trace_that_cannot_be_read_is_left_out(campaign, tmp_path):
     good = campaign / os.uname().nodename / "7_9"
     (tmp_path / "traces").mkdir()

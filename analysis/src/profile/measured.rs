@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use memtrace_trace::Trace;
-use memtrace_trace::rows::{ArrayInfo, Kind, SpanRow};
+use memtrace_trace::rows::{ArrayInfo, Kind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -43,13 +43,11 @@ pub struct Baseline {
     pub resident_bytes: Option<u64>,
 }
 
-/// By process, its memory just before its first span.
-pub(super) fn baselines(trace: &Trace, spans: &[SpanRow]) -> memtrace_trace::Result<HashMap<u32, Baseline>> {
-    let mut first: HashMap<u32, i64> = HashMap::new();
-    for span in spans {
-        let start = first.entry(span.process).or_insert(span.start_ns);
-        *start = span.start_ns.min(*start);
-    }
+/// By process, its memory just before its first span began.
+pub(super) fn baselines(
+    trace: &Trace,
+    first: &HashMap<u32, i64>,
+) -> memtrace_trace::Result<HashMap<u32, Baseline>> {
     let Some(&latest) = first.values().max() else { return Ok(HashMap::new()) };
     let mut last: HashMap<u32, (i64, Baseline)> = HashMap::new();
     for row in trace.samples_until(latest)? {

@@ -10,13 +10,13 @@ pub mod provenance;
 mod run;
 mod sample;
 mod several;
+mod spans;
 pub mod stacks;
 mod unused;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use memtrace_trace::rows::{AllocationRow, Kind, Role, SpanRow};
+use memtrace_trace::rows::{AllocationRow, Kind, Role};
 use memtrace_trace::{AllocationFilter, Meta, Trace};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -25,8 +25,8 @@ use self::devices::Devices;
 use self::measured::{Baseline, FirstCall};
 use self::places::Place;
 pub use self::run::{Block, Event, FAILED, MIN_BYTES, Program, Run, TASK, THREADS, differ};
-use self::sample::Sample;
 pub use self::several::{join, read_all, read_with};
+use self::spans::Spans;
 use crate::error::Error;
 use crate::profile::provenance::Source;
 
@@ -96,31 +96,16 @@ fn without_places(trace: &Trace) -> Result<Profile, Error> {
         .values()
         .map(|lost| format!("a process that lost {lost} events was left out: record it again"))
         .collect();
-    let mut spans = trace.spans()?;
-    spans.sort_by_key(|span| (span.start_ns, span.span));
-    let parents: FxHashMap<u32, Option<u32>> = spans.iter().map(|span| (span.span, span.parent)).collect();
-    let all = spans.len();
-    spans.retain(|span| span.end_ns.is_some() && !lossy.contains_key(&span.process));
-    if lossy.is_empty() && spans.len() < all {
-        notes.push(format!("{} spans that never ended were left out", all - spans.len()));
-    }
-    let all = spans.len();
-    spans.retain(|span| kept.rotated == 0 || span.start_ns > kept.complete_from_ns);
-    if spans.len() < all {
-        notes
-            .push(format!("{} spans whose blocks --max-trace-size deleted were left out", all - spans.len()));
-    }
-    let source = Source::of(trace, spans.iter());
-    if let Some(threads) = threads(trace.meta()) {
-        add_threads(&mut spans, threads);
-    }
-    let baselines = measured::baselines(trace, &spans)?;
-    let left_out = keep_sample(&mut spans);
-    let mut rows = blocks_by_span(trace, &spans, &parents)?;
+    let mut spans = Spans::read(trace, &lossy)?;
+    notes.append(&mut spans.notes);
+    let source = Source::of(trace, std::mem::take(&mut spans.operators));
+    let baselines = measured::baselines(trace, &spans.first_ns)?;
+    let mut rows = blocks_by_span(trace, &spans)?;
     let untouched = trace.untouched_blocks()?;
     let reserved = devices::reserved(trace)?;
     let devices = Devices::read(trace)?;
-    let runs = spans.into_iter().map(|span| {
+    let left_out = spans.left_out;
+    let runs = spans.sample.into_iter().map(|span| {
         let end_ns = span.end_ns.unwrap_or(i64::MAX);
         let rows = rows.remove(&span.span).unwrap_or_default();
         let (mut there, here): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.kind.is_on_device());
@@ -133,41 +118,18 @@ fn without_places(trace: &Trace) -> Result<Profile, Error> {
     Ok(Profile { left_out, baselines, reserved, allocators, notes, source: Some(source), ..profile })
 }
 
-/// Drops the spans that are not in the sample, and says how many.
-fn keep_sample(spans: &mut Vec<SpanRow>) -> usize {
-    let all = spans.len();
-    let mut sample = Sample::new();
-    spans.iter().for_each(|span| sample.offer(span, span.span));
-    let taken = sample.taken();
-    spans.retain(|span| taken.contains(&span.span));
-    all - spans.len()
-}
-
 /// Threads that numerical libraries were set to, where they were.
 pub fn threads(meta: &Meta) -> Option<u64> {
     meta.recorded.get("threads")?.parse().ok()
 }
 
-/// Each set of parameters once: spans share them.
-fn add_threads(spans: &mut [SpanRow], threads: u64) {
-    let mut known: HashMap<*const _, (Arc<_>, Arc<_>)> = HashMap::new();
-    for span in spans {
-        let (_, longer) = known.entry(Arc::as_ptr(&span.params)).or_insert_with(|| {
-            let mut longer = (*span.params).clone();
-            longer.insert(THREADS.into(), threads.into());
-            (Arc::clone(&span.params), Arc::new(longer))
-        });
-        span.params = Arc::clone(longer);
-    }
-}
-
 /// The blocks of each span, those of the spans inside it included.
 fn blocks_by_span(
     trace: &Trace,
-    spans: &[SpanRow],
-    parents: &FxHashMap<u32, Option<u32>>,
+    spans: &Spans,
 ) -> memtrace_trace::Result<FxHashMap<u32, Vec<AllocationRow>>> {
-    let ends: FxHashMap<u32, i64> = spans.iter().filter_map(|span| Some((span.span, span.end_ns?))).collect();
+    let ends: FxHashMap<u32, i64> =
+        spans.sample.iter().filter_map(|span| Some((span.span, span.end_ns?))).collect();
     let mut rows: FxHashMap<u32, Vec<AllocationRow>> = FxHashMap::default();
     let filter = AllocationFilter { min_bytes: MIN_BYTES, ..AllocationFilter::default() };
     trace.allocations(filter, |row| {
@@ -179,7 +141,7 @@ fn blocks_by_span(
             if ends.get(&id).is_some_and(|end| row.alloc_ns <= *end) && counts(row.kind) {
                 rows.entry(id).or_default().push(row.clone());
             }
-            span = parents.get(&id).copied().flatten();
+            span = spans.parent(id);
         }
     })?;
     Ok(rows)

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use memtrace_trace::Trace;
 use memtrace_trace::rows::SpanRow;
-use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::digest::hex;
@@ -47,24 +47,9 @@ pub struct Source {
 
 impl Source {
     /// What a trace says of itself.
-    pub fn of<'a>(trace: &Trace, spans: impl Iterator<Item = &'a SpanRow>) -> Source {
+    pub(super) fn of(trace: &Trace, operators: Operators) -> Source {
         let meta = trace.meta();
         let directory = trace.directory();
-        let (mut operators, mut versions) = (BTreeSet::new(), BTreeMap::new());
-        let mut known = FxHashSet::default();
-        for span in spans {
-            if !operators.contains(&span.operator) {
-                operators.insert(span.operator.clone());
-            }
-            // Spans share their parameters.
-            if known.insert(Arc::as_ptr(&span.params)) {
-                let named = span.params.get("versions").and_then(serde_json::Value::as_object);
-                let text = named.into_iter().flatten();
-                versions.extend(
-                    text.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))),
-                );
-            }
-        }
         Source {
             path: directory.canonicalize().unwrap_or_else(|_| directory.to_owned()).display().to_string(),
             sha256: digest(directory),
@@ -75,8 +60,32 @@ impl Source {
             memtrace: meta.memtrace.clone(),
             recorded_unix_s: meta.start_unix_ns / 1_000_000_000,
             recorded: meta.recorded.clone(),
-            operators,
-            versions,
+            operators: operators.names,
+            versions: operators.versions,
+        }
+    }
+}
+
+/// Operators of spans, and the libraries that ran them.
+#[derive(Debug, Default)]
+pub(super) struct Operators {
+    names: BTreeSet<String>,
+    versions: BTreeMap<String, String>,
+    /// Spans share their parameters.
+    last: Arc<Map<String, Value>>,
+}
+
+impl Operators {
+    /// Those of one more span.
+    pub(super) fn add(&mut self, span: &SpanRow) {
+        if !self.names.contains(&span.operator) {
+            self.names.insert(span.operator.clone());
+        }
+        if !Arc::ptr_eq(&self.last, &span.params) {
+            self.last = Arc::clone(&span.params);
+            let named = span.params.get("versions").and_then(Value::as_object).into_iter().flatten();
+            self.versions
+                .extend(named.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))));
         }
     }
 }

@@ -10,6 +10,8 @@ use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 const FIRST: usize = 29;
 /// What calls are largest by: working peak, peak on devices, resident peak.
 const PEAKS: usize = 3;
+/// Leading bits of a resident peak that count.
+const RESIDENT_BITS: u32 = 11;
 
 /// A sample of calls that are offered one after the other, known by numbers of type `Id`. A sample
 /// of samples in their order is the sample of all calls.
@@ -33,10 +35,10 @@ impl<Id: Copy + Eq + Hash> Sample<Id> {
         Sample { kinds: FxHashMap::default() }
     }
 
-    /// Takes a call, or leaves it.
-    pub(super) fn offer(&mut self, span: &SpanRow, id: Id) {
+    /// Takes a call, or leaves it. What is taken now may be replaced by a later call.
+    pub(super) fn offer(&mut self, span: &SpanRow, id: Id) -> bool {
         let none = || Taken { first: Vec::new(), of_first: [0; PEAKS], larger: [None; PEAKS] };
-        self.kinds.entry(kind(span)).or_insert_with(none).offer(peaks(span), id);
+        self.kinds.entry(kind(span)).or_insert_with(none).offer(peaks(span), id)
     }
 
     /// The calls that are taken by now.
@@ -50,23 +52,29 @@ impl<Id: Copy + Eq + Hash> Sample<Id> {
 }
 
 impl<Id: Copy> Taken<Id> {
-    fn offer(&mut self, peaks: [u64; PEAKS], id: Id) {
+    fn offer(&mut self, peaks: [u64; PEAKS], id: Id) -> bool {
         let has_room = self.first.len() < FIRST;
         if has_room {
             self.first.push(id);
         }
+        let mut is_taken = has_room;
         for (by, peak) in peaks.into_iter().enumerate() {
             if has_room {
                 self.of_first[by] = self.of_first[by].max(peak);
             } else if peak > self.larger[by].map_or(self.of_first[by], |(largest, _)| largest) {
                 self.larger[by] = Some((peak, id));
+                is_taken = true;
             }
         }
+        is_taken
     }
 }
 
+/// Resident peaks to a thousandth: where a process grows, each call's is larger than the last one's.
 fn peaks(span: &SpanRow) -> [u64; PEAKS] {
-    [span.working_peak_bytes, span.device_peak_bytes.unwrap_or(0), span.resident_peak_bytes.unwrap_or(0)]
+    let resident = span.resident_peak_bytes.unwrap_or(0);
+    let below = (resident.max(1).ilog2() + 1).saturating_sub(RESIDENT_BITS);
+    [span.working_peak_bytes, span.device_peak_bytes.unwrap_or(0), resident >> below << below]
 }
 
 /// Calls of one kind have the same number: those that a law cannot tell apart by what went in.
@@ -102,7 +110,9 @@ mod tests {
 
     fn sample<'a>(calls: impl Iterator<Item = (usize, &'a SpanRow)>) -> Vec<usize> {
         let mut sample = Sample::new();
-        calls.for_each(|(id, span)| sample.offer(span, id));
+        for (id, span) in calls {
+            sample.offer(span, id);
+        }
         let mut taken: Vec<usize> = sample.taken().into_iter().collect();
         taken.sort_unstable();
         taken

@@ -46,7 +46,9 @@ pub fn join(parts: impl Iterator<Item = Result<Vec<Profile>, Error>>) -> Result<
         let first = profiles.len();
         profiles.extend(part?);
         for (index, profile) in profiles.iter_mut().enumerate().skip(first) {
-            profile.runs.iter().for_each(|run| sample.offer(&run.span, (index, run.span.span)));
+            for run in &profile.runs {
+                sample.offer(&run.span, (index, run.span.span));
+            }
             profile.places.retain(|site, _| places.insert(*site));
         }
         keep(&mut profiles, &sample.taken());

@@ -166,6 +166,11 @@ impl Trace {
         )
     }
 
+    /// The spans that are `wanted`, whole; it is asked for each span in the order of the rows.
+    pub fn spans_where(&self, wanted: impl FnMut(&SpanRow) -> bool) -> Result<Vec<SpanRow>> {
+        self.kept(&SpanRow::names(), |_| true, wanted)
+    }
+
     /// The spans in `wanted`, whole.
     pub fn spans_of(&self, wanted: &HashSet<u32>) -> Result<Vec<SpanRow>> {
         self.rows_of(|span| wanted.contains(&span))
@@ -278,10 +283,10 @@ impl Trace {
         &self,
         names: &[&str],
         groups: impl Fn(&RowGroupMetaData) -> bool,
-        wanted: impl Fn(&R) -> bool,
+        mut wanted: impl FnMut(&R) -> bool,
     ) -> Result<Vec<R>> {
         let mut kept = Kept::new(self.bytes(R::TABLE)?);
-        self.each_batch(names, R::TABLE, groups, |columns| kept.read(columns, |_| true, &wanted))?;
+        self.each_batch(names, R::TABLE, groups, |columns| kept.read(columns, |_| true, &mut wanted))?;
         Ok(kept.rows)
     }
 
@@ -351,7 +356,7 @@ impl<R: Record> Kept<R> {
         &mut self,
         columns: &Columns,
         numbers: impl Fn(usize) -> bool,
-        wanted: impl Fn(&R) -> bool,
+        mut wanted: impl FnMut(&R) -> bool,
     ) -> Result<()> {
         let before = self.rows.len();
         R::read_each(columns, numbers, |row| {

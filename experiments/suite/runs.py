@@ -18,6 +18,8 @@ COLUMNS += ("passed", "failed", "skipped")
 HEADING = "== "
 #: Closing lines of pytest and of cargo test.
 OUTCOME = re.compile(r"(\d+) (passed|failed|skipped|errors?)\b")
+#: What tests/conftest.py lists: seconds of a processor, and a file of tests.
+OF_A_FILE = re.compile(r"^ *([\d.]+)s (\S+\.py)$", re.MULTILINE)
 
 
 def commit(checkout):
@@ -53,6 +55,7 @@ def run(folder, place, beside="nothing"):
     log.parent.mkdir(parents=True, exist_ok=True)
     cpu, started = cpu_seconds(), time.monotonic()
     status, stages = watched(folder, log)
+    text = log.read_text(errors="replace")
     row = {
         "commit": cloned,
         "date": time.strftime("%Y-%m-%d"),
@@ -62,8 +65,9 @@ def run(folder, place, beside="nothing"):
         "minutes": round((time.monotonic() - started) / 60, 1),
         "cpu_minutes": round((cpu_seconds() - cpu) / 60, 1),
         "stages": stages,
+        "files": {file: float(seconds) for seconds, file in OF_A_FILE.findall(text)},
         "status": status,
-        **outcome(log.read_text(errors="replace")),
+        **outcome(text),
     }
     with DONE.open("a") as out:
         out.write(json.dumps(row) + "\n")
@@ -112,7 +116,7 @@ def write_page():
     lines = [
         "| " + " | ".join(str(row.get(column, "")) for column in COLUMNS) + " |" for row in rows
     ]
-    PAGE.write_text(TEXT.format(rows="\n".join(lines), stages=stages(rows)))
+    PAGE.write_text(TEXT.format(rows="\n".join(lines), stages=stages(rows), files=files(rows)))
 
 
 def stages(rows):
@@ -126,6 +130,16 @@ def stages(rows):
         minutes = (str(row["stages"].get(name, "")) for row in newest.values())
         lines.append(f"| {name} | " + " | ".join(minutes) + " |")
     return "\n".join(lines)
+
+
+def files(rows):
+    """What took most processor time in the newest run that says so."""
+    named = [row for row in rows if row.get("files")]
+    if not named:
+        return "None was kept."
+    most = sorted(named[-1]["files"].items(), key=lambda item: -item[1])
+    lines = ["| file | processor seconds |", "|---|---:|"]
+    return "\n".join(lines + [f"| `{file}` | {seconds:.0f} |" for file, seconds in most])
 
 
 TEXT = """# The tests, wherever and whenever
@@ -143,4 +157,8 @@ tests together; CPU minutes are those of all processes, for which there are two 
 Minutes of each stage, of the newest runs of which they were kept:
 
 {stages}
+
+Files of tests that took most processor time, with the programs that they start:
+
+{files}
 """

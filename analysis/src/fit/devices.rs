@@ -63,8 +63,8 @@ const SMALL_PROCESS: u64 = 4;
 /// Driver bytes for each used byte: the most of the processes that ran an operator.
 fn reserved(profiles: &[Profile], operator: &str) -> f64 {
     let of_profile = |profile: &'_ Profile| {
-        let runs = profile.runs.iter().filter(|run| run.span.operator == operator);
-        runs.filter_map(|run| profile.reserved.get(&run.span.process).copied()).collect::<Vec<_>>()
+        let calls = profile.first_calls.iter().filter(|call| call.operator == operator);
+        calls.filter_map(|call| profile.reserved.get(&call.process).copied()).collect::<Vec<_>>()
     };
     let seen: Vec<(u64, u64)> = profiles.iter().flat_map(of_profile).collect();
     let largest = seen.iter().map(|(driver, _)| *driver).max().unwrap_or(0);

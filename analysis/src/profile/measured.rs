@@ -73,7 +73,8 @@ pub struct FirstCall {
     /// The largest sum of a call's inputs, bytes.
     pub most_input_bytes: u64,
     /// What the first call left behind that is not its output and that no later one allocates
-    /// again; `None` of a single call, for a second one must confirm what is not allocated again.
+    /// again, as far as the calls after it and those of the sample show; `None` of a single call, for
+    /// a second one must confirm what is not allocated again.
     pub one_time: Option<OneTime>,
 }
 
@@ -88,7 +89,7 @@ pub(super) fn first_calls(runs: &[Run]) -> Vec<FirstCall> {
         process,
         inputs: Arc::clone(&runs[0].span.inputs),
         most_input_bytes: runs.iter().map(|run| run.span.input_bytes).max().unwrap_or(0),
-        one_time: (runs.len() > 1).then(|| one_time(runs[0], &runs[1..])),
+        one_time: (runs.len() > 1 && runs[0].span.call == 0).then(|| one_time(runs[0], &runs[1..])),
     };
     groups.into_iter().map(of_group).collect()
 }

@@ -14,7 +14,7 @@ mod spans;
 pub mod stacks;
 mod unused;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use memtrace_trace::rows::{AllocationRow, Kind, Role};
 use memtrace_trace::{AllocationFilter, Meta, Trace};
@@ -85,7 +85,7 @@ fn without_places(trace: &Trace) -> Result<Profile, Error> {
         return Err(Error::NoRuns(format!("{directory} {why}")));
     }
     let processes = trace.health()?;
-    let lossy: HashMap<u32, u64> = processes
+    let lossy: BTreeMap<u32, u64> = processes
         .iter()
         .filter(|process| process.lost_events > 0)
         .map(|process| (process.process, process.lost_events))
@@ -96,16 +96,16 @@ fn without_places(trace: &Trace) -> Result<Profile, Error> {
         .values()
         .map(|lost| format!("a process that lost {lost} events was left out: record it again"))
         .collect();
-    let mut spans = Spans::read(trace, &lossy)?;
+    let devices = Devices::read(trace)?;
+    let mut spans = Spans::read(trace, &lossy, &devices)?;
     notes.append(&mut spans.notes);
     let source = Source::of(trace, std::mem::take(&mut spans.operators));
     let baselines = measured::baselines(trace, &spans.first_ns)?;
     let mut rows = blocks_by_span(trace, &spans)?;
     let untouched = trace.untouched_blocks()?;
     let reserved = devices::reserved(trace)?;
-    let devices = Devices::read(trace)?;
-    let left_out = spans.left_out;
-    let runs = spans.sample.into_iter().map(|span| {
+    let Spans { read, sample, left_out, .. } = spans;
+    let runs = read.into_iter().map(|span| {
         let end_ns = span.end_ns.unwrap_or(i64::MAX);
         let rows = rows.remove(&span.span).unwrap_or_default();
         let (mut there, here): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.kind.is_on_device());
@@ -114,7 +114,8 @@ fn without_places(trace: &Trace) -> Result<Profile, Error> {
         let (program, on_devices) = (program(here, end_ns, &untouched), program(there, end_ns, &untouched));
         Run { span, program, on_devices, before_on_devices }
     });
-    let profile = Profile::of_runs(runs.collect());
+    let mut profile = Profile::of_runs(runs.collect());
+    profile.runs.retain(|run| sample.contains(&run.span.span));
     Ok(Profile { left_out, baselines, reserved, allocators, notes, source: Some(source), ..profile })
 }
 
@@ -129,7 +130,7 @@ fn blocks_by_span(
     spans: &Spans,
 ) -> memtrace_trace::Result<FxHashMap<u32, Vec<AllocationRow>>> {
     let ends: FxHashMap<u32, i64> =
-        spans.sample.iter().filter_map(|span| Some((span.span, span.end_ns?))).collect();
+        spans.read.iter().filter_map(|span| Some((span.span, span.end_ns?))).collect();
     let mut rows: FxHashMap<u32, Vec<AllocationRow>> = FxHashMap::default();
     let filter = AllocationFilter { min_bytes: MIN_BYTES, ..AllocationFilter::default() };
     trace.allocations(filter, |row| {

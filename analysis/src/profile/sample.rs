@@ -8,8 +8,9 @@ use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
 /// Calls of one kind that are taken as they come.
 const FIRST: usize = 29;
-/// What calls are largest by: working peak, peak on devices, resident peak.
-const PEAKS: usize = 3;
+/// What calls are largest by: working peak, peak on devices, what was used there before, resident
+/// peak.
+const PEAKS: usize = 4;
 /// Leading bits of a resident peak that count.
 const RESIDENT_BITS: u32 = 11;
 
@@ -36,9 +37,9 @@ impl<Id: Copy + Eq + Hash> Sample<Id> {
     }
 
     /// Takes a call, or leaves it. What is taken now may be replaced by a later call.
-    pub(super) fn offer(&mut self, span: &SpanRow, id: Id) -> bool {
+    pub(super) fn offer(&mut self, span: &SpanRow, before_on_devices: u64, id: Id) -> bool {
         let none = || Taken { first: Vec::new(), of_first: [0; PEAKS], larger: [None; PEAKS] };
-        self.kinds.entry(kind(span)).or_insert_with(none).offer(peaks(span), id)
+        self.kinds.entry(kind(span)).or_insert_with(none).offer(peaks(span, before_on_devices), id)
     }
 
     /// The calls that are taken by now.
@@ -71,16 +72,17 @@ impl<Id: Copy> Taken<Id> {
 }
 
 /// Resident peaks to a thousandth: where a process grows, each call's is larger than the last one's.
-fn peaks(span: &SpanRow) -> [u64; PEAKS] {
+fn peaks(span: &SpanRow, before_on_devices: u64) -> [u64; PEAKS] {
     let resident = span.resident_peak_bytes.unwrap_or(0);
     let below = (resident.max(1).ilog2() + 1).saturating_sub(RESIDENT_BITS);
-    [span.working_peak_bytes, span.device_peak_bytes.unwrap_or(0), resident >> below << below]
+    let on_devices = span.device_peak_bytes.unwrap_or(0);
+    [span.working_peak_bytes, on_devices, before_on_devices, resident >> below << below]
 }
 
 /// Calls of one kind have the same number: those that a law cannot tell apart by what went in.
 fn kind(span: &SpanRow) -> u64 {
     let mut hasher = FxHasher::default();
-    (&span.operator, span.call == 0).hash(&mut hasher);
+    (&span.operator, span.call == 0, span.parent.is_some()).hash(&mut hasher);
     for input in &*span.inputs {
         (&input.shape, &input.dtype, &input.layout, &input.device).hash(&mut hasher);
     }
@@ -111,7 +113,7 @@ mod tests {
     fn sample<'a>(calls: impl Iterator<Item = (usize, &'a SpanRow)>) -> Vec<usize> {
         let mut sample = Sample::new();
         for (id, span) in calls {
-            sample.offer(span, id);
+            sample.offer(span, 0, id);
         }
         let mut taken: Vec<usize> = sample.taken().into_iter().collect();
         taken.sort_unstable();

@@ -47,7 +47,7 @@ pub fn join(parts: impl Iterator<Item = Result<Vec<Profile>, Error>>) -> Result<
         profiles.extend(part?);
         for (index, profile) in profiles.iter_mut().enumerate().skip(first) {
             for run in &profile.runs {
-                sample.offer(&run.span, (index, run.span.span));
+                sample.offer(&run.span, run.before_on_devices, (index, run.span.span));
             }
             profile.places.retain(|site, _| places.insert(*site));
         }

@@ -1,21 +1,28 @@
 //! The spans of a trace that runs are made of: each is looked at once, in the order of the rows, and
 //! those of the sample stay.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use memtrace_trace::rows::SpanRow;
 use memtrace_trace::{Rows, Trace};
+use rustc_hash::FxHashSet;
 use serde_json::{Map, Value};
 
+use super::devices::Devices;
 use super::provenance::Operators;
 use super::sample::Sample;
 use super::{THREADS, threads};
 
+/// So many calls of an operator in a process say what its first one left behind.
+const EARLY: u32 = 8;
+
 /// What is known of all spans of a trace, and the sample of those that finished.
 pub(super) struct Spans {
-    /// The sample, in the order in which they began.
-    pub(super) sample: Vec<SpanRow>,
+    /// The sample, and the early calls of each process, in the order in which they began.
+    pub(super) read: Vec<SpanRow>,
+    /// The sample alone.
+    pub(super) sample: FxHashSet<u32>,
     /// How many are not in it.
     pub(super) left_out: usize,
     /// Operators and libraries of those that finished.
@@ -37,7 +44,11 @@ struct Counts {
 
 impl Spans {
     /// Reads them; those of processes that are `lossy` are left out.
-    pub(super) fn read(trace: &Trace, lossy: &HashMap<u32, u64>) -> memtrace_trace::Result<Spans> {
+    pub(super) fn read(
+        trace: &Trace,
+        lossy: &BTreeMap<u32, u64>,
+        devices: &Devices,
+    ) -> memtrace_trace::Result<Spans> {
         let (mut sample, mut counts) = (Sample::new(), Counts::default());
         let (mut operators, mut first_ns) = (Operators::default(), HashMap::new());
         let mut parents = Vec::new();
@@ -49,18 +60,18 @@ impl Spans {
             operators.add(span);
             let first: &mut i64 = first_ns.entry(span.process).or_insert(span.start_ns);
             *first = span.start_ns.min(*first);
-            sample.offer(span, span.span)
+            sample.offer(span, devices.before(span), span.span) | (span.call < EARLY)
         })?;
-        let taken = sample.taken();
-        spans.retain(|span| taken.contains(&span.span));
+        let sample = sample.taken();
+        spans.retain(|span| sample.contains(&span.span) || span.call < EARLY);
         spans.sort_by_key(|span| (span.start_ns, span.span));
         if let Some(threads) = threads(trace.meta()) {
             add_threads(&mut spans, threads);
         }
         parents.sort_unstable();
-        let left_out = counts.finished - spans.len().min(counts.finished);
+        let left_out = counts.finished.saturating_sub(sample.len());
         let notes = counts.notes(lossy.is_empty());
-        Ok(Spans { sample: spans, left_out, operators, first_ns, notes, parents })
+        Ok(Spans { read: spans, sample, left_out, operators, first_ns, notes, parents })
     }
 
     /// The span that a span is inside of.

@@ -195,4 +195,6 @@ fn of_many_calls_the_first_and_the_largest_are_read() {
     assert_eq!(numbers(&both[0]), (0..30).collect::<Vec<_>>());
     assert_eq!(numbers(&both[1]), [0, 70]);
     assert_eq!((both[0].left_out, both[1].left_out), (170, 198));
+    // One-time bytes are those of each process, whatever the sample has of it.
+    assert!(both.iter().all(|profile| profile.first_calls[0].one_time.is_some()));
 }

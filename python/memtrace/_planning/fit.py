@@ -1,5 +1,6 @@
 """Fitting models to traces, on one machine or on a Dask cluster."""
 
+import os
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Sequence, Union
 
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
 
 #: Parts that a cluster reads, for each of its threads: the last ones end at about the same time.
 PARTS = 2
+#: Traces of a part, at most: a cluster may grow meanwhile.
+TRACES = 250
 
 
 def fit(traces: "Union[Source, Sequence[Source]]", *, client: Any = None) -> "Model":
@@ -36,9 +39,12 @@ def fit(traces: "Union[Source, Sequence[Source]]", *, client: Any = None) -> "Mo
 
     if client is None:
         return fit(traces)
-    directories = trace_directories(traces)
+    directories = [os.path.abspath(directory) for directory in trace_directories(traces)]
     threads = sum(client.nthreads().values()) or 1
-    size = -(-len(directories) // (PARTS * threads)) or 1
+    size = min(-(-len(directories) // (PARTS * threads)) or 1, TRACES)
     parts = [directories[at : at + size] for at in range(0, len(directories), size)]
     futures = client.map(read_profiles, parts, pure=False)
-    return fit_profiles([future.result() for future in futures])
+    try:
+        return fit_profiles([future.result() for future in futures])
+    finally:
+        client.cancel(futures)

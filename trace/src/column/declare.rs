@@ -201,10 +201,7 @@ macro_rules! json {
                 values: impl Iterator<Item = &'a Self> + Clone,
                 arrays: &mut Vec<arrow_array::ArrayRef>,
             ) -> Result<(), arrow_schema::ArrowError> {
-                let texts = values.map(serde_json::to_string).collect::<Result<Vec<String>, _>>();
-                let texts =
-                    texts.map_err(|error| arrow_schema::ArrowError::ExternalError(Box::new(error)))?;
-                arrays.push(std::sync::Arc::new(arrow_array::StringArray::from_iter_values(texts)));
+                arrays.push(std::sync::Arc::new($crate::column::json_texts(values)?));
                 Ok(())
             }
 

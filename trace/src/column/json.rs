@@ -2,8 +2,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use arrow_array::StringArray;
+use arrow_array::builder::StringBuilder;
+use arrow_schema::ArrowError;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -65,6 +70,25 @@ impl<'a, T: JsonValue> JsonColumn<'a, T> {
         self.known.borrow_mut().insert(text, value.clone());
         Ok(value)
     }
+}
+
+/// The texts of some values; one that is shared is written once.
+pub(crate) fn json_texts<'a, T: Serialize + ?Sized + 'a>(
+    values: impl Iterator<Item = &'a Arc<T>>,
+) -> Result<StringArray, ArrowError> {
+    let mut texts = StringBuilder::new();
+    let mut known = HashMap::new();
+    for value in values {
+        let text = match known.entry(Arc::as_ptr(value).cast::<()>()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let text = serde_json::to_string(&**value);
+                new.insert(text.map_err(|error| ArrowError::ExternalError(Box::new(error)))?)
+            }
+        };
+        texts.append_value(text);
+    }
+    Ok(texts.finish())
 }
 
 /// Most bytes that a text takes as a value while it is read: each value that JSON has follows one of

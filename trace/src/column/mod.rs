@@ -18,7 +18,7 @@ pub(crate) use declare::{extract, group, json, labels, table};
 pub(crate) use field::{Declared, Field};
 #[cfg(test)]
 pub(crate) use field::{any_value, text};
-pub(crate) use json::{JsonBytes, JsonColumn, JsonValue, entries};
+pub(crate) use json::{JsonBytes, JsonColumn, JsonValue, entries, json_texts};
 pub use labels::UnknownLabel;
 pub(crate) use labels::{Label, decode_labels, encode_labels};
 pub(crate) use record::{Record, Row};

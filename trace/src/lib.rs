@@ -33,4 +33,4 @@ pub use read::{
 pub use recover::{Recovered, recover};
 pub use several::traces_in;
 pub use table::Table;
-pub use write::{TraceWriter, replace_stacks};
+pub use write::{SpanCursor, TraceWriter, replace_stacks};

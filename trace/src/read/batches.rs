@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::read::file::{self, Readable};
 use crate::read::limits::Allowance;
 use crate::read::trace::Trace;
+use crate::read::unjoined::Unjoined;
 use crate::table::Table;
 
 /// Rows of a batch: some megabytes of `allocations`.
@@ -25,7 +26,10 @@ impl Trace {
     /// # Errors
     /// The directory cannot be read, or a complete trace lacks the table. Damage is an item.
     pub fn batches(&self, table: Table) -> Result<Batches> {
-        Ok(Batches { table, schema: table.schema(), files: self.files(table)?.into_iter(), open: None })
+        let schema = table.schema();
+        let unjoined = self.unjoined(table, &names(&schema))?;
+        let files = if unjoined.is_none() { self.files(table)? } else { Vec::new() };
+        Ok(Batches { table, schema, unjoined, files: files.into_iter(), open: None })
     }
 
     /// How many rows a table has, from the ends of its files.
@@ -33,6 +37,9 @@ impl Trace {
     /// # Errors
     /// A file cannot be read.
     pub fn row_count(&self, table: Table) -> Result<u64> {
+        if let Some(unjoined) = self.unjoined(table, &["span"])? {
+            return unjoined.map(|batch| Ok(batch?.num_rows() as u64)).sum();
+        }
         let mut rows = 0u64;
         for file in self.files(table)? {
             let groups = file::groups(&file.path)?;
@@ -46,6 +53,7 @@ impl Trace {
 pub struct Batches {
     table: Table,
     schema: SchemaRef,
+    unjoined: Option<Unjoined>,
     files: std::vec::IntoIter<Readable>,
     open: Option<Open>,
 }
@@ -64,6 +72,11 @@ impl Batches {
     }
 
     fn read(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(unjoined) = &mut self.unjoined {
+            let Some(batch) = unjoined.next().transpose()? else { return Ok(None) };
+            let path = unjoined.path().to_owned();
+            return self.arranged(&path, &batch).map(Some);
+        }
         loop {
             let mut open = match self.open.take() {
                 Some(open) => open,
@@ -83,8 +96,7 @@ impl Batches {
     }
 
     fn start(&self, path: &Path) -> Result<ParquetRecordBatchReader> {
-        let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
-        file::open(path, &names, BATCH_ROWS)
+        file::open(path, &names(&self.schema), BATCH_ROWS)
     }
 
     /// The batch with this version's columns in their order.
@@ -116,6 +128,10 @@ impl Batches {
     fn wrong(&self, path: &Path, name: &str, reason: String) -> Error {
         Error::Column { path: path.to_owned(), table: self.table.name(), column: name.to_owned(), reason }
     }
+}
+
+fn names(schema: &SchemaRef) -> Vec<&str> {
+    schema.fields().iter().map(|field| field.name().as_str()).collect()
 }
 
 impl Iterator for Batches {

@@ -53,6 +53,19 @@ pub(crate) fn read_rows(
     within: &[Within],
     mut each: impl FnMut(&Columns) -> Result<()>,
 ) -> Result<()> {
+    each_batch(file, names, wanted, within, |batch| {
+        each(&Columns::new(&file.path, table, &batch, names, &JsonBytes::default()))
+    })
+}
+
+/// The same with the batches as they are.
+pub(crate) fn each_batch(
+    file: &Readable,
+    names: &[&str],
+    wanted: impl Fn(usize, &RowGroupMetaData) -> bool,
+    within: &[Within],
+    mut each: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
     let (path, mut allowance) = (file.path.as_path(), file.allowance);
     let end = End::read(path)?;
     // One at a time: a selection of rows takes memory too.
@@ -60,7 +73,7 @@ pub(crate) fn read_rows(
         let mut batches = end.open(path, names, vec![group], within, BATCH_ROWS)?;
         while let Some(batch) = guarded(path, || batches.next().transpose())? {
             allowance.take(path, batch.get_array_memory_size() as u64)?;
-            each(&Columns::new(path, table, &batch, names, &JsonBytes::default()))?;
+            each(batch)?;
         }
     }
     Ok(())

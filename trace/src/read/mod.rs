@@ -10,6 +10,7 @@ mod pages;
 mod pruning;
 mod thrift;
 mod trace;
+pub(crate) mod unjoined;
 
 pub use batches::Batches;
 pub use block_groups::{AllocationRecord, BlockGroup};

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use arrow_array::types::UInt32Type;
 use parquet::file::metadata::RowGroupMetaData;
 
-use crate::column::{ColumnType, Columns, Record, Row};
+use crate::column::{ColumnType, Columns, JsonBytes, Record, Row};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::meta::Meta;
 use crate::read::file::{self, Readable, Within};
 use crate::read::limits::{self, Allowance};
 use crate::read::pruning;
+use crate::read::unjoined::{self, Unjoined};
 use crate::rows::{
     AccessRow, AllocationRow, DeviceRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, PlacementRow,
     ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow,
@@ -319,6 +320,12 @@ impl Trace {
         wanted: impl Fn(&RowGroupMetaData) -> bool,
         mut each: impl FnMut(&Columns) -> Result<()>,
     ) -> Result<()> {
+        if let Some(mut unjoined) = self.unjoined(table, names)? {
+            let path = unjoined.path().to_owned();
+            return unjoined.try_for_each(|batch| {
+                each(&Columns::new(&path, table, &batch?, names, &JsonBytes::default()))
+            });
+        }
         for file in self.files(table)? {
             file::read_columns(&file, table, names, |_, group| wanted(group), &mut each)?;
         }
@@ -334,9 +341,26 @@ impl Trace {
         readable(&self.directory, paths)
     }
 
+    /// Some columns of a table that is in parts only while the recording runs.
+    pub(super) fn unjoined(&self, table: Table, names: &[&str]) -> Result<Option<Unjoined>> {
+        if table != Table::Spans {
+            return Ok(None);
+        }
+        match Unjoined::open(&self.directory, names) {
+            // They went into the table meanwhile.
+            Err(_) if files::parts_of(&self.directory, table)?.is_empty() => Ok(None),
+            found => found,
+        }
+    }
+
     /// How long the files of a table are.
     pub(crate) fn bytes(&self, table: Table) -> Result<u64> {
-        Ok(self.files(table)?.iter().fold(0, |sum, file| sum.saturating_add(file.bytes)))
+        let unjoined = if table == Table::Spans { unjoined::paths(&self.directory)? } else { Vec::new() };
+        let files = match unjoined.is_empty() {
+            true => self.files(table)?,
+            false => readable(&self.directory, unjoined)?,
+        };
+        Ok(files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes)))
     }
 }
 

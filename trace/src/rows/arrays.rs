@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::column::{JsonValue, json};
 
 /// An array that went into or came out of a span.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, Default, JsonSchema)]
 pub struct ArrayInfo {
     /// Parameter name or position, where known.
     #[serde(default, skip_serializing_if = "String::is_empty")]

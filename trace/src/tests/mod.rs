@@ -3,3 +3,4 @@ mod extracts;
 mod labels;
 mod round_trip;
 mod settled;
+mod spans;

@@ -75,9 +75,10 @@ proptest! {
         writer.finish(&meta).unwrap();
 
         let trace = Trace::open(directory.path()).unwrap();
-        let (mut processes, mut threads) = (processes, threads);
+        let (mut processes, mut threads, mut spans) = (processes, threads, spans);
         processes.sort_by_key(|row| row.process);
         threads.sort_by_key(|row| row.thread);
+        spans.sort_by_key(|row| row.span);
         let mut modules = modules;
         modules.sort_by_key(|row| row.process);
         prop_assert_eq!(trace.meta(), &Meta { complete: true, ..meta });

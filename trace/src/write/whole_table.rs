@@ -10,7 +10,7 @@ use crate::rows::{FrameRow, ModuleRow, ProcessRow, SiteRow, ThreadRow};
 use crate::table::Table;
 use crate::write::block_file::BlockFile;
 use crate::write::parts::{PartFile, Parts, TableFile};
-use crate::write::settled;
+use crate::write::{settled, span_rows};
 
 /// Rows encoded at once: keeps the text of a batch far below Arrow's 2 GiB.
 pub(crate) const BATCH_ROWS: usize = 1024;
@@ -57,6 +57,7 @@ pub(crate) fn complete(directory: &Path, meta: &Meta) -> Result<()> {
     settled::join::<ProcessRow>(directory)?;
     settled::join::<ThreadRow>(directory)?;
     settled::join::<ModuleRow>(directory)?;
+    span_rows::join(directory)?;
     for table in Table::ALL {
         if files::of_table(directory, table)?.is_empty() {
             match table.in_parts() {

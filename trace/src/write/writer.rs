@@ -19,6 +19,7 @@ use crate::write::budget::{Budget, ClosedPart};
 use crate::write::growing_table::GrowingTable;
 use crate::write::parts::PartFile;
 use crate::write::settled::{SettledRows, Settling};
+use crate::write::span_rows::{SpanCursor, SpanRows};
 use crate::write::whole_table;
 
 /// Rows of a page of `allocations`: their columns stay in the cache until they are encoded.
@@ -46,6 +47,7 @@ pub struct TraceWriter {
     accesses: GrowingTable<AccessRow>,
     placements: GrowingTable<PlacementRow>,
     settled: Settled,
+    spans: SpanRows,
     /// The latest time of any block or point of the timeline so far.
     latest_ns: i64,
     budget: Budget,
@@ -74,6 +76,7 @@ impl TraceWriter {
             placements: GrowingTable::create(directory)?,
             directory: held,
             settled: Settled::default(),
+            spans: SpanRows::default(),
             latest_ns: 0,
             budget: Budget::unlimited(),
             rotated: Rows::default(),
@@ -165,16 +168,31 @@ impl TraceWriter {
         write_with(directory.path(), &mut settled.modules, rows, budget)
     }
 
-    /// Writes `spans`, replacing what an earlier call wrote.
-    /// It takes some thousand rows at a time.
-    pub fn spans(&mut self, mut rows: impl ExactSizeIterator<Item = SpanRow>) -> Result<()> {
-        let count = rows.len();
-        let batches = std::iter::from_fn(|| {
-            let batch: Vec<SpanRow> = rows.by_ref().take(whole_table::BATCH_ROWS).collect();
-            (!batch.is_empty()).then_some(batch)
-        });
-        let path = whole_table::write_batches(self.directory.path(), count, batches)?;
+    /// Adds a span that has ended, and leaves memory with it: of its row, only what was live at the end may
+    /// change.
+    pub fn span(&mut self, row: SpanRow) -> Result<()> {
+        match self.spans.push(self.directory.path(), row)? {
+            Some(part) => self.budget.table(&part),
+            None => Ok(()),
+        }
+    }
+
+    /// The program of a process has ended: how many bytes of spans that were [added](TraceWriter::span) were
+    /// live then, by their numbers.
+    pub fn live_at_end(&mut self, bytes: impl IntoIterator<Item = (u32, u64)>) {
+        self.spans.live_at_end(bytes);
+    }
+
+    /// Writes `spans`, replacing what an earlier call wrote: those that were [added](TraceWriter::span) and
+    /// are in no part yet, and these, which may change.
+    pub fn spans(&mut self, rows: impl Iterator<Item = SpanRow>) -> Result<()> {
+        let path = self.spans.write(self.directory.path(), rows)?;
         self.budget.table(&path)
+    }
+
+    /// The next of the spans that were [added](TraceWriter::span), in that order.
+    pub fn next_span(&self, cursor: &mut SpanCursor) -> Result<Option<SpanRow>> {
+        self.spans.next(cursor)
     }
 
     /// Writes what is live now to a file of its own, replacing what an earlier call wrote:

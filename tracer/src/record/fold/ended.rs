@@ -6,7 +6,7 @@ use crate::record::state::process::MainEnd;
 impl Fold {
     /// The program of a process has ended. Only the first report counts.
     pub(super) fn main_ended(&mut self, index: u32) {
-        let Fold { processes, sites, spans, .. } = self;
+        let Fold { processes, sites, spans, rows, .. } = self;
         let process = &mut processes[index];
         if process.main_end.is_some() {
             return;
@@ -21,5 +21,6 @@ impl Fold {
             accounts.mapping_at_end(piece.site, piece.touched);
             spans.live_at_end(piece.span, piece.touched);
         });
+        rows.live_at_end(spans.take_live_at_end());
     }
 }

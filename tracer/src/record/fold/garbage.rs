@@ -32,6 +32,7 @@ impl Fold {
         if let Some(garbage) = &mut self.garbage {
             garbage.settle(index, collection);
             self.spans.settle(index, collection);
+            self.write_settled_spans();
         }
     }
 

@@ -140,6 +140,8 @@ impl Fold {
         }
         let one_time = self.spans.process_ended(index);
         self.garbage_ended(index, stamp);
+        self.spans.process_left(index);
+        self.write_settled_spans();
         let process = &self.processes[index];
         let retained = (!process.announced_end).then(|| self.retained(process));
         let process = self.part(index);

@@ -1,8 +1,11 @@
 //! Writes the rows of the trace, until writing fails; blocks without rows of their own are summed
 //! up instead.
 
-use memtrace_trace::TraceWriter;
-use memtrace_trace::rows::{AccessRow, AllocationRow, FoldedRow, KernelEventRow, PlacementRow, TimelineRow};
+use memtrace_trace::rows::{
+    AccessRow, AllocationRow, FoldedRow, KernelEventRow, PlacementRow, SpanRow, TimelineRow,
+};
+use memtrace_trace::{SpanCursor, TraceWriter};
+use rustc_hash::FxHashMap;
 
 use super::block_sums::{BlockSums, Keep};
 use crate::record::sites::Sites;
@@ -47,6 +50,24 @@ impl RowWriter {
     /// A row of `placements`.
     pub fn placement(&mut self, row: PlacementRow) {
         self.write(|out| out.placement(row));
+    }
+
+    /// A row of `spans` that changes no more, but for what was live at the end.
+    pub fn span(&mut self, row: SpanRow) {
+        self.write(|out| out.span(row));
+    }
+
+    /// What was live at the end of such spans, by number.
+    pub fn live_at_end(&mut self, bytes: FxHashMap<u32, u64>) {
+        self.write(|out| {
+            out.live_at_end(bytes);
+            Ok(())
+        });
+    }
+
+    /// The next of these spans for one who follows them; none if it cannot be read.
+    pub fn next_span(&self, cursor: &mut SpanCursor) -> Option<SpanRow> {
+        self.out.next_span(cursor).ok().flatten()
     }
 
     /// A row of `allocations`.

@@ -69,8 +69,8 @@ impl Fold {
         let pieces = process.mappings.iter();
         let pieces = pieces.map(|piece| (piece.span, piece.site, piece.touched, piece.touched));
         for (span, site, bytes, of_site) in blocks.chain(pieces) {
-            if let Some(span) = span {
-                *operators.entry(self.spans.operator(span)).or_default() += bytes;
+            if let Some(operator) = span.and_then(|span| self.spans.operator(span)) {
+                *operators.entry(operator).or_default() += bytes;
             }
             if let Some(site) = site {
                 *sites.entry(site).or_default() += of_site;

@@ -1,10 +1,13 @@
-//! Spans begin, end, and move between threads; what their arrays lie in is noted.
+//! Spans begin, end, and move between threads; what their arrays lie in is noted. Those that have ended are
+//! written.
 
 use memtrace_wire::event::{Event, Kind as Wire};
+use rustc_hash::FxHashSet;
 
 use super::Fold;
 use crate::record::state::blocks::Part;
 use crate::record::state::footprint::Footprint;
+use crate::record::state::garbage::Garbage;
 use crate::record::state::memory::Memory;
 
 impl Fold {
@@ -30,6 +33,39 @@ impl Fold {
         let process = &mut self.processes[index];
         let outputs = self.spans.end((index, writer), event.address, event.stamp, text, process);
         outputs.into_iter().for_each(|block| process.set_part(block, Part::Output));
+        self.write_settled_spans();
+    }
+
+    /// Writes the rows of spans that will change no more: they leave memory.
+    pub(super) fn write_settled_spans(&mut self) {
+        let Fold { spans, clock, sites, rows, .. } = self;
+        while let Some(row) = spans.next_settled(|stamp| clock.ns(stamp), |site| sites.id(site)) {
+            rows.span(row);
+        }
+        if self.spans.is_crowded() {
+            self.forget_spans();
+        }
+    }
+
+    /// Forgets spans that were written and that no block, thread or other span refers to.
+    #[cold]
+    fn forget_spans(&mut self) {
+        let mut of_blocks = FxHashSet::default();
+        let mut last = None;
+        let mut note = |span: Option<u32>| {
+            if span != last {
+                last = span;
+                of_blocks.extend(span);
+            }
+        };
+        for process in self.processes.running() {
+            process.each_block(|block| note(block.span));
+            process.each_piece(|piece| note(piece.span));
+            let devices = process.devices.iter().flat_map(|devices| devices.iter());
+            devices.for_each(|(_, found)| note(found.block.span));
+        }
+        self.garbage.iter().flat_map(Garbage::spans).for_each(|span| note(Some(span)));
+        self.spans.keep_only(of_blocks);
     }
 
     /// A thread exports its span, adopts one, or activates another context.

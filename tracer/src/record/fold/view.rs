@@ -1,6 +1,7 @@
 //! What the session and the live view may read of a fold.
 
-use memtrace_trace::rows::ThreadRow;
+use memtrace_trace::SpanCursor;
+use memtrace_trace::rows::{SpanRow, ThreadRow};
 
 use super::{Fold, Retired, Totals};
 use crate::record::kernel::{Image, Kernel};
@@ -76,6 +77,16 @@ impl Fold {
     /// All spans.
     pub fn spans(&self) -> &Spans {
         &self.spans
+    }
+
+    /// The next span that has ended and will change no more, for one who follows them.
+    pub fn next_span(&self, cursor: &mut SpanCursor) -> Option<SpanRow> {
+        self.rows.next_span(cursor)
+    }
+
+    /// Those that have ended and may change, and whose numbers are `wanted`.
+    pub fn ended_spans(&self, wanted: impl FnMut(u32) -> bool) -> impl Iterator<Item = SpanRow> {
+        self.spans.ended_rows(|stamp| self.clock.ns(stamp), |site| self.sites.id(site), wanted)
     }
 
     /// The same, to note what was sampled of their processes.

@@ -5,7 +5,7 @@ use memtrace_trace::Totals;
 use super::Recording;
 use super::growth::Growth;
 use super::placed::placed;
-use super::progress::{Progress, seconds};
+use super::progress::{self, seconds};
 use super::subscribers::Subscribers;
 use crate::live_protocol::{Figures, LISTED_MAX, Limit, Lost, Peak, Process};
 use crate::record::procfs::limits;
@@ -18,7 +18,6 @@ const COMMAND_MAX: usize = 500;
 #[derive(Default)]
 pub struct Watched {
     pub(super) subscribers: Subscribers,
-    pub(super) progress: Progress,
     growth: Growth,
 }
 
@@ -31,8 +30,8 @@ impl Watched {
         let (placed, numbers) = placed(fold);
         stacks.extend(self.growth.stacks(fold.sites(), numbers.into_iter()));
         stacks.into_iter().for_each(|stack| self.subscribers.add_stack(stack));
-        let (operators, operators_seen) = self.progress.operators();
-        let (spans, spans_running) = self.progress.spans(fold, limit);
+        let (operators, operators_seen) = progress::operators(fold);
+        let (spans, spans_running) = progress::spans(fold, limit);
         let running = || fold.running().filter(|process| is_running(process));
         let mut processes: Vec<Process> = running().map(|process| listed(recording, process, now)).collect();
         let sums = fold.retired().sums().with(fold.processes().map(|process| &process.row));

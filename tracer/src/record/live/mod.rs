@@ -58,8 +58,7 @@ impl Live {
             self.watched = Watched::default();
             return;
         }
-        // In a recording of many spans the first time takes several rounds.
-        if self.watched.subscribers.is_due() && self.watched.progress.follow(recording.fold) {
+        if self.watched.subscribers.is_due() {
             let figures = self.watched.figures(recording);
             self.watched.subscribers.send(&Message::Figures(Box::new(figures)));
         }
@@ -77,7 +76,6 @@ impl Live {
         if self.watched.subscribers.is_empty() {
             return None;
         }
-        while !self.watched.progress.follow(recording.fold) {}
         Some(self.watched.last_figures(recording))
     }
 

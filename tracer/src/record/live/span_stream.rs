@@ -1,9 +1,13 @@
 //! A client that is sent every span that has ended. Nothing is dropped, and the recording does not
-//! wait: spans stay in memory as long as it runs, so a client that reads slowly is sent them later.
+//! wait: a client that reads slowly is sent later what the trace has.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
+
+use memtrace_trace::SpanCursor;
+use memtrace_trace::rows::SpanRow;
+use rustc_hash::FxHashSet;
 
 use super::subscribers::{line, send};
 use crate::live_protocol::{Finished, Line};
@@ -11,6 +15,8 @@ use crate::record::fold::Fold;
 
 /// This much is encoded for a client before it has read any of it.
 const UNSENT_MAX: usize = 64 << 10;
+/// Spans that have ended and may change that are encoded at once.
+const ENDED_MAX: usize = 32;
 /// The longest time for one client: the recorded program may be waiting (this is a part of sampling
 /// processes, every 50 ms).
 const TURN: Duration = Duration::from_millis(5);
@@ -21,25 +27,22 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct SpanStream {
     stream: UnixStream,
     unsent: Vec<u8>,
-    /// Spans before this one were examined.
-    next: u32,
-    /// Of them, those that are still to be sent, or sent again.
-    waiting: Vec<Waiting>,
-}
-
-/// A span that is still to be sent, or sent again.
-#[derive(Clone, Copy)]
-struct Waiting {
-    span: u32,
-    /// It was sent when it ended; its one-time bytes are not known yet.
-    sent: bool,
+    /// How far it has got in the spans that have ended and change no more.
+    cursor: SpanCursor,
+    /// Spans that were sent when they had ended, and may have changed since.
+    sent: FxHashSet<u32>,
 }
 
 impl SpanStream {
     /// One that has just connected, and is sent the first line; `None` if the socket is no good.
     pub fn new(stream: UnixStream, greeting: &Line) -> Option<SpanStream> {
         stream.set_nonblocking(true).ok()?;
-        Some(SpanStream { stream, unsent: line(greeting), next: 0, waiting: Vec::new() })
+        Some(SpanStream {
+            stream,
+            unsent: line(greeting),
+            cursor: SpanCursor::default(),
+            sent: FxHashSet::default(),
+        })
     }
 
     /// Sends what there is to send, as far as it is read. False if the client is gone.
@@ -81,35 +84,23 @@ impl SpanStream {
     /// Encodes what has ended since, up to a bound. False if there was nothing, or no room.
     fn encode(&mut self, fold: &Fold) -> bool {
         let before = self.unsent.len();
-        let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.retain_mut(|span| self.unsent.len() >= UNSENT_MAX || self.encode_span(fold, span));
-        self.waiting = waiting;
-        while self.unsent.len() < UNSENT_MAX && u64::from(self.next) < fold.spans().count() {
-            let mut span = Waiting { span: self.next, sent: false };
-            self.next += 1;
-            if self.encode_span(fold, &mut span) {
-                self.waiting.push(span);
+        while self.unsent.len() < UNSENT_MAX {
+            let Some(row) = fold.next_span(&mut self.cursor) else { break };
+            // Only its one-time bytes were not known yet, if it was sent.
+            if !self.sent.remove(&row.span) || row.one_time_bytes > 0 {
+                self.encode_row(fold, row);
             }
+        }
+        if self.unsent.len() < UNSENT_MAX {
+            let ended = fold.ended_spans(|span| self.sent.insert(span));
+            let rows: Vec<SpanRow> = ended.take(ENDED_MAX).collect();
+            rows.into_iter().for_each(|row| self.encode_row(fold, row));
         }
         self.unsent.len() > before
     }
 
-    /// Encodes a span if something about it is new. True if there may be more.
-    fn encode_span(&mut self, fold: &Fold, waiting: &mut Waiting) -> bool {
-        let Some(span) = fold.spans().view(waiting.span) else { return false };
-        let process = fold.process(span.row.process);
-        let over = process.end.is_some();
-        let news =
-            if waiting.sent { over && span.row.one_time_bytes > 0 } else { over || span.end.is_some() };
-        if news {
-            let (pid, tid) = (process.row.pid, fold.thread(span.row.thread).tid);
-            let (clock, sites) = (fold.clock(), fold.sites());
-            let row = fold.spans().row(waiting.span, |stamp| clock.ns(stamp), |site| sites.id(site));
-            let encoded = row.map(|row| line(&Line::Span(Box::new(Finished { pid, tid, row }))));
-            self.unsent.extend(encoded.into_iter().flatten());
-            waiting.sent = true;
-        }
-        // Only the first call of an operator in its process has one-time bytes.
-        !over && (!waiting.sent || span.row.call == 0)
+    fn encode_row(&mut self, fold: &Fold, row: SpanRow) {
+        let (pid, tid) = (fold.process(row.process).row.pid, fold.thread(row.thread).tid);
+        self.unsent.extend(line(&Line::Span(Box::new(Finished { pid, tid, row }))));
     }
 }

@@ -4,7 +4,7 @@
 use memtrace_analysis::learn::{Observation, Tracker};
 use memtrace_analysis::{Law, Model};
 
-use super::{Params, Spans};
+use super::Spans;
 
 impl Spans {
     /// Follows spans that begin from now on, if their operators have laws.
@@ -15,10 +15,10 @@ impl Spans {
     /// A span has begun: follows it if there is a law for it.
     pub(super) fn follow_new(&mut self, span: u32) {
         let Some(model) = &self.model else { return };
-        let span = &mut self.spans[span as usize];
+        let Some(span) = self.held.get_mut(span) else { return };
         let begun = Observation {
             inputs: span.row.inputs.to_vec(),
-            params: Params::unwrap_or_clone(span.params.clone()).into_iter().collect(),
+            params: span.row.params.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             ..Observation::default()
         };
         let law = model.nearest(&span.row.operator, &begun);
@@ -29,6 +29,6 @@ impl Spans {
 
     /// Spans without an end.
     pub fn unfinished(&self) -> impl Iterator<Item = u32> {
-        self.open.values().flatten().copied().filter(|span| self.is_open(*span))
+        self.of_process.values().flat_map(|of| of.open().iter().copied())
     }
 }

@@ -3,8 +3,14 @@
 mod devices;
 mod followed;
 mod garbage;
+mod held;
+mod of_process;
+mod one_time;
+mod operators;
 mod outputs;
 mod resident;
+mod settled;
+mod shared;
 mod span;
 mod text;
 mod threads;
@@ -12,11 +18,18 @@ mod view;
 
 use memtrace_analysis::Model;
 use memtrace_trace::rows::{ArrayInfo, Kind, SpanRow};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
+use serde_json::{Map, Value};
 
 use self::garbage::Waiting;
+use self::held::Held;
+use self::of_process::OfProcess;
+pub use self::operators::OperatorSums;
+use self::operators::Operators;
 pub use self::resident::ResidentChange;
-use self::span::{Params, Span};
+use self::settled::Settled;
+use self::shared::Shared;
+use self::span::Span;
 use self::text::{BeginText, EndText};
 use self::threads::Place;
 pub use self::view::SpanView;
@@ -42,11 +55,14 @@ pub struct Acquired {
 /// All spans of a recording.
 #[derive(Default)]
 pub struct Spans {
-    spans: Vec<Span>,
+    held: Held,
+    operators: Operators,
+    /// By process. Those that have ended and have had spans are named on.
+    of_process: FxHashMap<u32, OfProcess>,
+    /// Those whose end is still to come.
     by_id: FxHashMap<(u32, u64), u32>,
-    /// Of the last span of each operator.
-    params: FxHashMap<String, Params>,
-    calls: FxHashMap<(u32, String), u32>,
+    arrays: Shared<[ArrayInfo]>,
+    params: Shared<Map<String, Value>>,
     /// By thread.
     places: Sparse<Place>,
     /// Spans that were exported and not adopted for the last time yet, by process and token.
@@ -56,10 +72,7 @@ pub struct Spans {
     waiting: Option<Waiting>,
     /// Laws that spans are followed against.
     model: Option<Model>,
-    /// Spans without an end, by process.
-    open: FxHashMap<u32, Vec<u32>>,
-    /// Those of each process, until it has ended; processes that have had some are named on.
-    of_process: FxHashMap<u32, Vec<u32>>,
+    settled: Settled,
 }
 
 impl Spans {
@@ -68,19 +81,14 @@ impl Spans {
         let begin = BeginText::parse(text, &mut self.malformed);
         let parent = self.parent_of_new(process, thread, begin.within);
         let contextual = begin.within.is_some();
-        let (operator, inputs) = (begin.name, begin.inputs.into());
-        let last = self.params.entry(operator.clone()).or_default();
-        if **last != begin.params {
-            *last = Params::new(begin.params);
-        }
-        let params = last.clone();
-        let row = SpanRow { parent, process, thread, operator, inputs, ..SpanRow::default() };
-        let span = self.open(row, stamp, contextual);
-        self.spans[span as usize].params = params;
-        self.follow_new(span);
-        self.by_id.insert((process, id), span);
-        self.place(thread).innermost = Some(span);
-        span
+        let inputs = self.arrays.share(begin.inputs.into());
+        let params = self.params.share(begin.params.into());
+        let row =
+            SpanRow { parent, process, thread, operator: begin.name, inputs, params, ..SpanRow::default() };
+        let number = self.open(row, stamp, contextual, Some(id));
+        self.by_id.insert((process, id), number);
+        self.place(thread).innermost = Some(number);
+        number
     }
 
     /// A span that every block of `thread` belongs to from now on (`--span`).
@@ -95,23 +103,21 @@ impl Spans {
         text::complete(&mut input);
         let (operator, inputs) = (name.to_string(), [input].into());
         let row = SpanRow { process, thread, operator, inputs, ..SpanRow::default() };
-        let span = self.open(row, stamp, false);
-        self.follow_new(span);
-        span
+        self.open(row, stamp, false, None)
     }
 
-    fn open(&mut self, row: SpanRow, stamp: u64, contextual: bool) -> u32 {
-        let (span, process) = (self.spans.len() as u32, row.process);
-        let calls = self.calls.entry((process, row.operator.clone())).or_insert(0);
-        let call = *calls;
-        *calls += 1;
+    fn open(&mut self, row: SpanRow, stamp: u64, contextual: bool, id: Option<u64>) -> u32 {
+        let (number, process) = (self.held.count(), row.process);
+        let operator = self.operators.started(&row.operator);
+        let call = self.of_process.entry(process).or_default().began(number, operator);
         let input_bytes = row.inputs.iter().map(|array| array.bytes).sum();
-        let curve = self.curve_of(process);
-        let row = SpanRow { span, call, input_bytes, ..row };
-        self.spans.push(Span::new(row, stamp, contextual, curve));
-        self.open.entry(process).or_default().push(span);
-        self.of_process.entry(process).or_default().push(span);
-        span
+        let row = SpanRow { span: number, call, input_bytes, ..row };
+        let mut span = Span::new(row, operator, stamp, contextual);
+        span.id = id;
+        self.held.push(span);
+        self.await_garbage(process, number);
+        self.follow_new(number);
+        number
     }
 
     /// `thread` has ended a span. Returns the blocks that hold its outputs.
@@ -123,27 +129,35 @@ impl Spans {
         text: &[u8],
         memory: &impl Memory,
     ) -> Vec<BlockKey> {
-        let Some(index) = self.by_id.remove(&(process, id)) else { return Vec::new() };
+        let Some(number) = self.by_id.remove(&(process, id)) else { return Vec::new() };
         let end = EndText::parse(text, &mut self.malformed);
-        for inner in self.leave(thread, index) {
-            self.spans[inner as usize].close(stamp, memory);
+        for inner in self.leave(thread, number) {
+            self.close(inner, stamp, memory);
+            self.lose_end(inner);
         }
-        let span = &mut self.spans[index as usize];
-        span.close(stamp, memory);
+        self.close(number, stamp, memory);
+        let Some(span) = self.held.get_mut(number) else { return Vec::new() };
+        span.id = None;
         let blocks = span.set_outputs(end, memory);
-        self.forget_closed(process);
+        span.row.outputs = self.arrays.share(span.row.outputs.clone());
+        self.settle_if_done(number);
         blocks
     }
 
     /// Closes a span that the tracer opened itself.
-    pub fn end_whole(&mut self, span: u32, stamp: u64, memory: &impl Memory) {
-        self.spans[span as usize].close(stamp, memory);
-        self.forget_closed(self.spans[span as usize].row.process);
+    pub fn end_whole(&mut self, number: u32, stamp: u64, memory: &impl Memory) {
+        self.close(number, stamp, memory);
     }
 
-    fn forget_closed(&mut self, process: u32) {
-        if let Some(open) = self.open.get_mut(&process) {
-            open.retain(|span| self.spans[*span as usize].end.is_none());
+    fn close(&mut self, number: u32, stamp: u64, memory: &impl Memory) {
+        let Some(span) = self.held.get_mut(number).filter(|span| span.end.is_none()) else { return };
+        span.close(stamp, memory);
+        self.operators.finished(span.operator, stamp.saturating_sub(span.start));
+        self.operators.over(span.operator, span.row.working_peak_bytes);
+        let Some(of) = self.of_process.get_mut(&span.row.process) else { return };
+        of.ended(number);
+        if span.row.call == 0 {
+            of.calls_of(span.operator).left.first(&span.leftovers);
         }
     }
 
@@ -154,13 +168,13 @@ impl Spans {
 
     /// True while spans of the process run, and `thread` is in none of them.
     pub fn leave_out(&mut self, process: u32, thread: u32) -> bool {
-        let some = self.open.get(&process).is_some_and(|open| !open.is_empty());
+        let some = self.of_process.get(&process).is_some_and(|of| !of.open().is_empty());
         some && self.innermost(thread).is_none()
     }
 
-    /// The arrays that go into a span.
+    /// The arrays that go into a span that runs.
     pub fn inputs(&self, span: u32) -> &[ArrayInfo] {
-        &self.spans[span as usize].row.inputs
+        self.held.get(span).map_or(&[], |span| &span.row.inputs)
     }
 
     /// A block was allocated by `thread`; returns its innermost span and its ordinal there.
@@ -170,20 +184,22 @@ impl Spans {
         block: &Acquired,
         alive: impl Fn(BlockKey) -> bool,
     ) -> (Option<u32>, u32) {
-        let innermost = self.innermost(thread);
-        let mut next = innermost;
-        while let Some(index) = next {
-            let span = &mut self.spans[index as usize];
-            // Others may go on after the span they began in.
-            if span.end.is_none() {
-                span.acquired(block, &alive);
-            }
-            next = span.row.parent;
+        let Some(place) = self.places.get_mut(thread) else { return (None, 0) };
+        let mut innermost = None;
+        self.held.each_running(place.innermost, |span| {
+            innermost.get_or_insert_with(|| (span.row.span, span.next_ordinal(block.kind)));
+            span.acquired(block, &alive);
+        });
+        place.innermost = innermost.map(|(span, _)| span);
+        (place.innermost, innermost.map_or(0, |(_, ordinal)| ordinal))
+    }
+
+    /// Does something to the spans of a process that have no end.
+    fn each_open(&mut self, process: u32, mut work: impl FnMut(&mut Span)) {
+        let open = self.of_process.get(&process).map_or(&[][..], OfProcess::open);
+        for number in open {
+            self.held.get_mut(*number).map(&mut work);
         }
-        let Some(index) = innermost else { return (None, 0) };
-        let ordinal = &mut self.spans[index as usize].ordinals[block.kind as usize];
-        *ordinal += 1;
-        (innermost, *ordinal - 1)
     }
 
     /// A block that `span` (or none) had allocated was released by `thread`.
@@ -195,22 +211,9 @@ impl Spans {
     }
 
     fn released_by_span(&mut self, thread: u32, span: Option<u32>, alloc: u64, bytes: u64) {
-        let mut owner = span;
-        while let Some(index) = owner {
-            let span = &mut self.spans[index as usize];
-            if span.end.is_none() {
-                span.released(bytes);
-            }
-            owner = span.row.parent;
-        }
-        let mut inside = self.innermost(thread);
-        while let Some(index) = inside {
-            let span = &mut self.spans[index as usize];
-            if alloc < span.start {
-                span.net -= bytes as i64;
-            }
-            inside = span.row.parent;
-        }
+        self.held.each_running(span, |span| span.released(bytes));
+        let inside = self.places.get(thread).and_then(|place| place.innermost);
+        self.held.each_running(inside, |span| span.net -= if alloc < span.start { bytes as i64 } else { 0 });
     }
 
     /// Texts that were not what the header or the recorder writes.
@@ -218,89 +221,29 @@ impl Spans {
         self.malformed
     }
 
-    /// Name of the span's operator.
-    pub fn operator(&self, span: u32) -> &str {
-        &self.spans[span as usize].row.operator
+    /// Name of the operator of a span that a live block was allocated in.
+    pub fn operator(&self, span: u32) -> Option<&str> {
+        Some(self.operators.name(self.held.operator(span)?))
     }
 
-    /// A block that was allocated in the span was live when its program ended.
-    pub fn live_at_end(&mut self, span: Option<u32>, bytes: u64) {
-        if let Some(span) = span {
-            self.spans[span as usize].row.live_bytes_at_end += bytes;
-        }
+    /// The operators, and what their calls come to.
+    pub fn operators(&self) -> &[OperatorSums] {
+        self.operators.sums()
     }
 
     /// True while the span runs.
     pub fn is_open(&self, span: u32) -> bool {
-        self.spans[span as usize].end.is_none()
-    }
-
-    /// The process has ended: its spans that still run stay without an end, and what the first call
-    /// of an operator left behind, and no later call left again, are its one-time blocks. Returns
-    /// those. (They need not be there any more: OpenBLAS unmaps its buffers when the process
-    /// exits.)
-    pub fn process_ended(&mut self, process: u32) -> FxHashSet<BlockKey> {
-        self.open.remove(&process);
-        let numbers = self.of_process.get_mut(&process).map(std::mem::take).unwrap_or_default();
-        let mut one_time = FxHashSet::default();
-        let mut later: FxHashMap<String, FxHashMap<(Kind, u64), usize>> = FxHashMap::default();
-        let spans = numbers.iter().map(|number| &self.spans[*number as usize]);
-        for span in spans.filter(|span| span.row.call > 0) {
-            let mut own: FxHashMap<(Kind, u64), usize> = FxHashMap::default();
-            for left in &span.leftovers {
-                *own.entry((left.kind, left.bytes)).or_default() += 1;
-            }
-            let all = later.entry(span.row.operator.clone()).or_default();
-            for (what, count) in own {
-                let most = all.entry(what).or_default();
-                *most = (*most).max(count);
-            }
-        }
-        for number in numbers {
-            let span = &mut self.spans[number as usize];
-            let leftovers = std::mem::take(&mut span.leftovers);
-            if span.row.call > 0 || span.end.is_none() {
-                continue;
-            }
-            let again = later.entry(span.row.operator.clone()).or_default();
-            // Reserved addresses are no memory: a driver of devices takes hundreds of gigabytes of
-            // them.
-            let is_memory = |kind: Kind| kind != Kind::MapReserved;
-            for left in leftovers.iter().filter(|left| !left.output && is_memory(left.kind)) {
-                match again.get_mut(&(left.kind, left.bytes)) {
-                    Some(count) if *count > 0 => *count -= 1,
-                    _ => {
-                        span.row.one_time_bytes += left.bytes;
-                        one_time.insert(left.key);
-                    }
-                }
-            }
-        }
-        one_time
+        self.held.runs(span)
     }
 
     /// Those of the operators that no span has the name of.
     pub fn missing<'a>(&self, operators: &'a [String]) -> impl Iterator<Item = &'a String> {
-        operators.iter().filter(|operator| self.spans.iter().all(|span| span.row.operator != **operator))
+        operators.iter().filter(|operator| !self.operators.is_known(operator))
     }
 
-    /// One of the rows. See [`Spans::rows`].
-    pub fn row(&self, span: u32, ns: impl Fn(u64) -> i64, id: impl Fn(Site) -> u64) -> Option<SpanRow> {
-        Some(self.spans.get(span as usize)?.written(&ns, &id))
-    }
-
-    /// How many spans there are.
+    /// How many spans there were.
     pub fn count(&self) -> u64 {
-        self.spans.len() as u64
-    }
-
-    /// The rows, with stamps converted and sites by their ids.
-    pub fn rows(
-        &self,
-        ns: impl Fn(u64) -> i64,
-        id: impl Fn(Site) -> u64,
-    ) -> impl ExactSizeIterator<Item = SpanRow> {
-        self.spans.iter().map(move |span| span.written(&ns, &id))
+        self.held.count().into()
     }
 }
 

@@ -47,7 +47,7 @@ impl Span {
         self.row.output_bytes = outputs.iter().map(|array| array.bytes).sum();
         self.row.outputs = outputs.into();
         if let Some(error) = end.error {
-            Arc::make_mut(&mut self.params).insert("error".into(), error.into());
+            Arc::make_mut(&mut self.row.params).insert("error".into(), error.into());
         }
         blocks
     }
@@ -82,7 +82,7 @@ impl Span {
     /// others).
     fn overwrites(&self) -> bool {
         let allows = |name: &str| name.starts_with("overwrite") || matches!(name, "inplace" | "in_place");
-        self.params.iter().any(|(name, value)| allows(name) && value.as_bool() == Some(true))
+        self.row.params.iter().any(|(name, value)| allows(name) && value.as_bool() == Some(true))
     }
 }
 

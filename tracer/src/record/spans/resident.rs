@@ -2,7 +2,7 @@
 
 use memtrace_trace::rows::SpanResident;
 
-use super::Spans;
+use super::{Span, Spans};
 use crate::record::state::footprint::Footprint;
 
 /// What the kernel side reports of a process's resident memory, in bytes, the probe's rings left
@@ -28,18 +28,18 @@ pub struct ResidentChange {
 impl Spans {
     /// The process was sampled with this many resident bytes.
     pub fn resident(&mut self, process: u32, bytes: u64) {
-        for span in self.open.get(&process).into_iter().flatten() {
-            let row = &mut self.spans[*span as usize].row;
+        self.each_open(process, |span| {
+            let row = &mut span.row;
             // What the kernel side reports is exact.
             if row.at_resident_peak.is_none() {
                 row.resident_peak_bytes = row.resident_peak_bytes.max(Some(bytes));
             }
-        }
+        });
     }
 
     /// This much was resident when a span began.
     pub fn resident_before(&mut self, span: u32, resident: u64, file: u64, footprint: Footprint) {
-        let row = &mut self.spans[span as usize].row;
+        let Some(Span { row, .. }) = self.held.get_mut(span) else { return };
         let Footprint { live, untouched, mapped } = footprint;
         row.resident_peak_bytes = Some(resident);
         row.at_resident_peak = Some(SpanResident { start: resident, file, live, untouched, mapped });
@@ -47,8 +47,7 @@ impl Spans {
 
     /// Resident memory of a process has moved.
     pub fn resident_changed(&mut self, process: u32, change: &ResidentChange) {
-        for span in self.open.get(&process).into_iter().flatten() {
-            let span = &mut self.spans[*span as usize];
+        self.each_open(process, |span| {
             // What was highest before the span began is none of its own.
             let (bytes, file, footprint) = match span.start <= change.high_stamp {
                 true => (change.high, change.file, change.footprint),
@@ -61,7 +60,7 @@ impl Spans {
                 span.row.resident_peak_bytes = Some(bytes);
                 span.row.at_resident_peak = Some(SpanResident { start, file, live, untouched, mapped });
             }
-        }
+        });
     }
 }
 

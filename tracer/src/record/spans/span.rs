@@ -1,7 +1,5 @@
 //! One span: its peaks, and the blocks that may outlive it.
 
-use std::sync::Arc;
-
 use memtrace_analysis::learn::Tracker;
 use memtrace_trace::rows::{Kind, SpanRow};
 
@@ -24,16 +22,23 @@ pub(super) struct Leftover {
     pub output: bool,
 }
 
+#[cfg(test)]
+impl Leftover {
+    pub(super) fn of_test(bytes: u64) -> Leftover {
+        Leftover { key: (0, 0), bytes, kind: Kind::Malloc, counts: true, output: false }
+    }
+}
+
 /// A site, and whether it is that of a block that may be left over.
 type LastSite = Option<(Site, bool)>;
 
-/// Parameters, which most calls of an operator have in common.
-pub(super) type Params = Arc<serde_json::Map<String, serde_json::Value>>;
-
 pub(super) struct Span {
-    /// Its row; parameters and times are filled in when it is written.
+    /// Its row; times are filled in when it is written.
     pub row: SpanRow,
-    pub params: Params,
+    /// The number of its operator.
+    pub operator: u32,
+    /// Its id, until its end has come, or is not waited for any more.
+    pub id: Option<u64>,
     pub start: u64,
     pub end: Option<u64>,
     pub peak: u64,
@@ -51,6 +56,8 @@ pub(super) struct Span {
     compact_at: usize,
     /// Of `live`, with `--gc`.
     pub curve: Option<Curve>,
+    /// Garbage in it may yet be found.
+    pub awaits_garbage: bool,
     /// Compares it with the law of its operator.
     pub tracker: Option<Box<Tracker>>,
     /// It named the context it began in: it ends by itself, whatever ends around it.
@@ -60,10 +67,11 @@ pub(super) struct Span {
 }
 
 impl Span {
-    pub(super) fn new(row: SpanRow, start: u64, contextual: bool, curve: Option<Curve>) -> Span {
+    pub(super) fn new(row: SpanRow, operator: u32, start: u64, contextual: bool) -> Span {
         Span {
             row,
-            params: Params::default(),
+            operator,
+            id: None,
             start,
             end: None,
             peak: start,
@@ -76,11 +84,20 @@ impl Span {
             ordinals: [0; Kind::COUNT],
             leftovers: Vec::new(),
             compact_at: 1024,
-            curve,
+            curve: None,
+            awaits_garbage: false,
             tracker: None,
             contextual,
             device: Used::default(),
         }
+    }
+
+    /// The number of a block among those of its kind in it.
+    #[inline]
+    pub(super) fn next_ordinal(&mut self, kind: Kind) -> u32 {
+        let ordinal = &mut self.ordinals[kind as usize];
+        *ordinal += 1;
+        *ordinal - 1
     }
 
     /// A block was allocated in it.
@@ -156,9 +173,26 @@ impl Span {
         self.row.pinned_bytes = Some(0);
     }
 
+    /// True if its row may change, as long as its process runs.
+    pub(super) fn may_change(&self) -> bool {
+        let is_first_call = self.row.call == 0;
+        self.end.is_none() || self.id.is_some() || is_first_call || self.awaits_garbage
+    }
+
     /// Its row as the trace has it, with stamps converted and sites by their ids.
-    pub(super) fn written(&self, ns: &impl Fn(u64) -> i64, id: &impl Fn(Site) -> u64) -> SpanRow {
-        let [gc_independent_bytes, gc_independent_upper_bytes, garbage_at_peak_bytes] = self.bounds();
+    pub(super) fn row(&self, ns: &impl Fn(u64) -> i64, id: &impl Fn(Site) -> u64) -> SpanRow {
+        self.completed(self.row.clone(), ns, id)
+    }
+
+    /// The same; the span goes.
+    pub(super) fn into_row(mut self, ns: &impl Fn(u64) -> i64, id: &impl Fn(Site) -> u64) -> SpanRow {
+        let row = std::mem::take(&mut self.row);
+        self.completed(row, ns, id)
+    }
+
+    fn completed(&self, row: SpanRow, ns: &impl Fn(u64) -> i64, id: &impl Fn(Site) -> u64) -> SpanRow {
+        let [gc_independent_bytes, gc_independent_upper_bytes, garbage_at_peak_bytes] =
+            self.bounds(row.working_peak_bytes);
         SpanRow {
             start_ns: ns(self.start),
             end_ns: self.end.map(ns),
@@ -167,9 +201,8 @@ impl Span {
             gc_independent_bytes,
             gc_independent_upper_bytes,
             garbage_at_peak_bytes,
-            params: self.params.clone(),
-            device_peak_bytes: self.row.device_peak_bytes.map(|_| self.device.peak()),
-            ..self.row.clone()
+            device_peak_bytes: row.device_peak_bytes.map(|_| self.device.peak()),
+            ..row
         }
     }
 

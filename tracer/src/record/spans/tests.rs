@@ -41,6 +41,7 @@ struct World {
     spans: Spans,
     heap: Heap,
     owners: HashMap<u64, Option<u32>>,
+    written: HashMap<u32, SpanRow>,
     now: u64,
 }
 
@@ -80,8 +81,24 @@ impl World {
         self.spans.released(thread, self.owners[&address], stamp, bytes);
     }
 
-    fn row(&self, span: u32) -> SpanRow {
-        self.spans.rows(|stamp| stamp as i64, |_| 0).nth(span as usize).unwrap()
+    /// Takes the rows that change no more.
+    fn write(&mut self) {
+        let next = || self.spans.next_settled(|stamp| stamp as i64, |_| 0);
+        self.written.extend(std::iter::from_fn(next).map(|row| (row.span, row)));
+    }
+
+    fn row(&mut self, span: u32) -> SpanRow {
+        self.write();
+        let mut rows = self.spans.rows(|stamp| stamp as i64, |_| 0);
+        self.written.get(&span).cloned().or_else(|| rows.find(|row| row.span == span)).unwrap()
+    }
+
+    fn around(&self, span: Option<u32>) -> impl Iterator<Item = u32> {
+        self.spans.held.around(span)
+    }
+
+    fn runs(&self, span: u32) -> bool {
+        self.spans.is_open(span)
     }
 }
 
@@ -171,6 +188,49 @@ fn the_span_of_the_command_line_is_around_all_others() {
     assert_eq!(world.allocate(0, 0x2000, 6), Some(whole));
     let b = world.begin_in(0, 2, 0);
     assert_eq!(world.row(b).parent, Some(whole));
+}
+
+#[test]
+fn spans_leave_as_they_end_and_the_first_call_with_its_process() {
+    let mut world = World::default();
+    for id in 1..=10_000 {
+        world.begin(0, id, r#"{"name":"f"}"#);
+        world.allocate(0, id << 20, if id == 1 { 9000 } else { 5000 });
+        world.end(0, id, "");
+        world.write();
+    }
+    let whole: Vec<u32> = world.spans.rows(|_| 0, |_| 0).map(|row| row.span).collect();
+    assert_eq!((whole, world.written.len()), (vec![0], 9999));
+    world.spans.live_at_end(Some(0), 9000);
+    world.spans.live_at_end(Some(7), 5000);
+    assert_eq!(world.spans.take_live_at_end().into_iter().collect::<Vec<_>>(), [(7, 5000)]);
+    assert_eq!(world.spans.process_ended(0).len(), 1);
+    world.spans.process_left(0);
+    let first = world.row(0);
+    assert_eq!((first.one_time_bytes, first.live_bytes_at_end, first.call), (9000, 9000, 0));
+    assert_eq!(world.spans.rows(|_| 0, |_| 0).count(), 0);
+}
+
+#[test]
+fn the_own_end_of_a_span_is_waited_for_but_not_for_ever() {
+    let mut world = World::default();
+    let (first, inner) = (1, 2);
+    world.begin(0, first, r#"{"name":"inner"}"#);
+    world.end(0, first, "");
+    for outer in 0..2000 {
+        world.begin(0, 10 + 2 * outer, r#"{"name":"outer"}"#);
+        let id = if outer == 0 { inner } else { 11 + 2 * outer };
+        world.begin(0, id, r#"{"name":"inner"}"#);
+        world.end(0, 10 + 2 * outer, "");
+        if outer == 500 {
+            let output = array("", 0, 64, "");
+            world.end(0, inner, &format!(r#"{{"outputs":[{output}]}}"#));
+        }
+        world.write();
+    }
+    assert_eq!(world.row(2).output_bytes, 64, "its end came late");
+    let whole = world.spans.rows(|_| 0, |_| 0).count();
+    assert!((1000..1100).contains(&whole), "{whole} are waited for");
 }
 
 /// An array of bytes at an address, in JSON.
@@ -266,21 +326,20 @@ struct Model {
 }
 
 proptest! {
-    /// However threads and contexts go from span to span: each block counts for the span it is in
-    /// by its row and those around that run, for no others, and figures of spans are what their
-    /// blocks add up to.
+    /// However threads and contexts go from span to span, and although spans leave memory: each block
+    /// counts for the span it is in by its row and those around that run, for no others, and figures of
+    /// spans are what their blocks add up to.
     #[test]
     fn figures_are_sums_over_blocks(steps in steps()) {
         let mut world = World::default();
         let mut models: Vec<Model> = Vec::new();
         let mut next = 0;
-        let runs = |world: &World, span: u32| world.spans.spans[span as usize].end.is_none();
         for step in steps {
             match step {
                 Step::Allocate(thread, address, bytes) if !world.heap.0.contains_key(&address) => {
                     let span = world.allocate(thread, address, bytes);
-                    prop_assert!(span.is_none_or(|span| runs(&world, span)));
-                    let around: Vec<u32> = world.spans.around(span).filter(|span| runs(&world, *span)).collect();
+                    prop_assert!(span.is_none_or(|span| world.runs(span)));
+                    let around: Vec<u32> = world.around(span).filter(|span| world.runs(*span)).collect();
                     for span in around {
                         let model = &mut models[span as usize];
                         model.live.insert(world.now, bytes);
@@ -294,7 +353,7 @@ proptest! {
                 Step::Free(thread, address) => {
                     let stamp = world.heap.0.get(&address).map_or(0, |(stamp, _)| *stamp);
                     world.free(thread, address);
-                    let running = models.iter_mut().enumerate().filter(|(span, _)| runs(&world, *span as u32));
+                    let running = models.iter_mut().enumerate().filter(|(span, _)| world.runs(*span as u32));
                     for (_, model) in running {
                         model.temporaries += u64::from(model.live.remove(&stamp).is_some());
                     }
@@ -302,7 +361,7 @@ proptest! {
                 Step::Begin(thread, within) => {
                     next = next % 5 + 1;
                     let span = world.begin_in(thread, next, within);
-                    prop_assert!(world.row(span).parent.is_none_or(|parent| parent < span && runs(&world, parent)));
+                    prop_assert!(world.row(span).parent.is_none_or(|parent| parent < span && world.runs(parent)));
                     models.push(Model::default());
                 }
                 Step::End(thread, id) => world.end(thread, id, ""),
@@ -310,8 +369,12 @@ proptest! {
                 Step::Export(thread, token) => world.spans.export(0, thread, token),
                 Step::Adopt(thread, token) => world.spans.adopt(0, thread, token, token % 2 == 0),
             }
+            world.write();
+            let live = world.heap.0.keys().filter_map(|address| world.owners[address]);
+            world.spans.keep_only(live.collect());
         }
-        for (model, row) in models.iter().zip(world.spans.rows(|stamp| stamp as i64, |_| 0)) {
+        for (span, model) in models.iter().enumerate() {
+            let row = world.row(span as u32);
             prop_assert_eq!(row.working_peak_bytes, model.peak);
             prop_assert_eq!(row.temporaries, model.temporaries);
             if row.end_ns.is_some() {

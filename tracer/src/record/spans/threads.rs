@@ -20,6 +20,14 @@ pub(super) struct Place {
     before: Option<(Option<u32>, Option<u32>)>,
 }
 
+impl Place {
+    /// The spans it names.
+    pub(super) fn spans(&self) -> impl Iterator<Item = u32> {
+        let (base, innermost) = self.before.unwrap_or_default();
+        [self.root, self.base, self.innermost, base, innermost].into_iter().flatten()
+    }
+}
+
 impl Spans {
     /// True while `thread` is in no span: what it acquires belongs to none.
     #[inline(always)]
@@ -37,13 +45,7 @@ impl Spans {
 
     /// The span, or the innermost one around it that still runs.
     fn running(&self, span: Option<u32>) -> Option<u32> {
-        let runs = |span: &u32| self.spans[*span as usize].end.is_none();
-        self.around(span).find(runs)
-    }
-
-    /// The span and those around it, innermost first.
-    pub(super) fn around(&self, span: Option<u32>) -> impl Iterator<Item = u32> {
-        std::iter::successors(span, |span| self.spans[*span as usize].row.parent)
+        self.held.around(span).find(|span| self.held.runs(*span))
     }
 
     pub(super) fn place(&mut self, thread: u32) -> &mut Place {
@@ -99,12 +101,12 @@ impl Spans {
         let base = self.place(thread).base;
         let base = self.running(base);
         let announced = self.by_id.get(&(process, within)).copied();
-        let own = self.around(innermost).take_while(|span| Some(*span) != base);
-        let nearest = own.into_iter().find(|span| self.spans[*span as usize].contextual);
+        let own = self.held.around(innermost).take_while(|span| Some(*span) != base);
+        let nearest = own.into_iter().find(|span| self.held.is_contextual(*span));
         match (nearest, announced) {
             // What C code has begun in between has no part in contexts.
             _ if nearest == announced => innermost,
-            (None, Some(announced)) if self.around(innermost).any(|span| span == announced) => innermost,
+            (None, Some(announced)) if self.held.around(innermost).any(|span| span == announced) => innermost,
             (_, Some(announced)) => Some(announced),
             (_, None) => base,
         }
@@ -114,12 +116,12 @@ impl Spans {
     /// without an end.
     pub(super) fn leave(&mut self, thread: u32, span: u32) -> Vec<u32> {
         let innermost = self.place(thread).innermost;
-        let inside: Vec<u32> = self.around(innermost).take_while(|inner| *inner != span).collect();
-        let is_in = self.around(innermost).any(|around| around == span);
+        let inside: Vec<u32> = self.held.around(innermost).take_while(|inner| *inner != span).collect();
+        let is_in = self.held.around(innermost).any(|around| around == span);
         if !is_in {
             return Vec::new();
         }
-        self.place(thread).innermost = self.spans[span as usize].row.parent;
-        inside.into_iter().filter(|inner| !self.spans[*inner as usize].contextual).collect()
+        self.place(thread).innermost = self.held.parent(span);
+        inside.into_iter().filter(|inner| !self.held.is_contextual(*inner)).collect()
     }
 }

@@ -134,6 +134,15 @@ impl Garbage {
         });
     }
 
+    /// The spans of blocks that may yet turn out to be garbage.
+    pub fn spans(&self) -> impl Iterator<Item = u32> {
+        let freed = self.collectors.values().flat_map(|each| {
+            let running = each.running.iter().flat_map(|running| &running.freed);
+            running.chain(each.undecided.iter().flatten())
+        });
+        freed.filter_map(|freed| freed.span)
+    }
+
     /// A process leaves.
     pub fn retire(&mut self, process: u32) {
         self.collectors.remove(process);

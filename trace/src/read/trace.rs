@@ -343,13 +343,14 @@ impl Trace {
 
     /// Some columns of a table that is in parts only while the recording runs.
     pub(super) fn unjoined(&self, table: Table, names: &[&str]) -> Result<Option<Unjoined>> {
-        if table != Table::Spans {
+        let is_joined = || Ok(files::parts_of(&self.directory, table)?.is_empty());
+        if table != Table::Spans || (self.meta.complete && is_joined()?) {
             return Ok(None);
         }
         match Unjoined::open(&self.directory, names) {
             // They went into the table meanwhile.
-            Err(_) if files::parts_of(&self.directory, table)?.is_empty() => Ok(None),
-            found => found,
+            Err(_) if is_joined()? => Ok(None),
+            found => found.map(Some),
         }
     }
 
@@ -408,7 +409,7 @@ fn figures() -> Vec<&'static str> {
 
 fn holds_tables(directory: &Path) -> Result<bool> {
     for table in Table::ALL {
-        if !files::of_table(directory, table)?.is_empty() {
+        if !files::of_table(directory, table)?.is_empty() || !files::parts_of(directory, table)?.is_empty() {
             return Ok(true);
         }
     }

@@ -4,8 +4,13 @@
 //! A part has spans in the order of their ends. Where a span has several rows, the first of them is
 //! right, and parts come before the table; but the largest of its `live_bytes_at_end`: they are known
 //! last, and for spans in parts the table has a row that says only this.
+//!
+//! While a recording runs, rows go from the table into parts: the table is read first, as it is then,
+//! and what it has no more is in the parts that are listed after it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,6 +29,14 @@ use crate::table::Table;
 
 /// So many numbers are read at once: a stretch of them.
 const STRETCH: u32 = 16 * 1024;
+/// Rows that numbers of a stretch may have: two for each span, and as many again.
+const STRETCH_ROWS: usize = 4 * STRETCH as usize;
+/// Rows of a batch: what its JSON takes is bounded for each.
+const BATCH_ROWS: usize = 1024;
+/// Stretches of all files together: each opens its file anew. A part has a few.
+const STRETCHES: u64 = 1 << 18;
+/// A table that is longer was joined, so that no row of it is in parts alone: it is read as they are.
+const MEMORY_BYTES: u64 = 64 << 20;
 
 const NUMBER: &str = "span";
 const AT_END: &str = "live_bytes_at_end";
@@ -31,10 +44,13 @@ const AT_END: &str = "live_bytes_at_end";
 /// See the module: its rows, some thousand at a time, of some columns, of which one is the number.
 pub(crate) struct Unjoined {
     files: Vec<Numbered>,
-    table: PathBuf,
+    table: InMemory,
+    path: PathBuf,
     names: Vec<String>,
     /// Stretches that are still to be read.
     left: BTreeSet<u32>,
+    /// What was read of one.
+    ready: std::vec::IntoIter<RecordBatch>,
 }
 
 /// A file, and the stretches that it has rows of.
@@ -43,31 +59,71 @@ struct Numbered {
     stretches: BTreeSet<u32>,
 }
 
+/// The rows of the table.
+#[derive(Default)]
+struct InMemory {
+    batches: Vec<RecordBatch>,
+    /// By stretch: number, batch and row.
+    rows: BTreeMap<u32, Vec<(u32, usize, usize)>>,
+}
+
 impl Unjoined {
-    /// The spans of a trace, if they have parts.
-    pub(crate) fn open(trace: &Path, names: &[&str]) -> Result<Option<Unjoined>> {
-        let paths = paths(trace)?;
-        if paths.is_empty() {
-            return Ok(None);
+    /// The spans of a trace.
+    pub(crate) fn open(trace: &Path, names: &[&str]) -> Result<Unjoined> {
+        loop {
+            let before = state(trace);
+            let table = files::of_table(trace, Table::Spans)?;
+            let (in_memory, as_parts) = match before {
+                Some((_, bytes, _)) if bytes <= MEMORY_BYTES => (InMemory::read(table, names)?, Vec::new()),
+                _ => (InMemory::default(), table),
+            };
+            let parts = files::parts_of(trace, Table::Spans)?;
+            // Where the recording ended meanwhile, some parts may be in the new table only.
+            if state(trace) == before {
+                return Self::of(trace, parts, as_parts, in_memory, names);
+            }
         }
-        let count = paths.len();
-        let files = paths.into_iter().map(|path| Numbered::open(Readable::new(path, count)?));
-        let files = files.collect::<Result<Vec<_>>>()?;
-        let left = files.iter().flat_map(|file| &file.stretches).copied().collect();
-        let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Ok(Some(Unjoined { files, table: files::whole_path(trace, Table::Spans), names, left }))
+    }
+
+    fn of(
+        trace: &Path,
+        mut paths: Vec<PathBuf>,
+        table: Vec<PathBuf>,
+        in_memory: InMemory,
+        names: &[&str],
+    ) -> Result<Unjoined> {
+        paths.extend(table);
+        limits::at_most(trace, "the files of a table", paths.len() as u64, limits::PARTS)?;
+        let (count, mut stretches) = (paths.len(), 0);
+        let mut files = Vec::with_capacity(count);
+        for path in paths {
+            let file = Numbered::open(Readable::new(path, count)?)?;
+            stretches += file.stretches.len() as u64;
+            limits::at_most(&file.file.path, "the stretches of its numbers", stretches, STRETCHES)?;
+            files.push(file);
+        }
+        let of_files = files.iter().flat_map(|file| &file.stretches).copied();
+        Ok(Unjoined {
+            left: of_files.chain(in_memory.rows.keys().copied()).collect(),
+            files,
+            table: in_memory,
+            path: files::whole_path(trace, Table::Spans),
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            ready: Vec::new().into_iter(),
+        })
     }
 
     /// The path that errors name.
     pub(crate) fn path(&self) -> &Path {
-        &self.table
+        &self.path
     }
 
-    fn read(&self, stretch: u32) -> Result<RecordBatch> {
+    /// The rows of a stretch, each span once.
+    fn read(&self, stretch: u32) -> Result<Vec<RecordBatch>> {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let first = u64::from(stretch) * u64::from(STRETCH);
         let within = [Within { column: NUMBER, range: first..=first + u64::from(STRETCH) - 1 }];
-        let mut batches = Vec::new();
+        let (mut batches, mut rows) = (Vec::new(), Vec::new());
         for Numbered { file, stretches } in self.files.iter().filter(|file| file.stretches.contains(&stretch))
         {
             let within = if stretches.len() == 1 { &[] } else { within.as_slice() };
@@ -77,29 +133,81 @@ impl Unjoined {
                 |_, _| true,
                 within,
                 |batch| {
+                    rows.extend(numbered(&file.path, &batch, &names, batches.len())?);
                     batches.push(batch);
+                    limits::at_most(
+                        &file.path,
+                        "the rows of one stretch",
+                        rows.len() as u64,
+                        STRETCH_ROWS as u64,
+                    )
+                },
+            )?;
+        }
+        let of_table = self.table.rows.get(&stretch).into_iter().flatten();
+        rows.extend(of_table.map(|(number, batch, row)| (*number, batches.len() + batch, *row)));
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        batches.extend(self.table.batches.iter().cloned());
+        self.merged(&batches, rows)
+    }
+
+    fn merged(
+        &self,
+        batches: &[RecordBatch],
+        mut rows: Vec<(u32, usize, usize)>,
+    ) -> Result<Vec<RecordBatch>> {
+        rows.sort_unstable();
+        let fields = |batch: &RecordBatch| batch.schema_ref().fields().clone();
+        if batches.windows(2).any(|two| fields(&two[0]) != fields(&two[1])) {
+            return Err(Error::damaged(&self.path)("its parts have other columns"));
+        }
+        let all = taken(batches, &rows).map_err(Error::damaged(&self.path))?;
+        let starts = (0..all.num_rows()).step_by(BATCH_ROWS);
+        Ok(starts.map(|start| all.slice(start, BATCH_ROWS.min(all.num_rows() - start))).collect())
+    }
+}
+
+/// Which file the table is, and how long: another one stands there when it was written again.
+fn state(trace: &Path) -> Option<(u64, u64, i64)> {
+    let file = fs::metadata(files::whole_path(trace, Table::Spans)).ok()?;
+    Some((file.ino(), file.len(), file.mtime_nsec()))
+}
+
+/// Number, batch and row of each row of a batch.
+fn numbered(
+    path: &Path,
+    batch: &RecordBatch,
+    names: &[&str],
+    place: usize,
+) -> Result<Vec<(u32, usize, usize)>> {
+    let json = JsonBytes::default();
+    let columns = Columns::new(path, Table::Spans, batch, names, &json);
+    let numbers = columns.required::<UInt32Type>(NUMBER)?;
+    Ok(numbers.iter().enumerate().map(|(row, number)| (*number, place, row)).collect())
+}
+
+impl InMemory {
+    fn read(paths: Vec<PathBuf>, names: &[&str]) -> Result<InMemory> {
+        let mut table = InMemory::default();
+        for path in paths {
+            let file = Readable::new(path, 1)?;
+            file::each_batch(
+                &file,
+                names,
+                |_, _| true,
+                &[],
+                |batch| {
+                    for row in numbered(&file.path, &batch, names, table.batches.len())? {
+                        table.rows.entry(row.0 / STRETCH).or_default().push(row);
+                    }
+                    table.batches.push(batch);
                     Ok(())
                 },
             )?;
         }
-        self.merged(&batches, &names)
-    }
-
-    /// The rows of these batches, each span once.
-    fn merged(&self, batches: &[RecordBatch], names: &[&str]) -> Result<RecordBatch> {
-        let mut rows: Vec<(u32, usize, usize)> = Vec::new();
-        for (place, batch) in batches.iter().enumerate() {
-            let json = JsonBytes::default();
-            let columns = Columns::new(&self.table, Table::Spans, batch, names, &json);
-            let numbers = columns.required::<UInt32Type>(NUMBER)?;
-            rows.extend(numbers.iter().enumerate().map(|(row, number)| (*number, place, row)));
-        }
-        rows.sort_unstable();
-        let fields = |batch: &RecordBatch| batch.schema_ref().fields().clone();
-        if batches.windows(2).any(|two| fields(&two[0]) != fields(&two[1])) {
-            return Err(Error::damaged(&self.table)("its parts have other columns"));
-        }
-        taken(batches, &rows).map_err(Error::damaged(&self.table))
+        Ok(table)
     }
 }
 
@@ -126,7 +234,6 @@ pub(crate) fn paths(trace: &Path) -> Result<Vec<PathBuf>> {
     if !paths.is_empty() {
         paths.extend(files::of_table(trace, Table::Spans)?);
     }
-    limits::at_most(trace, "the files of a table", paths.len() as u64, limits::PARTS)?;
     Ok(paths)
 }
 
@@ -154,11 +261,18 @@ impl Iterator for Unjoined {
 
     /// Ends after an error.
     fn next(&mut self) -> Option<Self::Item> {
-        let stretch = self.left.pop_first()?;
-        let batch = self.read(stretch);
-        if batch.is_err() {
-            self.left.clear();
+        loop {
+            if let Some(batch) = self.ready.next() {
+                return Some(Ok(batch));
+            }
+            let stretch = self.left.pop_first()?;
+            match self.read(stretch) {
+                Ok(batches) => self.ready = batches.into_iter(),
+                Err(error) => {
+                    self.left.clear();
+                    return Some(Err(error));
+                }
+            }
         }
-        Some(batch)
     }
 }

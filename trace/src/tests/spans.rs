@@ -152,3 +152,32 @@ proptest! {
         prop_assert!(followed == order.into_iter().map(ended).collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn a_reader_misses_nothing_while_rows_go_into_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = TraceWriter::create(folder.path()).unwrap();
+    let mut spans = 0..SPANS;
+    // A part, and some that wait and are in the table.
+    spans.by_ref().take(20_000).for_each(|span| writer.span(ended(span)).unwrap());
+    writer.spans(std::iter::empty()).unwrap();
+    let mut batches = Trace::open(folder.path()).unwrap().batches(Table::Spans).unwrap();
+    let first = batches.next().unwrap().unwrap().num_rows();
+    // They go into a part, and the table is written again.
+    spans.for_each(|span| writer.span(ended(span)).unwrap());
+    writer.spans(std::iter::empty()).unwrap();
+    let rest: usize = batches.map(|batch| batch.unwrap().num_rows()).sum();
+    assert!(first > 0 && rest > 0);
+    assert_eq!(first + rest, 20_000);
+}
+
+#[test]
+fn numbers_far_apart_in_many_parts_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = TraceWriter::create(folder.path()).unwrap();
+    // Each of a part's rows is in a stretch of its own.
+    let far = |span: u32| SpanRow { span: span % 16_384 * 250_000, ..SpanRow::default() };
+    (0..20 * 16_384).for_each(|span| writer.span(far(span)).unwrap());
+    let refused = Trace::open(folder.path()).unwrap().spans().unwrap_err().to_string();
+    assert!(refused.contains("stretches of its numbers"), "{refused}");
+}

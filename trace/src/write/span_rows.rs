@@ -133,7 +133,10 @@ impl SpanCursor {
 
 /// Makes one file of the table and its parts, if it has any.
 pub(crate) fn join(trace: &Path) -> Result<()> {
-    let Some(rows) = Unjoined::open(trace, &SpanRow::names())? else { return Ok(()) };
+    if files::parts_of(trace, Table::Spans)?.is_empty() {
+        return Ok(());
+    }
+    let rows = Unjoined::open(trace, &SpanRow::names())?;
     let mut file = TableFile::create(&files::whole_path(trace, Table::Spans), Table::Spans, usize::MAX)?;
     for batch in rows {
         file.write(&batch?)?;

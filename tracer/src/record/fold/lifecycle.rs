@@ -139,11 +139,12 @@ impl Fold {
             self.spans.end_whole(span, stamp, process);
         }
         let one_time = self.spans.process_ended(index);
+        // Before spans are written: those of its blocks may be forgotten then.
+        let process = &self.processes[index];
+        let retained = (!process.announced_end).then(|| self.retained(process));
         self.garbage_ended(index, stamp);
         self.spans.process_left(index);
         self.write_settled_spans();
-        let process = &self.processes[index];
-        let retained = (!process.announced_end).then(|| self.retained(process));
         let process = self.part(index);
         process.killed_with = retained;
         let blocks = process.heap.take();

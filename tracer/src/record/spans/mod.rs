@@ -132,8 +132,9 @@ impl Spans {
         let Some(number) = self.by_id.remove(&(process, id)) else { return Vec::new() };
         let end = EndText::parse(text, &mut self.malformed);
         for inner in self.leave(thread, number) {
-            self.close(inner, stamp, memory);
-            self.lose_end(inner);
+            if self.close(inner, stamp, memory) {
+                self.lose_end(inner);
+            }
         }
         self.close(number, stamp, memory);
         let Some(span) = self.held.get_mut(number) else { return Vec::new() };
@@ -149,16 +150,18 @@ impl Spans {
         self.close(number, stamp, memory);
     }
 
-    fn close(&mut self, number: u32, stamp: u64, memory: &impl Memory) {
-        let Some(span) = self.held.get_mut(number).filter(|span| span.end.is_none()) else { return };
+    /// False if it had ended.
+    fn close(&mut self, number: u32, stamp: u64, memory: &impl Memory) -> bool {
+        let Some(span) = self.held.get_mut(number).filter(|span| span.end.is_none()) else { return false };
         span.close(stamp, memory);
         self.operators.finished(span.operator, stamp.saturating_sub(span.start));
         self.operators.over(span.operator, span.row.working_peak_bytes);
-        let Some(of) = self.of_process.get_mut(&span.row.process) else { return };
+        let Some(of) = self.of_process.get_mut(&span.row.process) else { return true };
         of.ended(number);
         if span.row.call == 0 {
             of.calls_of(span.operator).left.first(&span.leftovers);
         }
+        true
     }
 
     /// True if the process has had spans.

@@ -86,7 +86,8 @@ impl SpanStream {
         let before = self.unsent.len();
         while self.unsent.len() < UNSENT_MAX {
             let Some(row) = fold.next_span(&mut self.cursor) else { break };
-            // Only its one-time bytes were not known yet, if it was sent.
+            // If it was sent when it ended, it is sent again with its one-time bytes. What else came
+            // later (outputs of its own end, bounds without garbage) is in the trace alone.
             if !self.sent.remove(&row.span) || row.one_time_bytes > 0 {
                 self.encode_row(fold, row);
             }

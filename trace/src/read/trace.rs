@@ -350,7 +350,7 @@ impl Trace {
         match Unjoined::open(&self.directory, names) {
             // They went into the table meanwhile.
             Err(_) if is_joined()? => Ok(None),
-            found => found.map(Some),
+            found => found,
         }
     }
 

@@ -10,7 +10,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,7 +23,7 @@ use crate::column::{Columns, JsonBytes};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::read::file::{self, Readable, Within};
-use crate::read::limits;
+use crate::read::limits::{self, Allowance};
 use crate::table::Table;
 
 /// So many numbers are read at once: a stretch of them.
@@ -35,7 +34,7 @@ const STRETCH_ROWS: usize = 4 * STRETCH as usize;
 const BATCH_ROWS: usize = 1024;
 /// Stretches of all files together: each opens its file anew. A part has a few.
 const STRETCHES: u64 = 1 << 18;
-/// A table that is longer was joined, so that no row of it is in parts alone: it is read as they are.
+/// A table that is longer is read as parts are.
 const MEMORY_BYTES: u64 = 64 << 20;
 
 const NUMBER: &str = "span";
@@ -68,20 +67,24 @@ struct InMemory {
 }
 
 impl Unjoined {
-    /// The spans of a trace.
-    pub(crate) fn open(trace: &Path, names: &[&str]) -> Result<Unjoined> {
+    /// The spans of a trace; `None` if they are in one file that is read as it is.
+    pub(crate) fn open(trace: &Path, names: &[&str]) -> Result<Option<Unjoined>> {
+        let parts = || files::parts_of(trace, Table::Spans);
+        let is_long = |path: &PathBuf| fs::metadata(path).is_ok_and(|file| file.len() > MEMORY_BYTES);
+        let mut before = parts()?;
         loop {
-            let before = state(trace);
             let table = files::of_table(trace, Table::Spans)?;
-            let (in_memory, as_parts) = match before {
-                Some((_, bytes, _)) if bytes <= MEMORY_BYTES => (InMemory::read(table, names)?, Vec::new()),
-                _ => (InMemory::default(), table),
+            let (in_memory, as_parts) = match table.iter().any(is_long) {
+                true if before.is_empty() => return Ok(None),
+                true => (InMemory::default(), table),
+                false => (InMemory::read(table, names)?, Vec::new()),
             };
-            let parts = files::parts_of(trace, Table::Spans)?;
-            // Where the recording ended meanwhile, some parts may be in the new table only.
-            if state(trace) == before {
-                return Self::of(trace, parts, as_parts, in_memory, names);
+            let after = parts()?;
+            // Where parts are gone, the recording ended meanwhile: they are in the new table.
+            if before.iter().all(|part| after.contains(part)) {
+                return Self::of(trace, after, as_parts, in_memory, names).map(Some);
             }
+            before = after;
         }
     }
 
@@ -144,13 +147,12 @@ impl Unjoined {
                 },
             )?;
         }
-        let of_table = self.table.rows.get(&stretch).into_iter().flatten();
-        rows.extend(of_table.map(|(number, batch, row)| (*number, batches.len() + batch, *row)));
-        if rows.is_empty() {
-            return Ok(Vec::new());
+        self.table.add(stretch, &mut batches, &mut rows);
+        limits::at_most(&self.path, "the rows of one stretch", rows.len() as u64, STRETCH_ROWS as u64)?;
+        match rows.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.merged(&batches, rows),
         }
-        batches.extend(self.table.batches.iter().cloned());
-        self.merged(&batches, rows)
     }
 
     fn merged(
@@ -167,12 +169,6 @@ impl Unjoined {
         let starts = (0..all.num_rows()).step_by(BATCH_ROWS);
         Ok(starts.map(|start| all.slice(start, BATCH_ROWS.min(all.num_rows() - start))).collect())
     }
-}
-
-/// Which file the table is, and how long: another one stands there when it was written again.
-fn state(trace: &Path) -> Option<(u64, u64, i64)> {
-    let file = fs::metadata(files::whole_path(trace, Table::Spans)).ok()?;
-    Some((file.ino(), file.len(), file.mtime_nsec()))
 }
 
 /// Number, batch and row of each row of a batch.
@@ -193,21 +189,31 @@ impl InMemory {
         let mut table = InMemory::default();
         for path in paths {
             let file = Readable::new(path, 1)?;
-            file::each_batch(
-                &file,
-                names,
-                |_, _| true,
-                &[],
-                |batch| {
-                    for row in numbered(&file.path, &batch, names, table.batches.len())? {
-                        table.rows.entry(row.0 / STRETCH).or_default().push(row);
-                    }
-                    table.batches.push(batch);
-                    Ok(())
-                },
-            )?;
+            let mut allowance = Allowance::held(file.bytes);
+            let keep = |batch: RecordBatch| {
+                let index = batch.num_rows() * size_of::<(u32, usize, usize)>();
+                allowance.take(&file.path, (batch.get_array_memory_size() + index) as u64)?;
+                for row in numbered(&file.path, &batch, names, table.batches.len())? {
+                    table.rows.entry(row.0 / STRETCH).or_default().push(row);
+                }
+                table.batches.push(batch);
+                Ok(())
+            };
+            file::each_batch(&file, names, |_, _| true, &[], keep)?;
         }
         Ok(table)
+    }
+
+    /// Adds the rows of a stretch, and the batches that they are in.
+    fn add(&self, stretch: u32, batches: &mut Vec<RecordBatch>, rows: &mut Vec<(u32, usize, usize)>) {
+        let (mut last, mut place) = (None, 0);
+        for &(number, batch, row) in self.rows.get(&stretch).into_iter().flatten() {
+            if last != Some(batch) {
+                (last, place) = (Some(batch), batches.len());
+                batches.push(self.batches[batch].clone());
+            }
+            rows.push((number, place, row));
+        }
     }
 }
 

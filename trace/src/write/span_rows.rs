@@ -136,7 +136,7 @@ pub(crate) fn join(trace: &Path) -> Result<()> {
     if files::parts_of(trace, Table::Spans)?.is_empty() {
         return Ok(());
     }
-    let rows = Unjoined::open(trace, &SpanRow::names())?;
+    let Some(rows) = Unjoined::open(trace, &SpanRow::names())? else { return Ok(()) };
     let mut file = TableFile::create(&files::whole_path(trace, Table::Spans), Table::Spans, usize::MAX)?;
     for batch in rows {
         file.write(&batch?)?;

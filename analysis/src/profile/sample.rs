@@ -11,8 +11,8 @@ const FIRST: usize = 29;
 /// What calls are largest by: working peak, peak on devices, what was used there before, resident
 /// peak.
 const PEAKS: usize = 4;
-/// Leading bits of a resident peak that count.
-const RESIDENT_BITS: u32 = 11;
+/// Leading bits that count of what a whole process had.
+const LEADING_BITS: u32 = 11;
 
 /// A sample of calls that are offered one after the other, known by numbers of type `Id`. A sample
 /// of samples in their order is the sample of all calls.
@@ -71,12 +71,15 @@ impl<Id: Copy> Taken<Id> {
     }
 }
 
-/// Resident peaks to a thousandth: where a process grows, each call's is larger than the last one's.
+/// Memory of the whole process to a thousandth: where it grows, each call's is larger than the last.
 fn peaks(span: &SpanRow, before_on_devices: u64) -> [u64; PEAKS] {
-    let resident = span.resident_peak_bytes.unwrap_or(0);
-    let below = (resident.max(1).ilog2() + 1).saturating_sub(RESIDENT_BITS);
+    let rounded = |bytes: u64| {
+        let below = (bytes.max(1).ilog2() + 1).saturating_sub(LEADING_BITS);
+        bytes >> below << below
+    };
+    let (before, resident) = (rounded(before_on_devices), rounded(span.resident_peak_bytes.unwrap_or(0)));
     let on_devices = span.device_peak_bytes.unwrap_or(0);
-    [span.working_peak_bytes, on_devices, before_on_devices, resident >> below << below]
+    [span.working_peak_bytes, on_devices, before, resident]
 }
 
 /// Calls of one kind have the same number: those that a law cannot tell apart by what went in.

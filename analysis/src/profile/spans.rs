@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use memtrace_trace::rows::SpanRow;
 use memtrace_trace::{Rows, Trace};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Map, Value};
 
 use super::devices::Devices;
@@ -14,8 +14,10 @@ use super::provenance::Operators;
 use super::sample::Sample;
 use super::{THREADS, threads};
 
-/// So many calls of an operator in a process say what its first one left behind.
-const EARLY: u32 = 8;
+/// So many calls of an operator in a process say what its first one left behind …
+const EARLY: u8 = 8;
+/// … in so many processes.
+const PROCESSES: usize = 256;
 
 /// What is known of all spans of a trace, and the sample of those that finished.
 pub(super) struct Spans {
@@ -32,6 +34,30 @@ pub(super) struct Spans {
     /// What else was left out, and why.
     pub(super) notes: Vec<String>,
     parents: Vec<(u32, u32)>,
+}
+
+/// The early calls of operators in processes.
+#[derive(Default)]
+struct Early {
+    /// By operator and process.
+    counts: HashMap<String, FxHashMap<u32, u8>>,
+    taken: FxHashSet<u32>,
+}
+
+impl Early {
+    /// True if the span is one of them.
+    fn takes(&mut self, span: &SpanRow) -> bool {
+        if !self.counts.contains_key(&span.operator) {
+            self.counts.insert(span.operator.clone(), FxHashMap::default());
+        }
+        let Some(processes) = self.counts.get_mut(&span.operator) else { return false };
+        if processes.len() == PROCESSES && !processes.contains_key(&span.process) {
+            return false;
+        }
+        let count = processes.entry(span.process).or_default();
+        *count = count.saturating_add(1);
+        *count <= EARLY && self.taken.insert(span.span)
+    }
 }
 
 /// How many spans are no runs.
@@ -51,7 +77,7 @@ impl Spans {
     ) -> memtrace_trace::Result<Spans> {
         let (mut sample, mut counts) = (Sample::new(), Counts::default());
         let (mut operators, mut first_ns) = (Operators::default(), HashMap::new());
-        let mut parents = Vec::new();
+        let (mut parents, mut early) = (Vec::new(), Early::default());
         let mut spans = trace.spans_where(|span| {
             parents.extend(span.parent.map(|parent| (span.span, parent)));
             if lossy.contains_key(&span.process) || !counts.takes(span, &trace.meta().rows) {
@@ -60,10 +86,11 @@ impl Spans {
             operators.add(span);
             let first: &mut i64 = first_ns.entry(span.process).or_insert(span.start_ns);
             *first = span.start_ns.min(*first);
-            sample.offer(span, devices.before(span), span.span) | (span.call < EARLY)
+            let is_early = early.takes(span);
+            sample.offer(span, devices.before(span), span.span) || is_early
         })?;
         let sample = sample.taken();
-        spans.retain(|span| sample.contains(&span.span) || span.call < EARLY);
+        spans.retain(|span| sample.contains(&span.span) || early.taken.contains(&span.span));
         spans.sort_by_key(|span| (span.start_ns, span.span));
         if let Some(threads) = threads(trace.meta()) {
             add_threads(&mut spans, threads);

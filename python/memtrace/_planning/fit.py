@@ -39,12 +39,15 @@ def fit(traces: "Union[Source, Sequence[Source]]", *, client: Any = None) -> "Mo
 
     if client is None:
         return fit(traces)
-    directories = [os.path.abspath(directory) for directory in trace_directories(traces)]
+    here = os.getcwd()
+    directories = [os.path.join(here, directory) for directory in trace_directories(traces)]
     threads = sum(client.nthreads().values()) or 1
     size = min(-(-len(directories) // (PARTS * threads)) or 1, TRACES)
     parts = [directories[at : at + size] for at in range(0, len(directories), size)]
     futures = client.map(read_profiles, parts, pure=False)
     try:
-        return fit_profiles([future.result() for future in futures])
-    finally:
+        profiles = [future.result() for future in futures]
+    except BaseException:
         client.cancel(futures)
+        raise
+    return fit_profiles(profiles)

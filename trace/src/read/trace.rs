@@ -13,7 +13,7 @@ use crate::meta::Meta;
 use crate::read::file::{self, Readable, Within};
 use crate::read::limits::{self, Allowance};
 use crate::read::pruning;
-use crate::read::unjoined::{self, Unjoined};
+use crate::read::unjoined::Unjoined;
 use crate::rows::{
     AccessRow, AllocationRow, DeviceRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, PlacementRow,
     ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow,
@@ -356,11 +356,10 @@ impl Trace {
 
     /// How long the files of a table are.
     pub(crate) fn bytes(&self, table: Table) -> Result<u64> {
-        let unjoined = if table == Table::Spans { unjoined::paths(&self.directory)? } else { Vec::new() };
-        let files = match unjoined.is_empty() {
-            true => self.files(table)?,
-            false => readable(&self.directory, unjoined)?,
-        };
+        let mut files = self.files(table)?;
+        if table == Table::Spans {
+            files.append(&mut readable(&self.directory, files::parts_of(&self.directory, table)?)?);
+        }
         Ok(files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes)))
     }
 }

@@ -29,7 +29,7 @@ use crate::table::Table;
 /// So many numbers are read at once: a stretch of them.
 const STRETCH: u32 = 16 * 1024;
 /// Rows that numbers of a stretch may have: two for each span, and as many again.
-const STRETCH_ROWS: usize = 4 * STRETCH as usize;
+const STRETCH_ROWS: u64 = 4 * STRETCH as u64;
 /// Rows of a batch: what its JSON takes is bounded for each.
 const BATCH_ROWS: usize = 1024;
 /// Stretches of all files together: each opens its file anew. A part has a few.
@@ -39,6 +39,9 @@ const MEMORY_BYTES: u64 = 64 << 20;
 
 const NUMBER: &str = "span";
 const AT_END: &str = "live_bytes_at_end";
+
+/// A span's number, and which batch and row it is in.
+type Place = (u32, usize, usize);
 
 /// See the module: its rows, some thousand at a time, of some columns, of which one is the number.
 pub(crate) struct Unjoined {
@@ -62,8 +65,8 @@ struct Numbered {
 #[derive(Default)]
 struct InMemory {
     batches: Vec<RecordBatch>,
-    /// By stretch: number, batch and row.
-    rows: BTreeMap<u32, Vec<(u32, usize, usize)>>,
+    /// By stretch.
+    rows: BTreeMap<u32, Vec<Place>>,
 }
 
 impl Unjoined {
@@ -130,36 +133,27 @@ impl Unjoined {
         for Numbered { file, stretches } in self.files.iter().filter(|file| file.stretches.contains(&stretch))
         {
             let within = if stretches.len() == 1 { &[] } else { within.as_slice() };
-            file::each_batch(
-                file,
-                &names,
-                |_, _| true,
-                within,
-                |batch| {
-                    rows.extend(numbered(&file.path, &batch, &names, batches.len())?);
-                    batches.push(batch);
-                    limits::at_most(
-                        &file.path,
-                        "the rows of one stretch",
-                        rows.len() as u64,
-                        STRETCH_ROWS as u64,
-                    )
-                },
-            )?;
+            let keep = |batch: RecordBatch| {
+                rows.extend(numbered(&file.path, &batch, &names, batches.len())?);
+                batches.push(batch);
+                self.check(&rows)
+            };
+            file::each_batch(file, &names, |_, _| true, within, keep)?;
         }
         self.table.add(stretch, &mut batches, &mut rows);
-        limits::at_most(&self.path, "the rows of one stretch", rows.len() as u64, STRETCH_ROWS as u64)?;
-        match rows.is_empty() {
-            true => Ok(Vec::new()),
-            false => self.merged(&batches, rows),
+        self.check(&rows)?;
+        if rows.is_empty() {
+            return Ok(Vec::new());
         }
+        self.merged(&batches, rows)
     }
 
-    fn merged(
-        &self,
-        batches: &[RecordBatch],
-        mut rows: Vec<(u32, usize, usize)>,
-    ) -> Result<Vec<RecordBatch>> {
+    /// Fails where numbers of a stretch have too many rows.
+    fn check(&self, rows: &[Place]) -> Result<()> {
+        limits::at_most(&self.path, "the rows of one stretch", rows.len() as u64, STRETCH_ROWS)
+    }
+
+    fn merged(&self, batches: &[RecordBatch], mut rows: Vec<Place>) -> Result<Vec<RecordBatch>> {
         rows.sort_unstable();
         let fields = |batch: &RecordBatch| batch.schema_ref().fields().clone();
         if batches.windows(2).any(|two| fields(&two[0]) != fields(&two[1])) {
@@ -172,12 +166,7 @@ impl Unjoined {
 }
 
 /// Number, batch and row of each row of a batch.
-fn numbered(
-    path: &Path,
-    batch: &RecordBatch,
-    names: &[&str],
-    place: usize,
-) -> Result<Vec<(u32, usize, usize)>> {
+fn numbered(path: &Path, batch: &RecordBatch, names: &[&str], place: usize) -> Result<Vec<Place>> {
     let json = JsonBytes::default();
     let columns = Columns::new(path, Table::Spans, batch, names, &json);
     let numbers = columns.required::<UInt32Type>(NUMBER)?;
@@ -191,7 +180,7 @@ impl InMemory {
             let file = Readable::new(path, 1)?;
             let mut allowance = Allowance::held(file.bytes);
             let keep = |batch: RecordBatch| {
-                let index = batch.num_rows() * size_of::<(u32, usize, usize)>();
+                let index = batch.num_rows() * size_of::<Place>();
                 allowance.take(&file.path, (batch.get_array_memory_size() + index) as u64)?;
                 for row in numbered(&file.path, &batch, names, table.batches.len())? {
                     table.rows.entry(row.0 / STRETCH).or_default().push(row);
@@ -205,7 +194,7 @@ impl InMemory {
     }
 
     /// Adds the rows of a stretch, and the batches that they are in.
-    fn add(&self, stretch: u32, batches: &mut Vec<RecordBatch>, rows: &mut Vec<(u32, usize, usize)>) {
+    fn add(&self, stretch: u32, batches: &mut Vec<RecordBatch>, rows: &mut Vec<Place>) {
         let (mut last, mut place) = (None, 0);
         for &(number, batch, row) in self.rows.get(&stretch).into_iter().flatten() {
             if last != Some(batch) {
@@ -218,29 +207,19 @@ impl InMemory {
 }
 
 /// Of several rows with one number the first, with the largest live bytes at the end.
-fn taken(batches: &[RecordBatch], rows: &[(u32, usize, usize)]) -> Result<RecordBatch, ArrowError> {
-    let same = |a: &(u32, usize, usize), b: &(u32, usize, usize)| a.0 == b.0;
+fn taken(batches: &[RecordBatch], rows: &[Place]) -> Result<RecordBatch, ArrowError> {
+    let same = |a: &Place, b: &Place| a.0 == b.0;
     let first: Vec<(usize, usize)> = rows.chunk_by(same).map(|rows| (rows[0].1, rows[0].2)).collect();
     let batch = interleave_record_batch(&batches.iter().collect::<Vec<_>>(), &first)?;
     let Ok(column) = batch.schema().index_of(AT_END) else { return Ok(batch) };
     let bytes: Option<Vec<_>> =
         batches.iter().map(|batch| batch.column(column).as_primitive_opt::<UInt64Type>()).collect();
     let Some(bytes) = bytes.filter(|_| first.len() < rows.len()) else { return Ok(batch) };
-    let largest = |rows: &[(u32, usize, usize)]| {
-        rows.iter().map(|(_, batch, row)| bytes[*batch].value(*row)).max().unwrap_or(0)
-    };
+    let largest =
+        |rows: &[Place]| rows.iter().map(|(_, batch, row)| bytes[*batch].value(*row)).max().unwrap_or(0);
     let mut columns = batch.columns().to_vec();
     columns[column] = Arc::new(rows.chunk_by(same).map(largest).collect::<UInt64Array>());
     RecordBatch::try_new(batch.schema(), columns)
-}
-
-/// Parts of spans, and then their table; nothing where there are no parts.
-pub(crate) fn paths(trace: &Path) -> Result<Vec<PathBuf>> {
-    let mut paths = files::parts_of(trace, Table::Spans)?;
-    if !paths.is_empty() {
-        paths.extend(files::of_table(trace, Table::Spans)?);
-    }
-    Ok(paths)
 }
 
 impl Numbered {

@@ -11,9 +11,11 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
 use crate::atomic::Replacement;
+use crate::column::Row;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::table::Table;
+use crate::write::whole_table::BATCH_ROWS;
 
 /// A Parquet file that takes its name when closed.
 pub(crate) trait PartFile: Sized {
@@ -82,6 +84,23 @@ pub(crate) struct Parts<F> {
     directory: PathBuf,
     next: u32,
     open: Option<F>,
+}
+
+/// Makes one part of rows that have left memory for good; `parts` are there from the first one on.
+/// Where it is.
+pub(crate) fn make<R: Row>(
+    parts: &mut Option<Parts<TableFile>>,
+    trace: &Path,
+    rows: &[R],
+) -> Result<Option<PathBuf>> {
+    let parts = match parts {
+        Some(parts) => parts,
+        none => none.insert(Parts::resume(trace, R::TABLE)?),
+    };
+    for some in rows.chunks(BATCH_ROWS) {
+        parts.write(&R::encode(some).map_err(Error::write(trace))?, rows.len())?;
+    }
+    parts.close()
 }
 
 impl<F: PartFile> Parts<F> {

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::read::file::{self, Readable};
 use crate::rows::{ModuleRow, ProcessRow, ThreadRow};
-use crate::write::parts::{PartFile, Parts, TableFile};
+use crate::write::parts::{self, PartFile, Parts, TableFile};
 use crate::write::whole_table::BATCH_ROWS;
 
 /// Rows that wait in memory until they are a part.
@@ -68,14 +68,7 @@ impl<R: Settling + Row> SettledRows<R> {
         if self.waiting.len() < PART_ROWS {
             return Ok(None);
         }
-        let parts = match &mut self.parts {
-            Some(parts) => parts,
-            none => none.insert(Parts::resume(trace, R::TABLE)?),
-        };
-        for rows in self.waiting.chunks(BATCH_ROWS) {
-            parts.write(&R::encode(rows).map_err(Error::write(trace))?, self.waiting.len())?;
-        }
-        let part = parts.close()?;
+        let part = parts::make(&mut self.parts, trace, &self.waiting)?;
         self.waiting = Vec::new();
         Ok(part)
     }

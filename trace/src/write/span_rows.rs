@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
-use crate::column::{Columns, JsonBytes, Record, Row};
+use crate::column::{Columns, JsonBytes, Record};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::read::file;
 use crate::read::unjoined::Unjoined;
 use crate::rows::SpanRow;
 use crate::table::Table;
-use crate::write::parts::{PartFile, Parts, TableFile};
+use crate::write::parts::{self, PartFile, Parts, TableFile};
 use crate::write::whole_table::{self, BATCH_ROWS};
 
 /// Rows that wait in memory until they are a part.
@@ -52,14 +52,7 @@ impl SpanRows {
         if self.waiting.len() < PART_ROWS {
             return Ok(None);
         }
-        let parts = match &mut self.parts {
-            Some(parts) => parts,
-            none => none.insert(Parts::resume(trace, Table::Spans)?),
-        };
-        for rows in self.waiting.chunks(BATCH_ROWS) {
-            parts.write(&SpanRow::encode(rows).map_err(Error::write(trace))?, PART_ROWS)?;
-        }
-        let part = parts.close()?;
+        let part = parts::make(&mut self.parts, trace, &self.waiting)?;
         self.waiting.clear();
         self.made.extend(part.clone());
         Ok(part)

@@ -2,5 +2,6 @@
 
 PARTS = {
     "traces": "report and fit over a thousand traces of ten thousand spans each",
+    "spans": "ten million spans in one trace: program, recorder, disk, report and fit",
     "cluster": "fit of the same traces by one worker of a Dask cluster, and by two",
 }

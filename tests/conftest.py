@@ -19,6 +19,8 @@ FOLDERS = {
     "cupy": "frameworks",
     "jax": "frameworks",
 }
+#: Files that wait for minutes, for a scheduler or a guest: others run meanwhile.
+FIRST = {"test_schedulers.py", "test_place_nodes.py"}
 
 
 def pytest_collection_modifyitems(items):
@@ -29,6 +31,7 @@ def pytest_collection_modifyitems(items):
             if folder not in FOLDERS:
                 raise pytest.UsageError(f"tests/{folder} has no marker in {__file__}")
             item.add_marker(getattr(pytest.mark, FOLDERS[folder]))
+    items.sort(key=lambda item: item.path.name not in FIRST)
 
 
 LISTED = 15  # files

@@ -12,7 +12,6 @@ from .tools import (
     ROOT,
     bare,
     fil,
-    has_option,
     heaptrack,
     memray,
     memtrace,
@@ -23,6 +22,7 @@ PROGRAMS = ROOT / "benches" / "programs"
 BUILD = ROOT / "build" / "bench"
 FRAME_POINTERS = {"fp": "-fno-omit-frame-pointer", "nofp": "-fomit-frame-pointer"}
 THREADS = (1, 2, 8)
+STACKS = ("--stacks", "all")
 FEW_STACKS = (20_000, 16, 256, 1)  # blocks, sizes, and one path: 24 stacks
 
 
@@ -51,25 +51,20 @@ def build():
         subprocess.run([*common, flag, "-shared", "-fPIC", "-o", library], check=True)
 
 
-def stacks(which):
-    """Options for `--stacks`; None where this memtrace lacks the option."""
-    if has_option("record", "--stacks"):
-        return ("--stacks", which)
-    return () if which == "none" else None  # small blocks had no stacks before there was the option
-
-
 def churn(pattern, threads, frames, scale, no_stacks=True, shape=()):
     """The tools that can run churn.c. memray starts nothing but Python: it gets the same code as a library, and is
-    compared with the bare library in Python."""
+    compared with the bare library in Python. heaptrack 1.4's interpreter wants 17 GB and more for several threads, so
+    there it only records."""
     words = [pattern, threads, scale.pairs // threads, *shape]
     program = [BUILD / f"churn-{frames}", *words]
     library = [PROGRAMS / "host.py", BUILD / f"churn-{frames}.so", *words]
     tools = {"bare": bare(program)}
-    if no_stacks and stacks("none") is not None:
-        tools["memtrace, no stacks"] = memtrace(program, *stacks("none"))
-    if stacks("all") is not None:
-        tools["memtrace"] = memtrace(program, *stacks("all"))
-    tools["heaptrack"] = heaptrack(program)
+    if no_stacks:
+        tools["memtrace, no stacks"] = memtrace(program, "--stacks", "none")
+    tools["memtrace"] = memtrace(program, *STACKS)
+    if threads == 1:
+        tools["heaptrack"] = heaptrack(program)
+    tools["heaptrack --raw"] = heaptrack(program, "--raw")
     tools["bare in Python"] = bare([PYTHON, *library])
     tools["memray --native"] = memray(library, "--native")
     return tools
@@ -80,7 +75,7 @@ def python(script, **variables):
     program = [PYTHON, *script]
     return {
         "bare": bare(program, **variables),
-        "memtrace": memtrace(program, *(stacks("all") or ()), **variables),
+        "memtrace": memtrace(program, *STACKS, **variables),
         "memray": memray(script, **variables),
         "memray --native": memray(script, "--native", **variables),
         "heaptrack": heaptrack(program, **variables),
@@ -109,9 +104,8 @@ def groups(scale):
     found["objects-malloc"] = turn("objects-malloc", python(objects, PYTHONMALLOC="malloc"))
     found["gst3d"] = turn("gst3d", python([PROGRAMS / "gst3d.py", scale.cells, 3]))
     starting = python([PROGRAMS / "nothing.py"])
-    if has_option("record", "--kernel"):
-        proc = ("--kernel", "proc")
-        starting["memtrace --kernel proc"] = memtrace([PYTHON, PROGRAMS / "nothing.py"], *proc)
+    proc = ("--kernel", "proc")
+    starting["memtrace --kernel proc"] = memtrace([PYTHON, PROGRAMS / "nothing.py"], *proc)
     found["start"] = turn("start", starting, scale.starts)
     found["reader"] = lambda: reader(scale)
     return found
@@ -120,7 +114,8 @@ def groups(scale):
 def reader(scale):
     """Each tool's report on its own recording of the same run."""
     longer = scale._replace(pairs=scale.read)
-    tools = churn("random", 1, "nofp", longer, no_stacks=stacks("all") is None)
+    tools = churn("random", 1, "nofp", longer, no_stacks=False)
+    del tools["heaptrack --raw"]  # nothing reads that
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         recorded, failed = {}, {}
         for name, (command, variables) in tools.items():
@@ -140,8 +135,7 @@ def reports(recorded):
     commands = {}
     if "memtrace" in recorded:
         commands["memtrace"] = [MEMTRACE, "report", recorded["memtrace"] / "trace"]
-        if has_option("report", "--recompute"):
-            commands["memtrace --recompute"] = [*commands["memtrace"], "--recompute"]
+        commands["memtrace --recompute"] = [*commands["memtrace"], "--recompute"]
     if "heaptrack" in recorded:
         [data] = recorded["heaptrack"].glob("heaptrack.*")
         commands["heaptrack"] = ["heaptrack_print", "-f", data]

@@ -86,6 +86,7 @@ def figures(group, figure, names):
 
 
 CHURN = {"memtrace": "memtrace", "heaptrack": "heaptrack", "memray": "memray --native"}
+ONLY_RECORDED = {**CHURN, "heaptrack": "heaptrack --raw"}
 ALL = {tool: tool for tool in TOOLS}
 
 
@@ -135,7 +136,7 @@ def flatness(results, frames):
     if None in groups:
         return {}
     ratios = {}
-    for tool, name in CHURN.items():
+    for tool, name in ONLY_RECORDED.items():
         each = [against_base(group, name, target_ns) for group in groups]
         ratios[tool] = None if None in each or each[0] <= 0 else max(each) / each[0]
     return ratios

@@ -15,7 +15,8 @@ event is one call of malloc or free.
 - memtrace records every block with time, thread and, except where it says *no stacks*, its stack
   (`--stacks all`).
 - heaptrack 1.x writes stacks of every call, but neither time nor thread; `heaptrack_interpret` and
-  zstd are in total.
+  zstd are in total. With several threads its interpreter was killed for lack of memory (17 GB and
+  more), so those rows have `heaptrack --raw`, which leaves it out; row 5 compares such runs.
 - memray starts only Python: for churn the same code ran as a library in Python, compared with bare
   in Python; `--native` in the churn rows, its cheaper default (Python stacks only) in the others.
   It writes no time per event, and what it has to resolve it resolves in its reports, which are not

@@ -64,12 +64,6 @@ def versions():
     return found | {name: packages[name] for name in PACKAGES if name in packages}
 
 
-@cache
-def has_option(command, option):
-    """True if this memtrace knows the option: benchmarks compare versions that differ in what they can do."""
-    return option in output_of(MEMTRACE, command, "--help")
-
-
 # What follows gives (command for an output folder, variables), as measure.in_turn takes them.
 
 
@@ -81,8 +75,8 @@ def memtrace(program, *options, **variables):
     return lambda output: [MEMTRACE, "-o", output / "trace", *options, "--", *program], variables
 
 
-def heaptrack(program, **variables):
-    return lambda output: ["heaptrack", "-o", output / "heaptrack", *program], variables
+def heaptrack(program, *options, **variables):
+    return lambda output: ["heaptrack", *options, "-o", output / "heaptrack", *program], variables
 
 
 def memray(script, *options, **variables):

@@ -6,7 +6,6 @@ A recorded process is known by the recorder's module, which the probe put there.
 
 import re
 import sys
-from contextlib import suppress
 
 RECORDER = "_memtrace_recorder"
 
@@ -83,10 +82,7 @@ class _Span:
     def __init__(self, recorder, name, inputs, params):
         self._recorder, self._name, self._id = recorder, str(name), 0
         self._inputs, self._outputs = _described(recorder, inputs), []
-        self._params = {}
-        with suppress(Exception):  # of a number's own class
-            scalars = [(key, recorder.scalar(value)) for key, value in params.items()]
-            self._params = {key: value for key, value in scalars if value is not None}
+        self._params = _scalars(recorder, params) if params else {}
 
     def __enter__(self):
         self._params["versions"] = self._recorder.versions_of(["numpy"])
@@ -100,6 +96,15 @@ class _Span:
     def outputs(self, *arrays):
         """Records which arrays, or shapes and dtypes, come out of the span."""
         self._outputs = _described(self._recorder, arrays)
+
+
+def _scalars(recorder, params):
+    """Those of the parameters that are scalars."""
+    try:
+        scalars = [(key, recorder.scalar(value)) for key, value in params.items()]
+        return {key: value for key, value in scalars if value is not None}
+    except Exception:
+        return {}  # of a number's own class
 
 
 def _described(recorder, values):
@@ -124,19 +129,24 @@ def _shape(value):
 
 def _describe(recorder, values):
     found = []
+    bare = None  # the shape before, if no dtype is known yet
     for position, value in enumerate(values):
+        name = f"args[{position}]"
         shape = _shape(value)
         if shape is not None:
-            found.append({"name": f"args[{position}]", "shape": shape, "dtype": ""})
+            found.append(recorder.shaped(name, shape))
+            bare = shape
             continue
-        arrays = recorder.arrays_in(f"args[{position}]", value)
-        if not arrays and found and found[-1]["dtype"] == "":
-            text, item = _dtype(value)
-            size = item
-            for length in found[-1]["shape"]:
+        arrays = recorder.arrays_in(name, value)
+        if arrays:
+            found += arrays
+            bare = None
+        elif bare is not None:
+            text, size = _dtype(value)
+            for length in bare:
                 size *= length
-            found[-1].update(dtype=text, layout="C", bytes=size)
-        found += arrays
+            found[-1] = recorder.shaped(found[-1].name, bare, text, size)
+            bare = None if text else bare
     return found
 
 

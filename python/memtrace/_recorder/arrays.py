@@ -9,25 +9,78 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for linters: names that the other texts define
     from .errors import pass_on
+    from .ndarrays import _ndarray, _numpy_array, learn_ndarray
+    from .texts import quoted
 
 ITEM_LIMIT = 64  # members described of one list, tuple, dict or *args
 
 
-def describe(name, value):
-    """`value` as an array {name, shape, dtype, layout, bytes, address}; None if it is none.
+class _Array:
+    """An array of a span.
 
-    A strided one also says where its memory begins and how far it reaches (start, extent).
-    `object` is for the recorder itself: the id of the Python object.
+    name: of the argument it is.
+    form: what arrays like it have in common.
+    address: of its first element; None if nothing is known but its form.
+    object: the id of the Python object, 0 if there is none.
+    of: the name of the input that it is.
     """
+
+    __slots__ = ("name", "form", "address", "object", "of")
+
+    def __init__(self, name, form, address, object):
+        self.name, self.form, self.address, self.object = name, form, address, object
+        self.of = None
+
+    def text(self):
+        """Its JSON."""
+        form, address = self.form, self.address
+        if address is None:
+            return f'{{"name": {quoted(self.name)}, {form.text}}}'
+        text = f'{{"name": {quoted(self.name)}, {form.text}, "address": {address}'
+        if form.below is not None:
+            text += f', "start": {address + form.below}'
+        if self.of is not None:
+            text += f', "relation": "in_place", "of": {quoted(self.of)}'
+        return text + "}"
+
+
+class _Form:
+    """What arrays of the same shape, dtype and layout have in common.
+
+    text: members of their JSON: shape, dtype, layout, bytes, device.
+    below: from the address of a strided one to where its memory begins; None if it is dense.
+    """
+
+    __slots__ = ("shape", "text", "below")
+
+    def __init__(self, shape, dtype, layout=None, size=0, below=None, extent=0, device="cpu"):
+        self.shape, self.below = shape, below
+        lengths = ", ".join([str(length) for length in shape])
+        self.text = f'"shape": [{lengths}], "dtype": {quoted(dtype)}'
+        if layout is not None:
+            self.text += f', "layout": "{layout}", "bytes": {size}'
+        if below is not None:
+            self.text += f', "extent": {extent}'
+        if device != "cpu":
+            self.text += f', "device": {quoted(device)}'
+
+
+def describe(name, value):
+    """`value` as an array; None if it is none."""
     try:
         kind = type(value)
+        if kind is _ndarray:
+            return _numpy_array(name, value)
+        numpy = getattr(sys.modules.get("numpy"), "__dict__", {})
+        if kind is numpy.get("ndarray"):
+            learn_ndarray(value)
         if kind.__module__.startswith("xarray."):
             value = getattr(value, "variable", value)._data  # `.data` could load a file
             kind = type(value)
         if hasattr(kind, "data_ptr") and hasattr(kind, "stride"):
-            return dict(_tensor(name, value), object=id(value))
+            return _Array(str(name)[:200], *_tensor(value), id(value))
         if hasattr(kind, "unsafe_buffer_pointer"):
-            return dict(_jax_array(name, value), object=id(value))
+            return _Array(str(name)[:200], *_jax_array(value), id(value))
         if not all(hasattr(kind, part) for part in ("shape", "dtype", "nbytes")):
             return None
         for protocol in ("__array_interface__", "__cuda_array_interface__"):
@@ -36,19 +89,31 @@ def describe(name, value):
                 interface = getattr(value, protocol)
                 shape, strides = interface["shape"], interface.get("strides")
                 item = getattr(value.dtype, "itemsize", 1)
-                place = (interface.get("data") or (0,))[0]
-                found = _array(
-                    name, shape, interface["typestr"], strides, item, value.nbytes, place
-                )
-                if "cuda" in protocol:
-                    found["device"] = "cuda"
-                return dict(found, object=id(value))
+                place = "cuda" if "cuda" in protocol else "cpu"
+                form = _form(shape, interface["typestr"], strides, item, value.nbytes, place)
+                address = int((interface.get("data") or (0,))[0])
+                return _Array(str(name)[:200], form, address, id(value))
     except Exception as error:
         pass_on(error)
     return None
 
 
-def _tensor(name, tensor):
+def shaped(name, shape, dtype="", size=None):
+    """An array of which nothing is known but its shape; and its dtype, if `size` is given."""
+    form = _Form(shape, dtype) if size is None else _Form(shape, dtype, "C", size)
+    return _Array(name, form, None, 0)
+
+
+def has_empty(arrays):
+    """Whether one of them has no elements."""
+    for array in arrays:  # noqa: SIM110 (a generator takes longer)
+        if 0 in array.form.shape:
+            return True
+    return False
+
+
+def _tensor(tensor):
+    """Form and address of one of PyTorch."""
     text = str(tensor.dtype).rsplit(".", 1)[-1]
     letters = text.rstrip("0123456789")
     kind = {"float": "f", "int": "i", "uint": "u", "complex": "c"}.get(letters)
@@ -59,44 +124,39 @@ def _tensor(name, tensor):
         text = "|b1"
     size = tensor.numel() * item
     strides = [stride * item for stride in tensor.stride()]
-    found = _array(name, tensor.shape, text, strides, item, size, tensor.data_ptr())
     place = str(getattr(tensor, "device", "cpu")).partition(":")[0]
-    return found if place == "cpu" else dict(found, device=place)
+    form = _form(tensor.shape, text, strides, item, size, place)
+    return form, int(tensor.data_ptr())
 
 
-def _jax_array(name, array):
-    """One of JAX, whose interfaces leave out types that NumPy lacks, and arrays on the host."""
+def _jax_array(array):
+    """Form and address of one of JAX.
+
+    Its interfaces leave out types that NumPy lacks, and arrays on the host.
+    """
     dtype, place = array.dtype, next(iter(array.devices())).platform
     text = dtype.str if dtype.kind in "biufc" else dtype.name
     if len(array.devices()) == 1:
         address, size = array.unsafe_buffer_pointer(), array.nbytes
     else:  # it has a part, or a copy, on each
         address, size = 0, sum(part.data.nbytes for part in array.addressable_shards)
-    found = _array(name, array.shape, text, None, dtype.itemsize, size, address)
-    return found if place == "cpu" else dict(found, device="cuda" if place == "gpu" else place)
+    place = "cuda" if place == "gpu" else place
+    return _form(array.shape, text, None, dtype.itemsize, size, place), int(address)
 
 
-def _array(name, shape, dtype, strides, item, size, address):
+def _form(shape, dtype, strides, item, size, device="cpu"):
     shape = [int(length) for length in shape]
     axes = None if strides is None else list(zip(shape, strides))
     if axes is None or _dense(reversed(axes), item):
         layout = "C"
     else:
         layout = "F" if _dense(axes, item) else "strided"
-    found = {
-        "name": str(name)[:200],
-        "shape": shape,
-        "dtype": str(dtype)[:200],
-        "layout": layout,
-        "bytes": int(size),
-        "address": int(address),
-    }
+    below = extent = None
     if layout == "strided" and size:
-        reaches = [int(stride) * (int(length) - 1) for length, stride in axes]
+        reaches = [int(stride) * (length - 1) for length, stride in axes]
         below = sum(reach for reach in reaches if reach < 0)
-        found["start"] = int(address) + below
-        found["extent"] = sum(reach for reach in reaches if reach > 0) - below + int(item)
-    return found
+        extent = sum(reach for reach in reaches if reach > 0) - below + int(item)
+    return _Form(shape, str(dtype)[:200], layout, int(size), below, extent, device)
 
 
 def _dense(axes, step):
@@ -110,19 +170,25 @@ def _dense(axes, step):
 
 def arrays_in(name, value):
     """The arrays that `value` is, or has one level down in a list, tuple or dict."""
-    if isinstance(value, (list, tuple)):
-        members = [(f"{name}[{i}]", v) for i, v in enumerate(value[:ITEM_LIMIT])]
+    if type(value) is _ndarray or not isinstance(value, (list, tuple, dict)):
+        members = ((name, value),)
     elif isinstance(value, dict):
         members = [(f"{name}[{str(k)[:100]}]", value[k]) for k in list(value)[:ITEM_LIMIT]]
     else:
-        members = [(name, value)]
-    found = [describe(name, member) for name, member in members]
-    return [array for array in found if array is not None]
+        members = [(f"{name}[{i}]", v) for i, v in enumerate(value[:ITEM_LIMIT])]
+    found = []
+    for label, member in members:
+        array = describe(label, member)
+        if array is not None:
+            found.append(array)
+    return found
 
 
 def scalar(value):
     """`value` as a JSON scalar, None if it is no scalar parameter."""
     kind = type(value)
+    if kind is _ndarray and value.shape:
+        return None
     if hasattr(kind, "__array_interface__") and hasattr(kind, "item") and value.shape == ():
         value = value.item()  # NumPy's scalars and 0-d arrays
     if value is None or isinstance(value, complex):

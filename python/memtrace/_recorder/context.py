@@ -32,7 +32,7 @@ def entered(span, within, objects):
     _running[span] = within, objects
     _innermost.set(span)
     for module, follow in _CARRIERS:
-        if module in sys.modules and module not in _followed:
+        if module not in _followed and module in sys.modules:
             try:
                 follow(sys.modules[module])
                 _followed.add(module)
@@ -49,8 +49,12 @@ def left(span):
 
 
 def objects_in(arrays):
-    """Removes `object` from descriptions; returns names by ids. No object is kept."""
-    return {array.pop("object"): array["name"] for array in arrays if "object" in array}
+    """The names of arrays by the ids of their objects. No object is kept."""
+    names = {}
+    for array in arrays:
+        if array.object:
+            names[array.object] = array.name
+    return names
 
 
 def mark_same(outputs, inputs):
@@ -59,9 +63,7 @@ def mark_same(outputs, inputs):
     An id may have been used again: the tracer, which knows when memory was allocated, checks.
     """
     for array in outputs:
-        name = inputs.get(array.pop("object", None))
-        if name is not None:
-            array["relation"], array["of"] = "in_place", name
+        array.of = inputs.get(array.object)
 
 
 def _follow_pool(module):

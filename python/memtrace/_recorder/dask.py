@@ -10,7 +10,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for linters: names that the other texts define
-    from .arrays import ITEM_LIMIT, arrays_in, scalar
+    from .arrays import ITEM_LIMIT, arrays_in, has_empty, scalar
     from .errors import _hide_frame, pass_on
     from .imports import when_executed
     from .operators import _code_of
@@ -209,7 +209,7 @@ def _task_begins(key, function, inputs, fused=None):
             pass  # no call that begins and ends
         elif not outermost and (parts or name == "data"):
             pass  # one of several rounds of fusing; an index, which has no name
-        elif not any(0 in array["shape"] for array in arrays):  # else a ghost: compute_meta
+        elif not has_empty(arrays):  # else a ghost: compute_meta
             versions = versions_of(["numpy", "dask", getattr(function, "__module__", None)])
             task = _description(key, _tasks[thread][0], parts)
             span = begin(name, arrays, {"versions": versions, "task": task})

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # for linters: names that the other texts define
     from .jax import watch_jax
     from .libraries import watch_libraries
     from .natives import await_modules
-    from .operators import _by_code, _code_of, _Operator
+    from .operators import _by_code, _code_of, _found, _Operator
     from .torch import watch_torch
 
 
@@ -50,4 +50,5 @@ def register(function, name=None, params=None, shape_of=None):
     if code is not None:
         operator = _Operator(function.__module__, function.__qualname__, name, params, shape_of)
         _by_code[code] = operator
+        _found.clear()
         _watch(code.co_name)

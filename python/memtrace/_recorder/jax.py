@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # for linters: names that the other texts define
     from .libraries import LARGE
     from .natives import _Native
     from .operators import _by_code, _by_name, _code_of, _Operator
-    from .spans import _begin_call, _leave, versions_of
+    from .spans import _begin_call, _leave
 
 _MethodType = type((lambda self: self).__get__(0))
 
@@ -155,7 +155,7 @@ class _Calls:
         self._is_named = bool(named)
         # On the CPU XLA allocates in threads of its own: spans would miss what is computed.
         self._automatic = self._automatic and self._jax.default_backend() != "cpu"
-        self._operator.versions(code, self._globals).update(versions_of(["jax"]))
+        self._operator.versions(code, self._globals, ["jax"])
 
     def _is_large(self, args, kwargs):
         leaves = self._leaves((args, kwargs))[:ITEM_LIMIT]

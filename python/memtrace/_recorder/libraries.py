@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # for linters: names that the other texts define
     from .entries import announce
     from .errors import pass_on
     from .imports import when_executed
+    from .ndarrays import _ndarray
     from .operators import GENERATORS, _by_code, _Operator
     from .spans import _arguments, _begin_call
 
@@ -251,6 +252,8 @@ def _spread(name, value):
 
 def outputs_of(result):
     """Descriptions of the arrays in what a call returned."""
+    if type(result) is _ndarray:
+        return arrays_in("", result)
     return [array for name, value in _spread("", result) for array in arrays_in(name, value)]
 
 

@@ -14,6 +14,8 @@ OPTIMIZED = 0x1  # co_flags
 GENERATORS = 0x20 | 0x80 | 0x200  # generator, coroutine, async generator
 _by_name = {}  # name of a code object -> operators it may be; also the names watched
 _by_code = {}  # code of a decorated function -> its operator
+_found = {}  # id of a code object -> (it, its operator, module, reference to what is at its path)
+KNOWN_CODES = 1024  # that `_found` keeps at a time
 _CodeType = type((lambda: None).__code__)
 
 
@@ -30,9 +32,13 @@ class _Operator:
         """The object at an attribute path of the module now, found without running any code."""
         value = sys.modules.get(self.module)
         for part in path.split("."):
-            owners = value.__mro__ if isinstance(value, type) else (value,)
-            spaces = [getattr(owner, "__dict__", {}) for owner in owners]
-            value = next((space[part] for space in spaces if part in space), None)
+            for owner in value.__mro__ if isinstance(value, type) else (value,):
+                space = getattr(owner, "__dict__", ())
+                if part in space:
+                    value = space[part]
+                    break
+            else:
+                return None
         return value
 
     def owns(self, code, module):
@@ -49,10 +55,13 @@ class _Operator:
             return "." not in self.path
         return qualname == self.path or qualname.endswith("<locals>." + self.path)
 
-    def versions(self, code, namespace):
-        """Versions of Python, NumPy, the operator's package and the packages its code names."""
-        if self._versions is None:
-            names = [self.module, "numpy"]
+    def versions(self, code, namespace, more=()):
+        """JSON: versions of Python, NumPy, the operator's package and those its code names.
+
+        more: modules of others, which all calls have from then on.
+        """
+        if self._versions is None or more:
+            names = [self.module, "numpy", *more]
             for name in code.co_names if code else ():
                 value = namespace.get(name)
                 kind = type(value)
@@ -83,12 +92,31 @@ def _code_of(value):
 def _operator_of(frame):
     """The operator that a function's frame runs, None if it runs none."""
     code, module = frame.f_code, frame.f_globals.get("__name__")
+    found = _found.get(id(code))
+    if found is not None:
+        _, operator, its_module, reference = found
+        if module == its_module and operator.at(operator.path) is reference():
+            return operator
     if code.co_flags & GENERATORS or not code.co_flags & OPTIMIZED:
         return None  # no call that begins and ends; a class body
     if code in _by_code:
         return _by_code[code]
     try:
         candidates = _by_name.get(code.co_name, ())
-        return next((operator for operator in candidates if operator.owns(code, module)), None)
+        operator = next((each for each in candidates if each.owns(code, module)), None)
+        if operator is not None and operator is candidates[0]:
+            _keep_found(code, operator, module)
+        return operator
     except Exception:
         return None
+
+
+def _keep_found(code, operator, module):
+    """The operator of this code, as long as its path leads to the same object as now."""
+    from _weakref import ref
+
+    there = operator.at(operator.path)
+    if type(module) is str and type(there).__weakrefoffset__:
+        if len(_found) >= KNOWN_CODES:
+            _found.clear()
+        _found[id(code)] = code, operator, module, ref(there)

@@ -7,16 +7,18 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for linters: names that the other texts define
-    from .arrays import ITEM_LIMIT, arrays_in, scalar
+    from .arrays import ITEM_LIMIT, arrays_in, has_empty, scalar
     from .context import entered, innermost, left, mark_same, objects_in
     from .errors import pass_on
     from .jax import is_tracing
     from .libraries import outputs_of
+    from .texts import Json, json_of, members_of, quoted, with_arrays
 
-TEXT_LIMIT = 60 * 1024  # bytes of one span's JSON that the probe accepts
+KNOWN_VERSIONS = 1024  # that are kept at a time
 VARARGS, VARKEYWORDS = 0x4, 0x8  # co_flags
 
 _open = {}  # id of a running operator's frame -> its span
+_versions = {}  # packages with their versions -> their JSON
 
 
 class _Probe:
@@ -24,7 +26,6 @@ class _Probe:
 
     def __init__(self):
         import ctypes
-        import json
 
         library = ctypes.PyDLL(None)
         self.begin = library.memtrace_span_begin_json
@@ -38,21 +39,6 @@ class _Probe:
         self.adopt, self.activate = library.memtrace_span_adopt, library.memtrace_span_activate
         for function in (self.adopt, self.activate):
             function.argtypes, function.restype = [ctypes.c_uint64], None
-        self.dumps = json.dumps
-
-    def encode(self, record, arrays):
-        """`record` as JSON; the list called `arrays`, then the parameters go if it is too long."""
-        text = self.text_of(record)
-        while len(text) > TEXT_LIMIT and record[arrays]:
-            del record[arrays][len(record[arrays]) // 2 :]
-            text = self.text_of(record)
-        if len(text) > TEXT_LIMIT:
-            text = self.text_of(dict(record, **{arrays: [], "params": {}}))
-        return text
-
-    def text_of(self, record):
-        # "replace": file names may hold lone surrogates, JSON readers refuse them.
-        return self.dumps(record, ensure_ascii=False).encode("utf-8", "replace")
 
 
 _probe = None
@@ -63,22 +49,21 @@ def begin(name, inputs, params):
     global _probe
     if _probe is None:
         _probe = _Probe()
-    objects, within = objects_in(inputs), innermost()
-    record = {"name": name[:1000], "inputs": inputs, "params": params, "within": within}
-    text = _probe.encode(record, "inputs")
+    within = innermost()
+    before = f'{{"name": {quoted(name[:1000])}, "within": {within}, "inputs": '
+    after = f', "params": {members_of(params)}}}'
+    text = with_arrays(before, inputs, after, ', "params": {}}')
     span = _probe.begin(text, len(text))
     if span:
-        entered(span, within, objects)
+        entered(span, within, objects_in(inputs))
     return span
 
 
 def end(span, outputs, error=None):
     """Ends a span; `error` is the name of the exception that ended it."""
     mark_same(outputs, left(span))
-    record = {"outputs": outputs}
-    if error is not None:
-        record["error"] = error
-    text = _probe.encode(record, "outputs")
+    after = "}" if error is None else f', "error": {json_of(error)}}}'
+    text = with_arrays('{"outputs": ', outputs, after, after)
     _probe.end(span, text, len(text))
 
 
@@ -88,7 +73,9 @@ def _arguments(frame):
     count = code.co_argcount + code.co_kwonlyargcount
     values = frame.f_locals
     try:
-        pairs = [(name, values.get(name)) for name in code.co_varnames[:count]]
+        pairs = []
+        for name in code.co_varnames[:count]:
+            pairs.append((name, values.get(name)))
         if code.co_flags & VARARGS:
             name = code.co_varnames[count]
             rest = values.get(name, ())[:ITEM_LIMIT]
@@ -110,10 +97,10 @@ def _begin_call(operator, pairs, code=None, namespace=None):
             inputs += arrays_in(name, value)
         elif operator.params is None or name in operator.params:
             params[str(name)[:200]] = value_as_scalar
-    if is_tracing() or any(0 in array["shape"] for array in inputs):
+    if is_tracing() or has_empty(inputs):
         return 0  # a ghost: Dask's compute_meta calls functions on empty arrays
     if operator.shape_of is not None:
-        inputs = [a for a in inputs if a["name"].partition("[")[0] in operator.shape_of]
+        inputs = [a for a in inputs if a.name.partition("[")[0] in operator.shape_of]
     return begin(operator.name, inputs, params)
 
 
@@ -137,11 +124,19 @@ def _leave(span, result, error=None):
 
 
 def versions_of(modules):
-    """Versions of Python and of the packages, as far as they are imported, of these modules."""
-    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
+    """JSON: versions of Python and of the packages, as far as they are imported, of modules."""
+    versions = {}
     for module in modules:
         package = module.partition(".")[0] if isinstance(module, str) else ""
         found = getattr(sys.modules.get(package), "__dict__", {}).get("__version__")
         if isinstance(found, str):
             versions[package] = str(found)[:100]
-    return versions
+    known = tuple(versions.items())
+    text = _versions.get(known)
+    if text is None:
+        python = ".".join(map(str, sys.version_info[:3]))
+        text = Json(members_of({"python": python, **versions}))
+        if len(_versions) >= KNOWN_VERSIONS:
+            _versions.clear()
+        _versions[known] = text
+    return text

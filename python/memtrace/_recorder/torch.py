@@ -9,7 +9,7 @@ large work.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for linters: names that the other texts define
-    from .arrays import ITEM_LIMIT, arrays_in, scalar
+    from .arrays import ITEM_LIMIT, arrays_in, has_empty, scalar
     from .dask import _ident, _replace
     from .errors import _hide_frame, pass_on
     from .imports import when_executed
@@ -99,7 +99,7 @@ def _call_begins(describes, args, kwargs, mode, torch):
         name, size, inputs = describes(*args, **kwargs)
         if size >= LARGE or _ident() in _dispatching:
             arrays = [array for value in inputs for array in _tensors_in(value)]
-            if any(0 in array["shape"] for array in arrays):
+            if has_empty(arrays):
                 return span, entered
             span = begin(name, arrays, {"versions": versions_of(["torch"])})
             entered = mode()
@@ -197,7 +197,7 @@ def _begin_aten(function, args, kwargs):
             plain = None if arrays or hasattr(type(value), "data_ptr") else scalar(value)
             if plain is not None:
                 params[name] = plain
-        if any(0 in array["shape"] for array in inputs):
+        if has_empty(inputs):
             return 0
         return begin(function._schema.name, inputs, params)
     except Exception as error:

@@ -5,7 +5,9 @@ use crate::record::sites::RECORDER_FILE;
 
 /// Source of the recorder, files of the Python package that are run as one.
 const RECORDER: &str = concat!(
+    include_str!("../../../../python/memtrace/_recorder/texts.py"),
     include_str!("../../../../python/memtrace/_recorder/arrays.py"),
+    include_str!("../../../../python/memtrace/_recorder/ndarrays.py"),
     include_str!("../../../../python/memtrace/_recorder/spans.py"),
     include_str!("../../../../python/memtrace/_recorder/operators.py"),
     include_str!("../../../../python/memtrace/_recorder/errors.py"),
@@ -46,7 +48,8 @@ pub struct Watched<'a> {
 /// time, when it starts only if there are operators or a collector to watch; else when the program
 /// first imports a package with automatic spans or with pools of device memory, or uses the
 /// recorder's module (`@memtrace.operator`, `memtrace.span`). Of two threads that do so at the same
-/// time, one loads the text that counts (`setdefault`): there is one set of operators.
+/// time, one loads the text that counts (`setdefault`): there is one set of operators. A public
+/// name, which stays the same function, is found in the module itself from its first use on.
 pub fn python<'a>(watched: &Watched<'a>) -> String {
     let Watched { operators, automatic, gc } = watched;
     let mut config = serde_json::json!({ "operators": operators, "gc": gc.unwrap_or_default() });
@@ -77,7 +80,10 @@ pub fn python<'a>(watched: &Watched<'a>) -> String {
          \x20               self.__dict__.setdefault('_loaded', text)\n\
          \x20           if name not in self._loaded:\n\
          \x20               raise AttributeError(name)\n\
-         \x20           return self._loaded[name]\n\
+         \x20           value = self._loaded[name]\n\
+         \x20           if name[0] != '_':\n\
+         \x20               self.__dict__[name] = value\n\
+         \x20           return value\n\
          \x20   def install():\n\
          \x20       recorder.install(eval({config}, {{}}, {{}}))\n\
          \x20   class Awaits:\n\

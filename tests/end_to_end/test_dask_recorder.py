@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import threading
+import time
 import zlib
 from types import SimpleNamespace
 
@@ -54,6 +55,18 @@ def test_a_stream_ends_while_others_go_on(monkeypatch):
     assert stream.batches == len(batches) > 0
 
 
+def test_many_streams_send_less_often(monkeypatch):
+    monkeypatch.setattr(_recorder, "LAST_SECONDS", 0.3)
+    assert _recorder.pace(1) == _recorder.pace(8) == _recorder.BATCH_SECONDS
+    assert _recorder.pace(64) == 2
+    batches = []
+    with talking() as name:
+        stream = _recorder.Stream(name, batches.append, pid=1, seconds=0.6)
+        time.sleep(2)
+        assert 1 <= len(batches) <= 3
+        stream.finish(stop=True)
+
+
 def test_the_recorder_ends_if_its_stream_fails(tmp_path, monkeypatch):
     started = []
 
@@ -62,7 +75,7 @@ def test_the_recorder_ends_if_its_stream_fails(tmp_path, monkeypatch):
             super().__init__(*arguments)
             started.append(self._process)
 
-    def fails(*_):
+    def fails(*_, **__):
         raise OSError("the recorder says nothing")
 
     monkeypatch.setenv("PATH", f"{MEMTRACE.parent}:{os.environ['PATH']}")

@@ -13,7 +13,15 @@ except ImportError as error:
     raise ImportError(message) from error
 
 from .._running import command
-from ._recorder import SOCKET, VARIABLES, Figures, Recorder, Stream, is_recorded
+from ._recorder import (
+    BATCH_SECONDS,
+    SOCKET,
+    VARIABLES,
+    Figures,
+    Recorder,
+    Stream,
+    is_recorded,
+)
 
 #: A worker has this many seconds to start again; Dask's 30 are too few on a busy host.
 START_SECONDS = 120
@@ -46,7 +54,8 @@ class _Shared:
             self._sockets = self.environment[SOCKET]
         self._figures = None  # until a dashboard shows them
         try:
-            self.stream = Stream(self._sockets, lambda batch: self._send(plugin.name, batch))
+            send = lambda batch: self._send(plugin.name, batch)  # noqa: E731
+            self.stream = Stream(self._sockets, send, seconds=plugin.seconds)
         except BaseException:  # nothing else would ever close the recorder
             if self.recorder is not None:
                 self.recorder.close()
@@ -121,8 +130,9 @@ class RecordNanny(NannyPlugin):
 
     restart = False  # done in `setup`, so that the message of a failure reaches the client
 
-    def __init__(self, name, directory, options=()):
+    def __init__(self, name, directory, options=(), seconds=BATCH_SECONDS):
         self.name, self.directory, self.options = name, directory, tuple(options)
+        self.seconds = seconds
 
     async def setup(self, nanny):
         if nanny.status in LEAVING:
@@ -173,14 +183,14 @@ class RecordNanny(NannyPlugin):
 class RecordWorker(WorkerPlugin):
     """Streams from the recorder of a worker that has no nanny and was started under memtrace."""
 
-    def __init__(self, name):
-        self.name = name
+    def __init__(self, name, seconds=BATCH_SECONDS):
+        self.name, self.seconds = name, seconds
         self._stream = self._figures = None
 
     def setup(self, worker):
         if worker.nanny is None and is_recorded():
             send = lambda batch: worker.loop.add_callback(worker.log_event, self.name, batch)  # noqa: E731
-            self._stream = Stream(os.environ[SOCKET], send, os.getpid())
+            self._stream = Stream(os.environ[SOCKET], send, os.getpid(), self.seconds)
 
     def in_flight(self):
         """What runs in this process. None if it has no stream of its own."""
@@ -215,6 +225,11 @@ def _end(stream, problem):
         "batches": batches,
         "problem": problem,
     }
+
+
+def place(dask_worker):
+    """Runs in a nanny or a worker: the process that sends its spans. None if its nanny's does."""
+    return None if getattr(dask_worker, "nanny", None) else (platform.node(), os.getpid())
 
 
 async def finish(name, dask_worker):

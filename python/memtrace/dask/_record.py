@@ -18,8 +18,9 @@ from . import _view
 from ._dashboard import Dashboard
 from ._following import Following, Running, described
 from ._predict import Predictions
+from ._recorder import pace
 
-#: Spans come within milliseconds; a congested scheduler may take longer.
+#: Spans come within a moment; a congested scheduler may take longer.
 PATIENCE = 60  # seconds
 PIECE = 8 << 20  # bytes of a trace fetched at a time
 
@@ -104,13 +105,23 @@ class Recording:
         patient = {"distributed.deploy.lost-worker-timeout": "1 hour"}
         self._settings.enter_context(dask.config.set(patient))
         try:
-            self._register(_nanny.RecordWorker(self._name), nanny=None)
-            place = str(self.directory)
-            self._register(_nanny.RecordNanny(self._name, place, self._options), nanny=True)
+            seconds = pace(self._count_streams())
+            self._register(_nanny.RecordWorker(self._name, seconds), nanny=None)
+            plugin = _nanny.RecordNanny(self._name, str(self.directory), self._options, seconds)
+            self._register(plugin, nanny=True)
         except BaseException:
             self.close()
             raise
         return self
+
+    def _count_streams(self):
+        """Of the processes that are there now; each sends the spans of its workers."""
+        from . import _nanny
+
+        run = self._client.run
+        of_nannies = run(_nanny.place, nanny=True, on_error="ignore")
+        of_workers = run(_nanny.place, on_error="ignore")
+        return len({*of_nannies.values(), *of_workers.values()} - {None})
 
     def _register(self, plugin, nanny):
         """Again if a worker or a nanny left the cluster meanwhile, which fails for all of them."""

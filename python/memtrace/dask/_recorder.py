@@ -30,6 +30,9 @@ FIGURES_REQUEST = struct.pack("<8sI36x", b"mtwatch1", 1000)
 #: Lines are sent on after this many seconds, or bytes. The scheduler keeps the last thousand events
 #: of a topic, so they are compressed.
 BATCH_SECONDS, BATCH_BYTES = 0.25, 256 << 10
+#: All streams of a recording send so many at most, as long as they are small: the scheduler takes
+#: half a millisecond for one, which it would lack for its tasks.
+BATCHES_A_SECOND = 32
 #: A stream that has to stop reads on for this many seconds at most: others may never be silent.
 LAST_SECONDS = 5
 
@@ -86,16 +89,22 @@ def _unused(place):
     return free
 
 
+def pace(streams):
+    """Seconds after which lines are sent on, if a recording has so many streams."""
+    return max(BATCH_SECONDS, streams / BATCHES_A_SECOND)
+
+
 class Stream:
     """Reads the spans that a recorder sends, in a thread, and passes them on in batches."""
 
-    def __init__(self, sockets, send, pid=None):
+    def __init__(self, sockets, send, pid=None, seconds=BATCH_SECONDS):
         """sockets: value of MEMTRACE_SOCKET. send: called with each batch, a dict that msgpack
-        can write, from the thread. pid: spans of this process only.
+        can write, from the thread. pid: spans of this process only. seconds: see `pace`.
 
         OSError: no recorder listens there.
         """
         self._send, self._wanted = send, f'{{"span":{{"pid":{pid},'.encode() if pid else b""
+        self._seconds = seconds
         self.name = uuid.uuid4().hex  # several streams may have spans of one trace
         self.batches = 0
         self._stop_by = float("inf")  # until `finish(stop=True)`
@@ -139,7 +148,7 @@ class Stream:
             size += sum(map(len, new))
             silent = data is None and self._stop_by < float("inf")
             over = data == b"" or silent or time.monotonic() > self._stop_by
-            due = size > BATCH_BYTES or time.monotonic() - sent > BATCH_SECONDS
+            due = size > BATCH_BYTES or time.monotonic() - sent > self._seconds
             if lines and (due or over):
                 self._send_on(lines)
                 lines, size, sent = [], 0, time.monotonic()

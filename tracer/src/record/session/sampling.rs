@@ -37,11 +37,14 @@ impl Sampling {
         Some(Instant::now() >= self.measure_after)
     }
 
-    /// Walking page tables of large mappings takes time: at most a twentieth of it. Where the
-    /// kernel side reports faults, only pages that came without one are still to be found.
-    fn end(&mut self, sees_faults: bool) {
-        let rest = if sees_faults { 100 } else { 20 };
-        self.measure_after = Instant::now() + self.last.elapsed() * rest;
+    /// Walking page tables of large mappings takes time: at most a twentieth of it, whatever
+    /// samples without a walk follow. Where the kernel side reports faults, only pages that came
+    /// without one are still to be found.
+    fn end(&mut self, measured: bool, sees_faults: bool) {
+        if measured {
+            let rest = if sees_faults { 100 } else { 20 };
+            self.measure_after = Instant::now() + self.last.elapsed() * rest;
+        }
     }
 
     /// True if some mapping was too large to be measured.
@@ -65,7 +68,7 @@ impl Session {
         let sum: u64 = self.fold.running().map(|process| process.residency.now()).sum();
         let peak = &mut self.meta.peak.resident_sum_bytes;
         *peak = sum.max(*peak);
-        self.sampling.end(self.fold.kernel().is_some());
+        self.sampling.end(measure, self.fold.kernel().is_some());
         self.limit.warnings(&self.fold).iter().for_each(|sentence| say(sentence));
         self.with_live(|live, recording| live.publish(recording));
     }
@@ -170,5 +173,24 @@ impl Session {
         process.shown = Some(shown);
         process.row.pid = shown.unwrap_or(pid);
         shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_walk_is_followed_by_samples_without_one() {
+        let ago = |ms| Instant::now() - Duration::from_millis(ms);
+        let mut sampling = Sampling { last: ago(100), measure_after: ago(1), passed_over: false };
+        assert_eq!(sampling.begin(), Some(true));
+        sampling.last = ago(70); // so long the walk took
+        sampling.end(true, false);
+        for _ in 0..3 {
+            sampling.last = ago(60);
+            assert_eq!(sampling.begin(), Some(false), "it rests 1.4 seconds");
+            sampling.end(false, false);
+        }
     }
 }

@@ -5,13 +5,15 @@ import itertools
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 import zlib
 from types import SimpleNamespace
 
 import pytest
-from conftest import MEMTRACE
+from conftest import MEMTRACE, ROOT
 
 pytest.importorskip("distributed", reason="distributed is not installed")
 
@@ -202,3 +204,9 @@ def test_a_nanny_whose_worker_starts_again_is_waited_for(tmp_path):
     with record(Restarting(), tmp_path) as recording:
         recording._receive(batch("late", "1", 0, span(0)))
     assert len(asked) == 2 and recording.cut_off == []
+
+
+def test_a_worker_does_not_import_arrays_for_its_plugin():
+    program = "import sys, memtrace.dask._nanny; sys.exit('dask.array' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)

@@ -5,17 +5,20 @@ run together only if they fit together; `checked` refuses a computation of which
 fit. `record` records every task of a cluster and streams it here while it computes.
 """
 
+from typing import TYPE_CHECKING
+
 try:
-    import dask.array  # noqa: F401
+    import dask  # noqa: F401
 except ImportError as error:
     raise ImportError(f"memtrace.dask needs Dask: pip install 'dask[array]' ({error})") from error
 
-from ._overlap import map_overlap
-from ._plan import Plan, recommend
-from ._record import Recording, record
-from ._refusal import checked
-from ._resources import declare, needs
-from ._waves import Block, Written
+if TYPE_CHECKING:
+    from ._overlap import map_overlap
+    from ._plan import Plan, recommend
+    from ._record import Recording, record
+    from ._refusal import checked
+    from ._resources import declare, needs
+    from ._waves import Block, Written
 
 __all__ = [
     "Block",
@@ -29,3 +32,30 @@ __all__ = [
     "recommend",
     "record",
 ]
+
+#: Imported when it is asked for: every recorded worker imports this package for its plugin, and
+#: `dask.array` would take each of them most of a second and tens of megabytes.
+_LATER = {
+    "Block": "_waves",
+    "Plan": "_plan",
+    "Recording": "_record",
+    "Written": "_waves",
+    "checked": "_refusal",
+    "declare": "_resources",
+    "map_overlap": "_overlap",
+    "needs": "_resources",
+    "recommend": "_plan",
+    "record": "_record",
+}
+
+
+def __getattr__(name):
+    if name not in _LATER:
+        raise AttributeError(f"module 'memtrace.dask' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+
+
+def __dir__():
+    return [*globals(), *_LATER]

@@ -25,6 +25,9 @@ from ._recorder import (
 
 #: A worker has this many seconds to start again; Dask's 30 are too few on a busy host.
 START_SECONDS = 120
+#: So many workers of a process start at a time, and others compute or wait: a start is a second of
+#: a processor, and where all of many share a few processors none of them would be in time.
+STARTS = 2 * (os.cpu_count() or 1)
 
 #: A nanny in one of these states starts no worker: nothing would ever close it.
 LEAVING = (Status.closing_gracefully, Status.closing, Status.closed, Status.failed)
@@ -43,6 +46,7 @@ class _Shared:
         self.recorder = None
         self.nannies = {nanny.address: nanny}
         self._joined = {}  # address of a nanny -> the task that starts its worker again
+        self._starts = asyncio.Semaphore(STARTS)
         self._before = {}  # address of a nanny -> the variables that it had
         if is_recorded():  # the workers are too: `memtrace -- dask worker ...`
             self.environment = {}
@@ -75,6 +79,12 @@ class _Shared:
         await asyncio.shield(task)
 
     async def _connect(self, nanny):
+        async with self._starts:
+            await self._connect_now(nanny)
+
+    async def _connect_now(self, nanny):
+        if nanny.status in LEAVING:  # while it waited for its turn
+            return
         self._before[nanny.address] = {name: nanny.pre_spawn_env.get(name) for name in VARIABLES}
         nanny.pre_spawn_env.update(self.environment)
         if nanny.process is None or not self.environment:

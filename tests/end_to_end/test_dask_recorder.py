@@ -210,3 +210,16 @@ def test_a_worker_does_not_import_arrays_for_its_plugin():
     program = "import sys, memtrace.dask._nanny; sys.exit('dask.array' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+
+def test_variables_stay_while_another_worker_starts(monkeypatch):
+    monkeypatch.setenv(_recorder.TOKEN, "token")
+    shared = _nanny._Shared.__new__(_nanny._Shared)
+    shared.environment = {_recorder.TOKEN: "token"}
+    process = SimpleNamespace(status=_nanny.Status.starting)
+    shared.nannies = {"a": SimpleNamespace(process=process), "b": SimpleNamespace(process=None)}
+    shared._forget()
+    assert os.environ[_recorder.TOKEN] == "token"
+    process.status = _nanny.Status.running
+    shared._forget()
+    assert _recorder.TOKEN not in os.environ

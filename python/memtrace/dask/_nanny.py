@@ -98,7 +98,7 @@ class _Shared:
                 message = f"the worker of {nanny.address} did not start again: {problem}"
                 raise RuntimeError(message) from error
         finally:
-            _forget(self.environment)
+            self._forget()
 
     def leave(self, nanny):
         """Gives a nanny its variables back. Another one may come under its address."""
@@ -108,7 +108,14 @@ class _Shared:
                 nanny.pre_spawn_env.pop(name, None)
             else:
                 nanny.pre_spawn_env[name] = value
-        _forget(self.environment)
+        self._forget(but=nanny)
+
+    def _forget(self, but=None):
+        """Not while a worker starts: its nanny has set the variables, and spawns it a moment later
+        in a thread; it would not be recorded."""
+        processes = [nanny.process for nanny in [*self.nannies.values()] if nanny is not but]
+        if not any(process and process.status is Status.starting for process in processes):
+            _forget(self.environment)
 
     def in_flight(self):
         """What runs under the recorder. None if the recording has ended."""

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import statistics
+import textwrap
 import time
 from contextlib import nullcontext
 
@@ -146,7 +147,8 @@ def page(workers, tasks, found, right):
         *(line_of(found, name, what) for name, what in SECONDS.items()),
         "",
     ]
-    lines += summary([runs[True] for runs in found], tasks, right)
+    text = " ".join(summary([runs[True] for runs in found], tasks, right))
+    lines.append(textwrap.fill(text, 100))
     return "\n".join(lines) + "\n"
 
 

@@ -1,5 +1,7 @@
 """Chunks of Dask arrays that are cut anew: what that makes workers hold is in the plan."""
 
+import sys
+
 import dask
 import memtrace
 import numpy as np
@@ -41,6 +43,8 @@ def test_workers_stay_within_their_budget_while_an_array_is_cut_anew(model, tmp_
     settings = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "600MB"}
     with LocalCluster(dashboard_address=None, **settings) as cluster, Client(cluster) as client:
         plan = mdask.recommend(x, smooth, model, client, halo=1, whole_axes=0)
+        # The baseline is with what tasks on arrays import.
+        assert all(client.run(lambda: "dask.array" in sys.modules).values())
         whole = x.rechunk(plan.chunks)
         result = da.map_overlap(smooth, whole, depth=plan.halo, boundary="none", dtype="f4")
         assert float(result.mean().compute()) == pytest.approx(1)

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from .._planning import sizes
-from ._workers import facts_of_worker
+from ._workers import fraction_of_worker
 
 REFRESH_TEXT, REFRESH_PAGE = 1.0, 2.0  # seconds
 LISTED = 15  # tasks in a terminal
@@ -29,8 +29,7 @@ def workers_of(client, fractions):
     workers = client.sync(client.scheduler.identity)["workers"]
     new = [address for address in workers if address not in fractions]
     if new:
-        facts = client.run(facts_of_worker, workers=new, on_error="ignore")
-        fractions.update((address, fact["budget_fraction"]) for address, fact in facts.items())
+        fractions.update(client.run(fraction_of_worker, workers=new, on_error="ignore"))
     rows = []
     for address, worker in workers.items():
         limit = worker.get("memory_limit") or 0

@@ -138,24 +138,29 @@ def _span(declared):
 
 
 def facts_of_worker(warm=None, dask_worker=None):
-    """Runs in a worker."""
+    """Runs in a worker. Its baseline is that of one that has imported what tasks on arrays do."""
     import socket
 
+    import dask.array  # noqa: F401
     from distributed.system import MEMORY_LIMIT
 
     threads = dask_worker.state.nthreads
     warmed = _warmed(warm, threads)
-    manager = dask_worker.memory_manager
-    parts = (manager.memory_spill_fraction, manager.memory_pause_fraction)
     return {
         "process": (socket.gethostname(), os.getpid()),
         "threads": threads,
-        "memory_limit": int(manager.memory_limit or MEMORY_LIMIT),
-        "budget_fraction": _fraction(parts),
+        "memory_limit": int(dask_worker.memory_manager.memory_limit or MEMORY_LIMIT),
+        "budget_fraction": fraction_of_worker(dask_worker),
         "warmed": warmed,
         "resident_bytes": status_bytes("VmRSS"),
         "resources": dict(dask_worker.state.total_resources),
     }
+
+
+def fraction_of_worker(dask_worker=None):
+    """Runs in a worker: the part of its limit that it may use."""
+    manager = dask_worker.memory_manager
+    return _fraction((manager.memory_spill_fraction, manager.memory_pause_fraction))
 
 
 def _warmed(warm, threads):

@@ -58,16 +58,26 @@ pub(crate) fn trace_directories(traces: Sources<'_>) -> PyResult<Vec<PathBuf>> {
     traces.directories()
 }
 
-/// What `fit` needs of the traces in some directories, for `fit_profiles`. A cluster's worker has
-/// threads for other tasks: this takes one.
+/// What `fit` needs of the traces in some directories, for `fit_profiles`; of copies, which have a
+/// URL, the model names that. A cluster's worker has threads for other tasks: this takes one.
 #[pyfunction]
 pub(crate) fn read_profiles<'py>(
     py: Python<'py>,
-    directories: Vec<PathBuf>,
+    directories: Vec<(PathBuf, Option<String>)>,
 ) -> PyResult<Bound<'py, PyBytes>> {
+    let (directories, urls): (Vec<_>, Vec<_>) = directories.into_iter().unzip();
     let traces = opened(&directories)?;
-    let read = || profile::read_with(&traces, 1).map(|profiles| serde_json::to_vec(&profiles));
-    let bytes = py.detach(read).map_err(refused)?.map_err(refused)?;
+    let read = || {
+        let mut profiles = profile::read_with(&traces, 1)?;
+        let sources = profiles.iter_mut().map(|profile| profile.source.as_mut());
+        for (source, url) in sources.zip(urls) {
+            if let (Some(source), Some(url)) = (source, url) {
+                source.path = url;
+            }
+        }
+        serde_json::to_vec(&profiles).map_err(|error| Error::Trace(error.to_string()))
+    };
+    let bytes = py.detach(read).map_err(refused)?;
     Ok(PyBytes::new(py, &bytes))
 }
 

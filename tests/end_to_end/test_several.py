@@ -98,6 +98,7 @@ def test_workers_of_a_cluster_fit_the_same_model(campaign, lean, tmp_path):
         for name, model in (
             ("one", package.fit(campaign)),
             ("cluster", package.fit(package.load(campaign), client=client)),
+            ("url", package.fit(campaign.as_uri(), client=client)),
         ):
             model.save(tmp_path / name)
         with pytest.raises(ValueError, match="No such file"):
@@ -107,6 +108,70 @@ def test_workers_of_a_cluster_fit_the_same_model(campaign, lean, tmp_path):
         with pytest.raises(ValueError, match="meta.json"):
             package.fit([campaign, tmp_path / "empty"], client=client)
     assert (tmp_path / "cluster").read_bytes() == (tmp_path / "one").read_bytes()
+    assert laws_of(tmp_path / "url") == laws_of(tmp_path / "one")
+
+
+def laws_of(path):
+    """A model without the places of its traces, and the checksum over them."""
+    model = json.loads(path.read_text())
+    del model["sha256"]
+    for source in model["sources"]:
+        del source["path"]
+    return model
+
+
+def nameless(value):
+    """A report without the paths of traces."""
+    if isinstance(value, list):
+        return [nameless(each) for each in value]
+    if isinstance(value, dict):
+        return {key: nameless(each) for key, each in value.items() if key != "trace"}
+    return value
+
+
+def test_traces_at_a_url_are_read_as_those_in_a_directory(campaign, tmp_path):
+    files = pytest.importorskip("fsspec").filesystem("memory")
+    files.put(str(campaign), "/bucket/campaign", recursive=True)
+    url = "memory://bucket/campaign"
+    traces = package.load(url)
+    expected = report(campaign)
+    found = traces.report()
+    assert len(traces) == expected["traces"] == 3
+    assert nameless(found) == nameless(expected)
+    host = os.uname().nodename
+    one = package.load(f"{url}/{host}/7_10/")
+    assert isinstance(one, package.Trace)
+    assert len(one.spans) == len(package.load(campaign / host / "7_10").spans) > 0
+    for name, source in (
+        ("here", campaign),
+        ("there", url),
+        ("each", [f"{url}/{host}/7_9", campaign / host / "7_10", f"{url}/{host}/7_11"]),
+    ):
+        package.fit(source).save(tmp_path / name)
+    expected = laws_of(tmp_path / "here")
+    assert laws_of(tmp_path / "there") == laws_of(tmp_path / "each") == expected
+    model = json.loads((tmp_path / "each").read_text())
+    paths = [source["path"] for source in model["sources"]]
+    assert paths[::2] == [f"{url}/{host}/7_9", f"{url}/{host}/7_11"]
+    assert paths[1] == str(campaign / host / "7_10")
+
+
+def test_what_is_no_trace_at_a_url_is_refused():
+    files = pytest.importorskip("fsspec").filesystem("memory")
+    files.pipe({"/bucket/other/file": b"x", "/bucket/broken/meta.json": b"{"})
+    for url, why in {
+        "memory://bucket/nothing": "has no trace",
+        "memory://bucket/other": "has no trace",
+        "memory://bucket/broken": "meta.json",
+        "nonsense://bucket": "nonsense",
+    }.items():
+        for read in (package.load, package.fit):
+            with pytest.raises(ValueError, match=why):
+                read(url)
+    files.pipe("/bucket/out/meta.json", b"{}")
+    files.store["/bucket/out/../../../tmp/out"] = files.store["/bucket/out/meta.json"]
+    with pytest.raises(ValueError, match="outside of itself"):
+        package.load("memory://bucket/out")
 
 
 def test_a_trace_that_cannot_be_read_is_left_out(campaign, tmp_path):

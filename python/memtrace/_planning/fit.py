@@ -4,6 +4,8 @@ import os
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Sequence, Union
 
+from .._running.remote import copies, is_remote, traces_in
+
 if TYPE_CHECKING:
     from .._native import Model, Trace, Traces
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 PARTS = 2
 #: Traces of a part, at most: a cluster may grow meanwhile.
 TRACES = 250
+#: Traces that are copied here at a time, where they are URLs and no cluster reads them.
+COPIED = 16
 
 
 def fit(traces: "Union[Source, Sequence[Source]]", *, client: Any = None) -> "Model":
@@ -22,9 +26,10 @@ def fit(traces: "Union[Source, Sequence[Source]]", *, client: Any = None) -> "Mo
     calls at one shape, a law takes the first and the largest ones.
 
     Args:
-        traces: Traces, their directories, or directories of traces; or one of them.
+        traces: Traces, their directories, or directories of traces; or one of them. URLs
+            (`s3://bucket/traces`) are copied by fsspec, some traces at a time.
         client: A Dask client, for thousands of traces: its workers read them, and give the same
-            model. They need memtrace, and the directories at the same paths.
+            model. They need memtrace, and the directories at the same paths, or URLs.
 
     Returns:
         The model.
@@ -35,19 +40,42 @@ def fit(traces: "Union[Source, Sequence[Source]]", *, client: Any = None) -> "Mo
     Examples:
         >>> memtrace.fit("traces/").save("model.json")
     """
-    from .._native import fit, fit_profiles, read_profiles, trace_directories
+    from .._native import fit, fit_profiles
 
-    if client is None:
+    sources = traces if isinstance(traces, (list, tuple)) else [traces]
+    if client is None and not any(map(is_remote, sources)):
         return fit(traces)
-    here = os.getcwd()
-    directories = [os.path.join(here, directory) for directory in trace_directories(traces)]
+    directories = [each for source in sources for each in _directories(source)]
+    if client is None:
+        return fit_profiles([_profiles(part) for part in _parts(directories, COPIED)])
     threads = sum(client.nthreads().values()) or 1
     size = min(-(-len(directories) // (PARTS * threads)) or 1, TRACES)
-    parts = [directories[at : at + size] for at in range(0, len(directories), size)]
-    futures = client.map(read_profiles, parts, pure=False)
+    futures = client.map(_profiles, _parts(directories, size), pure=False)
     try:
         profiles = [future.result() for future in futures]
     except BaseException:
         client.cancel(futures)
         raise
     return fit_profiles(profiles)
+
+
+def _directories(source):
+    """Where the traces are: absolute paths, or URLs."""
+    from .._native import trace_directories
+
+    if is_remote(source):
+        return traces_in(source)
+    here = os.getcwd()
+    return [os.path.join(here, directory) for directory in trace_directories(source)]
+
+
+def _parts(directories, size):
+    return [directories[at : at + size] for at in range(0, len(directories), size)]
+
+
+def _profiles(directories):
+    """What `fit` needs of traces. A worker of a cluster runs this."""
+    from .._native import read_profiles
+
+    with copies(directories) as local:
+        return read_profiles(local)

@@ -4,6 +4,7 @@ import os
 from typing import TYPE_CHECKING, Union
 
 from .._extension import native
+from .remote import is_remote, kept_copy
 
 if TYPE_CHECKING:
     from .._native import Model, Trace, Traces
@@ -18,18 +19,20 @@ def load(trace: "Union[str, os.PathLike[str]]") -> "Union[Trace, Traces]":
     ranks of a job, there is one picture: `.report()`.
 
     Args:
-        trace: The trace's directory, or one with traces in it.
+        trace: The trace's directory, or one with traces in it. A URL (`s3://bucket/traces`) is
+            copied here by fsspec, until this process ends.
 
     Returns:
         The trace, or the traces if there are several.
 
     Raises:
         ValueError: It is no trace, is damaged, or another version of memtrace wrote it.
+        ImportError: For a URL: fsspec, or what it needs for that URL, is not installed.
 
     Examples:
         >>> polars.DataFrame(memtrace.load("memtrace.python.1234").operators)
     """
-    traces = native("Traces")(trace)
+    traces = native("Traces")(kept_copy(trace) if is_remote(trace) else trace)
     return traces if len(traces) > 1 else traces[0]
 
 

@@ -1,6 +1,8 @@
 //! The tasks of a grid, one by one.
 
-use std::collections::HashMap;
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
 
 use super::Whole;
 use crate::graph::measure::as_one;
@@ -21,6 +23,9 @@ pub(in crate::graph) fn tasks(whole: &Whole, grid: &Grid) -> Result<Tasks, Error
     Expansion::new(whole, grid).run()
 }
 
+/// A group, and where in the grid one of its tasks is.
+type Place = (usize, Vec<u64>);
+
 /// The tasks of one grid, as far as they are made.
 struct Expansion<'w, 'a> {
     whole: &'w Whole<'a>,
@@ -28,9 +33,12 @@ struct Expansion<'w, 'a> {
     /// Steps of each group, under its last step.
     groups: Vec<Vec<usize>>,
     group_of: Vec<usize>,
+    /// For each step and axis of the grid: whether it is cut there, and takes in neighbours.
+    is_cut: Vec<Vec<bool>>,
+    overlaps: Vec<Vec<bool>>,
     /// One task for each group and kind of place: corners, edges, faces, the middle.
-    kinds: HashMap<(usize, Vec<u8>), Task>,
-    made: HashMap<(usize, Vec<u64>), usize>,
+    kinds: FxHashMap<(usize, Vec<u8>), Task>,
+    made: FxHashMap<Place, usize>,
     result: Tasks,
 }
 
@@ -41,8 +49,22 @@ impl<'w, 'a> Expansion<'w, 'a> {
         for (last, steps) in groups.iter().enumerate() {
             steps.iter().for_each(|&step| group_of[step] = last);
         }
-        let result = Tasks { tasks: Vec::new(), steps: Vec::new() };
-        Expansion { whole, grid, groups, group_of, kinds: HashMap::new(), made: HashMap::new(), result }
+        let cut = |node: usize| {
+            let split = whole.split(node);
+            (0..grid.shape.len()).map(|axis| split.contains(&axis)).collect()
+        };
+        let steps = 0..groups.len();
+        Expansion {
+            is_cut: steps.clone().map(cut).collect(),
+            overlaps: steps.map(|node| whole.halo(node).iter().map(|&halo| halo > 0).collect()).collect(),
+            whole,
+            grid,
+            groups,
+            group_of,
+            kinds: FxHashMap::default(),
+            made: FxHashMap::default(),
+            result: Tasks { tasks: Vec::new(), steps: Vec::new() },
+        }
     }
 
     /// Depth first from the last steps, block by block in the order of a reduction over all of
@@ -66,64 +88,57 @@ impl<'w, 'a> Expansion<'w, 'a> {
 
     /// Lists a task after all it needs.
     fn make(&mut self, group: usize, place: &[u64]) -> Result<(), Error> {
-        let mut stack = vec![(group, self.own_place(group, place), false)];
-        while let Some((group, place, expanded)) = stack.pop() {
-            let key = (group, place);
+        let mut stack = vec![((group, self.own_place(group, place)), None)];
+        while let Some((key, needed)) = stack.pop() {
             if self.made.contains_key(&key) {
                 continue;
             }
-            let needed = self.needed(group, &key.1);
-            if !expanded {
-                stack.push((key.0, key.1, true));
-                stack.extend(needed.into_iter().rev().map(|(group, place)| (group, place, false)));
+            let Some(needed) = needed else {
+                let needed = self.needed(key.0, &key.1);
+                let missing = needed.iter().filter(|need| !self.made.contains_key(*need));
+                let missing: Vec<_> = missing.rev().map(|need| (need.clone(), None)).collect();
+                stack.push((key, Some(needed)));
+                stack.extend(missing);
                 continue;
-            }
-            let mut task = self.kind(group, &key.1)?;
+            };
+            let mut task = self.kind(key.0, &key.1)?;
             task.needs = needed.iter().filter_map(|need| self.made.get(need).copied()).collect();
-            task.kept = self.whole.graph.results.contains(&group);
+            task.kept = self.whole.graph.results.contains(&key.0);
+            self.result.steps.push(key.0);
             self.made.insert(key, self.result.tasks.len());
             self.result.tasks.push(task);
-            self.result.steps.push(group);
         }
         Ok(())
     }
 
     /// A place with 0 along the axes that a group is not cut along.
     fn own_place(&self, group: usize, place: &[u64]) -> Vec<u64> {
-        let split = self.whole.split(group);
-        place.iter().enumerate().map(|(axis, &at)| if split.contains(&axis) { at } else { 0 }).collect()
+        let axes = place.iter().zip(&self.is_cut[group]);
+        axes.map(|(&at, &is_cut)| if is_cut { at } else { 0 }).collect()
     }
 
     /// Tasks of other groups whose values a task takes in.
-    fn needed(&self, group: usize, place: &[u64]) -> Vec<(usize, Vec<u64>)> {
+    fn needed(&self, group: usize, place: &[u64]) -> Vec<Place> {
         let mut needed = Vec::new();
         for &step in &self.groups[group] {
-            let (split, halo) = (self.whole.split(step), self.whole.halo(step));
             for input in &self.whole.graph.nodes[step].inputs {
                 let from = self.group_of[input.node];
                 if from == group {
                     continue;
                 }
-                let cut = self.whole.split(from);
                 let along = |axis: usize| {
                     let (at, count) = (place[axis], self.grid.count(axis));
-                    match (cut.contains(&axis), split.contains(&axis)) {
+                    match (self.is_cut[from][axis], self.is_cut[step][axis]) {
                         (false, _) => 0..1,
                         (true, false) => 0..count,
-                        (true, true) if halo[axis] > 0 => at.saturating_sub(1)..(at + 2).min(count),
+                        (true, true) if self.overlaps[step][axis] => {
+                            at.saturating_sub(1)..(at + 2).min(count)
+                        }
                         (true, true) => at..at + 1,
                     }
                 };
-                let mut places = vec![Vec::new()];
-                for axis in 0..place.len() {
-                    let longer =
-                        |start: &Vec<u64>, at: u64| start.iter().copied().chain([at]).collect::<Vec<_>>();
-                    places = places
-                        .iter()
-                        .flat_map(|start| along(axis).map(move |at| longer(start, at)))
-                        .collect();
-                }
-                needed.extend(places.into_iter().map(|place| (from, place)));
+                let ranges: Vec<Range<u64>> = (0..place.len()).map(along).collect();
+                needed.extend(places_in(&ranges).into_iter().map(|place| (from, place)));
             }
         }
         needed.sort();
@@ -146,7 +161,7 @@ impl<'w, 'a> Expansion<'w, 'a> {
 
     /// The steps of a group as one task; what comes from other groups is there already.
     fn task(&self, group: usize, place: &[u64]) -> Result<Task, Error> {
-        let (mut inside, mut arguments, mut made) = (Vec::new(), Vec::new(), HashMap::new());
+        let (mut inside, mut arguments, mut made) = (Vec::new(), Vec::new(), FxHashMap::default());
         for &step in &self.groups[group] {
             let (mut needs, mut blocks) = (Vec::new(), Vec::new());
             for &input in &self.whole.graph.nodes[step].inputs {
@@ -173,5 +188,19 @@ impl<'w, 'a> Expansion<'w, 'a> {
             inside.push(Task { needs, ..task });
         }
         Ok(as_one(&inside, |task| arguments.contains(&task)))
+    }
+}
+
+/// All places in a box, the last axis the fastest. A range is never empty.
+fn places_in(ranges: &[Range<u64>]) -> Vec<Vec<u64>> {
+    let mut places = Vec::new();
+    let mut place: Vec<u64> = ranges.iter().map(|range| range.start).collect();
+    loop {
+        places.push(place.clone());
+        let Some(axis) = (0..place.len()).rev().find(|&axis| place[axis] + 1 < ranges[axis].end) else {
+            return places;
+        };
+        place[axis] += 1;
+        (axis + 1..place.len()).for_each(|later| place[later] = ranges[later].start);
     }
 }

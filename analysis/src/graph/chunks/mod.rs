@@ -8,7 +8,8 @@
 pub(super) mod expand;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+
+use rustc_hash::FxHashMap;
 
 use super::measure::{Laws, Needs};
 use super::walk::Task;
@@ -27,7 +28,7 @@ pub(super) struct Whole<'a> {
     pub(super) base: usize,
     /// For each node and axis of its first output: the axis of the base array that it follows.
     axes: Vec<Vec<Option<usize>>>,
-    measured: RefCell<HashMap<(usize, Vec<Array>), Needs>>,
+    measured: RefCell<FxHashMap<(usize, Vec<Array>), Needs>>,
 }
 
 impl<'a> Whole<'a> {

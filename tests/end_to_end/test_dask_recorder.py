@@ -1,5 +1,6 @@
 """What a recording of a cluster does where something goes wrong, part by part: no cluster."""
 
+import asyncio
 import contextlib
 import itertools
 import json
@@ -60,7 +61,7 @@ def test_a_stream_ends_while_others_go_on(monkeypatch):
 def test_many_streams_send_less_often(monkeypatch):
     monkeypatch.setattr(_recorder, "LAST_SECONDS", 0.3)
     assert _recorder.pace(1) == _recorder.pace(8) == _recorder.BATCH_SECONDS
-    assert _recorder.pace(64) == 2
+    assert _recorder.pace(64) == 2 and _recorder.pace(10_000) == _recorder.MOST_SECONDS
     batches = []
     with talking() as name:
         stream = _recorder.Stream(name, batches.append, pid=1, seconds=0.6)
@@ -126,7 +127,7 @@ class Cluster:
 
     def run(self, function, *arguments, workers=None, **_):
         if workers is not None:
-            return {name: {"budget_fraction": {"a": 0.5, "b": 0.25}[name]} for name in workers}
+            return {name: {"a": 0.5, "b": 0.25}[name] for name in workers}
         return {}
 
 
@@ -217,9 +218,44 @@ def test_variables_stay_while_another_worker_starts(monkeypatch):
     shared = _nanny._Shared.__new__(_nanny._Shared)
     shared.environment = {_recorder.TOKEN: "token"}
     process = SimpleNamespace(status=_nanny.Status.starting)
-    shared.nannies = {"a": SimpleNamespace(process=process), "b": SimpleNamespace(process=None)}
-    shared._forget()
+    starting, other = SimpleNamespace(process=process), SimpleNamespace(process=None)
+    shared.nannies = {"a": starting, "b": other}
+    shared._forget(but=other)
     assert os.environ[_recorder.TOKEN] == "token"
-    process.status = _nanny.Status.running
-    shared._forget()
+    shared._forget(but=starting)
     assert _recorder.TOKEN not in os.environ
+    monkeypatch.setenv(_recorder.TOKEN, "token")
+    process.status = _nanny.Status.running
+    shared._forget(but=other)
+    assert _recorder.TOKEN not in os.environ
+
+
+def test_a_start_that_waits_for_its_turn_ends_with_its_recording(monkeypatch):
+    """Its nanny keeps the variables that it had, and its worker what is in memory."""
+    nannies = [
+        SimpleNamespace(
+            address=name, process=SimpleNamespace(status=None), pre_spawn_env={}, status=None
+        )
+        for name in "ab"
+    ]
+    monkeypatch.setattr(_nanny, "STARTS", 1)
+    shared = _nanny._Shared.__new__(_nanny._Shared)
+    shared.environment = {_recorder.TOKEN: "token"}
+    shared.nannies = {nanny.address: nanny for nanny in nannies}
+    shared._joined, shared._before, shared._starts = {}, {}, None
+    started = []
+
+    async def start_again(nanny):
+        started.append(nanny.address)
+        await asyncio.sleep(0.2)
+
+    async def run():
+        joining = [asyncio.ensure_future(shared.join(nanny)) for nanny in nannies]
+        await asyncio.sleep(0.1)
+        shared.leave(nannies[1])
+        await asyncio.gather(*joining)
+
+    monkeypatch.setattr(_nanny, "_start_again", start_again)
+    monkeypatch.setattr(_nanny, "_forget", lambda _: None)
+    asyncio.run(run())
+    assert started == ["a"] and nannies[1].pre_spawn_env == {}

@@ -7,11 +7,6 @@ fit. `record` records every task of a cluster and streams it here while it compu
 
 from typing import TYPE_CHECKING
 
-try:
-    import dask  # noqa: F401
-except ImportError as error:
-    raise ImportError(f"memtrace.dask needs Dask: pip install 'dask[array]' ({error})") from error
-
 if TYPE_CHECKING:
     from ._overlap import map_overlap
     from ._plan import Plan, recommend
@@ -54,6 +49,11 @@ def __getattr__(name):
         raise AttributeError(f"module 'memtrace.dask' has no attribute {name!r}")
     from importlib import import_module
 
+    try:
+        import dask.array  # noqa: F401
+    except ImportError as error:
+        needed = f"memtrace.dask needs Dask: pip install 'dask[array]' ({error})"
+        raise ImportError(needed) from error
     return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
 
 

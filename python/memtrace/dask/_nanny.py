@@ -6,6 +6,7 @@ import platform
 import threading
 
 try:
+    from dask.system import CPU_COUNT
     from distributed.core import Status
     from distributed.diagnostics.plugin import NannyPlugin, WorkerPlugin
 except ImportError as error:
@@ -27,7 +28,7 @@ from ._recorder import (
 START_SECONDS = 120
 #: So many workers of a process start at a time, and others compute or wait: a start is a second of
 #: a processor, and where all of many share a few processors none of them would be in time.
-STARTS = 2 * (os.cpu_count() or 1)
+STARTS = 2 * CPU_COUNT
 
 #: A nanny in one of these states starts no worker: nothing would ever close it.
 LEAVING = (Status.closing_gracefully, Status.closing, Status.closed, Status.failed)
@@ -46,7 +47,7 @@ class _Shared:
         self.recorder = None
         self.nannies = {nanny.address: nanny}
         self._joined = {}  # address of a nanny -> the task that starts its worker again
-        self._starts = asyncio.Semaphore(STARTS)
+        self._starts = None  # a semaphore, which belongs to the loop of the nannies
         self._before = {}  # address of a nanny -> the variables that it had
         if is_recorded():  # the workers are too: `memtrace -- dask worker ...`
             self.environment = {}
@@ -73,6 +74,8 @@ class _Shared:
 
     async def join(self, nanny):
         """Starts a nanny's worker again, one time: a second request waits for the first."""
+        if self._starts is None:
+            self._starts = asyncio.Semaphore(STARTS)
         task = self._joined.get(nanny.address)
         if task is None:
             task = self._joined[nanny.address] = asyncio.ensure_future(self._connect(nanny))
@@ -80,11 +83,12 @@ class _Shared:
 
     async def _connect(self, nanny):
         async with self._starts:
-            await self._connect_now(nanny)
+            # While it waited for its turn, the nanny or the recording may have ended.
+            left = self._joined.get(nanny.address) is not asyncio.current_task()
+            if not left and nanny.status not in LEAVING:
+                await self._connect_now(nanny)
 
     async def _connect_now(self, nanny):
-        if nanny.status in LEAVING:  # while it waited for its turn
-            return
         self._before[nanny.address] = {name: nanny.pre_spawn_env.get(name) for name in VARIABLES}
         nanny.pre_spawn_env.update(self.environment)
         if nanny.process is None or not self.environment:
@@ -98,7 +102,7 @@ class _Shared:
                 message = f"the worker of {nanny.address} did not start again: {problem}"
                 raise RuntimeError(message) from error
         finally:
-            self._forget()
+            self._forget(but=nanny)
 
     def leave(self, nanny):
         """Gives a nanny its variables back. Another one may come under its address."""
@@ -110,9 +114,9 @@ class _Shared:
                 nanny.pre_spawn_env[name] = value
         self._forget(but=nanny)
 
-    def _forget(self, but=None):
-        """Not while a worker starts: its nanny has set the variables, and spawns it a moment later
-        in a thread; it would not be recorded."""
+    def _forget(self, but):
+        """Not while the worker of another nanny starts: that has set the variables, and spawns it a
+        moment later in a thread; it would not be recorded."""
         processes = [nanny.process for nanny in [*self.nannies.values()] if nanny is not but]
         if not any(process and process.status is Status.starting for process in processes):
             _forget(self.environment)
@@ -191,6 +195,7 @@ class RecordNanny(NannyPlugin):
             if shared is None or shared.nannies.get(nanny.address) is not nanny:
                 return
             if len(shared.nannies) == 1:
+                _forget(shared.environment)
                 shared.close()
                 del _shared[self.name]
             else:
@@ -245,8 +250,12 @@ def _end(stream, problem):
 
 
 def place(dask_worker):
-    """Runs in a nanny or a worker: the process that sends its spans. None if its nanny's does."""
-    return None if getattr(dask_worker, "nanny", None) else (platform.node(), os.getpid())
+    """Runs in a nanny or a worker: the process that sends its spans. None if its nanny's does, or
+    none does."""
+    is_worker = hasattr(dask_worker, "nanny")
+    if is_worker and (dask_worker.nanny or not is_recorded()):
+        return None
+    return platform.node(), os.getpid()
 
 
 async def finish(name, dask_worker):

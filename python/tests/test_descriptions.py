@@ -183,3 +183,39 @@ def test_functions_that_are_replaced(run, python):
     # Code that equals an operator's is the operator; so is what the module's own code left behind.
     names = ["__main__:f"] * 7 + ["marked"] + ["__main__:inner"] * 3
     assert found == list(zip(names, [1, 2, 4, 5, 6, 7, 8, 9, 10, 10, 10], strict=True))
+
+
+ELSEWHERE = """
+from arrays import Array
+def f(x):
+    return x
+f(Array(1))
+class Closed:
+    def __getattr__(self, name):
+        raise RuntimeError("closed")
+sys.modules["__main__"] = Closed()
+f(Array(2))
+print("still here")
+"""
+
+
+def test_a_module_that_raises_does_not_reach_the_program(run, python):
+    done = run(python, START + ELSEWHERE, ["__main__:f"])
+    assert done.stdout == "still here\n" and len(done.spans) >= 1
+
+
+OWN_JSON = """
+import types
+from arrays import Array
+for name in [name for name in sys.modules if name.partition(".")[0] == "json"]:
+    del sys.modules[name]
+sys.modules["json"] = types.ModuleType("json")
+with memtrace.span("s", Array(2), n=1) as span:
+    span.outputs(Array(3))
+"""
+
+
+def test_a_program_s_own_json_is_not_needed(run, python):
+    done = run(python, START.replace("import json\n", "") + OWN_JSON)
+    [span] = done.spans
+    assert span["params"]["n"] == 1 and span["end"]["outputs"][0]["shape"] == [3]

@@ -22,11 +22,12 @@ _forms = {}  # (shape, dtype, strides, bytes) of an array -> its form
 def learn_ndarray(array):
     """Keeps the class of NumPy's arrays, if addresses can be read from its objects."""
     global _ndarray, _bytes_at
-    import ctypes
-
-    kind, address = type(array), array.__array_interface__["data"][0]
+    kind = type(array)
     if kind.__flags__ & HEAP_TYPE:
         return  # a class of the program
+    import ctypes
+
+    address = array.__array_interface__["data"][0]
     # `from_address` would be shorter, but reports to the program's audit hooks.
     copy = ctypes.PyDLL(None).PyBytes_FromStringAndSize
     copy.argtypes, copy.restype = [ctypes.c_void_p, ctypes.c_ssize_t], ctypes.py_object

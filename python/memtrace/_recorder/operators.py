@@ -92,16 +92,16 @@ def _code_of(value):
 def _operator_of(frame):
     """The operator that a function's frame runs, None if it runs none."""
     code, module = frame.f_code, frame.f_globals.get("__name__")
-    found = _found.get(id(code))
-    if found is not None:
-        _, operator, its_module, reference = found
-        if module == its_module and operator.at(operator.path) is reference():
-            return operator
-    if code.co_flags & GENERATORS or not code.co_flags & OPTIMIZED:
-        return None  # no call that begins and ends; a class body
-    if code in _by_code:
-        return _by_code[code]
     try:
+        found = _found.get(id(code))
+        if found is not None:
+            _, operator, its_module, reference = found
+            if module == its_module and operator.at(operator.path) is reference():
+                return operator
+        if code.co_flags & GENERATORS or not code.co_flags & OPTIMIZED:
+            return None  # no call that begins and ends; a class body
+        if code in _by_code:
+            return _by_code[code]
         candidates = _by_name.get(code.co_name, ())
         operator = next((each for each in candidates if each.owns(code, module)), None)
         if operator is not None and operator is candidates[0]:

@@ -13,7 +13,10 @@ class Json(str):
 
 
 def _first_quoted(text):
-    from json.encoder import encode_basestring
+    try:
+        from _json import encode_basestring  # `json` may be a module of the program's
+    except ImportError:
+        from json.encoder import encode_basestring
 
     global quoted
     quoted = encode_basestring

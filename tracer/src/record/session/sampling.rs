@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use super::recording::Session;
 use crate::record::procfs::cgroup::Cgroup;
 use crate::record::procfs::environment;
@@ -37,14 +39,12 @@ impl Sampling {
         Some(Instant::now() >= self.measure_after)
     }
 
-    /// Walking page tables of large mappings takes time: at most a twentieth of it, whatever
-    /// samples without a walk follow. Where the kernel side reports faults, only pages that came
-    /// without one are still to be found.
-    fn end(&mut self, measured: bool, sees_faults: bool) {
-        if measured {
-            let rest = if sees_faults { 100 } else { 20 };
-            self.measure_after = Instant::now() + self.last.elapsed() * rest;
-        }
+    /// Walking page tables of large mappings takes the recorder's time: at most a twentieth of it,
+    /// whatever samples without a walk follow. Where the kernel side reports faults, only pages that
+    /// came without one are still to be found.
+    fn walked(&mut self, taken: Duration, sees_faults: bool) {
+        let rest = if sees_faults { 100 } else { 20 };
+        self.measure_after = Instant::now() + taken * rest;
     }
 
     /// True if some mapping was too large to be measured.
@@ -62,13 +62,16 @@ impl Session {
             self.fold.process_mut(process).note_ring(usage.ring, usage.touched_bytes);
         }
         let running: Vec<u32> = self.fold.running().map(|process| process.row.process).collect();
+        let start = processor_time();
         for index in running {
             self.sample_process(index, measure);
         }
         let sum: u64 = self.fold.running().map(|process| process.residency.now()).sum();
         let peak = &mut self.meta.peak.resident_sum_bytes;
         *peak = sum.max(*peak);
-        self.sampling.end(measure, self.fold.kernel().is_some());
+        if measure {
+            self.sampling.walked(processor_time().saturating_sub(start), self.fold.kernel().is_some());
+        }
         self.limit.warnings(&self.fold).iter().for_each(|sentence| say(sentence));
         self.with_live(|live, recording| live.publish(recording));
     }
@@ -176,6 +179,12 @@ impl Session {
     }
 }
 
+/// Of this thread: it may have to wait for a processor while it walks.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,12 +194,10 @@ mod tests {
         let ago = |ms| Instant::now() - Duration::from_millis(ms);
         let mut sampling = Sampling { last: ago(100), measure_after: ago(1), passed_over: false };
         assert_eq!(sampling.begin(), Some(true));
-        sampling.last = ago(70); // so long the walk took
-        sampling.end(true, false);
+        sampling.walked(Duration::from_millis(70), false);
         for _ in 0..3 {
             sampling.last = ago(60);
             assert_eq!(sampling.begin(), Some(false), "it rests 1.4 seconds");
-            sampling.end(false, false);
         }
     }
 }

@@ -6,8 +6,6 @@ the program can import it. Its arguments are the caller's for the whole call any
 adds no lifetime.
 """
 
-import sys
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for linters: names that the other texts define
     from .calls import _watch
@@ -85,14 +83,13 @@ def _begin_native(operator, args, kwargs):
 
 def _wrap_or_watch(operator):
     """Wraps or watches an operator whose module has just been executed."""
-    target = operator.at(operator.path)
+    target = operator.at(operator.parts)
     code = _code_of(target)
     if code is not None:
         _watch(code.co_name, operator)  # the code's own name, where the operator's is an alias
     elif callable(target) and not isinstance(target, (type, _Native)):
-        parent, _, last = operator.path.rpartition(".")
-        owner = operator.at(parent) if parent else sys.modules[operator.module]
-        setattr(owner, last, _Native(target, operator))
+        *parent, last = operator.parts
+        setattr(operator.at(parent), last, _Native(target, operator))
 
 
 def await_modules(operators):

@@ -23,15 +23,15 @@ class _Operator:
     """What is recorded, under which name, and which of its arguments count (None: all)."""
 
     def __init__(self, module, path, name=None, params=None, shape_of=None):
-        self.module, self.path = module, path
+        self.module, self.path, self.parts = module, path, path.split(".")
         self.name = name or f"{module}:{path}"
         self.params, self.shape_of = params, shape_of
         self._versions = None
 
-    def at(self, path):
+    def at(self, parts):
         """The object at an attribute path of the module now, found without running any code."""
         value = sys.modules.get(self.module)
-        for part in path.split("."):
+        for part in parts:
             for owner in value.__mro__ if isinstance(value, type) else (value,):
                 space = getattr(owner, "__dict__", ())
                 if part in space:
@@ -43,7 +43,7 @@ class _Operator:
 
     def owns(self, code, module):
         """Whether `code`, run with the globals of `module`, is this operator's."""
-        own = _code_of(self.at(self.path))
+        own = _code_of(self.at(self.parts))
         if own == code:
             return True  # equal, not the same: cloudpickle copies code
         if own is not None and own.co_name == code.co_name:
@@ -96,7 +96,7 @@ def _operator_of(frame):
         found = _found.get(id(code))
         if found is not None:
             _, operator, its_module, reference = found
-            if module == its_module and operator.at(operator.path) is reference():
+            if module == its_module and operator.at(operator.parts) is reference():
                 return operator
         if code.co_flags & GENERATORS or not code.co_flags & OPTIMIZED:
             return None  # no call that begins and ends; a class body
@@ -115,7 +115,7 @@ def _keep_found(code, operator, module):
     """The operator of this code, as long as its path leads to the same object as now."""
     from _weakref import ref
 
-    there = operator.at(operator.path)
+    there = operator.at(operator.parts)
     if type(module) is str and type(there).__weakrefoffset__:
         if len(_found) >= KNOWN_CODES:
             _found.clear()

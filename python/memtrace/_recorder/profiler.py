@@ -37,7 +37,7 @@ class _Profiler:
         self.watch, self._put = watch, put
         self.everywhere = False
         self._function = watch()
-        self._waiting = {}  # thread -> how many of its frames await their return
+        self.waiting = {}  # thread -> how many of its frames await their return
 
     def adopt(self, *_event):
         self._put(self._function)
@@ -47,14 +47,14 @@ class _Profiler:
         if name not in _by_name:
             _by_name[name] = []
             self._function = self.watch()
-        self._waiting[thread] = self._waiting.get(thread, 0) + 1
+        self.waiting[thread] = self.waiting.get(thread, 0) + 1
         self.adopt()
 
     def returned(self, thread):
         """A frame has returned; after the last one the thread goes on without profile function."""
-        left = self._waiting.pop(thread, 0) - 1
+        left = self.waiting.pop(thread, 0) - 1
         if left > 0:
-            self._waiting[thread] = left
+            self.waiting[thread] = left
         elif left == 0 and not self.everywhere:
             self._put(None)
 
@@ -91,7 +91,8 @@ def _new_profiler():
                     _leave(span, None, "exception")
                 else:
                     _leave(span, ctypes.cast(result, ctypes.py_object).value)
-                _the_profiler.returned(_thread.get_ident())
+                if _the_profiler.waiting:
+                    _the_profiler.returned(_thread.get_ident())
         except BaseException as error:
             try:
                 _raise_later(ctypes, error)

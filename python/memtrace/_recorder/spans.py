@@ -105,9 +105,10 @@ def _begin_call(operator, pairs, code=None, namespace=None):
 
 
 def _enter(operator, frame):
-    caller = frame.f_back
-    if caller is not None and caller.f_code.co_name == "apply_infer_dtype":
-        return  # a ghost too: Dask calls functions on one element to learn their dtype
+    if "dask.array" in sys.modules:
+        caller = frame.f_back
+        if caller is not None and caller.f_code.co_name == "apply_infer_dtype":
+            return  # a ghost too: Dask calls functions on one element to learn their dtype
     try:
         span = _begin_call(operator, _arguments(frame), frame.f_code, frame.f_globals)
         if span:

@@ -91,39 +91,34 @@ def ran(command):
 
 
 def recorded(program, spans, trace):
-    """Seconds, and of the recorder the seconds of CPU and the most memory.
+    """What the recording took; nothing is lost."""
+    row = watched("recorder", "-q", "-o", trace, "--", program, PROCESSES, spans)
+    report = json.loads(subprocess.check_output([MEMTRACE, "report", "--json", trace]))
+    if any(report["lost"].values()):
+        raise RuntimeError(f"lost: {report['lost']}")
+    return row
 
-    The program's processes are the recorder's children: its own figures are what the kernel
-    says of it alone while it ends.
-    """
-    command = [MEMTRACE, "-q", "-o", trace, "--", program, PROCESSES, spans]
+
+def reading(what, trace):
+    return watched(
+        what, what, trace, *(("-o", trace.parent / "model.json") if what == "fit" else ())
+    )
+
+
+def watched(what, *words):
+    """Seconds of a command of memtrace, and the most memory of its own process."""
     start = time.monotonic()
-    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE)
+    command = list(map(str, (MEMTRACE, *words)))
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     status = Path(f"/proc/{process.pid}/status")
     most = 0
     while process.poll() is None:
         lines = [line for line in status.read_text().splitlines() if line.startswith("VmHWM")]
         most = max([most, *(int(line.split()[1]) * 1024 for line in lines)])
-        time.sleep(0.1)
+        time.sleep(0.05)
     if process.returncode:
-        raise RuntimeError(f"the recording failed with {process.returncode}")
-    report = json.loads(subprocess.check_output([MEMTRACE, "report", "--json", trace]))
-    if any(report["lost"].values()):
-        raise RuntimeError(f"lost: {report['lost']}")
+        raise RuntimeError(f"{what} failed with {process.returncode}")
     row = {"seconds": time.monotonic() - start, "bytes": most}
-    print("recorder", row, flush=True)
-    return row
-
-
-def reading(what, trace):
-    model = ("-o", trace.parent / "model.json") if what == "fit" else ()
-    command = list(map(str, (MEMTRACE, what, trace, *model)))
-    start = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise RuntimeError(f"{what} failed with {os.waitstatus_to_exitcode(status)}")
-    row = {"seconds": time.monotonic() - start, "bytes": usage.ru_maxrss * 1024}
     print(what, row, flush=True)
     return row
 

@@ -210,7 +210,7 @@ from arrays import Array
 for name in [name for name in sys.modules if name.partition(".")[0] == "json"]:
     del sys.modules[name]
 sys.modules["json"] = types.ModuleType("json")
-with memtrace.span("s", Array(2), n=1) as span:
+with memtrace.span("s", Array(2), n=1, keep=True) as span:
     span.outputs(Array(3))
 """
 
@@ -218,4 +218,5 @@ with memtrace.span("s", Array(2), n=1) as span:
 def test_a_program_s_own_json_is_not_needed(run, python):
     done = run(python, START.replace("import json\n", "") + OWN_JSON)
     [span] = done.spans
-    assert span["params"]["n"] == 1 and span["end"]["outputs"][0]["shape"] == [3]
+    assert (span["params"]["n"], span["params"]["keep"]) == (1, True)
+    assert span["end"]["outputs"][0]["shape"] == [3]

@@ -8,6 +8,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for linters: names that the other texts define
     from .arrays import _Array, _form
+    from .errors import pass_on
 
 KNOWN_FORMS = 1024  # that are kept at a time
 HEAP_TYPE = 1 << 9  # of a class's __flags__: it was made while the program ran
@@ -25,14 +26,17 @@ def learn_ndarray(array):
     kind = type(array)
     if kind.__flags__ & HEAP_TYPE:
         return  # a class of the program
-    import ctypes
+    try:
+        import ctypes
 
-    address = array.__array_interface__["data"][0]
-    # `from_address` would be shorter, but reports to the program's audit hooks.
-    copy = ctypes.PyDLL(None).PyBytes_FromStringAndSize
-    copy.argtypes, copy.restype = [ctypes.c_void_p, ctypes.c_ssize_t], ctypes.py_object
-    if int.from_bytes(copy(id(array) + DATA, WORD), sys.byteorder) == address:
-        _ndarray, _bytes_at = kind, copy
+        address = array.__array_interface__["data"][0]
+        # `from_address` would be shorter, but reports to the program's audit hooks.
+        copy = ctypes.PyDLL(None).PyBytes_FromStringAndSize
+        copy.argtypes, copy.restype = [ctypes.c_void_p, ctypes.c_ssize_t], ctypes.py_object
+        if int.from_bytes(copy(id(array) + DATA, WORD), sys.byteorder) == address:
+            _ndarray, _bytes_at = kind, copy
+    except Exception as error:
+        pass_on(error)
 
 
 def _numpy_array(name, array):

@@ -8,6 +8,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for linters: names that the other texts define
+    from .errors import pass_on
     from .spans import versions_of
 
 OPTIMIZED = 0x1  # co_flags
@@ -107,7 +108,8 @@ def _operator_of(frame):
         if operator is not None and operator is candidates[0]:
             _keep_found(code, operator, module)
         return operator
-    except Exception:
+    except Exception as error:
+        pass_on(error)
         return None
 
 

@@ -35,9 +35,11 @@ def json_of(value):
         return quoted(value)
     if kind is int or kind is float:
         return repr(value)
-    import json
-
-    return json.dumps(value, ensure_ascii=False)
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is dict:
+        return members_of(value)
+    return f"[{', '.join([json_of(member) for member in value])}]"
 
 
 def members_of(values):

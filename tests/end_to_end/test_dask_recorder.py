@@ -230,7 +230,8 @@ def test_variables_stay_while_another_worker_starts(monkeypatch):
     assert _recorder.TOKEN not in os.environ
 
 
-def test_a_start_that_waits_for_its_turn_ends_with_its_recording(monkeypatch):
+@pytest.mark.parametrize("end", ["leaves", "closes"])
+def test_a_start_that_waits_for_its_turn_ends_with_its_recording(monkeypatch, end):
     """Its nanny keeps the variables that it had, and its worker what is in memory."""
     nannies = [
         SimpleNamespace(
@@ -242,7 +243,7 @@ def test_a_start_that_waits_for_its_turn_ends_with_its_recording(monkeypatch):
     shared = _nanny._Shared.__new__(_nanny._Shared)
     shared.environment = {_recorder.TOKEN: "token"}
     shared.nannies = {nanny.address: nanny for nanny in nannies}
-    shared._joined, shared._before, shared._starts = {}, {}, None
+    shared._joined, shared._before, shared._starts, shared.ending = {}, {}, None, False
     started = []
 
     async def start_again(nanny):
@@ -252,7 +253,10 @@ def test_a_start_that_waits_for_its_turn_ends_with_its_recording(monkeypatch):
     async def run():
         joining = [asyncio.ensure_future(shared.join(nanny)) for nanny in nannies]
         await asyncio.sleep(0.1)
-        shared.leave(nannies[1])
+        if end == "leaves":
+            shared.leave(nannies[1])
+        else:
+            shared.ending = True
         await asyncio.gather(*joining)
 
     monkeypatch.setattr(_nanny, "_start_again", start_again)

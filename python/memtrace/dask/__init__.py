@@ -50,11 +50,13 @@ def __getattr__(name):
     from importlib import import_module
 
     try:
-        import dask.array  # noqa: F401
+        module = import_module(f"{__name__}.{_LATER[name]}")
     except ImportError as error:
+        if str(error.name).partition(".")[0] not in ("dask", "numpy"):
+            raise
         needed = f"memtrace.dask needs Dask: pip install 'dask[array]' ({error})"
         raise ImportError(needed) from error
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return getattr(module, name)
 
 
 def __dir__():

@@ -65,7 +65,7 @@ class _Shared:
             if self.recorder is not None:
                 self.recorder.close()
             raise
-        self.closed = None
+        self.ending, self.closed = False, None
 
     def _send(self, topic, batch):
         """Called by the thread of the stream: sends through any nanny that is not closed."""
@@ -85,7 +85,7 @@ class _Shared:
         async with self._starts:
             # While it waited for its turn, the nanny or the recording may have ended.
             left = self._joined.get(nanny.address) is not asyncio.current_task()
-            if not left and nanny.status not in LEAVING:
+            if not (self.ending or left or nanny.status in LEAVING):
                 await self._connect_now(nanny)
 
     async def _connect_now(self, nanny):
@@ -132,6 +132,7 @@ class _Shared:
 
     def close(self):
         """Ends the recording, one time. Returns what the client needs to know of it."""
+        self.ending = True
         with _lock:
             if self.closed is None:
                 if self._figures is not None:

@@ -33,7 +33,8 @@ BATCH_SECONDS, BATCH_BYTES = 0.25, 256 << 10
 #: All streams of a recording send so many at most, as long as they are small: the scheduler takes
 #: half a millisecond for one, which it would lack for its tasks.
 BATCHES_A_SECOND = 32
-#: But each waits no longer than this many seconds: what a host has not sent is lost with it.
+#: But each waits no longer than this many seconds, because what a host has not sent is lost with
+#: it: more than 160 streams send more.
 MOST_SECONDS = 5
 #: A stream that has to stop reads on for this many seconds at most: others may never be silent.
 LAST_SECONDS = 5

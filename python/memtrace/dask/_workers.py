@@ -1,6 +1,7 @@
 """What the processes that run tasks may use, and their baseline before the first one."""
 
 import os
+from contextlib import suppress
 from typing import NamedTuple, Optional
 
 from .._planning import sizes
@@ -141,9 +142,10 @@ def facts_of_worker(warm=None, dask_worker=None):
     """Runs in a worker. Its baseline is that of one that has imported what tasks on arrays do."""
     import socket
 
-    import dask.array  # noqa: F401
     from distributed.system import MEMORY_LIMIT
 
+    with suppress(ImportError):  # without NumPy
+        import dask.array  # noqa: F401
     threads = dask_worker.state.nthreads
     warmed = _warmed(warm, threads)
     return {

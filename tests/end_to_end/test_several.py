@@ -132,7 +132,7 @@ def nameless(value):
 def test_traces_at_a_url_are_read_as_those_in_a_directory(campaign, tmp_path):
     files = pytest.importorskip("fsspec").filesystem("memory")
     files.put(str(campaign), "/bucket/campaign", recursive=True)
-    url = "memory:///bucket/campaign"
+    url = "memory://bucket/campaign"
     traces = package.load(url)
     expected = report(campaign)
     found = traces.report()

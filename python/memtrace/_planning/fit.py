@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PARTS = 2
 #: Traces of a part, at most: a cluster may grow meanwhile.
 TRACES = 250
-#: Traces that are copied here at a time, where they are URLs and no cluster reads them.
+#: Traces that are copied at a time, where they are URLs.
 COPIED = 16
 
 
@@ -36,6 +36,7 @@ def fit(traces: "Union[Source, Sequence[Source]]", *, client: Any = None) -> "Mo
 
     Raises:
         ValueError: A trace cannot be read, or no operator was run at enough shapes.
+        ImportError: For a URL: fsspec, or what it needs for that URL, is not installed.
 
     Examples:
         >>> memtrace.fit("traces/").save("model.json")
@@ -47,12 +48,12 @@ def fit(traces: "Union[Source, Sequence[Source]]", *, client: Any = None) -> "Mo
         return fit(traces)
     directories = [each for source in sources for each in _directories(source)]
     if client is None:
-        return fit_profiles([_profiles(part) for part in _parts(directories, COPIED)])
+        return fit_profiles(_profiles(directories))
     threads = sum(client.nthreads().values()) or 1
     size = min(-(-len(directories) // (PARTS * threads)) or 1, TRACES)
     futures = client.map(_profiles, _parts(directories, size), pure=False)
     try:
-        profiles = [future.result() for future in futures]
+        profiles = [profile for future in futures for profile in future.result()]
     except BaseException:
         client.cancel(futures)
         raise
@@ -74,7 +75,12 @@ def _parts(directories, size):
 
 
 def _profiles(directories):
-    """What `fit` needs of traces. A worker of a cluster runs this."""
+    """What `fit` needs of traces, in parts. A worker of a cluster runs this."""
+    size = COPIED if any(map(is_remote, directories)) else len(directories)
+    return [_profile(part) for part in _parts(directories, size)]
+
+
+def _profile(directories):
     from .._native import read_profiles
 
     with copies(directories) as local:

@@ -2,11 +2,10 @@
 
 import atexit
 import os
-import posixpath
 import re
 import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 META = "meta.json"
 #: How deep traces may lie: `HOST/JOB/RANK/meta.json`, as below a directory.
@@ -21,22 +20,31 @@ def is_remote(place):
 def traces_in(url):
     """The URLs of the traces there, in the order of those in a directory.
 
-    ImportError: fsspec, or what it needs for such a URL, is not installed. ValueError: there is
-    no trace, or no such kind of URL.
+    ImportError: fsspec, or what it needs for such a URL, is not installed. OSError: the storage
+    refuses. ValueError: there is no trace, or no such kind of URL.
     """
     files, root = _opened(url)
-    folders = [posixpath.split(path) for path in files.find(root, maxdepth=DEPTH)]
-    found = [folder for folder, name in folders if name == META and "/." not in folder]
+    files.invalidate_cache(root)
+    found = []
+    for names in sorted(_names_below(files, root)):
+        *folders, name = names
+        hidden = any(folder.startswith(".") for folder in folders)
+        inside = any(folders[: len(trace)] == trace for trace in found)
+        if name == META and len(names) <= DEPTH and not hidden and not inside:
+            found.append(folders)
     if not found:
+        with suppress(FileNotFoundError):
+            files.ls(root)  # says so where it may not be read
         raise ValueError(f"{url} has no trace: give the URL of one, or of a folder with traces")
-    return [files.unstrip_protocol(folder) for folder in sorted(found, key=_in_order)]
+    return sorted([_below(url, folders) for folders in found], key=_in_order)
 
 
 def kept_copy(url):
     """A directory with copies of the traces there, until this process ends."""
+    traces = traces_in(url)
     folder = tempfile.mkdtemp(prefix="memtrace-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for number, trace in enumerate(traces_in(url)):
+    atexit.register(_remove, folder, os.getpid())
+    for number, trace in enumerate(traces):
         _copy(trace, os.path.join(folder, str(number)))
     return folder
 
@@ -59,14 +67,24 @@ def copies(places):
 def _copy(url, folder):
     """Copies the files of a trace."""
     files, root = _opened(url)
-    paths = files.find(root)
-    names = [posixpath.relpath(path, root) for path in paths]
-    if any(name.startswith("..") for name in names):
+    found = _names_below(files, root)
+    if any(".." in names for names in found):
         raise ValueError(f"{url} has a file outside of itself: it is no trace")
-    copied = [os.path.join(folder, *name.split("/")) for name in names]
+    copied = [os.path.join(folder, *names) for names in found]
     for parent in {os.path.dirname(path) for path in copied}:
         os.makedirs(parent, exist_ok=True)
-    files.get(paths, copied)
+    files.get(["/".join([root, *names]) for names in found], copied)
+
+
+def _names_below(files, root):
+    """The files there, each as the names on the way to it."""
+    return [path[len(root) :].strip("/").split("/") for path in files.find(root or "/")]
+
+
+def _below(url, folders):
+    """The URL of a folder below. What follows `::` says where the first part lies."""
+    first, chained, rest = url.partition("::")
+    return "/".join([first.rstrip("/"), *folders]) + chained + rest
 
 
 def _opened(url):
@@ -76,6 +94,12 @@ def _opened(url):
         raise ImportError(f"{url} is read by fsspec: pip install fsspec ({error})") from error
     files, root = url_to_fs(url)
     return files, root.rstrip("/")
+
+
+def _remove(folder, process):
+    """Not in a fork."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _in_order(name):

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, DynamicClockId, clock_gettime_dynamic};
 
 use super::recording::Session;
 use crate::record::procfs::cgroup::Cgroup;
@@ -39,12 +39,13 @@ impl Sampling {
         Some(Instant::now() >= self.measure_after)
     }
 
-    /// Walking page tables of large mappings takes the recorder's time: at most a twentieth of it,
-    /// whatever samples without a walk follow. Where the kernel side reports faults, only pages that
-    /// came without one are still to be found.
+    /// Walking page tables of large mappings takes the recorder's time: at most a twentieth of a
+    /// processor, and half the time where it has to wait for one, whatever samples without a walk
+    /// follow. Where the kernel side reports faults, only pages that came without one are still to
+    /// be found.
     fn walked(&mut self, taken: Duration, sees_faults: bool) {
         let rest = if sees_faults { 100 } else { 20 };
-        self.measure_after = Instant::now() + taken * rest;
+        self.measure_after = Instant::now() + (taken * rest).max(self.last.elapsed());
     }
 
     /// True if some mapping was too large to be measured.
@@ -179,10 +180,12 @@ impl Session {
     }
 }
 
-/// Of this thread: it may have to wait for a processor while it walks.
+/// Of this thread: it may have to wait for a processor while it walks. Zero where it is not known.
 fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
+    let time = clock_gettime_dynamic(DynamicClockId::Known(ClockId::ThreadCPUTime));
+    time.map_or(Duration::ZERO, |time| {
+        Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
+    })
 }
 
 #[cfg(test)]

@@ -151,10 +151,10 @@ built has the programs and packages of the run before it. The counts are those o
 tests together; CPU minutes are those of all processes, for which there are two processors.
 
 A built clone was to take 12 minutes. In the way is processor time: 23 minutes of it, for 2,900
-tests, are 11.7 minutes on two processors that never wait. Nearly half are cluster, framework and browser
-tests, each of which starts programs that import for a second; no file takes more than 5 %. Five and
-six workers in place of four were no faster, and modules that are compiled one time saved 4 % and
-made peaks differ from run to run.
+tests, are 11.7 minutes on two processors that never wait. Nearly half are cluster, framework and
+browser tests, each of which starts programs that import for a second; no file takes more than 5 %.
+Five and six workers in place of four were no faster, and modules that are compiled one time saved
+4 % and made peaks differ from run to run.
 
 | date | commit | path | clone | beside | minutes | CPU minutes | exit | passed | failed | skipped |
 |---|---|---|---|---|---:|---:|---:|---:|---:|---:|

@@ -220,3 +220,17 @@ def test_a_program_s_own_json_is_not_needed(run, python):
     [span] = done.spans
     assert (span["params"]["n"], span["params"]["keep"]) == (1, True)
     assert span["end"]["outputs"][0]["shape"] == [3]
+
+
+NESTED = """
+recorder = sys.modules["_memtrace_recorder"]
+with memtrace.span("s"):
+    pass
+values = {"chunk": [0, None, True, 1.5, 'a"'], "parts": [], "inner": {"x": None}}
+print(json.loads(recorder.json_of(values)) == values)
+"""
+
+
+def test_lists_and_dicts_of_every_scalar(run, python):
+    """A task of Dask may have a key whose parts are no scalars."""
+    assert run(python, START + NESTED).stdout == "True\n"

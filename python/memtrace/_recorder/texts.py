@@ -37,6 +37,8 @@ def json_of(value):
         return repr(value)
     if kind is bool:
         return "true" if value else "false"
+    if value is None:
+        return "null"
     if kind is dict:
         return members_of(value)
     return f"[{', '.join([json_of(member) for member in value])}]"

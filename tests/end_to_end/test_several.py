@@ -8,6 +8,7 @@ import sys
 import memtrace as package
 import pytest
 from conftest import MEMTRACE, ROOT, environment, memtrace, succeeded
+from memtrace._running import remote
 
 PROGRAM = """
 import sys, numpy as np, memtrace
@@ -154,6 +155,15 @@ def test_traces_at_a_url_are_read_as_those_in_a_directory(campaign, tmp_path):
     paths = [source["path"] for source in model["sources"]]
     assert paths[::2] == [f"{url}/{host}/7_9", f"{url}/{host}/7_11"]
     assert paths[1] == str(campaign / host / "7_10")
+
+
+def test_traces_at_a_url_are_those_that_a_directory_has():
+    """Neither hidden ones, nor those within others, nor too deep ones; 9 before 10."""
+    files = pytest.importorskip("fsspec").filesystem("memory")
+    for trace in ("h/10", "h/9", "h/9/a", "h/9/z", "h/.old", ".h/1", "1/2/3", "1/2/4/5"):
+        files.pipe(f"/bucket/many/{trace}/meta.json", b"{}")
+    url = "memory://bucket/many"
+    assert remote.traces_in(url) == [f"{url}/{trace}" for trace in ("1/2/3", "h/9", "h/10")]
 
 
 def test_what_is_no_trace_at_a_url_is_refused():

@@ -25,13 +25,13 @@ def traces_in(url):
     """
     files, root = _opened(url)
     files.invalidate_cache(root)
-    found = []
-    for names in sorted(_names_below(files, root)):
-        *folders, name = names
+    there = [names[:-1] for names in _names_below(files, root) if names[-1] == META]
+    found = set()
+    for folders in sorted(map(tuple, there), key=len):
         hidden = any(folder.startswith(".") for folder in folders)
-        inside = any(folders[: len(trace)] == trace for trace in found)
-        if name == META and len(names) <= DEPTH and not hidden and not inside:
-            found.append(folders)
+        inside = any(folders[:depth] in found for depth in range(len(folders)))
+        if len(folders) < DEPTH and not hidden and not inside:
+            found.add(folders)
     if not found:
         with suppress(FileNotFoundError):
             files.ls(root)  # says so where it may not be read

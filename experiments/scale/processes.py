@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from experiments.recording import MEMTRACE, ROOT
+from experiments.scale.command import most_memory
 
 TICKS = os.sysconf("SC_CLK_TCK")
 #: A machine that starts many processes at a time answers late. What each worker does at regular
@@ -75,5 +76,4 @@ def recorders_of(pid):
 
 def most_memory_of(pids):
     """Bytes of memory that these processes had at most."""
-    lines = [line for pid in pids for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
-    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    return sum(map(most_memory, pids))

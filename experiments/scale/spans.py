@@ -9,10 +9,10 @@ import shutil
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from experiments.recording import KEPT, MEMTRACE, RESULTS, ROOT
+from experiments.scale.command import taken
 
 PROGRAMS = Path(__file__).parent / "programs"
 SPANS, PROCESSES = 10_000_000, 8
@@ -106,19 +106,10 @@ def reading(what, trace):
 
 
 def watched(what, *words):
-    """Seconds of a command of memtrace, and the most memory of its own process."""
-    start = time.monotonic()
-    command = list(map(str, (MEMTRACE, *words)))
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    status = Path(f"/proc/{process.pid}/status")
-    most = 0
-    while process.poll() is None:
-        lines = [line for line in status.read_text().splitlines() if line.startswith("VmHWM")]
-        most = max([most, *(int(line.split()[1]) * 1024 for line in lines)])
-        time.sleep(0.05)
-    if process.returncode:
-        raise RuntimeError(f"{what} failed with {process.returncode}")
-    row = {"seconds": time.monotonic() - start, "bytes": most}
+    """What a command of memtrace takes."""
+    row = taken(MEMTRACE, *words)
+    if not row["has_ended"]:
+        raise RuntimeError(f"{what} failed")
     print(what, row, flush=True)
     return row
 

@@ -7,11 +7,10 @@ and with times and hosts of its own: readers cannot tell.
 import json
 import os
 import shutil
-import subprocess
 import sys
-import time
 
 from experiments.recording import KEPT, MEMTRACE, RESULTS, memtrace
+from experiments.scale.command import taken
 
 #: Calls of twenty operators at fifty shapes, some with a temporary block.
 PROGRAM = """
@@ -83,21 +82,9 @@ def multiplied(templates, directory, count):
 
 def measured(name, directory, count):
     model = ("-o", directory / "model.json") if name == "fit" else ()
-    command = [
-        str(part) for part in ("prlimit", f"--as={MEMORY_BYTES}", MEMTRACE, name, directory, *model)
-    ]
-    start = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.monotonic() - start
-    has_ended = os.waitstatus_to_exitcode(status) == 0
-    row = {
-        "what": name,
-        "traces": count,
-        "seconds": seconds,
-        "processor": usage.ru_utime + usage.ru_stime,
-    }
-    row |= {"bytes": usage.ru_maxrss * 1024, "has_ended": has_ended}
+    limit = ("prlimit", f"--as={MEMORY_BYTES}")
+    row = {"what": name, "traces": count}
+    row |= taken(*limit, MEMTRACE, name, directory, *model)
     print(row, flush=True)
     return row
 

@@ -24,8 +24,8 @@ fn module(process: u32) -> ModuleRow {
 fn write(directory: &Path) -> TraceWriter {
     let mut writer = TraceWriter::create(directory).unwrap();
     for over in 1..PROCESSES {
-        writer.settle_process(process(over), [module(over), module(over)]);
-        writer.settle_threads([thread(over)]);
+        writer.settle_process(process(over), [module(over), module(over)]).unwrap();
+        writer.settle_threads([thread(over)]).unwrap();
         if over % 1000 == 0 || over == PROCESSES - 1 {
             writer.processes(&[process(0)]).unwrap();
             writer.threads(&[thread(0)]).unwrap();
@@ -73,6 +73,17 @@ fn an_open_trace_has_them_in_parts_and_a_closed_one_in_one_file() {
     assert!(has_all(path) && !has_parts(path));
 }
 
+/// A recorder that is short of processor time writes tables seldom.
+#[test]
+fn rows_leave_memory_though_no_table_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let mut writer = TraceWriter::create(path).unwrap();
+    (0..5000).for_each(|over| writer.settle_process(process(over), []).unwrap());
+    assert!(has_parts(path));
+    assert_eq!(Trace::open(path).unwrap().processes().unwrap().len(), 4096);
+}
+
 #[test]
 fn where_the_recorder_died_nothing_is_there_twice() {
     let directory = tempfile::tempdir().unwrap();
@@ -99,7 +110,7 @@ fn rows_of_a_part_are_later_than_those_of_a_table_that_was_not_written_since() {
     let rows: Vec<ProcessRow> = (0..5000).map(running).collect();
     TraceWriter::create(before.path()).unwrap().processes(&rows).unwrap();
     let mut writer = TraceWriter::create(path).unwrap();
-    (1..5000).for_each(|over| writer.settle_process(process(over), []));
+    (1..5000).for_each(|over| writer.settle_process(process(over), []).unwrap());
     writer.processes(&[running(0)]).unwrap();
     std::fs::copy(before.path().join("processes.parquet"), path.join("processes.parquet")).unwrap();
     for _ in 0..2 {

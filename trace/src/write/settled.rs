@@ -53,24 +53,24 @@ impl<R> Default for SettledRows<R> {
 }
 
 impl<R: Settling + Row> SettledRows<R> {
-    /// Rows that change no more.
-    pub(crate) fn extend(&mut self, rows: impl IntoIterator<Item = R>) {
+    /// Adds rows that change no more, and makes a part of what waits, if it is enough. Where it is.
+    pub(crate) fn extend(
+        &mut self,
+        trace: &Path,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Result<Option<PathBuf>> {
         self.waiting.extend(rows);
-    }
-
-    /// Those that are in no part.
-    pub(crate) fn waiting(&self) -> &[R] {
-        &self.waiting
-    }
-
-    /// Makes a part of what waits, if it is enough. Where it is.
-    pub(crate) fn make_part(&mut self, trace: &Path) -> Result<Option<PathBuf>> {
         if self.waiting.len() < PART_ROWS {
             return Ok(None);
         }
         let part = parts::make(&mut self.parts, trace, &self.waiting)?;
         self.waiting = Vec::new();
         Ok(part)
+    }
+
+    /// Those that are in no part.
+    pub(crate) fn waiting(&self) -> &[R] {
+        &self.waiting
     }
 }
 

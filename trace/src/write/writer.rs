@@ -140,32 +140,38 @@ impl TraceWriter {
     /// Adds the rows of a process that is over, which change no more: calls of
     /// [`processes`](TraceWriter::processes) and [`modules`](TraceWriter::modules) write them before
     /// those that they are passed.
-    pub fn settle_process(&mut self, process: ProcessRow, modules: impl IntoIterator<Item = ModuleRow>) {
-        self.settled.processes.extend([process]);
-        self.settled.modules.extend(modules);
+    pub fn settle_process(
+        &mut self,
+        process: ProcessRow,
+        modules: impl IntoIterator<Item = ModuleRow>,
+    ) -> Result<()> {
+        let TraceWriter { directory, settled, budget, .. } = self;
+        settle(directory.path(), &mut settled.processes, [process], budget)?;
+        settle(directory.path(), &mut settled.modules, modules, budget)
     }
 
     /// Adds rows of threads that are over, for [`threads`](TraceWriter::threads).
-    pub fn settle_threads(&mut self, threads: impl IntoIterator<Item = ThreadRow>) {
-        self.settled.threads.extend(threads);
+    pub fn settle_threads(&mut self, threads: impl IntoIterator<Item = ThreadRow>) -> Result<()> {
+        let TraceWriter { directory, settled, budget, .. } = self;
+        settle(directory.path(), &mut settled.threads, threads, budget)
     }
 
     /// Writes `processes`, replacing what an earlier call wrote.
     pub fn processes(&mut self, rows: &[ProcessRow]) -> Result<()> {
         let TraceWriter { directory, settled, budget, .. } = self;
-        write_with(directory.path(), &mut settled.processes, rows, budget)
+        write_with(directory.path(), &settled.processes, rows, budget)
     }
 
     /// Writes `threads`, replacing what an earlier call wrote.
     pub fn threads(&mut self, rows: &[ThreadRow]) -> Result<()> {
         let TraceWriter { directory, settled, budget, .. } = self;
-        write_with(directory.path(), &mut settled.threads, rows, budget)
+        write_with(directory.path(), &settled.threads, rows, budget)
     }
 
     /// Writes `modules`, replacing what an earlier call wrote.
     pub fn modules(&mut self, rows: &[ModuleRow]) -> Result<()> {
         let TraceWriter { directory, settled, budget, .. } = self;
-        write_with(directory.path(), &mut settled.modules, rows, budget)
+        write_with(directory.path(), &settled.modules, rows, budget)
     }
 
     /// Adds a span that has ended, and leaves memory with it: of its row, only what was live at the end may
@@ -260,16 +266,26 @@ impl TraceWriter {
     }
 }
 
+/// Adds settled rows of a table.
+fn settle<R: Settling + Row>(
+    directory: &Path,
+    settled: &mut SettledRows<R>,
+    rows: impl IntoIterator<Item = R>,
+    budget: &mut Budget,
+) -> Result<()> {
+    match settled.extend(directory, rows)? {
+        Some(part) => budget.table(&part),
+        None => Ok(()),
+    }
+}
+
 /// Writes a table of which some rows are settled.
 fn write_with<R: Settling + Row>(
     directory: &Path,
-    settled: &mut SettledRows<R>,
+    settled: &SettledRows<R>,
     rows: &[R],
     budget: &mut Budget,
 ) -> Result<()> {
-    if let Some(part) = settled.make_part(directory)? {
-        budget.table(&part)?;
-    }
     let path = whole_table::write_both(directory, settled.waiting(), rows)?;
     budget.table(&path)
 }

@@ -128,10 +128,7 @@ impl Fold {
             let rows: Vec<ThreadRow> = self.threads.remove(index).into_iter().collect();
             self.processes[process].threads.remove(&index);
             self.samples.threads_left(&rows);
-            self.rows.write(|out| {
-                out.settle_threads(rows);
-                Ok(())
-            });
+            self.rows.write(|out| out.settle_threads(rows));
         }
     }
 
@@ -153,9 +150,8 @@ impl Fold {
             garbage.retire(index);
         }
         self.rows.write(|out| {
-            out.settle_process(row, modules);
-            out.settle_threads(threads);
-            Ok(())
+            out.settle_process(row, modules)?;
+            out.settle_threads(threads)
         });
     }
 }

@@ -1,10 +1,13 @@
 """Every way a process begets another: each child is a row of `processes`, and sees its own environment."""
 
 import shutil
+import signal
 import subprocess
+import time
 
+import duckdb
 import pytest
-from conftest import is_root
+from conftest import MEMTRACE, is_root
 
 OURS = (b"LD_PRELOAD=", b"MEMTRACE_")
 EXECS = ("execl", "execlp", "execle", "execv", "execvp", "execvpe", "execve", "execveat", "fexecve")
@@ -97,6 +100,24 @@ def test_children_that_end_at_once_are_known_to_have_ended(record, target):
     )
     assert ends < run.sql("select max(end_ns) - 500000000 from {processes}"), "the shell slept on"
     assert run.report["peak"]["heap_bytes"] < 2 * 3_000_000, "one at a time"
+
+
+def test_children_wait_for_a_recorder_that_is_late(target, tmp_path):
+    trace, pipe = tmp_path / "trace", subprocess.PIPE
+    script = f"echo; read line; {target('children.c')} child & {target('children.c')} child"
+    words = [MEMTRACE, "-o", trace, "--", "sh", "-c", f"{script}; wait; exit 3"]
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe) as recorder:
+        recorder.stdout.readline()
+        recorder.send_signal(signal.SIGSTOP)
+        recorder.stdin.write(b"\n")
+        recorder.stdin.flush()
+        time.sleep(7)
+        recorder.send_signal(signal.SIGCONT)
+        _, said = recorder.communicate(timeout=120)
+    assert recorder.returncode == 3
+    assert b"note:" not in said
+    blocks = duckdb.sql(f"FROM '{trace}/allocations/*.parquet' WHERE bytes = 3000000").fetchall()
+    assert len(blocks) == 2
 
 
 def test_a_child_that_allocates_nothing_is_a_row_too(record, target):

@@ -10,6 +10,10 @@ pub const SOCKET_VARIABLE: &str = "MEMTRACE_SOCKET";
 /// program's environment may join.
 pub const TOKEN_VARIABLE: &str = "MEMTRACE_TOKEN";
 
+/// How long each side waits for the other's words: as long as a program waits for room in a ring. A
+/// tracer that is short of processor time is late by seconds.
+pub const PATIENCE_SECONDS: usize = 30;
+
 /// Probe to tracer.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

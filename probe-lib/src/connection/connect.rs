@@ -4,7 +4,9 @@
 
 use core::sync::atomic::Ordering;
 
-use memtrace_wire::handshake::{Hello, SOCKET_VARIABLE, TOKEN_VARIABLE, Wants, Welcome, parse_token};
+use memtrace_wire::handshake::{
+    Hello, PATIENCE_SECONDS, SOCKET_VARIABLE, TOKEN_VARIABLE, Wants, Welcome, parse_token,
+};
 use memtrace_wire::layout::{Geometry, MAGIC, SETTINGS_BYTES, SegmentHeader, Settings, VERSION};
 use memtrace_wire::placement::MOST_WORDS;
 
@@ -126,8 +128,8 @@ fn dial(name: &[u8], is_abstract: bool) -> i32 {
         if stream < 0 {
             return -1;
         }
-        // A stopped tracer must not hang the program.
-        let five_seconds = [5usize, 0];
+        // A stopped tracer must not hang the program for ever.
+        let patience = [PATIENCE_SECONDS, 0];
         for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
             syscall(
                 libc::SYS_setsockopt,
@@ -135,7 +137,7 @@ fn dial(name: &[u8], is_abstract: bool) -> i32 {
                     stream as usize,
                     libc::SOL_SOCKET as usize,
                     option as usize,
-                    five_seconds.as_ptr() as usize,
+                    patience.as_ptr() as usize,
                     16,
                     0,
                 ],
@@ -198,10 +200,16 @@ fn exchange(stream: i32, hello: &Hello) -> Option<[i32; 2]> {
             libc::SYS_sendto,
             [stream as usize, bytes.as_ptr() as usize, bytes.len(), libc::MSG_NOSIGNAL as usize, 0, 0],
         );
-        syscall(
-            libc::SYS_recvmsg,
-            [stream as usize, (&raw mut message) as usize, libc::MSG_CMSG_CLOEXEC as usize, 0, 0, 0],
-        )
+        loop {
+            let received = syscall(
+                libc::SYS_recvmsg,
+                [stream as usize, (&raw mut message) as usize, libc::MSG_CMSG_CLOEXEC as usize, 0, 0, 0],
+            );
+            // A process that is stopped and goes on is interrupted without a signal handler (signal(7)).
+            if received != -(libc::EINTR as isize) {
+                break received;
+            }
+        }
     };
     let has_descriptors = control.level == libc::SOL_SOCKET && control.kind == libc::SCM_RIGHTS;
     if !has_descriptors {

@@ -5,13 +5,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use memtrace_wire::handshake::Hello;
+use memtrace_wire::handshake::{Hello, PATIENCE_SECONDS};
 use memtrace_wire::layout::VERSION;
 
 use super::handshake::Credentials;
 
 /// How long a peer may take for its first words. A probe sends them as soon as it has connected.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(PATIENCE_SECONDS as u64);
 /// Peers of one user that may wait at one time.
 const OF_ONE_USER: usize = 256;
 

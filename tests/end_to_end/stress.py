@@ -37,6 +37,7 @@ class Outcome(NamedTuple):
     cpu_seconds: float  # of the tracer
     trace_bytes: int
     descriptors: float  # median of the last tenth of the samples
+    notes: list  # what the trace says that it lacks
     left: list
 
     def complaints(self):
@@ -47,7 +48,7 @@ class Outcome(NamedTuple):
                 said.append(f"{seen} of {expected} {what} seen")
         if self.descriptors > DESCRIPTORS_AT_MOST:
             said.append(f"the tracer has {self.descriptors:g} descriptors at the end")
-        return said + self.left
+        return said + self.notes + self.left
 
     def __str__(self):
         lost, late, unseen = (
@@ -87,17 +88,19 @@ def run(program, folder, *arguments):
         raise RuntimeError(f"{' '.join(command)}: exit status {tracer.returncode}")
     tenth = len(samples) // 10 + 1
     events, blocks, children = counted(trace)
+    meta = json.loads((trace / "meta.json").read_text())
     return Outcome(
         name=" ".join(words),
         seconds=seconds,
         events=events,
-        lost=json.loads((trace / "meta.json").read_text())["lost"],
+        lost=meta["lost"],
         children=(children, said["children"]),
         blocks=(blocks, said["blocks"]),
         peak_resident=peak,
         cpu_seconds=cpu,
         trace_bytes=sum(file.stat().st_size for file in trace.rglob("*") if file.is_file()),
         descriptors=median(samples[-tenth:]),
+        notes=meta["notes"],
         left=left_behind(trace, temporary, inodes),
     )
 

@@ -1,5 +1,8 @@
 """Why resident memory is another number than live bytes: what is reported of it, by process, by span and by call stack."""
 
+import json
+import sys
+
 import pytest
 from conftest import memtrace
 
@@ -101,6 +104,31 @@ def test_memory_of_an_arena_that_the_program_has_not_touched(kernel_side, record
     # The block after it lies where the first one was: half of it had been touched by then.
     assert [site["of_bytes"] for site in untouched["sites"]] == [16 * MIB, 16 * MIB]
     assert all(8 * MIB - 4 * PAGE <= site["bytes"] <= 8 * MIB for site in untouched["sites"])
+
+
+MAPPED_IN_ADVANCE = """
+import mmap, sys
+size = int(sys.argv[1]) << 20
+place = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for page in range(0, size // 4, mmap.PAGESIZE):
+    place[page] = 1
+"""
+
+
+def test_memory_that_is_mapped_in_advance_is_in_no_law(kernel_side, tmp_path):
+    traces = []
+    for size in (64, 128, 256):
+        traces.append(tmp_path / f"trace-{size}")
+        span = ("--span", "command", f"--shape={size}")
+        command = (sys.executable, "-S", "-c", MAPPED_IN_ADVANCE, size)
+        assert memtrace("-q", "-o", traces[-1], *span, "--", *command).returncode == 0
+    model = tmp_path / "model.json"
+    assert memtrace("fit", "-o", model, *traces).returncode == 0
+    words = ("predict", model, "--operator", "command", "--shape=512", "--json")
+    said = json.loads(memtrace(*words).stdout)
+    assert 512 * MIB <= said["peak_bytes"] < 544 * MIB
+    assert 128 * MIB <= said["resident_bytes"] < 160 * MIB
+    assert said["resident_upper_bytes"] >= 512 * MIB
 
 
 def test_without_the_kernel_side_nothing_is_claimed(record, target):

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use memtrace_trace::rows::{SpanResident, SpanRow};
+
 use crate::law::heap::{MAX_DYNAMIC, Settings};
 use crate::model::{self, Law, Resident};
 use crate::profile::{Profile, Run};
@@ -24,7 +26,7 @@ pub struct PeakSample {
     pub shape: Vec<u64>,
     /// Bytes of the whole process.
     pub resident: u64,
-    /// Live bytes that had not been written to then, where the kernel reported them.
+    /// Bytes of the working peak that had not been written to by then, where the kernel reported them.
     pub untouched: Option<u64>,
     /// Settings of the allocator in the process's environment.
     pub settings: String,
@@ -37,7 +39,7 @@ pub(super) fn samples(profiles: &[Profile], runs: &[&Run], law: &Law) -> Vec<Pea
         Some(PeakSample {
             shape: model::point(&law.variables, &run.span.inputs)?,
             resident: run.span.resident_peak_bytes?,
-            untouched: run.span.at_resident_peak.map(|then| then.untouched),
+            untouched: run.span.at_resident_peak.map(|then| untouched(&run.span, then)),
             settings: profile.allocators.get(&run.span.process).cloned().unwrap_or_default(),
         })
     };
@@ -46,6 +48,13 @@ pub(super) fn samples(profiles: &[Profile], runs: &[&Run], law: &Law) -> Vec<Pea
         runs.filter_map(|run| sample(profile, run)).collect::<Vec<_>>()
     };
     profiles.iter().flat_map(of_profile).collect()
+}
+
+/// Large blocks of the heap that were not touched, or what is mapped in advance, as a JVM does: no more of
+/// the working peak was touched than was ever live and touched, nor more than was in memory at most.
+fn untouched(span: &SpanRow, then: SpanResident) -> u64 {
+    let memory = span.resident_peak_bytes.unwrap_or(u64::MAX).saturating_sub(then.file);
+    then.untouched.max(span.working_peak_bytes.saturating_sub(memory.max(then.live)))
 }
 
 /// Fits the law to the recorded peaks; `None` without any. If they were recorded under several
@@ -89,4 +98,22 @@ pub fn fit(law: &Law, samples: &[PeakSample]) -> Option<Resident> {
     };
     found.error = peaks.iter().filter_map(error).fold(0.0, f64::max);
     Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn untouched_of(working_peak_bytes: u64, resident: u64, live: u64, untouched: u64) -> u64 {
+        let resident_peak_bytes = Some(resident);
+        let span = SpanRow { working_peak_bytes, resident_peak_bytes, ..SpanRow::default() };
+        super::untouched(&span, SpanResident { start: 0, file: 10, live, untouched, mapped: 0 })
+    }
+
+    #[test]
+    fn what_is_mapped_in_advance_was_not_touched() {
+        assert_eq!(untouched_of(700, 290, 270, 4), 420, "more than was in memory");
+        assert_eq!(untouched_of(700, 290, 500, 4), 200, "more than was live: some may be in swap");
+        assert_eq!(untouched_of(100, 290, 270, 4), 4, "blocks of the heap");
+    }
 }

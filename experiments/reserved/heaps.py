@@ -7,21 +7,18 @@ from statistics import median
 
 from experiments.recording import KEPT, RESULTS, memtrace
 
-#: Both end with what the kernel counts, and what of it is the C library's heap, kB.
+#: Both end with what of the kernel's pages is the C library's heap, kB.
 NODE = """
 const fs = require('fs');
 const held = [];
 for (let i = 0; i < Number(process.argv[2]); i++) held.push({ a: i, b: 'x' + i, c: [i, i + 1] });
-let all = 0, heap = 0, name = '';
+let heap = 0, name = '';
 for (const line of fs.readFileSync('/proc/self/smaps', 'utf8').split('\\n')) {
   const words = line.split(/ +/);
   if (/^[0-9a-f]+-[0-9a-f]+ /.test(line)) name = words[5];
-  else if (words[0] === 'Anonymous:') {
-    all += Number(words[1]);
-    heap += name === '[heap]' ? Number(words[1]) : 0;
-  }
+  else if (words[0] === 'Anonymous:' && name === '[heap]') heap += Number(words[1]);
 }
-console.log(held.length, all, heap);
+console.log(held.length, heap);
 """
 JAVA = """
 import java.nio.file.*; import java.util.*;
@@ -33,17 +30,14 @@ public class Held {
             Arrays.fill(array, i);
             held.add(array);
         }
-        long all = 0, heap = 0;
+        long heap = 0;
         boolean inHeap = false;
         for (String line : Files.readAllLines(Path.of("/proc/self/smaps"))) {
             String[] words = line.split(" +");
             if (words[0].matches("[0-9a-f]+-[0-9a-f]+")) inHeap = line.endsWith("[heap]");
-            else if (words[0].equals("Anonymous:")) {
-                all += Long.parseLong(words[1]);
-                heap += inHeap ? Long.parseLong(words[1]) : 0;
-            }
+            else if (inHeap && words[0].equals("Anonymous:")) heap += Long.parseLong(words[1]);
         }
-        System.out.println(held.size() + " " + all + " " + heap);
+        System.out.println(held.size() + " " + heap);
     }
 }
 """
@@ -92,70 +86,78 @@ def measured(folder, name, command, arguments):
     }
     model = folder / f"{name}.json"
     memtrace("fit", "-o", model, *(run["path"] for size in sizes[:-1] for run in runs[size]))
-    said = json.loads(
-        memtrace("predict", model, "--operator", "command", f"--shape={sizes[-1]}", "--json")
-    )
-    return [
-        figures(name, size, of_size, said["peak_bytes"] if size == sizes[-1] else None)
-        for size, of_size in runs.items()
-    ]
+    return [figures(name, size, runs[size], said(model, size)) for size in sizes]
+
+
+def said(model, size):
+    """What the law says that a run of this size needs."""
+    query = ("--operator", "command", f"--shape={size}", "--json")
+    return json.loads(memtrace("predict", model, *query))
 
 
 def figures(name, size, runs, predicted):
-    row = {key: median(run[key] for run in runs) for key in ("peak", "live", "kernel", "whole")}
-    for key in ("peak", "live"):
+    row = {key: median(run[key] for run in runs) for key in ("peak", "touched", "kernel")}
+    for key in ("peak", "touched"):
         row[f"{key}_error"] = median(run[key] / run["kernel"] - 1 for run in runs)
-    row["law"] = None if predicted is None else predicted / row["whole"] - 1
-    is_right = abs(row["peak_error"]) <= TARGETS["peak"]
-    is_right &= row["law"] is None or abs(row["law"]) <= TARGETS["law"]
+    for key, law in (("whole", "peak_bytes"), ("resident", "resident_bytes")):
+        row[f"{key}_law"] = predicted[law] / median(run[key] for run in runs) - 1
+    is_right = abs(row["peak_error"]) <= TARGETS["peak"] and abs(row["whole_law"]) <= TARGETS["law"]
     return {"name": name, "size": size, **row, "is_right": is_right}
 
 
 def recorded(path, command, size):
-    """Bytes of mappings: the C library's heap is left out."""
+    """Bytes of mappings: the C library's heap is left out, but for laws."""
     shutil.rmtree(path, ignore_errors=True)
     span = ("--span", "command", f"--shape={size}")
     words = ("--quiet", "-o", path, *span, "--", *command, size)
-    said = memtrace(*words, environment=ENVIRONMENT).split()
-    everything, heap = (int(word) * 1024 for word in said[-2:])
+    heap_pages = int(memtrace(*words, environment=ENVIRONMENT).split()[-1]) * 1024
     report = json.loads(memtrace("report", "--json", path))
     [operator] = [each for each in report["operators"] if each["name"] == "command"]
-    whole, peak = operator["spans"][0]["working_peak_bytes"], report["peak"]
+    [span] = operator["spans"]
+    whole, then = span["working_peak_bytes"], span["resident_at_peak"]
+    heap = report["peak"]["heap_bytes_at_peak"]
     return {
         "path": path,
         "whole": whole,
-        "peak": whole - peak["heap_bytes_at_peak"],
-        "live": peak["live_bytes"] - peak["heap_bytes_at_peak"],
-        "kernel": everything - heap,
+        "resident": span["resident_peak_bytes"],
+        "peak": whole - heap,
+        "touched": then["live_bytes"] - then["untouched_bytes"] - heap,
+        "kernel": then["memory_bytes"] - heap_pages,
     }
 
 
+COLUMNS = (
+    *("program", "objects", "the kernel's pages", "working peak", "difference", "touched"),
+    *("difference", "law of working peaks", "of resident peaks"),
+)
 HEAD = f"""# Heaps in reserved address space
 
 Node.js and a JVM reserve address space and make parts of it memory as their heaps grow. Here each
-program fills its heap with objects and reads how many anonymous pages the kernel counts in it
-(`Anonymous` in /proc/self/smaps). `scripts/experiments reserved heaps` measured this: medians of
-{TIMES} runs of each size, and of the differences in each run. All columns leave the C library's
-heap out, in which pages stay that are free; the law is that of whole working peaks, from all runs
-of the first three sizes, and says what the runs of the fourth need.
+program fills its heap with objects, in one span. `scripts/experiments reserved heaps` measured
+this: medians of {TIMES} runs of each size, and of the differences in each run. *The kernel's pages*
+are the most anonymous pages at one time, as the kernel counts them (`rss_stat`). *Touched* are the
+live bytes of that moment. All three columns leave the C library's heap out, in which pages stay
+that are free. Laws are from all runs of the first three sizes, of working peaks and of resident
+peaks with all that the process has; beside each size is how far off the law is there.
 
 Node.js commits what it is about to use. The JVM commits ahead, more than it touches: its working
-peak, where mappings count with their length, is no measure of what it needs, and its live bytes
-are. A working peak is a sum of requested lengths, so that the rows of a trace give it again to the
-byte (`report --recompute`); no rows say when pages were touched. Both collect garbage by the time
-that passes: of one size, no two runs need the same.
+peak, where mappings count with their length, is no measure of what it needs; its touched bytes and
+its resident peak are. A working peak is a sum of requested lengths, so that the rows of a trace
+give it again to the byte (`report --recompute`); no rows say when pages were touched. Both collect
+garbage by the time that passes: of one size, no two runs need the same.
 
-| program | objects | the kernel's pages | working peak | difference | live | difference | law |
-|---|---|---|---|---|---|---|---|
+| {" | ".join(COLUMNS)} |
+|{"---|" * len(COLUMNS)}
 """
 
 
 def page(rows):
     text = HEAD
     for row in rows:
-        law = "" if row["law"] is None else f"{row['law']:+.1%}"
-        kernel, peak, live = (f"{row[key] / 1e6:,.1f} MB" for key in ("kernel", "peak", "live"))
-        to_peak, to_live = (f"{row[key]:+.1%}" for key in ("peak_error", "live_error"))
-        cells = [row["name"], f"{row['size']:,}", kernel, peak, to_peak, live, to_live, law]
+        sizes = (f"{row[key] / 1e6:,.1f} MB" for key in ("kernel", "peak", "touched"))
+        kernel, peak, touched = sizes
+        errors = ("peak_error", "touched_error", "whole_law", "resident_law")
+        to_peak, to_touched, *laws = (f"{row[key]:+.1%}" for key in errors)
+        cells = [row["name"], f"{row['size']:,}", kernel, peak, to_peak, touched, to_touched, *laws]
         text += f"| {' | '.join(cells)} |\n"
     return text

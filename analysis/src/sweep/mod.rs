@@ -219,9 +219,11 @@ impl<'a> Planner<'a> {
     fn train(&self, wished: f64) -> Next {
         let mut wished = wished.min(volume(&self.range.upper) as f64);
         let smallest = volume(&self.range.lower) as f64;
+        let reach = self.affordable();
+        let leaves_room = |shape: &[u64]| u64::from(self.leaves_room(&reach, shape));
         loop {
             let wished_shape = self.range.of_run(self.recorded.len(), wished);
-            let shape = shapes::near(&wished_shape, self.range, &self.recorded, &|_| 0);
+            let shape = shapes::near(&wished_shape, self.range, &self.recorded, &leaves_room);
             if self.is_new(&shape) && self.is_affordable(&shape) {
                 return Next::Run(shape);
             }
@@ -236,6 +238,12 @@ impl<'a> Planner<'a> {
             Some(shape) if self.is_affordable(&shape) => Next::Run(shape),
             Some(shape) => Next::Stop(self.too_large(&shape)),
         }
+    }
+
+    /// True if a run that is far from this one too is within reach.
+    fn leaves_room(&self, reach: &Range, shape: &[u64]) -> bool {
+        let recorded = self.recorded.iter().map(Vec::as_slice);
+        reach.far_from(&recorded.chain([shape]).collect::<Vec<_>>()).is_some()
     }
 
     fn is_new(&self, shape: &[u64]) -> bool {

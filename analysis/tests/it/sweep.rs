@@ -135,6 +135,16 @@ fn each_axis_is_the_longest_in_some_run_and_the_range_is_kept() {
     assert_eq!(swept.stop, Stop::Proved, "{:?}", swept.recorded());
 }
 
+/// Lengths that have little in common are a few off the wished ones: never into that room.
+#[test]
+fn training_runs_leave_room_for_the_one_that_verifies() {
+    for longest in 100..160 {
+        let range = range(&[30, 30, 30], &[longest; 3]);
+        let swept = sweep(&range, limits(8, PLENTY), PLENTY, &stencil);
+        assert_eq!(swept.stop, Stop::Proved, "{:?} of {longest}", swept.recorded());
+    }
+}
+
 #[test]
 fn an_axis_of_one_length_hinders_no_proof() {
     let script = |s: &[u64]| vec![(0, 8 * s.iter().product::<u64>()), (0, 0)];

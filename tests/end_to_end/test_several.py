@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -155,6 +156,40 @@ def test_traces_at_a_url_are_read_as_those_in_a_directory(campaign, tmp_path):
     paths = [source["path"] for source in model["sources"]]
     assert paths[::2] == [f"{url}/{host}/7_9", f"{url}/{host}/7_11"]
     assert paths[1] == str(campaign / host / "7_10")
+
+
+def test_traces_in_an_archive_and_in_a_cache(campaign, tmp_path):
+    pytest.importorskip("fsspec")
+    archive = shutil.make_archive(tmp_path / "traces", "zip", campaign)
+    expected = nameless(report(campaign))
+    host = os.uname().nodename
+    for url, there in (
+        (f"zip://::{archive}", f"zip://{host}/7_9::{archive}"),
+        (f"zip://::simplecache::file://{archive}", None),
+        (f"simplecache::file://{campaign}", f"simplecache::file://{campaign}/{host}/7_9"),
+    ):
+        assert nameless(package.load(url).report()) == expected
+        assert there in (None, remote.traces_in(url)[0])
+        package.fit(url).save(tmp_path / "model")
+        assert len(json.loads((tmp_path / "model").read_text())["sources"]) == 3
+
+
+def test_a_password_is_in_no_model_and_no_message(campaign, tmp_path):
+    files = pytest.importorskip("fsspec").filesystem("memory")
+    files.put(str(campaign), "/me:secret@shop/campaign", recursive=True)
+    files.pipe("/me:secret@shop/broken/meta.json", b"{")
+    package.fit("memory://me:secret@shop/campaign").save(tmp_path / "model")
+    assert "secret" not in (tmp_path / "model").read_text()
+    for read in (package.load, package.fit):
+        for name, why in (
+            ("broken", "memory://shop/broken/meta.json"),
+            ("none", "memory://shop/none"),
+        ):
+            with pytest.raises(ValueError, match=why) as raised:
+                read(f"memory://me:secret@shop/{name}")
+            assert "secret" not in str(raised.value)
+    signed = "https://me:secret@shop/a@b?signature=secret::simplecache::s3://key:secret@bucket/x"
+    assert remote.public(signed) == "https://shop/a@b::simplecache::s3://bucket/x"
 
 
 def test_traces_at_a_url_are_those_that_a_directory_has():

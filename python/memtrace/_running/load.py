@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING, Union
 
 from .._extension import native
-from .remote import is_remote, kept_copy
+from .remote import is_remote, kept_copy, naming
 
 if TYPE_CHECKING:
     from .._native import Model, Trace, Traces
@@ -32,7 +32,15 @@ def load(trace: "Union[str, os.PathLike[str]]") -> "Union[Trace, Traces]":
     Examples:
         >>> polars.DataFrame(memtrace.load("memtrace.python.1234").operators)
     """
-    traces = native("Traces")(kept_copy(trace) if is_remote(trace) else trace)
+    if not is_remote(trace):
+        return _opened(trace)
+    copy = kept_copy(trace)
+    with naming([(copy, trace)]):
+        return _opened(copy)
+
+
+def _opened(directory):
+    traces = native("Traces")(directory)
     return traces if len(traces) > 1 else traces[0]
 
 

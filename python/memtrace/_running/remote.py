@@ -23,6 +23,11 @@ def traces_in(url):
     ImportError: fsspec, or what it needs for such a URL, is not installed. OSError: the storage
     refuses. ValueError: there is no trace, or no such kind of URL.
     """
+    return [_below(url, folders) for folders in _folders(url)]
+
+
+def _folders(url):
+    """Where below it the traces are, each as the names on the way."""
     files, root = _opened(url)
     files.invalidate_cache(root)
     there = [names[:-1] for names in _names_below(files, root) if names[-1] == META]
@@ -35,18 +40,36 @@ def traces_in(url):
     if not found:
         with suppress(FileNotFoundError):
             files.ls(root)  # says so where it may not be read
-        raise ValueError(f"{url} has no trace: give the URL of one, or of a folder with traces")
-    return sorted([_below(url, folders) for folders in found], key=_in_order)
+        why = "has no trace: give the URL of one, or of a folder with traces"
+        raise ValueError(f"{public(url)} {why}")
+    return sorted(found, key=lambda folders: _in_order("/".join(folders)))
 
 
 def kept_copy(url):
-    """A directory with copies of the traces there, until this process ends."""
-    traces = traces_in(url)
+    """A directory with copies of the traces there, under their names, until this process ends."""
+    found = _folders(url)
     folder = tempfile.mkdtemp(prefix="memtrace-")
     atexit.register(_remove, folder, os.getpid())
-    for number, trace in enumerate(traces):
-        _copy(trace, os.path.join(folder, str(number)))
+    for folders in found:
+        _copy(_below(url, folders), os.path.join(folder, *folders))
     return folder
+
+
+def public(url):
+    """A URL without passwords and signatures: for messages, and for models, which are shared."""
+    return re.sub(r"(?<=://)[^/@]*@|\?.*?(?=::|$)", "", url)
+
+
+@contextmanager
+def naming(copied):
+    """Errors name the URLs of copies: pairs of a directory and a URL."""
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        for copy, url in copied:
+            text = text.replace(str(copy), public(url))
+        raise ValueError(text) from None
 
 
 @contextmanager
@@ -58,10 +81,11 @@ def copies(places):
             if is_remote(place):
                 copy = os.path.join(folder, str(number))
                 _copy(place, copy)
-                local.append((copy, place))
+                local.append((copy, public(place)))
             else:
                 local.append((place, None))
-        yield local
+        with naming([(copy, url) for copy, url in local if url]):
+            yield local
 
 
 def _copy(url, folder):
@@ -69,7 +93,7 @@ def _copy(url, folder):
     files, root = _opened(url)
     found = _names_below(files, root)
     if any(".." in names for names in found):
-        raise ValueError(f"{url} has a file outside of itself: it is no trace")
+        raise ValueError(f"{public(url)} has a file outside of itself: it is no trace")
     copied = [os.path.join(folder, *names) for names in found]
     for parent in {os.path.dirname(path) for path in copied}:
         os.makedirs(parent, exist_ok=True)
@@ -82,16 +106,22 @@ def _names_below(files, root):
 
 
 def _below(url, folders):
-    """The URL of a folder below. What follows `::` says where the first part lies."""
-    first, chained, rest = url.partition("::")
-    return "/".join([first.rstrip("/"), *folders]) + chained + rest
+    """The URL of a folder below, in the first part between `::` that has a path. Those before it
+    say how it is kept, those behind it where it lies."""
+    parts = url.split("::")
+    at = next(number for number, part in enumerate(parts) if "://" in part)
+    scheme, _, path = parts[at].partition("://")
+    inside = path.rstrip("/") + "/" if path else ""  # an archive's root has no path
+    parts[at] = f"{scheme}://" + (inside + "/".join(folders)).rstrip("/")
+    return "::".join(parts)
 
 
 def _opened(url):
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
-        raise ImportError(f"{url} is read by fsspec: pip install fsspec ({error})") from error
+        why = f"is read by fsspec: pip install fsspec ({error})"
+        raise ImportError(f"{public(url)} {why}") from error
     files, root = url_to_fs(url)
     return files, root.rstrip("/")
 

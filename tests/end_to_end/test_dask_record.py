@@ -289,3 +289,14 @@ def test_a_host_without_memtrace_is_named(client, tmp_path):
     with pytest.raises(RuntimeError, match="could not record"), bad:
         pass
     assert client.submit(worked, 10).result() == 70
+
+
+def test_workers_without_a_nanny_are_named(tmp_path):
+    with (
+        LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+        pytest.warns(UserWarning, match="1 of 1 workers have no nanny and are not recorded"),
+        record(client, tmp_path / "traces") as recording,
+    ):
+        assert client.submit(worked, 10).result() == 70
+    assert recording.spans == []

@@ -38,7 +38,8 @@ def _spans_in(answer):
 
 def described(recording, span):
     """A span with what it is in `Recording.spans`."""
-    task = span["params"].get("task") or {}
+    task = span["params"].get("task")
+    task = task if isinstance(task, dict) else {}  # an argument of this name
     return {
         "trace": recording["trace"],
         "host": recording["host"],

@@ -259,6 +259,11 @@ def place(dask_worker):
     return platform.node(), os.getpid()
 
 
+def has_recorder(dask_worker):
+    """Runs in a worker."""
+    return is_recorded()
+
+
 async def finish(name, dask_worker):
     """Runs in a nanny: ends its recording. None if it has none."""
     shared = _shared.get(name)

@@ -8,6 +8,7 @@ import shutil
 import threading
 import time
 import uuid
+import warnings
 import zlib
 from pathlib import Path
 
@@ -109,10 +110,24 @@ class Recording:
             self._register(_nanny.RecordWorker(self._name, seconds), nanny=None)
             plugin = _nanny.RecordNanny(self._name, str(self.directory), self._options, seconds)
             self._register(plugin, nanny=True)
+            self._warn_of_unrecorded()
         except BaseException:
             self.close()
             raise
         return self
+
+    def _warn_of_unrecorded(self):
+        from . import _nanny
+
+        recorded = self._client.run(_nanny.has_recorder, on_error="ignore")
+        others = sorted(address for address, has in recorded.items() if has is False)
+        if others:
+            message = (
+                f"{len(others)} of {len(recorded)} workers have no nanny and are not recorded "
+                f"({', '.join(others[:3])}): start them with a nanny, or under memtrace, "
+                "`memtrace -- dask worker --no-nanny ...`"
+            )
+            warnings.warn(message, stacklevel=3)
 
     def _count_streams(self):
         """Of the processes that are there now; each sends the spans of its workers."""

@@ -28,7 +28,8 @@ pub use meta::{
     Lost, MemoryLimit, Meta, OutOfMemory, Peak, Refused, Rows, SCHEMA_VERSION, Share, SiteShare, Totals,
 };
 pub use read::{
-    AllocationFilter, AllocationRecord, Batches, BlockGroup, Health, MemorySample, Trace, quiet_panics,
+    AllocationFilter, AllocationRecord, Batches, BlockGroup, Health, MemorySample, SpanGroup, SpanRecord,
+    Trace, quiet_panics,
 };
 pub use recover::{Recovered, recover};
 pub use several::traces_in;

@@ -147,7 +147,7 @@ impl Trace {
                 next = parents.get(&frame).copied();
             }
         }
-        let frames = self.rows_of(|frame| wanted.contains(&frame))?;
+        let frames = self.rows_of(&wanted)?;
         Ok(frames.into_iter().map(|row: FrameRow| (row.frame, row)).collect())
     }
 }

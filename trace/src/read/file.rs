@@ -2,28 +2,25 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrowPrimitiveType, BooleanArray, PrimitiveArray, RecordBatch};
+use arrow_array::RecordBatch;
 use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
-    ArrowPredicate, ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder, RowFilter,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+    RowFilter,
 };
 use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{ChunkReader, Length};
-use parquet::schema::types::SchemaDescriptor;
 
 use crate::column::{Columns, JsonBytes};
 use crate::error::{Error, Result};
 use crate::read::limits::Allowance;
+use crate::read::within::Within;
 use crate::read::{end, pages};
 use crate::table::Table;
 
@@ -42,8 +39,7 @@ pub(crate) fn read_columns(
     read_rows(file, table, names, wanted, &[], each)
 }
 
-/// The same without rows of which one of the columns in `within` has no value in its range: where
-/// these are most of a row group, the other columns are hardly decoded. Rows that cannot be judged
+/// The same without rows of which one of the columns in `within` has no such value: where these are most of a row group, the other columns are hardly decoded. Rows that cannot be judged
 /// that way are passed on.
 pub(crate) fn read_rows(
     file: &Readable,
@@ -106,17 +102,15 @@ impl Readable {
         Ok(Readable { path, bytes, allowance: Allowance::decoded(bytes, files) })
     }
 
+    /// The same for each of so many pieces of it that are read on their own.
+    pub(crate) fn shared(self, pieces: usize) -> Readable {
+        Readable { allowance: self.allowance.shared(pieces), ..self }
+    }
+
     /// For a reader that counts by itself what it decodes.
     pub(crate) fn allowance(&self) -> Allowance {
         self.allowance
     }
-}
-
-/// Values of an unsigned column.
-#[derive(Debug, Clone)]
-pub(crate) struct Within {
-    pub(crate) column: &'static str,
-    pub(crate) range: RangeInclusive<u64>,
 }
 
 /// Files up to this size are read at once: the library requests them in many pieces.
@@ -228,34 +222,6 @@ impl End {
             builder = builder.with_row_filter(RowFilter::new(tests));
         }
         builder.build()
-    }
-}
-
-impl Within {
-    fn predicate(&self, schema: &SchemaDescriptor) -> Box<dyn ArrowPredicate> {
-        let range = self.range.clone();
-        let columns = ProjectionMask::columns(schema, [self.column]);
-        Box::new(ArrowPredicateFn::new(columns, move |batch| Ok(inside(&batch, &range))))
-    }
-}
-
-/// Which rows of the only column have a value in the range; all of them where it is no column of
-/// unsigned numbers, or is not there: decoding them gives the error.
-fn inside(batch: &RecordBatch, range: &RangeInclusive<u64>) -> BooleanArray {
-    fn test<T: ArrowPrimitiveType<Native: Into<u64>>>(
-        column: &PrimitiveArray<T>,
-        range: &RangeInclusive<u64>,
-    ) -> BooleanArray {
-        let values = column.values().iter().enumerate();
-        values.map(|(row, &value)| Some(column.is_valid(row) && range.contains(&value.into()))).collect()
-    }
-    let column = batch.columns().first();
-    let narrow = column.and_then(|column| column.as_primitive_opt::<UInt32Type>());
-    let wide = column.and_then(|column| column.as_primitive_opt::<UInt64Type>());
-    match (narrow, wide) {
-        (Some(column), _) => test(column, range),
-        (_, Some(column)) => test(column, range),
-        _ => vec![true; batch.num_rows()].into(),
     }
 }
 

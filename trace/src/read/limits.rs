@@ -58,6 +58,11 @@ impl Allowance {
         Self::of(HELD_BYTES.max(table_bytes.saturating_mul(HELD_EXPANSION)))
     }
 
+    /// What each of so many pieces of a file may take.
+    pub(crate) fn shared(self, pieces: usize) -> Allowance {
+        Self::of(self.whole / pieces.max(1) as u64)
+    }
+
     fn of(bytes: u64) -> Allowance {
         Allowance { left: bytes, whole: bytes }
     }

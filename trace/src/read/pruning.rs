@@ -1,16 +1,14 @@
 //! Which row groups cannot hold what is requested, by their statistics.
 
-use std::ops::RangeInclusive;
-
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::statistics::Statistics;
 
-/// False only if the statistics of the unsigned column `name` exclude every value of `range`: they
-/// give the range of its values, or say that it has none.
-pub(crate) fn may_hold(group: &RowGroupMetaData, name: &str, range: RangeInclusive<u64>) -> bool {
-    let Some(statistics) = statistics(group, name) else { return true };
+/// Between which numbers the values of the unsigned column `name` are, as far as its statistics say;
+/// `None` if they say that it has none.
+pub(crate) fn numbers(group: &RowGroupMetaData, name: &str) -> Option<(u64, u64)> {
+    let Some(statistics) = statistics(group, name) else { return Some((0, u64::MAX)) };
     if statistics.null_count_opt().is_some_and(|nulls| i64::try_from(nulls) == Ok(group.num_rows())) {
-        return false;
+        return None;
     }
     // Parquet stores unsigned numbers as signed ones of the same bits.
     let (smallest, largest) = match statistics {
@@ -20,8 +18,7 @@ pub(crate) fn may_hold(group: &RowGroupMetaData, name: &str, range: RangeInclusi
         Statistics::Int64(s) => (s.min_opt().map(|&v| v as u64), s.max_opt().map(|&v| v as u64)),
         _ => (None, None),
     };
-    smallest.is_none_or(|smallest| smallest <= *range.end())
-        && largest.is_none_or(|largest| *range.start() <= largest)
+    Some((smallest.unwrap_or(0), largest.unwrap_or(u64::MAX)))
 }
 
 /// Smallest and largest value of a column of times; `None` if it has none, or no

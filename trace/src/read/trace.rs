@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow_array::types::UInt32Type;
 use parquet::file::metadata::RowGroupMetaData;
@@ -10,10 +11,10 @@ use crate::column::{ColumnType, Columns, JsonBytes, Record, Row};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::meta::Meta;
-use crate::read::file::{self, Readable, Within};
+use crate::read::file::{self, Readable};
 use crate::read::limits::{self, Allowance};
-use crate::read::pruning;
 use crate::read::unjoined::Unjoined;
+use crate::read::within::{Values, Within};
 use crate::rows::{
     AccessRow, AllocationRow, DeviceRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, PlacementRow,
     ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow,
@@ -163,6 +164,7 @@ impl Trace {
             &figures(),
             Table::Spans,
             |_| true,
+            &[],
             |columns| SpanRow::read_each(columns, |_| true, &mut each),
         )
     }
@@ -174,7 +176,7 @@ impl Trace {
 
     /// The spans in `wanted`, whole.
     pub fn spans_of(&self, wanted: &HashSet<u32>) -> Result<Vec<SpanRow>> {
-        self.rows_of(|span| wanted.contains(&span))
+        self.rows_of(wanted)
     }
 
     /// All rows of `timeline`.
@@ -231,12 +233,10 @@ impl Trace {
         }
         let bytes = (filter.min_bytes > 0).then_some(filter.min_bytes..=u64::MAX);
         let process = filter.process.map(|process| process.into()..=process.into());
-        let within = |(column, range): (_, Option<_>)| Some(Within { column, range: range? });
+        let within = |(column, range): (_, Option<_>)| Some(Within { column, values: Values::Range(range?) });
         let ranges = [("span", spans), ("bytes", bytes), ("process", process)];
         let ranges: Vec<Within> = ranges.into_iter().filter_map(within).collect();
-        let wanted = |_, group: &RowGroupMetaData| {
-            ranges.iter().all(|within| pruning::may_hold(group, within.column, within.range.clone()))
-        };
+        let wanted = |_, group: &RowGroupMetaData| ranges.iter().all(|within| within.may_be_in(group));
         // Few blocks belong to a span; each further test of rows costs more than it saves.
         let rows = if filter.spans.is_some() { &ranges[..1] } else { &[] };
         let names = AllocationRow::names();
@@ -287,37 +287,43 @@ impl Trace {
         mut wanted: impl FnMut(&R) -> bool,
     ) -> Result<Vec<R>> {
         let mut kept = Kept::new(self.bytes(R::TABLE)?);
-        self.each_batch(names, R::TABLE, groups, |columns| kept.read(columns, |_| true, &mut wanted))?;
+        self.each_batch(names, R::TABLE, groups, &[], |columns| kept.read(columns, |_| true, &mut wanted))?;
         Ok(kept.rows)
     }
 
     /// Passes all records of a table to `each`.
     pub(crate) fn each_record<R: Record>(&self, mut each: impl FnMut(R)) -> Result<()> {
-        self.each_batch(&R::names(), R::TABLE, |_| true, |columns| R::read_each(columns, |_| true, &mut each))
+        let read = |columns: &Columns| R::read_each(columns, |_| true, &mut each);
+        self.each_batch(&R::names(), R::TABLE, |_| true, &[], read)
     }
 
-    /// The rows whose id, the first column, is `wanted`.
-    pub(crate) fn rows_of<R: Row>(&self, wanted: impl Fn(u32) -> bool) -> Result<Vec<R>> {
+    /// The rows whose id, the first column, is `wanted`. Row groups without any are not read.
+    pub(crate) fn rows_of<R: Row>(&self, wanted: &HashSet<u32>) -> Result<Vec<R>> {
         let names = R::names();
+        let ids = wanted.iter().map(|id| u64::from(*id)).collect();
+        let within = Within { column: names[0], values: Values::Set(Arc::new(ids)) };
         let mut kept = Kept::new(self.bytes(R::TABLE)?);
         self.each_batch(
             &names,
             R::TABLE,
-            |_| true,
+            |group| within.may_be_in(group),
+            std::slice::from_ref(&within),
             |columns| {
                 let ids = columns.required::<UInt32Type>(names[0])?;
-                kept.read(columns, |row| wanted(ids[row]), |_| true)
+                kept.read(columns, |row| wanted.contains(&ids[row]), |_| true)
             },
         )?;
         Ok(kept.rows)
     }
 
-    /// Some columns of a table, of the row groups that are `wanted`.
+    /// Some columns of a table, of the row groups that are `wanted`; where that is quicker, only the
+    /// rows that are in `within`.
     pub(crate) fn each_batch(
         &self,
         names: &[&str],
         table: Table,
         wanted: impl Fn(&RowGroupMetaData) -> bool,
+        within: &[Within],
         mut each: impl FnMut(&Columns) -> Result<()>,
     ) -> Result<()> {
         if let Some(mut unjoined) = self.unjoined(table, names)? {
@@ -327,7 +333,7 @@ impl Trace {
             });
         }
         for file in self.files(table)? {
-            file::read_columns(&file, table, names, |_, group| wanted(group), &mut each)?;
+            file::read_rows(&file, table, names, |_, group| wanted(group), within, &mut each)?;
         }
         Ok(())
     }
@@ -343,15 +349,19 @@ impl Trace {
 
     /// Some columns of a table that is in parts only while the recording runs.
     pub(super) fn unjoined(&self, table: Table, names: &[&str]) -> Result<Option<Unjoined>> {
-        let is_joined = || Ok(files::parts_of(&self.directory, table)?.is_empty());
-        if table != Table::Spans || (self.meta.complete && is_joined()?) {
+        if table != Table::Spans || self.has_joined_spans()? {
             return Ok(None);
         }
         match Unjoined::open(&self.directory, names) {
             // They went into the table meanwhile.
-            Err(_) if is_joined()? => Ok(None),
+            Err(_) if files::parts_of(&self.directory, table)?.is_empty() => Ok(None),
             found => found,
         }
+    }
+
+    /// True if all spans are in one table, which stays as it is.
+    pub(super) fn has_joined_spans(&self) -> Result<bool> {
+        Ok(self.meta.complete && files::parts_of(&self.directory, Table::Spans)?.is_empty())
     }
 
     /// How long the files of a table are.

@@ -22,8 +22,9 @@ use arrow_select::interleave::interleave_record_batch;
 use crate::column::{Columns, JsonBytes};
 use crate::error::{Error, Result};
 use crate::files;
-use crate::read::file::{self, Readable, Within};
+use crate::read::file::{self, Readable};
 use crate::read::limits::{self, Allowance};
+use crate::read::within::{Values, Within};
 use crate::table::Table;
 
 /// So many numbers are read at once: a stretch of them.
@@ -128,7 +129,8 @@ impl Unjoined {
     fn read(&self, stretch: u32) -> Result<Vec<RecordBatch>> {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let first = u64::from(stretch) * u64::from(STRETCH);
-        let within = [Within { column: NUMBER, range: first..=first + u64::from(STRETCH) - 1 }];
+        let values = Values::Range(first..=first + u64::from(STRETCH) - 1);
+        let within = [Within { column: NUMBER, values }];
         let (mut batches, mut rows) = (Vec::new(), Vec::new());
         for Numbered { file, stretches } in self.files.iter().filter(|file| file.stretches.contains(&stretch))
         {

@@ -1,10 +1,12 @@
 //! Spans leave memory as they end, and are in the table all the same: in the order of their numbers, with
 //! what was found out later.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
 
 use crate::rows::{ArrayInfo, SpanRow};
@@ -78,6 +80,12 @@ fn check(directory: &Path, expected: &[SpanRow]) {
     trace.each_span_figures(|row| figures.push(row)).unwrap();
     let without = |row: &SpanRow| SpanRow { inputs: Arc::default(), ..row.clone() };
     assert!(figures == expected.iter().map(without).collect::<Vec<_>>());
+    let mut records = Vec::new();
+    for group in trace.span_groups().unwrap() {
+        group.records(|record| records.push((record.span, record.operator, record.end_ns))).unwrap();
+    }
+    let of = |row: &SpanRow| (row.span, row.operator.clone(), row.end_ns);
+    assert!(records == expected.iter().map(of).collect::<Vec<_>>());
     let some = [0, OUTER, OPEN, SPANS - 1];
     let of_some = trace.spans_of(&some.into_iter().collect()).unwrap();
     assert!(of_some.iter().all(|row| *row == expected[row.span as usize]) && of_some.len() == some.len());
@@ -95,6 +103,27 @@ fn an_open_trace_has_them_in_parts_and_a_closed_one_in_one_file() {
     check(path, &expected());
     writer.finish(&Meta::default()).unwrap();
     assert!(!has_parts(path));
+    check(path, &expected());
+}
+
+/// Writes the table of a closed trace anew, with few rows in each row group.
+fn in_small_groups(directory: &Path) {
+    let batches = Trace::open(directory).unwrap().batches(Table::Spans).unwrap();
+    let batches: Vec<_> = batches.map(Result::unwrap).collect();
+    let file = File::create(directory.join("spans.parquet")).unwrap();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(999)).build();
+    let mut writer = ArrowWriter::try_new(file, Table::Spans.schema(), Some(properties)).unwrap();
+    batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    writer.close().unwrap();
+}
+
+#[test]
+fn a_table_of_many_row_groups_is_read_in_pieces() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    write(path).finish(&Meta::default()).unwrap();
+    in_small_groups(path);
+    assert_eq!(Trace::open(path).unwrap().span_groups().unwrap().len(), SPANS.div_ceil(999) as usize);
     check(path, &expected());
 }
 

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use memtrace_trace::rows::{ProcessRow, SpanRow};
-use memtrace_trace::{Meta, Table, Trace};
+use memtrace_trace::{Meta, SpanRecord, Table, Trace};
 
 use crate::error::Error;
 use crate::profile::{places, stacks};
@@ -14,8 +14,9 @@ use crate::report::document::{
     DataDependent, DeviceSite, Lost, MinMax, Operator, OutOfMemory, Peak, PlaceAtPeak, Process,
     ProcessResident, Report, ResidentParts, Site, SiteShare, Span, Untouched, UntouchedSite,
 };
+use crate::report::figures::figures;
 use crate::report::resident::{AtPeak, growth};
-use crate::report::{accesses, devices, operators, refused, several, sites};
+use crate::report::{accesses, devices, refused, several, sites};
 use crate::units::Bytes;
 
 /// Spans listed per operator unless all are requested, …
@@ -138,12 +139,8 @@ fn places_at_peak(trace: &Trace) -> Result<Vec<PlaceAtPeak>, Error> {
 
 fn operators(trace: &Trace, all_spans: bool) -> Result<Vec<Operator>, Error> {
     let most = if all_spans { usize::MAX } else { SPANS_MAX };
-    let of = |row: SpanRow| {
-        let mut calls = Calls::default();
-        calls.add(&row, most);
-        calls
-    };
-    let operators = operators::figures(trace, of, |calls: &mut Calls, row| calls.add(row, most))?;
+    let add = |calls: &mut Calls, span: &SpanRecord| calls.add(span, most);
+    let operators = figures(trace, add, |calls, later| calls.join(later, most))?;
     let mut operators: Vec<(String, Calls)> = operators.into_iter().collect();
     operators.sort_by_key(|(_, calls)| Reverse(calls.working_peak_bytes));
     operators.iter_mut().for_each(|(_, calls)| calls.keep(most));
@@ -195,10 +192,21 @@ struct Calls {
 }
 
 impl Calls {
-    fn add(&mut self, row: &SpanRow, most: usize) {
+    fn add(&mut self, span: &SpanRecord, most: usize) {
         self.count += 1;
-        self.working_peak_bytes = self.working_peak_bytes.max(row.working_peak_bytes);
-        self.largest.push((Reverse(row.working_peak_bytes), row.span));
+        self.working_peak_bytes = self.working_peak_bytes.max(span.working_peak_bytes);
+        self.largest.push((Reverse(span.working_peak_bytes), span.span));
+        self.shorten(most);
+    }
+
+    fn join(&mut self, later: Calls, most: usize) {
+        self.count += later.count;
+        self.working_peak_bytes = self.working_peak_bytes.max(later.working_peak_bytes);
+        self.largest.extend(later.largest);
+        self.shorten(most);
+    }
+
+    fn shorten(&mut self, most: usize) {
         if self.largest.len() / 2 > most {
             self.keep(most);
         }

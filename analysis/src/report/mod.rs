@@ -9,6 +9,7 @@ pub mod devices;
 pub mod diff;
 pub mod document;
 pub mod export;
+mod figures;
 pub mod flame;
 pub mod fold;
 pub mod histograms;

@@ -1,19 +1,19 @@
 //! What each operator of a trace needed, one figure for all its spans.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use memtrace_trace::Trace;
 use memtrace_trace::rows::SpanRow;
+use memtrace_trace::{SpanRecord, Trace};
 
+use super::figures::figures;
 use crate::error::Error;
-
-/// A recording has some hundred.
-pub(super) const OPERATORS_MAX: usize = 100_000;
 
 /// Calls of one operator that are compared with each other.
 const FIRST_MAX: usize = 1000;
 
 /// An operator, by its largest call.
+#[derive(Default)]
 pub struct Operator {
     /// Its name.
     pub name: String,
@@ -23,155 +23,135 @@ pub struct Operator {
     pub total_ns: u64,
     /// Largest one-time bytes of a process.
     pub one_time_bytes: u64,
-    /// [`Sums::largest`], with its inputs.
+    /// Inputs of several sizes.
+    pub has_sizes: bool,
+    /// The largest working peak on devices, and the driver's bytes then.
+    pub on_devices: Option<(u64, u64)>,
+    /// The first of its spans.
+    pub first: Vec<u32>,
+    /// The span with the largest working peak: of the steady state where a later call had as large
+    /// an input, since the first call has one-time allocations too.
     pub largest: SpanRow,
 }
 
 /// The operators of a trace, that with the largest working peak first.
 ///
 /// # Errors
-/// A table cannot be read.
+/// The table cannot be read, or has more operators than a recording.
 pub fn operators(trace: &Trace) -> Result<Vec<Operator>, Error> {
-    let sums = sums(trace)?;
-    let wanted = sums.iter().map(|sum| sum.largest().span).collect();
-    let described = trace.spans_of(&wanted)?;
-    let described: HashMap<u32, SpanRow> = described.into_iter().map(|row| (row.span, row)).collect();
-    let operator = |sum: &Sums| Operator {
-        name: sum.name().to_owned(),
-        calls: sum.calls,
-        total_ns: sum.total_ns,
-        one_time_bytes: sum.one_time_bytes,
-        largest: described.get(&sum.largest().span).unwrap_or(sum.largest()).clone(),
+    let mut sums: Vec<(String, Sums)> = figures(trace, Sums::add, Sums::join)?.into_iter().collect();
+    sums.sort_by_key(|(_, sums)| Reverse(sums.working_peak_bytes()));
+    let wanted = sums.iter().filter_map(|(_, sums)| sums.largest()).collect();
+    let rows = trace.spans_of(&wanted)?;
+    let rows: HashMap<u32, SpanRow> = rows.into_iter().map(|row| (row.span, row)).collect();
+    let operator = |(name, sums): (String, Sums)| {
+        Some(Operator {
+            largest: rows.get(&sums.largest()?)?.clone(),
+            name,
+            calls: sums.calls,
+            total_ns: sums.total_ns,
+            one_time_bytes: sums.one_time_bytes,
+            has_sizes: sums.has_sizes,
+            on_devices: sums.device_peak_bytes.zip(sums.device_driver_peak_bytes),
+            first: sums.first,
+        })
     };
-    let mut operators: Vec<Operator> = sums.iter().map(operator).collect();
-    operators.sort_by_key(|operator| std::cmp::Reverse(operator.largest.working_peak_bytes));
-    Ok(operators)
+    Ok(sums.into_iter().filter_map(operator).collect())
 }
 
 /// Spans of one operator taken together: as many as there are take no memory each.
-pub struct Sums {
-    /// How many there are.
-    pub calls: u64,
-    /// How long those that ended took, together.
-    pub total_ns: u64,
-    /// Largest one-time bytes of a process.
-    pub one_time_bytes: u64,
-    /// Inputs of several sizes.
-    pub has_sizes: bool,
-    /// The largest of them on devices, and the driver's bytes then.
-    pub on_devices: Option<(u64, u64)>,
-    /// The first of them.
-    pub first: Vec<u32>,
-    working_peak_bytes: u64,
-    all: Largest,
-    later: Option<Largest>,
+#[derive(Debug, Default, PartialEq)]
+struct Sums {
+    calls: u64,
+    total_ns: u64,
+    one_time_bytes: u64,
+    has_sizes: bool,
+    /// Of the first span.
+    input_bytes: Option<u64>,
+    first: Vec<u32>,
     device_peak_bytes: Option<u64>,
+    /// Of the span that has this peak.
+    device_driver_peak_bytes: Option<u64>,
+    all: Option<Largest>,
+    /// Calls that are not the first of a process.
+    later: Option<Largest>,
 }
 
 /// The span with the largest working peak, and the largest input of any.
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Largest {
-    span: Box<SpanRow>,
+    span: u32,
+    working_peak_bytes: u64,
     input_bytes: u64,
 }
 
 impl Largest {
-    fn add(&mut self, row: &SpanRow) {
-        self.input_bytes = self.input_bytes.max(row.input_bytes);
-        if row.working_peak_bytes >= self.span.working_peak_bytes {
-            *self.span = row.clone();
-        }
+    /// Of several spans with one peak the last.
+    fn add(self, later: Largest) -> Largest {
+        let largest = if later.working_peak_bytes >= self.working_peak_bytes { later } else { self };
+        Largest { input_bytes: self.input_bytes.max(later.input_bytes), ..largest }
     }
 }
 
-/// The operators of a trace, that with the largest working peak first.
-///
-/// # Errors
-/// The table cannot be read, or has more operators than a recording.
-pub fn sums(trace: &Trace) -> Result<Vec<Sums>, Error> {
-    let mut sums: Vec<Sums> = figures(trace, Sums::of, Sums::add)?.into_values().collect();
-    sums.sort_by_key(|sums| std::cmp::Reverse(sums.working_peak_bytes));
-    Ok(sums)
-}
-
-/// What the spans of each operator come to, by its name; they have no arrays and parameters.
-///
-/// # Errors
-/// The table cannot be read, or has more operators than a recording.
-pub(super) fn figures<T>(
-    trace: &Trace,
-    of: impl Fn(SpanRow) -> T,
-    add: impl Fn(&mut T, &SpanRow),
-) -> Result<BTreeMap<String, T>, Error> {
-    let mut operators: BTreeMap<String, T> = BTreeMap::new();
-    let mut too_many = false;
-    trace.each_span_figures(|row| {
-        let known = operators.len();
-        match operators.get_mut(&row.operator) {
-            Some(figures) => add(figures, &row),
-            None if known == OPERATORS_MAX => too_many = true,
-            None => drop(operators.insert(row.operator.clone(), of(row))),
-        }
-    })?;
-    if too_many {
-        let trace = trace.directory().display();
-        return Err(Error::Trace(format!("{trace} has more than {OPERATORS_MAX} operators")));
+/// The largest of two stretches of spans, of which either may be empty.
+fn largest(first: Option<Largest>, later: Option<Largest>) -> Option<Largest> {
+    match (first, later) {
+        (Some(first), Some(later)) => Some(first.add(later)),
+        (first, later) => first.or(later),
     }
-    Ok(operators)
 }
 
 impl Sums {
-    /// Of one span.
-    pub fn of(row: SpanRow) -> Sums {
-        let mut sums = Sums {
-            calls: 0,
-            total_ns: 0,
-            one_time_bytes: 0,
+    fn of(span: &SpanRecord) -> Sums {
+        let &SpanRecord { span: number, working_peak_bytes, input_bytes, .. } = span;
+        let this = Largest { span: number, working_peak_bytes, input_bytes };
+        Sums {
+            calls: 1,
+            total_ns: span.end_ns.map_or(0, |end| end.saturating_sub(span.start_ns).max(0) as u64),
+            one_time_bytes: span.one_time_bytes,
             has_sizes: false,
-            on_devices: None,
+            input_bytes: Some(input_bytes),
             first: Vec::new(),
-            working_peak_bytes: 0,
-            all: Largest { input_bytes: row.input_bytes, span: Box::new(row.clone()) },
-            later: None,
-            device_peak_bytes: None,
-        };
-        sums.add(&row);
-        sums
+            device_peak_bytes: span.device_peak_bytes,
+            device_driver_peak_bytes: span.device_driver_peak_bytes,
+            all: Some(this),
+            later: (span.call > 0).then_some(this),
+        }
     }
 
-    fn add(&mut self, row: &SpanRow) {
-        let took = row.end_ns.map_or(0, |end| end.saturating_sub(row.start_ns).max(0) as u64);
-        self.calls += 1;
-        self.total_ns = self.total_ns.saturating_add(took);
-        self.one_time_bytes = self.one_time_bytes.max(row.one_time_bytes);
-        self.has_sizes |= row.input_bytes != self.all.input_bytes;
-        self.working_peak_bytes = self.working_peak_bytes.max(row.working_peak_bytes);
+    fn add(&mut self, span: &SpanRecord) {
+        self.join(Sums::of(span));
         if self.first.len() < FIRST_MAX {
-            self.first.push(row.span);
-        }
-        if row.device_peak_bytes >= self.device_peak_bytes {
-            self.device_peak_bytes = row.device_peak_bytes;
-            self.on_devices = row.device_peak_bytes.zip(row.device_driver_peak_bytes);
-        }
-        self.all.add(row);
-        match &mut self.later {
-            Some(later) if row.call > 0 => later.add(row),
-            None if row.call > 0 => {
-                self.later = Some(Largest { input_bytes: row.input_bytes, span: Box::new(row.clone()) });
-            }
-            _ => {}
+            self.first.push(span.span);
         }
     }
 
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.all.span.operator
+    fn join(&mut self, later: Sums) {
+        self.calls += later.calls;
+        self.total_ns = self.total_ns.saturating_add(later.total_ns);
+        self.one_time_bytes = self.one_time_bytes.max(later.one_time_bytes);
+        let both = self.input_bytes.zip(later.input_bytes);
+        self.has_sizes |= later.has_sizes || both.is_some_and(|(before, then)| before != then);
+        self.input_bytes = self.input_bytes.or(later.input_bytes);
+        let room = FIRST_MAX - self.first.len();
+        self.first.extend(later.first.into_iter().take(room));
+        if later.device_peak_bytes >= self.device_peak_bytes {
+            self.device_peak_bytes = later.device_peak_bytes;
+            self.device_driver_peak_bytes = later.device_driver_peak_bytes;
+        }
+        self.all = largest(self.all, later.all);
+        self.later = largest(self.later, later.later);
     }
 
-    /// The span with the largest working peak: of the steady state where a later call had as large
-    /// an input, since the first call has one-time allocations too.
-    pub fn largest(&self) -> &SpanRow {
-        let steady = self.later.as_ref().filter(|later| later.input_bytes == self.all.input_bytes);
-        &steady.unwrap_or(&self.all).span
+    fn working_peak_bytes(&self) -> u64 {
+        self.all.map_or(0, |all| all.working_peak_bytes)
+    }
+
+    /// See [`Operator::largest`].
+    fn largest(&self) -> Option<u32> {
+        let all = self.all?;
+        let steady = self.later.filter(|later| later.input_bytes == all.input_bytes);
+        Some(steady.unwrap_or(all).span)
     }
 }
 
@@ -182,7 +162,76 @@ pub fn by_operator(spans: &[SpanRow]) -> Vec<(&str, Vec<&SpanRow>)> {
         groups.entry(&span.operator).or_default().push(span);
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, spans)| Reverse(spans.iter().map(|span| span.working_peak_bytes).max()));
     groups
-        .sort_by_key(|(_, spans)| std::cmp::Reverse(spans.iter().map(|span| span.working_peak_bytes).max()));
-    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    prop_compose! {
+        /// A span of few sizes: many are alike.
+        fn any_span()(
+            call in 0..3u32,
+            end_ns in prop::option::of(-5..100i64),
+            input_bytes in 0..2u64,
+            working_peak_bytes in 0..4u64,
+            one_time_bytes in 0..3u64,
+            device_peak_bytes in prop::option::of(0..3u64),
+            device_driver_peak_bytes in prop::option::of(0..9u64),
+        ) -> SpanRecord {
+            SpanRecord {
+                span: 0,
+                process: 0,
+                operator: "f".into(),
+                call,
+                start_ns: 0,
+                end_ns,
+                input_bytes,
+                working_peak_bytes,
+                one_time_bytes,
+                device_peak_bytes,
+                device_driver_peak_bytes,
+            }
+        }
+    }
+
+    fn sums(spans: &[SpanRecord]) -> Sums {
+        let mut sums = Sums::default();
+        spans.iter().for_each(|span| sums.add(span));
+        sums
+    }
+
+    proptest! {
+        /// What the sums are, and that parts of them can be joined.
+        #[test]
+        fn sums_of_parts_are_those_of_all_spans(
+            pattern in prop::collection::vec(any_span(), 1..30),
+            cut in any::<prop::sample::Index>(),
+            copies in 1..100usize,
+        ) {
+            let alike = pattern.iter().cycle().take(pattern.len() * copies).zip(0..);
+            let spans: Vec<SpanRecord> =
+                alike.map(|(span, number)| SpanRecord { span: number, ..span.clone() }).collect();
+            let all = sums(&spans);
+            let (before, after) = spans.split_at(cut.index(spans.len()));
+            let mut joined = sums(before);
+            joined.join(sums(after));
+            prop_assert_eq!(&joined, &all);
+
+            prop_assert_eq!(all.calls, spans.len() as u64);
+            prop_assert_eq!(all.first, (0..spans.len().min(FIRST_MAX) as u32).collect::<Vec<_>>());
+            let input = |span: &SpanRecord| span.input_bytes;
+            prop_assert_eq!(all.has_sizes, spans.iter().any(|span| input(span) != input(&spans[0])));
+            let largest_input = spans.iter().map(input).max();
+            let later = || spans.iter().filter(|span| span.call > 0);
+            let is_steady = later().map(input).max() == largest_input;
+            let compared = spans.iter().filter(|span| span.call > 0 || !is_steady);
+            let largest = compared.max_by_key(|span| span.working_peak_bytes).map(|span| span.span);
+            prop_assert_eq!(joined.largest(), largest);
+        }
+    }
 }

@@ -13,7 +13,7 @@ use super::of_trace::{OfOperator, OfTrace};
 use super::spread::SpreadSum;
 use crate::error::Error;
 use crate::report::document::{Lost, OperatorOfRanks, Rank, Ranks, Several};
-use crate::report::operators::OPERATORS_MAX;
+use crate::report::figures::OPERATORS_MAX;
 
 /// Ranks that are listed.
 const RANKS_MAX: usize = 1000;

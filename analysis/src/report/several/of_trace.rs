@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use memtrace_trace::rows::{ProcessRow, SpanRow};
-use memtrace_trace::{Meta, Trace};
+use memtrace_trace::rows::ProcessRow;
+use memtrace_trace::{Meta, SpanRecord, Trace};
 
 use crate::error::Error;
 use crate::report::document::{Rank, RankName};
-use crate::report::operators;
+use crate::report::figures::figures;
 
 /// What is known of one trace.
 pub(super) struct OfTrace {
@@ -17,6 +17,7 @@ pub(super) struct OfTrace {
 }
 
 /// The calls of an operator in one trace.
+#[derive(Default)]
 pub(super) struct OfOperator {
     pub(super) calls: u64,
     pub(super) total_ns: u64,
@@ -35,26 +36,31 @@ impl OfTrace {
     pub(super) fn read(trace: &Trace) -> Result<OfTrace, Error> {
         let processes = trace.processes()?;
         let Places { ranks, of_process } = Places::of(trace, &processes);
-        let operators = operators::figures(
-            trace,
-            |row| {
-                let mut operator = OfOperator { calls: 0, total_ns: 0, peaks: BTreeMap::new() };
-                operator.add(&row, of_process.get(&row.process));
-                operator
-            },
-            |operator: &mut OfOperator, row| operator.add(row, of_process.get(&row.process)),
-        )?;
-        Ok(OfTrace { ranks, operators })
+        let add = |operator: &mut OfOperator, span: &SpanRecord| {
+            operator.add(span, of_process.get(&span.process));
+        };
+        Ok(OfTrace { operators: figures(trace, add, OfOperator::join)?, ranks })
     }
 }
 
 impl OfOperator {
-    fn add(&mut self, row: &SpanRow, rank: Option<&usize>) {
+    fn add(&mut self, span: &SpanRecord, rank: Option<&usize>) {
         self.calls += 1;
-        let took = row.end_ns.map_or(0, |end| end.saturating_sub(row.start_ns).max(0) as u64);
+        let took = span.end_ns.map_or(0, |end| end.saturating_sub(span.start_ns).max(0) as u64);
         self.total_ns = self.total_ns.saturating_add(took);
-        let Some(&rank) = rank else { return };
-        let peak = Peak { bytes: row.working_peak_bytes, span: row.span };
+        if let Some(&rank) = rank {
+            self.add_peak(rank, Peak { bytes: span.working_peak_bytes, span: span.span });
+        }
+    }
+
+    fn join(&mut self, later: OfOperator) {
+        self.calls += later.calls;
+        self.total_ns = self.total_ns.saturating_add(later.total_ns);
+        later.peaks.into_iter().for_each(|(rank, peak)| self.add_peak(rank, peak));
+    }
+
+    /// Of several spans with one peak, the first counts.
+    fn add_peak(&mut self, rank: usize, peak: Peak) {
         let known = self.peaks.entry(rank).or_insert(peak);
         if peak.bytes > known.bytes {
             *known = peak;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use memtrace_analysis::report::json::{collect_share, row_notes};
-use memtrace_analysis::report::operators::sums;
+use memtrace_analysis::report::operators::operators as operators_of;
 use memtrace_trace::rows::ProcessRow;
 use memtrace_trace::weights;
 use memtrace_trace::{Meta, Trace};
@@ -15,7 +15,7 @@ use crate::units::{Bytes, grouped, measured};
 
 /// All tables of a trace.
 pub fn text(trace: &Trace) -> Result<String> {
-    let (meta, processes, sums) = (trace.meta(), trace.processes()?, sums(trace)?);
+    let (meta, processes, needed) = (trace.meta(), trace.processes()?, operators_of(trace)?);
     let mut out = String::new();
     writeln!(out, "memtrace: {}", ending::text(meta))?;
     ending::cut_short(&mut out, meta)?;
@@ -61,13 +61,13 @@ pub fn text(trace: &Trace) -> Result<String> {
     killed::lines(&mut out, trace, usize::MAX)?;
     refused::lines(&mut out, trace, usize::MAX)?;
     sites::largest(&mut out, trace)?;
-    operators::table(&mut out, trace, &sums)?;
-    spans::lines(&mut out, trace, &sums)?;
+    operators::table(&mut out, &needed)?;
+    spans::lines(&mut out, trace, &needed)?;
     spans::unattributed(&mut out, &processes)?;
-    devices::table(&mut out, &trace.devices()?, &sums)?;
+    devices::table(&mut out, &trace.devices()?, &needed)?;
     sites::largest_on_devices(&mut out, trace)?;
     resident::of_processes(&mut out, &processes)?;
-    resident::of_operators(&mut out, &sums)?;
+    resident::of_operators(&mut out, &needed)?;
     sites::untouched(&mut out, trace)?;
     accesses::lines(&mut out, trace)?;
     processes::tree(&mut out, &processes)?;

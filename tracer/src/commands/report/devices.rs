@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use memtrace_analysis::report::devices::fragmentation;
-use memtrace_analysis::report::operators::Sums;
+use memtrace_analysis::report::operators::Operator;
 use memtrace_trace::Meta;
 use memtrace_trace::rows::DeviceRow;
 
@@ -38,7 +38,7 @@ pub fn at_peak(meta: &Meta) -> Option<(u64, u64)> {
 
 /// A line for each device of a process, the largest first; then one for each operator that took
 /// memory there.
-pub fn table(out: &mut String, devices: &[DeviceRow], operators: &[Sums]) -> Result<()> {
+pub fn table(out: &mut String, devices: &[DeviceRow], operators: &[Operator]) -> Result<()> {
     let mut rows: Vec<&DeviceRow> = devices.iter().filter(|row| row.allocations > 0).collect();
     if rows.is_empty() {
         return Ok(());
@@ -96,10 +96,10 @@ fn name(row: &DeviceRow) -> String {
     what.chars().take(NAME).collect()
 }
 
-fn of_operators(out: &mut String, operators: &[Sums]) -> Result<()> {
+fn of_operators(out: &mut String, operators: &[Operator]) -> Result<()> {
     let mut lines: Vec<_> = operators
         .iter()
-        .filter_map(|sums| Some((sums.name(), sums.calls, sums.on_devices?)))
+        .filter_map(|operator| Some((&operator.name, operator.calls, operator.on_devices?)))
         .filter(|(.., (used, _))| *used > 0)
         .collect();
     lines.sort_by_key(|(name, _, (used, _))| (std::cmp::Reverse(*used), *name));
@@ -121,8 +121,6 @@ fn of_operators(out: &mut String, operators: &[Sums]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use memtrace_trace::rows::SpanRow;
-
     use super::*;
 
     #[test]
@@ -138,15 +136,13 @@ mod tests {
             ..DeviceRow::default()
         };
         let host = DeviceRow { peak_host_bytes: 5_000_000, allocations: 1, ..DeviceRow::default() };
-        let span = SpanRow {
-            operator: "train".into(),
-            device_peak_bytes: Some(12_000_000),
-            device_driver_peak_bytes: Some(40_000_000),
-            ..SpanRow::default()
+        let train = Operator {
+            name: "train".into(),
+            on_devices: Some((12_000_000, 40_000_000)),
+            ..Operator::default()
         };
         let mut out = String::new();
-        table(&mut out, &[host, gpu, DeviceRow::default()], &[Sums::of(span), Sums::of(SpanRow::default())])
-            .unwrap();
+        table(&mut out, &[host, gpu, DeviceRow::default()], &[train, Operator::default()]).unwrap();
         let lines: Vec<&str> = out.lines().collect();
         assert!(lines[2].starts_with("  0 A  [31mGPU "), "{out}");
         assert!(lines[2].contains("40.0 MB   30.0 MB     25.0 %   35.0 MB   80.0 GB         7"), "{out}");
@@ -162,7 +158,7 @@ mod tests {
     fn without_devices_nothing_is_said() {
         let mut out = String::new();
         peaks(&mut out, &Meta::default()).unwrap();
-        table(&mut out, &[], &[Sums::of(SpanRow::default())]).unwrap();
+        table(&mut out, &[], &[Operator::default()]).unwrap();
         assert_eq!(out, "");
     }
 }

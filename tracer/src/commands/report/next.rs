@@ -3,17 +3,17 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use memtrace_analysis::report::operators::Sums;
+use memtrace_analysis::report::operators::Operator;
 use memtrace_trace::Trace;
 
 use crate::terminal::clean;
 
 /// The last lines of the summary.
-pub fn commands(out: &mut String, trace: &Trace, operators: &[Sums], columns: usize) -> Result<()> {
+pub fn commands(out: &mut String, trace: &Trace, operators: &[Operator], columns: usize) -> Result<()> {
     let path = clean(&quoted(&trace.directory().display().to_string()));
     let mut words = vec!["report --details", "flamegraph"];
     // Calls of an operator had inputs of several sizes: a law can be fitted.
-    if operators.iter().any(|sums| sums.has_sizes) {
+    if operators.iter().any(|operator| operator.has_sizes) {
         words.push("fit");
     }
     writeln!(out)?;

@@ -1,11 +1,9 @@
 //! What operators needed.
 
-use std::collections::HashMap;
 use std::fmt::Write;
 
 use anyhow::Result;
-use memtrace_analysis::report::operators::Sums;
-use memtrace_trace::Trace;
+use memtrace_analysis::report::operators::Operator;
 use memtrace_trace::rows::{ArrayInfo, SpanRow};
 
 use crate::terminal::clean;
@@ -18,12 +16,12 @@ const NAME: std::ops::RangeInclusive<usize> = 28..=44;
 const AROUND_NAME: usize = 52;
 
 /// A line for each, of its largest call.
-pub fn table(out: &mut String, trace: &Trace, operators: &[Sums]) -> Result<()> {
+pub fn table(out: &mut String, operators: &[Operator]) -> Result<()> {
     if operators.is_empty() {
         return Ok(());
     }
     let shown = &operators[..operators.len().min(OPERATORS_MAX)];
-    let longest = shown.iter().map(|sums| sums.name().chars().count()).max();
+    let longest = shown.iter().map(|operator| operator.name.chars().count()).max();
     let width = longest.unwrap_or(0).clamp(*NAME.start(), *NAME.end());
     writeln!(out)?;
     writeln!(
@@ -31,19 +29,18 @@ pub fn table(out: &mut String, trace: &Trace, operators: &[Sums]) -> Result<()> 
         "  {:<width$} {:>5}  {:<22} {:>9} {:>12} {:>9} {:>9} {:>9}",
         "operator", "calls", "largest call's input", "input", "working peak", "output", "one-time", "time"
     )?;
-    let inputs = inputs(trace, shown)?;
-    for sums in shown {
-        let largest = sums.largest();
+    for operator in shown {
+        let largest = &operator.largest;
         writeln!(
             out,
             "  {:<width$} {:>5}  {:<22} {:>9} {:>12} {:>9} {:>9} {:>9}",
-            clean(sums.name()),
-            sums.calls,
-            inputs.get(&largest.span).map_or("", String::as_str),
+            clean(&operator.name),
+            operator.calls,
+            input(largest),
             Bytes(largest.input_bytes),
             Bytes(largest.working_peak_bytes),
             Bytes(largest.output_bytes),
-            Bytes(sums.one_time_bytes),
+            Bytes(operator.one_time_bytes),
             time(largest),
         )?;
     }
@@ -53,22 +50,10 @@ pub fn table(out: &mut String, trace: &Trace, operators: &[Sums]) -> Result<()> 
     Ok(())
 }
 
-/// The largest input of each operator's largest call, by span.
-pub fn inputs(trace: &Trace, operators: &[Sums]) -> Result<HashMap<u32, String>> {
-    let rows = trace.spans_of(&operators.iter().map(|sums| sums.largest().span).collect())?;
-    Ok(rows.iter().filter_map(|row| Some((row.span, array(largest_of(&row.inputs)?)))).collect())
-}
-
 /// A line for each of the largest operators, in as many columns as a screen has.
-pub fn summary(
-    out: &mut String,
-    operators: &[Sums],
-    inputs: &HashMap<u32, String>,
-    most: usize,
-    columns: usize,
-) -> Result<()> {
+pub fn summary(out: &mut String, operators: &[Operator], most: usize, columns: usize) -> Result<()> {
     let shown = &operators[..operators.len().min(most)];
-    let names = shown.iter().map(|sums| clean(sums.name()).chars().count());
+    let names = shown.iter().map(|operator| clean(&operator.name).chars().count());
     let Some(longest) = names.max() else { return Ok(()) };
     let width = longest.clamp("operator".len(), (*NAME.end()).min(columns - AROUND_NAME));
     writeln!(out)?;
@@ -77,12 +62,11 @@ pub fn summary(
         "  {:>12} {:>6} {:>9}  {:<width$}  largest input",
         "working peak", "calls", "time", "operator"
     )?;
-    for sums in shown {
-        let (name, span) = (clean(sums.name()), sums.largest());
-        let time = time(span);
-        let input = inputs.get(&span.span).map_or("", String::as_str);
+    for operator in shown {
+        let (name, span) = (clean(&operator.name), &operator.largest);
+        let (time, input) = (time(span), input(span));
         let peak = Bytes(span.working_peak_bytes);
-        let line = format!("  {peak:>12} {:>6} {time:>9}  {name:<width$}  {input}", grouped(sums.calls));
+        let line = format!("  {peak:>12} {:>6} {time:>9}  {name:<width$}  {input}", grouped(operator.calls));
         writeln!(out, "{}", line.trim_end())?;
     }
     if operators.len() > most {
@@ -95,9 +79,9 @@ fn time(span: &SpanRow) -> String {
     span.end_ns.map_or("cut".into(), |end| Seconds(end.saturating_sub(span.start_ns)).to_string())
 }
 
-/// The first of the largest.
-fn largest_of(arrays: &[ArrayInfo]) -> Option<&ArrayInfo> {
-    arrays.iter().rev().max_by_key(|array| array.bytes)
+/// The first of its largest inputs.
+fn input(span: &SpanRow) -> String {
+    span.inputs.iter().rev().max_by_key(|array| array.bytes).map(array).unwrap_or_default()
 }
 
 pub(super) fn array(array: &ArrayInfo) -> String {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use memtrace_analysis::report::operators::Sums;
+use memtrace_analysis::report::operators::Operator;
 use memtrace_analysis::report::resident::{AtPeak, growth};
 use memtrace_trace::Meta;
 use memtrace_trace::rows::{ProcessRow, split_command};
@@ -50,10 +50,10 @@ pub fn of_processes(out: &mut String, processes: &[ProcessRow]) -> Result<()> {
 }
 
 /// A line for each operator, of its largest call.
-pub fn of_operators(out: &mut String, operators: &[Sums]) -> Result<()> {
-    let lines = operators.iter().take(OPERATORS_MAX).filter_map(|sums| {
-        let span = sums.largest();
-        let mut line = Line::of(clean(sums.name()), &AtPeak::of_span(span)?);
+pub fn of_operators(out: &mut String, operators: &[Operator]) -> Result<()> {
+    let lines = operators.iter().take(OPERATORS_MAX).filter_map(|operator| {
+        let span = &operator.largest;
+        let mut line = Line::of(clean(&operator.name), &AtPeak::of_span(span)?);
         line.more.extend([size(growth(span)), size(Some(span.working_peak_bytes))]);
         Some(line)
     });

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use anyhow::Result;
 use memtrace_analysis::profile::places::places;
 use memtrace_analysis::report::data_dependence::varying;
-use memtrace_analysis::report::operators::Sums;
+use memtrace_analysis::report::operators::Operator;
 use memtrace_trace::Trace;
 use memtrace_trace::rows::{ArrayInfo, ProcessRow, SpanRow};
 
@@ -23,22 +23,20 @@ const LEAST_BYTES: u64 = 1 << 20;
 
 /// A line for each of the largest operators, of its largest call; and one more if calls of one
 /// shape differ.
-pub fn lines(out: &mut String, trace: &Trace, operators: &[Sums]) -> Result<()> {
-    let is_large = |sums: &&Sums| sums.largest().working_peak_bytes >= LEAST_BYTES;
-    let shown: Vec<&Sums> = operators.iter().filter(is_large).take(LINES_MAX).collect();
-    let compared = shown.iter().flat_map(|sums| sums.first.iter().copied());
-    let wanted: HashSet<u32> = compared.chain(shown.iter().map(|sums| sums.largest().span)).collect();
+pub fn lines(out: &mut String, trace: &Trace, operators: &[Operator]) -> Result<()> {
+    let is_large = |operator: &&Operator| operator.largest.working_peak_bytes >= LEAST_BYTES;
+    let shown: Vec<&Operator> = operators.iter().filter(is_large).take(LINES_MAX).collect();
+    let compared = shown.iter().flat_map(|operator| operator.first.iter().copied());
+    let wanted: HashSet<u32> = compared.chain(shown.iter().map(|operator| operator.largest.span)).collect();
     let described = trace.spans_of(&wanted)?;
-    let places = places(trace, shown.iter().filter_map(|sums| sums.largest().peak_site))?;
-    for sums in shown {
-        let (name, largest) = (sums.name(), sums.largest());
+    let places = places(trace, shown.iter().filter_map(|operator| operator.largest.peak_site))?;
+    for Operator { name, largest, .. } in shown {
         let place = largest.peak_site.and_then(|site| places.get(&site)).map(String::as_str);
-        let outputs = described.iter().find(|row| row.span == largest.span).map(|row| &*row.outputs);
-        let words = parts(largest, place, outputs.unwrap_or_default());
+        let words = parts(largest, place);
         if !words.is_empty() {
             writeln!(out, "  {}: {}", clean(name), words.join("; "))?;
         }
-        if let Some(group) = varying(described.iter().filter(|row| row.operator == name)).first() {
+        if let Some(group) = varying(described.iter().filter(|row| row.operator == *name)).first() {
             writeln!(
                 out,
                 "  {}: same shape, different peak: data-dependent ({} to {} in {} calls on {})",
@@ -67,7 +65,7 @@ pub fn unattributed(out: &mut String, processes: &[ProcessRow]) -> Result<()> {
     Ok(())
 }
 
-fn parts(span: &SpanRow, place: Option<&str>, outputs: &[ArrayInfo]) -> Vec<String> {
+fn parts(span: &SpanRow, place: Option<&str>) -> Vec<String> {
     let mut parts = Vec::new();
     parts.extend(place.map(|place| format!("peak at {}", clean(place))));
     let temporary = span.temporary_peak_bytes.unwrap_or(0);
@@ -76,13 +74,13 @@ fn parts(span: &SpanRow, place: Option<&str>, outputs: &[ArrayInfo]) -> Vec<Stri
         parts.push(format!("{share:.0} % of it temporaries"));
     }
     let name = |output: &ArrayInfo| if output.of.is_empty() { "an input".into() } else { clean(&output.of) };
-    if let Some(output) = outputs.iter().find(|output| output.relation == "view") {
+    if let Some(output) = span.outputs.iter().find(|output| output.relation == "view") {
         parts.push(format!(
             "output is a view of {} and keeps {} alive",
             name(output),
             Bytes(span.pinned_bytes.unwrap_or(0))
         ));
-    } else if let Some(output) = outputs.iter().find(|output| output.relation == "in_place") {
+    } else if let Some(output) = span.outputs.iter().find(|output| output.relation == "in_place") {
         parts.push(format!("output is {} itself", name(output)));
     }
     parts
@@ -100,20 +98,19 @@ mod tests {
             ..ArrayInfo::default()
         };
         let span = SpanRow {
+            outputs: [output("new", ""), output("view", "x")].into(),
             working_peak_bytes: 100_000_000,
             temporary_peak_bytes: Some(75_000_000),
             pinned_bytes: Some(12_000_000),
             ..SpanRow::default()
         };
-        let words = parts(&span, Some("f run.py:3"), &[output("new", ""), output("view", "x")]);
+        let words = parts(&span, Some("f run.py:3"));
         assert_eq!(
             words,
             ["peak at f run.py:3", "75 % of it temporaries", "output is a view of x and keeps 12.0 MB alive"]
         );
-        assert_eq!(
-            parts(&SpanRow::default(), None, &[output("in_place", "")]),
-            ["output is an input itself"]
-        );
-        assert!(parts(&SpanRow::default(), None, &[output("new", "")]).is_empty());
+        let with = |output| SpanRow { outputs: [output].into(), ..SpanRow::default() };
+        assert_eq!(parts(&with(output("in_place", "")), None), ["output is an input itself"]);
+        assert!(parts(&with(output("new", "")), None).is_empty());
     }
 }

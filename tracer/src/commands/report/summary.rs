@@ -1,13 +1,12 @@
 //! The summary: what needed memory, on one screen. At the end of a recording, and from `report`.
 
-use std::collections::HashMap;
 use std::fmt::Write;
 
 use anyhow::Result;
 use memtrace_analysis::report::composition::{Composition, composition};
 use memtrace_analysis::report::document::Ranks;
 use memtrace_analysis::report::json::row_notes;
-use memtrace_analysis::report::operators::{Sums, sums};
+use memtrace_analysis::report::operators::{Operator, operators as operators_of};
 use memtrace_analysis::report::several::ranks;
 use memtrace_trace::rows::ProcessRow;
 use memtrace_trace::{Meta, Trace};
@@ -26,13 +25,11 @@ const NOTES_MAX: usize = 3;
 
 /// The summary of a trace, in lines of at most `columns` columns.
 pub fn text(trace: &Trace, columns: usize) -> Result<String> {
-    let operators = sums(trace)?;
     let read = Read {
         trace,
         columns,
         processes: trace.processes()?,
-        inputs: operators::inputs(trace, &operators[..operators.len().min(ROWS_MAX)])?,
-        operators,
+        operators: operators_of(trace)?,
         composition: composition(trace)?,
         ranks: ranks(trace)?,
     };
@@ -71,9 +68,7 @@ struct Read<'a> {
     trace: &'a Trace,
     columns: usize,
     processes: Vec<ProcessRow>,
-    operators: Vec<Sums>,
-    /// The largest input of the largest call of those that may be shown.
-    inputs: HashMap<u32, String>,
+    operators: Vec<Operator>,
     composition: Composition,
     ranks: Option<Ranks>,
 }
@@ -89,7 +84,7 @@ impl Read<'_> {
         killed::lines(&mut out, self.trace, 1)?;
         refused::lines(&mut out, self.trace, 1)?;
         Places::of(self.trace.meta(), &self.composition, rows, self.columns).write(&mut out)?;
-        operators::summary(&mut out, &self.operators, &self.inputs, rows, self.columns)?;
+        operators::summary(&mut out, &self.operators, rows, self.columns)?;
         children::lines(&mut out, &self.processes)?;
         notes(&mut out, meta, shown, self.columns)?;
         next::commands(&mut out, self.trace, &self.operators, self.columns)?;

@@ -60,6 +60,14 @@ def test_a_pipe_or_a_link_to_itself_is_no_table(trace, file):
     assert file in refused("report", trace)
 
 
+def test_a_table_that_was_cut_off_has_no_end(trace):
+    path = trace / "spans.parquet"
+    whole = path.read_bytes()
+    for size in range(12, len(whole), len(whole) // 20):
+        path.write_bytes(whole[:size])
+        assert "spans.parquet is damaged: its end is missing" in refused("report", trace)
+
+
 def test_one_look_at_a_silent_recorder_ends(tmp_path):
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / ".socket"))

@@ -23,7 +23,11 @@ pub(super) fn check(path: &Path, input: &Input) -> Result<()> {
         return Err(unread(format!("it has {length} bytes, and a table has more")));
     };
     let read = |start, bytes| input.get_bytes(start, bytes).map_err(Error::damaged(path));
-    let bytes = u64::from(u32::from_le_bytes(read(tail, 4)?[..4].try_into().unwrap_or_default()));
+    let end = read(tail, TAIL_BYTES as usize)?;
+    let Some(&length) = end.strip_suffix(b"PAR1").and_then(<[u8]>::first_chunk) else {
+        return Err(unread("its end is missing".into()));
+    };
+    let bytes = u64::from(u32::from_le_bytes(length));
     at_most(path, "the bytes of its end", bytes, limits::END_BYTES)?;
     let Some(start) = tail.checked_sub(bytes) else {
         return Err(unread("its end is longer than it is".into()));

@@ -12,7 +12,7 @@ use crate::convert::refused;
 
 /// One row for each operator, that with the largest working peak first.
 pub(crate) fn batch(trace: &Trace) -> PyResult<RecordBatch> {
-    let mut operators = operators(trace).map_err(refused)?;
+    let mut operators = operators(trace, usize::MAX).map_err(refused)?;
     operators.sort_by_key(|operator| std::cmp::Reverse(operator.largest.working_peak_bytes));
     let number = |of: &dyn Fn(&Operator) -> u64| -> ArrayRef {
         Arc::new(UInt64Array::from_iter_values(operators.iter().map(of)))

@@ -24,7 +24,7 @@ pub(super) fn figures<T: Default + Send>(
     let groups = trace.span_groups()?;
     let read =
         |index: usize, part: &mut ByOperator<T>| Ok(groups[index].records(|span| part.add(span, &add))?);
-    let all = joined(groups.len(), threads(), read, join)?;
+    let all = joined(groups.len(), threads().min(groups.len()), read, join)?;
     if all.too_many {
         let trace = trace.directory().display();
         return Err(Error::Trace(format!("{trace} has more than {OPERATORS_MAX} operators")));

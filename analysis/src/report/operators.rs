@@ -30,23 +30,26 @@ pub struct Operator {
     /// The first of its spans.
     pub first: Vec<u32>,
     /// The span with the largest working peak: of the steady state where a later call had as large
-    /// an input, since the first call has one-time allocations too.
+    /// an input, since the first call has one-time allocations too. Of operators that were not to be
+    /// whole it has its number, name, working peak and bytes of inputs.
     pub largest: SpanRow,
 }
 
-/// The operators of a trace, that with the largest working peak first.
+/// The operators of a trace, that with the largest working peak of any call first. The first `whole`
+/// of them have all of their largest span.
 ///
 /// # Errors
 /// The table cannot be read, or has more operators than a recording.
-pub fn operators(trace: &Trace) -> Result<Vec<Operator>, Error> {
+pub fn operators(trace: &Trace, whole: usize) -> Result<Vec<Operator>, Error> {
     let mut sums: Vec<(String, Sums)> = figures(trace, Sums::add, Sums::join)?.into_iter().collect();
     sums.sort_by_key(|(_, sums)| Reverse(sums.working_peak_bytes()));
-    let wanted = sums.iter().filter_map(|(_, sums)| sums.largest()).collect();
+    let wanted = sums.iter().take(whole).filter_map(|(_, sums)| Some(sums.largest()?.span)).collect();
     let rows = trace.spans_of(&wanted)?;
-    let rows: HashMap<u32, SpanRow> = rows.into_iter().map(|row| (row.span, row)).collect();
+    let mut rows: HashMap<u32, SpanRow> = rows.into_iter().map(|row| (row.span, row)).collect();
     let operator = |(name, sums): (String, Sums)| {
+        let largest = sums.largest()?;
         Some(Operator {
-            largest: rows.get(&sums.largest()?)?.clone(),
+            largest: rows.remove(&largest.span).unwrap_or_else(|| largest.row(&name)),
             name,
             calls: sums.calls,
             total_ns: sums.total_ns,
@@ -86,6 +89,12 @@ struct Largest {
 }
 
 impl Largest {
+    /// What is known of the span without its row.
+    fn row(self, operator: &str) -> SpanRow {
+        let Largest { span, working_peak_bytes, input_bytes } = self;
+        SpanRow { span, operator: operator.into(), working_peak_bytes, input_bytes, ..SpanRow::default() }
+    }
+
     /// Of several spans with one peak the last.
     fn add(self, later: Largest) -> Largest {
         let largest = if later.working_peak_bytes >= self.working_peak_bytes { later } else { self };
@@ -148,10 +157,10 @@ impl Sums {
     }
 
     /// See [`Operator::largest`].
-    fn largest(&self) -> Option<u32> {
+    fn largest(&self) -> Option<Largest> {
         let all = self.all?;
         let steady = self.later.filter(|later| later.input_bytes == all.input_bytes);
-        Some(steady.unwrap_or(all).span)
+        Some(steady.unwrap_or(all))
     }
 }
 
@@ -231,7 +240,7 @@ mod tests {
             let is_steady = later().map(input).max() == largest_input;
             let compared = spans.iter().filter(|span| span.call > 0 || !is_steady);
             let largest = compared.max_by_key(|span| span.working_peak_bytes).map(|span| span.span);
-            prop_assert_eq!(joined.largest(), largest);
+            prop_assert_eq!(joined.largest().map(|largest| largest.span), largest);
         }
     }
 }

@@ -39,8 +39,9 @@ pub(crate) fn read_columns(
     read_rows(file, table, names, wanted, &[], each)
 }
 
-/// The same without rows of which one of the columns in `within` has no such value: where these are most of a row group, the other columns are hardly decoded. Rows that cannot be judged
-/// that way are passed on.
+/// The same without rows of which one of the columns in `within` has no such value: where these are
+/// most of a row group, the other columns are hardly decoded. Rows that cannot be judged that way
+/// are passed on.
 pub(crate) fn read_rows(
     file: &Readable,
     table: Table,
@@ -102,9 +103,9 @@ impl Readable {
         Ok(Readable { path, bytes, allowance: Allowance::decoded(bytes, files) })
     }
 
-    /// The same for each of so many pieces of it that are read on their own.
-    pub(crate) fn shared(self, pieces: usize) -> Readable {
-        Readable { allowance: self.allowance.shared(pieces), ..self }
+    /// The same for a part of it that is read on its own, with these of so many rows.
+    pub(crate) fn part(&self, rows: u64, of: u64) -> Readable {
+        Readable { allowance: self.allowance.part(rows, of), ..self.clone() }
     }
 
     /// For a reader that counts by itself what it decodes.

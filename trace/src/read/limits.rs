@@ -58,9 +58,9 @@ impl Allowance {
         Self::of(HELD_BYTES.max(table_bytes.saturating_mul(HELD_EXPANSION)))
     }
 
-    /// What each of so many pieces of a file may take.
-    pub(crate) fn shared(self, pieces: usize) -> Allowance {
-        Self::of(self.whole / pieces.max(1) as u64)
+    /// What a part of a file may take that has these of so many rows.
+    pub(crate) fn part(self, rows: u64, of: u64) -> Allowance {
+        Self::of((u128::from(self.whole) * u128::from(rows.min(of)) / u128::from(of.max(1))) as u64)
     }
 
     fn of(bytes: u64) -> Allowance {

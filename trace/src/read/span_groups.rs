@@ -1,5 +1,7 @@
 //! `spans` in pieces that can be read at the same time.
 
+use parquet::file::metadata::RowGroupMetaData;
+
 use crate::column::{Record, extract};
 use crate::error::Result;
 use crate::read::file::{self, Readable};
@@ -57,9 +59,13 @@ impl Trace {
         }
         let mut groups = Vec::new();
         for file in self.files(Table::Spans)? {
-            let count = file::groups(&file.path)?.len();
-            let file = file.shared(count);
-            groups.extend((0..count).map(|index| SpanGroup(Rows::Group(file.clone(), index))));
+            let found = file::groups(&file.path)?;
+            let rows = |group: &RowGroupMetaData| u64::try_from(group.num_rows()).unwrap_or(0);
+            let all = found.iter().map(rows).fold(0, u64::saturating_add);
+            let pieces = found.iter().enumerate();
+            groups.extend(
+                pieces.map(|(index, group)| SpanGroup(Rows::Group(file.part(rows(group), all), index))),
+            );
         }
         Ok(groups)
     }

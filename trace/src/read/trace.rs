@@ -316,8 +316,8 @@ impl Trace {
         Ok(kept.rows)
     }
 
-    /// Some columns of a table, of the row groups that are `wanted`; where that is quicker, only the
-    /// rows that are in `within`.
+    /// Some columns of a table, of the row groups that are `wanted` only the rows that are in `within`;
+    /// of a table that is in parts all rows.
     pub(crate) fn each_batch(
         &self,
         names: &[&str],

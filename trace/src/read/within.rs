@@ -50,15 +50,15 @@ impl Within {
     }
 }
 
-/// Which rows of the only column have a value that is `wanted`; all of them where it is no column of
-/// unsigned numbers, or is not there: decoding them gives the error.
+/// Which rows of the only column have a value that is `wanted`. Rows without one are among them, and
+/// all where it is no column of unsigned numbers, or is not there: decoding them gives the error.
 fn rows_of(batch: &RecordBatch, wanted: impl Fn(u64) -> bool) -> BooleanArray {
     fn test<T: ArrowPrimitiveType<Native: Into<u64>>>(
         column: &PrimitiveArray<T>,
         wanted: impl Fn(u64) -> bool,
     ) -> BooleanArray {
         let values = column.values().iter().enumerate();
-        values.map(|(row, &value)| Some(column.is_valid(row) && wanted(value.into()))).collect()
+        values.map(|(row, &value)| Some(column.is_null(row) || wanted(value.into()))).collect()
     }
     let column = batch.columns().first();
     let narrow = column.and_then(|column| column.as_primitive_opt::<UInt32Type>());

@@ -137,9 +137,12 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Adds the rows of a process that is over, which change no more: calls of
-    /// [`processes`](TraceWriter::processes) and [`modules`](TraceWriter::modules) write them before
-    /// those that they are passed.
+    /// Adds the rows of a process that is over, which change no more. Some thousand become a part;
+    /// calls of [`processes`](TraceWriter::processes) and [`modules`](TraceWriter::modules) write the
+    /// others before those that they are passed.
+    ///
+    /// # Errors
+    /// A part cannot be written.
     pub fn settle_process(
         &mut self,
         process: ProcessRow,
@@ -151,6 +154,9 @@ impl TraceWriter {
     }
 
     /// Adds rows of threads that are over, for [`threads`](TraceWriter::threads).
+    ///
+    /// # Errors
+    /// A part cannot be written.
     pub fn settle_threads(&mut self, threads: impl IntoIterator<Item = ThreadRow>) -> Result<()> {
         let TraceWriter { directory, settled, budget, .. } = self;
         settle(directory.path(), &mut settled.threads, threads, budget)

@@ -15,7 +15,8 @@ use crate::units::{Bytes, grouped, measured};
 
 /// All tables of a trace.
 pub fn text(trace: &Trace) -> Result<String> {
-    let (meta, processes, needed) = (trace.meta(), trace.processes()?, operators_of(trace)?);
+    let (meta, processes, needed) =
+        (trace.meta(), trace.processes()?, operators_of(trace, operators::OPERATORS_MAX)?);
     let mut out = String::new();
     writeln!(out, "memtrace: {}", ending::text(meta))?;
     ending::cut_short(&mut out, meta)?;

@@ -29,7 +29,7 @@ pub fn text(trace: &Trace, columns: usize) -> Result<String> {
         trace,
         columns,
         processes: trace.processes()?,
-        operators: operators_of(trace)?,
+        operators: operators_of(trace, ROWS_MAX)?,
         composition: composition(trace)?,
         ranks: ranks(trace)?,
     };

@@ -1,9 +1,11 @@
 """Every way a process begets another: each child is a row of `processes`, and sees its own environment."""
 
+import os
 import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -102,6 +104,11 @@ def test_children_that_end_at_once_are_known_to_have_ended(record, target):
     assert run.report["peak"]["heap_bytes"] < 2 * 3_000_000, "one at a time"
 
 
+def children_of(process):
+    files = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(child) for file in files for child in file.read_text().split()]
+
+
 def test_children_wait_for_a_recorder_that_is_late(target, tmp_path):
     trace, pipe = tmp_path / "trace", subprocess.PIPE
     script = f"echo; read line; {target('children.c')} child & {target('children.c')} child"
@@ -111,7 +118,14 @@ def test_children_wait_for_a_recorder_that_is_late(target, tmp_path):
         recorder.send_signal(signal.SIGSTOP)
         recorder.stdin.write(b"\n")
         recorder.stdin.flush()
-        time.sleep(7)
+        time.sleep(1)
+        # A child that is stopped and goes on waits on.
+        [shell] = children_of(recorder.pid)
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for child in children_of(shell):
+                os.kill(child, number)
+            time.sleep(0.2)
+        time.sleep(6)
         recorder.send_signal(signal.SIGCONT)
         _, said = recorder.communicate(timeout=120)
     assert recorder.returncode == 3

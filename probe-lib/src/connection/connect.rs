@@ -31,6 +31,8 @@ impl Segment {
     }
 }
 
+const PATIENCE_NS: u64 = PATIENCE_SECONDS as u64 * 1_000_000_000;
+
 /// Fewer slots are not worth a segment.
 const LEAST_SLOTS: usize = 4;
 
@@ -129,25 +131,27 @@ fn dial(name: &[u8], is_abstract: bool) -> i32 {
             return -1;
         }
         // A stopped tracer must not hang the program for ever.
-        let patience = [PATIENCE_SECONDS, 0];
         for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
-            syscall(
-                libc::SYS_setsockopt,
-                [
-                    stream as usize,
-                    libc::SOL_SOCKET as usize,
-                    option as usize,
-                    patience.as_ptr() as usize,
-                    16,
-                    0,
-                ],
-            );
+            wait_at_most(stream as i32, option, PATIENCE_NS);
         }
         if syscall(libc::SYS_connect, [stream as usize, address.as_ptr() as usize, length, 0, 0, 0]) < 0 {
             sys::close(stream as i32);
             return -1;
         }
         stream as i32
+    }
+}
+
+/// How long a call on a socket may wait from now on.
+fn wait_at_most(stream: i32, option: i32, ns: u64) {
+    let most = [ns / 1_000_000_000, ns % 1_000_000_000 / 1000];
+    let level = libc::SOL_SOCKET as usize;
+    // SAFETY: the buffer is a timeval and its length.
+    unsafe {
+        syscall(
+            libc::SYS_setsockopt,
+            [stream as usize, level, option as usize, most.as_ptr() as usize, size_of_val(&most), 0],
+        );
     }
 }
 
@@ -200,15 +204,18 @@ fn exchange(stream: i32, hello: &Hello) -> Option<[i32; 2]> {
             libc::SYS_sendto,
             [stream as usize, bytes.as_ptr() as usize, bytes.len(), libc::MSG_NOSIGNAL as usize, 0, 0],
         );
+        let start = sys::monotonic_ns();
         loop {
             let received = syscall(
                 libc::SYS_recvmsg,
                 [stream as usize, (&raw mut message) as usize, libc::MSG_CMSG_CLOEXEC as usize, 0, 0, 0],
             );
             // A process that is stopped and goes on is interrupted without a signal handler (signal(7)).
-            if received != -(libc::EINTR as isize) {
+            let left = PATIENCE_NS.saturating_sub(sys::monotonic_ns() - start);
+            if received != -(libc::EINTR as isize) || left < 1_000_000 {
                 break received;
             }
+            wait_at_most(stream, libc::SO_RCVTIMEO, left);
         }
     };
     let has_descriptors = control.level == libc::SOL_SOCKET && control.kind == libc::SCM_RIGHTS;

@@ -166,6 +166,7 @@ def test_traces_in_an_archive_and_in_a_cache(campaign, tmp_path):
     for url, there in (
         (f"zip://::{archive}", f"zip://{host}/7_9::{archive}"),
         (f"zip://::simplecache::file://{archive}", None),
+        (f"zip::file://{archive}", f"zip://{host}/7_9::file://{archive}"),
         (f"simplecache::file://{campaign}", f"simplecache::file://{campaign}/{host}/7_9"),
     ):
         assert nameless(package.load(url).report()) == expected
@@ -182,14 +183,31 @@ def test_a_password_is_in_no_model_and_no_message(campaign, tmp_path):
     assert "secret" not in (tmp_path / "model").read_text()
     for read in (package.load, package.fit):
         for name, why in (
-            ("broken", "memory://shop/broken/meta.json"),
-            ("none", "memory://shop/none"),
+            ("broken", "memory://me@shop/broken/meta.json"),
+            ("none", "memory://me@shop/none"),
         ):
             with pytest.raises(ValueError, match=why) as raised:
                 read(f"memory://me:secret@shop/{name}")
             assert "secret" not in str(raised.value)
-    signed = "https://me:secret@shop/a@b?signature=secret::simplecache::s3://key:secret@bucket/x"
-    assert remote.public(signed) == "https://shop/a@b::simplecache::s3://bucket/x"
+    for url, shown in (
+        ("https://me:secr@et@shop/a@b?signature=secret", "https://me@shop/a@b"),
+        (
+            "zip://a?b::simplecache::s3://key:secret@bucket/x",
+            "zip://a?b::simplecache::s3://key@bucket/x",
+        ),
+        ("abfs://box@account.net/traces", "abfs://box@account.net/traces"),
+        ("github://org:repository@main/x", "github://org:repository@main/x"),
+    ):
+        assert remote.public(url) == shown
+
+
+def test_the_trace_that_cannot_be_read_is_named():
+    files = pytest.importorskip("fsspec").filesystem("memory")
+    for number in range(14):
+        files.pipe(f"/bucket/many-broken/r{number}/meta.json", b"{")
+    with pytest.raises(ValueError, match=r"memory://bucket/many-broken/r0/meta\.json"):
+        package.fit("memory://bucket/many-broken")
+    files.rm("/bucket/many-broken", recursive=True)
 
 
 def test_traces_at_a_url_are_those_that_a_directory_has():

@@ -10,6 +10,10 @@ from contextlib import contextmanager, suppress
 META = "meta.json"
 #: How deep traces may lie: `HOST/JOB/RANK/meta.json`, as below a directory.
 DEPTH = 4
+#: What may stand before the place of a file, without a path of its own.
+CACHES = ("simplecache", "filecache", "blockcache", "cached")
+#: `github://OWNER:REPOSITORY@REVISION/PATH` has no password.
+REVISIONS = ("git", "github")
 
 
 def is_remote(place):
@@ -57,7 +61,18 @@ def kept_copy(url):
 
 def public(url):
     """A URL without passwords and signatures: for messages, and for models, which are shared."""
-    return re.sub(r"(?<=://)[^/@]*@|\?.*?(?=::|$)", "", url)
+    return "::".join(map(_public_part, url.split("::")))
+
+
+def _public_part(part):
+    scheme, separator, rest = part.partition("://")
+    if scheme in ("http", "https"):
+        rest = rest.partition("?")[0]
+    if scheme in REVISIONS:
+        return scheme + separator + rest
+    place, slash, path = rest.partition("/")
+    who, at, host = place.rpartition("@")
+    return f"{scheme}{separator}{who.partition(':')[0]}{at}{host}{slash}{path}"
 
 
 @contextmanager
@@ -68,7 +83,7 @@ def naming(copied):
     except ValueError as error:
         text = str(error)
         for copy, url in copied:
-            text = text.replace(str(copy), public(url))
+            text = text.replace(copy, public(url))
         raise ValueError(text) from None
 
 
@@ -79,7 +94,7 @@ def copies(places):
         local = []
         for number, place in enumerate(places):
             if is_remote(place):
-                copy = os.path.join(folder, str(number))
+                copy = os.path.join(folder, f"{number:06}")  # none begins as another does
                 _copy(place, copy)
                 local.append((copy, public(place)))
             else:
@@ -106,10 +121,10 @@ def _names_below(files, root):
 
 
 def _below(url, folders):
-    """The URL of a folder below, in the first part between `::` that has a path. Those before it
+    """The URL of a folder below, in the first part between `::` that is a place. Those before it
     say how it is kept, those behind it where it lies."""
     parts = url.split("::")
-    at = next(number for number, part in enumerate(parts) if "://" in part)
+    at = next(number for number, part in enumerate(parts) if part not in CACHES)
     scheme, _, path = parts[at].partition("://")
     inside = path.rstrip("/") + "/" if path else ""  # an archive's root has no path
     parts[at] = f"{scheme}://" + (inside + "/".join(folders)).rstrip("/")

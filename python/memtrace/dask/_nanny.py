@@ -259,9 +259,9 @@ def place(dask_worker):
     return platform.node(), os.getpid()
 
 
-def has_recorder(dask_worker):
-    """Runs in a worker."""
-    return is_recorded()
+def may_be_recorded(dask_worker):
+    """Runs in a worker: whether its nanny records it, or a recorder that it was started under."""
+    return dask_worker.nanny is not None or is_recorded()
 
 
 async def finish(name, dask_worker):

@@ -119,8 +119,8 @@ class Recording:
     def _warn_of_unrecorded(self):
         from . import _nanny
 
-        recorded = self._client.run(_nanny.has_recorder, on_error="ignore")
-        others = sorted(address for address, has in recorded.items() if has is False)
+        recorded = self._client.run(_nanny.may_be_recorded, on_error="ignore")
+        others = sorted(address for address, may_be in recorded.items() if may_be is False)
         if others:
             message = (
                 f"{len(others)} of {len(recorded)} workers have no nanny and are not recorded "

@@ -80,18 +80,28 @@ class _Span:
     """A span of a recorded program; keeps descriptions of its arrays, never the arrays."""
 
     def __init__(self, recorder, name, inputs, params):
-        self._recorder, self._name, self._id = recorder, str(name), 0
+        self._recorder, self._name, self._span = recorder, str(name), []
         self._inputs, self._outputs = _described(recorder, inputs), []
         self._params = _scalars(recorder, params) if params else {}
 
     def __enter__(self):
-        self._params["versions"] = self._recorder.versions_of(["numpy"])
-        self._id = self._recorder.begin(self._name, self._inputs, self._params)
+        recorder, params, span = self._recorder, self._params, []
+        self._span = span
+        try:
+            params["versions"] = recorder.versions_of(["numpy"])
+            recorder.begin(self._name, self._inputs, params, span)
+        except RecursionError:
+            pass
+        except BaseException as error:
+            recorder.give_up(span, error)
         return self
 
     def __exit__(self, kind, error, traceback):
-        if self._id:
-            self._recorder.end(self._id, self._outputs, kind and kind.__name__)
+        try:
+            if self._span:
+                self._recorder.end(self._span, self._outputs, kind and kind.__name__)
+        except BaseException as failure:
+            self._recorder.give_up(self._span, failure)
 
     def outputs(self, *arrays):
         """Records which arrays, or shapes and dtypes, come out of the span."""
@@ -100,18 +110,23 @@ class _Span:
 
 def _scalars(recorder, params):
     """Those of the parameters that are scalars."""
+    scalars, scalar = {}, recorder.scalar
     try:
-        scalars = [(key, recorder.scalar(value)) for key, value in params.items()]
-        return {key: value for key, value in scalars if value is not None}
-    except Exception:
-        return {}  # of a number's own class
+        for key, value in params.items():
+            value = scalar(value)
+            if value is not None:
+                scalars[key] = value
+    except BaseException as error:  # of a number's own class
+        recorder.pass_on(error)
+    return scalars
 
 
 def _described(recorder, values):
     """Arrays as the recorder describes them; a shape, with the dtype after it, counts as one."""
     try:
         return _describe(recorder, values)
-    except Exception:
+    except BaseException as error:
+        recorder.pass_on(error)
         return []  # an argument's own class may raise, and only in recorded programs
 
 

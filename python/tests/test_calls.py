@@ -233,20 +233,6 @@ print(caught)
     assert run(python, program, ["__main__:f"]).stdout == "20\n"
 
 
-def test_without_the_probes_filter_spans_are_the_same(run, python, monkeypatch):
-    program = """
-def f(x):
-    return g(x)
-def g(x):
-    return x
-f(Array(1))
-"""
-    names = ["__main__:f", "__main__:g"]
-    filtered = run(python, IMPORT + program, names)
-    monkeypatch.setenv("MEMTRACE_TEST_NO_FILTER", "1")
-    assert run(python, IMPORT + program, names).spans == filtered.spans != []
-
-
 def test_exit_status_and_output_stay(run, python):
     program = """
 import sys, threading, time

@@ -1,23 +1,27 @@
 //! A profile function for CPython 3.8 to 3.11 that passes few calls on to Python code: the
 //! recorder's text (`python/memtrace/_recorder/profiler.py`) looks it up by name. Calls and returns
 //! of functions whose name is not watched cost a few reads; the rest goes to the recorder's own
-//! function. Everything here runs with the GIL held. Offsets: Include/cpython/{code,frameobject}.h
-//! of those four versions, which change no more.
+//! functions. What a signal handler of the program raises in them goes on in the program.
+//! Everything here runs with the GIL held. Offsets: Include/cpython/{code,frameobject}.h of those
+//! four versions, which change no more.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::transmute;
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// CPython's `Py_tracefunc`: profile object, frame, what happened, its argument.
-type TraceFunction = unsafe extern "C" fn(*mut c_void, *const u8, c_int, *mut c_void) -> c_int;
+use crate::next::look_up;
 
 const CALL: c_int = 0;
 const RETURN: c_int = 3;
 /// `PyASCIIObject.state`: the characters follow the header, one byte each.
 const COMPACT_ASCII: u32 = 0x60;
 
-static ON_MATCH: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+/// The recorder's functions: (frame), (frame, result if there is one), and (), which raises where
+/// the stack is nearly used up; null if nobody needs to know.
+static ENTERED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static RETURNED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static ROOM: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static NAMES: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 static NAMES_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// From a frame (the interpreter's own from 3.11) to the pointer to it; 0: it is that frame.
@@ -27,43 +31,72 @@ static CODE_NAME: AtomicUsize = AtomicUsize::new(0);
 /// Where a frame holds its code object, in all four versions.
 const FRAME_CODE: usize = 32;
 
-/// Watches `names` (each ends in NUL; they stay where they are) for CPython 3.`minor`; the
-/// address of the profile function that calls `on_match` for them, null for a version
-/// whose layout is not known.
+/// Functions of CPython's stable interface, and its `RecursionError`.
+static CALL_FUNCTION: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static RELEASE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static MATCHES: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static FETCH: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static RESTORE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static RECURSION_ERROR: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+/// Watches `names` (each ends in NUL) for CPython 3.`minor`: the address of the profile function
+/// that calls `entered` and `returned` for them; null for a version whose layout is not known. All
+/// that is passed lives for ever.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memtrace_python_filter(
     minor: c_int,
     names: *const c_char,
     bytes: usize,
-    on_match: *mut c_void,
+    entered: *mut c_void,
+    returned: *mut c_void,
+    room: *mut c_void,
 ) -> *const c_void {
     let (inner_frame, code_name) = match minor {
         8..=10 => (0, 112),
         11 => (24, 120),
         _ => return null(),
     };
-    if names.is_null() || on_match.is_null() {
+    if names.is_null() || entered.is_null() || returned.is_null() || !find() {
         return null();
     }
     INNER_FRAME.store(inner_frame, Ordering::Relaxed);
     CODE_NAME.store(code_name, Ordering::Relaxed);
     NAMES.store(names.cast_mut().cast(), Ordering::Relaxed);
     NAMES_BYTES.store(bytes, Ordering::Relaxed);
-    ON_MATCH.store(on_match, Ordering::Relaxed);
+    ENTERED.store(entered, Ordering::Relaxed);
+    RETURNED.store(returned, Ordering::Relaxed);
+    ROOM.store(room, Ordering::Relaxed);
     profile as *const c_void
 }
 
+/// Whether the interpreter has all that is called here.
+fn find() -> bool {
+    let symbols: [(&AtomicPtr<c_void>, &[u8]); 6] = [
+        (&CALL_FUNCTION, b"PyObject_CallFunctionObjArgs\0"),
+        (&RELEASE, b"Py_DecRef\0"),
+        (&MATCHES, b"PyErr_ExceptionMatches\0"),
+        (&FETCH, b"PyErr_Fetch\0"),
+        (&RESTORE, b"PyErr_Restore\0"),
+        (&RECURSION_ERROR, b"PyExc_RecursionError\0"),
+    ];
+    symbols.iter().all(|(symbol, name)| {
+        let found = look_up(libc::RTLD_DEFAULT, name);
+        symbol.store(found, Ordering::Relaxed);
+        !found.is_null()
+    })
+}
+
 unsafe extern "C" fn profile(
-    object: *mut c_void,
+    _object: *mut c_void,
     frame: *const u8,
     what: c_int,
-    argument: *mut c_void,
+    result: *mut c_void,
 ) -> c_int {
     if what != CALL && what != RETURN {
         return 0;
     }
-    // SAFETY: the interpreter passes a live frame; the offsets are those of its version. `ON_MATCH`
-    // is the recorder's Py_tracefunc, which lives for ever, and so do the names.
+    // SAFETY: the interpreter passes a live frame; the offsets are those of its version, and the
+    // names live for ever.
     unsafe {
         let inner = INNER_FRAME.load(Ordering::Relaxed);
         let frame_of_code = if inner == 0 { frame } else { pointer_at(frame, inner) };
@@ -73,13 +106,55 @@ unsafe extern "C" fn profile(
         if !watched(name, names) {
             return 0;
         }
-        let on_match: TraceFunction = transmute(ON_MATCH.load(Ordering::Relaxed));
-        // It leaves no exception behind: one of a signal handler that gets out of it before it can
-        // be caught is printed, and what it returns then is not set (CPython's
-        // Modules/_ctypes/callbacks.c).
-        on_match(object, frame, what, argument);
+        let frame = frame.cast_mut().cast();
+        if what == CALL { report(&ENTERED, frame, null_mut()) } else { report(&RETURNED, frame, result) }
     }
-    0
+}
+
+/// Calls a function of the recorder. -1 if the program goes on with an exception.
+unsafe fn report(function: &AtomicPtr<c_void>, frame: *mut c_void, result: *mut c_void) -> c_int {
+    type Parts = unsafe extern "C" fn(*mut *mut c_void, *mut *mut c_void, *mut *mut c_void);
+    // SAFETY: the interpreter's own functions, with the types that its documentation has; the
+    // objects are the recorder's, which live for ever, and those that the interpreter passes here.
+    unsafe {
+        let room = ROOM.load(Ordering::Relaxed);
+        let has_room = room.is_null() || call(room, null_mut(), null_mut());
+        if has_room && call(function.load(Ordering::Relaxed), frame, result) {
+            return 0;
+        }
+        let matches: unsafe extern "C" fn(*mut c_void) -> c_int = transmute(MATCHES.load(Ordering::Relaxed));
+        let fetch: Parts = transmute(FETCH.load(Ordering::Relaxed));
+        let restore: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void) =
+            transmute(RESTORE.load(Ordering::Relaxed));
+        if matches(RECURSION_ERROR.load(Ordering::Relaxed).cast::<*mut c_void>().read()) != 0 {
+            restore(null_mut(), null_mut(), null_mut()); // of the recorder, which needs some stack
+            return 0;
+        }
+        let (mut kind, mut value, mut traceback) = (null_mut(), null_mut(), null_mut());
+        fetch(&raw mut kind, &raw mut value, &raw mut traceback);
+        // The span ends here, if it has begun: what is raised on a call has no return up to 3.10.
+        if !call(RETURNED.load(Ordering::Relaxed), frame, null_mut()) {
+            restore(null_mut(), null_mut(), null_mut());
+        }
+        restore(kind, value, traceback);
+        -1
+    }
+}
+
+/// Calls a Python function with arguments, up to the first that is null; false if it raises.
+unsafe fn call(function: *mut c_void, first: *mut c_void, second: *mut c_void) -> bool {
+    // SAFETY: as in `report`; the arguments end with a null pointer.
+    unsafe {
+        let call: unsafe extern "C" fn(*mut c_void, ...) -> *mut c_void =
+            transmute(CALL_FUNCTION.load(Ordering::Relaxed));
+        let release: unsafe extern "C" fn(*mut c_void) = transmute(RELEASE.load(Ordering::Relaxed));
+        let returned = call(function, first, second, null_mut::<c_void>());
+        if returned.is_null() {
+            return false;
+        }
+        release(returned);
+        true
+    }
 }
 
 unsafe fn pointer_at(base: *const u8, offset: usize) -> *const u8 {

@@ -81,7 +81,7 @@ def describe(name, value):
             return _Array(str(name)[:200], *_tensor(value), id(value))
         if hasattr(kind, "unsafe_buffer_pointer"):
             return _Array(str(name)[:200], *_jax_array(value), id(value))
-        if not all(hasattr(kind, part) for part in ("shape", "dtype", "nbytes")):
+        if not (hasattr(kind, "shape") and hasattr(kind, "dtype") and hasattr(kind, "nbytes")):
             return None
         for protocol in ("__array_interface__", "__cuda_array_interface__"):
             # Dask, Zarr and HDF5 arrays have neither: their elements are not in memory.
@@ -93,7 +93,7 @@ def describe(name, value):
                 form = _form(shape, interface["typestr"], strides, item, value.nbytes, place)
                 address = int((interface.get("data") or (0,))[0])
                 return _Array(str(name)[:200], form, address, id(value))
-    except Exception as error:
+    except BaseException as error:
         pass_on(error)
     return None
 

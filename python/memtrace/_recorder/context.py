@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # for linters: names that the other texts define
     from .spans import _probe
 
 _innermost = None  # context variable: id of the innermost span, 0 outside of all
-_running = {}  # id of a span -> (the one around it in its context, its inputs by their ids)
+_running = {}  # id of a span -> (the one around it in its context, its inputs by their ids, it)
 _followed = set()  # modules whose submissions are followed
 
 
@@ -27,10 +27,21 @@ def innermost():
     return _innermost.get()
 
 
+def forsaken(span):
+    """The running span with this id if nobody is left to end it, else None.
+
+    That is where what a signal handler raises keeps even the first instruction of an end from
+    running.
+    """
+    running = _running.get(span)
+    is_held = running is None or sys.getrefcount(running[2]) > 2  # by `running`, and by that call
+    return None if is_held else running[2]
+
+
 def entered(span, within, objects):
     """A span has begun in this context; `objects` are the names of its inputs by their ids."""
-    _running[span] = within, objects
-    _innermost.set(span)
+    _running[span[0]] = within, objects, span
+    _innermost.set(span[0])
     for module, follow in _CARRIERS:
         if module not in _followed and module in sys.modules:
             try:
@@ -41,10 +52,11 @@ def entered(span, within, objects):
 
 
 def left(span):
-    """A span ends. Returns the names of its inputs by their ids."""
-    within, objects = _running.pop(span, (0, {}))
+    """A span ends that has this id. Returns the names of its inputs by their ids."""
+    within, objects, _ = _running.get(span, (0, {}, None))
     if _innermost.get() == span:
         _innermost.set(within)
+    _running.pop(span, None)
     return objects
 
 

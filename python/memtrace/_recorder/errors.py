@@ -10,21 +10,49 @@ if TYPE_CHECKING:  # for linters: names that the other texts define
     from .operators import _code_of
     from .spans import _leave
 
+OWN = ("_memtrace_recorder", "memtrace._span")  # modules
+
 
 def pass_on(error):
-    """Raises again what a signal handler of the program raised while the recorder was at work."""
-    if id(error) == _raised_later:
+    """Raises again what the program is to see of what was raised while the recorder was at work.
+
+    That is what its signal handlers raise, and other threads in this one; not what the properties
+    and methods of a value raise that is described.
+    """
+    if id(error) == _raised_later or isinstance(error, (KeyboardInterrupt, SystemExit)):
         raise error
+    frames, at = [], error.__traceback__
+    while at is not None:
+        frames.append(at.tb_frame)
+        at = at.tb_next
+    if any(map(_is_handlers, frames)):
+        raise error
+    innermost = frames[-1].f_globals.get("__name__") if frames else None
+    if innermost in OWN and not isinstance(error, Exception):
+        raise error
+    codes = _codes_of_handlers()
+    if any(frame.f_code in codes for frame in frames):
+        raise error
+
+
+def _is_handlers(frame):
+    """Whether a frame is of a function called with the frame below it, as signal handlers are."""
+    below = frame.f_back
+    if below is None:
+        return False
+    for value in frame.f_locals.values():
+        if value is below or (type(value) is tuple and any(each is below for each in value)):
+            return True
+    return False
+
+
+def _codes_of_handlers():
     signals = sys.modules.get("_signal")
     if signals is None:
-        return
+        return set()
     handlers = [signals.getsignal(number) for number in range(1, signals.NSIG)]
     codes = {_code_of(handler) for handler in handlers if callable(handler)}
-    at = error.__traceback__
-    while at is not None:
-        if at.tb_frame.f_code in codes:
-            raise error
-        at = at.tb_next
+    return codes | {_code_of(type(handler).__call__) for handler in handlers if callable(handler)}
 
 
 def _hide_frame(error):

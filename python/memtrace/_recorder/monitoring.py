@@ -53,16 +53,22 @@ def _new_tool():
             _enter(operator, frame_at(1))
         return None
 
+    # What a signal handler raises in `on_start` or `on_return` unwinds the program's function.
     def on_return(code, _offset, result):
-        span = _open.pop(id(sys._getframe(1)), None)
+        frame = id(sys._getframe(1))
+        span = _open.get(frame)
         if span is not None:
-            _leave(span, result)
+            if span:
+                _leave(span, result)
+            _open.pop(frame, None)
             _returned(code)
 
     def on_unwind(code, _offset, error):
-        span = _open.pop(id(sys._getframe(1)), None) if _open else None
+        frame = id(sys._getframe(1)) if _open else 0
+        span = _open.get(frame)
         if span is not None:
             _leave(span, None, type(error).__name__)
+            _open.pop(frame, None)
             _returned(code)
 
     monitoring.register_callback(tool, start, on_start)

@@ -35,7 +35,7 @@ def learn_ndarray(array):
         copy.argtypes, copy.restype = [ctypes.c_void_p, ctypes.c_ssize_t], ctypes.py_object
         if int.from_bytes(copy(id(array) + DATA, WORD), sys.byteorder) == address:
             _ndarray, _bytes_at = kind, copy
-    except Exception as error:
+    except BaseException as error:
         pass_on(error)
 
 

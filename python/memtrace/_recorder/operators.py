@@ -104,11 +104,13 @@ def _operator_of(frame):
         if code in _by_code:
             return _by_code[code]
         candidates = _by_name.get(code.co_name, ())
-        operator = next((each for each in candidates if each.owns(code, module)), None)
-        if operator is not None and operator is candidates[0]:
-            _keep_found(code, operator, module)
-        return operator
-    except Exception as error:
+        for operator in candidates:
+            if operator.owns(code, module):
+                if operator is candidates[0]:
+                    _keep_found(code, operator, module)
+                return operator
+        return None
+    except BaseException as error:
         pass_on(error)
         return None
 

@@ -7,11 +7,9 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for linters: names that the other texts define
-    from .errors import _raise_later
     from .operators import _by_name, _operator_of
+    from .recursion import needs_room, room
     from .spans import _enter, _leave, _open
-
-CALL, RETURN = 0, 3  # CPython's PyTrace_CALL and PyTrace_RETURN
 
 
 def _profile():
@@ -74,31 +72,22 @@ def _new_profiler():
     import atexit
     import ctypes
 
-    prototype = ctypes.PYFUNCTYPE(
-        ctypes.c_int, ctypes.c_void_p, ctypes.py_object, ctypes.c_int, ctypes.c_void_p
-    )
+    def on_call(frame, names=_by_name):
+        if frame.f_code.co_name in names:
+            operator = _operator_of(frame)
+            if operator is not None:
+                _enter(operator, frame)
 
-    def on_event(_self, frame, what, result, names=_by_name):
-        try:
-            if what == CALL:
-                if frame.f_code.co_name in names:
-                    operator = _operator_of(frame)
-                    if operator is not None:
-                        _enter(operator, frame)
-            elif what == RETURN and id(frame) in _open:
-                span = _open.pop(id(frame))
-                if result is None:  # no object: an exception, of unknown name
-                    _leave(span, None, "exception")
-                else:
-                    _leave(span, ctypes.cast(result, ctypes.py_object).value)
-                if _the_profiler.waiting:
-                    _the_profiler.returned(_thread.get_ident())
-        except BaseException as error:
-            try:
-                _raise_later(ctypes, error)
-            except BaseException:
-                pass  # of a second signal; what leaves a C callback leads to a SystemError
-        return 0
+    def on_return(frame, *result):
+        span = _open.get(id(frame))
+        if span is not None:
+            if not result:
+                _leave(span, None, "exception")  # of unknown name
+            elif span:
+                _leave(span, *result)
+            _open.pop(id(frame), None)
+            if _the_profiler.waiting:
+                _the_profiler.returned(_thread.get_ident())
 
     api = ctypes.pythonapi
     api.PyEval_SetProfile.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
@@ -108,15 +97,16 @@ def _new_profiler():
         api.Py_IncRef(ctypes.py_object(thing))
         return thing
 
-    own = ctypes.cast(keep(prototype(on_event)), ctypes.c_void_p).value
-    filtered = getattr(ctypes.PyDLL(None), "memtrace_python_filter", lambda *_: None)
+    functions = [keep(on_call), keep(on_return), keep(room) if needs_room else None]
+    pointers = [None if each is None else id(each) for each in functions]
+    filtered = ctypes.PyDLL(None).memtrace_python_filter
     filtered.restype = ctypes.c_void_p
-    filtered.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]
+    filtered.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t] + [ctypes.c_void_p] * 3
 
     def watch():
         """The profile function that sees the names watched now; it replaces no other."""
         names = keep("".join(name + "\0" for name in _by_name).encode("utf-8", "replace"))
-        return filtered(sys.version_info[1], names, len(names), own) or own
+        return filtered(sys.version_info[1], names, len(names), *pointers)
 
     atexit.register(api.PyEval_SetProfile, None, None)
     return _Profiler(watch, lambda function: api.PyEval_SetProfile(function, None))

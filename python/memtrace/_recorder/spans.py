@@ -8,7 +8,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for linters: names that the other texts define
     from .arrays import ITEM_LIMIT, arrays_in, has_empty, scalar
-    from .context import entered, innermost, left, mark_same, objects_in
+    from .context import entered, forsaken, innermost, left, mark_same, objects_in
     from .errors import pass_on
     from .jax import is_tracing
     from .libraries import outputs_of
@@ -18,6 +18,9 @@ KNOWN_VERSIONS = 1024  # that are kept at a time
 VARARGS, VARKEYWORDS = 0x4, 0x8  # co_flags
 
 _open = {}  # id of a running operator's frame -> its span
+# A span is a list: empty while it has not begun, or if it is not recorded; [id]; and [id, None]
+# once it has ended. `+= map(...)` calls the probe and notes it in one step of the interpreter,
+# between which no signal handler of the program can raise.
 _versions = {}  # packages with their versions -> their JSON
 
 
@@ -44,27 +47,47 @@ class _Probe:
 _probe = None
 
 
-def begin(name, inputs, params):
-    """Begins a span and returns its id, 0 if it is not recorded."""
+def begin(name, inputs, params, span=None):
+    """Begins a span and returns it.
+
+    span: the empty list that becomes it; so who passes one can end it whatever is raised here.
+    """
     global _probe
     if _probe is None:
         _probe = _Probe()
+    if span is None:
+        span = []
     within = innermost()
+    while within and forsaken(within):
+        end(forsaken(within), [])
+        within = innermost()
     before = f'{{"name": {quoted(name[:1000])}, "within": {within}, "inputs": '
     after = f', "params": {members_of(params)}}}'
     text = with_arrays(before, inputs, after, ', "params": {}}')
-    span = _probe.begin(text, len(text))
-    if span:
-        entered(span, within, objects_in(inputs))
+    objects = objects_in(inputs)
+    try:
+        span += map(_probe.begin, (text,), (len(text),))
+        if span[0]:
+            entered(span, within, objects)
+    except BaseException as error:
+        end(span, [], type(error).__name__)
+        raise
     return span
 
 
 def end(span, outputs, error=None):
-    """Ends a span; `error` is the name of the exception that ended it."""
-    mark_same(outputs, left(span))
-    after = "}" if error is None else f', "error": {json_of(error)}}}'
-    text = with_arrays('{"outputs": ', outputs, after, after)
-    _probe.end(span, text, len(text))
+    """Ends a span that has begun; `error` is the name of the exception that ended it."""
+    if len(span) == 1:
+        mark_same(outputs, left(span[0]))
+        after = "}" if error is None else f', "error": {json_of(error)}}}'
+        text = with_arrays('{"outputs": ', outputs, after, after)
+        span += map(_probe.end, span, (text,), (len(text),))
+
+
+def give_up(span, error):
+    """Ends a span after an exception inside the recorder, which is raised again if it has to be."""
+    end(span, [], type(error).__name__)
+    pass_on(error)
 
 
 def _arguments(frame):
@@ -89,7 +112,7 @@ def _arguments(frame):
             values.clear()  # up to 3.12 the frame keeps this copy, and with it every argument
 
 
-def _begin_call(operator, pairs, code=None, namespace=None):
+def _begin_call(operator, pairs, code=None, namespace=None, span=None):
     inputs, params = [], {"versions": operator.versions(code, namespace)}
     for name, value in pairs:
         value_as_scalar = scalar(value)
@@ -98,10 +121,10 @@ def _begin_call(operator, pairs, code=None, namespace=None):
         elif operator.params is None or name in operator.params:
             params[str(name)[:200]] = value_as_scalar
     if is_tracing() or has_empty(inputs):
-        return 0  # a ghost: Dask's compute_meta calls functions on empty arrays
+        return span  # a ghost: Dask's compute_meta calls functions on empty arrays
     if operator.shape_of is not None:
         inputs = [a for a in inputs if a.name.partition("[")[0] in operator.shape_of]
-    return begin(operator.name, inputs, params)
+    return begin(operator.name, inputs, params, span)
 
 
 def _enter(operator, frame):
@@ -109,19 +132,22 @@ def _enter(operator, frame):
         caller = frame.f_back
         if caller is not None and caller.f_code.co_name == "apply_infer_dtype":
             return  # a ghost too: Dask calls functions on one element to learn their dtype
+    span = _open[id(frame)] = []  # a running frame's id is its own until it ends
     try:
-        span = _begin_call(operator, _arguments(frame), frame.f_code, frame.f_globals)
-        if span:
-            _open[id(frame)] = span  # a running frame's id is its own until it ends
-    except Exception as error:
-        pass_on(error)
+        _begin_call(operator, _arguments(frame), frame.f_code, frame.f_globals, span)
+    except RecursionError:
+        pass
+    except BaseException as error:
+        give_up(span, error)
 
 
 def _leave(span, result, error=None):
     try:
         end(span, outputs_of(result) if error is None else [], error)
-    except Exception as failure:
-        pass_on(failure)
+    except RecursionError:
+        end(span, [], error)
+    except BaseException as failure:
+        give_up(span, failure)
 
 
 def versions_of(modules):

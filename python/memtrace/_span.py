@@ -51,7 +51,14 @@ def span(name, *inputs, **params):
         ...     running.outputs(section)
     """
     recorder = sys.modules.get(RECORDER)
-    return _NOTHING if recorder is None else _Span(recorder, name, inputs, params)
+    if recorder is None:
+        return _NOTHING
+    try:
+        if recorder.needs_room:
+            sys.setrecursionlimit(sys.getrecursionlimit())  # raises where it is near
+        return _Span(recorder, name, inputs, params)
+    except RecursionError:
+        return _NOTHING  # a span needs more of the stack than the program
 
 
 def _names(names):
@@ -59,7 +66,7 @@ def _names(names):
 
 
 class _Nothing:
-    """The span of a program that is not recorded."""
+    """The span of a program, or of a call, that is not recorded."""
 
     __slots__ = ()
 
@@ -90,7 +97,7 @@ class _Span:
         try:
             params["versions"] = recorder.versions_of(["numpy"])
             recorder.begin(self._name, self._inputs, params, span)
-        except RecursionError:
+        except recorder.no_room:
             pass
         except BaseException as error:
             recorder.give_up(span, error)
@@ -105,7 +112,10 @@ class _Span:
 
     def outputs(self, *arrays):
         """Records which arrays, or shapes and dtypes, come out of the span."""
-        self._outputs = _described(self._recorder, arrays)
+        try:
+            self._outputs = _described(self._recorder, arrays)
+        except RecursionError:
+            pass
 
 
 def _scalars(recorder, params):

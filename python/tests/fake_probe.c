@@ -44,7 +44,7 @@ void memtrace_span_activate(uint64_t id) { append("activate", id, "{}", 2); }
    `entered` and `returned` for functions with a watched name, and reads a few words for
    all others. Under the GIL throughout; all that is passed lives for ever. */
 static struct {
-    void *entered, *returned, *room;
+    void *entered, *returned;
     const char *names; /* each ends in NUL */
     size_t bytes;
     int minor;
@@ -60,9 +60,17 @@ static int called(void *function, void *first, void *second) {
     return returned != NULL;
 }
 
+/* 3.8 aborts that recurses further after somebody has caught a RecursionError of its limit. */
+static int has_room(void) {
+    if (filter.minor > 8)
+        return 1;
+    char *thread = PYTHON(void *, "PyThreadState_Get", void)();
+    return *(int *)(thread + 32) + 50 < PYTHON(int, "Py_GetRecursionLimit", void)();
+}
+
 /* -1 if the program goes on with what one of its signal handlers has raised. */
 static int report(void *function, void *frame, void *result) {
-    if ((!filter.room || called(filter.room, NULL, NULL)) && called(function, frame, result))
+    if (!has_room() || called(function, frame, result))
         return 0;
     void *recursion = *(void **)dlsym(RTLD_DEFAULT, "PyExc_RecursionError");
     int is_own = PYTHON(int, "PyErr_ExceptionMatches", void *)(recursion);
@@ -98,12 +106,11 @@ static int filtered(void *self, char *frame, int what, void *result) {
 }
 
 void *memtrace_python_filter(int minor, const char *names, size_t bytes, void *entered,
-                             void *returned, void *room) {
+                             void *returned) {
     if (minor < 8 || minor > 11)
         return NULL;
     filter.entered = entered;
     filter.returned = returned;
-    filter.room = room;
     filter.names = names;
     filter.bytes = bytes;
     filter.minor = minor;

@@ -17,22 +17,27 @@ const RETURN: c_int = 3;
 /// `PyASCIIObject.state`: the characters follow the header, one byte each.
 const COMPACT_ASCII: u32 = 0x60;
 
-/// The recorder's functions: (frame), (frame, result if there is one), and (), which raises where
-/// the stack is nearly used up; null if nobody needs to know.
+/// The recorder's functions: (frame), and (frame, result if there is one).
 static ENTERED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static RETURNED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-static ROOM: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static NAMES: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 static NAMES_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// From a frame (the interpreter's own from 3.11) to the pointer to it; 0: it is that frame.
 static INNER_FRAME: AtomicUsize = AtomicUsize::new(0);
 static CODE_NAME: AtomicUsize = AtomicUsize::new(0);
+/// From the state of a thread to the depth of its stack; 0 where nobody needs to know.
+static DEPTH: AtomicUsize = AtomicUsize::new(0);
+
+/// Calls of Python and of C that the recorder makes inside each other, at most.
+const ROOM: c_int = 50;
 
 /// Where a frame holds its code object, in all four versions.
 const FRAME_CODE: usize = 32;
 
 /// Functions of CPython's stable interface, and its `RecursionError`.
 static CALL_FUNCTION: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static LIMIT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static THREAD: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static RELEASE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static MATCHES: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static FETCH: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
@@ -49,7 +54,6 @@ pub unsafe extern "C" fn memtrace_python_filter(
     bytes: usize,
     entered: *mut c_void,
     returned: *mut c_void,
-    room: *mut c_void,
 ) -> *const c_void {
     let (inner_frame, code_name) = match minor {
         8..=10 => (0, 112),
@@ -65,14 +69,16 @@ pub unsafe extern "C" fn memtrace_python_filter(
     NAMES_BYTES.store(bytes, Ordering::Relaxed);
     ENTERED.store(entered, Ordering::Relaxed);
     RETURNED.store(returned, Ordering::Relaxed);
-    ROOM.store(room, Ordering::Relaxed);
+    DEPTH.store(if minor == 8 { 32 } else { 0 }, Ordering::Relaxed);
     profile as *const c_void
 }
 
 /// Whether the interpreter has all that is called here.
 fn find() -> bool {
-    let symbols: [(&AtomicPtr<c_void>, &[u8]); 6] = [
+    let symbols: [(&AtomicPtr<c_void>, &[u8]); 8] = [
         (&CALL_FUNCTION, b"PyObject_CallFunctionObjArgs\0"),
+        (&LIMIT, b"Py_GetRecursionLimit\0"),
+        (&THREAD, b"PyThreadState_Get\0"),
         (&RELEASE, b"Py_DecRef\0"),
         (&MATCHES, b"PyErr_ExceptionMatches\0"),
         (&FETCH, b"PyErr_Fetch\0"),
@@ -117,9 +123,7 @@ unsafe fn report(function: &AtomicPtr<c_void>, frame: *mut c_void, result: *mut 
     // SAFETY: the interpreter's own functions, with the types that its documentation has; the
     // objects are the recorder's, which live for ever, and those that the interpreter passes here.
     unsafe {
-        let room = ROOM.load(Ordering::Relaxed);
-        let has_room = room.is_null() || call(room, null_mut(), null_mut());
-        if has_room && call(function.load(Ordering::Relaxed), frame, result) {
+        if !has_room() || call(function.load(Ordering::Relaxed), frame, result) {
             return 0;
         }
         let matches: unsafe extern "C" fn(*mut c_void) -> c_int = transmute(MATCHES.load(Ordering::Relaxed));
@@ -141,20 +145,41 @@ unsafe fn report(function: &AtomicPtr<c_void>, frame: *mut c_void, result: *mut 
     }
 }
 
+/// Whether the recorder can run without a RecursionError: 3.8 aborts when a program recurses further
+/// after somebody has caught one of its limit.
+unsafe fn has_room() -> bool {
+    let depth = DEPTH.load(Ordering::Relaxed);
+    if depth == 0 {
+        return true;
+    }
+    // SAFETY: as in `report`; the offset is of the state of that version's threads.
+    unsafe {
+        let limit: unsafe extern "C" fn() -> c_int = transmute(LIMIT.load(Ordering::Relaxed));
+        let thread: unsafe extern "C" fn() -> *const u8 = transmute(THREAD.load(Ordering::Relaxed));
+        thread().add(depth).cast::<c_int>().read().saturating_add(ROOM) < limit()
+    }
+}
+
 /// Calls a Python function with arguments, up to the first that is null; false if it raises.
 unsafe fn call(function: *mut c_void, first: *mut c_void, second: *mut c_void) -> bool {
     // SAFETY: as in `report`; the arguments end with a null pointer.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, ...) -> *mut c_void =
             transmute(CALL_FUNCTION.load(Ordering::Relaxed));
-        let release: unsafe extern "C" fn(*mut c_void) = transmute(RELEASE.load(Ordering::Relaxed));
-        let returned = call(function, first, second, null_mut::<c_void>());
-        if returned.is_null() {
-            return false;
-        }
-        release(returned);
-        true
+        release(call(function, first, second, null_mut::<c_void>()))
     }
+}
+
+/// Gives back what the interpreter has returned; false if that is nothing, but an exception.
+unsafe fn release(object: *mut c_void) -> bool {
+    if !object.is_null() {
+        // SAFETY: as in `report`; the reference is the caller's.
+        unsafe {
+            let release: unsafe extern "C" fn(*mut c_void) = transmute(RELEASE.load(Ordering::Relaxed));
+            release(object);
+        }
+    }
+    !object.is_null()
 }
 
 unsafe fn pointer_at(base: *const u8, offset: usize) -> *const u8 {

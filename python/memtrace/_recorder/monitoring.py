@@ -47,10 +47,13 @@ def _new_tool():
     def on_start(code, _offset, names=_by_name, frame_at=sys._getframe, never=monitoring.DISABLE):
         if code.co_name not in names:
             return never
-        operator = _operator_of(frame_at(1))
-        if operator is not None:
-            monitoring.set_local_events(tool, code, returned)
-            _enter(operator, frame_at(1))
+        try:
+            operator = _operator_of(frame_at(1))
+            if operator is not None:
+                monitoring.set_local_events(tool, code, returned)
+                _enter(operator, frame_at(1))
+        except RecursionError:
+            pass  # the recorder needs more of the stack than the program
         return None
 
     # What a signal handler raises in `on_start` or `on_return` unwinds the program's function.

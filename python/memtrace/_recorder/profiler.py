@@ -8,7 +8,6 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for linters: names that the other texts define
     from .operators import _by_name, _operator_of
-    from .recursion import needs_room, room
     from .spans import _enter, _leave, _open
 
 
@@ -97,11 +96,10 @@ def _new_profiler():
         api.Py_IncRef(ctypes.py_object(thing))
         return thing
 
-    functions = [keep(on_call), keep(on_return), keep(room) if needs_room else None]
-    pointers = [None if each is None else id(each) for each in functions]
+    pointers = id(keep(on_call)), id(keep(on_return))
     filtered = ctypes.PyDLL(None).memtrace_python_filter
     filtered.restype = ctypes.c_void_p
-    filtered.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t] + [ctypes.c_void_p] * 3
+    filtered.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t] + [ctypes.c_void_p] * 2
 
     def watch():
         """The profile function that sees the names watched now; it replaces no other."""

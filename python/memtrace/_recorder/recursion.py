@@ -5,10 +5,18 @@ One of the texts that make up the recorder (see `__init__.py` for their constrai
 
 import sys
 
-# Up to 3.8 an interpreter aborts that recurses further after somebody has caught a RecursionError.
+# Up to 3.8 an interpreter aborts that recurses further after somebody has caught a RecursionError
+# that the limit has raised. Its `sys.setrecursionlimit` raises another, and does nothing else, if
+# the limit is closer than 50 calls: to set the limit that is set asks for the depth. That needs no
+# stack itself, which a function around it would.
 needs_room = sys.version_info < (3, 9)
 
-# In 3.8 `sys.setrecursionlimit` raises a RecursionError, and does nothing else, if the limit is
-# closer than 50 calls. To set the limit that is set is the only inexpensive question after the
-# depth. As one call of C code it cannot be interrupted.
-room = map(sys.setrecursionlimit, iter(sys.getrecursionlimit, None)).__next__
+# What is raised where the stack ends. `ctypes` has its own way to say it, where a call converts its
+# arguments: the probe's functions take what the recorder has made itself, so it says nothing else.
+no_room = (RecursionError,)
+
+
+def learn_no_room(ctypes):
+    """Adds what `ctypes` raises."""
+    global no_room
+    no_room = (RecursionError, ctypes.ArgumentError)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # for linters: names that the other texts define
     from .errors import pass_on
     from .jax import is_tracing
     from .libraries import outputs_of
+    from .recursion import learn_no_room, no_room
     from .texts import Json, json_of, members_of, quoted, with_arrays
 
 KNOWN_VERSIONS = 1024  # that are kept at a time
@@ -30,6 +31,7 @@ class _Probe:
     def __init__(self):
         import ctypes
 
+        learn_no_room(ctypes)
         library = ctypes.PyDLL(None)
         self.begin = library.memtrace_span_begin_json
         self.begin.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
@@ -135,7 +137,7 @@ def _enter(operator, frame):
     span = _open[id(frame)] = []  # a running frame's id is its own until it ends
     try:
         _begin_call(operator, _arguments(frame), frame.f_code, frame.f_globals, span)
-    except RecursionError:
+    except no_room:
         pass
     except BaseException as error:
         give_up(span, error)
@@ -144,7 +146,7 @@ def _enter(operator, frame):
 def _leave(span, result, error=None):
     try:
         end(span, outputs_of(result) if error is None else [], error)
-    except RecursionError:
+    except no_room:
         end(span, [], error)
     except BaseException as failure:
         give_up(span, failure)

@@ -142,14 +142,14 @@ def _described(recorder, values):
 
 def _shape(value):
     """The lengths that a tuple of whole numbers stands for; None if it is no shape."""
-    if not isinstance(value, tuple):
+    if not issubclass(type(value), tuple):
         return None
-    for length in value:
+    for length in tuple.__iter__(value):
         kind = type(length)
         is_number = hasattr(kind, "__index__") and not hasattr(kind, "__len__")
         if not is_number or kind is bool or not 0 <= int(length) < 2**63:
             return None
-    return [int(length) for length in value]
+    return [int(length) for length in tuple.__iter__(value)]
 
 
 def _describe(recorder, values):
@@ -170,6 +170,7 @@ def _describe(recorder, values):
             text, size = _dtype(value)
             for length in bare:
                 size *= length
+            size = size if size < 2**63 else None  # no array has as many bytes
             found[-1] = recorder.shaped(found[-1].name, bare, text, size)
             bare = None if text else bare
     return found

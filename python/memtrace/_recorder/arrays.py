@@ -1,4 +1,4 @@
-"""What a recorded span says of arguments and results: arrays by their shape, scalars by value.
+"""What a recorded span says of arrays among arguments and results.
 
 One of the texts that make up the recorder (see `__init__.py` for their constraints). Nothing here
 keeps a reference to what it describes.
@@ -91,7 +91,7 @@ def describe(name, value):
                 item = getattr(value.dtype, "itemsize", 1)
                 place = "cuda" if "cuda" in protocol else "cpu"
                 form = _form(shape, interface["typestr"], strides, item, value.nbytes, place)
-                address = int((interface.get("data") or (0,))[0])
+                address = int((interface.get("data") or (0,))[0]) & 2**64 - 1
                 return _Array(str(name)[:200], form, address, id(value))
     except BaseException as error:
         pass_on(error)
@@ -146,6 +146,8 @@ def _jax_array(array):
 
 def _form(shape, dtype, strides, item, size, device="cpu"):
     shape = [int(length) for length in shape]
+    if not all([0 <= number < 2**63 for number in (size, *shape)]):
+        raise ValueError("no array has such lengths")
     axes = None if strides is None else list(zip(shape, strides))
     if axes is None or _dense(reversed(axes), item):
         layout = "C"
@@ -170,41 +172,41 @@ def _dense(axes, step):
 
 def arrays_in(name, value):
     """The arrays that `value` is, or has one level down in a list, tuple or dict."""
-    if type(value) is _ndarray or not isinstance(value, (list, tuple, dict)):
-        members = ((name, value),)
-    elif isinstance(value, dict):
-        members = [(f"{name}[{str(k)[:100]}]", value[k]) for k in list(value)[:ITEM_LIMIT]]
-    else:
-        members = [(f"{name}[{i}]", v) for i, v in enumerate(value[:ITEM_LIMIT])]
+    kind = type(value)
+    if kind is _ndarray:
+        return [_numpy_array(name, value)]
+    if issubclass(kind, dict):
+        return _arrays_of_dict(name, value)
+    if not issubclass(kind, (list, tuple)):
+        array = describe(name, value)
+        return [] if array is None else [array]
     found = []
-    for label, member in members:
-        array = describe(label, member)
+    for i, member in enumerate(first_members(value)):
+        array = describe(f"{name}[{i}]", member)
         if array is not None:
             found.append(array)
     return found
 
 
-def scalar(value):
-    """`value` as a JSON scalar, None if it is no scalar parameter."""
-    kind = type(value)
-    if kind is _ndarray and value.shape:
-        return None
-    if hasattr(kind, "__array_interface__") and hasattr(kind, "item") and value.shape == ():
-        value = value.item()  # NumPy's scalars and 0-d arrays
-    if value is None or isinstance(value, complex):
-        return str(value)
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return int(value) if -(2**63) <= value < 2**63 else str(int(value))[:200]
-    if isinstance(value, float):
-        return float(value) if value - value == 0 else str(float(value))  # JSON has no infinity
-    if isinstance(value, str):
-        return str(value) if len(value) <= 200 else None
-    if isinstance(value, (tuple, list)) and len(value) <= ITEM_LIMIT:
-        plain = all(type(member) in (int, float, bool) for member in value)
-        return str(value) if plain else None
-    if isinstance(value, type):
-        return value.__name__
-    numpy = sys.modules.get("numpy")
-    return value.str if isinstance(value, getattr(numpy, "dtype", ())) else None
+def first_members(value):
+    """The first members of a list or tuple; what its own class defines does not run."""
+    kind = list if issubclass(type(value), list) else tuple
+    return kind.__getitem__(value, slice(ITEM_LIMIT))
+
+
+def _arrays_of_dict(name, value):
+    found = []
+    for key, member in list(dict.items(value))[:ITEM_LIMIT]:
+        array = describe(name, member)
+        if array is not None:
+            array.name = f"{name}[{_label(key)}]"
+            found.append(array)
+    return found
+
+
+def _label(key):
+    try:
+        return str(key)[:100]
+    except BaseException as error:
+        pass_on(error)
+        return f"<{type(key).__name__}>"

@@ -10,10 +10,11 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for linters: names that the other texts define
-    from .arrays import ITEM_LIMIT, arrays_in, has_empty, scalar
+    from .arrays import ITEM_LIMIT, arrays_in, has_empty
     from .errors import _hide_frame, pass_on
     from .imports import when_executed
     from .operators import _code_of
+    from .scalars import scalar
     from .spans import _leave, begin, versions_of
 
 COROUTINE = 0x80  # co_flags

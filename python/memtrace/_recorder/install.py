@@ -48,7 +48,10 @@ def register(function, name=None, params=None, shape_of=None):
     """Records the calls of a Python function: what `@memtrace.operator` does when recorded."""
     code = _code_of(function)
     if code is not None:
-        operator = _Operator(function.__module__, function.__qualname__, name, params, shape_of)
+        while not hasattr(function, "__qualname__") and hasattr(function, "func"):
+            function = function.func  # a partial
+        path = getattr(function, "__qualname__", code.co_name)
+        operator = _Operator(function.__module__, path, name, params, shape_of)
         _by_code[code] = operator
         _found.clear()
         _watch(code.co_name)

@@ -9,7 +9,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for linters: names that the other texts define
-    from .arrays import ITEM_LIMIT, arrays_in
+    from .arrays import ITEM_LIMIT, arrays_in, first_members
     from .calls import await_return
     from .entries import announce
     from .errors import pass_on
@@ -201,7 +201,8 @@ def _is_large(value):
     """Whether an argument is a large array, or contains one, that the function will work on."""
     if value.__class__ in SCALARS:
         return False
-    members = value[:ITEM_LIMIT] if isinstance(value, (list, tuple)) else (value,)
+    is_list = issubclass(type(value), (list, tuple))
+    members = first_members(value) if is_list else (value,)
     for member in members:
         parts = _members_of(member)
         if any(_bytes_of(part) >= LARGE for part in [part for _, part in parts] or [member]):
@@ -244,8 +245,9 @@ def _enter_large(operator, frame, first):
 
 def _spread(name, value):
     """(name, value) of a value, or of the arrays in it if it is an object of pandas or xarray."""
-    if isinstance(value, (list, tuple)) and any(map(_members_of, value[:ITEM_LIMIT])):
-        members = enumerate(value[:ITEM_LIMIT])
+    is_list = issubclass(type(value), (list, tuple))
+    if is_list and any(map(_members_of, first_members(value))):
+        members = enumerate(first_members(value))
         return [pair for i, member in members for pair in _spread(f"{name}[{i}]", member)]
     return [(f"{name}[{part}]", array) for part, array in _members_of(value)] or [(name, value)]
 

@@ -18,6 +18,7 @@ _by_code = {}  # code of a decorated function -> its operator
 _found = {}  # id of a code object -> (it, its operator, module, reference to what is at its path)
 KNOWN_CODES = 1024  # that `_found` keeps at a time
 _CodeType = type((lambda: None).__code__)
+_FunctionType, _BuiltinType = type(lambda: None), type(len)
 
 
 class _Operator:
@@ -65,11 +66,17 @@ class _Operator:
             names = [self.module, "numpy", *more]
             for name in code.co_names if code else ():
                 value = namespace.get(name)
-                kind = type(value)
-                module = value.__name__ if kind is type(sys) else None
-                names.append(module or getattr(value, "__module__", None))
+                names.append(_module_of(type(value), value))
             self._versions = versions_of(names)
         return self._versions
+
+
+def _module_of(kind, value):
+    """The module that a global name stands for, or comes from. A proxy is not asked."""
+    if kind is type(sys):
+        return value.__name__
+    is_own = kind is _FunctionType or kind is _BuiltinType or issubclass(kind, type)
+    return getattr(value if is_own else kind, "__module__", None)
 
 
 def _code_of(value):

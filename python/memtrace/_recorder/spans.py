@@ -7,12 +7,13 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for linters: names that the other texts define
-    from .arrays import ITEM_LIMIT, arrays_in, has_empty, scalar
+    from .arrays import ITEM_LIMIT, arrays_in, has_empty
     from .context import entered, forsaken, innermost, left, mark_same, objects_in
     from .errors import pass_on
     from .jax import is_tracing
     from .libraries import outputs_of
     from .recursion import learn_no_room, no_room
+    from .scalars import scalar
     from .texts import Json, json_of, members_of, quoted, with_arrays
 
 KNOWN_VERSIONS = 1024  # that are kept at a time

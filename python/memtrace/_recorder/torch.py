@@ -9,11 +9,12 @@ large work.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for linters: names that the other texts define
-    from .arrays import ITEM_LIMIT, arrays_in, has_empty, scalar
+    from .arrays import ITEM_LIMIT, arrays_in, has_empty
     from .dask import _ident, _replace
     from .errors import _hide_frame, pass_on
     from .imports import when_executed
     from .libraries import LARGE
+    from .scalars import scalar
     from .spans import _leave, begin, versions_of
 
 _dispatching = set()  # threads whose operators are watched

@@ -8,6 +8,8 @@ const RECORDER: &str = concat!(
     include_str!("../../../../python/memtrace/_recorder/texts.py"),
     include_str!("../../../../python/memtrace/_recorder/arrays.py"),
     include_str!("../../../../python/memtrace/_recorder/ndarrays.py"),
+    include_str!("../../../../python/memtrace/_recorder/scalars.py"),
+    include_str!("../../../../python/memtrace/_recorder/recursion.py"),
     include_str!("../../../../python/memtrace/_recorder/spans.py"),
     include_str!("../../../../python/memtrace/_recorder/operators.py"),
     include_str!("../../../../python/memtrace/_recorder/errors.py"),

@@ -97,7 +97,7 @@ class _Span:
         try:
             params["versions"] = recorder.versions_of(["numpy"])
             recorder.begin(self._name, self._inputs, params, span)
-        except recorder.no_room:
+        except recorder._no_room:
             pass
         except BaseException as error:
             recorder.give_up(span, error)

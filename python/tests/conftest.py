@@ -76,9 +76,12 @@ class Done:
 
 @pytest.fixture
 def run(probe, tmp_path):
-    """run(python, program, operators, automatic): runs the program as `__main__`."""
+    """run(python, program, operators, automatic): runs the program as `__main__`.
 
-    def run(python, program, operators=(), recorded=True, check=True, automatic=None):
+    before: what runs before the recorder.
+    """
+
+    def run(python, program, operators=(), recorded=True, check=True, automatic=None, before=""):
         spans = tmp_path / f"spans-{len(list(tmp_path.iterdir()))}"
         text = "\n".join(part.read_text() for part in PARTS)
         config = {"operators": list(operators)}
@@ -89,7 +92,7 @@ def run(probe, tmp_path):
         environment["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), str(HERE), str(tmp_path)])
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
         script = tmp_path / "program.py"
-        script.write_text(start + program)
+        script.write_text(before + start + program)
         process = subprocess.run(
             [python, str(script)],
             env=environment,

@@ -55,6 +55,23 @@ def _codes_of_handlers():
     return codes | {_code_of(type(handler).__call__) for handler in handlers if callable(handler)}
 
 
+_is_said = False
+
+
+def say_unrecorded(error):
+    """Says on standard error that no spans are recorded: the probe, which notes all else, is not
+    reached. The interpreter may lack `ctypes`, or find a file of the program's instead.
+    """
+    global _is_said
+    if not _is_said and sys.stderr is not None:
+        _is_said = True
+        try:
+            reason = f"{type(error).__name__}: {error}"
+            sys.stderr.write(f"memtrace: no spans of Python functions are recorded: {reason}\n")
+        except Exception:
+            pass  # it is closed, or of the program's own class
+
+
 def _hide_frame(error):
     """Leaves out of a traceback the function of the recorder that caught it (from Python 3.11)."""
     caught = error.__traceback__

@@ -8,6 +8,7 @@ if TYPE_CHECKING:  # for linters: names that the other texts define
     from .calls import _watch
     from .cupy import watch_cupy
     from .dask import watch_dask
+    from .errors import pass_on, say_unrecorded
     from .gc import watch_collector
     from .jax import watch_jax
     from .libraries import watch_libraries
@@ -40,8 +41,8 @@ def install(config):
             watch_dask()
             watch_torch()
             watch_libraries(config["automatic"], operators)
-    except Exception:
-        pass
+    except Exception as error:
+        say_unrecorded(error)
 
 
 def register(function, name=None, params=None, shape_of=None):
@@ -54,4 +55,8 @@ def register(function, name=None, params=None, shape_of=None):
         operator = _Operator(function.__module__, path, name, params, shape_of)
         _by_code[code] = operator
         _found.clear()
-        _watch(code.co_name)
+        try:
+            _watch(code.co_name)
+        except BaseException as error:
+            pass_on(error)
+            say_unrecorded(error)

@@ -13,10 +13,10 @@ needs_room = sys.version_info < (3, 9)
 
 # What is raised where the stack ends. `ctypes` has its own way to say it, where a call converts its
 # arguments: the probe's functions take what the recorder has made itself, so it says nothing else.
-no_room = (RecursionError,)
+_no_room = (RecursionError,)
 
 
 def learn_no_room(ctypes):
     """Adds what `ctypes` raises."""
-    global no_room
-    no_room = (RecursionError, ctypes.ArgumentError)
+    global _no_room
+    _no_room = (RecursionError, ctypes.ArgumentError)

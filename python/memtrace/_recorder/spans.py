@@ -9,10 +9,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # for linters: names that the other texts define
     from .arrays import ITEM_LIMIT, arrays_in, has_empty
     from .context import entered, forsaken, innermost, left, mark_same, objects_in
-    from .errors import pass_on
+    from .errors import pass_on, say_unrecorded
     from .jax import is_tracing
     from .libraries import outputs_of
-    from .recursion import learn_no_room, no_room
+    from .recursion import learn_no_room, _no_room
     from .scalars import scalar
     from .texts import Json, json_of, members_of, quoted, with_arrays
 
@@ -47,6 +47,24 @@ class _Probe:
             function.argtypes, function.restype = [ctypes.c_uint64], None
 
 
+class _NoProbe:
+    """Takes its place where it cannot be reached: nothing begins."""
+
+    export = staticmethod(lambda: 0)
+
+
+def _reached():
+    """The probe; says so, one time, where it cannot be reached."""
+    try:
+        probe = _Probe()
+        innermost()  # needs a module that the interpreter may lack, too
+        return probe
+    except BaseException as error:
+        pass_on(error)
+        say_unrecorded(error)
+        return _NoProbe
+
+
 _probe = None
 
 
@@ -57,9 +75,11 @@ def begin(name, inputs, params, span=None):
     """
     global _probe
     if _probe is None:
-        _probe = _Probe()
+        _probe = _reached()
     if span is None:
         span = []
+    if _probe is _NoProbe:
+        return span
     within = innermost()
     while within and forsaken(within):
         end(forsaken(within), [])
@@ -138,7 +158,7 @@ def _enter(operator, frame):
     span = _open[id(frame)] = []  # a running frame's id is its own until it ends
     try:
         _begin_call(operator, _arguments(frame), frame.f_code, frame.f_globals, span)
-    except no_room:
+    except _no_room:
         pass
     except BaseException as error:
         give_up(span, error)
@@ -147,7 +167,7 @@ def _enter(operator, frame):
 def _leave(span, result, error=None):
     try:
         end(span, outputs_of(result) if error is None else [], error)
-    except no_room:
+    except _no_room:
         end(span, [], error)
     except BaseException as failure:
         give_up(span, failure)

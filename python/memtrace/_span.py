@@ -87,7 +87,8 @@ class _Span:
     """A span of a recorded program; keeps descriptions of its arrays, never the arrays."""
 
     def __init__(self, recorder, name, inputs, params):
-        self._recorder, self._name, self._span = recorder, str(name), []
+        self._recorder, self._span = recorder, []
+        self._name = name if type(name) is str else _text(recorder, name)
         self._inputs, self._outputs = _described(recorder, inputs), []
         self._params = _scalars(recorder, params) if params else {}
 
@@ -116,6 +117,15 @@ class _Span:
             self._outputs = _described(self._recorder, arrays)
         except RecursionError:
             pass
+
+
+def _text(recorder, name):
+    """The text of a name that is none."""
+    try:
+        return repr(name) if type(name) is bytes else str(name)  # `python -bb`
+    except BaseException as error:
+        recorder.pass_on(error)
+        return f"<{type(name).__name__}>"
 
 
 def _scalars(recorder, params):

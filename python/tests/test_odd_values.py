@@ -129,3 +129,13 @@ with memtrace.span("s", m=np.ma.masked, n=np.ma.array(3.0), o=np.float32(2)):
 """
     [span] = run(numpy_python, program).spans
     assert {**span["params"], "versions": 0} == {"m": "masked", "n": 3.0, "o": 2.0, "versions": 0}
+
+
+def test_a_name_that_is_no_text_is_no_reason_to_fail(run, python):
+    program = """
+for name in (b"x", 5, Key()):
+    with memtrace.span(name):
+        pass
+"""
+    done = run(python, START + program)
+    assert [span["name"] for span in done.spans] == ["b'x'", "5", "<Key>"]

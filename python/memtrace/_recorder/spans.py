@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # for linters: names that the other texts define
     from .errors import pass_on, say_unrecorded
     from .jax import is_tracing
     from .libraries import outputs_of
-    from .recursion import learn_no_room, _no_room
+    from .recursion import _no_room, learn_no_room
     from .scalars import scalar
     from .texts import Json, json_of, members_of, quoted, with_arrays
 

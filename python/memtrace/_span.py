@@ -135,7 +135,7 @@ def _scalars(recorder, params):
         for key, value in params.items():
             value = scalar(value)
             if value is not None:
-                scalars[key] = value
+                scalars[recorder.parameter(key)] = value
     except BaseException as error:  # of a number's own class
         recorder.pass_on(error)
     return scalars

@@ -139,3 +139,18 @@ for name in (b"x", 5, Key()):
 """
     done = run(python, START + program)
     assert [span["name"] for span in done.spans] == ["b'x'", "5", "<Key>"]
+
+
+def test_an_argument_is_not_taken_for_what_the_recorder_says(run, python):
+    program = """
+import memtrace
+def f(task, versions, error):
+    pass
+f("qa", 2, "none")
+with memtrace.span("s", task="qa", versions=2, error="none"):
+    pass
+"""
+    for span in run(python, program, ["__main__:f"]).spans:
+        own = span["params"].pop("versions")
+        assert isinstance(own, dict)
+        assert span["params"] == {"task_": "qa", "versions_": 2, "error_": "none"}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # for linters: names that the other texts define
 
 KNOWN_VERSIONS = 1024  # that are kept at a time
 VARARGS, VARKEYWORDS = 0x4, 0x8  # co_flags
+OWN_PARAMETERS = ("versions", "task", "error")
 
 _open = {}  # id of a running operator's frame -> its span
 # A span is a list: empty while it has not begun, or if it is not recorded; [id]; and [id, None]
@@ -142,12 +143,17 @@ def _begin_call(operator, pairs, code=None, namespace=None, span=None):
         if value_as_scalar is None:
             inputs += arrays_in(name, value)
         elif operator.params is None or name in operator.params:
-            params[str(name)[:200]] = value_as_scalar
+            params[parameter(str(name)[:200])] = value_as_scalar
     if is_tracing() or has_empty(inputs):
         return span  # a ghost: Dask's compute_meta calls functions on empty arrays
     if operator.shape_of is not None:
         inputs = [a for a in inputs if a.name.partition("[")[0] in operator.shape_of]
     return begin(operator.name, inputs, params, span)
+
+
+def parameter(name):
+    """The name of an argument among the parameters, of which some are the recorder's own."""
+    return f"{name}_" if name in OWN_PARAMETERS else name
 
 
 def _enter(operator, frame):

@@ -36,7 +36,9 @@ table! {
         pub inputs: Arc<[ArrayInfo]>,
         /// Arrays in the result: a list of arrays.
         pub outputs: Arc<[ArrayInfo]>,
-        /// Scalar parameters by name, and under `versions` those of libraries.
+        /// Scalar parameters by name, and under `versions` those of libraries. `task` is Dask's, and
+        /// `error` the name of the exception that ended the call; a Python argument of one of these
+        /// three names has an underscore after it.
         pub params: Arc<Map<String, Value>>,
         /// Sum of the inputs' bytes.
         pub input_bytes: u64,

@@ -146,7 +146,7 @@ def _jax_array(array):
 
 def _form(shape, dtype, strides, item, size, device="cpu"):
     shape = [int(length) for length in shape]
-    if not all([0 <= number < 2**63 for number in (size, *shape)]):
+    if not 0 <= min([size, *shape]) <= max([size, *shape]) < 2**63:
         raise ValueError("no array has such lengths")
     axes = None if strides is None else list(zip(shape, strides))
     if axes is None or _dense(reversed(axes), item):

@@ -181,16 +181,16 @@ def _leave(span, result, error=None):
 
 def versions_of(modules):
     """JSON: versions of Python and of the packages, as far as they are imported, of modules."""
-    versions = {}
+    known = ()
     for module in modules:
         package = module.partition(".")[0] if isinstance(module, str) else ""
         found = getattr(sys.modules.get(package), "__dict__", {}).get("__version__")
         if isinstance(found, str):
-            versions[package] = str(found)[:100]
-    known = tuple(versions.items())
+            known += ((package, found),)
     text = _versions.get(known)
     if text is None:
         python = ".".join(map(str, sys.version_info[:3]))
+        versions = {package: str(version)[:100] for package, version in known}
         text = Json(members_of({"python": python, **versions}))
         if len(_versions) >= KNOWN_VERSIONS:
             _versions.clear()

@@ -69,3 +69,46 @@ def test_odd_spans_are_read_as_they_are(record, python):
     assert 0 < len(cut["inputs"]) < 64 * 40 and {array["dtype"] for array in cut["inputs"]} == {
         "|O"
     }
+
+
+HARD = r"""
+import memtrace, signal, time
+
+class Late(Exception):
+    pass
+
+def late(*_):
+    raise Late
+
+@memtrace.operator
+def deep(n):
+    return deep(n + 1)
+
+signal.signal(signal.SIGALRM, late)
+caught = 0
+for _ in range(50):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.002)
+        end = time.perf_counter() + 1
+        while time.perf_counter() < end:
+            with memtrace.span("timed", (3, 4), "f4", k=1): pass
+    except Late:
+        caught += 1
+try:
+    deep(0)
+except RecursionError:
+    print(caught, "and too deep")
+with memtrace.span("large", (2**40, 2**30), "f8", k=1, n=10**5000):
+    pass
+"""
+
+
+def test_spans_of_programs_that_get_exceptions_are_read(record, python):
+    where = environment(PYTHONPATH=str(ROOT / "python"))
+    run = record(python, "-c", HARD, env=where)
+    assert (run.code, run.stdout) == (0, b"50 and too deep\n"), run.stderr
+    operators = {operator["name"]: operator["spans"] for operator in run.report["operators"]}
+    [large] = operators["large"]
+    assert large["params"]["k"] == 1 and large["params"]["n"] == "an integer of 16610 bits"
+    assert large["inputs"][0]["shape"] == [2**40, 2**30]
+    assert not any("could not be read" in note for note in run.report.get("notes", ()))

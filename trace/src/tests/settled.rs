@@ -107,15 +107,15 @@ fn rows_of_a_part_are_later_than_those_of_a_table_that_was_not_written_since() {
     let (before, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let path = directory.path();
     let running = |process| ProcessRow { command: "running".into(), ..self::process(process) };
-    let rows: Vec<ProcessRow> = (0..5000).map(running).collect();
+    let rows: Vec<ProcessRow> = (0..4097).map(running).collect();
     TraceWriter::create(before.path()).unwrap().processes(&rows).unwrap();
     let mut writer = TraceWriter::create(path).unwrap();
-    (1..5000).for_each(|over| writer.settle_process(process(over), []).unwrap());
+    (1..4097).for_each(|over| writer.settle_process(process(over), []).unwrap());
     writer.processes(&[running(0)]).unwrap();
     std::fs::copy(before.path().join("processes.parquet"), path.join("processes.parquet")).unwrap();
     for _ in 0..2 {
         let rows = Trace::open(path).unwrap().processes().unwrap();
-        assert_eq!((rows.len(), rows.iter().filter(|row| row.command == "running").count()), (5000, 1));
+        assert_eq!((rows.len(), rows.iter().filter(|row| row.command == "running").count()), (4097, 1));
         recover(path).unwrap();
     }
 }

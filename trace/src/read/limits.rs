@@ -33,6 +33,8 @@ pub(crate) const DIRECTORIES: u64 = 100_000;
 const EXPANSION: u64 = 256;
 /// … or if that is more, all its values one after the other.
 const EXPANDED_BYTES: u64 = 1 << 30;
+/// At least this much for a part of a file: a batch takes some memory for one row, too.
+const PART_BYTES: u64 = 16 << 20;
 
 /// The same of rows that are in memory at once: for each byte (calls of one operator on arrays of one
 /// shape take 31 bytes in a file and some 400 as rows, which share their arrays) …
@@ -60,7 +62,8 @@ impl Allowance {
 
     /// What a part of a file may take that has these of so many rows.
     pub(crate) fn part(self, rows: u64, of: u64) -> Allowance {
-        Self::of((u128::from(self.whole) * u128::from(rows.min(of)) / u128::from(of.max(1))) as u64)
+        let share = u128::from(self.whole) * u128::from(rows.min(of)) / u128::from(of.max(1));
+        Self::of((share as u64).max(PART_BYTES))
     }
 
     fn of(bytes: u64) -> Allowance {

@@ -190,11 +190,13 @@ def test_a_password_is_in_no_model_and_no_message(campaign, tmp_path):
                 read(f"memory://me:secret@shop/{name}")
             assert "secret" not in str(raised.value)
     for url, shown in (
-        ("https://me:secr@et@shop/a@b?signature=secret", "https://me@shop/a@b"),
+        ("https://me:secr@et@shop/a@b?signature=secret", "https://shop/a@b"),
         (
             "zip://a?b::simplecache::s3://key:secret@bucket/x",
             "zip://a?b::simplecache::s3://key@bucket/x",
         ),
+        ("https://token@shop/x?version=1", "https://shop/x?version=1"),
+        ("az://c/x?sv=1&sig=secret", "az://c/x"),
         ("abfs://box@account.net/traces", "abfs://box@account.net/traces"),
         ("github://org:repository@main/x", "github://org:repository@main/x"),
     ):

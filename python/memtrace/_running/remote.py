@@ -14,6 +14,8 @@ DEPTH = 4
 CACHES = ("simplecache", "filecache", "blockcache", "cached")
 #: `github://OWNER:REPOSITORY@REVISION/PATH` has no password.
 REVISIONS = ("git", "github")
+#: What a query that gives access has.
+SIGNS = re.compile("sig|token|delegation|key|credential|secret|password", re.IGNORECASE)
 
 
 def is_remote(place):
@@ -66,13 +68,15 @@ def public(url):
 
 def _public_part(part):
     scheme, separator, rest = part.partition("://")
-    if scheme in ("http", "https"):
-        rest = rest.partition("?")[0]
+    rest, _, query = rest.partition("?")
+    if query and not SIGNS.search(query):
+        rest += f"?{query}"
     if scheme in REVISIONS:
         return scheme + separator + rest
     place, slash, path = rest.partition("/")
     who, at, host = place.rpartition("@")
-    return f"{scheme}{separator}{who.partition(':')[0]}{at}{host}{slash}{path}"
+    user = "" if scheme.lower() in ("http", "https") else who.partition(":")[0] + at
+    return f"{scheme}{separator}{user}{host}{slash}{path}"
 
 
 @contextmanager

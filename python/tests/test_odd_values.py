@@ -154,3 +154,18 @@ with memtrace.span("s", task="qa", versions=2, error="none"):
         own = span["params"].pop("versions")
         assert isinstance(own, dict)
         assert span["params"] == {"task_": "qa", "versions_": 2, "error_": "none"}
+
+
+def test_a_static_method_is_marked_as_its_function(run, python):
+    program = """
+import memtrace
+class A:
+    @memtrace.operator
+    @staticmethod
+    def f(x):
+        return x
+print(A.f(2))
+"""
+    done = run(python, program)
+    assert done.stdout == "2\n"
+    assert [span["name"] for span in done.spans] == ["__main__:A.f"]

@@ -44,3 +44,24 @@ def test_it_is_raised_where_it_is_without_recording(run, python, functions):
     assert len(done.spans) > 2500
     [after] = done.named("after")
     assert after["within"] == 0
+
+
+def test_a_function_without_python_code_leaves_the_stack_to_the_program(run, python):
+    if "/3.8" in python:
+        pytest.skip("3.8 aborts where somebody has caught a RecursionError of its limit")
+    program = """
+import math
+def down(n):
+    global reached
+    reached = n
+    math.factorial(3)
+    down(n + 1)
+for _ in range(3):
+    try:
+        down(0)
+    except RecursionError:
+        print(reached > 900)
+"""
+    done = run(python, program, ["math:factorial"])
+    assert done.stdout == "True\n" * 3
+    assert len(done.spans) > 2500

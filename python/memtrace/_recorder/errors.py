@@ -16,8 +16,8 @@ OWN = ("_memtrace_recorder", "memtrace._span")  # modules
 def pass_on(error):
     """Raises again what the program is to see of what was raised while the recorder was at work.
 
-    That is what its signal handlers raise, and other threads in this one; not what the properties
-    and methods of a value raise that is described.
+    That is what its signal handlers raise, and what other threads raise in this one unless it is an
+    Exception; not what the properties and methods of a value raise that is described.
     """
     if id(error) == _raised_later or isinstance(error, (KeyboardInterrupt, SystemExit)):
         raise error

@@ -49,10 +49,14 @@ def register(function, name=None, params=None, shape_of=None):
     """Records the calls of a Python function: what `@memtrace.operator` does when recorded."""
     code = _code_of(function)
     if code is not None:
-        while not hasattr(function, "__qualname__") and hasattr(function, "func"):
-            function = function.func  # a partial
+        while not hasattr(function, "__qualname__"):
+            inner = getattr(function, "func", None) or getattr(function, "__func__", None)
+            if inner is None:
+                break
+            function = inner  # of a partial; up to 3.9, of a static or class method
         path = getattr(function, "__qualname__", code.co_name)
-        operator = _Operator(function.__module__, path, name, params, shape_of)
+        module = getattr(function, "__module__", None) or "__main__"
+        operator = _Operator(module, path, name, params, shape_of)
         _by_code[code] = operator
         _found.clear()
         try:

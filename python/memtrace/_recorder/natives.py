@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # for linters: names that the other texts define
     from .errors import pass_on
     from .imports import when_executed
     from .operators import _code_of
+    from .recursion import _no_room
     from .spans import _begin_call, _leave
 
 
@@ -76,6 +77,8 @@ def _begin_native(operator, args, kwargs):
     try:
         pairs = [(f"args[{i}]", value) for i, value in enumerate(args)]
         return _begin_call(operator, pairs + list(kwargs.items()))
+    except _no_room:
+        return 0
     except Exception as error:
         pass_on(error)
         return 0

@@ -125,8 +125,8 @@ fn a_table_of_many_row_groups_is_read_in_pieces() {
     // In the second way the last group has one row.
     for rows in [999, SPANS - 1] {
         in_groups(path, rows as usize);
-        let groups = Trace::open(path).unwrap().span_groups().unwrap();
-        assert_eq!(groups.len(), SPANS.div_ceil(rows) as usize);
+        let trace = Trace::open(path).unwrap();
+        assert_eq!(trace.span_groups().unwrap().len(), SPANS.div_ceil(rows) as usize);
         check(path, &expected());
     }
 }

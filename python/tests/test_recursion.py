@@ -48,7 +48,7 @@ def test_it_is_raised_where_it_is_without_recording(run, python, functions):
 
 def test_a_function_without_python_code_leaves_the_stack_to_the_program(run, python):
     if "/3.8" in python:
-        pytest.skip("3.8 aborts where somebody has caught a RecursionError of its limit")
+        pytest.skip("3.8 aborts where a function has caught a RecursionError of its limit")
     program = """
 import math
 def down(n):

@@ -9,8 +9,8 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use memtrace_wire::event::Kind;
 
+use super::find_all;
 use crate::connection::process;
-use crate::next::look_up;
 use crate::ring::record;
 
 /// Python's `PyMethodDef`.
@@ -44,21 +44,14 @@ static CLEAR_ERROR: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 /// Looks up what registering takes. Called together with the other look-ups.
 pub fn find() {
-    let functions: [(&AtomicPtr<c_void>, &[u8]); 6] = [
+    find_all(&[
         (&NEW_FUNCTION, b"PyCFunction_NewEx\0"),
         (&IMPORT, b"PyImport_ImportModule\0"),
         (&CALL_METHOD, b"PyObject_CallMethod\0"),
         (&BUILD_VALUE, b"Py_BuildValue\0"),
         (&DROP, b"Py_DecRef\0"),
         (&CLEAR_ERROR, b"PyErr_Clear\0"),
-    ];
-    for (function, name) in functions {
-        let found = look_up(libc::RTLD_DEFAULT, name);
-        if found.is_null() {
-            return;
-        }
-        function.store(found, Ordering::Relaxed);
-    }
+    ]);
 }
 
 /// Registers the mark. Call it with the GIL held. Where it cannot be had, the process's own end

@@ -10,7 +10,7 @@ use core::mem::transmute;
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use crate::next::look_up;
+use super::find_all;
 
 const CALL: c_int = 0;
 const RETURN: c_int = 3;
@@ -25,7 +25,7 @@ static NAMES_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// From a frame (the interpreter's own from 3.11) to the pointer to it; 0: it is that frame.
 static INNER_FRAME: AtomicUsize = AtomicUsize::new(0);
 static CODE_NAME: AtomicUsize = AtomicUsize::new(0);
-/// From the state of a thread to the depth of its stack; 0 where nobody needs to know.
+/// From the state of a thread to the depth of its stack; 0 where it is not needed.
 static DEPTH: AtomicUsize = AtomicUsize::new(0);
 
 /// Calls of Python and of C that the recorder makes inside each other, at most.
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn memtrace_python_filter(
 
 /// Whether the interpreter has all that is called here.
 fn find() -> bool {
-    let symbols: [(&AtomicPtr<c_void>, &[u8]); 8] = [
+    find_all(&[
         (&CALL_FUNCTION, b"PyObject_CallFunctionObjArgs\0"),
         (&LIMIT, b"Py_GetRecursionLimit\0"),
         (&THREAD, b"PyThreadState_Get\0"),
@@ -84,12 +84,7 @@ fn find() -> bool {
         (&FETCH, b"PyErr_Fetch\0"),
         (&RESTORE, b"PyErr_Restore\0"),
         (&RECURSION_ERROR, b"PyExc_RecursionError\0"),
-    ];
-    symbols.iter().all(|(symbol, name)| {
-        let found = look_up(libc::RTLD_DEFAULT, name);
-        symbol.store(found, Ordering::Relaxed);
-        !found.is_null()
-    })
+    ])
 }
 
 unsafe extern "C" fn profile(
@@ -146,7 +141,7 @@ unsafe fn report(function: &AtomicPtr<c_void>, frame: *mut c_void, result: *mut 
 }
 
 /// Whether the recorder can run without a RecursionError: 3.8 aborts when a program recurses further
-/// after somebody has caught one of its limit.
+/// after a function has caught one of its limit.
 unsafe fn has_room() -> bool {
     let depth = DEPTH.load(Ordering::Relaxed);
     if depth == 0 {

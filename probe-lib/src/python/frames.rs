@@ -9,9 +9,9 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use memtrace_wire::event::{Kind, PYTHON_DEBUG, PYTHON_FREE_THREADED, PYTHON_READ, PYTHON_VERSION};
 use memtrace_wire::stack::{CodeHead, PYTHON_FRAMES_MAX, PythonFrame, TextForm, words};
 
+use super::find_all;
 use super::layout::{self, Instruction, Layout};
 use crate::connection::process;
-use crate::next::look_up;
 use crate::ring::record::push_inside;
 use crate::tls::Thread;
 
@@ -43,21 +43,14 @@ const OWNER_GENERATOR: u8 = 1;
 /// Looks up an interpreter among the libraries the program was linked with. Called together with
 /// the other look-ups, because a failing `dlsym` allocates.
 pub fn find() {
-    let symbols: [(&AtomicPtr<c_void>, &[u8]); 6] = [
+    find_all(&[
         (&IS_INITIALIZED, b"Py_IsInitialized\0"),
         (&GET_VERSION, b"Py_GetVersion\0"),
         (&CODE_TYPE, b"PyCode_Type\0"),
         (&OBJECT_HASH, b"PyObject_Hash\0"),
         (&THIS_THREAD, b"PyGILState_GetThisThreadState\0"),
         (&DEBUG_BUILD, b"_Py_NegativeRefcount\0"),
-    ];
-    for (symbol, name) in symbols {
-        let found = look_up(libc::RTLD_DEFAULT, name);
-        if found.is_null() {
-            return;
-        }
-        symbol.store(found, Ordering::Relaxed);
-    }
+    ]);
 }
 
 /// The thread's own state; null for a thread that runs no Python.

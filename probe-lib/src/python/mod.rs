@@ -53,18 +53,22 @@ pub fn find() {
         UNREADABLE.store(PYTHON_PYPY as u32, Ordering::Relaxed);
         return;
     }
-    let functions: [(&AtomicPtr<c_void>, &[u8]); 3] = [
+    find_all(&[
         (&IS_INITIALIZED, b"Py_IsInitialized\0"),
         (&ADD_PENDING_CALL, b"Py_AddPendingCall\0"),
         (&RUN_SIMPLE_STRING, b"PyRun_SimpleString\0"),
-    ];
-    for (function, name) in functions {
+    ]);
+}
+
+/// Looks up symbols of the interpreter, up to the first that it does not have; true if it has all.
+fn find_all(symbols: &[(&AtomicPtr<c_void>, &[u8])]) -> bool {
+    symbols.iter().all(|(symbol, name)| {
         let found = look_up(libc::RTLD_DEFAULT, name);
-        if found.is_null() {
-            return;
+        if !found.is_null() {
+            symbol.store(found, Ordering::Relaxed);
         }
-        function.store(found, Ordering::Relaxed);
-    }
+        !found.is_null()
+    })
 }
 
 /// Tells the tracer of an interpreter that cannot be started in.

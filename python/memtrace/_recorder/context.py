@@ -28,7 +28,7 @@ def innermost():
 
 
 def forsaken(span):
-    """The running span with this id if nobody is left to end it, else None.
+    """The running span with this id if no frame is left to end it, else None.
 
     That is where what a signal handler raises keeps even the first instruction of an end from
     running.

@@ -5,7 +5,7 @@ One of the texts that make up the recorder (see `__init__.py` for their constrai
 
 import sys
 
-# Up to 3.8 an interpreter aborts that recurses further after somebody has caught a RecursionError
+# Up to 3.8 an interpreter aborts that recurses further after a function has caught a RecursionError
 # that the limit has raised. Its `sys.setrecursionlimit` raises another, and does nothing else, if
 # the limit is closer than 50 calls: to set the limit that is set asks for the depth. That needs no
 # stack itself, which a function around it would.

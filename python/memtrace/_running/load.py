@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING, Union
 
 from .._extension import native
-from .remote import is_remote, kept_copy, naming
+from .remote import is_remote, kept_copy, naming, public
 
 if TYPE_CHECKING:
     from .._native import Model, Trace, Traces
@@ -35,7 +35,7 @@ def load(trace: "Union[str, os.PathLike[str]]") -> "Union[Trace, Traces]":
     if not is_remote(trace):
         return _opened(trace)
     copy = kept_copy(trace)
-    with naming([(copy, trace)]):
+    with naming([(copy, public(trace))]):
         return _opened(copy)
 
 

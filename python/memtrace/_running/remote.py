@@ -81,13 +81,13 @@ def _public_part(part):
 
 @contextmanager
 def naming(copied):
-    """Errors name the URLs of copies: pairs of a directory and a URL."""
+    """Errors name the URLs of copies: pairs of a directory and a public URL."""
     try:
         yield
     except ValueError as error:
         text = str(error)
         for copy, url in copied:
-            text = text.replace(copy, public(url))
+            text = text.replace(copy, url)
         raise ValueError(text) from None
 
 

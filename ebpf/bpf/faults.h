@@ -3,8 +3,6 @@
 #ifndef MEMTRACE_FAULTS_H
 #define MEMTRACE_FAULTS_H
 
-#define PAGE_SHIFT 12
-
 /* What other processors have of the counters of an mm_struct, as this one has seen it last. */
 struct view {
 	u64 mm;
@@ -64,7 +62,7 @@ struct {
 INLINE int on_fault(u64 address, u32 by_kernel)
 {
 	u32 zero = 0;
-	u64 ids = bpf_get_current_pid_tgid(), page = address >> PAGE_SHIFT, ns;
+	u64 ids = bpf_get_current_pid_tgid(), page = address >> page_shift, ns;
 	u32 pid = ids >> 32, tid = (u32)ids;
 	struct cursor *cursor = bpf_map_lookup_elem(&cursors, &zero);
 	if (!cursor || goes_on(&cursor->run, pid, tid, page, by_kernel))
@@ -144,6 +142,20 @@ FUNCTION_OF("tp_btf/page_fault_user") page_fault_user(u64 *context)
 FUNCTION_OF("tp_btf/page_fault_kernel") page_fault_kernel(u64 *context)
 {
 	return (s64)context[0] < 0 ? 0 : on_fault(context[0], 1);
+}
+
+/* What a program on a perf event gets (struct bpf_perf_event_data). */
+struct sample {
+	u64 registers[REGISTERS];
+	u64 period;
+	u64 address;
+};
+
+/* Both, where the kernel lacks these tracepoints: its software event counts faults on addresses of
+ * user space. */
+FUNCTION_OF("perf_event") page_fault(struct sample *sample)
+{
+	return on_fault(sample->address, is_kernel_mode(sample->registers));
 }
 
 #endif

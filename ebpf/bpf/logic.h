@@ -198,19 +198,15 @@ INLINE void widen(struct run *run, u64 pages)
 	run->next = first + pages;
 }
 
-/* Pages of the largest page that a fault brings (x86-64; those of 1 GiB are not anonymous
- * memory). */
-#define HUGE_PAGES 512
-
 /* Anonymous memory has grown by `grown` pages since a processor last counted them, and this
  * processor has changed it: by how many? Others may have changed it too, and count a moment
- * later. What a processor has not moved to the central sum, `part`, is nothing just after a huge
+ * later. `huge` are the pages of the largest page that a fault brings. What a processor has not moved to the central sum, `part`, is nothing just after a huge
  * page, and seldom after a small one (lib/percpu_counter.c). */
-INLINE s64 own_growth(s64 grown, s32 part)
+INLINE s64 own_growth(s64 grown, s32 part, u32 huge)
 {
-	if (grown < HUGE_PAGES)
+	if (grown < huge)
 		return grown;
-	return part ? grown & (HUGE_PAGES - 1) : HUGE_PAGES;
+	return part ? grown & (huge - 1) : huge;
 }
 
 INLINE void begin_run(struct run *run, u32 pid, u32 tid, u64 page, u32 by_kernel, u64 ns)

@@ -122,9 +122,9 @@ FUNCTION_OF("tp_btf/rss_stat") rss_stat(u64 *context)
 	if (!resident)
 		return 0;
 	s32 part = count_pages(mm, resident, pages);
-	u64 grown = own_growth(pages[ANON_PAGES] - resident->anon, part);
+	u64 grown = own_growth(pages[ANON_PAGES] - resident->anon, part, huge_pages());
 	resident->anon += grown;
-	if (grown - 2 < HUGE_PAGES - 1)
+	if (grown - 2 < huge_pages() - 1)
 		widen_run(resident->owner, grown);
 	return take_in(resident, pages, AMONG_OTHERS);
 }
@@ -142,8 +142,8 @@ FUNCTION_OF("tp_btf/rss_stat") rss_stat_split(u64 *context)
 	before_fall(resident, &own, central, pages, before);
 	resident_changed(resident, before, ALONE);
 	/* Threads move less than a huge page at once. */
-	if (pages[ANON_PAGES] - resident->anon >= HUGE_PAGES)
-		widen_run(resident->owner, HUGE_PAGES);
+	if (pages[ANON_PAGES] - resident->anon >= huge_pages())
+		widen_run(resident->owner, huge_pages());
 	resident->anon = pages[ANON_PAGES];
 	return take_in(resident, pages, ALONE);
 }

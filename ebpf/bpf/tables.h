@@ -7,11 +7,20 @@
 
 /* The loader sets: processors that there can be, none if a program cannot read what another
  * processor has (before Linux 5.19); whether counters are those of Linux before 6.2; whether those
- * of one mm_struct lie side by side; and whether processes are watched that were running before. */
+ * of one mm_struct lie side by side; whether processes are watched that were running before; and
+ * what a page has, as a power of two. */
 volatile const u32 processors = 1;
 volatile const u32 split = 0;
 volatile const u32 together = 1;
 volatile const u32 joins_late = 0;
+volatile const u32 page_shift = 12;
+
+/* Pages of the largest page that a fault brings: as many as one page has entries for. Those of
+ * 1 GiB are not anonymous memory. */
+INLINE u32 huge_pages(void)
+{
+	return 1 << (page_shift - 3);
+}
 
 /* The traced tree, by pid (of the first pid namespace). */
 struct {

@@ -21,9 +21,6 @@ pub enum Error {
     /// Times of programs would mean something else.
     #[error("in a time namespace of its own memtrace cannot convert times of the kernel's clock")]
     Time,
-    /// 16 or 64 KiB (64-bit Arm).
-    #[error("this kernel's pages have {0} KiB, the programs are made for pages of 4 KiB")]
-    Page(u64),
     /// A table of the programs is too short.
     #[error("this machine can have {0} processors, the programs are made for 512")]
     Processors(usize),

@@ -1,7 +1,6 @@
 //! Events as `bpf/event.h` lays them out.
 
-/// Bytes of a page, as the programs count them.
-pub const PAGE: u64 = 4096;
+use memtrace_wire::arch::page::bytes as page_bytes;
 
 /// One event: 88 bytes in the ring.
 #[repr(C)]
@@ -30,7 +29,7 @@ pub struct Counters {
 
 impl Counters {
     pub(crate) fn of_pages(pages: &[u64]) -> Counters {
-        let bytes = |index: usize| pages[index].saturating_mul(PAGE);
+        let bytes = |index: usize| pages[index].saturating_mul(page_bytes());
         Counters { file: bytes(0), anon: bytes(1), swap: bytes(2), shmem: bytes(3) }
     }
 
@@ -168,12 +167,12 @@ impl Raw {
         let what = match self.kind {
             1 => What::Resident {
                 now: Counters::of_pages(values),
-                high: values[4].saturating_mul(PAGE),
+                high: values[4].saturating_mul(page_bytes()),
                 high_ns: values[5],
             },
             2 => What::Faults {
-                address: values[0].saturating_mul(PAGE),
-                bytes: values[1].saturating_mul(PAGE),
+                address: values[0].saturating_mul(page_bytes()),
+                bytes: values[1].saturating_mul(page_bytes()),
                 faults: values[2],
                 by_kernel: self.code != 0,
             },
@@ -186,14 +185,14 @@ impl Raw {
             }
             5 => What::End {
                 at_peak: Counters::of_pages(values),
-                peak: values[4].saturating_mul(PAGE),
+                peak: values[4].saturating_mul(page_bytes()),
                 peak_ns: values[5],
             },
             6 => What::Counts { faults: values[0], by_kernel: values[1], thinned: values[2] },
             7 => What::Exit { status: self.code },
             8 => What::Victim,
             9 => What::Signal { number: self.code, sender: values[0] as u32 },
-            10 => What::Reclaim { took_ns: values[0], bytes: values[1].saturating_mul(PAGE) },
+            10 => What::Reclaim { took_ns: values[0], bytes: values[1].saturating_mul(page_bytes()) },
             11 => What::Call(Call {
                 number: self.code,
                 arguments,

@@ -4,10 +4,12 @@ use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 
 use aya_obj::generated::bpf_insn;
+use memtrace_wire::arch::page::bytes as page_bytes;
 
 use crate::btf::Types;
-use crate::event::{Counters, Event, PAGE, What};
+use crate::event::{Counters, Event, What};
 use crate::object;
+use crate::perf_event;
 use crate::ring::Ring;
 use crate::sys::{self, Map, Target};
 use crate::uprobe::{self, Function};
@@ -73,6 +75,14 @@ impl Attached {
         Ok(())
     }
 
+    /// Attaches the one that stands in for those at [`FAULTS`].
+    fn faults_on_event(&mut self, program: Option<Vec<bpf_insn>>) -> Result<(), Error> {
+        let instructions = program.ok_or_else(|| Error::Missing("program page_fault".into()))?;
+        let loaded = sys::load("page_fault", &instructions, &Target::PerfEvent)?;
+        self.links.extend(perf_event::attach_to_page_faults(&loaded)?);
+        Ok(())
+    }
+
     /// Attaches those on system calls, unless [`Parts::calls`] has attached them at once.
     pub fn calls(&mut self, rest: &mut Rest) -> Result<(), Error> {
         std::mem::take(&mut rest.calls).iter().try_for_each(|program| self.add(program))
@@ -85,6 +95,7 @@ impl Attached {
 }
 
 const ALWAYS: [&str; 4] = ["sched_process_exec", "sched_process_exit", "sched_process_fork", "rss_stat"];
+/// Of x86-64 and RISC-V: Arm's kernels have none.
 const FAULTS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
 const PRESSURE: [&str; 6] = [
     "mark_victim",
@@ -183,8 +194,10 @@ pub struct Kernel {
     cursors: Map,
     ring: Ring,
     processors: usize,
-    /// Tracepoints that this kernel does not have.
+    /// Tracepoints that this kernel does not have and nothing stands in for.
     pub missing: Vec<&'static str>,
+    /// Page faults are reported.
+    pub sees_faults: bool,
 }
 
 impl Kernel {
@@ -203,10 +216,6 @@ impl Kernel {
         if !sys::is_in_first_time_namespace() {
             return Err(Error::Time);
         }
-        let page = sys::page();
-        if page != PAGE {
-            return Err(Error::Page(page / 1024));
-        }
         let file = "/sys/devices/system/cpu/possible";
         let unknown = |error| Error::Call { what: format!("cannot read {file}"), error };
         let processors = std::fs::read_to_string(file)
@@ -217,7 +226,13 @@ impl Kernel {
         }
         let types = Types::of_the_kernel()?;
         let ring_bytes = if parts.calls { RING_BYTES_WITH_CALLS } else { RING_BYTES };
-        let setting = object::Setting { processors: processors as u32, parts, ring_bytes };
+        let faults_on_event = types.tracepoints(&FAULTS).contains(&None);
+        let setting = object::Setting {
+            processors: processors as u32,
+            parts,
+            ring_bytes,
+            on_perf_events: parts.calls || faults_on_event,
+        };
         let object::Relocated { mut maps, mut programs, is_split } = object::relocate(&types, &setting)?;
         let mut map = |name: &str| maps.remove(name).ok_or_else(|| Error::Missing(format!("map {name}")));
         let events = map("events")?;
@@ -231,13 +246,14 @@ impl Kernel {
             function: Vec::new(),
             processors,
             missing: Vec::new(),
+            sees_faults: true,
         };
         if !is_split {
             let measure = programs.get("measure").ok_or_else(|| Error::Missing("program measure".into()))?;
             sys::run(&sys::load("measure", measure, &Target::Nothing)?)?;
         }
-        let wanted: Vec<&'static str> =
-            [FAULTS.as_slice(), ALWAYS.as_slice(), CALLS.as_slice(), PRESSURE.as_slice()].concat();
+        let faults = if faults_on_event { [].as_slice() } else { &FAULTS };
+        let wanted: Vec<&'static str> = [faults, &ALWAYS, &CALLS, &PRESSURE].concat();
         let (mut first, mut rest) = (Vec::new(), Rest::default());
         for (name, id) in wanted.iter().zip(types.tracepoints(&wanted)) {
             let program = if *name == "rss_stat" && is_split { "rss_stat_split" } else { name };
@@ -258,6 +274,9 @@ impl Kernel {
             }
         }
         kernel.attached.add_all(&first)?;
+        if faults_on_event {
+            kernel.sees_faults = kernel.attached.faults_on_event(programs.remove("page_fault")).is_ok();
+        }
         kernel.function = programs.remove("function").unwrap_or_default();
         rest._maps.push(events);
         rest._maps.extend(maps.into_values());
@@ -307,8 +326,8 @@ impl Kernel {
             pid: run.pid,
             tid: run.tid,
             what: What::Faults {
-                address: run.first * PAGE,
-                bytes: (run.next - run.first) * PAGE,
+                address: run.first * page_bytes(),
+                bytes: (run.next - run.first) * page_bytes(),
                 faults: u64::from(run.faults),
                 by_kernel: run.by_kernel != 0,
             },
@@ -323,7 +342,7 @@ impl Kernel {
         values
             .map(|resident| Leftover {
                 pid: resident.owner,
-                peak: resident.peak * PAGE,
+                peak: resident.peak * page_bytes(),
                 peak_ns: resident.peak_ns,
                 at_peak: Counters::of_pages(&resident.at_peak),
                 ended: resident.ended != 0,

@@ -15,13 +15,14 @@ mod event;
 mod kernel;
 mod locked;
 mod object;
+mod perf_event;
 mod release;
 mod ring;
 mod sys;
 mod uprobe;
 
 pub use error::Error;
-pub use event::{Call, Counters, Event, PAGE, What};
+pub use event::{Call, Counters, Event, What};
 pub use kernel::{Attached, Kernel, Leftover, Lost, Parts, Rest};
 pub use uprobe::Function;
 

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use aya_obj::btf::Btf;
 use aya_obj::generated::bpf_insn;
 use aya_obj::{EbpfSectionKind, Object};
+use memtrace_wire::arch::page::bytes as page_bytes;
 
 use crate::btf::Types;
 use crate::sys::Map;
@@ -44,6 +45,9 @@ pub(crate) struct Setting {
     pub(crate) processors: u32,
     pub(crate) parts: Parts,
     pub(crate) ring_bytes: u32,
+    /// Programs run on perf events, which before Linux 6.1 may not make elements of a map as they
+    /// come.
+    pub(crate) on_perf_events: bool,
 }
 
 /// Fits the programs to the running kernel.
@@ -59,6 +63,7 @@ pub(crate) fn relocate(types: &Types, setting: &Setting) -> Result<Relocated, Er
         ("split", u32::from(is_split)),
         ("together", u32::from(release::is_since(6, 6))),
         ("joins_late", u32::from(setting.parts.running)),
+        ("page_shift", page_bytes().trailing_zeros()),
     ]
     .map(|(name, value)| (name, value.to_ne_bytes()));
     let unfit = |error: &dyn std::error::Error| Error::Unfit(whole(error));
@@ -72,8 +77,7 @@ pub(crate) fn relocate(types: &Types, setting: &Setting) -> Result<Relocated, Er
         events.set_max_entries(setting.ring_bytes);
     }
     for (name, description) in &object.maps {
-        // A program on functions may not make elements as they come (before Linux 6.1).
-        let is_made_before = setting.parts.calls && name == "tasks";
+        let is_made_before = setting.on_perf_events && name == "tasks";
         let flags = if is_made_before { 0 } else { description.map_flags() };
         let map = Map::create(name, description, flags)?;
         if description.section_kind() == EbpfSectionKind::Rodata {

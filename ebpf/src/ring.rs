@@ -4,11 +4,12 @@
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use memtrace_wire::arch::page::bytes as page_bytes;
+
 use crate::Error;
 use crate::event::Event;
 use crate::sys::Map;
 
-const PAGE: usize = 4096;
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 const HEADER: usize = 8;
@@ -18,6 +19,7 @@ pub(crate) struct Ring {
     consumer: *mut u8,
     producer: *mut u8,
     bytes: usize,
+    page: usize,
 }
 
 // SAFETY: only this value has the mappings, and the kernel's side is atomic.
@@ -25,7 +27,7 @@ unsafe impl Send for Ring {}
 
 impl Ring {
     pub(crate) fn open(map: &Map, bytes: usize) -> Result<Ring, Error> {
-        let fd = map.fd.as_raw_fd();
+        let (fd, page) = (map.fd.as_raw_fd(), page_bytes() as usize);
         let shared = |length: usize, protection: i32, offset: usize| {
             // SAFETY: a new mapping of a descriptor of ours.
             let place = unsafe {
@@ -35,12 +37,12 @@ impl Ring {
                 .then_some(place.cast::<u8>())
                 .ok_or_else(|| Error::call("cannot map the BPF ring"))
         };
-        let consumer = shared(PAGE, libc::PROT_READ | libc::PROT_WRITE, 0)?;
-        let producer = shared(PAGE + 2 * bytes, libc::PROT_READ, PAGE).inspect_err(|_| {
+        let consumer = shared(page, libc::PROT_READ | libc::PROT_WRITE, 0)?;
+        let producer = shared(page + 2 * bytes, libc::PROT_READ, page).inspect_err(|_| {
             // SAFETY: just mapped.
-            unsafe { libc::munmap(consumer.cast(), PAGE) };
+            unsafe { libc::munmap(consumer.cast(), page) };
         })?;
-        Ok(Ring { consumer, producer, bytes })
+        Ok(Ring { consumer, producer, bytes, page })
     }
 
     /// Passes on the events that have come, in the order in which they were begun; stops at one
@@ -53,7 +55,7 @@ impl Ring {
         let end = written.load(Ordering::Acquire);
         while at < end {
             // SAFETY: records begin at multiples of 8 and, mapped twice, lie in one piece.
-            let record = unsafe { self.producer.add(PAGE + (at & (self.bytes - 1))) };
+            let record = unsafe { self.producer.add(self.page + (at & (self.bytes - 1))) };
             // SAFETY: the header's first word is the length and two marks; the kernel sets it last.
             let length = unsafe { &*record.cast::<AtomicU32>() }.load(Ordering::Acquire);
             if length & BUSY != 0 {
@@ -75,8 +77,8 @@ impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: mapped by `open`, with these lengths.
         unsafe {
-            libc::munmap(self.consumer.cast(), PAGE);
-            libc::munmap(self.producer.cast(), PAGE + 2 * self.bytes);
+            libc::munmap(self.consumer.cast(), self.page);
+            libc::munmap(self.producer.cast(), self.page + 2 * self.bytes);
         }
     }
 }

@@ -52,12 +52,6 @@ pub(crate) fn in_first_pid_namespace() -> bool {
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]")
 }
 
-/// Bytes of a page of this kernel.
-pub(crate) fn page() -> u64 {
-    // SAFETY: reads a number of the C library's.
-    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
-}
-
 /// True if CLOCK_MONOTONIC is what programs read: it has no offset here (time_namespaces(7)).
 pub(crate) fn is_in_first_time_namespace() -> bool {
     let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
@@ -167,6 +161,8 @@ pub(crate) enum Target {
     Tracepoint(u32),
     /// An uprobe.
     Uprobe,
+    /// Another perf event.
+    PerfEvent,
     /// Nothing: [`run`] runs it.
     Nothing,
 }
@@ -199,12 +195,14 @@ struct ProgLoad {
 /// Loads a program; the verifier's log is requested only if it is refused.
 pub(crate) fn load<I>(name: &str, instructions: &[I], target: &Target) -> Result<OwnedFd, Error> {
     const KPROBE: u32 = 2;
+    const PERF_EVENT: u32 = 7;
     const RAW_TRACEPOINT: u32 = 17;
     const TRACING: u32 = 26;
     const TRACE_RAW_TP: u32 = 23;
     let (prog_type, attach_type, attach_btf_id) = match target {
         Target::Tracepoint(id) => (TRACING, TRACE_RAW_TP, *id),
         Target::Uprobe => (KPROBE, 0, 0),
+        Target::PerfEvent => (PERF_EVENT, 0, 0),
         Target::Nothing => (RAW_TRACEPOINT, 0, 0),
     };
     let mut attributes = ProgLoad {
@@ -275,14 +273,4 @@ struct TracepointOpen {
 pub(crate) fn attach_tracepoint(program: &OwnedFd) -> Result<OwnedFd, Error> {
     let attributes = TracepointOpen { name: 0, prog_fd: program.as_raw_fd() as u32, pad: 0 };
     descriptor(bpf(TRACEPOINT_OPEN, &attributes), || "cannot attach a BPF program".into())
-}
-
-/// Attaches a program to a perf event, until that is closed.
-pub(crate) fn attach_perf_event(program: &OwnedFd, event: &OwnedFd) -> Result<(), Error> {
-    const SET_BPF: u64 = 0x4004_2408; // PERF_EVENT_IOC_SET_BPF
-    // SAFETY: two descriptors; the call keeps no address.
-    if unsafe { libc::ioctl(event.as_raw_fd(), SET_BPF, program.as_raw_fd()) } < 0 {
-        return Err(Error::call("cannot attach a BPF program to a function"));
-    }
-    Ok(())
 }

@@ -52,7 +52,7 @@ int main(void)
 			report_run(e);
 			begin_run(&run, a, b, c, d, e);
 		} else if (kind == 'g') {
-			s64 own = own_growth(a, b);
+			s64 own = own_growth(a, b, 512);
 			printf("own %lld\n", own);
 			if (own > 1)
 				widen(&run, own);

@@ -3,37 +3,55 @@
 import re
 import shutil
 from pathlib import Path
+from typing import NamedTuple
 
 from experiments.debian import index, needed, unpack
+from experiments.guest.machine import AMD64
 
 KEPT = Path(__file__).resolve().parents[2] / "target" / "kernels"
-#: The kernel for virtual machines: a third of the size, and all that a guest needs is built in.
-PACKAGE = "linux-image-cloud-amd64"
-#: Of what that depends on. Newer kernels have a package for the image, and one for the modules.
+#: Of what a kernel's package depends on. Newer kernels have a package for the image, and one for
+#: the modules.
 PARTS = re.compile(r"linux-(image|binary|modules)-\d")
 #: Where the image is, in packages of older and of newer kernels.
 IMAGES = ("boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz")
 
 
-def kept(suite):
-    """The kernel image of a suite, if it was fetched before, else None; its modules are unpacked,
-    too."""
-    root = KEPT / suite
-    images = (path for place in IMAGES for path in root.glob(place))
-    return next(images) if (root / "complete").exists() else None
+class Kernel(NamedTuple):
+    """A kernel of a release: by default that for virtual machines, which is a third of the size,
+    and all that a guest needs is built in."""
+
+    suite: str
+    architecture: str = AMD64.name
+    #: Another kind of it.
+    flavour: str = "cloud"
+
+    @property
+    def package(self):
+        words = {"cloud": f"cloud-{self.architecture}", "16k": f"{self.architecture}-16k"}
+        return f"linux-image-{words[self.flavour]}"
+
+    @property
+    def folder(self):
+        return KEPT / (f"{self.suite}" if self == Kernel(self.suite) else f"{self.suite}-{self.package}")
 
 
-def fetched(suite):
+def kept(kernel):
+    """The kernel's image, if it was fetched before, else None; its modules are unpacked, too."""
+    images = (path for place in IMAGES for path in kernel.folder.glob(place))
+    return next(images) if (kernel.folder / "complete").exists() else None
+
+
+def fetched(kernel):
     """The same, downloaded if it has to be. OSError where Debian's archive cannot be reached."""
-    return kept(suite) or downloaded(suite)
+    return kept(kernel) or downloaded(kernel)
 
 
-def downloaded(suite):
-    root = KEPT / suite
+def downloaded(kernel):
+    root = kernel.folder
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
-    packages = index(suite)
-    for name in filter(PARTS.match, needed(packages, [PACKAGE])):
+    packages = index(kernel.suite, kernel.architecture)
+    for name in filter(PARTS.match, needed(packages, [kernel.package])):
         unpack(packages[name], root)
     (root / "complete").touch()
-    return kept(suite)
+    return kept(kernel)

@@ -1,6 +1,7 @@
 """The table of what holds on which kernel, for a terminal and as a page."""
 
 import re
+from typing import NamedTuple
 
 from experiments.chunks.tables import table
 from experiments.kernels.recorded import SEEDS, WAYS
@@ -9,19 +10,27 @@ from experiments.kernels.recorded import SEEDS, WAYS
 SHORT = 50
 
 
-def told(release, rows):
+class Found(NamedTuple):
+    """What was found on a kernel."""
+
+    architecture: str
+    release: str
+    page_bytes: int
+    rows: list
+
+
+def told(found):
     """Lines for a terminal."""
-    lines = [f"  {'yes' if row.holds else 'NO '}  {row.what}: {row.found}" for row in rows]
-    return "\n".join([release, *lines])
+    lines = [f"  {'yes' if row.holds else 'NO '}  {row.what}: {row.found}" for row in found.rows]
+    return "\n".join([found.release, *lines])
 
 
-def page(kernels):
-    """`kernels`: release of a kernel → its rows."""
-    what = [row.what for row in next(iter(kernels.values()))]
-    columns = zip(*kernels.values(), strict=True)
-    rows = [(name, *map(cell, column)) for name, column in zip(what, columns, strict=True)]
-    releases = [number(release) for release in kernels]
-    said = "\n".join(f"- `{release}`: {rows[0].found}" for release, rows in kernels.items())
+def page(all_found):
+    tables = "\n\n".join(
+        f"## {heading}\n\n{checks([each for each in all_found if each.architecture == name])}"
+        for name, heading in (("amd64", "x86-64"), ("arm64", "64-bit Arm"))
+    )
+    said = "\n".join(f"- `{each.release}`: {each.rows[0].found}" for each in all_found)
     return f"""# The kernel side on other kernels
 
 `scripts/kernels` boots kernels of Debian's releases in a guest (QEMU, emulated, two processors,
@@ -36,12 +45,22 @@ def page(kernels):
 - **A user with CAP_BPF and CAP_PERFMON alone**: user id 1000, no other capability.
 - **Without the kernel's types**: nothing in `/sys/kernel/btf`, as on kernels without BTF.
 
-{table(["check", *releases], rows)}
+{tables}
+
+## What it says of itself
 
 What `memtrace doctor` says of the kernel side, as root:
 
 {said}
 """
+
+
+def checks(all_found):
+    """A row for each check, a column for each kernel."""
+    what = [row.what for row in all_found[0].rows]
+    columns = zip(*(each.rows for each in all_found), strict=True)
+    rows = [(name, *map(cell, column)) for name, column in zip(what, columns, strict=True)]
+    return table(["check", *map(column_name, all_found)], rows)
 
 
 def cell(row):
@@ -50,5 +69,7 @@ def cell(row):
     return row.found if len(row.found) <= SHORT else "yes"
 
 
-def number(release):
-    return re.match(r"[\d.]*\d", release)[0]
+def column_name(found):
+    version = re.match(r"[\d.]*\d", found.release)[0]
+    pages = "" if found.page_bytes == 4096 else f", pages of {found.page_bytes // 1024} KiB"
+    return f"{version}{pages}"

@@ -1,9 +1,7 @@
 """What a guest records: programs that know what memtrace must say of them. The traces come back."""
 
-import subprocess
-from pathlib import Path
-
 from experiments.guest import guest, initramfs
+from experiments.guest.machine import AMD64
 from experiments.recording import ROOT
 
 TARGETS = ROOT / "tests" / "targets"
@@ -29,6 +27,7 @@ record() {
     echo $? >/out/$name.status
 }
 uname -r >/out/release
+sed -n '/KernelPageSize/{s/[^0-9]//g;p;q}' /proc/self/smaps >/out/page
 memtrace doctor --json >/out/doctor
 """
 PEAKS = """
@@ -96,33 +95,30 @@ def peaks(ways, seeds):
     return PEAKS.format(ways=" ".join(ways), seeds=" ".join(map(str, seeds)))
 
 
-def recorded(folder, image, script):
+def recorded(folder, image, script, machine=AMD64):
     """Boots a kernel and runs a script of the above there."""
-    archive = initramfs.packed(folder, script, programs(folder) | initramfs.recorder(folder))
-    return guest.booted(folder, image, archive, seconds=600)
+    files = programs(folder, machine) | initramfs.recorder(folder, machine)
+    archive = initramfs.packed(folder, script, files, machine)
+    return guest.booted(folder, image, archive, machine, seconds=1200)
 
 
-def programs(folder):
+def programs(folder, machine):
     """Files of the guest, by path."""
+
+    def built(name, source, *flags):
+        return machine.compiled(folder / name, TARGETS / source, *flags)
+
     static = ["-static"]
     made = {
-        "held": built(folder, "held", "held.c"),
-        "touched": built(folder, "touched", "touched.c"),
-        "untouched": built(folder, "untouched", "untouched.c"),
-        "mapped": built(folder, "mapped", "mapped.c"),
-        "grows": built(folder, "grows", "grows.c"),
-        "steps": built(folder, "steps", "steps.c", *static),
-        "mapped-static": built(folder, "mapped-static", "mapped.c", *static),
-        "grows-static": built(folder, "grows-static", "grows.c", *static),
-        "raw": built(folder, "raw", "raw.c", *static, "-nostdlib"),
+        "held": built("held", "held.c"),
+        "touched": built("touched", "touched.c"),
+        "untouched": built("untouched", "untouched.c"),
+        "mapped": built("mapped", "mapped.c"),
+        "grows": built("grows", "grows.c"),
+        "steps": built("steps", "steps.c", *static),
+        "mapped-static": built("mapped-static", "mapped.c", *static),
+        "grows-static": built("grows-static", "grows.c", *static),
+        "raw": built("raw", "raw.c", *static, "-nostdlib"),
     }
     paths = {f"/usr/bin/{name}": path for name, path in made.items()}
-    return paths | {"/usr/bin/setpriv": Path("/usr/bin/setpriv")}
-
-
-def built(folder, name, source, *flags):
-    binary = folder / name
-    if not binary.exists():
-        command = ["gcc", "-O1", "-fno-builtin", "-pthread", f"-I{ROOT / 'include'}", *flags]
-        subprocess.run([*command, "-o", binary, TARGETS / source], check=True)
-    return binary
+    return paths | {"/usr/bin/setpriv": machine.file("/usr/bin/setpriv")}

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from experiments.chunks.tables import table
-from experiments.guest import guest, kernel
+from experiments.guest.kernel import Kernel, fetched
+from experiments.guest.machine import AMD64
 from experiments.placement import two_nodes
 from experiments.placement.two_nodes import FAST, ROUNDS, SLOW
 from experiments.recording import RESULTS
 
-SUITE = "trixie"
+KERNEL = Kernel("trixie")
 PAGE = 4096
 TICK_BYTES = 100_000
 #: Blocks that threads allocate, in any order.
@@ -32,10 +33,10 @@ class Case(NamedTuple):
 
 
 def main(arguments):
-    if names := guest.missing():
-        print(f"placement nodes: skipped, install {' '.join(names)}")
+    if words := AMD64.missing():
+        print(f"placement nodes: skipped, {words}")
         return True
-    image = kernel.fetched(SUITE)
+    image = fetched(KERNEL)
     with tempfile.TemporaryDirectory() as folder:
         rows = list(measured(Path(folder), image))
     for row in rows:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from experiments.guest import guest, kernel
+from experiments.guest.kernel import Kernel, kept
+from experiments.guest.machine import AMD64
 from experiments.kernels import judged, recorded
 
 #: An emulated machine takes many times as long beside other tests.
@@ -13,9 +14,9 @@ WAYS, SEEDS = ("malloc", "huge", "threads", "fork"), (4, 9)
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    if names := guest.missing():
-        pytest.skip(f"a guest needs {' '.join(names)}: scripts/guest installs them")
-    image = kernel.kept("bullseye")
+    if words := AMD64.missing():
+        pytest.skip(words)
+    image = kept(Kernel("bullseye"))
     if image is None:
         pytest.skip("there is no kernel 5.10 for a guest: scripts/guest fetches one")
     script = recorded.RECORD + recorded.peaks(WAYS, SEEDS) + recorded.OTHERS

@@ -2,7 +2,8 @@
 
 import pytest
 
-from experiments.guest import guest, kernel
+from experiments.guest.kernel import kept
+from experiments.guest.machine import AMD64
 from experiments.placement import nodes
 
 #: An emulated machine takes many times as long beside other tests.
@@ -11,12 +12,12 @@ pytestmark = pytest.mark.serial
 
 @pytest.fixture(scope="module")
 def image():
-    if names := guest.missing():
-        pytest.skip(f"a guest needs {' '.join(names)}: scripts/guest installs them")
-    kept = kernel.kept(nodes.SUITE)
-    if kept is None:
+    if words := AMD64.missing():
+        pytest.skip(words)
+    image = kept(nodes.KERNEL)
+    if image is None:
         pytest.skip("there is no kernel for a guest: scripts/guest fetches one")
-    return kept
+    return image
 
 
 @pytest.fixture(scope="module")

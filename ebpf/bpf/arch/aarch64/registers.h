@@ -19,6 +19,14 @@ struct thread_info {
 
 #pragma clang attribute pop
 
+/* Of user space (asm/ptrace.h): what programs on perf events get. */
+#define REGISTERS 34
+
+INLINE u32 is_kernel_mode(const u64 *registers)
+{
+	return !!(registers[33] & 15); /* pstate */
+}
+
 /* asm-generic/unistd.h */
 INLINE int is_mapping_call(u64 number)
 {

@@ -17,6 +17,14 @@ struct thread_info {
 
 #pragma clang attribute pop
 
+/* Of user space (asm/ptrace.h): what programs on perf events get. */
+#define REGISTERS 21
+
+INLINE u32 is_kernel_mode(const u64 *registers)
+{
+	return !(registers[17] & 3); /* cs */
+}
+
 /* asm/unistd_64.h */
 INLINE int is_mapping_call(u64 number)
 {

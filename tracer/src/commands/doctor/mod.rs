@@ -48,12 +48,12 @@ pub fn run(arguments: &Doctor) -> Result<ExitCode> {
 
 fn checks() -> Vec<Check> {
     let kernel = kernel();
-    let faults = faults(kernel.is_ok());
+    let faults = faults(kernel.as_ref().is_ok_and(|kernel| kernel.sees_faults));
     let found = [
         ("package", package()),
         ("probe", probe()),
         ("clock", clock()),
-        ("kernel side", kernel),
+        ("kernel side", kernel.map(|kernel| seen(&kernel))),
         ("system calls", calls()),
         ("page faults", faults),
         ("memory accesses", accesses()),
@@ -101,16 +101,22 @@ fn clock() -> Found {
 }
 
 /// Loads all there is to load, and detaches it again.
-fn kernel() -> Found {
+fn kernel() -> Result<Kernel, String> {
     let (kernel, mut rest) =
         Kernel::load(Parts { calls: true, running: true }).map_err(|error| advice(&error))?;
     let mut attached = Attached::default();
     attached.pressure(&mut rest).map_err(|error| advice(&error))?;
+    Ok(kernel)
+}
+
+/// What the programs report.
+fn seen(kernel: &Kernel) -> String {
+    let faults = if kernel.sees_faults { "faults, " } else { "" };
     let missing = match kernel.missing.as_slice() {
         [] => String::new(),
         missing => format!(", but without {}", missing.join(", ")),
     };
-    Ok(format!("resident memory to the page, faults, kills, attach (BPF){missing}"))
+    format!("resident memory to the page, {faults}kills, attach (BPF){missing}")
 }
 
 /// What is wrong, what is done instead, and what would help.

@@ -87,7 +87,7 @@ impl Fold {
     /// True if the untouched part of the block gets a row.
     #[inline(always)]
     pub(super) fn is_large(&self, block: &Block) -> bool {
-        block.bytes >= LARGE && self.kernel.is_some()
+        block.bytes >= LARGE && self.sees_faults()
     }
 
     #[inline]

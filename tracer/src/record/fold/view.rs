@@ -119,6 +119,11 @@ impl Fold {
         self.kernel.as_ref()
     }
 
+    /// True if it reports page faults.
+    pub fn sees_faults(&self) -> bool {
+        self.kernel.as_ref().is_some_and(Kernel::sees_faults)
+    }
+
     /// Its programs, until they are detached.
     pub fn kernel_programs(&mut self) -> Option<&mut memtrace_ebpf::Kernel> {
         self.kernel.as_mut().and_then(Kernel::programs)

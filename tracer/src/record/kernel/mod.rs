@@ -49,12 +49,14 @@ pub struct Kernel {
     uninstrumented: BTreeSet<String>,
     /// System calls are reported, or will be.
     calls: bool,
+    sees_faults: bool,
     images: Images,
 }
 
 impl Kernel {
     fn new(kernel: memtrace_ebpf::Kernel, attacher: Attacher, calls: bool) -> Kernel {
         Kernel {
+            sees_faults: kernel.sees_faults,
             programs: Some(Programs { kernel, attacher }),
             lost: 0,
             pending: VecDeque::new(),
@@ -72,6 +74,11 @@ impl Kernel {
     /// The programs, until they are detached.
     pub fn programs(&mut self) -> Option<&mut memtrace_ebpf::Kernel> {
         self.programs.as_mut().map(|programs| &mut programs.kernel)
+    }
+
+    /// True if page faults are reported.
+    pub fn sees_faults(&self) -> bool {
+        self.sees_faults
     }
 
     /// Process images as the kernel saw them.

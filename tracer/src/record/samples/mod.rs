@@ -52,9 +52,6 @@ const FAULTS_PERIOD: u64 = 64;
 /// Moments of a thread's time in each second that are sampled.
 const CLOCK_HERTZ: u64 = 1000;
 
-/// How far a time may be from where it was, converted to a stamp and back.
-const ROUNDING_NS: u64 = 2;
-
 /// Where units list what they can sample.
 const UNITS: &str = "/sys/bus/event_source/devices";
 
@@ -244,7 +241,7 @@ impl Samples {
         let first = self.pending.front().filter(|_| self.joins)?;
         // The sample itself is to be folded then, however times are rounded; what follows it at once,
         // such as the release of what it touched, is not.
-        Some(clock.stamp_of_monotonic(first.record.ns + ROUNDING_NS)).filter(|stamp| *stamp <= horizon)
+        Some(clock.stamp_past_monotonic(first.record.ns)).filter(|stamp| *stamp <= horizon)
     }
 
     /// The next sample up to a time of the recording.

@@ -156,7 +156,7 @@ impl Session {
 
     /// Opens perf events for the command, which this thread is about to start.
     pub fn sample_events(&mut self, requested: Accesses) {
-        let (samples, recorded) = Samples::open(requested, self.fold.kernel().is_some());
+        let (samples, recorded) = Samples::open(requested, self.fold.sees_faults());
         self.meta.recorded.extend(recorded);
         self.fold.set_samples(samples);
     }

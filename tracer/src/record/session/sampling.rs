@@ -71,7 +71,7 @@ impl Session {
         let peak = &mut self.meta.peak.resident_sum_bytes;
         *peak = sum.max(*peak);
         if measure {
-            self.sampling.walked(processor_time().saturating_sub(start), self.fold.kernel().is_some());
+            self.sampling.walked(processor_time().saturating_sub(start), self.fold.sees_faults());
         }
         self.limit.warnings(&self.fold).iter().for_each(|sentence| say(sentence));
         self.with_live(|live, recording| live.publish(recording));

@@ -188,6 +188,16 @@ impl Clock {
         piece.stamp.wrapping_add_signed(((since - piece.ns) / piece.ns_per_tick) as i64)
     }
 
+    /// A stamp that is not before a time of CLOCK_MONOTONIC, and at most two ticks of the counter or
+    /// two nanoseconds after it. Arm's counters have ticks of up to 40 ns.
+    pub fn stamp_past_monotonic(&self, ns: u64) -> u64 {
+        let mut stamp = self.stamp_of_monotonic(ns);
+        while self.ns(stamp) < self.of_monotonic(ns) {
+            stamp += 1;
+        }
+        stamp
+    }
+
     /// How far times from stamps and times from CLOCK_MONOTONIC may be apart, ns: as far as they
     /// were at any reading so far.
     pub fn error_ns(&self) -> i64 {
@@ -238,10 +248,34 @@ mod tests {
         for (stamp, ns) in known {
             assert_eq!(clock.ns(stamp), ns);
             let again = clock.stamp_of_monotonic((ns + clock.first.ns) as u64);
-            assert!((clock.ns(again) - ns).abs() < 10, "and back");
+            let tick = clock.ns_of(1) as i64;
+            assert!((clock.ns(again) - ns).abs() < 10 + tick, "and back");
         }
         let now = clock.stamp();
         assert!((clock.now_ns() - clock.ns(now)).abs() < 5_000_000, "and not far from the true one");
+    }
+
+    /// Whatever a tick has: 0.3 ns of a TSC, or 42 ns at 24 MHz.
+    #[test]
+    fn a_time_is_not_after_the_stamp_past_it() {
+        for tick in [0.3, 1.0, 16.0, 41.7] {
+            let first = Reading { stamp: 1 << 50, ns: 1 << 40 };
+            let pieces = [(0, 0.0, tick), (1000, 1000.0 * tick, tick * 1.03)]
+                .map(|(after, ns, ns_per_tick)| Piece { stamp: first.stamp + after, ns, ns_per_tick });
+            let clock = Clock {
+                counts: true,
+                first,
+                last: first,
+                pieces: pieces.to_vec(),
+                interval: SHORTEST,
+                worst_ns: 0.0,
+            };
+            for since in 0..100_000 {
+                let ns = (first.ns + since) as u64;
+                let late = clock.ns(clock.stamp_past_monotonic(ns)) - since;
+                assert!((0..=2 + 2 * tick as i64).contains(&late), "{late} ns, tick {tick}, at {since}");
+            }
+        }
     }
 
     #[test]

@@ -1,14 +1,12 @@
 //! What was requested and never touched, of each large block.
 
 use memtrace_trace::rows::{KernelEventRow, Kind};
+use memtrace_wire::arch::address::MAPPED_FROM;
 use memtrace_wire::arch::page::bytes as page_bytes;
 
 use super::Fold;
 use crate::record::state::blocks::Block;
 
-/// Below lie executables and the heap of brk(2), above what is mapped: an address space has 2^47
-/// bytes.
-const MAPPED_FROM: u64 = 0x7000_0000_0000;
 /// Less than this is not worth a row.
 const WORTH_A_ROW: u64 = 64 << 10;
 
@@ -62,6 +60,9 @@ impl Fold {
         if free.is_none() || !block.kind.is_heap() {
             self.fold_kernel_before(free.unwrap_or_else(|| self.clock.stamp()));
         }
+        if !self.sees_faults() {
+            return;
+        }
         let Some(image) = self.kernel_image(process).filter(|image| !image.uninstrumented) else { return };
         let pid = image.pid;
         let of = &mut self.processes[process];
@@ -98,8 +99,7 @@ impl Fold {
 
 /// A block that malloc(3) has mapped for itself lies two words behind the beginning of a page
 /// (glibc malloc/malloc.c). Any block of a heap may do so too; that of the first thread lies below
-/// where the kernel maps (Linux arch/x86/include/asm/elf.h: an executable is loaded at two thirds
-/// of the address space at most, and mappings come down from its end).
+/// where the kernel maps.
 fn is_mapped_by_glibc(address: u64, block: &Block) -> bool {
     block.kind.is_heap() && address % page_bytes() == 16 && address >= MAPPED_FROM
 }

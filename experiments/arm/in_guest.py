@@ -1,0 +1,88 @@
+"""Tests of capturing in a guest: a system of Debian for Arm with a kernel of its own, in which pytest
+runs them as anywhere."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+from experiments.arm.built import WORK
+from experiments.debian import unpacked
+from experiments.guest import guest, initramfs
+from experiments.guest.kernel import Kernel, fetched
+from experiments.guest.machine import ARM64
+from experiments.recording import ROOT
+
+SYSTEM = (
+    *("libc6", "bash", "coreutils", "gcc", "g++", "libc6-dev", "procps", "util-linux", "mount"),
+    *("busybox-static", "python3", "python3-pytest", "python3-numpy", "binutils"),
+)
+#: What tests read traces with: packages of PyPI.
+READERS = ("duckdb",)
+#: Of the checkout.
+TREES = ("tests", "python", "include", "examples", "scripts", "pytest.ini", "README.md")
+MEMORY, SECONDS = "8G", 7200
+#: Files with tests of capturing, without those of what the guest lacks.
+TESTS = (
+    *("children", "ends", "random_programs", "record_native", "segments", "protection", "order"),
+    *("shared_memory", "kernel", "oom", "resident", "unwinding", "signals", "address_space"),
+)
+#: In the guest, where everything is in memory.
+SCRIPT = """
+export PYTHONPATH=/readers PYTHONDONTWRITEBYTECODE=1 PATH=/usr/bin:/bin:/usr/sbin:/sbin
+ip link set lo up
+mkdir -p /sys/fs/cgroup /dev/shm /dev/pts /run
+mount -t tmpfs tmpfs /dev/shm
+mount -t devpts devpts /dev/pts
+cd /checkout
+python3 -m pytest -q {arguments}
+"""
+
+
+def tested(arguments):
+    """Runs tests of pytest's arguments in a guest and prints what it prints: its exit status."""
+    image = fetched(Kernel("trixie", ARM64.name))
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        script = SCRIPT.format(arguments=" ".join(arguments))
+        files = initramfs.recorder(folder, ARM64)
+        probe = files.pop("/usr/bin/libmemtrace_probe.so")
+        built = {
+            "/checkout/target/release/memtrace": files["/usr/bin/memtrace"],
+            "/checkout/target/preload/libmemtrace_probe.so": probe,
+        }
+        archive = initramfs.packed(folder, script, built, ARM64, tree(folder))
+        done = guest.booted(folder, image, archive, ARM64, memory=MEMORY, seconds=SECONDS)
+    print(done.output, flush=True)
+    return done.status
+
+
+def tree(folder):
+    """The system's files, and the checkout's."""
+    root = folder / "tree"
+    shutil.copytree(system(), root, symlinks=True)
+    checkout = root / "checkout"
+    for name in TREES:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        checkout.mkdir(exist_ok=True)
+        copy(ROOT / name, checkout / name)
+    shutil.copytree(readers(), root / "readers")
+    return root
+
+
+def system():
+    """The folder of a whole system."""
+    return unpacked(WORK / "guest", "trixie", SYSTEM, ARM64.name)
+
+
+def readers():
+    """Wheels for Arm, of the versions that are installed here."""
+    folder = WORK / "readers"
+    if not folder.exists():
+        wanted = [f"{name}=={version(name)}" for name in READERS]
+        where = ["--platform", "manylinux_2_28_aarch64", "--python-version", "3.13"]
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", folder, *where]
+        subprocess.run([*command, "--only-binary", ":all:", "--no-deps", *wanted], check=True)
+    return folder

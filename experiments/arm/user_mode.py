@@ -1,0 +1,86 @@
+"""Tests of capturing in qemu's user mode: programs for Arm run in it, the rest is this machine's."""
+
+import os
+import subprocess
+import sys
+
+from experiments.arm.built import TARGET, WORK, tools
+from experiments.debian import unpacked
+from experiments.recording import ROOT
+
+SYSTEM = ("libc6", "libstdc++6", "python3", "busybox-static", "util-linux")
+#: Releases by the version of their Python.
+PYTHONS = {"3.9": "bullseye", "3.11": "bookworm", "3.13": "trixie"}
+#: In user and mount namespaces of its own. By the head of an ELF file: 64 bits, of Arm.
+EMULATED = r"""
+set -e
+mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
+head='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
+mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
+printf '%s' ":qemu-aarch64:M::$head:$mask:$QEMU:FP" >/proc/sys/fs/binfmt_misc/register
+exec "$@"
+"""
+#: A program that a timer interrupts gets further where there is more time between two signals.
+#: For Arm, GCC has no large code model with -fPIC.
+COMPILER = """#!/bin/sh
+for word; do
+    shift
+    [ "$word" = -mcmodel=large ] || set -- "$@" "$word"
+done
+exec aarch64-linux-gnu-{} -DINTERRUPTED_EVERY=5000 "$@"
+"""
+#: By file, in the language of pytest's -k: those that run no program of this machine, and take
+#: nothing that qemu lacks: robust lists, by which the ends of threads are known, and mincore(2).
+TESTS = {
+    "unwinding": "test_every_kind_of_stack_in_c and not wide_vectors or no_block",
+    "record_native": "not other_languages and not exit_status and not with_a_space",
+    "signals": "errno or handler or loaded or before_main or short_threads",
+}
+#: Those that start Python.
+PYTHON_TESTS = {"record_python": "without_arrays"}
+
+
+def system(suite="trixie"):
+    """The folder of a release for Arm, in which programs find their libraries."""
+    name = "system" if suite == "trixie" else f"system-{suite}"
+    return unpacked(WORK / name, suite, SYSTEM, "arm64")
+
+
+def tested(arguments):
+    """Runs the tests: what they compile is for Arm, and whatever is for Arm runs under qemu.
+    The number of failed runs."""
+    failed = 0
+    for name, chosen in TESTS.items():
+        failed += run("trixie", name, chosen, arguments)
+    for version, suite in PYTHONS.items():
+        print(f"Python {version}", flush=True)
+        for name, chosen in PYTHON_TESTS.items():
+            failed += run(suite, name, chosen, arguments)
+    return failed
+
+
+def run(suite, name, chosen, arguments):
+    """1 if tests of a file fail, with the libraries of a release."""
+    root = system(suite)
+    variables = {
+        **os.environ,
+        "PATH": f"{compilers()}:{os.environ['PATH']}",
+        "QEMU": str(tools() / "usr/bin/qemu-aarch64"),
+        "QEMU_LD_PREFIX": str(root),
+        "MEMTRACE_BUILT": f"target/arm/built/{TARGET}",
+        "MEMTRACE_PYTHON": str(root / "usr/bin/python3"),
+    }
+    words = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", EMULATED, "sh"]
+    words += [sys.executable, "-m", "pytest", "-q", *arguments]
+    words += [f"tests/end_to_end/test_{name}.py", "-k", chosen]
+    return int(subprocess.run(words, cwd=ROOT, env=variables, check=False).returncode != 0)
+
+
+def compilers():
+    """A folder of compilers for Arm that have the names of this machine's."""
+    folder = WORK / "compilers"
+    folder.mkdir(exist_ok=True)
+    for name in ("gcc", "g++"):
+        (folder / name).write_text(COMPILER.format(name))
+        (folder / name).chmod(0o755)
+    return folder

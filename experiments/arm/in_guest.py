@@ -1,6 +1,7 @@
 """Tests of capturing in a guest: a system of Debian for Arm with a kernel of its own, in which pytest
 runs them as anywhere."""
 
+import lzma
 import shutil
 import subprocess
 import sys
@@ -17,20 +18,32 @@ from experiments.recording import ROOT
 
 SYSTEM = (
     *("libc6", "bash", "coreutils", "gcc", "g++", "libc6-dev", "procps", "util-linux", "mount"),
-    *("busybox-static", "python3", "python3-pytest", "python3-numpy", "binutils"),
+    *("busybox-static", "python3", "python3-pytest", "python3-numpy", "binutils", "libc-bin"),
 )
 #: What tests read traces with: packages of PyPI.
 READERS = ("duckdb",)
+#: Random programs know what Linux does from 6.17 on where it moves mappings.
+KERNEL = Kernel("sid", ARM64.name)
 #: Of the checkout.
 TREES = ("tests", "python", "include", "examples", "scripts", "pytest.ini", "README.md")
 MEMORY, SECONDS = "8G", 7200
-#: Files with tests of capturing, without those of what the guest lacks.
-TESTS = (
+#: Files with tests of capturing.
+FILES = (
     *("children", "ends", "random_programs", "record_native", "segments", "protection", "order"),
     *("shared_memory", "kernel", "oom", "resident", "unwinding", "signals", "address_space"),
 )
-#: In the guest, where everything is in memory.
-SCRIPT = """
+#: Without those for which the guest has no packages.
+TESTS = (*(f"tests/end_to_end/test_{name}.py" for name in FILES), "-k", "'not dask_nanny'")
+#: What the kernel has no disks without.
+MODULE = "virtio_blk.ko"
+DISK_BYTES = 4 << 30
+#: In the guest, where all but /tmp is in memory: mappings of files there count as shared memory.
+SCRIPT = f"""
+insmod /{MODULE}
+mount /dev/vda /tmp
+chmod 1777 /tmp
+"""
+SCRIPT += """
 export PYTHONPATH=/readers PYTHONDONTWRITEBYTECODE=1 PATH=/usr/bin:/bin:/usr/sbin:/sbin
 ip link set lo up
 mkdir -p /sys/fs/cgroup /dev/shm /dev/pts /run
@@ -43,7 +56,7 @@ python3 -m pytest -q {arguments}
 
 def tested(arguments):
     """Runs tests of pytest's arguments in a guest and prints what it prints: its exit status."""
-    image = fetched(Kernel("trixie", ARM64.name))
+    image = fetched(KERNEL)
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         script = SCRIPT.format(arguments=" ".join(arguments))
@@ -53,10 +66,31 @@ def tested(arguments):
             "/checkout/target/release/memtrace": files["/usr/bin/memtrace"],
             "/checkout/target/preload/libmemtrace_probe.so": probe,
         }
+        built[f"/{MODULE}"] = module(folder)
         archive = initramfs.packed(folder, script, built, ARM64, tree(folder))
-        done = guest.booted(folder, image, archive, ARM64, memory=MEMORY, seconds=SECONDS)
+        done = guest.booted(
+            *(folder, image, archive, ARM64), memory=MEMORY, devices=disk(folder), seconds=SECONDS
+        )
     print(done.output, flush=True)
     return done.status
+
+
+def module(folder):
+    """The kernel's module for disks, as it loads it."""
+    [packed] = KERNEL.folder.rglob(f"{MODULE}.xz")
+    file = folder / MODULE
+    file.write_bytes(lzma.decompress(packed.read_bytes()))
+    return file
+
+
+def disk(folder):
+    """QEMU's arguments for an empty disk with a file system."""
+    image = folder / "disk"
+    with image.open("wb") as file:
+        file.truncate(DISK_BYTES)
+    subprocess.run(["mke2fs", "-q", "-t", "ext4", image], check=True)
+    drive = ["-drive", f"file={image},if=none,id=disk,format=raw"]
+    return [*drive, "-device", "virtio-blk-pci,drive=disk"]
 
 
 def tree(folder):

@@ -37,7 +37,12 @@ def booted(
     command += ["-m", memory, "-smp", str(processors), *devices]
     command += ["-kernel", str(image), "-initrd", str(archive)]
     # A panic ends the guest.
-    command += ["-append", f"console={machine.console} panic=-1 quiet", "-serial", f"file:{console}"]
+    command += [
+        "-append",
+        f"console={machine.console} panic=-1 quiet",
+        "-serial",
+        f"file:{console}",
+    ]
     for name in PORTS:
         command += ["-chardev", f"file,id={name},path={folder / name}"]
         command += [word.format(name) for word in machine.port]

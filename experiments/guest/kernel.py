@@ -32,7 +32,9 @@ class Kernel(NamedTuple):
 
     @property
     def folder(self):
-        return KEPT / (f"{self.suite}" if self == Kernel(self.suite) else f"{self.suite}-{self.package}")
+        return KEPT / (
+            f"{self.suite}" if self == Kernel(self.suite) else f"{self.suite}-{self.package}"
+        )
 
 
 def kept(kernel):

@@ -65,7 +65,12 @@ class Machine(NamedTuple):
             f"{self.prefix}strip": f"binutils{'-' if self.prefix else ''}{self.prefix[:-1]}",
         }
         names = [package for tool, package in packages.items() if shutil.which(tool) is None]
-        files = (self.file("/bin/busybox"), self.file("/usr/bin/setpriv"), self.memtrace, self.probe)
+        files = (
+            self.file("/bin/busybox"),
+            self.file("/usr/bin/setpriv"),
+            self.memtrace,
+            self.probe,
+        )
         gone = [str(file) for file in files if not file.exists()]
         words = [f"a guest needs {' '.join(names)}"] if names else []
         words += [f"a guest needs {', '.join(gone)}"] if gone else []

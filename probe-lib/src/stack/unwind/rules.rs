@@ -40,9 +40,9 @@ impl Rules {
 #[cold]
 #[inline(never)]
 fn find(counter: usize) -> Rule {
-    match modules::find(counter).map(|module| module.index) {
-        None | Some(0) => Rule::undescribed(),
-        // SAFETY: the dynamic linker says that this is a mapped module's `.eh_frame_hdr`.
-        Some(index) => unsafe { cfi::rule(index, counter) },
+    match modules::find(counter) {
+        None => Rule::undescribed(),
+        // SAFETY: the dynamic linker says that it is mapped, and where its `.eh_frame_hdr` is.
+        Some(module) => unsafe { cfi::rule(module.index, counter) },
     }
 }

@@ -76,15 +76,19 @@ impl Rule {
     }
 }
 
-/// The rule of a program counter in the module whose `.eh_frame_hdr` is at `index`.
+/// The rule of a program counter in the module whose `.eh_frame_hdr` is at `index`; 0: it has none,
+/// as the vDSO of Arm's kernels.
 ///
 /// # Safety
-/// The module is mapped, and `index` is where its program header says.
+/// The module is mapped, and `index` is 0 or where its program header says.
 pub unsafe fn rule(index: usize, counter: usize) -> Rule {
     // SAFETY: as the caller promises; what follows an instruction that calls is code too.
     unsafe {
         if returns_from_signal(counter.wrapping_add(1)) {
             return Rule { cfa: Cfa::Signal, ..Rule::UNKNOWN };
+        }
+        if index == 0 {
+            return Rule::undescribed();
         }
         let Some((begin, common, instructions)) = find(index, counter) else { return Rule::undescribed() };
         Program::new(&common, begin).row(instructions, counter).unwrap_or(Rule::UNKNOWN)

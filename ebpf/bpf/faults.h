@@ -151,11 +151,11 @@ struct sample {
 	u64 address;
 };
 
-/* Both, where the kernel lacks these tracepoints: its software event counts faults on addresses of
- * user space. */
+/* Both, where the kernel lacks these tracepoints. */
 FUNCTION_OF("perf_event") page_fault(struct sample *sample)
 {
-	return on_fault(sample->address, is_kernel_mode(sample->registers));
+	s64 address = sample->address;
+	return address < 0 ? 0 : on_fault(address, is_kernel_mode(sample->registers));
 }
 
 #endif

@@ -28,9 +28,8 @@ struct resident {
 	u32 ended;	/* that process is gone and could not be reported: the tracer reads it here */
 };
 
-/* A step that is reported: this many pages and this share (1/128) of what there was. So the
+/* A step that is reported: 64 KiB, in pages, and this share (1/128) of what there was. So the
  * number of steps is logarithmic in how far memory grows. */
-#define STEP_PAGES 16
 #define STEP_SHIFT 7
 
 /* The following avoids branches: the verifier follows both ways of each. */
@@ -92,10 +91,10 @@ INLINE u64 resident_pages(const s64 *pages)
 }
 
 /* All ones if `now` is less than a step away from what was reported, else 0. */
-INLINE s64 is_near(u64 shown, u64 now)
+INLINE s64 is_near(u64 shown, u64 now, u32 step)
 {
 	s64 away = now - shown, sign = sign_of(away);
-	return sign_of((away ^ sign) - sign - (s64)(STEP_PAGES + (shown >> STEP_SHIFT)));
+	return sign_of((away ^ sign) - sign - (s64)(step + (shown >> STEP_SHIFT)));
 }
 
 /* Raises a peak that other processors may be raising too. */
@@ -115,7 +114,7 @@ enum { TURNED = 1, REPORT = 2 };
  * instruction against that; counters then change so seldom that it is taken not to happen. */
 enum who { ALONE, AMONG_OTHERS };
 
-INLINE int resident_changed(struct resident *r, const s64 *pages, enum who who)
+INLINE int resident_changed(struct resident *r, const s64 *pages, enum who who, u32 step)
 {
 	u64 now = resident_pages(pages), swapped = counted(pages[SWAP_ENTRIES]), peak = r->peak;
 	int turned = now < r->high && !r->high_ns ? TURNED : 0;
@@ -134,7 +133,7 @@ INLINE int resident_changed(struct resident *r, const s64 *pages, enum who who)
 	}
 	/* A maximum is reported when memory has fallen from it by a step, not only when the last
 	 * one reported is that far. */
-	if (is_near(r->shown, now) & is_near(r->high, now) & is_near(r->swapped, swapped))
+	if (is_near(r->shown, now, step) & is_near(r->high, now, step) & is_near(r->swapped, swapped, step))
 		return turned;
 	return turned | REPORT;
 }
@@ -200,8 +199,9 @@ INLINE void widen(struct run *run, u64 pages)
 
 /* Anonymous memory has grown by `grown` pages since a processor last counted them, and this
  * processor has changed it: by how many? Others may have changed it too, and count a moment
- * later. `huge` are the pages of the largest page that a fault brings. What a processor has not moved to the central sum, `part`, is nothing just after a huge
- * page, and seldom after a small one (lib/percpu_counter.c). */
+ * later. `huge` are the pages of the largest page that a fault brings. What a processor has not
+ * moved to the central sum, `part`, is nothing just after a huge page, and seldom after a small one
+ * (lib/percpu_counter.c). */
 INLINE s64 own_growth(s64 grown, s32 part, u32 huge)
 {
 	if (grown < huge)

@@ -28,7 +28,7 @@ INLINE void watch_memory(u32 pid, struct task_struct *task, struct mm_struct *mm
 	} else {
 		copy_percpu(mm, pages);
 	}
-	resident_changed(&new, pages, ALONE);
+	resident_changed(&new, pages, ALONE, step_pages());
 	resident_reported(&new, pages, ns, &high, &high_ns);
 	if (bpf_map_update_elem(&memories, &key, &new, ANY))
 		count_lost(LOST_TABLE_FULL);
@@ -100,7 +100,7 @@ INLINE struct resident *watched(struct mm_struct *mm, u32 is_split)
 INLINE int take_in(struct resident *resident, const s64 *pages, enum who who)
 {
 	u64 ns, high, high_ns;
-	int what = resident_changed(resident, pages, who);
+	int what = resident_changed(resident, pages, who, step_pages());
 	if (!what)
 		return 0;
 	ns = bpf_ktime_get_ns();
@@ -140,7 +140,7 @@ FUNCTION_OF("tp_btf/rss_stat") rss_stat_split(u64 *context)
 	struct part own = note_moved((u32)context[1]);
 	count_split(mm, resident->threads, central, pages);
 	before_fall(resident, &own, central, pages, before);
-	resident_changed(resident, before, ALONE);
+	resident_changed(resident, before, ALONE, step_pages());
 	/* Threads move less than a huge page at once. */
 	if (pages[ANON_PAGES] - resident->anon >= huge_pages())
 		widen_run(resident->owner, huge_pages());

@@ -22,6 +22,12 @@ INLINE u32 huge_pages(void)
 	return 1 << (page_shift - 3);
 }
 
+/* Pages of a step of 64 KiB, which is the largest page. */
+INLINE u32 step_pages(void)
+{
+	return 1 << (16 - page_shift);
+}
+
 /* The traced tree, by pid (of the first pid namespace). */
 struct {
 	NUMBER(type, MAP_HASH);

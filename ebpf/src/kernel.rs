@@ -1,5 +1,6 @@
 //! Programs loaded and attached, and what they report.
 
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 
@@ -196,8 +197,8 @@ pub struct Kernel {
     processors: usize,
     /// Tracepoints that this kernel does not have and nothing stands in for.
     pub missing: Vec<&'static str>,
-    /// Page faults are reported.
-    pub sees_faults: bool,
+    /// Why page faults are not reported, if they are not.
+    pub faults_missing: Option<Error>,
 }
 
 impl Kernel {
@@ -226,7 +227,10 @@ impl Kernel {
         }
         let types = Types::of_the_kernel()?;
         let ring_bytes = if parts.calls { RING_BYTES_WITH_CALLS } else { RING_BYTES };
-        let faults_on_event = types.tracepoints(&FAULTS).contains(&None);
+        let wanted = [FAULTS.as_slice(), &ALWAYS, &CALLS, &PRESSURE].concat();
+        let tracepoints: HashMap<&str, Option<u32>> =
+            wanted.iter().copied().zip(types.tracepoints(&wanted)).collect();
+        let faults_on_event = FAULTS.iter().any(|name| tracepoints[name].is_none());
         let setting = object::Setting {
             processors: processors as u32,
             parts,
@@ -246,28 +250,27 @@ impl Kernel {
             function: Vec::new(),
             processors,
             missing: Vec::new(),
-            sees_faults: true,
+            faults_missing: None,
         };
         if !is_split {
             let measure = programs.get("measure").ok_or_else(|| Error::Missing("program measure".into()))?;
             sys::run(&sys::load("measure", measure, &Target::Nothing)?)?;
         }
-        let faults = if faults_on_event { [].as_slice() } else { &FAULTS };
-        let wanted: Vec<&'static str> = [faults, &ALWAYS, &CALLS, &PRESSURE].concat();
         let (mut first, mut rest) = (Vec::new(), Rest::default());
-        for (name, id) in wanted.iter().zip(types.tracepoints(&wanted)) {
-            let program = if *name == "rss_stat" && is_split { "rss_stat_split" } else { name };
-            let (Some(tracepoint), Some(instructions)) = (id, programs.remove(program)) else {
-                if ALWAYS.contains(name) {
+        for name in wanted.into_iter().filter(|name| !faults_on_event || !FAULTS.contains(name)) {
+            let program = if name == "rss_stat" && is_split { "rss_stat_split" } else { name };
+            let found = (tracepoints[name], programs.remove(program));
+            let (Some(tracepoint), Some(instructions)) = found else {
+                if ALWAYS.contains(&name) {
                     return Err(Error::Missing(format!("tracepoint {name}")));
                 }
                 kernel.missing.push(name);
                 continue;
             };
             let program = Waiting { name, tracepoint, instructions };
-            if PRESSURE.contains(name) {
+            if PRESSURE.contains(&name) {
                 rest.pressure.push(program);
-            } else if CALLS.contains(name) && !parts.calls {
+            } else if CALLS.contains(&name) && !parts.calls {
                 rest.calls.push(program);
             } else {
                 first.push(program);
@@ -275,7 +278,8 @@ impl Kernel {
         }
         kernel.attached.add_all(&first)?;
         if faults_on_event {
-            kernel.sees_faults = kernel.attached.faults_on_event(programs.remove("page_fault")).is_ok();
+            let program = programs.remove("page_fault");
+            kernel.faults_missing = kernel.attached.faults_on_event(program).err();
         }
         kernel.function = programs.remove("function").unwrap_or_default();
         rest._maps.push(events);

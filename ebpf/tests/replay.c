@@ -39,7 +39,7 @@ int main(void)
 		if (kind == 'r') {
 			s64 pages[COUNTERS] = {a, b, c, d};
 			u64 high, high_ns;
-			int what = resident_changed(&resident, pages, AMONG_OTHERS);
+			int what = resident_changed(&resident, pages, AMONG_OTHERS, 16);
 			if (what & TURNED)
 				resident_turned(&resident, e);
 			if (what & REPORT) {

@@ -105,7 +105,7 @@ table! {
         #[null("there was no kernel side (`meta.recorded.kernel`), or no probe was in the process")]
         pub resident_live_bytes: Option<u64>,
         /// Of them, bytes of heap blocks of 1 MiB and more that were not touched by then.
-        #[null("there was no kernel side (`meta.recorded.kernel`), or no probe was in the process")]
+        #[null("there was no kernel side (`meta.recorded.kernel`), it reported no faults, or no probe was in the process")]
         pub resident_untouched_bytes: Option<u64>,
         /// Bytes mapped by the program itself then, touched or not.
         #[null("there was no kernel side (`meta.recorded.kernel`), or no probe was in the process")]

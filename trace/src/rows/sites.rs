@@ -32,7 +32,7 @@ table! {
         /// How many blocks were live then.
         pub live_blocks_at_end: u64,
         /// What of its large blocks was never touched.
-        #[null("there was no kernel side")]
+        #[null("there was no kernel side, or it reported no faults")]
         pub untouched: Option<Untouched>,
         /// Sum of their used bytes of devices when those of all processes and devices together
         /// peaked (`peak.device_used_bytes`).

@@ -48,7 +48,7 @@ pub fn run(arguments: &Doctor) -> Result<ExitCode> {
 
 fn checks() -> Vec<Check> {
     let kernel = kernel();
-    let faults = faults(kernel.as_ref().is_ok_and(|kernel| kernel.sees_faults));
+    let faults = faults(kernel.as_ref().is_ok_and(|kernel| kernel.faults_missing.is_none()));
     let found = [
         ("package", package()),
         ("probe", probe()),
@@ -100,7 +100,7 @@ fn clock() -> Found {
     }
 }
 
-/// Loads all there is to load, and detaches it again.
+/// Loads all there is to load; it is detached when the result is dropped.
 fn kernel() -> Result<Kernel, String> {
     let (kernel, mut rest) =
         Kernel::load(Parts { calls: true, running: true }).map_err(|error| advice(&error))?;
@@ -111,12 +111,13 @@ fn kernel() -> Result<Kernel, String> {
 
 /// What the programs report.
 fn seen(kernel: &Kernel) -> String {
-    let faults = if kernel.sees_faults { "faults, " } else { "" };
+    let faults = if kernel.faults_missing.is_none() { "faults, " } else { "" };
+    let why = kernel.faults_missing.as_ref().map_or(String::new(), |error| format!("; no faults: {error}"));
     let missing = match kernel.missing.as_slice() {
         [] => String::new(),
         missing => format!(", but without {}", missing.join(", ")),
     };
-    format!("resident memory to the page, {faults}kills, attach (BPF){missing}")
+    format!("resident memory to the page, {faults}kills, attach (BPF){missing}{why}")
 }
 
 /// What is wrong, what is done instead, and what would help.

@@ -166,8 +166,10 @@ impl Fold {
 
     /// The kernel side, from now on.
     pub fn set_kernel(&mut self, kernel: Kernel) {
+        if kernel.sees_faults() {
+            self.sites.watch_touches();
+        }
         self.kernel = Some(kernel);
-        self.sites.watch_touches();
     }
 
     /// What perf events sample, from now on.

@@ -37,6 +37,7 @@ impl Fold {
             return row;
         }
         let (at_peak, footprint) = (&image.at_peak, image.footprint_at_peak);
+        let touched = footprint.filter(|_| self.sees_faults());
         ProcessRow {
             peak_resident_bytes: image.peak.saturating_sub(row.probe_bytes),
             resident_peak_ns: Some(self.clock.of_monotonic(image.peak_ns)),
@@ -44,7 +45,7 @@ impl Fold {
             resident_file_bytes: Some(at_peak.file),
             resident_shmem_bytes: Some(at_peak.shmem),
             resident_live_bytes: footprint.map(|footprint| footprint.live),
-            resident_untouched_bytes: footprint.map(|footprint| footprint.untouched),
+            resident_untouched_bytes: touched.map(|footprint| footprint.untouched),
             resident_mapped_bytes: footprint.map(|footprint| footprint.mapped),
             page_faults: (image.faults > 0).then_some(image.faults),
             ..row

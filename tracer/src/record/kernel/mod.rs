@@ -56,7 +56,7 @@ pub struct Kernel {
 impl Kernel {
     fn new(kernel: memtrace_ebpf::Kernel, attacher: Attacher, calls: bool) -> Kernel {
         Kernel {
-            sees_faults: kernel.sees_faults,
+            sees_faults: kernel.faults_missing.is_none(),
             programs: Some(Programs { kernel, attacher }),
             lost: 0,
             pending: VecDeque::new(),

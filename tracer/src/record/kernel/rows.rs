@@ -2,6 +2,7 @@
 
 use memtrace_ebpf::{Counters, Event, What};
 use memtrace_trace::rows::{KernelEventRow, Pages};
+use memtrace_wire::arch::page::bytes as page_bytes;
 
 /// Shorter runs of faults get no row.
 const RUN_WORTH_A_ROW: u64 = 64 << 10;
@@ -15,7 +16,7 @@ pub fn describe(event: &Event, row: KernelEventRow) -> Option<KernelEventRow> {
             let pages = Some(pages(&now));
             named("resident", KernelEventRow { pages, ..at_peak(event, high, high_ns, row) })
         }
-        What::Faults { bytes, .. } if bytes < RUN_WORTH_A_ROW => return None,
+        What::Faults { bytes, .. } if bytes < RUN_WORTH_A_ROW.max(2 * page_bytes()) => return None,
         What::Faults { address, bytes, faults, .. } => {
             let (address, bytes, value) = (Some(address), Some(bytes), Some(faults as i64));
             named("faults", KernelEventRow { address, bytes, value, ..row })

@@ -189,7 +189,7 @@ impl Clock {
     }
 
     /// A stamp that is not before a time of CLOCK_MONOTONIC, and at most two ticks of the counter or
-    /// two nanoseconds after it. Arm's counters have ticks of up to 40 ns.
+    /// two nanoseconds after it. Arm's counters have ticks of some 50 ns at most.
     pub fn stamp_past_monotonic(&self, ns: u64) -> u64 {
         let mut stamp = self.stamp_of_monotonic(ns);
         while self.ns(stamp) < self.of_monotonic(ns) {

@@ -41,7 +41,8 @@ def in_root(root, *command, **more):
 
 def unpacked(root, suite, wanted, architecture="amd64"):
     """The folder, with packages of a suite and all that they depend on."""
-    if (root / "complete").exists():
+    complete = root / "complete"
+    if complete.exists() and complete.read_text().split() == sorted(wanted):
         return root
     shutil.rmtree(root, ignore_errors=True)
     for folder in ("bin", "sbin", "lib", "lib64"):
@@ -54,7 +55,7 @@ def unpacked(root, suite, wanted, architecture="amd64"):
     for name in names:
         unpack(packages[name], root)
     register([packages[name] for name in names], root)
-    (root / "complete").touch()
+    complete.write_text("\n".join(sorted(wanted)))
     return root
 
 

@@ -1,7 +1,8 @@
-"""Tests of capturing in a guest: a system of Debian for Arm with a kernel of its own, in which pytest
-runs them as anywhere."""
+"""Tests of capturing in a guest: pytest runs them in a system of Debian for Arm, on a kernel for
+Arm."""
 
 import lzma
+import shlex
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-from experiments.arm.built import WORK
+from experiments.arm.built import WORK, compilers
 from experiments.debian import unpacked
 from experiments.guest import guest, initramfs
 from experiments.guest.kernel import Kernel, fetched
@@ -33,7 +34,7 @@ FILES = (
     *("shared_memory", "kernel", "oom", "resident", "unwinding", "signals", "address_space"),
 )
 #: Without those for which the guest has no packages.
-TESTS = (*(f"tests/end_to_end/test_{name}.py" for name in FILES), "-k", "'not dask_nanny'")
+TESTS = (*(f"tests/end_to_end/test_{name}.py" for name in FILES), "-k", "not dask_nanny")
 #: What the kernel has no disks without.
 MODULE = "virtio_blk.ko"
 DISK_BYTES = 4 << 30
@@ -42,9 +43,10 @@ SCRIPT = f"""
 insmod /{MODULE}
 mount /dev/vda /tmp
 chmod 1777 /tmp
+echo madvise >/sys/kernel/mm/transparent_hugepage/enabled
 """
 SCRIPT += """
-export PYTHONPATH=/readers PYTHONDONTWRITEBYTECODE=1 PATH=/usr/bin:/bin:/usr/sbin:/sbin
+export PYTHONPATH=/readers PYTHONDONTWRITEBYTECODE=1 PATH=/compilers:/usr/bin:/bin:/usr/sbin:/sbin
 ip link set lo up
 mkdir -p /sys/fs/cgroup /dev/shm /dev/pts /run
 mount -t tmpfs tmpfs /dev/shm
@@ -59,7 +61,7 @@ def tested(arguments):
     image = fetched(KERNEL)
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        script = SCRIPT.format(arguments=" ".join(arguments))
+        script = SCRIPT.format(arguments=shlex.join(arguments))
         files = initramfs.recorder(folder, ARM64)
         probe = files.pop("/usr/bin/libmemtrace_probe.so")
         built = {
@@ -68,9 +70,12 @@ def tested(arguments):
         }
         built[f"/{MODULE}"] = module(folder)
         archive = initramfs.packed(folder, script, built, ARM64, tree(folder))
-        done = guest.booted(
-            *(folder, image, archive, ARM64), memory=MEMORY, devices=disk(folder), seconds=SECONDS
-        )
+        more = {"memory": MEMORY, "devices": disk(folder), "seconds": SECONDS}
+        try:
+            done = guest.booted(folder, image, archive, ARM64, **more)
+        except subprocess.TimeoutExpired:
+            print((folder / "output").read_text(errors="replace"), flush=True)
+            raise
     print(done.output, flush=True)
     return done.status
 
@@ -98,11 +103,12 @@ def tree(folder):
     root = folder / "tree"
     shutil.copytree(system(), root, symlinks=True)
     checkout = root / "checkout"
+    checkout.mkdir()
     for name in TREES:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        checkout.mkdir(exist_ok=True)
         copy(ROOT / name, checkout / name)
     shutil.copytree(readers(), root / "readers")
+    compilers(root / "compilers", "/usr/bin/{}")
     return root
 
 
@@ -113,9 +119,9 @@ def system():
 
 def readers():
     """Wheels for Arm, of the versions that are installed here."""
-    folder = WORK / "readers"
+    wanted = [f"{name}=={version(name)}" for name in READERS]
+    folder = WORK / "-".join(["readers", *wanted])
     if not folder.exists():
-        wanted = [f"{name}=={version(name)}" for name in READERS]
         where = ["--platform", "manylinux_2_28_aarch64", "--python-version", "3.13"]
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", folder, *where]
         subprocess.run([*command, "--only-binary", ":all:", "--no-deps", *wanted], check=True)

@@ -1,14 +1,12 @@
-"""Tests of capturing in qemu's user mode: programs for Arm run in it, the rest is this machine's."""
+"""Tests of capturing in qemu's user mode: programs for Arm run in it, all else without it."""
 
 import os
 import subprocess
 import sys
 
-from experiments.arm.built import TARGET, WORK, tools
-from experiments.debian import unpacked
+from experiments.arm.built import TARGET, WORK, compilers, system, tools
 from experiments.recording import ROOT
 
-SYSTEM = ("libc6", "libstdc++6", "python3", "busybox-static", "util-linux")
 #: Releases by the version of their Python.
 PYTHONS = {"3.9": "bullseye", "3.11": "bookworm", "3.13": "trixie"}
 #: In user and mount namespaces of its own. By the head of an ELF file: 64 bits, of Arm.
@@ -21,14 +19,7 @@ printf '%s' ":qemu-aarch64:M::$head:$mask:$QEMU:FP" >/proc/sys/fs/binfmt_misc/re
 exec "$@"
 """
 #: A program that a timer interrupts gets further where there is more time between two signals.
-#: For Arm, GCC has no large code model with -fPIC.
-COMPILER = """#!/bin/sh
-for word; do
-    shift
-    [ "$word" = -mcmodel=large ] || set -- "$@" "$word"
-done
-exec aarch64-linux-gnu-{} -DINTERRUPTED_EVERY=5000 "$@"
-"""
+COMPILER = "aarch64-linux-gnu-{} -DINTERRUPTED_EVERY=5000"
 #: By file, in the language of pytest's -k: those that run no program of this machine, and take
 #: nothing that qemu lacks: robust lists, by which the ends of threads are known, and mincore(2).
 TESTS = {
@@ -38,12 +29,6 @@ TESTS = {
 }
 #: Those that start Python.
 PYTHON_TESTS = {"record_python": "without_arrays"}
-
-
-def system(suite="trixie"):
-    """The folder of a release for Arm, in which programs find their libraries."""
-    name = "system" if suite == "trixie" else f"system-{suite}"
-    return unpacked(WORK / name, suite, SYSTEM, "arm64")
 
 
 def tested(arguments):
@@ -64,7 +49,7 @@ def run(suite, name, chosen, arguments):
     root = system(suite)
     variables = {
         **os.environ,
-        "PATH": f"{compilers()}:{os.environ['PATH']}",
+        "PATH": f"{compilers(WORK / 'compilers', COMPILER)}:{os.environ['PATH']}",
         "QEMU": str(tools() / "usr/bin/qemu-aarch64"),
         "QEMU_LD_PREFIX": str(root),
         "MEMTRACE_BUILT": f"target/arm/built/{TARGET}",
@@ -74,13 +59,3 @@ def run(suite, name, chosen, arguments):
     words += [sys.executable, "-m", "pytest", "-q", *arguments]
     words += [f"tests/end_to_end/test_{name}.py", "-k", chosen]
     return int(subprocess.run(words, cwd=ROOT, env=variables, check=False).returncode != 0)
-
-
-def compilers():
-    """A folder of compilers for Arm that have the names of this machine's."""
-    folder = WORK / "compilers"
-    folder.mkdir(exist_ok=True)
-    for name in ("gcc", "g++"):
-        (folder / name).write_text(COMPILER.format(name))
-        (folder / name).chmod(0o755)
-    return folder

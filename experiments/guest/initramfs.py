@@ -37,7 +37,8 @@ def packed(folder, script, files, machine=AMD64, tree=None):
     for path, file in files.items():
         put(root, path, file)
         for library in machine.libraries(file):
-            put(root, library, machine.file(library))
+            if not (root / library.lstrip("/")).exists():
+                put(root, library, machine.file(library))
     (root / "init").write_text(INIT.format(**dict(zip(PORTS, machine.ports, strict=True))))
     (root / "init").chmod(0o755)
     (root / "script").write_text(script)

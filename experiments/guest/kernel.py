@@ -32,9 +32,8 @@ class Kernel(NamedTuple):
 
     @property
     def folder(self):
-        return KEPT / (
-            f"{self.suite}" if self == Kernel(self.suite) else f"{self.suite}-{self.package}"
-        )
+        usual = self == Kernel(self.suite)
+        return KEPT / (self.suite if usual else f"{self.suite}-{self.package}")
 
 
 def kept(kernel):

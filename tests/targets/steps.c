@@ -13,7 +13,8 @@
 
 #include "resident.h"
 
-enum { PAGE = 4096, REGIONS = 24, MOST_PAGES = 700, THREADS = 4 };
+static size_t page;
+enum { REGIONS = 24, MOST_PAGES = 700, THREADS = 4 };
 
 static struct region {
     char *place;
@@ -28,7 +29,7 @@ static struct region *chosen;
 static int threads, zero, memory;
 
 static void map(struct region *region, int flags, int file) {
-    region->bytes = (size_t)(1 + rand() % MOST_PAGES) * PAGE;
+    region->bytes = (size_t)(1 + rand() % MOST_PAGES) * page;
     region->place = mmap(NULL, region->bytes, PROT_READ | PROT_WRITE, flags, file, 0);
     if (region->place == MAP_FAILED) abort();
 }
@@ -39,31 +40,31 @@ static void touch(struct region *region, size_t stride) {
 
 static void anonymous(struct region *region) {
     map(region, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-    touch(region, PAGE);
+    touch(region, page);
 }
 
 static void sparse(struct region *region) {
     map(region, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-    touch(region, 3 * PAGE);
+    touch(region, 3 * page);
 }
 
 static void populated(struct region *region) { map(region, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1); }
 
 static void shared(struct region *region) {
     map(region, MAP_SHARED | MAP_ANONYMOUS, -1);
-    touch(region, PAGE);
+    touch(region, page);
 }
 
 static void file(struct region *region) {
     map(region, MAP_PRIVATE, memory);
-    touch(region, 2 * PAGE);
+    touch(region, 2 * page);
 }
 
 static void huge(struct region *region) {
     region->bytes = 4 << 20;
     region->place = mmap(NULL, region->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     madvise(region->place, region->bytes, MADV_HUGEPAGE);
-    touch(region, PAGE);
+    touch(region, page);
 }
 
 static void by_kernel(struct region *region) {
@@ -114,12 +115,13 @@ static void warm(void) {
 }
 
 int main(int count, char **arguments) {
+    page = sysconf(_SC_PAGESIZE);
     int seed = count > 1 ? atoi(arguments[1]) : 1, steps = count > 2 ? atoi(arguments[2]) : 60;
     srand(seed);
     threads = seed % (THREADS + 1);
     zero = open("/dev/zero", O_RDONLY);
     memory = memfd_create("steps", 0);
-    if (zero < 0 || memory < 0 || ftruncate(memory, MOST_PAGES * PAGE)) abort();
+    if (zero < 0 || memory < 0 || ftruncate(memory, MOST_PAGES * page)) abort();
     for (int i = 0; i < threads; i++) {
         sem_init(&workers[i].go, 0, 0);
         sem_init(&workers[i].done, 0, 0);

@@ -129,7 +129,7 @@ def test_children_wait_for_a_recorder_that_is_late(target, tmp_path):
         recorder.send_signal(signal.SIGCONT)
         _, said = recorder.communicate(timeout=120)
     assert recorder.returncode == 3
-    assert b"note:" not in said
+    assert b"note:" not in said, said.decode()
     blocks = duckdb.sql(f"FROM '{trace}/allocations/*.parquet' WHERE bytes = 3000000").fetchall()
     assert len(blocks) == 2
 

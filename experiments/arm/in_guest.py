@@ -19,7 +19,15 @@ from experiments.recording import ROOT
 
 SYSTEM = (
     *("libc6", "bash", "coreutils", "gcc", "g++", "libc6-dev", "procps", "util-linux", "mount"),
-    *("busybox-static", "python3", "python3-pytest", "python3-numpy", "binutils", "libc-bin"),
+    *(
+        "busybox-static",
+        "dash",
+        "python3",
+        "python3-pytest",
+        "python3-numpy",
+        "binutils",
+        "libc-bin",
+    ),
 )
 #: What tests read traces with: packages of PyPI.
 READERS = ("duckdb",)

@@ -44,14 +44,14 @@ def unpacked(root, suite, wanted, architecture="amd64"):
     complete = root / "complete"
     if complete.exists() and complete.read_text().split() == sorted(wanted):
         return root
+    packages = index(suite, architecture)
+    names = needed(packages, wanted)
     shutil.rmtree(root, ignore_errors=True)
     for folder in ("bin", "sbin", "lib", "lib64"):
         (root / "usr" / folder).mkdir(parents=True, exist_ok=True)
         (root / folder).symlink_to(f"usr/{folder}")
     for folder in ("proc", "dev", "tmp"):
         (root / folder).mkdir()
-    packages = index(suite, architecture)
-    names = needed(packages, wanted)
     for name in names:
         unpack(packages[name], root)
     register([packages[name] for name in names], root)

@@ -151,7 +151,7 @@ struct sample {
 	u64 address;
 };
 
-/* Both, where the kernel lacks these tracepoints. */
+/* Both, where the kernel lacks these tracepoints. Addresses of the kernel are left out here, too. */
 FUNCTION_OF("perf_event") page_fault(struct sample *sample)
 {
 	s64 address = sample->address;

@@ -70,7 +70,7 @@ def standard_library(compiler):
     """Rust's for Arm, of the version of a compiler (`rustc 1.97.1 …`): a package of the first suite
     that has it."""
     if not compiler:
-        sys.exit(f"the compiler in {WORK} does not run; remove it, try again")
+        sys.exit(f"the compiler in {WORK / 'tools'} does not run; remove that folder, try again")
     wanted = compiler.split()[1]
     for suite in SUITES:
         package = index(suite, "arm64")["libstd-rust-dev"]

@@ -83,10 +83,16 @@ pub mod saved {
 /// describe it; its two instructions are part of the interface with programs.
 ///
 /// # Safety
-/// The address is of code that is mapped.
+/// The byte before the address is of code that is mapped.
 pub unsafe fn returns_from_signal(address: usize) -> bool {
     /// `mov x8, 139` (rt_sigreturn), `svc 0`.
     const CODE: [u32; 2] = [0xd280_1168, 0xd400_0001];
-    // SAFETY: as the caller promises.
-    address.is_multiple_of(4) && unsafe { (address as *const [u32; 2]).read() } == CODE
+    /// The smallest: what lies behind a call that ends one may not be mapped.
+    const PAGE: usize = 4096;
+    let code = address as *const u32;
+    // SAFETY: the first word is on the page of the byte before. Only code that the kernel has made
+    // begins so, and the second belongs to it.
+    address.is_multiple_of(4)
+        && !address.is_multiple_of(PAGE)
+        && unsafe { code.read() == CODE[0] && code.add(1).read() == CODE[1] }
 }

@@ -4,7 +4,7 @@ use memtrace_ebpf::{Counters, Event, What};
 use memtrace_trace::rows::{KernelEventRow, Pages};
 use memtrace_wire::arch::page::bytes as page_bytes;
 
-/// Shorter runs of faults get no row.
+/// Shorter runs of faults get no row, nor does one of a single page, however large that is.
 const RUN_WORTH_A_ROW: u64 = 64 << 10;
 
 /// The row of an event, begun with process and time; `None` if it gets none. A system call describes

@@ -82,7 +82,8 @@ impl Rule {
 /// # Safety
 /// The module is mapped, and `index` is 0 or where its program header says.
 pub unsafe fn rule(index: usize, counter: usize) -> Rule {
-    // SAFETY: as the caller promises; what follows an instruction that calls is code too.
+    // SAFETY: as the caller promises. A program counter that is no code's, which a walk may come to by
+    // a register that a signal has found in other use, lies in a module by chance only.
     unsafe {
         if returns_from_signal(counter.wrapping_add(1)) {
             return Rule { cfa: Cfa::Signal, ..Rule::UNKNOWN };

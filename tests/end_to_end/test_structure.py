@@ -14,7 +14,7 @@ ALLOWED = {
     "memtrace-probe": {"memtrace-wire"},
     "memtrace-cuda-probe": {"memtrace-wire"},
     "memtrace-analysis": {"memtrace-trace"},
-    "memtrace-ebpf": set(),
+    "memtrace-ebpf": {"memtrace-wire"},
     "memtrace-perf": set(),
     "memtrace": {
         "memtrace-wire",

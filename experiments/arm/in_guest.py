@@ -18,16 +18,8 @@ from experiments.guest.machine import ARM64
 from experiments.recording import ROOT
 
 SYSTEM = (
-    *("libc6", "bash", "coreutils", "gcc", "g++", "libc6-dev", "procps", "util-linux", "mount"),
-    *(
-        "busybox-static",
-        "dash",
-        "python3",
-        "python3-pytest",
-        "python3-numpy",
-        "binutils",
-        "libc-bin",
-    ),
+    *("libc6", "libc-bin", "bash", "dash", "coreutils", "busybox-static", "procps", "util-linux"),
+    *("mount", "gcc", "g++", "libc6-dev", "binutils", "python3", "python3-pytest", "python3-numpy"),
 )
 #: What tests read traces with: packages of PyPI.
 READERS = ("duckdb",)
@@ -47,13 +39,12 @@ TESTS = (*(f"tests/end_to_end/test_{name}.py" for name in FILES), "-k", "not das
 MODULE = "virtio_blk.ko"
 DISK_BYTES = 4 << 30
 #: In the guest, where all but /tmp is in memory: mappings of files there count as shared memory.
-SCRIPT = f"""
-insmod /{MODULE}
+SCRIPT = """
+insmod /{module}
 mount /dev/vda /tmp
 chmod 1777 /tmp
 echo madvise >/sys/kernel/mm/transparent_hugepage/enabled
-"""
-SCRIPT += """
+
 export PYTHONPATH=/readers PYTHONDONTWRITEBYTECODE=1 PATH=/compilers:/usr/bin:/bin:/usr/sbin:/sbin
 ip link set lo up
 mkdir -p /sys/fs/cgroup /dev/shm /dev/pts /run
@@ -72,15 +63,14 @@ def tested(arguments):
     image = fetched(KERNEL)
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        script = SCRIPT.format(arguments=shlex.join(arguments))
-        files = initramfs.recorder(folder, ARM64)
-        probe = files.pop("/usr/bin/libmemtrace_probe.so")
-        built = {
-            "/checkout/target/release/memtrace": files["/usr/bin/memtrace"],
+        script = SCRIPT.format(module=MODULE, arguments=shlex.join(arguments))
+        memtrace, probe = initramfs.recorder(folder, ARM64).values()
+        files = {
+            "/checkout/target/release/memtrace": memtrace,
             "/checkout/target/preload/libmemtrace_probe.so": probe,
+            f"/{MODULE}": module(folder),
         }
-        built[f"/{MODULE}"] = module(folder)
-        archive = initramfs.packed(folder, script, built, ARM64, tree(folder))
+        archive = initramfs.packed(folder, script, files, ARM64, tree(folder))
         more = {"memory": MEMORY, "devices": disk(folder), "seconds": SECONDS}
         try:
             done = guest.booted(folder, image, archive, ARM64, **more)

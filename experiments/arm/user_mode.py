@@ -27,8 +27,8 @@ TESTS = {
     "record_native": "not other_languages and not exit_status and not with_a_space",
     "signals": "errno or handler or loaded or before_main or short_threads",
 }
-#: Those that start Python.
-PYTHON_TESTS = {"record_python": "without_arrays"}
+#: The same of one that starts Python.
+PYTHON_TESTS = ("record_python", "without_arrays")
 
 
 def tested(arguments):
@@ -39,8 +39,7 @@ def tested(arguments):
         failed += run("trixie", name, chosen, arguments)
     for version, suite in PYTHONS.items():
         print(f"Python {version}", flush=True)
-        for name, chosen in PYTHON_TESTS.items():
-            failed += run(suite, name, chosen, arguments)
+        failed += run(suite, *PYTHON_TESTS, arguments)
     return failed
 
 

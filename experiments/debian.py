@@ -16,8 +16,8 @@ ARCHIVE = "http://deb.debian.org/debian"
 # In mount namespaces of their own: nothing stays mounted.
 IN_ROOT = """
 set -e
-mount -t proc proc "$0/proc"
-mount --bind /dev "$0/dev"
+mount --rbind /proc "$0/proc"
+mount --rbind /dev "$0/dev"
 mkdir -p "$0/checkout"
 mount --bind "$CHECKOUT" "$0/checkout"
 exec chroot "$0" "$@"
@@ -31,9 +31,10 @@ def why_not():
     return "a chroot needs root, and unpacking needs dpkg-deb"
 
 
-def in_root(root, *command, **more):
-    """Runs a command in a folder; the checkout is /checkout there."""
-    words = ["unshare", "-m", "sh", "-c", IN_ROOT, str(root), *command]
+def in_root(root, *command, within=(), **more):
+    """Runs a command in a folder, by a program that is given as its words; the checkout is
+    /checkout there. More are variables of its environment."""
+    words = [*within, "unshare", "-m", "sh", "-c", IN_ROOT, str(root), *command]
     # There is no other locale in the folder, and PyPy fails without the one it is told.
     plain = {**os.environ, "LC_ALL": "C", "CHECKOUT": str(ROOT), **more}
     return subprocess.run(words, env=plain, capture_output=True, text=True, check=False)

@@ -38,11 +38,10 @@ set -e
 cd /checkout
 export CARGO_HOME=/checkout/target/arm/cargo CARGO_TARGET_DIR=/checkout/target/arm/built
 export CLANG=clang-19
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=gcc
 export CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc
 build="cargo build --quiet --offline --locked --target {TARGET}"
-$build --release -p memtrace
+$build --release -p memtrace -p memtrace-python
 $build --profile preload -p memtrace-probe -p memtrace-cuda-probe
 """
 

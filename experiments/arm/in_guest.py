@@ -1,5 +1,4 @@
-"""Tests of capturing in a guest: pytest runs them in a system of Debian for Arm, on a kernel for
-Arm."""
+"""Tests of capturing in a guest: a system of Debian for Arm, on a kernel for Arm."""
 
 import lzma
 import shlex
@@ -20,21 +19,28 @@ from experiments.recording import ROOT
 SYSTEM = (
     *("libc6", "libc-bin", "bash", "dash", "coreutils", "busybox-static", "procps", "util-linux"),
     *("mount", "gcc", "g++", "libc6-dev", "binutils", "python3", "python3-pytest", "python3-numpy"),
+    *("python3-pip", "python3-venv", "python3-pyelftools"),
 )
 #: What tests read traces with: packages of PyPI.
 READERS = ("duckdb",)
 #: Random programs know what Linux does from 6.17 on where it moves mappings.
 KERNEL = Kernel("sid", ARM64.name)
 #: Of the checkout.
-TREES = ("tests", "python", "include", "examples", "scripts", "pytest.ini", "README.md")
+TREES = ("tests", "python", "include", "examples", "scripts", "dist", "pytest.ini", "README.md")
 MEMORY, SECONDS = "8G", 7200
 #: Files with tests of capturing.
 FILES = (
     *("children", "ends", "random_programs", "record_native", "segments", "protection", "order"),
     *("shared_memory", "kernel", "oom", "resident", "unwinding", "signals", "address_space"),
 )
+#: Of the wheel, if there is one: that pip installs it, and that it records.
+WHEEL = ("test_in_a_virtual_environment", "test_out_of_one")
 #: Without those for which the guest has no packages.
-TESTS = (*(f"tests/end_to_end/test_{name}.py" for name in FILES), "-k", "not dask_nanny")
+TESTS = (
+    *(f"tests/end_to_end/test_{name}.py" for name in FILES),
+    *(f"tests/end_to_end/test_wheel.py::{name}" for name in WHEEL),
+    *("-k", "not dask_nanny"),
+)
 #: What the kernel has no disks without.
 MODULE = "virtio_blk.ko"
 DISK_BYTES = 4 << 30
@@ -51,19 +57,32 @@ mkdir -p /sys/fs/cgroup /dev/shm /dev/pts /run
 mount -t tmpfs tmpfs /dev/shm
 mount -t devpts devpts /dev/pts
 cd /checkout
-python3 -m pytest -q {arguments}
+{command}
 """
+#: As many as are to agree with what they know of themselves.
+RANDOM_PROGRAMS = ("scripts/random-programs", "--programs", "500")
 
 
 def tested(arguments):
-    """Runs tests in a guest and prints what pytest prints: its exit status. All of them, unless
-    arguments for it name some."""
+    """Runs tests in a guest: the exit status of pytest. All of them, unless arguments for it name
+    some."""
     if not any(word.startswith("tests/") for word in arguments):
         arguments = [*TESTS, *arguments]
+    return status("python3", "-m", "pytest", "-q", *arguments)
+
+
+def random_programs():
+    """Runs random programs in a guest: 0 if all are recorded as they should be."""
+    return status("python3", *RANDOM_PROGRAMS)
+
+
+def status(*command):
+    """Boots a guest, runs a command in the checkout there and prints what it prints: its exit
+    status."""
     image = fetched(KERNEL)
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        script = SCRIPT.format(module=MODULE, arguments=shlex.join(arguments))
+        script = SCRIPT.format(module=MODULE, command=shlex.join(command))
         memtrace, probe = initramfs.recorder(folder, ARM64).values()
         files = {
             "/checkout/target/release/memtrace": memtrace,
@@ -105,7 +124,7 @@ def tree(folder):
     shutil.copytree(system(), root, symlinks=True)
     checkout = root / "checkout"
     checkout.mkdir()
-    for name in TREES:
+    for name in filter(lambda name: (ROOT / name).exists(), TREES):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, checkout / name)
     shutil.copytree(readers(), root / "readers")

@@ -4,20 +4,12 @@ import os
 import subprocess
 import sys
 
-from experiments.arm.built import TARGET, WORK, compilers, system, tools
+from experiments.arm.built import TARGET, WORK, compilers, system
+from experiments.arm.emulated import emulated
 from experiments.recording import ROOT
 
 #: Releases by the version of their Python.
 PYTHONS = {"3.9": "bullseye", "3.11": "bookworm", "3.13": "trixie"}
-#: In user and mount namespaces of its own. By the head of an ELF file: 64 bits, of Arm.
-EMULATED = r"""
-set -e
-mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
-head='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
-mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
-printf '%s' ":qemu-aarch64:M::$head:$mask:$QEMU:FP" >/proc/sys/fs/binfmt_misc/register
-exec "$@"
-"""
 #: A program that a timer interrupts gets further where there is more time between two signals.
 COMPILER = "aarch64-linux-gnu-{} -DINTERRUPTED_EVERY=5000"
 #: By file, in the language of pytest's -k: those that run no program of this machine, and take
@@ -49,12 +41,10 @@ def run(suite, name, chosen, arguments):
     variables = {
         **os.environ,
         "PATH": f"{compilers(WORK / 'compilers', COMPILER)}:{os.environ['PATH']}",
-        "QEMU": str(tools() / "usr/bin/qemu-aarch64"),
         "QEMU_LD_PREFIX": str(root),
         "MEMTRACE_BUILT": f"target/arm/built/{TARGET}",
         "MEMTRACE_PYTHON": str(root / "usr/bin/python3"),
     }
-    words = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", EMULATED, "sh"]
-    words += [sys.executable, "-m", "pytest", "-q", *arguments]
+    words = emulated(sys.executable, "-m", "pytest", "-q", *arguments)
     words += [f"tests/end_to_end/test_{name}.py", "-k", chosen]
     return int(subprocess.run(words, cwd=ROOT, env=variables, check=False).returncode != 0)

@@ -6,16 +6,17 @@ import shutil
 import subprocess
 import sys
 
-from experiments.debian import ROOT, in_root, unpacked, why_not
-from experiments.recording import KEPT, RESULTS
+from experiments.debian import why_not
+from experiments.recording import RESULTS
+from experiments.systems.system import systems
 
 PAGE = RESULTS / "systems.md"
-SUITES = ("bullseye", "bookworm", "trixie", "sid")
+WHEEL = "memtrace-*_{machine}.whl"
 #: Of the system; wheels for manylinux may need the libraries of GCC.
 PROVIDED = ("python3-venv", "libstdc++6", "dash")
-#: From PyPI, for the system's Python; what glibc 2.28 runs.
+#: From PyPI, for the system's Python; for these minor versions of glibc.
 PACKAGES = ("numpy", "scipy", "duckdb")
-PLATFORMS = [f"--platform=manylinux_2_{minor}_x86_64" for minor in range(17, 29)]
+OLDEST, NEWEST = 17, 28
 
 OPERATOR = "operators.gst3d:gst3d"
 SWEPT = "30,30,30..120,120,120"
@@ -76,31 +77,32 @@ print(json.dumps({{
 
 
 def main(_arguments):
-    wheels = list((ROOT / "dist").glob("memtrace-*.whl"))
-    if reason := why_not() or (None if len(wheels) == 1 else "scripts/wheel has to run before"):
+    chosen = list(systems("systems", [WHEEL]))
+    if reason := why_not() or (None if chosen else "scripts/wheel has to run before"):
         print(f"systems debian: skipped, {reason}")
         return True
-    rows = [measured(suite, wheels[0]) for suite in SUITES]
+    rows = [measured(system, wheel) for system, [wheel] in chosen]
     PAGE.write_text(page(rows))
     return all(row["predicted"] == row["peak"] for row in rows) and are_same(rows)
 
 
-def measured(suite, wheel):
+def measured(system, wheel):
     """What the wheel says on a release."""
-    root = unpacked(KEPT / "systems" / suite, suite, PROVIDED)
+    root = system.unpack(PROVIDED)
     for folder in ("venv", "out"):
         shutil.rmtree(root / "opt" / folder, ignore_errors=True)
     (root / "opt" / "out").mkdir(parents=True)
     (root / "opt" / "out" / "program.py").write_text(PROGRAM)
-    gathered(root, wheel)
+    gathered(system, wheel)
     certificates(root)
-    inside(root, "dash", "-c", INSTALL)
-    inside(root, "dash", "-c", RECORD)
+    inside(system, "dash", "-c", INSTALL)
+    inside(system, "dash", "-c", RECORD)
     out = root / "opt" / "out"
     seen, unseen = (json.loads((out / f"{shape}.json").read_text()) for shape in (SEEN, UNSEEN))
     return {
-        "suite": suite,
-        **json.loads(inside(root, "/opt/venv/bin/python", "-c", READ)),
+        "suite": system.suite,
+        "processor": system.processor,
+        **json.loads(inside(system, "/opt/venv/bin/python", "-c", READ)),
         "predicted": seen["peak_bytes"],
         "unseen": unseen["peak_bytes"],
         "confidence": unseen["confidence"],
@@ -110,13 +112,15 @@ def measured(suite, wheel):
     }
 
 
-def gathered(root, wheel):
+def gathered(system, wheel):
     """Puts the wheel and what PyPI has for the system's Python into a folder there."""
-    folder = root / "opt" / "wheels"
+    folder = system.root / "opt" / "wheels"
     if not folder.exists():
-        version = inside(root, "/usr/bin/python3", "--version").split()[1].rsplit(".", 1)[0]
+        version = inside(system, "/usr/bin/python3", "--version").split()[1].rsplit(".", 1)[0]
+        glibc = range(OLDEST, NEWEST + 1)
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary", ":all:"]
-        pip += ["--python-version", version, *PLATFORMS, "--dest", folder.with_name("partial")]
+        pip += [f"--platform=manylinux_2_{minor}_{system.machine}" for minor in glibc]
+        pip += ["--python-version", version, "--dest", folder.with_name("partial")]
         subprocess.run([*pip, *PACKAGES], check=True)
         folder.with_name("partial").rename(folder)
     for earlier in folder.glob("memtrace-*.whl"):
@@ -132,17 +136,14 @@ def certificates(root):
     file.write_text("".join(each.read_text() for each in found))
 
 
-def inside(root, *command):
-    """What a command in the folder prints; it fails with what it said."""
+def inside(system, *command):
     plain = {"HOME": "/tmp", "PYTHONPATH": "/checkout/examples", "PYTHONDONTWRITEBYTECODE": "1"}
-    done = in_root(root, *command, **plain)
-    if done.returncode:
-        raise RuntimeError(f"{root.name}: {command}: {done.stdout[-2000:]}{done.stderr[-4000:]}")
-    return done.stdout
+    return system.inside(*command, **plain)
 
 
 #: Columns of the page, and what a row has for them.
 COLUMNS = {
+    "processor": "{processor}",
     "release": "{suite}",
     "glibc": "{glibc}",
     "Python": "{python}",
@@ -166,7 +167,8 @@ def page(rows):
         "SciPy and DuckDB as PyPI has them for that Python, into a virtual environment. There",
         "memtrace records GST3D at 100×100×100, fits a law to a sweep over",
         f"`{SWEPT}` and predicts; DuckDB reads the trace. Bytes are working peaks of",
-        f"one call. The kernel is this machine's, Linux {platform.release()}.",
+        f"one call. The kernel is this machine's, Linux {platform.release()}. The wheel for 64-bit",
+        "Arm (`scripts/wheel aarch64`) runs in qemu's user mode.",
         "",
         f"| {' | '.join(COLUMNS)} |",
         f"|{'---|' * len(COLUMNS)}",

@@ -5,11 +5,11 @@ import json
 import platform
 import shutil
 
-from experiments.debian import ROOT, in_root, unpacked, why_not
-from experiments.recording import KEPT, RESULTS
+from experiments.debian import why_not
+from experiments.recording import RESULTS
+from experiments.systems.system import systems
 
 PAGE = RESULTS / "packages.md"
-SUITES = ("bullseye", "bookworm", "trixie", "sid")
 #: Of the system: what installs, what compiles, and what scripts of packages may call.
 PROVIDED = ("dash", "coreutils", "diffutils", "libc-bin", "tar", "gzip", "dpkg", "rpm", "g++")
 
@@ -22,15 +22,15 @@ RPM = "rpm --dbpath=/var/lib/rpm"
 #: package -> the file in dist/, the prefix it is installed to, how it is installed and removed.
 PACKAGES = {
     "tarball": (
-        "memtrace-*-x86_64.tar.gz",
+        "memtrace-*-{machine}.tar.gz",
         "/opt/memtrace",
         "mkdir /opt/memtrace && tar -xf {file} -C /opt/memtrace --strip-components=1",
         "rm -r /opt/memtrace",
     ),
-    "deb": ("memtrace_*_amd64.deb", "/usr", "dpkg --install {file}", "dpkg --purge memtrace"),
+    "deb": ("memtrace_*_{debian}.deb", "/usr", "dpkg --install {file}", "dpkg --purge memtrace"),
     # The database of this rpm knows of no glibc, which dpkg has installed.
     "rpm": (
-        "memtrace-*.x86_64.rpm",
+        "memtrace-*.{machine}.rpm",
         "/usr",
         f"{RPM} --nodeps --install {{file}}",
         f"{RPM} --nodeps --erase memtrace",
@@ -54,20 +54,22 @@ NOT_OURS = ("var/lib/dpkg", "var/lib/rpm", "var/log", "run", "proc", "dev", "che
 
 
 def main(_arguments):
-    files = {kind: list((ROOT / "dist").glob(package[0])) for kind, package in PACKAGES.items()}
-    missing = [kind for kind, found in files.items() if len(found) != 1]
-    reason = f"scripts/packages has to make {', '.join(missing)} before" if missing else why_not()
-    if reason:
+    chosen = list(systems("packages", [pattern for pattern, *_ in PACKAGES.values()]))
+    if reason := why_not() or (None if chosen else "scripts/packages has to run before"):
         print(f"systems packages: skipped, {reason}")
         return True
-    rows = [measured(suite, kind, file) for suite in SUITES for kind, [file] in files.items()]
+    rows = [
+        measured(system, kind, file)
+        for system, files in chosen
+        for kind, file in zip(PACKAGES, files, strict=True)
+    ]
     PAGE.write_text(page(rows))
     return all(is_right(row) for row in rows)
 
 
-def measured(suite, kind, file):
+def measured(system, kind, file):
     """What a package does on a release, from before it is installed to after it is removed."""
-    root = unpacked(KEPT / "packages" / suite, suite, PROVIDED)
+    root = system.unpack(PROVIDED)
     _, prefix, install, remove = PACKAGES[kind]
     work = root / "work"
     shutil.rmtree(work, ignore_errors=True)
@@ -76,18 +78,19 @@ def measured(suite, kind, file):
     for folder in ("opt", "var/lib/rpm"):
         (root / folder).mkdir(parents=True, exist_ok=True)
     before = everything(root)
-    inside(root, prefix, install.format(file=f"/work/{file.name}"))
+    inside(system, prefix, install.format(file=f"/work/{file.name}"))
     installed = everything(root) - before
-    inside(root, prefix, USE.format(prefix=prefix))
-    inside(root, prefix, remove)
+    inside(system, prefix, USE.format(prefix=prefix))
+    inside(system, prefix, remove)
     report, law, doctor = (
         json.loads((work / f"{name}.json").read_text()) for name in ("report", "law", "doctor")
     )
     [blur] = [each for each in report["operators"] if each["name"] == "blur"]
     [package] = [check["words"] for check in doctor if check["name"] == "package"]
     return {
-        "suite": suite,
-        "glibc": inside(root, prefix, "getconf GNU_LIBC_VERSION").split()[1],
+        "suite": system.suite,
+        "processor": system.processor,
+        "glibc": inside(system, prefix, "getconf GNU_LIBC_VERSION").split()[1],
         "kind": kind,
         "packed": file.stat().st_size,
         "files": len(installed),
@@ -106,13 +109,10 @@ def everything(root):
     return {path for path in found if not path.startswith(NOT_OURS)}
 
 
-def inside(root, prefix, script):
-    """What a script prints in the folder; it fails with what it said."""
+def inside(system, prefix, script):
+    """What a script prints in the folder."""
     path = f"{prefix}/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    done = in_root(root, "dash", "-c", script, PATH=path, HOME="/tmp")
-    if done.returncode:
-        raise RuntimeError(f"{root.name}: {script}: {done.stdout[-2000:]}{done.stderr[-4000:]}")
-    return done.stdout
+    return system.inside("dash", "-c", script, PATH=path, HOME="/tmp")
 
 
 def is_right(row):
@@ -123,6 +123,7 @@ def is_right(row):
 
 #: Columns of the page, and what a row has for them.
 COLUMNS = {
+    "processor": "{processor}",
     "release": "{suite}",
     "glibc": "{glibc}",
     "package": "{kind}, {packed:,} bytes",
@@ -148,6 +149,7 @@ def page(rows):
         "compared with what it had before. dpkg checks that the C library is new enough; rpm",
         "runs without that check (`--nodeps`), because its database knows of no glibc there. Bytes",
         f"are working peaks of one call. The kernel is this machine's, Linux {platform.release()}.",
+        "What is for 64-bit Arm runs in qemu's user mode.",
         "",
         f"| {' | '.join(COLUMNS)} |",
         f"|{'---|' * len(COLUMNS)}",
@@ -155,6 +157,8 @@ def page(rows):
     for row in rows:
         shown = {**row, "left": ", ".join(f"`{path}`" for path in row["left"]) or "nothing"}
         lines.append(f"| {' | '.join(cell.format(**shown) for cell in COLUMNS.values())} |")
-    wrong = [f"{row['kind']} on {row['suite']}" for row in rows if not is_right(row)]
+    wrong = [
+        f"{row['kind']} on {row['suite']}, {row['processor']}" for row in rows if not is_right(row)
+    ]
     verdict = f"Not as it should be: {', '.join(wrong)}." if wrong else "All are as they should be."
     return "\n".join([*lines, "", verdict, ""])

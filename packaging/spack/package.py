@@ -28,4 +28,9 @@ class Memtrace(PythonPackage):
     depends_on("llvm +clang targets=bpf", type="build", when="+kernel")
 
     conflicts("platform=darwin", msg="memtrace records on Linux")
-    requires("target=x86_64:", msg="memtrace reads the stacks of x86-64")
+    requires(
+        "target=x86_64:",
+        "target=aarch64:",
+        policy="one_of",
+        msg="memtrace reads the stacks of x86-64 and of 64-bit Arm",
+    )

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import platform
 import re
 import shutil
 import sys
@@ -27,7 +28,7 @@ def unpacked(kind, folder):
 
 
 def test_the_tarball_runs_from_any_folder(tmp_path):
-    tree = unpacked("-x86_64", tmp_path / "anywhere")
+    tree = unpacked(f"-{platform.machine()}", tmp_path / "anywhere")
     place = tmp_path / "elsewhere"
     place.mkdir()
     environment = {"PATH": f"{tree / 'bin'}:/usr/bin:/bin", "HOME": str(tmp_path)}
@@ -87,6 +88,7 @@ def system(tmp_path):
     return root, files
 
 
+DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 INSTALLERS = {
     "deb": (
         ["dpkg", "--root={root}", "--force-depends", "--install", "{package}"],
@@ -103,7 +105,12 @@ INSTALLERS = {
 def test_a_package_is_installed_works_and_leaves_nothing(kind, system, tmp_path):
     root, files = system
     install, remove = INSTALLERS[kind]
-    packages = list(ROOT.glob(f"dist/memtrace*.{kind}"))
+    architecture = platform.machine()
+    names = {
+        "deb": f"memtrace_*_{DEBIAN[architecture]}.deb",
+        "rpm": f"memtrace-*.{architecture}.rpm",
+    }
+    packages = list(ROOT.glob(f"dist/{names[kind]}"))
     if len(packages) != 1 or shutil.which(install[0]) is None:
         pytest.skip(f"no {kind} in dist/, or no {install[0]}: scripts/packages makes it")
     words = {"root": root, "package": packages[0]}

@@ -1,0 +1,19 @@
+"""Runs programs for 64-bit Arm beside those of this machine, by qemu's user mode."""
+
+from experiments.arm.built import tools
+
+#: In user and mount namespaces of its own. By the head of an ELF file: 64 bits, of Arm.
+EMULATED = r"""
+set -e
+mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
+head='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
+mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
+printf '%s' ":qemu-aarch64:M::$head:$mask:$0:FP" >/proc/sys/fs/binfmt_misc/register
+exec "$@"
+"""
+
+
+def emulated(*words):
+    """A command in which programs for Arm run, as the words to start it with."""
+    qemu = tools() / "usr" / "bin" / "qemu-aarch64"
+    return ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", EMULATED, qemu, *words]

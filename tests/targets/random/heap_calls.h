@@ -88,7 +88,8 @@ static void call_realloc(struct world *world) {
 
 /* Calls that must fail and change nothing. */
 static void call_heap_in_vain(struct world *world) {
-    const struct block *last = &world->blocks[world->block_count - 1];
+    static const struct block none;
+    const struct block *last = world->block_count ? &world->blocks[world->block_count - 1] : &none;
     void *block = last->address, *nothing = NULL;
     if (last->inherited) return; /* left out: another thread of the parent may have been releasing it */
     switch (below(world, 8)) {

@@ -13,7 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 ARCHIVE = "http://deb.debian.org/debian"
 
-# In mount namespaces of their own: nothing stays mounted.
+# In mount namespaces of their own: nothing stays mounted. In a user namespace /proc can only be had
+# with what is mounted in it.
 IN_ROOT = """
 set -e
 mount --rbind /proc "$0/proc"

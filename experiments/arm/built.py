@@ -41,7 +41,7 @@ export CLANG=clang-19
 export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=gcc
 export CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc
 build="cargo build --quiet --offline --locked --target {TARGET}"
-$build --release -p memtrace -p memtrace-python
+$build --release
 $build --profile preload -p memtrace-probe -p memtrace-cuda-probe
 """
 

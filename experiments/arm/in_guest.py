@@ -26,8 +26,8 @@ READERS = ("duckdb",)
 #: Random programs know what Linux does from 6.17 on where it moves mappings.
 KERNEL = Kernel("sid", ARM64.name)
 #: Of the checkout.
-TREES = ("tests", "python", "include", "examples", "scripts", "dist", "pytest.ini", "README.md")
-MEMORY, SECONDS = "8G", 7200
+TREES = ("tests", "python", "include", "examples", "scripts", "pytest.ini", "README.md")
+MEMORY, SECONDS = "4G", 7200
 #: Files with tests of capturing.
 FILES = (
     *("children", "ends", "random_programs", "record_native", "segments", "protection", "order"),
@@ -44,18 +44,22 @@ TESTS = (
 #: What the kernel has no disks without.
 MODULE = "virtio_blk.ko"
 DISK_BYTES = 4 << 30
-#: In the guest, where all but /tmp is in memory: mappings of files there count as shared memory.
+#: The system is on a disk: mappings of files in memory, where the guest starts, count as shared
+#: memory.
 SCRIPT = """
 insmod /{module}
-mount /dev/vda /tmp
-chmod 1777 /tmp
+mkdir /system
+mount /dev/vda /system
 echo madvise >/sys/kernel/mm/transparent_hugepage/enabled
-
-export PYTHONPATH=/readers PYTHONDONTWRITEBYTECODE=1 PATH=/compilers:/usr/bin:/bin:/usr/sbin:/sbin
 ip link set lo up
-mkdir -p /sys/fs/cgroup /dev/shm /dev/pts /run
+for folder in proc sys dev; do mount -o bind /$folder /system/$folder; done
+exec chroot /system sh /script
+"""
+IN_SYSTEM = """
+mkdir -p /dev/shm /dev/pts
 mount -t tmpfs tmpfs /dev/shm
 mount -t devpts devpts /dev/pts
+export PYTHONPATH=/readers PYTHONDONTWRITEBYTECODE=1 PATH=/compilers:/usr/bin:/bin:/usr/sbin:/sbin
 cd /checkout
 {command}
 """
@@ -82,15 +86,10 @@ def status(*command):
     image = fetched(KERNEL)
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        script = SCRIPT.format(module=MODULE, command=shlex.join(command))
-        memtrace, probe = initramfs.recorder(folder, ARM64).values()
-        files = {
-            "/checkout/target/release/memtrace": memtrace,
-            "/checkout/target/preload/libmemtrace_probe.so": probe,
-            f"/{MODULE}": module(folder),
-        }
-        archive = initramfs.packed(folder, script, files, ARM64, tree(folder))
-        more = {"memory": MEMORY, "devices": disk(folder), "seconds": SECONDS}
+        script = SCRIPT.format(module=MODULE)
+        archive = initramfs.packed(folder, script, {f"/{MODULE}": module(folder)}, ARM64)
+        devices = disk(folder, system_with(folder, IN_SYSTEM.format(command=shlex.join(command))))
+        more = {"memory": MEMORY, "devices": devices, "seconds": SECONDS}
         try:
             done = guest.booted(folder, image, archive, ARM64, **more)
         except subprocess.TimeoutExpired:
@@ -108,23 +107,33 @@ def module(folder):
     return file
 
 
-def disk(folder):
-    """QEMU's arguments for an empty disk with a file system."""
+def disk(folder, root):
+    """QEMU's arguments for a disk that has the files of a folder."""
     image = folder / "disk"
     with image.open("wb") as file:
         file.truncate(DISK_BYTES)
-    subprocess.run(["mke2fs", "-q", "-t", "ext4", image], check=True)
+    subprocess.run(["mke2fs", "-q", "-t", "ext4", "-d", root, image], check=True)
     drive = ["-drive", f"file={image},if=none,id=disk,format=raw"]
     return [*drive, "-device", "virtio-blk-pci,drive=disk"]
 
 
-def tree(folder):
-    """The system's files, and the checkout's."""
-    root = folder / "tree"
+def system_with(folder, script):
+    """The folder of a system that has the checkout, and a script."""
+    root = folder / "system"
     shutil.copytree(system(), root, symlinks=True)
+    (root / "script").write_text(script)
+    (root / "tmp").chmod(0o1777)
+    for name in ("sys", "run"):
+        (root / name).mkdir(exist_ok=True)
     checkout = root / "checkout"
-    checkout.mkdir()
-    for name in filter(lambda name: (ROOT / name).exists(), TREES):
+    memtrace, probe = initramfs.recorder(folder, ARM64).values()
+    for place, file in (("release", memtrace), ("preload", probe)):
+        (checkout / "target" / place).mkdir(parents=True)
+        shutil.copy(file, checkout / "target" / place)
+    (checkout / "dist").mkdir()
+    for wheel in (ROOT / "dist").glob("*_aarch64.whl"):
+        shutil.copy(wheel, checkout / "dist")
+    for name in TREES:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, checkout / name)
     shutil.copytree(readers(), root / "readers")

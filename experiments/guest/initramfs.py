@@ -26,13 +26,11 @@ poweroff -f
 """
 
 
-def packed(folder, script, files, machine=AMD64, tree=None):
+def packed(folder, script, files, machine=AMD64):
     """An archive in a folder, of a guest that runs a shell script. `files`: path in the guest →
-    file here; the libraries that the loader names of them are added. Those of a `tree` come first:
-    it becomes the guest's."""
-    root = tree or folder / "root"
-    if tree is None:
-        shutil.rmtree(root, ignore_errors=True)
+    file here; the libraries that the loader names of them are added."""
+    root = folder / "root"
+    shutil.rmtree(root, ignore_errors=True)
     put(root, "/bin/busybox", machine.file("/bin/busybox"))
     for path, file in files.items():
         put(root, path, file)

@@ -1,10 +1,10 @@
-"""A release of Debian for a processor, in a folder: programs for another one than this machine's
-are emulated."""
+"""A release of Debian for a processor, in a folder: on x86-64, programs for Arm are emulated."""
 
 import platform
 from typing import NamedTuple
 
-from experiments.arm.emulated import emulated
+from experiments import debian
+from experiments.arm import emulated
 from experiments.debian import ROOT, in_root, unpacked
 from experiments.recording import KEPT
 
@@ -36,7 +36,7 @@ class System(NamedTuple):
 
     def inside(self, *command, **variables):
         """What a command in it prints; it fails with what it said."""
-        within = () if self.machine == platform.machine() else emulated()
+        within = () if is_own(self.machine) else emulated.emulated()
         done = in_root(self.root, *command, within=within, **variables)
         if done.returncode:
             said = f"{done.stdout[-2000:]}{done.stderr[-4000:]}"
@@ -44,12 +44,22 @@ class System(NamedTuple):
         return done.stdout
 
 
+def is_own(machine):
+    return machine == platform.machine()
+
+
 def systems(kind, patterns):
-    """The systems for whose processors there are files in dist/, one of each pattern (of the names
-    that Debian and others have for it), with these files."""
-    for machine, (debian, _) in MACHINES.items():
-        named = [pattern.format(machine=machine, debian=debian) for pattern in patterns]
+    """Releases for each processor, with files in dist/: one of each pattern, which has the names
+    that Debian and others have for it. Says why a processor is left out."""
+    for machine, (debians, processor) in MACHINES.items():
+        named = [pattern.format(machine=machine, debian=debians) for pattern in patterns]
         found = [list((ROOT / "dist").glob(name)) for name in named]
-        if all(len(files) == 1 for files in found):
-            for suite in SUITES:
-                yield System(suite, machine, kind), [file for [file] in found]
+        wrong = [name for name, files in zip(named, found, strict=True) if len(files) != 1]
+        reason = debian.why_not() if is_own(machine) else emulated.why_not()
+        if wrong:
+            reason = f"in dist/ there is not one {' and one '.join(wrong)} (docs/installing.md)"
+        if reason:
+            print(f"systems {kind}: left out for {processor}: {reason}", flush=True)
+            continue
+        for suite in SUITES:
+            yield System(suite, machine, kind), [file for [file] in found]

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BYTES 12345
 
@@ -23,9 +24,10 @@ int main(int argc, char **argv) {
     int threads = atoi(argv[1]);
     blocks = atol(argv[2]);
     pthread_t *ids = calloc(threads, sizeof *ids);
+    long least = sysconf(_SC_THREAD_STACK_MIN); /* 128 KiB on Arm */
     pthread_attr_t small;
     pthread_attr_init(&small);
-    pthread_attr_setstacksize(&small, 64 << 10);
+    if (pthread_attr_setstacksize(&small, least > 64 << 10 ? least : 64 << 10)) return 1;
     pthread_barrier_init(&all, 0, threads);
     for (int i = 0; i < threads; i++)
         if (pthread_create(&ids[i], &small, work, 0)) return 1;

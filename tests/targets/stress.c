@@ -155,7 +155,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(what, "processes")) {
         while (children < atol(argv[2])) beget();
         wait_for_all();
-        usleep(1500000); /* The tracer is behind, by some two hundred processes at times. */
+        usleep(1500000); /* The tracer may be two hundred processes behind. */
     } else return 2;
     printf("{\"blocks\": %ld, \"children\": %ld}\n", blocks, children);
     return 0;

@@ -72,6 +72,14 @@ def register(packages, root):
             file.write("\n".join([*lines, "Status: install ok installed", "", ""]))
 
 
+def certificates(root):
+    """Pip reads them even where it asks no index; the package's own script would put them there."""
+    found = sorted((root / "usr" / "share" / "ca-certificates").rglob("*.crt"))
+    file = root / "etc" / "ssl" / "certs" / "ca-certificates.crt"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(each.read_text() for each in found))
+
+
 def index(suite, architecture="amd64"):
     """The packages of a suite by name; a name that several provide is the first one's. Backports
     come with the rest of their release."""

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from experiments.arm.built import WORK, compilers
-from experiments.debian import unpacked
+from experiments.debian import certificates, unpacked
 from experiments.guest import guest, initramfs
 from experiments.guest.kernel import Kernel, fetched
 from experiments.guest.machine import ARM64
@@ -121,6 +121,7 @@ def system_with(folder, script):
     """The folder of a system that has the checkout, and a script."""
     root = folder / "system"
     shutil.copytree(system(), root, symlinks=True)
+    certificates(root)
     (root / "script").write_text(script)
     (root / "tmp").chmod(0o1777)
     for name in ("sys", "run"):

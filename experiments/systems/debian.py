@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 
+from experiments.debian import certificates
 from experiments.recording import RESULTS
 from experiments.systems.system import systems
 
@@ -123,14 +124,6 @@ def gathered(system, wheel):
     for earlier in folder.glob("memtrace-*.whl"):
         earlier.unlink()
     shutil.copy(wheel, folder)
-
-
-def certificates(root):
-    """Pip reads them even where it asks no index; the package's own script would put them there."""
-    found = sorted((root / "usr" / "share" / "ca-certificates").rglob("*.crt"))
-    file = root / "etc" / "ssl" / "certs" / "ca-certificates.crt"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(each.read_text() for each in found))
 
 
 def inside(system, *command):

@@ -17,7 +17,6 @@ COMPILER = "aarch64-linux-gnu-{} -DINTERRUPTED_EVERY=5000"
 TESTS = {
     "unwinding": "test_every_kind_of_stack_in_c and not wide_vectors or no_block",
     "record_native": "not other_languages and not exit_status and not with_a_space",
-    "signals": "errno or handler or loaded or before_main or short_threads",
 }
 #: The same of one that starts Python.
 PYTHON_TESTS = ("record_python", "without_arrays")

@@ -16,6 +16,10 @@
 #define MIB (1UL << 20)
 #define BYTES (100 * MIB)
 
+#ifndef HELD_SECONDS
+#define HELD_SECONDS 1
+#endif
+
 static const int RW = PROT_READ | PROT_WRITE;
 static int file = -1, segment = -1, together[2], done[2];
 
@@ -79,7 +83,7 @@ int main(int argc, char **argv) {
         CHECK(read(together[0], &c, 1) == 1);
     }
     /* What is written of a private file is known by snapshots, which are apart. */
-    if (strcmp(way, "private") == 0) sleep(1);
+    if (strcmp(way, "private") == 0) sleep(HELD_SECONDS);
     if (is_handed) munmap(first, BYTES);
     for (int child = 1; child < processes; child++) CHECK(write(done[1], "", 1) == 1);
     int status;

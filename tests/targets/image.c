@@ -2,6 +2,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#ifndef HELD_SECONDS
+#define HELD_SECONDS 0.6
+#endif
+
 enum { MIB = 1 << 20, PAGE = 4096 };
 
 static char zeroes[8 * MIB];
@@ -17,6 +21,6 @@ int main(void) {
     touch(zeroes, 5 * MIB);
     touch(values, 4 * MIB);
     touch(stack, MIB);
-    usleep(600000);
+    usleep(HELD_SECONDS * 1e6);
     return stack[0] - 1;
 }

@@ -28,6 +28,14 @@ def why_not():
     return debian.why_not()
 
 
+def why_not_beside():
+    """Why nothing for Arm runs beside programs of this machine; None if it can."""
+    version = tuple(map(int, platform.release().split("-")[0].split(".")[:2]))
+    if version < (6, 7):
+        return "emulating beside this machine's programs needs Linux 6.7"
+    return why_not()
+
+
 def emulated(*words):
     """A command in which programs for Arm run, as the words to start it with."""
     qemu = tools() / "usr" / "bin" / "qemu-aarch64"

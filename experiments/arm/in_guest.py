@@ -86,7 +86,7 @@ def status(*command):
     """Boots a guest, runs a command in the checkout there and prints what it prints: its exit
     status."""
     image = fetched(KERNEL)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=WORK) as folder:
         folder = Path(folder)
         script = SCRIPT.format(module=MODULE)
         archive = initramfs.packed(folder, script, {f"/{MODULE}": module(folder)}, ARM64)
@@ -96,7 +96,9 @@ def status(*command):
             done = guest.booted(folder, image, archive, ARM64, **more)
         except subprocess.TimeoutExpired:
             print((folder / "output").read_text(errors="replace"), flush=True)
-            raise
+            sys.exit(f"scripts/arm: the guest took more than {SECONDS} s")
+        except RuntimeError as error:
+            sys.exit(f"scripts/arm: {error}")
     print(done.output, flush=True)
     return done.status
 

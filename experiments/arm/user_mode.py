@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from experiments.arm.built import TARGET, WORK, compilers, system
-from experiments.arm.emulated import emulated
+from experiments.arm.emulated import emulated, why_not_beside
 from experiments.recording import ROOT
 
 #: Releases by the version of their Python.
@@ -25,6 +25,8 @@ PYTHON_TESTS = ("record_python", "without_arrays")
 def tested(arguments):
     """Runs the tests: what they compile is for Arm, and whatever is for Arm runs under qemu.
     The number of failed runs."""
+    if reason := why_not_beside():
+        sys.exit(f"scripts/arm: {reason}")
     failed = 0
     for name, chosen in TESTS.items():
         failed += run("trixie", name, chosen, arguments)

@@ -8,7 +8,7 @@ import sys
 
 from experiments.debian import certificates
 from experiments.recording import RESULTS
-from experiments.systems.system import systems
+from experiments.systems.system import systems, write
 
 PAGE = RESULTS / "systems.md"
 WHEEL = "memtrace-*_{machine}.whl"
@@ -81,7 +81,7 @@ def main(_arguments):
     rows = [measured(system, wheel) for system, [wheel] in systems("debian", [WHEEL])]
     if not rows:
         return True
-    PAGE.write_text(page(rows))
+    write(PAGE, page(rows), rows)
     return all(row["predicted"] == row["peak"] for row in rows) and are_same(rows)
 
 

@@ -6,7 +6,7 @@ import platform
 import shutil
 
 from experiments.recording import RESULTS
-from experiments.systems.system import systems
+from experiments.systems.system import systems, write
 
 PAGE = RESULTS / "packages.md"
 #: Of the system: what installs, what compiles, and what scripts of packages may call.
@@ -61,7 +61,7 @@ def main(_arguments):
     ]
     if not rows:
         return True
-    PAGE.write_text(page(rows))
+    write(PAGE, page(rows), rows)
     return all(is_right(row) for row in rows)
 
 

@@ -3,9 +3,8 @@
 import platform
 from typing import NamedTuple
 
-from experiments import debian
 from experiments.arm import emulated
-from experiments.debian import ROOT, in_root, unpacked
+from experiments.debian import ROOT, in_root, unpacked, why_not
 from experiments.recording import KEPT
 
 SUITES = ("bullseye", "bookworm", "trixie", "sid")
@@ -48,14 +47,22 @@ def is_own(machine):
     return machine == platform.machine()
 
 
+def write(page, text, rows):
+    """Writes a page that has rows for each processor; prints one that has not."""
+    if len({row["processor"] for row in rows}) == len(MACHINES):
+        page.write_text(text)
+    else:
+        print(text)
+
+
 def systems(kind, patterns):
     """Releases for each processor, with files in dist/: one of each pattern, which has the names
     that Debian and others have for it. Says why a processor is left out."""
-    for machine, (debians, processor) in MACHINES.items():
-        named = [pattern.format(machine=machine, debian=debians) for pattern in patterns]
+    for machine, (debian, processor) in MACHINES.items():
+        named = [pattern.format(machine=machine, debian=debian) for pattern in patterns]
         found = [list((ROOT / "dist").glob(name)) for name in named]
         wrong = [name for name, files in zip(named, found, strict=True) if len(files) != 1]
-        reason = debian.why_not() if is_own(machine) else emulated.why_not()
+        reason = why_not() if is_own(machine) else emulated.why_not_beside()
         if wrong:
             reason = f"in dist/ there is not one {' and one '.join(wrong)} (docs/installing.md)"
         if reason:

@@ -66,7 +66,7 @@ def found(architecture):
     """The wheel for an architecture."""
     wheels = list((ROOT / "dist").glob(f"memtrace-*_{architecture}.whl"))
     if len(wheels) != 1:
-        pytest.skip(f"no wheel for it in dist/: `scripts/wheel {architecture}` builds it")
+        pytest.skip(f"dist/ has not one wheel for {architecture}: scripts/wheel makes it")
     return wheels[0]
 
 

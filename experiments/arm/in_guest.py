@@ -41,8 +41,8 @@ TESTS = (
     *(f"tests/end_to_end/test_wheel.py::{name}" for name in WHEEL),
     *("-k", "not dask_nanny"),
 )
-#: Snapshots are further apart where reading /proc is emulated, and a program that a timer interrupts
-#: gets further where there is more time between two signals.
+#: Snapshots are further apart where reading /proc is emulated, and a program that a timer
+#: interrupts gets further where there is more time between two signals.
 COMPILER = "/usr/bin/{} -DHELD_SECONDS=10 -DINTERRUPTED_EVERY=5000"
 #: What the kernel has no disks without.
 MODULE = "virtio_blk.ko"

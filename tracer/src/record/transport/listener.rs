@@ -186,9 +186,9 @@ impl Accept {
         match identify(&bytes, peer, &self.token) {
             Some(Peer::Probe(arrival)) => {
                 let placed = self.placed.has(arrival.host_pid);
-                self.arrivals.send(arrival).is_ok() && self.share(&stream, Wants::First, placed)
+                self.arrivals.send(arrival).is_ok() && self.share(&stream, Wants::First, placed, peer.pid)
             }
-            Some(Peer::Further) => self.share(&stream, Wants::Further, false),
+            Some(Peer::Further) => self.share(&stream, Wants::Further, false, peer.pid),
             Some(Peer::Client(request)) => {
                 let _ = stream.set_nonblocking(false);
                 self.clients.send(Client { stream, request }).is_ok()
@@ -202,9 +202,10 @@ impl Accept {
 }
 
 impl Accept {
-    /// Makes a segment for a probe. False once the recording has ended.
-    fn share(&self, stream: &UnixStream, wants: Wants, placed: bool) -> bool {
-        let made = Segment::create(wants, placed).and_then(|segment| Ok((segment.duplicate()?, segment)));
+    /// Makes a segment for the probe of this process. False once the recording has ended.
+    fn share(&self, stream: &UnixStream, wants: Wants, placed: bool, peer: u32) -> bool {
+        let made =
+            Segment::create(wants, placed, peer).and_then(|segment| Ok((segment.duplicate()?, segment)));
         let Ok((theirs, segment)) = made else {
             self.unserved.fetch_add(1, Ordering::Relaxed);
             refuse(stream);

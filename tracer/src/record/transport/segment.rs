@@ -11,9 +11,9 @@ use memtrace_wire::handshake::Wants;
 use memtrace_wire::layout::{ACTIVE, Geometry, SLOTS_OFFSET, SegmentHeader, Slot};
 use memtrace_wire::ring::Reader;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use rustix::io::pread;
+use rustix::io::{Errno, pread};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Pid, Resource, getrlimit, test_kill_process};
 
 /// Segments at one time: fewer than a process may have mappings (vm.max_map_count).
 const MOST: usize = 16_384;
@@ -33,6 +33,8 @@ pub struct Segment {
     base: *mut u8,
     geometry: Geometry,
     descriptor: OwnedFd,
+    /// The process that it was made for; none if that is not known here.
+    peer: Option<Pid>,
     /// No process can write it; a mapping of it is a copy.
     sealed: bool,
 }
@@ -42,8 +44,9 @@ unsafe impl Send for Segment {}
 
 impl Segment {
     /// Makes an empty segment whose size can no longer change: a program that shrank it would kill
-    /// the tracer with SIGBUS. Blocks of its image may be placed.
-    pub fn create(wants: Wants, placed: bool) -> Result<Segment> {
+    /// the tracer with SIGBUS. Blocks of its image may be placed. The peer is the process that asked
+    /// for it, or 0 ([`Credentials`](super::handshake::Credentials)).
+    pub fn create(wants: Wants, placed: bool, peer: u32) -> Result<Segment> {
         let alive = ALIVE.load(Ordering::Relaxed);
         ensure!(alive < most(), "{alive} segments are in use already");
         let geometry = wants.geometry();
@@ -55,9 +58,14 @@ impl Segment {
             .map_err(|error| anyhow!("cannot size shared memory: {error}"))?;
         let base = map(&descriptor, geometry, false)?;
         ALIVE.fetch_add(1, Ordering::Relaxed);
-        let segment = Segment { base, geometry, descriptor, sealed: false };
+        let segment = Segment { base, geometry, descriptor, peer: Pid::from_raw(peer as i32), sealed: false };
         segment.header().placed.store(placed.into(), Ordering::Relaxed);
         Ok(segment)
+    }
+
+    /// False once the process that it was made for has ended.
+    pub fn peer_lives(&self) -> bool {
+        self.peer.is_none_or(|peer| test_kill_process(peer) != Err(Errno::SRCH))
     }
 
     /// Unmaps it for good if no process can write it any more and all was read. (F_SEAL_WRITE,
@@ -165,7 +173,7 @@ mod tests {
 
     #[test]
     fn it_is_given_up_when_no_process_has_it() {
-        let segment = Segment::create(Wants::First, false).unwrap();
+        let segment = Segment::create(Wants::First, false, 0).unwrap();
         let theirs = map(&segment.descriptor, segment.geometry, false).unwrap();
         segment.header().slots_used.store(7, Ordering::Relaxed);
         // SAFETY: nothing refers to it.
@@ -179,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_was_claimed_last_is_read_before_it_is_given_up() {
-        let segment = Segment::create(Wants::First, false).unwrap();
+        let segment = Segment::create(Wants::First, false, 0).unwrap();
         segment.header().slots_used.store(2, Ordering::Relaxed);
         segment.slots().skip(1).for_each(|(_, slot)| slot.state.store(ACTIVE, Ordering::Relaxed));
         // SAFETY: nothing refers to it.
@@ -193,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_it_says_of_its_size_is_not_believed() {
-        let segment = Segment::create(Wants::Further, false).unwrap();
+        let segment = Segment::create(Wants::Further, false, 0).unwrap();
         segment.header().slots_used.store(u32::MAX, Ordering::Relaxed);
         assert_eq!(segment.slots().count(), segment.slot_count());
         assert!(ftruncate(&segment.descriptor, 1).is_err());

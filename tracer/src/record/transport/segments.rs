@@ -15,7 +15,7 @@ use super::segment::Segment;
 /// kernel more, and a forked child may be about to claim a slot. After a failure, later and later.
 const UNUSED: Duration = Duration::from_millis(50);
 const UNUSED_AT_MOST: Duration = Duration::from_secs(2);
-/// One of which no slot was ever claimed: its process died before it could.
+/// One of which no slot was ever claimed: its process may not have mapped it yet, if it lives.
 const NEVER_USED: Duration = Duration::from_secs(60);
 
 /// A slot of a segment.
@@ -32,9 +32,35 @@ struct Used {
     /// Slots that have a reader.
     known: Vec<bool>,
     readers: usize,
+    /// Until no slot was claimed: how long it may take.
+    unclaimed_until: Option<Instant>,
     /// When and after how long to give it up, if it has no readers then.
     due: Instant,
     patience: Duration,
+}
+
+impl Used {
+    fn new(segment: Segment) -> Used {
+        let now = Instant::now();
+        Used {
+            known: vec![false; segment.slot_count()],
+            segment,
+            readers: 0,
+            unclaimed_until: Some(now + NEVER_USED),
+            due: now + UNUSED,
+            patience: UNUSED,
+        }
+    }
+
+    /// Its process may still map it.
+    fn is_awaited(&self, now: Instant) -> bool {
+        self.unclaimed_until.is_some_and(|until| now < until) && self.segment.peer_lives()
+    }
+
+    fn postpone(&mut self, now: Instant) {
+        self.patience = (2 * self.patience).min(UNUSED_AT_MOST);
+        self.due = now + self.patience;
+    }
 }
 
 /// All of them.
@@ -55,9 +81,7 @@ impl Segments {
     /// claimed and have no reader yet; they are to have one now.
     pub fn claimed(&mut self) -> Vec<(Place, &Slot)> {
         while let Ok(segment) = self.arriving.try_recv() {
-            let known = vec![false; segment.slot_count()];
-            let (due, patience) = (Instant::now() + NEVER_USED, UNUSED);
-            self.used.insert(self.next, Used { segment, known, readers: 0, due, patience });
+            self.used.insert(self.next, Used::new(segment));
             self.next += 1;
         }
         let mut claimed = Vec::new();
@@ -66,6 +90,7 @@ impl Segments {
                 let active = slot.state.load(Ordering::Acquire) == ACTIVE;
                 if active && !std::mem::replace(&mut used.known[index], true) {
                     used.readers += 1;
+                    used.unclaimed_until = None;
                     claimed.push((Place { segment: *number, slot: index as u32 }, slot));
                 }
             }
@@ -92,17 +117,24 @@ impl Segments {
     /// Gives up what no process has any more.
     pub fn give_up_unused(&mut self) {
         let now = Instant::now();
-        let due = self.used.iter().filter(|(_, used)| used.readers == 0 && used.due <= now);
+        let is_due = |used: &Used| used.readers == 0 && used.due <= now;
+        let due = self.used.iter().filter(|(_, used)| is_due(used));
         for number in due.map(|(number, _)| *number).collect::<Vec<_>>() {
-            let Some(used) = self.used.remove(&number) else { continue };
+            let Some(mut used) = self.used.remove(&number) else { continue };
+            if used.is_awaited(now) {
+                used.postpone(now);
+                self.used.insert(number, used);
+                continue;
+            }
             let lost = used.segment.header().lost_without_slot.swap(0, Ordering::Relaxed);
             self.lost_without_slot = self.lost_without_slot.saturating_add(lost);
             // SAFETY: it has no readers.
             match unsafe { used.segment.give_up() } {
                 Ok(None) => {}
                 Ok(Some(segment)) => {
-                    let patience = (2 * used.patience).min(UNUSED_AT_MOST);
-                    self.used.insert(number, Used { segment, due: now + patience, patience, ..used });
+                    let mut used = Used { segment, ..used };
+                    used.postpone(now);
+                    self.used.insert(number, used);
                 }
                 // What is written into it from now on.
                 Err(_) => self.lost_without_slot = self.lost_without_slot.saturating_add(1),
@@ -145,7 +177,7 @@ mod tests {
     fn a_segment_is_given_up_some_time_after_its_last_thread() {
         let (send, arriving) = channel();
         let mut segments = Segments::new(arriving);
-        let segment = Segment::create(Wants::First, false).unwrap();
+        let segment = Segment::create(Wants::First, false, std::process::id()).unwrap();
         segment.header().slots_used.store(3, Ordering::Relaxed);
         segment.header().lost_without_slot.store(5, Ordering::Relaxed);
         for (_, slot) in segment.slots().skip(1) {
@@ -173,7 +205,7 @@ mod tests {
     fn a_slot_that_was_claimed_since_is_read_in_the_next_round() {
         let (send, arriving) = channel();
         let mut segments = Segments::new(arriving);
-        let segment = Segment::create(Wants::First, false).unwrap();
+        let segment = Segment::create(Wants::First, false, std::process::id()).unwrap();
         segment.header().slots_used.store(1, Ordering::Relaxed);
         send.send(segment).unwrap();
         assert!(segments.claimed().is_empty());
@@ -186,11 +218,28 @@ mod tests {
     }
 
     #[test]
+    fn one_that_was_never_claimed_is_kept_while_its_process_lives() {
+        let (send, arriving) = channel();
+        let mut segments = Segments::new(arriving);
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        send.send(Segment::create(Wants::Further, false, child.id()).unwrap()).unwrap();
+        assert!(segments.claimed().is_empty());
+        let mut later = |expected: usize| {
+            segments.used.values_mut().for_each(|used| used.due = Instant::now());
+            segments.give_up_unused();
+            assert_eq!(segments.used.len(), expected);
+        };
+        later(1);
+        child.kill().and_then(|()| child.wait()).unwrap();
+        later(0);
+    }
+
+    #[test]
     fn a_bell_is_heard_once() {
         let (send, arriving) = channel();
         let mut segments = Segments::new(arriving);
         for rung in [1, 0, 1] {
-            let segment = Segment::create(Wants::Further, false).unwrap();
+            let segment = Segment::create(Wants::Further, false, std::process::id()).unwrap();
             segment.header().rung.store(rung, Ordering::Relaxed);
             send.send(segment).unwrap();
         }

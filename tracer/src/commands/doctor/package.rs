@@ -32,7 +32,7 @@ fn installed(kind: &str, prefix: &Path) -> String {
     let has = match kind {
         "wheel" => "the command and the Python module",
         _ => {
-            "the command, and what C, C++ and Fortran include; for the Python module, install the wheel: pip install memtrace"
+            "the command, and what C, C++ and Fortran include; for the Python module, install the wheel of this release"
         }
     };
     format!("{name} {VERSION} in {}: {has}", prefix.display())
@@ -67,7 +67,7 @@ mod tests {
             std::fs::write(&file, word).unwrap();
             let said = of(&executable);
             assert!(said.starts_with(&begins), "{said}");
-            assert_eq!(said.ends_with("pip install memtrace"), wheel_wanted, "{said}");
+            assert_eq!(said.ends_with("the wheel of this release"), wheel_wanted, "{said}");
         }
     }
 

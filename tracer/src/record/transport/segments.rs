@@ -205,7 +205,9 @@ mod tests {
     fn a_slot_that_was_claimed_since_is_read_in_the_next_round() {
         let (send, arriving) = channel();
         let mut segments = Segments::new(arriving);
-        let segment = Segment::create(Wants::First, false, std::process::id()).unwrap();
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let segment = Segment::create(Wants::First, false, ended.id()).unwrap();
         segment.header().slots_used.store(1, Ordering::Relaxed);
         send.send(segment).unwrap();
         assert!(segments.claimed().is_empty());

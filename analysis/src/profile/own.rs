@@ -47,7 +47,8 @@ const STANDARD_NAMES: [&str; 10] = [
     "operator new",
 ];
 
-/// The innermost frame of the user's own code. Environments keep libraries in folders of any name:
+/// The innermost frame of the user's own code; of a stripped program, in whose stack no such frame has
+/// a name, the innermost of its executable. Environments keep libraries in folders of any name:
 /// below Python code of the user's own, a library counts only where its sources are known.
 pub fn innermost_own(stack: &[&FrameRow]) -> Option<usize> {
     let below_python = stack.iter().any(|frame| frame.kind == "python" && is_own(frame));
@@ -56,7 +57,20 @@ pub fn innermost_own(stack: &[&FrameRow]) -> Option<usize> {
         frame.file.as_deref().and_then(generating_crate).is_some_and(|name| crates.contains(&name))
     };
     let is_foreign = |frame: &FrameRow| is_generated(frame) || (below_python && is_bare_library(frame));
-    stack.iter().position(|frame| is_own(frame) && !is_foreign(frame))
+    let named = stack.iter().position(|frame| is_own(frame) && !is_foreign(frame));
+    let nameless = || stack.iter().position(|frame| is_nameless(frame)).filter(|_| is_stripped(stack));
+    named.or_else(nameless)
+}
+
+/// Nothing in the stack has a name of the user's own, and no interpreter ran.
+pub(crate) fn is_stripped(stack: &[&FrameRow]) -> bool {
+    !stack.iter().any(|frame| is_own(frame) || frame.kind == "python")
+}
+
+/// A frame of the user's own executable whose function has no name.
+pub(crate) fn is_nameless(frame: &FrameRow) -> bool {
+    let is_executable = |module: &str| is_own_module(module) && !base_name(module).contains(".so");
+    frame.function.is_none() && frame.module.as_deref().is_some_and(is_executable)
 }
 
 /// Code of a library without known sources.

@@ -1,5 +1,6 @@
 //! Call stacks: their frames, and how people read them.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use memtrace_trace::Trace;
@@ -42,6 +43,16 @@ pub fn stack<'a>(frame: impl Fn(u32) -> Option<&'a FrameRow>, leaf: u32) -> Vec<
     stack
 }
 
+/// What a frame's function is called. Without a symbol it is where its call lies in the executable or
+/// library: `0x1f40`.
+pub fn function(frame: &FrameRow) -> Cow<'_, str> {
+    match (&frame.function, &frame.module, frame.offset) {
+        (Some(function), ..) => function.into(),
+        (None, Some(_), Some(offset)) => format!("{offset:#x}").into(),
+        _ => "?".into(),
+    }
+}
+
 /// A frame in one line: `gst3d (/home/me/run_gst3d.py:41)`, `fft (libfftw3.so.3+0x1f40)`.
 pub fn text(frame: &FrameRow) -> String {
     let function = frame.function.as_deref().unwrap_or("?");
@@ -77,12 +88,12 @@ pub fn is_bridge(frame: &FrameRow) -> bool {
 }
 
 fn short(frame: &FrameRow) -> String {
-    let function = frame.function.as_deref().unwrap_or("?");
+    let function = function(frame);
     match (&frame.file, frame.line, &frame.module) {
         (Some(file), Some(line), _) => format!("{function} {}:{line}", base_name(file)),
         (Some(file), None, _) => format!("{function} {}", base_name(file)),
         (None, _, Some(module)) => format!("{function} in {}", base_name(module)),
-        (None, _, None) => function.into(),
+        (None, _, None) => function.into_owned(),
     }
 }
 

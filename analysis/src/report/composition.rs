@@ -9,7 +9,7 @@ use super::short_name::short_name;
 use super::sites::{Share, at_peak};
 use crate::error::Error;
 use crate::profile::own::innermost_own;
-use crate::profile::stacks::{base_name, by_site, is_bridge, stack};
+use crate::profile::stacks::{base_name, by_site, function, is_bridge, stack};
 
 /// Folders that labels have at most.
 const FOLDERS_MAX: usize = 8;
@@ -259,7 +259,7 @@ pub(super) fn package(frame: &FrameRow) -> Option<String> {
 }
 
 fn place(frame: &FrameRow) -> Place {
-    let function = short_name(frame.function.as_deref().unwrap_or_default());
+    let function = short_name(&function(frame));
     match (&frame.file, frame.line, &frame.module) {
         (Some(file), Some(line), _) => Place::Line { file: file.clone(), line, function },
         (_, _, Some(module)) => Place::Function { name: function, module: module.clone() },

@@ -5,7 +5,8 @@ use memtrace_trace::rows::FrameRow;
 use super::composition::{is_importlib, package};
 use super::short_name::short_name;
 use crate::profile::category::{Category, category};
-use crate::profile::stacks::base_name;
+use crate::profile::own::{is_nameless, is_stripped};
+use crate::profile::stacks::{base_name, function};
 
 /// A frame of a picture.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,9 +42,10 @@ enum Called {
 pub fn folded(stack: &[&FrameRow], place: &str) -> Vec<Folded> {
     let mut shown: Vec<Folded> = Vec::new();
     let (mut called, mut importing, mut below_own) = (Called::Nothing, false, false);
+    let stripped = is_stripped(stack);
     for frame in stack.iter().rev() {
         let category = category(frame, below_own);
-        if category == Category::Yours {
+        if category == Category::Yours || (stripped && is_nameless(frame)) {
             below_own |= frame.kind == "python";
             (called, importing) = (Called::Nothing, false);
             shown.push(own(frame));
@@ -85,7 +87,7 @@ fn of_library(frame: &FrameRow) -> Folded {
 }
 
 fn name(frame: &FrameRow) -> String {
-    short_name(frame.function.as_deref().unwrap_or("?"))
+    short_name(&function(frame))
 }
 
 /// The package that a frame's code came with, else the name of its executable or library.
@@ -123,6 +125,15 @@ mod tests {
         let stack: Vec<&FrameRow> = outermost.iter().rev().collect();
         let text = |frame: Folded| format!("{} {}", frame.name, frame.library).trim().to_owned();
         folded(&stack, "import numpy").into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn without_symbols_a_frame_is_where_it_calls() {
+        let stripped =
+            |offset| FrameRow { function: None, offset: Some(offset), ..native("", "/home/me/tool") };
+        let libc = |function| native(function, "/usr/lib/x86_64-linux-gnu/libc.so.6");
+        let stack = [libc("__libc_start_call_main"), stripped(0x1f40), stripped(0x2000), libc("malloc")];
+        assert_eq!(shown(&stack), ["0x1f40 tool", "0x2000 tool"]);
     }
 
     #[test]

@@ -175,10 +175,11 @@ impl Site {
     }
 }
 
-/// What to call that which no stack accounts for.
+/// What to call that which no stack accounts for. (Only heap blocks are sampled: where there is no
+/// heap, no probe was in the program.)
 pub fn without_stack(meta: &Meta) -> &'static str {
     match meta.recorded.get("stacks").map(String::as_str) {
-        Some("auto") => "(not sampled)",
+        Some("auto") if meta.peak.heap_bytes > 0 => "(not sampled)",
         _ => "(no stack)",
     }
 }

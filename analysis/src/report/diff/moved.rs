@@ -38,7 +38,8 @@ impl Spot {
 
     /// Names of functions that say which function it is.
     fn named(&self) -> Option<&str> {
-        let is_name = !self.function.is_empty() && !self.function.contains('<');
+        let is_address = self.function.starts_with("0x");
+        let is_name = !self.function.is_empty() && !self.function.contains('<') && !is_address;
         (is_name && !self.file.starts_with('<')).then_some(&self.function)
     }
 }

@@ -11,7 +11,7 @@ use memtrace_trace::rows::{FrameRow, SpanRow, TimelineRow};
 use memtrace_trace::{Meta, Trace};
 
 use crate::error::Error;
-use crate::profile::stacks::{base_name, stack};
+use crate::profile::stacks::{base_name, function, stack};
 use crate::report::fold::library;
 use crate::report::short_name::short_name;
 use crate::report::sites::{at_end, at_peak, without_stack};
@@ -251,7 +251,7 @@ impl Tree<'_> {
     fn push_row(&mut self, row: &FrameRow, parent: Option<usize>) -> usize {
         let place = self.push(Frame {
             parent,
-            function: short_name(row.function.as_deref().unwrap_or("?")),
+            function: short_name(&function(row)),
             file: row.file.clone().unwrap_or_default(),
             line: row.line.unwrap_or(0),
             library: library(row),

@@ -47,7 +47,9 @@ impl Places {
             .collect();
         let sum = |of: fn(&Part) -> u64| others.iter().map(of).fold(0, u64::saturating_add);
         let (rest, estimated) = (sum(|part| part.bytes), sum(|part| part.estimated));
-        let unknown = if meta.recorded.get("stacks").is_some_and(|how| how == "auto") {
+        // Only heap blocks are sampled. More than all of them is of processes without a probe.
+        let may_be_heap = composition.unknown <= meta.peak.heap_bytes_at_peak;
+        let unknown = if may_be_heap && meta.recorded.get("stacks").is_some_and(|how| how == "auto") {
             "small blocks that were not sampled"
         } else {
             "no call stack"

@@ -4,6 +4,11 @@
 
 mod spans;
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
 use memtrace_trace::Totals;
 use memtrace_trace::rows::{ArrayInfo, FrameRow};
 use memtrace_wire::handshake::Hello;
@@ -15,6 +20,14 @@ pub use self::spans::{Finished, Line};
 
 /// The socket's name in the directory of a trace.
 pub const SOCKET: &str = ".socket";
+
+/// True if a recorder listens in the directory of a trace.
+pub fn is_recorded(trace: &Path) -> bool {
+    // Short enough for a socket's address, wherever the directory is (108 bytes, unix(7)).
+    File::open(trace).is_ok_and(|opened| {
+        UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd())).is_ok()
+    })
+}
 
 /// Figures are not sent more often than this.
 pub const EVERY_MIN_MS: u32 = 100;

@@ -18,8 +18,7 @@ pub fn text(trace: &Trace) -> Result<String> {
     let (meta, processes, needed) =
         (trace.meta(), trace.processes()?, operators_of(trace, operators::OPERATORS_MAX)?);
     let mut out = String::new();
-    writeln!(out, "memtrace: {}", ending::text(meta))?;
-    ending::cut_short(&mut out, meta)?;
+    ending::lines(&mut out, trace)?;
     let peak = &meta.peak;
     let mappings = peak.live_bytes.saturating_sub(peak.heap_bytes_at_peak);
     writeln!(

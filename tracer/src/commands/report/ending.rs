@@ -3,22 +3,34 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use memtrace_trace::Meta;
+use memtrace_trace::{Meta, Trace};
 
+use crate::live_protocol::is_recorded;
 use crate::terminal::clean;
 use crate::units::Seconds;
 
 /// Columns for the command.
 const COMMAND_MAX: usize = 44;
 
-/// `python run.py: exited 0 after 2.50 s`
-pub fn text(meta: &Meta) -> String {
+/// `memtrace: python run.py: exited 0 after 2.50 s`; if the recorder has not closed the trace, a
+/// second line says so.
+pub fn lines(out: &mut String, trace: &Trace) -> Result<()> {
+    let meta = trace.meta();
+    let runs = !meta.complete && is_recorded(trace.directory());
     let ending = match (meta.signal, meta.exit) {
         (Some(signal), _) => format!("killed by signal {signal}"),
         (None, Some(code)) => format!("exited {code}"),
+        (None, None) if runs => "is being recorded,".into(),
         (None, None) => "was not seen to end".into(),
     };
-    format!("{}: {ending} after {}", command(meta), Seconds(meta.duration_ns))
+    writeln!(out, "memtrace: {}: {ending} after {}", command(meta), Seconds(meta.duration_ns))?;
+    let so_far = match (meta.complete, runs) {
+        (true, _) => return Ok(()),
+        (false, true) => "this is what has been written so far; memtrace top shows it as it grows",
+        (false, false) => "the recording was cut short: this is what had been written by then",
+    };
+    writeln!(out, "  {so_far}")?;
+    Ok(())
 }
 
 /// The program by its name, and its arguments; if that is too long, paths without their folders.
@@ -36,12 +48,4 @@ fn command(meta: &Meta) -> String {
         return command;
     }
     command.chars().take(COMMAND_MAX - 1).chain(['…']).collect()
-}
-
-/// Says so where the recorder did not close the trace.
-pub fn cut_short(out: &mut String, meta: &Meta) -> Result<()> {
-    if !meta.complete {
-        writeln!(out, "  the recording was cut short: this is what had been written by then")?;
-    }
-    Ok(())
 }

@@ -76,8 +76,7 @@ struct Read<'a> {
 impl Read<'_> {
     fn with(&self, Room { rows, notes: shown }: Room) -> Result<String> {
         let (mut out, meta) = (String::new(), self.trace.meta());
-        writeln!(out, "memtrace: {}", ending::text(meta))?;
-        ending::cut_short(&mut out, meta)?;
+        ending::lines(&mut out, self.trace)?;
         peak(&mut out, meta)?;
         self.ranks.iter().try_for_each(|ranks| several::line(&mut out, ranks))?;
         garbage(&mut out, meta)?;

@@ -2,16 +2,14 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::outcome::Failure;
-use crate::live_protocol::SOCKET;
+use crate::live_protocol::is_recorded;
 
 /// Dropped before the recording has begun, it leaves the directory as it was.
 pub struct Place {
@@ -111,14 +109,6 @@ fn move_aside(output: &Path) -> Result<PathBuf, Failure> {
     let renamed = |error: io::Error| refusal(output, &format!("cannot be replaced: {error}"));
     fs::rename(output, &aside).map_err(renamed)?;
     Ok(aside)
-}
-
-/// True if a recorder listens there.
-fn is_recorded(trace: &Path) -> bool {
-    // Short enough for a socket's address, wherever the directory is (108 bytes, unix(7)).
-    File::open(trace).is_ok_and(|opened| {
-        UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd())).is_ok()
-    })
 }
 
 fn refusal(output: &Path, why: &str) -> Failure {

@@ -22,6 +22,9 @@ pub fn traces_in(directory: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
     if files::hold_trace(directory) {
         return Ok(vec![directory.to_owned()]);
     }
+    if directory.is_file() {
+        return Err(Error::NotATrace(directory.to_owned()));
+    }
     let mut search = Search { traces: Vec::new(), seen: 0, top: directory };
     search.look_into(directory, DEPTH_MAX)?;
     if search.traces.is_empty() {

@@ -34,13 +34,18 @@ impl Model {
     pub fn load(path: impl AsRef<Path>) -> Result<Model, Error> {
         let path = path.as_ref();
         let io = |source| Error::Io { action: "read", path: path.to_owned(), source };
-        let mut text = String::new();
+        if path.is_dir() {
+            return Err(malformed(path, "it is a directory; fit and sweep make models of traces".to_owned()));
+        }
+        let mut bytes = Vec::new();
         let file = fs::File::open(path).map_err(io)?;
         // One byte beyond the limit distinguishes a file that is too large from one that just fits.
-        file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(io)?;
-        if text.len() as u64 > MAX_FILE_BYTES {
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(malformed(path, format!("it is larger than {}", Bytes(MAX_FILE_BYTES))));
         }
+        let text = String::from_utf8(bytes)
+            .map_err(|_| malformed(path, "it is no text; fit and sweep make models of traces".to_owned()))?;
         Model::parse(&text).map_err(|error| match error {
             Error::Malformed { reason, .. } => malformed(path, reason),
             other => other,

@@ -3,6 +3,7 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -103,6 +104,13 @@ fn not_started(command: &Path, error: &std::io::Error) -> NotStarted {
         ErrorKind::PermissionDenied if command.is_dir() => {
             (126, "it is a directory; name a program".to_owned())
         }
+        ErrorKind::PermissionDenied if command.metadata().is_err() => {
+            (126, "its folder, or one of PATH, is closed to this user; check its name and PATH".to_owned())
+        }
+        ErrorKind::PermissionDenied if command.metadata().is_ok_and(|found| found.mode() & 0o111 != 0) => (
+            126,
+            "this user, or this file system, does not let it be executed; see its permissions".to_owned(),
+        ),
         ErrorKind::PermissionDenied => {
             (126, format!("it is not executable; name the program that runs it, e.g. python {name}"))
         }

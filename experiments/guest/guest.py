@@ -7,10 +7,6 @@ from typing import NamedTuple
 
 from experiments.guest.machine import AMD64, PORTS
 
-#: Processors take turns in one thread. In threads of their own, one has met the breakpoint with
-#: which the kernel guards code that another one changes, after it was gone: a panic.
-ONE_BY_ONE = "tcg,thread=single"
-
 
 class Done(NamedTuple):
     """What a guest leaves."""
@@ -32,7 +28,7 @@ def booted(
     machines in which this runs may have no KVM that works. RuntimeError where the guest ends before
     its script, TimeoutExpired where it takes longer than so many seconds."""
     console = folder / "console"
-    command = [machine.qemu, "-accel", ONE_BY_ONE, *machine.options]
+    command = [machine.qemu, "-accel", f"tcg,thread={machine.threads}", *machine.options]
     command += ["-nographic", "-nodefaults", "-no-reboot"]
     command += ["-m", memory, "-smp", str(processors), *devices]
     command += ["-kernel", str(image), "-initrd", str(archive)]

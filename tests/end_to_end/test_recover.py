@@ -54,6 +54,8 @@ def test_the_recorder_alone_is_killed(target, tmp_path):
     with start(path, "sh", "-c", f"{target('holds.c')}; echo status $?") as running:
         assert running.stdout.readline() == b"holding\n"
         wait_until_noted(path, len(HELD))
+        meanwhile = memtrace("report", path).stdout
+        assert b": still runs after" in meanwhile and b"cut short" not in meanwhile
         running.kill()
         running.wait()
         # The program is as it was: it goes on, unrecorded, to its own end.

@@ -20,7 +20,7 @@ pub fn lines(out: &mut String, trace: &Trace) -> Result<()> {
     let ending = match (meta.signal, meta.exit) {
         (Some(signal), _) => format!("killed by signal {signal}"),
         (None, Some(code)) => format!("exited {code}"),
-        (None, None) if runs => "is being recorded,".into(),
+        (None, None) if runs => "still runs".into(),
         (None, None) => "was not seen to end".into(),
     };
     writeln!(out, "memtrace: {}: {ending} after {}", command(meta), Seconds(meta.duration_ns))?;

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 
+import duckdb
 import jsonschema
 import memtrace as package
 import pytest
@@ -58,6 +59,15 @@ def report(directory):
     return json.loads(memtrace("report", "--json", directory).stdout)
 
 
+def peaks_of_ranks(directory):
+    """Heap bytes and mapped bytes of each rank at their peaks, by rank."""
+    rows = duckdb.sql(
+        "select max(peak_heap_bytes), max(peak_mapped_bytes)"
+        f" from '{directory}/**/processes.parquet' where rank is not null group by rank order by rank"
+    ).fetchall()
+    return [heap for heap, _ in rows], [mapped for _, mapped in rows]
+
+
 def test_every_process_of_a_rank_has_its_host_job_and_rank(recorded):
     one, each = recorded
     processes = report(one)["processes"]
@@ -97,8 +107,13 @@ def test_one_trace_and_one_per_rank_have_the_same_figures(recorded):
     for figure in ("min_bytes", "max_bytes", "sum_bytes"):
         of = [ranks["operators"][0]["working_peak"][figure] for ranks in (together, apart)]
         assert of[0] == pytest.approx(of[1], rel=1e-3), figure
+        # Mappings count as far as snapshots saw them touched, which makes half of these bytes. Of
+        # eight recordings, the rank with the smallest peak had 33.5 to 34.6 MB.
         of = [ranks["peak_live"][figure] for ranks in (together, apart)]
-        assert of[0] == pytest.approx(of[1], rel=0.02), figure
+        assert of[0] == pytest.approx(of[1], rel=0.05), figure
+    heap, mapped = zip(*(peaks_of_ranks(directory) for directory in recorded), strict=True)
+    assert heap[0] == pytest.approx(heap[1], rel=0.01) and len(heap[0]) == RANKS
+    assert mapped[0] == mapped[1]
     [node] = each["nodes"]
     assert node["traces"] == RANKS
     assert (

@@ -6,10 +6,11 @@ has the status of env(1): 125, or 126 and 127 for a command that could not be st
 
 import json
 import os
+import shutil
 import sys
 
 import pytest
-from conftest import memtrace
+from conftest import environment, memtrace
 
 PROGRAM = """
 import numpy as np
@@ -175,6 +176,25 @@ def test_a_wrong_invocation_is_answered_in_one_sentence(
     assert advice in said
     assert said.count("os error") <= 1 and "panicked" not in said
     assert not os.listdir(tmp_path), "a request that was refused leaves nothing"
+
+
+def test_what_another_user_may_not_execute(as_nobody):
+    folder, run = as_nobody
+    program, closed = folder / "program", folder / "closed"
+    shutil.copy("/bin/true", program)
+    program.chmod(0o700)
+    closed.mkdir(0o700)
+    for name in (program, closed / "program"):
+        done = run("-o", folder / "t", "--", name)
+        assert done.returncode == 126 and b"python" not in done.stderr
+        assert b"this user" in done.stderr and b"permissions" in done.stderr
+
+
+def test_what_path_has_that_is_not_executable(tmp_path):
+    (tmp_path / "script").write_text("")
+    done = memtrace("-o", tmp_path / "t", "--", "script", env=environment(PATH=str(tmp_path)))
+    assert done.returncode == 126
+    assert b"check its name, PATH and permissions" in done.stderr
 
 
 @pytest.mark.parametrize("words", [("--operator",), ("report", "--json", "--every")])

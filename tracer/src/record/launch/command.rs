@@ -101,22 +101,23 @@ fn not_started(command: &Path, error: &std::io::Error) -> NotStarted {
             (127, "the interpreter that its first line names is not there; name one before it".to_owned())
         }
         ErrorKind::NotFound => (127, "there is no such program; check its name and PATH".to_owned()),
-        ErrorKind::PermissionDenied if command.is_dir() => {
-            (126, "it is a directory; name a program".to_owned())
-        }
-        ErrorKind::PermissionDenied if command.metadata().is_err() => {
-            (126, "its folder, or one of PATH, is closed to this user; check its name and PATH".to_owned())
-        }
-        ErrorKind::PermissionDenied if command.metadata().is_ok_and(|found| found.mode() & 0o111 != 0) => (
-            126,
-            "this user, or this file system, does not let it be executed; see its permissions".to_owned(),
-        ),
-        ErrorKind::PermissionDenied => {
-            (126, format!("it is not executable; name the program that runs it, e.g. python {name}"))
-        }
+        ErrorKind::PermissionDenied => (126, not_executed(command)),
         _ => (126, error.to_string()),
     };
     NotStarted { code, message: format!("cannot run {name}: {why}") }
+}
+
+/// Why a program that was found may not be executed, and what to do.
+fn not_executed(command: &Path) -> String {
+    match command.metadata() {
+        Ok(found) if found.is_dir() => "it is a directory; name a program".into(),
+        Ok(found) if found.mode() & 0o111 == 0 => {
+            format!("it is not executable; name the program that runs it, e.g. python {}", command.display())
+        }
+        Ok(_) => "this user, or this file system, does not let it be executed; see its permissions".into(),
+        // It is in a folder that is closed to this user, or one of PATH has it or is closed.
+        Err(_) => "this user may not execute what has that name; check its name, PATH and permissions".into(),
+    }
 }
 
 /// Environment strings have no NUL; what follows one would not have reached the command either.

@@ -28,6 +28,14 @@ pub(crate) fn remove_live(trace: &Path) -> Result<()> {
     }
 }
 
+/// What is in a directory that may be a trace; a file is none.
+pub(crate) fn entries(directory: &Path) -> Result<fs::ReadDir> {
+    fs::read_dir(directory).map_err(|error| match error.kind() {
+        ErrorKind::NotADirectory => Error::NotATrace(directory.to_owned()),
+        _ => Error::io("read", directory)(error),
+    })
+}
+
 /// Closed files of a table in `trace`, in the order they were written. A table that is written whole
 /// has [parts](parts_of) besides while the recording runs.
 pub(crate) fn of_table(trace: &Path, table: Table) -> Result<Vec<PathBuf>> {

@@ -1,6 +1,5 @@
 //! The traces in a directory: of the ranks of a job, of the tasks of an array, of a campaign.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -22,9 +21,6 @@ pub fn traces_in(directory: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
     if files::hold_trace(directory) {
         return Ok(vec![directory.to_owned()]);
     }
-    if directory.is_file() {
-        return Err(Error::NotATrace(directory.to_owned()));
-    }
     let mut search = Search { traces: Vec::new(), seen: 0, top: directory };
     search.look_into(directory, DEPTH_MAX)?;
     if search.traces.is_empty() {
@@ -43,9 +39,8 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn look_into(&mut self, directory: &Path, depth: usize) -> Result<()> {
-        let failed = || Error::io("read", directory);
-        for entry in fs::read_dir(directory).map_err(failed())? {
-            let entry = entry.map_err(failed())?;
+        for entry in files::entries(directory)? {
+            let entry = entry.map_err(Error::io("read", directory))?;
             let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
             if is_hidden || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 continue;
@@ -88,6 +83,7 @@ fn ordered(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;

@@ -61,10 +61,7 @@ impl Trace {
     /// complete one.
     pub fn open(directory: impl AsRef<Path>) -> Result<Trace> {
         let directory = directory.as_ref();
-        if directory.is_file() {
-            return Err(Error::NotATrace(directory.to_owned()));
-        }
-        std::fs::read_dir(directory).map_err(Error::io("read", directory))?;
+        files::entries(directory)?;
         let meta = match Meta::load(directory)? {
             Some(meta) => meta,
             None if holds_tables(directory)? => Meta::default(),

@@ -175,13 +175,15 @@ impl Site {
     }
 }
 
-/// What to call that which no stack accounts for. (Only heap blocks are sampled: where there is no
-/// heap, no probe was in the program.)
+/// True if blocks lack a stack for not being sampled. Only heap blocks are sampled: where there is no
+/// heap, no probe was in the program.
+pub fn are_sampled(meta: &Meta) -> bool {
+    meta.recorded.get("stacks").is_some_and(|how| how == "auto") && meta.peak.heap_bytes > 0
+}
+
+/// What to call that which no stack accounts for.
 pub fn without_stack(meta: &Meta) -> &'static str {
-    match meta.recorded.get("stacks").map(String::as_str) {
-        Some("auto") if meta.peak.heap_bytes > 0 => "(not sampled)",
-        _ => "(no stack)",
-    }
+    if are_sampled(meta) { "(not sampled)" } else { "(no stack)" }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use memtrace_analysis::report::composition::{Composition, Part, labels};
+use memtrace_analysis::report::sites::are_sampled;
 use memtrace_trace::Meta;
 
 use super::source_text::SourceText;
@@ -47,9 +48,9 @@ impl Places {
             .collect();
         let sum = |of: fn(&Part) -> u64| others.iter().map(of).fold(0, u64::saturating_add);
         let (rest, estimated) = (sum(|part| part.bytes), sum(|part| part.estimated));
-        // Only heap blocks are sampled. More than all of them is of processes without a probe.
+        // More than all of the heap is of processes without a probe.
         let may_be_heap = composition.unknown <= meta.peak.heap_bytes_at_peak;
-        let unknown = if may_be_heap && meta.recorded.get("stacks").is_some_and(|how| how == "auto") {
+        let unknown = if may_be_heap && are_sampled(meta) {
             "small blocks that were not sampled"
         } else {
             "no call stack"

@@ -117,8 +117,7 @@ impl Segments {
     /// Gives up what no process has any more.
     pub fn give_up_unused(&mut self) {
         let now = Instant::now();
-        let is_due = |used: &Used| used.readers == 0 && used.due <= now;
-        let due = self.used.iter().filter(|(_, used)| is_due(used));
+        let due = self.used.iter().filter(|(_, used)| used.readers == 0 && used.due <= now);
         for number in due.map(|(number, _)| *number).collect::<Vec<_>>() {
             let Some(mut used) = self.used.remove(&number) else { continue };
             if used.is_awaited(now) {

@@ -110,7 +110,8 @@ def test_one_trace_and_one_per_rank_have_the_same_figures(recorded):
         # Mappings count as far as snapshots saw them touched, which makes half of these bytes. Of
         # eight recordings, the rank with the smallest peak had 33.5 to 34.6 MB.
         of = [ranks["peak_live"][figure] for ranks in (together, apart)]
-        assert of[0] == pytest.approx(of[1], rel=0.05), figure
+        bound = 0.02 if figure == "sum_bytes" else 0.05
+        assert of[0] == pytest.approx(of[1], rel=bound), figure
     heap, mapped = zip(*(peaks_of_ranks(directory) for directory in recorded), strict=True)
     assert heap[0] == pytest.approx(heap[1], rel=0.01) and len(heap[0]) == RANKS
     assert mapped[0] == mapped[1]

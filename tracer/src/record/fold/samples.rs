@@ -12,8 +12,8 @@ impl Fold {
         if !self.samples.has_pending() {
             return;
         }
-        let until = self.clock.ns(stamp);
-        while let Some(sampled) = self.samples.next_until(&self.clock, until) {
+        let until = self.clock.to_monotonic(stamp);
+        while let Some(sampled) = self.samples.next_until(until) {
             self.sampled(sampled);
         }
         let run = self.samples.runs().take();

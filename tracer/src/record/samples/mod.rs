@@ -244,10 +244,10 @@ impl Samples {
         Some(clock.stamp_past_monotonic(first.record.ns)).filter(|stamp| *stamp <= horizon)
     }
 
-    /// The next sample up to a time of the recording.
-    pub fn next_until(&mut self, clock: &Clock, until_ns: i64) -> Option<Sampled> {
+    /// The next sample up to a time of CLOCK_MONOTONIC.
+    pub fn next_until(&mut self, until_ns: u64) -> Option<Sampled> {
         let sampled = self.pending.front()?;
-        if clock.of_monotonic(sampled.record.ns) <= until_ns { self.pending.pop_front() } else { None }
+        if sampled.record.ns <= until_ns { self.pending.pop_front() } else { None }
     }
 
     /// What was sampled of a process, up to now.

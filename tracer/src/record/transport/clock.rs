@@ -3,7 +3,8 @@
 //! The processor's counter is read together with `CLOCK_MONOTONIC` now and then. Times lie on a line of straight
 //! pieces, one per reading; a new piece begins where the last one has come to and is inclined to
 //! meet the true time one interval later. So one stamp always becomes the same time, whenever it is
-//! converted, and times never run backwards.
+//! converted, and times never run backwards. Times of the trace are multiples of [`GRAIN_NS`]: stamps
+//! of two threads are no better ordered than that, and what is finer would be a twelfth of a trace.
 
 use std::time::Duration;
 
@@ -37,6 +38,9 @@ pub struct Clock {
     /// How far the line was from the true time at any reading, at most.
     worst_ns: f64,
 }
+
+/// What times of the trace are multiples of.
+pub const GRAIN_NS: i64 = 8;
 
 const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_secs(1);
@@ -95,9 +99,10 @@ impl Clock {
         (ticks as f64 * self.pieces[self.pieces.len() - 1].ns_per_tick) as u64
     }
 
-    /// Ticks that are surely more than a nanosecond, however a piece is inclined.
+    /// Ticks after which the time of the trace is surely another one, however a piece is inclined.
     pub fn step(&self) -> u64 {
-        if self.counts { self.ticks(2).max(1) + 1 } else { 1 }
+        const SURELY_NS: u64 = GRAIN_NS as u64 * 5 / 4;
+        if self.counts { self.ticks(SURELY_NS).max(1) + 1 } else { GRAIN_NS as u64 }
     }
 
     /// Ticks in about ten microseconds: how far a stamp may be ahead of the store that announced
@@ -141,9 +146,14 @@ impl Clock {
         self.pieces.push(Piece { stamp: now.stamp, ns: here, ns_per_tick: bent });
     }
 
-    /// Nanoseconds since the start.
+    /// The time of the trace: nanoseconds since the start.
     #[inline]
     pub fn ns(&self, stamp: u64) -> i64 {
+        in_grains(self.exact_ns(stamp))
+    }
+
+    #[inline]
+    fn exact_ns(&self, stamp: u64) -> i64 {
         if !self.counts {
             return stamp as i64 - self.first.ns;
         }
@@ -164,12 +174,16 @@ impl Clock {
 
     /// The same of a time of CLOCK_MONOTONIC, which is what the kernel's events bear.
     pub fn of_monotonic(&self, ns: u64) -> i64 {
-        ns as i64 - self.first.ns
+        in_grains(self.since_start(ns))
+    }
+
+    fn since_start(&self, monotonic_ns: u64) -> i64 {
+        monotonic_ns as i64 - self.first.ns
     }
 
     /// The time of CLOCK_MONOTONIC at which a stamp was taken.
     pub fn to_monotonic(&self, stamp: u64) -> u64 {
-        (self.ns(stamp) + self.first.ns).max(0) as u64
+        (self.exact_ns(stamp) + self.first.ns).max(0) as u64
     }
 
     /// CLOCK_MONOTONIC now.
@@ -182,7 +196,7 @@ impl Clock {
         if !self.counts {
             return ns;
         }
-        let since = self.of_monotonic(ns) as f64;
+        let since = self.since_start(ns) as f64;
         let next = self.pieces.partition_point(|piece| piece.ns <= since).max(1);
         let piece = self.pieces[next - 1];
         piece.stamp.wrapping_add_signed(((since - piece.ns) / piece.ns_per_tick) as i64)
@@ -192,7 +206,7 @@ impl Clock {
     /// two nanoseconds after it. Arm's counters have ticks of some 50 ns at most.
     pub fn stamp_past_monotonic(&self, ns: u64) -> u64 {
         let mut stamp = self.stamp_of_monotonic(ns);
-        while self.ns(stamp) < self.of_monotonic(ns) {
+        while self.exact_ns(stamp) < self.since_start(ns) {
             stamp += 1;
         }
         stamp
@@ -223,6 +237,12 @@ impl Clock {
             .map(|(_, reading)| reading)
             .expect("five attempts were made")
     }
+}
+
+/// The last multiple of the grain that is no later.
+#[inline]
+fn in_grains(ns: i64) -> i64 {
+    ns & -GRAIN_NS
 }
 
 fn monotonic_ns() -> i64 {
@@ -272,8 +292,26 @@ mod tests {
             };
             for since in 0..100_000 {
                 let ns = (first.ns + since) as u64;
-                let late = clock.ns(clock.stamp_past_monotonic(ns)) - since;
+                let late = clock.exact_ns(clock.stamp_past_monotonic(ns)) - since;
                 assert!((0..=2 + 2 * tick as i64).contains(&late), "{late} ns, tick {tick}, at {since}");
+            }
+        }
+    }
+
+    /// At both ends of what a piece may be inclined by.
+    #[test]
+    fn stamps_a_step_apart_have_different_times() {
+        for tick in [0.2, 0.385, 1.0, 10.0, 41.7] {
+            for inclined in [0.9, 1.1] {
+                let first = Reading { stamp: 0, ns: 0 };
+                let steep = Piece { stamp: 0, ns: 0.0, ns_per_tick: tick * inclined };
+                let last = Piece { stamp: 1 << 40, ns: 1e12, ns_per_tick: tick * (2.0 - inclined) };
+                let (counts, pieces) = (true, vec![steep, last]);
+                let clock = Clock { counts, first, last: first, pieces, interval: SHORTEST, worst_ns: 0.0 };
+                let step = clock.step();
+                assert!(step <= clock.ticks(20) + 2, "no further apart than it takes");
+                let times = (0..100_000).map(|number| clock.ns(number * step));
+                assert!(times.collect::<Vec<_>>().is_sorted_by(|a, b| a < b), "tick {tick}, {inclined}");
             }
         }
     }

@@ -29,9 +29,9 @@ impl Fold {
         if !kernel.has_pending() {
             return;
         }
-        let until = self.clock.ns(stamp);
+        let until = self.clock.to_monotonic(stamp);
         while let Some(kernel) = &mut self.kernel
-            && let Some(event) = kernel.next_until(&self.clock, until)
+            && let Some(event) = kernel.next_until(until)
         {
             self.kernel_event(event);
         }

@@ -118,6 +118,13 @@ impl Options {
             [cells] => vec![cells; shape.len()],
             _ => self.halo.clone(),
         };
+        let too_long = halo.iter().zip(&shape).position(|(halo, length)| halo > length);
+        if let Some(axis) = too_long {
+            return Err(PlanError::Request(format!(
+                "the halo of axis {axis} is {} cells and the axis has {}: chunks cannot get more than there is",
+                halo[axis], shape[axis]
+            )));
+        }
         let known = Request::of(law, shape, self.memory_limit_bytes)?;
         // What is beyond memory is not killed then but moved.
         let usual = if self.slow.is_some() { 1.0 } else { known.budget_fraction };
@@ -170,6 +177,9 @@ mod tests {
         let short = Options { halo: vec![1, 2], ..Options::new(1_000) };
         let error = short.recommend(&law(), vec![30, 40, 50]).expect_err("too few numbers");
         assert!(error.to_string().contains("the halo has 2 axes"), "{error}");
+        let long = Options { halo: vec![0, 41, 0], ..Options::new(1_000) };
+        let error = long.recommend(&law(), vec![30, 40, 50]).expect_err("more than the array has");
+        assert!(error.to_string().contains("the halo of axis 1 is 41 cells"), "{error}");
     }
 
     #[test]

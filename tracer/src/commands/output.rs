@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::builder::{PathBufValueParser, TypedValueParser};
+use rustix::fs::{Access, access};
 
 use super::usage::Usage;
 use crate::terminal;
@@ -20,6 +21,20 @@ pub fn write(path: &Path, content: &[u8]) -> Result<()> {
         return terminal::write(content);
     }
     fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Refuses a file that could not be written in the end: what goes into it takes long to make.
+pub fn check_writable(path: &Path) -> Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (file, folder) = (path.display(), parent.display());
+    if !parent.is_dir() {
+        bail!(Usage(format!("there is no directory {folder} to write {file} to")));
+    }
+    if path.is_dir() {
+        bail!(Usage(format!("{file} is a directory; name a file to write to")));
+    }
+    access(parent, Access::WRITE_OK | Access::EXEC_OK)
+        .with_context(|| format!("cannot write {file}: the directory {folder} takes no new file"))
 }
 
 /// Refuses a name that is of something else than an SVG: a viewer of pictures would be handed text.

@@ -82,14 +82,11 @@ pub fn run(arguments: &Sweep) -> Result<ExitCode> {
         let least = memtrace_analysis::law::MIN_SHAPES;
         bail!(Usage(format!("a law needs at least {least} runs, not {}", arguments.runs)));
     }
-    // Found out now rather than after all runs.
-    let parent = arguments.model.parent().filter(|parent| !parent.as_os_str().is_empty());
-    if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
-        bail!(Usage(format!("there is no directory {} to write the model to", parent.display())));
-    }
     if output::is_standard(&arguments.model) {
         bail!(Usage("the command may write to standard output, too; write the model to a file".into()));
     }
+    // Found out now rather than after all runs.
+    output::check_writable(&arguments.model)?;
     let runs = Runs::open(arguments)?;
     let mut profiles = Vec::new();
     let mut notes = Vec::new();

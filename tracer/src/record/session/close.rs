@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::naming::Naming;
 use super::outcome::Outcome;
 use super::recording::Session;
 use crate::record::launch::Ending;
@@ -35,6 +36,7 @@ impl Session {
             self.meta.user_ns = Some(ending.user_ns);
             self.meta.system_ns = Some(ending.system_ns);
         }
+        let naming = Naming::start(self.fold.unnamed());
         self.write_tables(true);
         if let Some(error) = self.fold.take_failure() {
             return Err(error);
@@ -42,12 +44,12 @@ impl Session {
         let last_figures = self.with_live(|live, recording| live.last_figures(recording));
         self.with_live(|live, recording| live.send_last_spans(recording));
         let (fold, meta, mut live) = self.into_parts();
-        let (out, sites) = fold.into_parts();
-        let directory = out.finish(&meta)?;
+        let directory = fold.into_writer().finish(&meta)?;
         // The trace is complete: nothing is lost with a tracer that is killed while it reads large
         // files.
-        let (sites, frames) = sites.named();
-        memtrace_trace::replace_stacks(directory.path(), &sites, &frames)?;
+        if let Some((sites, frames)) = naming.finish() {
+            memtrace_trace::replace_stacks(directory.path(), &sites, &frames)?;
+        }
         last_figures.into_iter().for_each(|figures| live.send_last(figures));
         Ok(())
     }

@@ -5,6 +5,7 @@ mod attach;
 mod close;
 mod interpreters;
 mod metadata;
+mod naming;
 mod notes;
 mod options;
 mod out_of_memory;

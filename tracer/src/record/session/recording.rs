@@ -184,7 +184,8 @@ impl Session {
             ending = ending.or(ended.map(|ending| (ending, Instant::now())));
             let read = self.round(false);
             if let Some((ending, since)) = ending {
-                let is_last = !self.drain.has_writers() && !environment::others_alive(self.listener.token());
+                let others = || environment::others_alive(self.listener.token(), child);
+                let is_last = !self.drain.has_writers() && !others();
                 if is_last || self.wait == Wait::Main && since.elapsed() > GRACE {
                     return ending;
                 }

@@ -112,6 +112,7 @@ PREDICTING = [
     ((*FITS, "--memory-limit", "2"), 2, "less than a page, 2 B"),
     ((*FITS, "--memory-limit", "1MB"), 3, "raise the memory limit"),
     ((*FITS, "--memory-limit", "1GB", "--halo", "a"), 2, "write 2,2,2"),
+    ((*FITS, "--memory-limit", "1GB", "--halo", "99999"), 2, "chunks cannot get more"),
     ((*FITS, "--memory-limit", "1GB", "--workers", "many"), 2, "or auto"),
     ((*FITS, "--memory-limit", "1GB", "--axis", "0", "--halo", "1"), 2, "leave one out"),
     ((*FITS, "--memory-limit", "1GB", "--slow-memory", "1GB"), 2, "name --machine"),
@@ -134,6 +135,7 @@ PREDICTING = [
     ((*SWEEP, "--runs", "1", "true", "{shape}"), 2, "a law needs at least"),
     (("sweep", "--operator", "m:f", "--shapes", "10,10", "true"), 2, "write two shapes"),
     ((*SWEEP[:-1], "{missing}/model.json", "true", "{shape}"), 2, "there is no directory"),
+    ((*SWEEP[:-1], "{folder}", "true", "{shape}"), 2, "is a directory"),
     ((*SWEEP[:-1], "-", "true", "{shape}"), 2, "write the model to a file"),
     ((*SWEEP, "-o", "{file}", "true", "{shape}"), 1, "cannot make the directory"),
 ]
@@ -188,6 +190,14 @@ def test_what_another_user_may_not_execute(as_nobody):
         done = run("-o", folder / "t", "--", name)
         assert done.returncode == 126 and b"python" not in done.stderr
         assert b"this user" in done.stderr and b"permissions" in done.stderr
+
+
+def test_a_sweep_finds_out_first_that_its_model_cannot_be_written(as_nobody):
+    folder, run = as_nobody
+    (folder / "closed").mkdir(0o755)
+    done = run(*SWEEP[:-1], "closed/model.json", "-o", "runs", "true", "{shape}")
+    assert done.returncode == 1 and b"takes no new file" in done.stderr
+    assert not (folder / "runs").exists()
 
 
 def test_what_path_has_that_is_not_executable(tmp_path):

@@ -11,9 +11,11 @@ use crate::record::procfs::whereabouts::{Whereabouts, host};
 use crate::record::state::blocks::Part;
 use crate::record::state::mappings::Piece;
 use crate::record::state::process::Process;
+use crate::record::transport::clock::GRAIN_NS;
 
-/// Times that are this far apart stay apart, whatever else is learnt of the clock.
-const APART_NS: usize = 16;
+/// Times that are this far apart stay apart in the trace, whatever else is learnt of the clock:
+/// before its first reading a tick counts as a nanosecond.
+const APART_NS: usize = 8 * GRAIN_NS as usize;
 
 impl Fold {
     /// Watches a process that runs already; false if it has ended. `Err` says why not.

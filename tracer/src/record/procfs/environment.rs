@@ -10,13 +10,14 @@ use std::path::Path;
 /// linker.
 pub const PROBE: &str = "libmemtrace_probe.so";
 
-/// True if a process that was started under this token is alive, after `child`, the command, has
-/// ended: a child of it may not have allocated yet, and then nothing else shows it.
-pub fn others_alive(token: &str, child: i32) -> bool {
-    // No process or thread was started since: the answer is there without reading all processes.
-    if last_pid().is_some_and(|last| last == child.to_string()) {
-        return false;
-    }
+/// True if no process and no thread has been started after the one with this pid.
+pub fn is_last(pid: i32) -> bool {
+    last_pid().is_some_and(|last| last == pid.to_string())
+}
+
+/// True if a process that was started under this token is alive: a child may not have allocated
+/// yet, and then nothing else shows it.
+pub fn others_alive(token: &str) -> bool {
     let stable = (0..ATTEMPTS).find_map(|_| {
         let before = last_pid();
         let found = one_alive(token);

@@ -36,7 +36,6 @@ impl Session {
             self.meta.user_ns = Some(ending.user_ns);
             self.meta.system_ns = Some(ending.system_ns);
         }
-        let naming = Naming::start(self.fold.unnamed());
         self.write_tables(true);
         if let Some(error) = self.fold.take_failure() {
             return Err(error);
@@ -44,9 +43,12 @@ impl Session {
         let last_figures = self.with_live(|live, recording| live.last_figures(recording));
         self.with_live(|live, recording| live.send_last_spans(recording));
         let (fold, meta, mut live) = self.into_parts();
-        let directory = fold.into_writer().finish(&meta)?;
-        // The trace is complete: nothing is lost with a tracer that is killed while it reads large
-        // files.
+        // All rows are on disk, and the trace is complete within a millisecond or two: nothing is lost
+        // with a tracer that is killed while it reads large files.
+        let unnamed = fold.unnamed();
+        let out = fold.into_writer();
+        let naming = Naming::start(unnamed);
+        let directory = out.finish(&meta)?;
         if let Some((sites, frames)) = naming.finish() {
             memtrace_trace::replace_stacks(directory.path(), &sites, &frames)?;
         }

@@ -1,5 +1,4 @@
-//! Native frames are named while the tables are written: each takes half of the time that a short
-//! recording needs to end.
+//! Native frames are named while the trace is closed.
 
 use std::sync::mpsc::{RecvError, sync_channel};
 use std::thread::{Builder, JoinHandle};

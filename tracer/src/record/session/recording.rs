@@ -181,10 +181,11 @@ impl Session {
             // Asleep from here on: after a signal, or if a ring fills, the nap is not taken.
             sleeping.store(1, Ordering::SeqCst);
             let ended = ending.is_none().then(|| launch::ending(child)).flatten();
-            ending = ending.or(ended.map(|ending| (ending, Instant::now())));
+            // Where it was alone the answer is there without reading all processes.
+            ending = ending.or_else(|| Some((ended?, Instant::now(), environment::is_last(child))));
             let read = self.round(false);
-            if let Some((ending, since)) = ending {
-                let others = || environment::others_alive(self.listener.token(), child);
+            if let Some((ending, since, was_alone)) = ending {
+                let others = || !was_alone && environment::others_alive(self.listener.token());
                 let is_last = !self.drain.has_writers() && !others();
                 if is_last || self.wait == Wait::Main && since.elapsed() > GRACE {
                     return ending;

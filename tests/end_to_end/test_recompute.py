@@ -44,7 +44,7 @@ def test_reallocations(record, target, what):
 
 
 def test_threads(record, target):
-    # Two threads may do something in the same nanosecond.
+    # Two threads may do something at the same time.
     found = assert_equal(record(target("stress.c"), "threads", 4, 20000).path, exactly=False)
     assert found["totals"]["allocations"] >= 20000
 

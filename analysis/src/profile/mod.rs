@@ -168,7 +168,7 @@ fn program(mut rows: Vec<AllocationRow>, end_ns: i64, untouched: &HashMap<(u32, 
     for (index, row) in rows.iter().enumerate() {
         moments.push(Moment { time: row.alloc_ns, allocates: true, event: Event::Alloc(index) });
         if let Some(free_ns) = row.free_ns.filter(|&free_ns| free_ns <= end_ns) {
-            // A release at the same nanosecond as another block's allocation made room for it.
+            // A release at the time of another block's allocation made room for it.
             let time = free_ns.max(row.alloc_ns.saturating_add(1));
             moments.push(Moment { time, allocates: false, event: Event::Free(index) });
         }

@@ -12,7 +12,7 @@ use crate::error::Error;
 /// Stands for no process, no site, no span.
 pub const NONE: u32 = u32::MAX;
 
-/// What happens to a block, in the order of what happens in one nanosecond.
+/// What happens to a block, in the order of what happens at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Turn {
     /// The release of an older block: `realloc` releases and acquires at one time.

@@ -15,7 +15,7 @@ pub struct Course {
     pub most: i64,
     /// When that was first reached; 0 if it is what there was at the start.
     pub at: i64,
-    /// The most, if of what happened in one nanosecond all acquires came first; only where that was
+    /// The most, if of what happened at one time all acquires came first; only where that was
     /// requested, or after [`Course::then`], it is at least `most`.
     pub bound: i64,
     moved: bool,
@@ -95,7 +95,7 @@ impl Courses {
         let mut last = i64::MIN;
         for (index, Change { time, turn, share }) in (0..).map_while(|index| events.get(index)).enumerate() {
             events.prefetch(index + AHEAD);
-            // Hardly ever does something else happen in the same nanosecond.
+            // Hardly ever does something else happen at the same time.
             if events.get(index + 1).is_some_and(|next| next.time == time)
                 && time != last
                 && turn == Turn::Release
@@ -121,7 +121,7 @@ impl Courses {
         }
     }
 
-    /// The most that the order within one nanosecond allows.
+    /// The most that the order at one time allows.
     #[cold]
     fn bound<'a, I: Iterator<Item = &'a Share>>(
         &mut self,

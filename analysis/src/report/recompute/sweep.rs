@@ -178,11 +178,7 @@ impl<G: Group> Pass<'_, G> {
         })?;
         walkers.into_iter().for_each(|walker| sums.join(walker.sums));
         let floor = waiting.into_inner().floor();
-        if floor < self.until {
-            Ok(floor)
-        } else {
-            Err(Error::Trace("too much happened in one nanosecond".into()))
-        }
+        if floor < self.until { Ok(floor) } else { Err(Error::Trace("too much happened at one time".into())) }
     }
 
     /// What rows say of times after the window of their group, and what processes left.

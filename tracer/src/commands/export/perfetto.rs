@@ -101,7 +101,7 @@ pub fn protobuf(exported: &Exported) -> (Vec<u8>, usize) {
     let mut tracks = Tracks::default();
     let (mut events, left_out) = slices(exported, &mut tracks);
     events.extend(counters(exported, &mut tracks));
-    // What was written first of one nanosecond stays first.
+    // What was written first of one time stays first.
     events.sort_by_key(|packet| packet.timestamp);
     let mut packet = tracks.packets;
     packet.append(&mut events);

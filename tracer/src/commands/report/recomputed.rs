@@ -60,7 +60,7 @@ fn text(found: &Recomputed) -> Result<String> {
     if open > 0 {
         writeln!(
             out,
-            "  {open} figures lie within what rows leave open: the order within one nanosecond, touched mappings"
+            "  {open} figures lie within what rows leave open: the order at one time, touched mappings"
         )?;
     }
     let hidden = |figure: &&Figure| !is_listed(figure.whom);

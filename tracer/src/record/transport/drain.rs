@@ -86,7 +86,7 @@ pub struct Drain {
     passed_on: u64,
     /// Events that came after later ones had been passed on.
     late: u64,
-    /// Ticks that two events of one thread are apart at least: more than a nanosecond.
+    /// Ticks that two events of one thread are apart at least, so that their times differ.
     step: u64,
 }
 

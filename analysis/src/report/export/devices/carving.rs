@@ -42,7 +42,7 @@ pub struct Step {
     pub moment: Moment,
 }
 
-/// Begins and ends in order. Of those in one nanosecond ends come first, of a framework's blocks
+/// Begins and ends in order. Of those at one time ends come first, of a framework's blocks
 /// before those of the memory around them; begins the other way round.
 pub fn steps(rows: &[AllocationRow]) -> Vec<Step> {
     let mut steps = Vec::with_capacity(2 * rows.len());

@@ -43,10 +43,11 @@ impl Session {
         let last_figures = self.with_live(|live, recording| live.last_figures(recording));
         self.with_live(|live, recording| live.send_last_spans(recording));
         let (fold, meta, mut live) = self.into_parts();
+        let unnamed = fold.unnamed();
+        let mut out = fold.into_writer();
+        out.close_part()?;
         // All rows are on disk, and the trace is complete within a millisecond or two: nothing is lost
         // with a tracer that is killed while it reads large files.
-        let unnamed = fold.unnamed();
-        let out = fold.into_writer();
         let naming = Naming::start(unnamed);
         let directory = out.finish(&meta)?;
         if let Some((sites, frames)) = naming.finish() {

@@ -11,13 +11,16 @@ pub struct Backlog {
     next: usize,
     /// Stamp of the last event that was taken.
     taken: u64,
+    /// The latest stamp that one of those was written with.
+    written: u64,
     /// Ticks that the next one is later at least.
     step: u64,
     /// Up to where stamps are known, and the last of them.
     seen: (usize, u64),
 }
 
-/// Steps that a stamp is taken ahead of its time at most: about a microsecond.
+/// Steps that a stamp is taken ahead of what was written at most: a microsecond, or 100 ticks of a
+/// slower counter.
 const AHEAD_STEPS: u64 = 100;
 
 /// This many words that no writer of this version writes, or that follow such.
@@ -28,21 +31,21 @@ impl Backlog {
     /// Nothing yet, from a writer that began at `stamp` and whose events are `step` ticks apart at
     /// least.
     pub fn new(stamp: u64, step: u64) -> Backlog {
-        Backlog { words: Vec::new(), next: 0, taken: stamp, step, seen: (0, stamp) }
+        Backlog { words: Vec::new(), next: 0, taken: stamp, written: stamp, step, seen: (0, stamp) }
     }
 
     /// The stamp as it is taken: a thread's own order is the true one, and times in rows are to
     /// show it. A signal handler's event may have been stamped before the event it had to wait for,
     /// and some machines' TSC advances by 10 ns at a time.
     /// Where events come faster than that for long, their order is all that is left: no stamp is to
-    /// run far ahead of those of other threads.
+    /// run far ahead of the events of other threads.
     #[inline(always)]
     fn later(&self, stamp: u64) -> u64 {
         let least = self.taken.saturating_add(self.step);
         if least <= stamp {
             return stamp;
         }
-        let is_far = least - stamp > AHEAD_STEPS * self.step;
+        let is_far = least.saturating_sub(self.written.max(stamp)) > AHEAD_STEPS * self.step;
         if is_far { stamp.max(self.taken.saturating_add(1)) } else { least }
     }
 
@@ -108,11 +111,12 @@ impl Backlog {
     pub fn next_until(&mut self, until: u64) -> Option<(Event, &[u8])> {
         let words = &self.words[self.next..];
         let (mut event, size) = Event::decode(words, self.taken)?;
-        event.stamp = self.later(event.stamp);
+        let written = event.stamp;
+        event.stamp = self.later(written);
         if event.stamp > until {
             return None;
         }
-        self.taken = event.stamp;
+        (self.taken, self.written) = (event.stamp, self.written.max(written));
         self.next += size;
         let text = if event.kind.has_text() { bytes(&words[3..], event.bytes as usize) } else { &[] };
         Some((event, text))
@@ -124,11 +128,12 @@ impl Backlog {
     pub fn next_pair_until(&mut self, until: u64) -> Option<Pair> {
         let [first, second, ..] = *self.words.get(self.next..)? else { return None };
         let mut pair = Pair::decode(first, second, self.taken)?;
-        pair.stamp = self.later(pair.stamp);
+        let written = pair.stamp;
+        pair.stamp = self.later(written);
         if pair.stamp > until {
             return None;
         }
-        self.taken = pair.stamp;
+        (self.taken, self.written) = (pair.stamp, self.written.max(written));
         self.next += 2;
         Some(pair)
     }
@@ -213,6 +218,18 @@ mod tests {
                 prop_assert!(taken > last && taken >= stamp && taken - stamp <= (AHEAD_STEPS + 1) * step);
                 last = taken;
             }
+        }
+
+        /// What a signal handler has written late keeps a step between its events.
+        #[test]
+        fn late_events_are_steps_apart(late in 1..500u64, step in 1..30u64) {
+            let stamps: Vec<(u64, bool)> =
+                [100_000].into_iter().chain(1..=late).map(|stamp| (stamp, false)).collect();
+            let mut backlog = Backlog::new(0, step);
+            backlog.append(&encoded(&stamps));
+            let taken = (0..AHEAD_STEPS.min(late)).map(|_| backlog.next_pair_until(u64::MAX).unwrap().stamp);
+            let taken: Vec<u64> = taken.collect();
+            prop_assert!(taken.windows(2).all(|two| two[1] == two[0] + step));
         }
 
         #[test]

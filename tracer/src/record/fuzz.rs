@@ -111,7 +111,8 @@ pub fn events(bytes: &[u8]) {
     let meta = Meta { complete: true, ..Meta::default() };
     fold.write_tables(&rows, &meta, true);
     assert!(fold.take_failure().is_none());
-    fold.into_writer().finish(&meta).expect("it can be written");
+    let (out, _) = fold.into_parts();
+    out.finish(&meta).expect("it can be written");
     let trace = Trace::open(&path).expect("it can be read");
     report(&trace, Listed { all_spans: true, stacks: true }).expect("it can be reported");
 }

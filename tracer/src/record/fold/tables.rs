@@ -5,7 +5,7 @@ use memtrace_trace::{Meta, TraceWriter};
 
 use super::Fold;
 use crate::record::kernel::{self, exit_code};
-use crate::record::sites::Unnamed;
+use crate::record::sites::Sites;
 use crate::record::state::process::Process;
 
 impl Fold {
@@ -122,13 +122,8 @@ impl Fold {
         self.rows.take_failure()
     }
 
-    /// The call stacks, to be named: nothing more happens.
-    pub fn unnamed(&self) -> Unnamed {
-        self.sites.unnamed()
-    }
-
-    /// The writer of the trace, to be closed.
-    pub fn into_writer(self) -> TraceWriter {
-        self.rows.into_writer()
+    /// The writer of the trace, to be closed, and the call stacks, to be named.
+    pub fn into_parts(self) -> (TraceWriter, Sites) {
+        (self.rows.into_writer(), self.sites)
     }
 }

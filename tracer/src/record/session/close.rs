@@ -2,7 +2,6 @@
 
 use std::sync::atomic::Ordering;
 
-use super::naming::Naming;
 use super::outcome::Outcome;
 use super::recording::Session;
 use crate::record::launch::Ending;
@@ -43,16 +42,12 @@ impl Session {
         let last_figures = self.with_live(|live, recording| live.last_figures(recording));
         self.with_live(|live, recording| live.send_last_spans(recording));
         let (fold, meta, mut live) = self.into_parts();
-        let unnamed = fold.unnamed();
-        let mut out = fold.into_writer();
-        out.close_part()?;
-        // All rows are on disk, and the trace is complete within a millisecond or two: nothing is lost
-        // with a tracer that is killed while it reads large files.
-        let naming = Naming::start(unnamed);
+        let (out, sites) = fold.into_parts();
         let directory = out.finish(&meta)?;
-        if let Some((sites, frames)) = naming.finish() {
-            memtrace_trace::replace_stacks(directory.path(), &sites, &frames)?;
-        }
+        // The trace is complete: nothing is lost with a tracer that is killed while it reads large
+        // files.
+        let (sites, frames) = sites.named();
+        memtrace_trace::replace_stacks(directory.path(), &sites, &frames)?;
         last_figures.into_iter().for_each(|figures| live.send_last(figures));
         Ok(())
     }

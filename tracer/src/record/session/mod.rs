@@ -5,7 +5,6 @@ mod attach;
 mod close;
 mod interpreters;
 mod metadata;
-mod naming;
 mod notes;
 mod options;
 mod out_of_memory;

@@ -97,11 +97,6 @@ impl Loaded {
         &self.binaries[number as usize]
     }
 
-    /// All of them, by number.
-    pub fn binaries(&self) -> impl Iterator<Item = &Binary> {
-        self.binaries.iter()
-    }
-
     /// A process image said hello; `modules` are mapped into it.
     pub fn arrived(&mut self, key: ImageKey, modules: &[ModuleRow]) {
         for module in modules {

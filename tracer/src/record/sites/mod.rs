@@ -24,7 +24,6 @@ use self::accounts::Accounts;
 use self::loaded::{ImageKey, Loaded};
 use self::merge::{Step, merge};
 use self::python::Codes;
-pub use self::rows::Unnamed;
 use self::tree::{Frame, Tree};
 use self::words::Words;
 use crate::record::state::blocks::Site;

@@ -8,28 +8,6 @@ use super::tree::{Frame, Node};
 use crate::record::state::blocks::Site;
 use crate::symbols;
 
-/// Rows of sites and frames, and what is known of the files that native frames are in.
-pub struct Unnamed {
-    sites: Vec<SiteRow>,
-    frames: Vec<FrameRow>,
-    /// By number of the frame: the file it is in.
-    binaries: Vec<Option<u32>>,
-    /// By number of the file.
-    build_ids: Vec<String>,
-}
-
-impl Unnamed {
-    /// The rows with the names of native frames.
-    pub fn named(mut self) -> (Vec<SiteRow>, Vec<FrameRow>) {
-        let build_id = |row: &FrameRow| {
-            let binary = self.binaries.get(row.frame as usize).copied().flatten()?;
-            self.build_ids.get(binary as usize).map(String::as_str)
-        };
-        let frames = symbols::name(self.frames, &mut self.sites, build_id);
-        (self.sites, frames)
-    }
-}
-
 impl Sites {
     /// One row per site. Used bytes of devices may be at their peak just now.
     pub fn rows(&self, devices_peak: bool) -> Vec<SiteRow> {
@@ -46,18 +24,11 @@ impl Sites {
         self.tree.nodes.iter().zip(0..).map(|(node, number)| self.frame(node, number)).collect()
     }
 
-    /// All of it, to be named; everything has ended.
-    pub fn unnamed(&self) -> Unnamed {
-        let binaries = self.tree.nodes.iter().map(|node| match node.frame {
-            Frame::Native { binary, .. } => Some(binary),
-            _ => None,
-        });
-        Unnamed {
-            sites: self.rows(false),
-            frames: self.frames(),
-            binaries: binaries.collect(),
-            build_ids: self.loaded.binaries().map(|binary| binary.build_id.clone()).collect(),
-        }
+    /// All of it, with the names of native frames; everything has ended.
+    pub fn named(&self) -> (Vec<SiteRow>, Vec<FrameRow>) {
+        let mut sites = self.rows(false);
+        let frames = symbols::name(self.frames(), &mut sites, |row| self.build_id(row.frame));
+        (sites, frames)
     }
 
     /// The build of the file that a frame is in.

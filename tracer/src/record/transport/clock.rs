@@ -4,7 +4,7 @@
 //! pieces, one per reading; a new piece begins where the last one has come to and is inclined to
 //! meet the true time one interval later. So one stamp always becomes the same time, whenever it is
 //! converted, and times never run backwards. Times of the trace are multiples of [`GRAIN_NS`]: stamps
-//! of two threads are no better ordered than that, and what is finer would be a twelfth of a trace.
+//! of two threads are no better ordered than that, and what is finer took a tenth of a trace.
 
 use std::time::Duration;
 

@@ -36,8 +36,8 @@ const NAP: Duration = Duration::from_millis(5);
 /// The same while a thread waits for the request to collect garbage, which grows by megabytes a
 /// millisecond.
 const SHORT_NAP: Duration = Duration::from_millis(1);
-/// Words that are worth another round at once: a sixteenth of a ring.
-const LITTLE: usize = FIRST.ring_words / 16;
+/// Words that are worth another round at once: a thirty-second of a ring.
+const LITTLE: usize = FIRST.ring_words / 32;
 
 /// A recording under way.
 pub struct Session {

@@ -12,6 +12,7 @@ from .tools import (
     ROOT,
     bare,
     fil,
+    floor,
     heaptrack,
     memray,
     memtrace,
@@ -42,7 +43,10 @@ QUICK = Scale(rounds=2, starts=5, pairs=200_000, read=200_000, documents=2, cell
 
 
 def build():
-    """Compiles churn.c in both ways, as a program and as a library."""
+    """Compiles churn.c in both ways, as a program and as a library, and the floor."""
+    subprocess.run(
+        ["cargo", "build", "--quiet", "--release", "--example", "floor"], cwd=ROOT, check=True
+    )
     BUILD.mkdir(parents=True, exist_ok=True)
     common = ["gcc", "-O2", "-g", "-fno-builtin-malloc", "-pthread", PROGRAMS / "churn.c"]
     for name, flag in FRAME_POINTERS.items():
@@ -60,6 +64,7 @@ def churn(pattern, threads, frames, scale, no_stacks=True, shape=()):
     library = [PROGRAMS / "host.py", BUILD / f"churn-{frames}.so", *words]
     tools = {"bare": bare(program)}
     if no_stacks:
+        tools["floor"] = floor(program)
         tools["memtrace, no stacks"] = memtrace(program, "--stacks", "none")
     tools["memtrace"] = memtrace(program, *STACKS)
     if threads == 1:

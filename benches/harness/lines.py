@@ -101,6 +101,9 @@ def lines(results):
 
     no_stacks = {"memtrace": "memtrace, no stacks"}
     add("1", "target CPU per event, no stacks", "ns", 5, "churn-nofp-1", target_ns, no_stacks)
+    over = over_floor(results.get("churn-nofp-1", {}))
+    if over:
+        found.append(Line("1", "the same over the floor's", "×", 1.25, over))
     per_event = "target CPU per event, native stacks"
     add("2", f"{per_event}, frame pointers", "ns", 12, "churn-fp-1", target_ns, CHURN)
     add("3", f"{per_event}, no frame pointers", "ns", 25, "churn-nofp-1", target_ns, CHURN)
@@ -109,13 +112,17 @@ def lines(results):
     total = "total CPU per event, Parquet on disk"
     add("4", f"{total}, frame pointers", "ns", 45, "churn-fp-1", total_ns, CHURN)
     add("4", f"{total}, no frame pointers", "ns", 45, "churn-nofp-1", total_ns, CHURN)
+    add("4", f"{total}, no stacks", "ns", 45, "churn-nofp-1", total_ns, no_stacks)
     for frames, words in (("fp", "frame pointers"), ("nofp", "no frame pointers")):
         flat = flatness(results, frames)
         if flat:
             what = f"1 → 2 → 8 threads, {words}: largest / one thread's target CPU per event"
             found.append(Line("5", what, "×", 1.1, flat))
+            what = f"8 threads / one, {words}, over the same of the bare program"
+            found.append(Line("5", what, "×", 2, growth(results, frames)))
     for group, words in (("churn-nofp-1", "random"), ("fifo", "first in, first out")):
         add("6", f"bytes per event on disk, {words}", "B", 2.6, group, disk, CHURN)
+    add("6", "bytes per event on disk, random, no stacks", "B", 2, "churn-nofp-1", disk, no_stacks)
     for number, group, most, what in (
         ("7", "objects", 1.02, "Python objects"),
         ("7", "objects-malloc", 1.35, "Python objects, PYTHONMALLOC=malloc"),
@@ -139,6 +146,27 @@ def flatness(results, frames):
     for tool, name in ONLY_RECORDED.items():
         each = [against_base(group, name, target_ns) for group in groups]
         ratios[tool] = None if None in each or each[0] <= 0 else max(each) / each[0]
+    return ratios
+
+
+def over_floor(group):
+    """{"memtrace": its target CPU per event without stacks, over that of the floor}."""
+    each = [against_base(group, tool, target_ns) for tool in ("memtrace, no stacks", "floor")]
+    return {} if None in each or each[1] <= 0 else {"memtrace": each[0] / each[1]}
+
+
+def growth(results, frames):
+    """{tool: how many times more an event costs with eight threads than with one, over what the bare program's own
+    calls do}."""
+    one, eight = (results[f"churn-{frames}-{threads}"] for threads in (1, 8))
+    bare = [
+        median(cost.section_cpu / cost.calls for cost in group["bare"]) for group in (one, eight)
+    ]
+    ratios = {}
+    for tool, name in ONLY_RECORDED.items():
+        each = [against_base(group, name, target_ns) for group in (one, eight)]
+        is_known = None not in each and each[0] > 0
+        ratios[tool] = each[1] / each[0] / (bare[1] / bare[0]) if is_known else None
     return ratios
 
 

@@ -14,6 +14,8 @@ event is one call of malloc or free.
 
 - memtrace records every block with time, thread and, except where it says *no stacks*, its stack
   (`--stacks all`).
+- *floor* is the probe without stacks and a reader that drops all events
+  (tracer/examples/floor.rs): the least that a recording through rings can cost.
 - heaptrack 1.x writes stacks of every call, but neither time nor thread; `heaptrack_interpret` and
   zstd are in total. With several threads its interpreter was killed for lack of memory (17 GB and
   more), so those rows have `heaptrack --raw`, which leaves it out; row 5 compares such runs.

@@ -10,6 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMTRACE = ROOT / "target" / "release" / "memtrace"
+FLOOR = ROOT / "target" / "release" / "examples" / "floor"
+PROBE = ROOT / "target" / "preload" / "libmemtrace_probe.so"
 PEERS = ROOT / "build" / "peers"
 PYTHON = PEERS / "bin" / "python"
 PACKAGES = ("memray", "filprofiler", "scalene", "numpy", "scipy")
@@ -73,6 +75,11 @@ def bare(program, **variables):
 
 def memtrace(program, *options, **variables):
     return lambda output: [MEMTRACE, "-o", output / "trace", *options, "--", *program], variables
+
+
+def floor(program):
+    """The probe, and a reader that drops all events."""
+    return lambda _: [FLOOR, PROBE, *program], {}
 
 
 def heaptrack(program, *options, **variables):

@@ -9,22 +9,26 @@ use super::steps::{Change, Step, Steps};
 
 /// Uses before and after the one in question that are compared with it.
 const NEIGHBOURS: usize = 16;
+/// If so many uses agree, all of them, the place is sure.
+const SURE: usize = 8;
 /// An object that is used in a step and in the next one so often is used all the time, not in turn.
 const MOST_ADJACENT: f64 = 0.25;
 /// A turn has so many uses of an object at most.
 const MOST_IN_TURN: usize = 4;
 /// So many of an object's uses have to be a turn apart.
 const REGULAR: f64 = 0.75;
+/// A turn that may be so many parts longer is not measured more exactly.
+const MOST_UNSURE: i64 = 16;
 /// Uses in all parts of all steps, at most: more are left as they are.
 const MOST_USES: usize = 20_000_000;
 
 /// The steps, each cut into parts where a block is allocated, with the objects that are used from there
 /// on. Where its turns do not tell in which parts an object is used, it is used in all of its step's;
-/// otherwise in those, and in the ones beside them.
+/// otherwise in those, and, if not all turns agree, in the ones beside them.
 pub fn ordered(steps: Steps) -> Steps {
     let count = |step: &Step| (step.uses.len() + step.unseen.len()) * parts(step);
-    let mut parts = if steps.steps.iter().map(count).sum::<usize>() > MOST_USES {
-        steps.steps
+    let mut parts: Vec<Step> = if steps.steps.iter().map(count).sum::<usize>() > MOST_USES {
+        steps.steps.into_iter().map(whole).collect()
     } else {
         let turns = Turns::of(&steps);
         steps.steps.iter().enumerate().flat_map(|(index, step)| cut(step, index, &turns)).collect()
@@ -53,6 +57,12 @@ fn parts(step: &Step) -> usize {
     step.changes.iter().filter(|change| is_allocation(change)).count().max(1)
 }
 
+/// A step that is not cut.
+fn whole(mut step: Step) -> Step {
+    step.uses.extend(step.unseen.iter().filter(|(_, used)| *used).map(|(object, _)| (*object, false)));
+    step
+}
+
 fn cut(step: &Step, index: usize, turns: &Turns) -> Vec<Step> {
     let mut cut = vec![Step { begins_late: step.begins_late, ..Step::default() }];
     let mut has_begun = false;
@@ -66,8 +76,8 @@ fn cut(step: &Step, index: usize, turns: &Turns) -> Vec<Step> {
         let (first, last) = turns.place(index, each.0, cut.len());
         cut[first..=last].iter_mut().for_each(|part| part.uses.push(*each));
     }
-    for object in &step.unseen {
-        if let Some((first, last)) = turns.expected(index, *object, cut.len()) {
+    for (object, used) in &step.unseen {
+        if let Some((first, last)) = turns.expected(index, *object, *used, cut.len()) {
             cut[first..=last].iter_mut().for_each(|part| part.uses.push((*object, false)));
         }
     }
@@ -108,13 +118,15 @@ impl Turns {
         let (mut begins, mut begin) = (Vec::new(), 0);
         for step in &steps.steps {
             let next = begin + parts(step) as i64;
+            // What is used before the block is allocated is used in the part before.
+            let first = begin - i64::from(step.begins_late);
             for (object, _) in &step.uses {
                 match uses[*object].last_mut() {
                     Some(before) if before.last + 1 == begin => {
                         adjacent[*object] += 1;
                         *before = Use { first: before.first, last: next - 1, is_split: true };
                     }
-                    _ => uses[*object].push(Use { first: begin, last: next - 1, is_split: false }),
+                    _ => uses[*object].push(Use { first, last: next - 1, is_split: false }),
                 }
             }
             begins.push(begin);
@@ -140,17 +152,22 @@ impl Turns {
         told(&neighbours(uses, at, turn), begin, parts).unwrap_or(whole)
     }
 
-    /// In which of a step's parts an object is used by its turns, if in any, where it was not looked.
-    fn expected(&self, step: usize, object: usize, parts: usize) -> Option<(usize, usize)> {
+    /// In which of a step's parts an object is used, if in any, where it was not looked: by its turns, or
+    /// in all of them if it was used shortly before and turns do not tell.
+    fn expected(&self, step: usize, object: usize, used: bool, parts: usize) -> Option<(usize, usize)> {
         let begin = self.begins[step];
         let before = self.uses[object].partition_point(|each| each.first < begin);
-        let others = neighbours(&self.uses[object][..before], before, self.turns[object]?);
-        told(&others, begin, parts)
+        let others = self.turns[object]
+            .map_or(Vec::new(), |turn| neighbours(&self.uses[object][..before], before, turn));
+        let end = begin + parts as i64;
+        let here = others.iter().filter(|(first, last)| *first < end && *last >= begin).count();
+        let is_elsewhere = !others.is_empty() && 2 * here <= others.len();
+        told(&others, begin, parts).or_else(|| (used && !is_elsewhere).then_some((0, parts - 1)))
     }
 }
 
-/// The parts of a step, which begins here, that most of the ranges have in common, and those beside
-/// them.
+/// The parts of a step, which begins here, that most of the ranges have in common; and those beside
+/// them, unless all of many ranges agree.
 fn told(ranges: &[(i64, i64)], begin: i64, parts: usize) -> Option<(usize, usize)> {
     let cover = |part: usize| {
         let position = begin + part as i64;
@@ -160,7 +177,8 @@ fn told(ranges: &[(i64, i64)], begin: i64, parts: usize) -> Option<(usize, usize
     let most = covers.iter().copied().max().filter(|most| 2 * most > ranges.len())?;
     let first = covers.iter().position(|cover| *cover == most)?;
     let last = covers.iter().rposition(|cover| *cover == most)?;
-    Some((first.saturating_sub(1), (last + 1).min(parts - 1)))
+    let beside = usize::from(most < ranges.len() || most < SURE);
+    Some((first.saturating_sub(beside), (last + beside).min(parts - 1)))
 }
 
 /// The turn that so many uses make, if most of them are that far apart: the parts by which most uses are
@@ -183,7 +201,27 @@ fn turn(uses: &[Use], count: usize) -> Option<Turn> {
         }
     }
     let is_regular = most > 1 && 2.0 * most as f64 >= REGULAR * ends.len() as f64;
-    is_regular.then_some(Turn { uses: count, least: range.0, most: range.1 })
+    is_regular.then(|| nearer(Turn { uses: count, least: range.0, most: range.1 }, uses))
+}
+
+/// The same turn, as uses several turns apart have it: what a turn may be longer or shorter by adds up.
+fn nearer(turn: Turn, uses: &[Use]) -> Turn {
+    if turn.most - turn.least > MOST_UNSURE {
+        return turn;
+    }
+    let known = |index: usize| uses.get(index).filter(|each| !each.is_split);
+    let fits = |parts: i64| {
+        let fit = |at: usize, away: usize| {
+            let (Some(one), Some(other)) = (known(at), known(at + away * turn.uses)) else { return false };
+            (other.first - one.last..=other.last - one.first).contains(&(away as i64 * parts))
+        };
+        (0..uses.len()).map(|at| (1..=NEIGHBOURS).filter(|away| fit(at, *away)).count()).sum::<usize>()
+    };
+    let all: Vec<(i64, usize)> = (turn.least - 1..=turn.most + 1).map(|parts| (parts, fits(parts))).collect();
+    let most = all.iter().map(|(_, fits)| *fits).max().unwrap_or(0);
+    let mut best = all.iter().filter(|(_, fits)| *fits == most).map(|(parts, _)| *parts);
+    let least = best.next().unwrap_or(turn.least);
+    Turn { least, most: best.next_back().unwrap_or(least), ..turn }
 }
 
 /// Where uses of other turns say that a use is: first and last part.

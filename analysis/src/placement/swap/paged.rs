@@ -20,7 +20,7 @@ use crate::units::Bytes;
 
 /// What is left free: a share of the memory, and some bytes.
 const SPARE_SHARE: u64 = 64;
-const SPARE_BYTES: u64 = 1 << 20;
+const SPARE_BYTES: u64 = 2 << 20;
 /// A run may correct what moves cost by this factor, up or down.
 const MOST_CORRECTION: f64 = 4.0;
 

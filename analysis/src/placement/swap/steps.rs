@@ -33,8 +33,9 @@ pub struct Step {
     /// Objects that are used in it, and whether they are written; without those that are allocated in
     /// it.
     pub uses: Vec<(usize, bool)>,
-    /// Objects whose blocks were released before it was looked: nothing says whether they were used.
-    pub unseen: Vec<usize>,
+    /// Objects whose blocks were released before it was looked, and, at the program's end, whether they
+    /// were used shortly before: nothing says whether they were used in this step.
+    pub unseen: Vec<(usize, bool)>,
     /// What happens in it.
     pub changes: Vec<Change>,
     /// It uses objects before it allocates a block: they can be brought back only in the step before.
@@ -85,9 +86,14 @@ impl Steps {
             let change = if *is_allocated { Change::Allocated(*block) } else { Change::Released(*block) };
             steps.steps[step_at(*time)].changes.push(change);
         }
-        // It was not looked between the beginning of the step and the change after the release.
+        // It was not looked between the beginning of the step and the change after the release. After the
+        // last one the look at the program's end follows, which does not see the block.
         let mut until = vec![i64::MAX; observed.blocks.len()];
-        changes.windows(2).for_each(|pair| until[pair[0].2] = pair[1].0);
+        for (index, (time, is_allocated, block)) in changes.iter().enumerate() {
+            if !is_allocated {
+                until[*block] = changes.get(index + 1).map_or(*time, |next| next.0);
+            }
+        }
         let is_unseen = |block: usize| {
             let released = observed.blocks[block].free_ns.unwrap_or(i64::MAX);
             let begin = step_at(released).checked_sub(1).map_or(i64::MIN, |index| looks[index]);
@@ -118,6 +124,7 @@ impl Steps {
         is_unseen: impl Fn(usize) -> bool,
     ) {
         let mut last: HashMap<usize, usize> = HashMap::new();
+        let last_step = self.steps.len().saturating_sub(1);
         for index in 0..self.steps.len() {
             let mut uses: BTreeSet<usize> =
                 used.range((index, 0)..(index + 1, 0)).map(|(_, object)| *object).collect();
@@ -129,21 +136,24 @@ impl Steps {
                         if !is_unseen(block) {
                             continue;
                         }
-                        if last.get(&object).is_some_and(|last| index - last <= UNSEEN_STEPS) {
+                        let used = last.get(&object).is_some_and(|last| index - last <= UNSEEN_STEPS);
+                        // At the end all is released, whenever it was used.
+                        if used && index < last_step {
                             uses.insert(object);
                         } else {
-                            unseen.push(object);
+                            unseen.push((object, used));
                         }
                     }
                     Change::Allocated(block) => {
                         let object = self.objects[block];
                         last.insert(object, index);
                         uses.remove(&object);
+                        unseen.retain(|(other, _)| *other != object);
                     }
                 }
             }
             uses.iter().for_each(|object| _ = last.insert(*object, index));
-            unseen.retain(|object| !uses.contains(object));
+            unseen.retain(|(object, _)| !uses.contains(object));
             unseen.sort_unstable();
             unseen.dedup();
             self.steps[index].unseen = unseen;

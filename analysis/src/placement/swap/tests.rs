@@ -98,10 +98,13 @@ fn the_order_within_a_step_is_that_of_other_turns() {
     // The first step has the allocations of all.
     let turns = parts.steps.len() - (whole.steps.len() - 1);
     assert_eq!(turns, 12);
-    // Each object is among those of its part.
-    for (part, exact) in parts.steps[turns..].iter().zip(&whole.steps[1..]) {
+    // Each object is among those of its part, and mostly alone there.
+    let both = || parts.steps[turns..].iter().zip(&whole.steps[1..]);
+    for (part, exact) in both() {
         assert!(exact.uses.iter().all(|each| part.uses.contains(each)), "{part:?} without {exact:?}");
     }
+    let alone = both().filter(|(part, exact)| part.uses == exact.uses).count();
+    assert!(3 * alone >= 2 * 12 * 30, "{alone} of {}", 12 * 30);
     let fine = schedule(&parts, 12 * 160 / 2);
     assert!(fine.moved.back < coarse.moved.back, "{:?}, {:?}", fine.moved, coarse.moved);
 }
@@ -113,11 +116,21 @@ fn a_use_that_was_not_seen_is_where_turns_have_it() {
     let last = steps.steps.len() - 1;
     let (object, _) = steps.steps[last].uses.pop().unwrap();
     let early = object - 1;
-    steps.steps[last].unseen = vec![early, object];
+    steps.steps[last].unseen = vec![(early, true), (object, false)];
     steps.steps[last].changes.push(Change::Released(object));
     let parts = ordered(steps).steps;
     let uses = parts.last().map(|part| part.uses.as_slice());
     assert_eq!(uses, Some([(object, false)].as_slice()), "{early} was used a part before");
+}
+
+#[test]
+fn what_was_used_shortly_before_its_release_is_used_until_then_where_no_turns_tell() {
+    let mut steps = cyclic(8, 160, 1);
+    let last = steps.steps.len() - 1;
+    steps.steps[last].unseen = vec![(0, false), (6, true)];
+    steps.steps[last].changes.extend([Change::Released(0), Change::Released(6)]);
+    let parts = ordered(steps).steps;
+    assert_eq!(parts.last().map(|part| part.uses.as_slice()), Some([(7, false), (6, false)].as_slice()));
 }
 
 /// Programs: objects come, are used and go.

@@ -60,10 +60,16 @@ pub fn shared(pid: u32, image: u64) -> Option<Mapped> {
 pub fn further(pid: u32, image: u64, mapped: usize) -> Option<Segment> {
     let geometry = Wants::Further.geometry();
     let slots = slots_within(mapped, geometry);
-    if slots < LEAST_SLOTS {
+    if !has_room(mapped) {
         return None;
     }
     greet(pid, image, Wants::Further, |_, segment| map_segment(segment, geometry, slots))
+}
+
+/// True if there is room for one more segment in what the process may map, of which it has mapped so
+/// many bytes for others.
+pub fn has_room(mapped: usize) -> bool {
+    slots_within(mapped, Wants::Further.geometry()) >= LEAST_SLOTS
 }
 
 /// Says hello and passes on the descriptors of settings and segment, which are closed then.
@@ -288,9 +294,9 @@ fn map_segment(descriptor: i32, geometry: Geometry, most: usize) -> Option<Segme
     None
 }
 
-/// Segments together take at most a sixteenth of what the process may map (RLIMIT_AS,
+/// Segments together take at most an eighth of what the process may map (RLIMIT_AS,
 /// setrlimit(2)), of which some is taken.
 fn slots_within(taken: usize, geometry: Geometry) -> usize {
-    let room = (sys::address_space_limit() / 16).saturating_sub(taken);
+    let room = (sys::address_space_limit() / 8).saturating_sub(taken);
     (room.saturating_sub(geometry.rings()) / (geometry.ring_words * 8)).min(geometry.slots)
 }

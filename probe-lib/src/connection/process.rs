@@ -78,6 +78,11 @@ pub fn tracer_gone() -> bool {
     gone
 }
 
+/// True if no further segment can be mapped in what the process may map.
+pub fn lacks_address_space() -> bool {
+    segments::lacks_address_space()
+}
+
 /// Wakes the tracer if it sleeps (call it only while recorded).
 pub fn wake_tracer() {
     let sleeping = &recorder().sleeping;

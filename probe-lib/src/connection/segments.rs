@@ -127,6 +127,12 @@ pub fn fetch(pid: u32, image: u64) -> bool {
     added
 }
 
+/// True if there is no room for a further one in what the process may map.
+pub fn lacks_address_space() -> bool {
+    // An unusual filter might end the process for the question.
+    !sandbox::is_filtered() && !connect::has_room(mapped_bytes())
+}
+
 /// What all of them take of the address space.
 fn mapped_bytes() -> usize {
     let segments = (0..COUNT.load(Ordering::Acquire)).filter_map(Segment::at);

@@ -12,6 +12,9 @@ use crate::tls::Thread;
 
 /// How long a full ring is waited for before events are dropped and counted.
 const WAIT_NS: u64 = 30_000_000_000;
+/// The same for a slot where no further segment can be mapped: the threads that have those there are
+/// may wait for this one.
+const WAIT_IN_NARROW_SPACE_NS: u64 = 3_000_000_000;
 /// Words granted before the slow path runs again, if half a ring is not less.
 static STRIDE: AtomicU64 = AtomicU64::new(u64::MAX);
 /// While the slow path is to run often.
@@ -98,7 +101,8 @@ fn ring(thread: &mut Thread) -> bool {
             thread.slotless = false;
             return true;
         }
-        if thread.slotless || sys::monotonic_ns() - start > WAIT_NS {
+        let most = || if process::lacks_address_space() { WAIT_IN_NARROW_SPACE_NS } else { WAIT_NS };
+        if thread.slotless || sys::monotonic_ns() - start > most() {
             thread.slotless = true;
             process::lose_without_slot();
             return false;

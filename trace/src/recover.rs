@@ -32,7 +32,7 @@ pub fn recover(directory: impl AsRef<Path>) -> Result<Recovered> {
     if trace.meta().complete {
         return Ok(Recovered { was_complete: true, live_blocks: 0, live_bytes: 0 });
     }
-    let rows = still_live(&trace)?;
+    let (rows, last_ns) = still_live(&trace)?;
     if !rows.is_empty() {
         let mut parts = Parts::<BlockFile>::resume(directory, Table::Allocations)?;
         parts.write(&BlockColumns::of(&rows), rows.len())?;
@@ -42,29 +42,32 @@ pub fn recover(directory: impl AsRef<Path>) -> Result<Recovered> {
     let mut meta = trace.meta().clone();
     meta.recorded.insert(meta::CUT_SHORT.into(), "recovered".into());
     meta.notes.push(format!(
-        "The recorder died; this is what it had written. The {} largest blocks that were live then have no release.",
+        "The recorder died; this is what it had written. Sums and peaks are those of the first {:.2} s, rows of released blocks go on to {:.2} s. The {} largest blocks that were live then have no release.",
+        meta.duration_ns as f64 / 1e9,
+        last_ns.max(meta.duration_ns) as f64 / 1e9,
         rows.len()
     ));
     write::complete(directory, &meta)?;
     Ok(Recovered { was_complete: false, live_blocks: rows.len(), live_bytes })
 }
 
-/// The live set, less blocks whose rows were written after it. Rows of released blocks may have no
-/// address: of those that are the same in all else, only the number is known.
-fn still_live(trace: &Trace) -> Result<Vec<AllocationRow>> {
+/// The live set, less blocks whose rows were written after it, and the last time in those. Rows of
+/// released blocks may have no address: of those that are the same in all else, only the number is
+/// known.
+fn still_live(trace: &Trace) -> Result<(Vec<AllocationRow>, i64)> {
     let mut rows = trace.live()?;
+    let mut last_ns = 0;
     let key = |row: &AllocationRow| (row.process, row.thread, row.alloc_ns, row.bytes, row.kind);
     let mut released: HashMap<_, usize> = rows.iter().map(|row| (key(row), 0)).collect();
-    if !rows.is_empty() {
-        trace.allocations(AllocationFilter::default(), |row| {
-            if let Some(count) = released.get_mut(&key(&row)) {
-                *count += 1;
-            }
-        })?;
-    }
+    trace.allocations(AllocationFilter::default(), |row| {
+        last_ns = last_ns.max(row.free_ns.unwrap_or(row.alloc_ns));
+        if let Some(count) = released.get_mut(&key(&row)) {
+            *count += 1;
+        }
+    })?;
     rows.retain(|row| {
         let count = released.get_mut(&key(row)).filter(|count| **count > 0);
         count.map(|count| *count -= 1).is_none()
     });
-    Ok(rows)
+    Ok((rows, last_ns))
 }

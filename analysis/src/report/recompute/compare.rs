@@ -99,7 +99,7 @@ pub fn recompute(trace: &Trace) -> Result<Recomputed, Error> {
 
 /// Rows say all that was folded only if there is one for each block.
 fn has_all_rows(meta: &Meta) -> Result<(), Error> {
-    if !meta.complete {
+    if !meta.is_whole() {
         return Err(Error::NoRows(
             "its recording was cut short, so its figures are older than its rows".into(),
         ));

@@ -1,7 +1,8 @@
 """What `--accesses clock` costs, how much of it is told, and which block takes the time.
 
 CPU time of the program, its children and memtrace; with and without samples in turns. The cost of
-a program is the median of the ratios of its pairs.
+a program is the median of the ratios of its pairs. Beside it, without memtrace, what the kernel's
+events cost where nothing reads them.
 """
 
 import json
@@ -13,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from experiments.chunks.tables import spread, table
+from experiments.placement import clock_events
 from experiments.placement.catalogue import CATALOGUE
 from experiments.recording import MEMTRACE, RESULTS, ROOT, memtrace
 
@@ -37,10 +39,12 @@ def main(arguments):
 def measured(program, folder, repeats):
     command = program.command(folder)
     trace = folder / "trace"
-    ratios = []
+    ratios, alone = [], []
     for _ in range(repeats):
         without, with_samples = (cpu(command, trace, kind) for kind in ("off", "clock"))
         ratios.append(with_samples / without - 1)
+        bare, watched = (clock_events.cpu(command, watched) for watched in (False, True))
+        alone.append(watched / bare - 1)
     report = json.loads(memtrace("report", "--json", trace))
     clock = report["accesses"]["clock"]
     # Smaller blocks are no object of a placement.
@@ -50,6 +54,7 @@ def measured(program, folder, repeats):
         "program": program,
         "cost": statistics.median(ratios),
         "ratios": ratios,
+        "alone": statistics.median(alone),
         "samples": clock["samples"],
         "lost": report["lost_samples"],
         "known": clock["known"] / clock["samples"],
@@ -59,7 +64,8 @@ def measured(program, folder, repeats):
         "right": program.is_right(largest),
     }
     print(
-        f"{program.file}: {row['cost']:+.1%}, {row['known']:.1%} told, "
+        f"{program.file}: {row['cost']:+.1%} (events alone {row['alone']:+.1%}), "
+        f"{row['known']:.1%} told, "
         f"{row['share']:.1%} at {row['place']} ({'right' if row['right'] else 'wrong'})",
         flush=True,
     )
@@ -86,6 +92,7 @@ def cells(row):
         row["program"].what,
         f"{row['cost']:+.1%}",
         spread(row["ratios"]),
+        f"{row['alone']:+.1%}",
         f"{row['samples']:,}",
         row["lost"],
         *shares,
@@ -101,15 +108,17 @@ def page(rows, repeats):
 
 `scripts/experiments placement sampling` records seven programs with `--accesses clock` and without,
 in turns, {repeats} times each. The cost is the median of the ratios of CPU time (program, children
-and memtrace), with the least and the largest beside it. Told are the samples whose instruction is
-known. Of blocks from 64 KiB on, which alone can be placed, the call stack with the most samples is
-given; the last column says whether it is that of the block that
+and memtrace), with the least and the largest beside it. *Events alone* is the cost of the
+kernel's events without memtrace, in a ring that nothing reads: no sampler costs less. Told are
+the samples whose instruction is known. Of blocks from 64 KiB on, which alone can be placed, the
+call stack with the most samples is given; the last column says whether it is that of the block that
 was written down in [catalogue.py](../../experiments/placement/catalogue.py) before the programs
 were sampled.
 
 """
-    names = ["program", "cost", "least to largest", "samples", "lost", "told", "on large blocks"]
-    names += ["most samples", "their share", "block", "right"]
+    names = ["program", "cost", "least to largest", "events alone", "samples", "lost", "told"]
+    names += ["on large blocks", "most samples", "their share", "block", "right"]
     text += table(names, [cells(row) for row in rows])
-    mean = statistics.mean(row["cost"] for row in rows)
-    return text + f"\n\nThe mean cost of all programs is {mean:+.1%}.\n"
+    mean, alone = (statistics.mean(row[name] for row in rows) for name in ("cost", "alone"))
+    text += f"\n\nThe mean cost is {mean:+.1%}; that of the events alone {alone:+.1%}.\n"
+    return text

@@ -132,7 +132,8 @@ fn drain(child: &mut Child, segments: &Receiver<Segment>, recorder: &Recorder) -
             }
             sum = readers.iter_mut().flatten().fold(sum, |sum, reader| sum.wrapping_add(read(reader)));
         }
-        if sum == before {
+        let is_rung = used.iter().any(|(segment, _)| segment.header().rung.swap(0, Ordering::SeqCst) == 1);
+        if sum == before && !is_rung {
             futex::wait(&recorder.sleeping, 1, NAP);
         }
         recorder.sleeping.store(0, Ordering::Relaxed);
@@ -148,7 +149,8 @@ fn read(reader: &mut Reader) -> u64 {
     let _ = reader.read(add);
     let waiting = &reader.slot().waiting;
     fence(Ordering::SeqCst);
-    if waiting.swap(0, Ordering::Relaxed) == 1 {
+    if waiting.load(Ordering::Relaxed) == 1 {
+        waiting.store(0, Ordering::Relaxed);
         futex::wake(waiting);
     }
     sum

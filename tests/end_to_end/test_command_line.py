@@ -214,3 +214,38 @@ def test_a_prediction_says_why_nothing_proves_it(scaled, shape, why):
     assert (found["confidence"] == "unverified") == (why is not None)
     if why:
         assert f"  unverified: {why}\n" in memtrace(*asked, cwd=folder).stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("shape", "why"),
+    [("4000,4000", None), ("240,320", "it is smaller than any run")],
+)
+def test_recommended_chunks_say_how_sure_they_are(scaled, shape, why):
+    folder, _ = scaled
+    memtrace("fit", "trace", "-o", "laws.json", cwd=folder)
+    asked = (
+        "recommend",
+        "laws.json",
+        "--operator",
+        "scale",
+        "--shape",
+        shape,
+        "--memory-limit",
+        "1GB",
+    )
+    found = json.loads(memtrace(*asked, "--json", cwd=folder).stdout)
+    assert found["unverified_because"] == why
+    assert (found["confidence"] == "unverified") == (why is not None)
+    text = memtrace(*asked, cwd=folder).stdout.decode()
+    assert f"({found['confidence']})" in text and (f"  unverified: {why}\n" in text or not why)
+
+
+def test_a_model_whose_operators_are_not_recorded_is_a_note(scaled):
+    folder, _ = scaled
+    memtrace("fit", "trace", "-o", "laws.json", cwd=folder)
+    predicting = ("-o", "again", "-f", "--model", "laws.json", "--memory-limit", "1MB")
+    note = "Nothing was predicted: no operator of the model was recorded."
+    for named in ((), ("--operator", "__main__:scale")):
+        done = memtrace(*predicting, *named, "--", sys.executable, "scale.py", cwd=folder)
+        assert done.returncode == 0
+        assert (note in done.stderr.decode()) == (not named)

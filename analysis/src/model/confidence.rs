@@ -65,22 +65,24 @@ pub(super) fn reason(law: &Law, shape: &Point) -> Option<String> {
 }
 
 fn doubt(law: &Law, shape: &Point) -> Option<Doubt> {
-    if law.proof == Proof::Unverified {
-        return Some(Doubt::NoRun);
-    }
     let axes = || law.variables.iter().zip(shape);
     let named = |(variable, _): (&Variable, &u64)| variable.name.clone();
     let never_varied =
         axes().find(|(variable, n)| variable.min == variable.max && **n != variable.min).map(named);
+    if let Some(axis) = never_varied {
+        return Some(Doubt::NeverVaried(axis));
+    }
+    if law.proof == Proof::Unverified {
+        return Some(Doubt::NoRun);
+    }
     let thin = || axes().find(|(variable, n)| **n < variable.min.div_ceil(2)).map(named);
     let volumes = || law.trained_on.iter().map(|run| volume(&run.shape));
     let beyond = volumes().max().is_none_or(|largest| volume(shape) > largest);
     let tiny = || volumes().min().is_none_or(|smallest| volume(shape) < smallest);
     let regression = matches!(law.body, Body::Regression(_));
     let calibrated = matches!(law.proof, Proof::Calibrated { .. });
-    never_varied
-        .map(Doubt::NeverVaried)
-        .or_else(|| (regression && beyond).then_some(Doubt::BeyondRegression))
+    (regression && beyond)
+        .then_some(Doubt::BeyondRegression)
         .or_else(|| thin().map(Doubt::Thin))
         .or_else(|| (!regression && tiny()).then_some(Doubt::Tiny))
         .or_else(|| elongated(law, shape))

@@ -138,6 +138,11 @@ impl Law {
         grown.unwrap_or(u64::MAX).max(self.one_time.bytes)
     }
 
+    /// The same with what is never touched of them.
+    pub fn one_time_allocated_bytes(&self, shape: &Point) -> u64 {
+        self.one_time_bytes(shape).max(self.one_time.allocated_bytes)
+    }
+
     /// Names of the variables, for printing.
     pub fn names(&self) -> Vec<String> {
         self.variables.iter().map(|variable| variable.name.clone()).collect()

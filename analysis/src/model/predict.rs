@@ -51,6 +51,8 @@ pub struct Prediction {
     pub seconds: f64,
     /// One-time allocations of a process, in addition to the peak.
     pub one_time_bytes: u64,
+    /// The same with what is never touched of them: the working peak of a first call has it.
+    pub one_time_allocated_bytes: u64,
     /// Resident peak of a process that runs it, inputs, baseline and one-time bytes included;
     /// `None` where no resident peaks were recorded.
     pub resident_bytes: Option<u64>,
@@ -173,6 +175,7 @@ pub fn predict(law: &Law, shape: &Point) -> Result<Prediction, Error> {
         extrapolated: law.variables.iter().zip(shape).any(outside),
         seconds: bytes.seconds,
         one_time_bytes: law.one_time_bytes(shape),
+        one_time_allocated_bytes: law.one_time_allocated_bytes(shape),
         resident_bytes: law.resident.as_ref().and_then(|resident| resident.at(law, shape)),
         resident_upper_bytes: law.resident.as_ref().and_then(|resident| resident.upper(law, shape)),
         baseline: law.baseline.clone(),

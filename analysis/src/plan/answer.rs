@@ -19,6 +19,12 @@ pub struct Plan {
     pub tasks: u64,
     /// One task: chunk + halo and all it allocates.
     pub predicted_task_bytes: u64,
+    /// What the law's bound for a task rests on, as `predict` has it; null where the law is a function
+    /// of the caller's.
+    pub confidence: Option<String>,
+    /// Why it is `unverified`, as the rest of a sentence; null if it is not, and where the memory of
+    /// devices rules.
+    pub unverified_because: Option<String>,
     /// Source chunks a worker retains for neighbours, in addition to its tasks.
     pub predicted_frontier_bytes: u64,
     /// One worker at its peak: baseline, one-time bytes, tasks, retained chunks, framework.
@@ -58,6 +64,9 @@ pub struct Plan {
     /// Numbers of workers that were compared, if their number was to be chosen.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<Tried>,
+    /// What a task of the largest chunk is called with.
+    #[serde(skip)]
+    pub(super) block: Vec<u64>,
     #[serde(skip)]
     pub(super) item_bytes: u64,
     /// See [`super::time::Duration::rank`].

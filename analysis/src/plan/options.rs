@@ -2,6 +2,7 @@
 
 use super::answer::Answer;
 use super::compare::BaselineChunks;
+use super::device::Bound;
 use super::error::PlanError;
 use super::extra::Extra;
 use super::longest::{Reach, longest};
@@ -9,7 +10,7 @@ use super::recommend::{recommend, recommend_workers};
 use super::request::{Device, Minimise, Request, Source};
 use super::slow::SlowMemory;
 use super::workers::Workers;
-use crate::model::Law;
+use crate::model::{Law, predict};
 
 /// Options of a plan; where one is `None`, the law and a worker of Dask have the value.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,6 +84,12 @@ impl Options {
             Workers::Number(_) => recommend(&request, &bytes)?,
             Workers::Auto => recommend_workers(&request, &bytes)?,
         };
+        if let Answer::Plan(plan) = &mut answer {
+            let prediction = predict(law, &plan.block).map_err(PlanError::Law)?;
+            plan.confidence = Some(Bound::confidence(plan.bound_by, &prediction).to_owned());
+            let by_host = plan.bound_by != Some(Bound::DeviceMemory);
+            plan.unverified_because = prediction.unverified_because.filter(|_| by_host);
+        }
         if let (Answer::Plan(plan), Some(baseline)) = (&mut answer, &self.compare) {
             let request = Request { workers: plan.workers, ..request };
             plan.compare = Some(baseline.compared(&request, &bytes)?);

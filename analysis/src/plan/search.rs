@@ -358,6 +358,8 @@ impl<'a> Search<'a> {
             chunk_shape: grid.chunk.clone(),
             tasks: grid.chunks(),
             predicted_task_bytes: worker_bytes::task_bytes(request, grid, &best.task).saturating_add(extra),
+            confidence: None,
+            unverified_because: None,
             predicted_frontier_bytes: best.worker.frontier,
             predicted_worker_bytes: best.worker.peak(),
             budget_bytes: request.budget_bytes(),
@@ -375,6 +377,7 @@ impl<'a> Search<'a> {
             waves: None,
             tried: Vec::new(),
             why: why::chosen(request, best, skipped),
+            block: grid.block(),
             item_bytes: request.item_bytes,
             rank: best.timed.rank,
         }

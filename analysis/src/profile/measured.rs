@@ -19,6 +19,9 @@ const NAMED_BLOCKS: usize = 8;
 pub struct OneTime {
     /// Their sum, without what was never touched of them; the largest over the processes.
     pub bytes: u64,
+    /// The same with what was never touched: the working peak of a first call has it.
+    #[serde(default)]
+    pub allocated_bytes: u64,
     /// The biggest of them.
     #[serde(default)]
     pub blocks: Vec<OneTimeBlock>,
@@ -109,6 +112,7 @@ fn one_time(first: &Run, later: &[&Run]) -> OneTime {
     let named = blocks.iter().take(NAMED_BLOCKS);
     OneTime {
         bytes: blocks.iter().map(touched).fold(0, u64::saturating_add),
+        allocated_bytes: blocks.iter().map(|block| block.bytes).fold(0, u64::saturating_add),
         blocks: named
             .map(|block| OneTimeBlock { kind: block.kind.to_string(), bytes: touched(block) })
             .collect(),

@@ -125,7 +125,7 @@ fn laws() -> impl Strategy<Value = Law> {
             worst,
             resident,
             trained_on: [40, 70, 100].map(trained).to_vec(),
-            one_time: OneTime { bytes: one_time, blocks: vec![] },
+            one_time: OneTime { bytes: one_time, allocated_bytes: one_time, blocks: vec![] },
             baseline: Some(Baseline { heap_bytes: before, resident_bytes: Some(before) }),
             seconds: Seconds { per_element: 1e-8, ..Seconds::default() },
             ..Law::default()

@@ -29,11 +29,11 @@ function shapes(law) {
 
 /** Why what a law was proven by says nothing of a shape; null if it does. */
 function doubt(law, shape) {
-  if (law.proof === "unverified") return "no run has verified the law";
   const lengths = shape.map(Number);
   const axis = (test) => law.variables.find((variable, at) => test(variable, lengths[at]))?.name;
   const never = axis(({ min, max }, length) => min === max && length !== min);
   if (never) return `${never} had one value in all runs`;
+  if (law.proof === "unverified") return "no run has verified the law";
   const volumes = law.trained_on.map((run) => volume(run.shape));
   const own = volume(shape);
   const beyond = volumes.every((known) => own > known);

@@ -58,7 +58,7 @@ class Predictions:
         if predicted is not None:
             measured, on_device = span["working_peak_bytes"], span["device_peak_bytes"]
             device = predicted["device"]
-            one_time = predicted["one_time_bytes"] if _is_first(span, ends) else 0
+            one_time = predicted["one_time_allocated_bytes"] if _is_first(span, ends) else 0
             upper = _upper(predicted) + one_time
             row.update(
                 measured_bytes=measured,

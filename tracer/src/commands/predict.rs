@@ -47,6 +47,14 @@ pub fn run(arguments: &Predict) -> Result<ExitCode> {
         )?;
         write_on_devices(&mut text, &prediction)?;
         write_terms(&mut text, &prediction)?;
+        if let Some(learned) = &prediction.learned {
+            writeln!(
+                text,
+                "  learned       from {} calls since the fit; without them {}",
+                learned.observations,
+                Bytes(learned.fitted_bytes)
+            )?;
+        }
         writeln!(
             text,
             "  input         {:>9}   together {}",
@@ -54,7 +62,7 @@ pub fn run(arguments: &Predict) -> Result<ExitCode> {
             Bytes(prediction.total_bytes)
         )?;
         writeln!(text, "  output        {:>9}", Bytes(prediction.output_bytes))?;
-        writeln!(text, "  one-time      {:>9}   per process", Bytes(prediction.one_time_bytes))?;
+        write_one_time(&mut text, &prediction)?;
         write_resident(&mut text, &prediction)?;
         if prediction.data_dependent == Some(true) {
             writeln!(text, "  depends on what is in the arrays: at most is for the worst that was run")?;
@@ -100,6 +108,17 @@ fn write_on_devices(text: &mut String, prediction: &Prediction) -> Result<()> {
         Bytes(device.before_bytes),
         Bytes(device.reserved_bytes)
     )?;
+    Ok(())
+}
+
+fn write_one_time(text: &mut String, prediction: &Prediction) -> Result<()> {
+    let (touched, allocated) = (prediction.one_time_bytes, prediction.one_time_allocated_bytes);
+    let part = if touched < allocated {
+        format!(": what is touched of {} that a first call allocates", Bytes(allocated))
+    } else {
+        String::new()
+    };
+    writeln!(text, "  one-time      {:>9}   per process{part}", Bytes(touched))?;
     Ok(())
 }
 

@@ -267,7 +267,8 @@ impl Recommend {
 fn sentences(plan: &Plan) -> Result<String> {
     let mut text = String::new();
     writeln!(text, "chunks of {} ({} tasks)", joined(&plan.chunk_shape), plan.tasks)?;
-    writeln!(text, "  one task      {:>9}", Bytes(plan.predicted_task_bytes))?;
+    let confidence = plan.confidence.as_ref().map_or_else(String::new, |words| format!("   ({words})"));
+    writeln!(text, "  one task      {:>9}{confidence}", Bytes(plan.predicted_task_bytes))?;
     writeln!(
         text,
         "  one worker    {:>9}   of {} usable ({} limit)",
@@ -275,6 +276,9 @@ fn sentences(plan: &Plan) -> Result<String> {
         Bytes(plan.budget_bytes),
         Bytes(plan.memory_limit_bytes)
     )?;
+    if let Some(reason) = &plan.unverified_because {
+        writeln!(text, "  unverified: {reason}")?;
+    }
     if let Some(slow) = &plan.slow {
         writeln!(
             text,

@@ -47,7 +47,7 @@ impl Session {
         let without_slot = self.drain.lost_without_slot();
         if without_slot > 0 {
             notes.push(format!(
-                "Some threads got no memory for their events: {without_slot} events were lost, so peaks are lower bounds."
+                "Some threads got no memory for their events: {without_slot} events were lost, so peaks are lower bounds. Where ulimit -v is set, an eighth of it is for events."
             ));
         }
         let unserved = self.listener.unserved();
@@ -79,6 +79,13 @@ impl Session {
             };
             notes.push(format!(
                 "{operator} was never called, or is not a function that can be watched.{hint}"
+            ));
+        }
+        let unmet: Vec<&String> = self.fold.spans().missing(&self.predicted).collect();
+        let is_none_met = self.operators.is_empty() && unmet.len() == self.predicted.len();
+        if let Some(first) = unmet.first().filter(|_| is_none_met) {
+            notes.push(format!(
+                "Nothing was predicted: no operator of the model was recorded. Name those that are not of a library with --operator, e.g. --operator {first}."
             ));
         }
         notes

@@ -19,7 +19,7 @@ use super::timing::TableTimer;
 use crate::record::fold::{Fold, Placements, Setup, WholeSpan};
 use crate::record::kernel::{Loading, Source};
 use crate::record::launch::{self, Ending};
-use crate::record::live::{Live, MemoryLimit, Recording};
+use crate::record::live::{Live, MemoryLimit, PredictionOptions, Recording};
 use crate::record::procfs::{environment, resident};
 use crate::record::samples::{Accesses, Samples};
 use crate::record::state::garbage::Collecting;
@@ -39,6 +39,11 @@ const SHORT_NAP: Duration = Duration::from_millis(1);
 /// Words that are worth another round at once: a thirty-second of a ring.
 const LITTLE: usize = FIRST.ring_words / 32;
 
+/// The operators that a model has laws of.
+fn operators_of(prediction: &PredictionOptions) -> Vec<String> {
+    prediction.model.laws.iter().map(|law| law.key.operator.clone()).collect()
+}
+
 /// A recording under way.
 pub struct Session {
     pub(super) meta: Meta,
@@ -49,6 +54,8 @@ pub struct Session {
     pub(super) listener: Listener,
     /// Python functions that are to be recorded as operators.
     pub(super) operators: Vec<String>,
+    /// Operators whose peaks are to be predicted.
+    pub(super) predicted: Vec<String>,
     /// The trace.
     directory: PathBuf,
     live: Live,
@@ -103,6 +110,7 @@ impl Session {
             recorder,
             listener,
             operators: options.operators.clone(),
+            predicted: prediction.map(operators_of).unwrap_or_default(),
             directory: options.output.canonicalize().unwrap_or_else(|_| options.output.clone()),
             live: Live::new(connections.clients),
             limit: prediction.map(MemoryLimit::new).unwrap_or_default(),

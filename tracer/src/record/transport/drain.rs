@@ -96,7 +96,7 @@ pub struct Drain {
 const OPEN_TOO_LONG: Duration = Duration::from_secs(2);
 
 /// Rings full of words that may wait to be passed on before the writer has to wait too.
-const BACKLOG_RINGS: u64 = 2;
+const BACKLOG_RINGS: u64 = 4;
 
 impl Drain {
     /// Nothing read yet.

@@ -137,16 +137,21 @@ def lines(results):
     return found + reader_lines(results.get("reader", {}))
 
 
+def recorded(groups):
+    """{tool: its target CPU per event in each group; None where it is not known in all}."""
+    found = {}
+    for tool, name in ONLY_RECORDED.items():
+        each = [against_base(group, name, target_ns) for group in groups]
+        found[tool] = None if None in each or each[0] <= 0 else each
+    return found
+
+
 def flatness(results, frames):
     """{tool: largest target CPU per event at any number of threads, over that of one}."""
     groups = [results.get(f"churn-{frames}-{threads}") for threads in THREADS]
     if None in groups:
         return {}
-    ratios = {}
-    for tool, name in ONLY_RECORDED.items():
-        each = [against_base(group, name, target_ns) for group in groups]
-        ratios[tool] = None if None in each or each[0] <= 0 else max(each) / each[0]
-    return ratios
+    return {tool: each and max(each) / each[0] for tool, each in recorded(groups).items()}
 
 
 def over_floor(group):
@@ -162,12 +167,9 @@ def growth(results, frames):
     bare = [
         median(cost.section_cpu / cost.calls for cost in group["bare"]) for group in (one, eight)
     ]
-    ratios = {}
-    for tool, name in ONLY_RECORDED.items():
-        each = [against_base(group, name, target_ns) for group in (one, eight)]
-        is_known = None not in each and each[0] > 0
-        ratios[tool] = each[1] / each[0] / (bare[1] / bare[0]) if is_known else None
-    return ratios
+    own = bare[1] / bare[0]
+    found = recorded((one, eight))
+    return {tool: each and each[1] / each[0] / own for tool, each in found.items()}
 
 
 def reader_lines(reader):

@@ -32,7 +32,7 @@ pub fn recover(directory: impl AsRef<Path>) -> Result<Recovered> {
     if trace.meta().complete {
         return Ok(Recovered { was_complete: true, live_blocks: 0, live_bytes: 0 });
     }
-    let (rows, last_ns) = still_live(&trace)?;
+    let (rows, last_ns) = (still_live(&trace)?, last_ns(&trace)?);
     if !rows.is_empty() {
         let mut parts = Parts::<BlockFile>::resume(directory, Table::Allocations)?;
         parts.write(&BlockColumns::of(&rows), rows.len())?;
@@ -51,23 +51,29 @@ pub fn recover(directory: impl AsRef<Path>) -> Result<Recovered> {
     Ok(Recovered { was_complete: false, live_blocks: rows.len(), live_bytes })
 }
 
-/// The live set, less blocks whose rows were written after it, and the last time in those. Rows of
-/// released blocks may have no address: of those that are the same in all else, only the number is
-/// known.
-fn still_live(trace: &Trace) -> Result<(Vec<AllocationRow>, i64)> {
+/// The last time in rows of blocks.
+fn last_ns(trace: &Trace) -> Result<i64> {
+    let groups = trace.block_groups()?;
+    let times = groups.iter().flat_map(|group| [group.alloc_ns, group.free_ns]).flatten();
+    Ok(times.map(|(_, last)| last).max().unwrap_or(0))
+}
+
+/// The live set, less blocks whose rows were written after it. Rows of released blocks may have no
+/// address: of those that are the same in all else, only the number is known.
+fn still_live(trace: &Trace) -> Result<Vec<AllocationRow>> {
     let mut rows = trace.live()?;
-    let mut last_ns = 0;
     let key = |row: &AllocationRow| (row.process, row.thread, row.alloc_ns, row.bytes, row.kind);
     let mut released: HashMap<_, usize> = rows.iter().map(|row| (key(row), 0)).collect();
-    trace.allocations(AllocationFilter::default(), |row| {
-        last_ns = last_ns.max(row.free_ns.unwrap_or(row.alloc_ns));
-        if let Some(count) = released.get_mut(&key(&row)) {
-            *count += 1;
-        }
-    })?;
+    if !rows.is_empty() {
+        trace.allocations(AllocationFilter::default(), |row| {
+            if let Some(count) = released.get_mut(&key(&row)) {
+                *count += 1;
+            }
+        })?;
+    }
     rows.retain(|row| {
         let count = released.get_mut(&key(row)).filter(|count| **count > 0);
         count.map(|count| *count -= 1).is_none()
     });
-    Ok((rows, last_ns))
+    Ok(rows)
 }

@@ -24,11 +24,7 @@ pub(super) fn one_time(profiles: &[Profile], law: &Law) -> (OneTime, Option<Regr
             points.push(point);
             bytes.push(found.bytes);
         }
-        let allocated_bytes = largest.allocated_bytes.max(found.allocated_bytes);
-        if found.bytes > largest.bytes {
-            largest = found.clone();
-        }
-        largest.allocated_bytes = allocated_bytes;
+        largest.join(found);
     }
     (largest, growth(&points, &bytes))
 }

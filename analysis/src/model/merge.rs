@@ -150,11 +150,7 @@ fn pool(known: &mut Law, other: &Law) -> bool {
         (variable.min, variable.max) = (variable.min.min(theirs.min), variable.max.max(theirs.max));
     }
     pooled.same_shape_spread = known.same_shape_spread.max(other.same_shape_spread);
-    let allocated_bytes = pooled.one_time.allocated_bytes.max(other.one_time.allocated_bytes);
-    if other.one_time.bytes > pooled.one_time.bytes {
-        pooled.one_time.clone_from(&other.one_time);
-    }
-    pooled.one_time.allocated_bytes = allocated_bytes;
+    pooled.one_time.join(&other.one_time);
     let largest = pooled.trained_on.last().map(|run| run.shape.clone()).unwrap_or_default();
     let grown = |law: &Law| law.one_time_growth.as_ref().and_then(|growth| growth.upper(&largest));
     if grown(other) > grown(&pooled) {

@@ -27,6 +27,17 @@ pub struct OneTime {
     pub blocks: Vec<OneTimeBlock>,
 }
 
+impl OneTime {
+    /// Takes the larger figures of both.
+    pub(crate) fn join(&mut self, other: &OneTime) {
+        let allocated_bytes = self.allocated_bytes.max(other.allocated_bytes);
+        if other.bytes > self.bytes {
+            self.clone_from(other);
+        }
+        self.allocated_bytes = allocated_bytes;
+    }
+}
+
 /// One such block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OneTimeBlock {

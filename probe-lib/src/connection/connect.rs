@@ -58,18 +58,15 @@ pub fn shared(pid: u32, image: u64) -> Option<Mapped> {
 
 /// Connects and maps one more segment; the process has mapped so many bytes of others.
 pub fn further(pid: u32, image: u64, mapped: usize) -> Option<Segment> {
+    let slots = further_slots(mapped)?;
     let geometry = Wants::Further.geometry();
-    let slots = slots_within(mapped, geometry);
-    if !has_room(mapped) {
-        return None;
-    }
     greet(pid, image, Wants::Further, |_, segment| map_segment(segment, geometry, slots))
 }
 
-/// True if there is room for one more segment in what the process may map, of which it has mapped so
-/// many bytes for others.
-pub fn has_room(mapped: usize) -> bool {
-    slots_within(mapped, Wants::Further.geometry()) >= LEAST_SLOTS
+/// Slots of one more segment that fit into what the process may map, of which it has mapped so many
+/// bytes for others; `None` if they are not worth it.
+pub fn further_slots(mapped: usize) -> Option<usize> {
+    Some(slots_within(mapped, Wants::Further.geometry())).filter(|slots| *slots >= LEAST_SLOTS)
 }
 
 /// Says hello and passes on the descriptors of settings and segment, which are closed then.

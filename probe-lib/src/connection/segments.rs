@@ -130,7 +130,7 @@ pub fn fetch(pid: u32, image: u64) -> bool {
 /// True if there is no room for a further one in what the process may map.
 pub fn lacks_address_space() -> bool {
     // An unusual filter might end the process for the question.
-    !sandbox::is_filtered() && !connect::has_room(mapped_bytes())
+    !sandbox::is_filtered() && connect::further_slots(mapped_bytes()).is_none()
 }
 
 /// What all of them take of the address space.

@@ -81,6 +81,7 @@ def python(script, **variables):
     return {
         "bare": bare(program, **variables),
         "memtrace": memtrace(program, *STACKS, **variables),
+        "memtrace, sampled stacks": memtrace(program, **variables),
         "memray": memray(script, **variables),
         "memray --native": memray(script, "--native", **variables),
         "heaptrack": heaptrack(program, **variables),

@@ -129,6 +129,8 @@ def lines(results):
         ("8", "gst3d", 1.01, "GST3D on NumPy and SciPy"),
     ):
         add(number, f"target CPU, {what}", "×", most, group, target_ratio)
+        sampled = {"memtrace": "memtrace, sampled stacks"}
+        add(number, f"target CPU, {what}, sampled stacks", "×", most, group, target_ratio, sampled)
         add(number, f"total CPU, {what}", "×", None, group, total_ratio)
     started = "time added to the start of Python"
     add("9", started, "ms", 25, "start", wall_added_ms)

@@ -13,7 +13,8 @@ apart); *total* is all processes together, the tool's own included, from start t
 event is one call of malloc or free.
 
 - memtrace records every block with time, thread and, except where it says *no stacks*, its stack
-  (`--stacks all`).
+  (`--stacks all`). *Sampled stacks* is what it does by default: a stack for each block of 64 KiB and
+  more, and for a sample of the others.
 - *floor* is the probe without stacks and a reader that drops all events
   (tracer/examples/floor.rs): the least that a recording through rings can cost.
 - heaptrack 1.x writes stacks of every call, but neither time nor thread; `heaptrack_interpret` and

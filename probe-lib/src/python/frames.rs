@@ -1,18 +1,17 @@
-//! The Python frames of the calling thread, read from its thread state: no hook, no GIL. Only the
+//! The Python frames of the calling thread, read from its thread state, without the GIL. Only the
 //! thread itself changes its chain of frames, and every frame in it references its code object.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::transmute;
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use memtrace_wire::event::{Kind, PYTHON_DEBUG, PYTHON_FREE_THREADED, PYTHON_READ, PYTHON_VERSION};
-use memtrace_wire::stack::{CodeHead, PYTHON_FRAMES_MAX, PythonFrame, TextForm, words};
+use memtrace_wire::event::{PYTHON_DEBUG, PYTHON_FREE_THREADED, PYTHON_READ, PYTHON_VERSION};
+use memtrace_wire::stack::{PYTHON_FRAMES_MAX, PythonFrame};
 
+use super::code::{self, read};
 use super::find_all;
 use super::layout::{self, Instruction, Layout};
-use crate::connection::process;
-use crate::ring::record::push_inside;
 use crate::tls::Thread;
 
 static IS_INITIALIZED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
@@ -20,8 +19,6 @@ static GET_VERSION: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 /// `PyGILState_GetThisThreadState`: the thread's own state. (`_PyThreadState_UncheckedGet` would
 /// give that of whichever thread holds the GIL.)
 static THIS_THREAD: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-static OBJECT_HASH: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-static CODE_TYPE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 /// Only exported by debug builds, whose layouts are not known.
 static DEBUG_BUILD: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
@@ -29,10 +26,6 @@ static DEBUG_BUILD: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static MINOR: AtomicU32 = AtomicU32::new(0);
 /// An interpreter whose layout is not known.
 const UNKNOWN: u32 = u32::MAX;
-
-/// Ids of code objects that were described, each at a place its value gives; another in its place
-/// means that it may be described again.
-static DESCRIBED: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
 
 /// Frames whose owner is the C stack (FRAME_OWNED_BY_CSTACK, from 3.12; from 3.14 called
 /// FRAME_OWNED_BY_INTERPRETER): evaluation was entered above them.
@@ -46,8 +39,8 @@ pub fn find() {
     find_all(&[
         (&IS_INITIALIZED, b"Py_IsInitialized\0"),
         (&GET_VERSION, b"Py_GetVersion\0"),
-        (&CODE_TYPE, b"PyCode_Type\0"),
-        (&OBJECT_HASH, b"PyObject_Hash\0"),
+        (&code::TYPE, b"PyCode_Type\0"),
+        (&code::OBJECT_HASH, b"PyObject_Hash\0"),
         (&THIS_THREAD, b"PyGILState_GetThisThreadState\0"),
         (&DEBUG_BUILD, b"_Py_NegativeRefcount\0"),
     ]);
@@ -136,13 +129,8 @@ impl PythonFrames {
                 let previous = reads.live(frame + layout.previous) as usize;
                 let code = reads.live(frame + layout.code) as usize & !layout.code_tags;
                 let place = place(layout, [frame, previous, code], &mut owner, reads);
-                if code != 0 && is_code(code, reads) {
-                    reads.live(code + (layout.first_line & !7));
-                    for offset in [layout.file, layout.name, layout.lines] {
-                        let object = reads.live(code + offset) as usize;
-                        hash(object);
-                        reads.live(object + HASH);
-                    }
+                if code != 0 && code::is_code(code, reads) {
+                    code::note_life(code, reads);
                     if let Some(place) = place.complete(layout, code) {
                         self.push(code as *const u8, place)?;
                     }
@@ -161,8 +149,8 @@ impl PythonFrames {
             let object = *code as *const u8;
             // SAFETY: a code object of a frame that is being run.
             unsafe {
-                *code = id(layout, object);
-                describe(layout, object, *code, thread);
+                *code = code::id(layout, object);
+                code::describe(layout, object, *code, thread);
             }
         }
     }
@@ -224,16 +212,6 @@ impl Place {
     }
 }
 
-/// True for code objects: frames may have others (3.13).
-unsafe fn is_code(object: usize, reads: &mut impl NotedReads) -> bool {
-    let code_type = CODE_TYPE.load(Ordering::Relaxed) as usize;
-    // SAFETY: a live object; its type is at 8. A frame's code object stays
-    // one, so only others are noted.
-    unsafe {
-        read::<usize>(object as *const u8, 8) == code_type || reads.live(object + 8) as usize == code_type
-    }
-}
-
 /// The layout of the interpreter in this process, once it runs.
 fn layout() -> Option<&'static Layout> {
     if THIS_THREAD.load(Ordering::Relaxed).is_null() || MINOR.load(Ordering::Relaxed) == UNKNOWN {
@@ -250,7 +228,10 @@ fn layout() -> Option<&'static Layout> {
     if MINOR.load(Ordering::Relaxed) == 0 {
         let found = interpreter();
         let minor = if found.reading == PYTHON_READ { found.version & 0xff } else { UNKNOWN };
-        MINOR.store(minor, Ordering::Relaxed);
+        if minor != UNKNOWN {
+            code::count_released();
+        }
+        MINOR.store(minor, Ordering::Release);
     }
     layout::of(MINOR.load(Ordering::Relaxed))
 }
@@ -303,98 +284,4 @@ fn version(text: &[u8]) -> u32 {
     let mut parts = text.split(|byte| !byte.is_ascii_digit()).map(number);
     let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
     major << 8 | minor & 0xff
-}
-
-/// Names a code object by what it says. Its address is not enough, nor are those of its parts:
-/// others may lie there later, at just the same places.
-unsafe fn id(layout: &Layout, code: *const u8) -> u64 {
-    // SAFETY: a live code object with this layout, and so are its parts.
-    let parts = unsafe {
-        [
-            process::image(),
-            u64::from(read::<u32>(code, layout.first_line)),
-            hash(read(code, layout.file)),
-            hash(read(code, layout.name)),
-            hash(read(code, layout.lines)),
-        ]
-    };
-    parts
-        .into_iter()
-        .fold(0, |hash: u64, part| (hash.rotate_left(23) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-}
-
-/// Where text and bytes objects keep the hash of what they contain.
-const HASH: usize = 24;
-
-/// The hash of a text or bytes object. They compute it at the first request and store it; new ones
-/// have none, so it distinguishes an object from another one that lay in its place.
-unsafe fn hash(object: usize) -> u64 {
-    const NONE: u64 = u64::MAX;
-    // SAFETY: a live object of one of these types; the C API's own function reads nothing else.
-    unsafe {
-        if read::<u64>(object as *const u8, HASH) == NONE {
-            let hash: unsafe extern "C" fn(usize) -> isize = transmute(OBJECT_HASH.load(Ordering::Relaxed));
-            hash(object);
-        }
-        read(object as *const u8, HASH)
-    }
-}
-
-unsafe fn describe(layout: &Layout, code: *const u8, id: u64, thread: &mut Thread) {
-    const FILE_MAX: usize = 4096;
-    const NAME_MAX: usize = 2048;
-    const LINES_MAX: usize = 40 * 1024;
-    // SAFETY: a live code object with this layout.
-    unsafe {
-        let Some(place) = DESCRIBED.get((id >> 52) as usize) else { return };
-        if place.load(Ordering::Acquire) == id {
-            return;
-        }
-        let (file, file_form) = text(layout, read(code, layout.file), FILE_MAX);
-        let (name, name_form) = text(layout, read(code, layout.name), NAME_MAX);
-        let lines = bytes(read(code, layout.lines), LINES_MAX);
-        let head = CodeHead {
-            id,
-            minor: layout.minor,
-            first_line: read(code, layout.first_line),
-            file: file_form,
-            name: name_form,
-            table_bytes: lines.len() as u32,
-        };
-        let parts = words(file).chain(words(name)).chain(words(lines));
-        let length =
-            CodeHead::WORDS + file.len().div_ceil(8) + name.len().div_ceil(8) + lines.len().div_ceil(8);
-        if push_inside(thread, Kind::PythonCode, 0, length * 8, head.words().into_iter().chain(parts)) {
-            place.store(id, Ordering::Release);
-        }
-    }
-}
-
-/// The characters of a Python text as they lie in memory (PEP 393), at most `most` bytes.
-unsafe fn text<'a>(layout: &Layout, text: *const u8, most: usize) -> (&'a [u8], TextForm) {
-    const COMPACT: u32 = 1 << 5;
-    const ASCII: u32 = 1 << 6;
-    // SAFETY: a `PyUnicodeObject`: length at 16, state at 32, characters behind its header.
-    unsafe {
-        let state: u32 = read(text, 32);
-        let width = state >> 2 & 7;
-        if state & COMPACT == 0 || !matches!(width, 1 | 2 | 4) {
-            return (&[], TextForm { bytes: 0, width: 1 });
-        }
-        let [ascii, other] = layout.text;
-        let header = if state & ASCII != 0 { ascii } else { other };
-        let bytes = read::<usize>(text, 16).saturating_mul(width as usize).min(most);
-        (core::slice::from_raw_parts(text.add(header), bytes), TextForm { bytes: bytes as u32, width })
-    }
-}
-
-/// The content of a Python bytes object: length at 16, bytes from 32 on.
-unsafe fn bytes<'a>(object: *const u8, most: usize) -> &'a [u8] {
-    // SAFETY: a live bytes object.
-    unsafe { core::slice::from_raw_parts(object.add(32), read::<usize>(object, 16).min(most)) }
-}
-
-unsafe fn read<T: Copy>(base: *const u8, offset: usize) -> T {
-    // SAFETY: the caller knows that a `T` lies there.
-    unsafe { base.add(offset).cast::<T>().read() }
 }

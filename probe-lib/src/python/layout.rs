@@ -126,9 +126,10 @@ const V3_14: Layout = Layout {
     ..V3_13
 };
 
+/// From 3.8 on.
 static KNOWN: [Layout; 7] = [V3_8, V3_9, V3_10, V3_11, V3_12, V3_13, V3_14];
 
 /// The layout of 3.`minor`, if it is known.
 pub fn of(minor: u32) -> Option<&'static Layout> {
-    KNOWN.iter().find(|layout| layout.minor == minor)
+    KNOWN.get((minor as usize).checked_sub(8)?)
 }

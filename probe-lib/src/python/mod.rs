@@ -3,6 +3,7 @@
 //! thread before it imports `site` (CPython 3.8 to 3.14). What it runs is a text that the
 //! tracer put into the segment.
 
+mod code;
 mod end;
 mod filter;
 pub mod frames;

@@ -60,11 +60,38 @@ def moved(recording):
 def test_a_watched_run_says_what_is_used_when(learned):
     recording = Recording(learned / "watched", 0, b"", b"")
     looks = recording.sql("select count(*) from {placements} where action = 'look'")[0][0]
-    query = """select count(*) from {placements} where action = 'use' and bytes = 2097152"""
+    query = "select count(*) from {placements} where action in ('use', 'write') and bytes = 2097152"
     uses = recording.sql(query)[0][0]
     assert looks > 20
     # All 16 blocks in each round, some of them at two looks.
     assert 16 * int(ROUNDS) * 0.8 <= uses <= 16 * int(ROUNDS) * 2
+
+
+def test_a_watched_run_says_what_is_written(turns, tmp_path):
+    """Half of the blocks in each round; all in the first, in which they are filled."""
+    program, _ = turns
+    folder = tmp_path / "runs"
+    done = memtrace("place", "learn", "--base", "swap,dram", "-o", folder, "--", program, "12", "8")
+    if b"cannot be sampled" in done.stderr:
+        pytest.skip(done.stderr.decode())
+    assert done.returncode == 0, done.stderr
+    recording = Recording(folder / "watched", 0, b"", b"")
+    query = """
+        with blocks as (select address, row_number() over (order by alloc_ns) as number
+                        from {allocations} where bytes = 2097152)
+        select number, count(*) filter (action = 'write'), count(*)
+        from {placements} join blocks using (address)
+        where action in ('use', 'write') group by number order by number"""
+    rows = recording.sql(query)
+    assert [number for number, *_ in rows] == list(range(1, 17))
+    for number, written, used in rows:
+        if number <= 8:
+            assert written >= 0.9 * used, rows
+        else:
+            assert written <= 3, rows
+    told = planned(folder, tmp_path / "plan.json", "28MiB")["traffic"]["planned"]
+    # What was only read is written once: of what comes back, about the other half.
+    assert 0.35 <= told["written_bytes"] / told["back_bytes"] <= 0.75, told
 
 
 def test_a_plan_keeps_to_its_memory(turns, learned, tmp_path):

@@ -77,6 +77,7 @@ LOOKING = [
     (("report", "{trace}", "{trace}"), 2, "one argument too many"),
     (("report", "--all-spans", "{trace}"), 2, "name --json"),
     (("flamegraph",), 2, "name <TRACE>"),
+    (("flamegraph", "{traces}", "-o", "{new}"), 1, "is not a trace itself, but has some (2)"),
     (("flamegraph", "{trace}", "-o", "{new}", "--at", "noon"), 2, "write --at peak"),
     (("flamegraph", "{trace}", "-o", "{new}", "--at", "span", "nothing"), 1, "it has those of"),
     (("flamegraph", "{trace}", "-o", "{new}.png"), 2, "an SVG; name it"),
@@ -154,7 +155,7 @@ def places(tmp_path_factory):
     assert memtrace(*options, "--", sys.executable, "-c", PROGRAM).returncode == 0
     assert memtrace("fit", trace, "-o", model).returncode == 0
     names = ("trace", "file", "folder", "full", "missing")
-    return {name: str(root / name) for name in names} | {"model": str(model)}
+    return {name: str(root / name) for name in names} | {"model": str(model), "traces": str(root)}
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,16 @@ pub enum Error {
     /// Nothing in the directory belongs to a trace.
     #[error("{} is not a trace: it has neither meta.json nor tables of one", .0.display())]
     NotATrace(PathBuf),
+    /// One trace was to be opened, and the directory has several.
+    #[error("{} is not a trace itself, but has some ({count}): give one, such as {}", path.display(), first.display())]
+    Several {
+        /// The directory.
+        path: PathBuf,
+        /// How many traces lie in it.
+        count: usize,
+        /// The first of them.
+        first: PathBuf,
+    },
     /// The trace has an older schema version.
     #[error(
         "{} was written by an older memtrace (trace schema {found}, this one reads {supported}): \

@@ -23,6 +23,7 @@ mod retained;
 mod swap;
 mod tier;
 mod watch;
+mod written;
 
 use memtrace_wire::placement::Placement;
 

@@ -7,9 +7,14 @@ use crate::sys::syscall;
 /// Moves a range of a block. Returns the errno of a refusal, or 0.
 pub fn moved(action: Action, start: usize, length: usize) -> i32 {
     match action {
-        Action::Out => advise(start, length, libc::MADV_PAGEOUT),
+        Action::Out => send(start, length),
         Action::In | Action::Trim => bring_back(start, length),
     }
+}
+
+/// Sends a range to swap. Returns the errno of a refusal, or 0.
+pub fn send(start: usize, length: usize) -> i32 {
+    advise(start, length, libc::MADV_PAGEOUT)
 }
 
 /// Reads ahead into the swap cache first: pages that come from there need not be written again if they

@@ -4,7 +4,8 @@
 //! keep theirs for long. So they are flushed ([`flush`](super::flush)).
 //!
 //! To look takes 0.2 µs for each page of the program. It is done so often that it takes half of the
-//! time at most. Before a block is released that was there at the last look, it is done in any case, if it
+//! time at most. Whether a block was written, a few of its pages say ([`written`](super::written)).
+//! Before a block is released that was there at the last look, it is done in any case, if it
 //! takes no more than an eighth of the time: afterwards it would be too late. What other threads access
 //! while it is looked may be missed.
 
@@ -13,7 +14,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use memtrace_wire::event::Kind;
 
 use super::lock::Lock;
-use super::{flush, own};
+use super::{flush, own, written};
 use crate::ring::record;
 use crate::{sandbox, sys};
 
@@ -38,6 +39,8 @@ struct Watch {
     block: (usize, usize),
     /// Bytes of it that were used, of the mappings so far: advice on a part of it makes several.
     used: usize,
+    /// Bytes of it that are in swap, or as they came from there.
+    unwritten: usize,
     /// When it is looked again, at the earliest.
     due_ns: u64,
     /// How long it takes.
@@ -94,6 +97,7 @@ impl Watch {
         filled: 0,
         block: (0, 0),
         used: 0,
+        unwritten: 0,
         due_ns: 0,
         takes_ns: FIRST_NS,
         begun_ns: 0,
@@ -129,7 +133,7 @@ impl Watch {
     }
 
     fn read(&mut self, file: usize) {
-        (self.filled, self.block, self.used) = (0, (0, 0), 0);
+        (self.filled, self.block, self.used, self.unwritten) = (0, (0, 0), 0, 0);
         loop {
             let read = sys::read(file, &mut self.buffer);
             if read == 0 {
@@ -154,12 +158,16 @@ impl Watch {
 
     fn line(&mut self) {
         let line = self.line.get(..self.filled).unwrap_or(&[]);
-        if let Some(value) = line.strip_prefix(b"Referenced:") {
-            let is_block = self.block.0 != 0;
-            let bytes = number(value.trim_ascii_start(), 10).wrapping_mul(1024);
-            self.used = self.used.wrapping_add(if is_block { bytes } else { 0 });
-        } else if line.first().is_some_and(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase()) {
+        if line.first().is_some_and(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase()) {
             self.enter(number(line, 16));
+        } else if self.block.0 != 0 {
+            let bytes_of = |name: &[u8]| {
+                let value = line.strip_prefix(name).map(<[u8]>::trim_ascii_start);
+                value.map_or(0, |value| number(value, 10).wrapping_mul(1024))
+            };
+            self.used = self.used.wrapping_add(bytes_of(b"Referenced:"));
+            let unwritten = bytes_of(b"Private_Clean:").wrapping_add(bytes_of(b"Swap:"));
+            self.unwritten = self.unwritten.wrapping_add(unwritten);
         }
     }
 
@@ -175,10 +183,15 @@ impl Watch {
 
     /// All mappings of a block are known.
     fn say(&mut self) {
+        let (begins, end) = self.block;
         if self.used != 0 {
-            record::event(Kind::Used, self.block.0, self.used, 0);
+            let is_written = written::is(self.unwritten);
+            record::event(Kind::Used, begins, self.used, u64::from(is_written));
+            if is_written {
+                written::tell_from_now_on(begins, end);
+            }
         }
-        self.used = 0;
+        (self.used, self.unwritten) = (0, 0);
     }
 }
 

@@ -19,6 +19,7 @@ use crate::rows::{
     AccessRow, AllocationRow, DeviceRow, FoldedRow, FrameRow, KernelEventRow, ModuleRow, PlacementRow,
     ProcessRow, SiteRow, SpanRow, ThreadRow, TimelineRow,
 };
+use crate::several::traces_in;
 use crate::table::Table;
 use crate::write::Settling;
 
@@ -56,8 +57,8 @@ impl Trace {
     /// whatever was on disk.
     ///
     /// # Errors
-    /// [`Error::Io`] if the directory cannot be read, [`Error::NotATrace`], [`Error::Older`],
-    /// [`Error::Newer`], [`Error::Meta`] if `meta.json` is damaged, or [`Error::MissingTable`] of a
+    /// [`Error::Io`] if the directory cannot be read, [`Error::NotATrace`], [`Error::Several`],
+    /// [`Error::Older`], [`Error::Newer`], [`Error::Meta`] if `meta.json` is damaged, or [`Error::MissingTable`] of a
     /// complete one.
     pub fn open(directory: impl AsRef<Path>) -> Result<Trace> {
         let directory = directory.as_ref();
@@ -65,7 +66,7 @@ impl Trace {
         let meta = match Meta::load(directory)? {
             Some(meta) => meta,
             None if holds_tables(directory)? => Meta::default(),
-            None => return Err(Error::NotATrace(directory.to_owned())),
+            None => return Err(not_one(directory)),
         };
         let trace = Trace { directory: directory.to_owned(), meta };
         if trace.meta.complete {
@@ -414,6 +415,16 @@ fn readable(directory: &Path, paths: Vec<PathBuf>) -> Result<Vec<Readable>> {
 fn figures() -> Vec<&'static str> {
     let columns = SpanRow::columns().into_iter();
     columns.filter(|column| column.data_type != ColumnType::Json).map(|column| column.name).collect()
+}
+
+/// Why a directory without a trace cannot be opened.
+fn not_one(directory: &Path) -> Error {
+    match traces_in(directory).as_deref() {
+        Ok([first, rest @ ..]) => {
+            Error::Several { path: directory.to_owned(), count: 1 + rest.len(), first: first.clone() }
+        }
+        _ => Error::NotATrace(directory.to_owned()),
+    }
 }
 
 fn holds_tables(directory: &Path) -> Result<bool> {

@@ -13,12 +13,12 @@ table! {
         /// When; of `place`, just before the block's `alloc_ns`.
         pub time_ns: i64,
         /// `place`: a block gets this memory; `out`: this range of it goes to swap, or to this node;
-        /// `in`: it comes back; `use`: this block was used since the last `look`; `look`: all that was used has
-        /// been named; `depart`: the program allocates other blocks than the plan has, and no more
-        /// are placed.
+        /// `in`: it comes back; `use`: this block was used since the last `look`; `write`: it was written,
+        /// too, as far as a few of its pages tell; `look`: all that was used has been named; `depart`: the
+        /// program allocates other blocks than the plan has, and no more are placed.
         pub action: String,
         /// `small-pages`, `huge-pages`, `dram` or `node:N`.
-        #[null("`use`, `look` and `depart`")]
+        #[null("`use`, `write`, `look` and `depart`")]
         pub tier: Option<String>,
         /// Where the block begins, or the range of it that is moved.
         #[null("`look` and `depart`")]

@@ -61,7 +61,7 @@ impl Steps {
     /// # Errors
     /// A table cannot be read, or the run was not watched.
     pub fn read(trace: &Trace, observed: &Observed, process: u32) -> Result<Steps, Error> {
-        let (looks, used) = looks(trace, process)?;
+        let Looks { looks, used, written } = Looks::read(trace, process)?;
         if looks.is_empty() {
             return Err(Error::Request(
                 "the blocks in use could not be watched: /proc/self/clear_refs cannot be written here".into(),
@@ -100,8 +100,13 @@ impl Steps {
             let after = |time: i64| all_looks.partition_point(|look| *look <= time);
             after(begin) == after(until[block])
         };
-        let used = used_objects(observed, &changes, &used, all_looks, step_at);
-        steps.add_uses(&used, &Written::of(observed, step_at), is_unseen);
+        let objects = |seen: &[SeenBlock]| used_objects(observed, &changes, seen, all_looks, step_at);
+        let written = if written.is_empty() {
+            Written::sampled(observed, step_at)
+        } else {
+            Written { seen: objects(&written), often: BTreeSet::new() }
+        };
+        steps.add_uses(&objects(&used), &written, is_unseen);
         steps.mark_late(&looks, observed);
         Ok(steps)
     }
@@ -227,21 +232,35 @@ fn beginnings(looks: &[i64], allocations: &[i64]) -> Vec<i64> {
 /// When a block was seen to be used, and where it begins.
 type SeenBlock = (i64, u64);
 
-/// When it was looked, and the blocks that were seen then.
-fn looks(trace: &Trace, process: u32) -> Result<(Vec<i64>, Vec<SeenBlock>), Error> {
-    let (mut looks, mut used) = (Vec::new(), Vec::new());
-    trace.placements(|row| {
-        if row.process == process {
-            match (row.action.as_str(), row.address) {
-                ("look", _) => looks.push(row.time_ns),
-                ("use", Some(address)) => used.push((row.time_ns, address)),
-                _ => {}
+/// What was seen of the blocks.
+struct Looks {
+    /// When it was looked.
+    looks: Vec<i64>,
+    used: Vec<SeenBlock>,
+    /// Those of them that were written; of a trace that does not have it, none.
+    written: Vec<SeenBlock>,
+}
+
+impl Looks {
+    fn read(trace: &Trace, process: u32) -> Result<Looks, Error> {
+        let (mut looks, mut used, mut written) = (Vec::new(), Vec::new(), Vec::new());
+        trace.placements(|row| {
+            if row.process == process {
+                match (row.action.as_str(), row.address) {
+                    ("look", _) => looks.push(row.time_ns),
+                    (action @ ("use" | "write"), Some(address)) => {
+                        used.push((row.time_ns, address));
+                        written.extend((action == "write").then_some((row.time_ns, address)));
+                    }
+                    _ => {}
+                }
             }
-        }
-    })?;
-    looks.sort_unstable();
-    used.sort_unstable();
-    Ok((looks, used))
+        })?;
+        looks.sort_unstable();
+        used.sort_unstable();
+        written.sort_unstable();
+        Ok(Looks { looks, used, written })
+    }
 }
 
 /// Steps, and the objects that are used in them.
@@ -285,15 +304,16 @@ fn used_objects(
 
 /// Which objects are written, and when.
 struct Written {
-    /// Steps, and the objects that a sample met writing.
+    /// Steps, and the objects that were seen to be written in them.
     seen: BTreeSet<(usize, usize)>,
-    /// Objects that samples met writing in several steps: samples are too few to meet each, so they
-    /// count as written whenever they are used.
+    /// Objects that are written whenever they are used.
     often: BTreeSet<usize>,
 }
 
 impl Written {
-    fn of(observed: &Observed, step_at: impl Fn(i64) -> usize) -> Written {
+    /// What samples met writing: they are too few to meet each, so what was met in several steps counts
+    /// as written whenever it is used.
+    fn sampled(observed: &Observed, step_at: impl Fn(i64) -> usize) -> Written {
         let stores = observed.samples.iter().filter(|sample| sample.stores);
         let seen: BTreeSet<(usize, usize)> =
             stores.filter_map(|sample| Some((step_at(sample.time_ns), sample.object?))).collect();

@@ -118,12 +118,12 @@ impl Fold {
     /// A block was used, or all that were have been named.
     pub(super) fn used(&mut self, writer: u32, event: Event) {
         let is_block = event.address != 0;
-        self.rows.placement(self.placement_row(
-            writer,
-            event,
-            if is_block { "use" } else { "look" },
-            is_block,
-        ));
+        let action = match (is_block, event.extra) {
+            (false, _) => "look",
+            (true, 0) => "use",
+            (true, _) => "write",
+        };
+        self.rows.placement(self.placement_row(writer, event, action, is_block));
     }
 
     fn placement_row(&self, writer: u32, event: Event, action: &str, is_block: bool) -> PlacementRow {

@@ -36,7 +36,7 @@ pub enum Error {
     #[error("{} is not a trace: it has neither meta.json nor tables of one", .0.display())]
     NotATrace(PathBuf),
     /// One trace was to be opened, and the directory has several.
-    #[error("{} is not a trace itself, but has some ({count}): give one, such as {}", path.display(), first.display())]
+    #[error("{} is not a trace, but has traces in it ({count}): give one, such as {}", path.display(), first.display())]
     Several {
         /// The directory.
         path: PathBuf,

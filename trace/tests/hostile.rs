@@ -327,6 +327,9 @@ fn what_is_not_a_trace_says_so() {
     let directory = tempfile::tempdir().unwrap();
     assert!(matches!(Trace::open(directory.path().join("gone")), Err(Error::Io { .. })));
     assert!(matches!(Trace::open(directory.path()), Err(Error::NotATrace(_))));
+    // A recorder that died before it wrote a part.
+    std::fs::create_dir(directory.path().join("allocations")).unwrap();
+    assert!(matches!(Trace::open(directory.path()), Err(Error::NotATrace(_))));
 }
 
 #[test]

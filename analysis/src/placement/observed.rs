@@ -46,8 +46,6 @@ pub struct Sample {
     pub time_ns: i64,
     /// Position of the object that it met; `None` for anything else.
     pub object: Option<usize>,
-    /// It met a store.
-    pub stores: bool,
 }
 
 /// A run.
@@ -168,8 +166,7 @@ impl Observed {
             self.without_address += usize::from(touching && row.address.is_none());
             let block = row.block_thread.zip(row.block_ns);
             let object = block.and_then(|name| names.get(&name).copied());
-            let stores = row.access == "store";
-            self.samples.push(Sample { time_ns: row.time_ns, object, stores });
+            self.samples.push(Sample { time_ns: row.time_ns, object });
         })?;
         self.samples.sort_by_key(|sample| sample.time_ns);
         Ok(())

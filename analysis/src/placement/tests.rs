@@ -13,7 +13,7 @@ fn run(phases: &[(Option<usize>, i64)]) -> Observed {
     for (object, length) in phases {
         for _ in 0..*length {
             let time_ns = samples.len() as i64 * MILLISECOND;
-            samples.push(Sample { time_ns, object: *object, stores: false });
+            samples.push(Sample { time_ns, object: *object });
         }
     }
     let key = |object| Key { site: Some(object), bytes: 1 << 20, ordinal: 0 };

@@ -123,7 +123,7 @@ fn fresh(length: usize, tier: Tier, alignment: usize) -> Option<(Mapping, i32)> 
 /// Releases a block that has a mapping of its own; false for any other.
 fn releases(block: *mut c_void) -> bool {
     let Some(mark) = own::mark(block as usize) else { return false };
-    watch::look_before_release(mark);
+    watch::look_before_release(mark, block as usize);
     let Some(mapping) = own::take(block as usize) else { return false };
     if paging::released(mark, mapping.start) {
         mapping.release();

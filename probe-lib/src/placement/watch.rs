@@ -1,10 +1,10 @@
-//! Which blocks are used between one large allocation, or release, and the next: pages that were accessed since
-//! their bits were cleared (`clear_refs` and `smaps`, proc_pid_smaps(5)). To clear them does not flush the
-//! processors' translations, and a page that has one of these is accessed without a trace: huge pages
-//! keep theirs for long. So they are flushed ([`flush`](super::flush)).
+//! Which blocks are used between one large allocation, or release, and the next: pages that were
+//! accessed since their bits were cleared (`clear_refs` and `smaps`, proc_pid_smaps(5)). To clear them
+//! does not flush the processors' translations, and a page that has one of these is accessed without a
+//! trace: huge pages keep theirs for long. So they are flushed ([`flush`](super::flush)).
 //!
 //! To look takes 0.2 µs for each page of the program. It is done so often that it takes half of the
-//! time at most. Whether a block was written, a few of its pages say ([`written`](super::written)).
+//! time at most. Whether a block was written, some of its pages say ([`written`](super::written)).
 //! Before a block is released that was there at the last look, it is done in any case, if it
 //! takes no more than an eighth of the time: afterwards it would be too late. What other threads access
 //! while it is looked may be missed.
@@ -14,7 +14,8 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use memtrace_wire::event::Kind;
 
 use super::lock::Lock;
-use super::{flush, own, written};
+use super::written::Pages;
+use super::{flush, own};
 use crate::ring::record;
 use crate::{sandbox, sys};
 
@@ -31,6 +32,15 @@ const FIRST_NS: u64 = 1_000_000;
 /// The longest line that is understood.
 const LINE: usize = 96;
 
+/// What the program does after a look.
+#[derive(Clone, Copy, PartialEq)]
+enum Follows {
+    Work,
+    /// It releases the block at this address.
+    Release(usize),
+    End,
+}
+
 struct Watch {
     buffer: [u8; 16 * 1024],
     line: [u8; LINE],
@@ -39,8 +49,9 @@ struct Watch {
     block: (usize, usize),
     /// Bytes of it that were used, of the mappings so far: advice on a part of it makes several.
     used: usize,
-    /// Bytes of it that are in swap, or as they came from there.
-    unwritten: usize,
+    /// Whether it was written, as far as is known.
+    pages: Pages,
+    follows: Follows,
     /// When it is looked again, at the earliest.
     due_ns: u64,
     /// How long it takes.
@@ -63,15 +74,16 @@ pub fn looks() -> u32 {
 /// Looks, unless that was done just now, and says which blocks were used.
 pub fn look() {
     if IS_ON.load(Ordering::Relaxed) {
-        WATCH.with(|watch| watch.look(false));
+        WATCH.with(|watch| watch.look(false, Follows::Work));
     }
 }
 
-/// The same before a block with this mark is released.
-pub fn look_before_release(mark: u32) {
+/// The same before the block with this mark, at this address, is released.
+pub fn look_before_release(mark: u32, block: usize) {
     if IS_ON.load(Ordering::Relaxed) {
         let allocated_since = ALLOCATED.load(Ordering::Relaxed) == looks();
-        WATCH.with(|watch| watch.look(allocated_since && mark != looks()));
+        let in_any_case = allocated_since && mark != looks();
+        WATCH.with(|watch| watch.look(in_any_case, Follows::Release(block)));
     }
 }
 
@@ -80,7 +92,7 @@ pub fn look_at_the_end() {
     if IS_ON.load(Ordering::Relaxed) {
         WATCH.with(|watch| {
             watch.extra_ns = 0;
-            watch.look(true);
+            watch.look(true, Follows::End);
         });
     }
 }
@@ -97,14 +109,15 @@ impl Watch {
         filled: 0,
         block: (0, 0),
         used: 0,
-        unwritten: 0,
+        pages: Pages::NONE,
+        follows: Follows::Work,
         due_ns: 0,
         takes_ns: FIRST_NS,
         begun_ns: 0,
         extra_ns: 0,
     };
 
-    fn look(&mut self, in_any_case: bool) {
+    fn look(&mut self, in_any_case: bool, follows: Follows) {
         // A filter might end the program for a system call.
         if sandbox::is_filtered() {
             return;
@@ -118,6 +131,7 @@ impl Watch {
         if !is_due && !may_be_extra {
             return;
         }
+        self.follows = follows;
         // SAFETY: a C string.
         let is_read = unsafe { sys::with_file(c"/proc/self/smaps".as_ptr(), |file| self.read(file)) };
         if is_read.is_some() && sys::write_file(c"/proc/self/clear_refs", ANONYMOUS) {
@@ -133,7 +147,7 @@ impl Watch {
     }
 
     fn read(&mut self, file: usize) {
-        (self.filled, self.block, self.used, self.unwritten) = (0, (0, 0), 0, 0);
+        (self.filled, self.block, self.used, self.pages) = (0, (0, 0), 0, Pages::NONE);
         loop {
             let read = sys::read(file, &mut self.buffer);
             if read == 0 {
@@ -166,8 +180,13 @@ impl Watch {
                 value.map_or(0, |value| number(value, 10).wrapping_mul(1024))
             };
             self.used = self.used.wrapping_add(bytes_of(b"Referenced:"));
-            let unwritten = bytes_of(b"Private_Clean:").wrapping_add(bytes_of(b"Swap:"));
-            self.unwritten = self.unwritten.wrapping_add(unwritten);
+            let (swapped, there) = (bytes_of(b"Swap:"), bytes_of(b"Rss:"));
+            let clean = bytes_of(b"Private_Clean:").wrapping_add(bytes_of(b"Shared_Clean:"));
+            let Pages { touched, unwritten } = self.pages;
+            self.pages = Pages {
+                touched: touched.wrapping_add(there).wrapping_add(swapped),
+                unwritten: unwritten.wrapping_add(clean).wrapping_add(swapped),
+            };
         }
     }
 
@@ -183,15 +202,14 @@ impl Watch {
 
     /// All mappings of a block are known.
     fn say(&mut self) {
-        let (begins, end) = self.block;
+        let (begins, _) = self.block;
         if self.used != 0 {
-            let is_written = written::is(self.unwritten);
-            record::event(Kind::Used, begins, self.used, u64::from(is_written));
-            if is_written {
-                written::tell_from_now_on(begins, end);
+            record::event(Kind::Used, begins, self.used, u64::from(self.pages.are_written()));
+            if self.follows != Follows::End && self.follows != Follows::Release(begins) {
+                self.pages.send(begins);
             }
         }
-        (self.used, self.unwritten) = (0, 0);
+        (self.used, self.pages) = (0, Pages::NONE);
     }
 }
 

@@ -37,22 +37,26 @@ pub fn count_released() {
     // SAFETY: the interpreter's own type, which it defines as a variable; it reads this pointer
     // whenever it releases a code object.
     let of_type = unsafe { &*of_type };
-    let own = of_type.load(Ordering::Relaxed);
-    if INTERPRETERS_OWN.compare_exchange(null_mut(), own, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
-        of_type.store(release as *mut c_void, Ordering::SeqCst);
+    let ours = release as *mut c_void;
+    let own = of_type.load(Ordering::SeqCst);
+    if own != ours {
+        // Another thread may have come first, with the same.
+        let _ = INTERPRETERS_OWN.compare_exchange(null_mut(), own, Ordering::SeqCst, Ordering::SeqCst);
+        of_type.store(ours, Ordering::SeqCst);
     }
 }
 
 unsafe extern "C" fn release(code: *mut c_void) {
     released(code as usize).fetch_add(1, Ordering::Relaxed);
-    // SAFETY: what the type had before, with the argument that the interpreter passes.
+    // SAFETY: what the type had before, with the argument that the interpreter passes. It was noted
+    // before the type got this function, and the GIL orders the two for all threads.
     unsafe {
         let own: unsafe extern "C" fn(*mut c_void) = transmute(INTERPRETERS_OWN.load(Ordering::Relaxed));
         own(code);
     }
 }
 
-/// How many code objects were released at such an address.
+/// How many code objects were released at this address, and at others that share its place.
 fn released(code: usize) -> &'static AtomicU64 {
     // SAFETY: the hash has as many bits as there are places.
     unsafe { RELEASED.get_unchecked(code.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - 10)) }
@@ -60,7 +64,8 @@ fn released(code: usize) -> &'static AtomicU64 {
 
 /// Notes what changes when the code object of a frame is released.
 pub fn note_life(code: usize, reads: &mut impl NotedReads) {
-    // SAFETY: a static.
+    // SAFETY: a static. As long as the thread has the frame, its code object is not released; that
+    // others at the same place are counted meanwhile changes the word at once or not yet.
     unsafe { reads.live(core::ptr::from_ref(released(code)) as usize) };
 }
 

@@ -214,7 +214,7 @@ impl Place {
 
 /// The layout of the interpreter in this process, once it runs.
 fn layout() -> Option<&'static Layout> {
-    if THIS_THREAD.load(Ordering::Relaxed).is_null() || MINOR.load(Ordering::Relaxed) == UNKNOWN {
+    if THIS_THREAD.load(Ordering::Relaxed).is_null() || MINOR.load(Ordering::Acquire) == UNKNOWN {
         return None;
     }
     // SAFETY: the C API documents these signatures, and that both may be called at any time.
@@ -225,7 +225,7 @@ fn layout() -> Option<&'static Layout> {
             return None;
         }
     }
-    if MINOR.load(Ordering::Relaxed) == 0 {
+    if MINOR.load(Ordering::Acquire) == 0 {
         let found = interpreter();
         let minor = if found.reading == PYTHON_READ { found.version & 0xff } else { UNKNOWN };
         if minor != UNKNOWN {
@@ -233,7 +233,7 @@ fn layout() -> Option<&'static Layout> {
         }
         MINOR.store(minor, Ordering::Release);
     }
-    layout::of(MINOR.load(Ordering::Relaxed))
+    layout::of(MINOR.load(Ordering::Acquire))
 }
 
 /// An interpreter that runs in this process.

@@ -420,7 +420,7 @@ fn figures() -> Vec<&'static str> {
 /// Why a directory without a trace cannot be opened.
 fn not_one(directory: &Path) -> Error {
     match traces_in(directory).as_deref() {
-        Ok([first, rest @ ..]) => {
+        Ok([first, rest @ ..]) if first != directory => {
             Error::Several { path: directory.to_owned(), count: 1 + rest.len(), first: first.clone() }
         }
         _ => Error::NotATrace(directory.to_owned()),

@@ -101,12 +101,7 @@ impl Steps {
             after(begin) == after(until[block])
         };
         let objects = |seen: &[SeenBlock]| used_objects(observed, &changes, seen, all_looks, step_at);
-        let written = if written.is_empty() {
-            Written::sampled(observed, step_at)
-        } else {
-            Written { seen: objects(&written), often: BTreeSet::new() }
-        };
-        steps.add_uses(&objects(&used), &written, is_unseen);
+        steps.add_uses(&objects(&used), &objects(&written), is_unseen);
         steps.mark_late(&looks, observed);
         Ok(steps)
     }
@@ -125,7 +120,7 @@ impl Steps {
     fn add_uses(
         &mut self,
         used: &BTreeSet<(usize, usize)>,
-        written: &Written,
+        written: &BTreeSet<(usize, usize)>,
         is_unseen: impl Fn(usize) -> bool,
     ) {
         let mut last: HashMap<usize, usize> = HashMap::new();
@@ -163,7 +158,7 @@ impl Steps {
             unseen.dedup();
             self.steps[index].unseen = unseen;
             self.steps[index].uses =
-                uses.iter().map(|object| (*object, written.is_in(index, *object))).collect();
+                uses.iter().map(|object| (*object, written.contains(&(index, *object)))).collect();
         }
     }
 
@@ -237,7 +232,7 @@ struct Looks {
     /// When it was looked.
     looks: Vec<i64>,
     used: Vec<SeenBlock>,
-    /// Those of them that were written; of a trace that does not have it, none.
+    /// Those of them that were written.
     written: Vec<SeenBlock>,
 }
 
@@ -300,30 +295,4 @@ fn used_objects(
         }
     }
     objects
-}
-
-/// Which objects are written, and when.
-struct Written {
-    /// Steps, and the objects that were seen to be written in them.
-    seen: BTreeSet<(usize, usize)>,
-    /// Objects that are written whenever they are used.
-    often: BTreeSet<usize>,
-}
-
-impl Written {
-    /// What samples met writing: they are too few to meet each, so what was met in several steps counts
-    /// as written whenever it is used.
-    fn sampled(observed: &Observed, step_at: impl Fn(i64) -> usize) -> Written {
-        let stores = observed.samples.iter().filter(|sample| sample.stores);
-        let seen: BTreeSet<(usize, usize)> =
-            stores.filter_map(|sample| Some((step_at(sample.time_ns), sample.object?))).collect();
-        let mut steps: HashMap<usize, usize> = HashMap::new();
-        seen.iter().for_each(|(_, object)| *steps.entry(*object).or_default() += 1);
-        let often = steps.into_iter().filter(|(_, steps)| *steps > 1).map(|(object, _)| object).collect();
-        Written { seen, often }
-    }
-
-    fn is_in(&self, step: usize, object: usize) -> bool {
-        self.often.contains(&object) || self.seen.contains(&(step, object))
-    }
 }

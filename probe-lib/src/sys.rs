@@ -215,6 +215,15 @@ pub fn read(file: usize, buffer: &mut [u8]) -> usize {
     read.max(0) as usize
 }
 
+/// The same from an offset of the file on.
+pub fn read_at(file: usize, buffer: &mut [u8], offset: usize) -> usize {
+    // SAFETY: writes into the buffer only.
+    let read = unsafe {
+        syscall(libc::SYS_pread64, [file, buffer.as_mut_ptr() as usize, buffer.len(), offset, 0, 0])
+    };
+    read.max(0) as usize
+}
+
 /// Largest resident size so far (VmHWM of proc_pid_status(5)), 0 if /proc does not say.
 pub fn largest_resident_bytes() -> usize {
     let mut text = [0u8; 4096];

@@ -14,7 +14,8 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use memtrace_wire::event::Kind;
 
 use super::lock::Lock;
-use super::written::Pages;
+use super::mapping::Mapping;
+use super::written::Sample;
 use super::{flush, own};
 use crate::ring::record;
 use crate::{sandbox, sys};
@@ -45,12 +46,14 @@ struct Watch {
     buffer: [u8; 16 * 1024],
     line: [u8; LINE],
     filled: usize,
-    /// Where the block begins and ends whose lines follow; 0: none.
-    block: (usize, usize),
+    /// The block whose lines follow.
+    block: Option<Mapping>,
     /// Bytes of it that were used, of the mappings so far: advice on a part of it makes several.
     used: usize,
-    /// Whether it was written, as far as is known.
-    pages: Pages,
+    /// The same that are in memory and clean.
+    clean: usize,
+    /// /proc/self/pagemap.
+    pagemap: usize,
     follows: Follows,
     /// When it is looked again, at the earliest.
     due_ns: u64,
@@ -107,9 +110,10 @@ impl Watch {
         buffer: [0; _],
         line: [0; _],
         filled: 0,
-        block: (0, 0),
+        block: None,
         used: 0,
-        pages: Pages::NONE,
+        clean: 0,
+        pagemap: 0,
         follows: Follows::Work,
         due_ns: 0,
         takes_ns: FIRST_NS,
@@ -132,9 +136,14 @@ impl Watch {
             return;
         }
         self.follows = follows;
-        // SAFETY: a C string.
-        let is_read = unsafe { sys::with_file(c"/proc/self/smaps".as_ptr(), |file| self.read(file)) };
-        if is_read.is_some() && sys::write_file(c"/proc/self/clear_refs", ANONYMOUS) {
+        // SAFETY: C strings.
+        let is_read = unsafe {
+            sys::with_file(c"/proc/self/pagemap".as_ptr(), |pagemap| {
+                self.pagemap = pagemap;
+                sys::with_file(c"/proc/self/smaps".as_ptr(), |file| self.read(file))
+            })
+        };
+        if is_read.flatten().is_some() && sys::write_file(c"/proc/self/clear_refs", ANONYMOUS) {
             flush::translations();
             record::event(Kind::Used, 0, 0, 0);
             LOOKS.fetch_add(1, Ordering::Relaxed);
@@ -147,7 +156,7 @@ impl Watch {
     }
 
     fn read(&mut self, file: usize) {
-        (self.filled, self.block, self.used, self.pages) = (0, (0, 0), 0, Pages::NONE);
+        (self.filled, self.block, self.used, self.clean) = (0, None, 0, 0);
         loop {
             let read = sys::read(file, &mut self.buffer);
             if read == 0 {
@@ -174,42 +183,39 @@ impl Watch {
         let line = self.line.get(..self.filled).unwrap_or(&[]);
         if line.first().is_some_and(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase()) {
             self.enter(number(line, 16));
-        } else if self.block.0 != 0 {
+        } else if self.block.is_some() {
             let bytes_of = |name: &[u8]| {
                 let value = line.strip_prefix(name).map(<[u8]>::trim_ascii_start);
                 value.map_or(0, |value| number(value, 10).wrapping_mul(1024))
             };
             self.used = self.used.wrapping_add(bytes_of(b"Referenced:"));
-            let (swapped, there) = (bytes_of(b"Swap:"), bytes_of(b"Rss:"));
             let clean = bytes_of(b"Private_Clean:").wrapping_add(bytes_of(b"Shared_Clean:"));
-            let Pages { touched, unwritten } = self.pages;
-            self.pages = Pages {
-                touched: touched.wrapping_add(there).wrapping_add(swapped),
-                unwritten: unwritten.wrapping_add(clean).wrapping_add(swapped),
-            };
+            self.clean = self.clean.wrapping_add(clean);
         }
     }
 
     /// The lines of a mapping that begins here follow.
     fn enter(&mut self, begins: usize) {
-        let (block, end) = self.block;
-        if block < begins && begins < end {
+        if let Some(block) = &self.block
+            && block.start < begins
+            && begins < block.start + block.length
+        {
             return;
         }
         self.say();
-        self.block = own::get(begins).map_or((0, 0), |mapping| (begins, begins + mapping.length));
+        self.block = own::get(begins);
     }
 
     /// All mappings of a block are known.
     fn say(&mut self) {
-        let (begins, _) = self.block;
-        if self.used != 0 {
-            record::event(Kind::Used, begins, self.used, u64::from(self.pages.are_written()));
-            if self.follows != Follows::End && self.follows != Follows::Release(begins) {
-                self.pages.send(begins);
-            }
+        let (used, clean) = (core::mem::take(&mut self.used), core::mem::take(&mut self.clean));
+        let Some(block) = self.block.take().filter(|_| used != 0) else { return };
+        let start = block.start;
+        let sample = Sample::of(block, self.pagemap);
+        record::event(Kind::Used, start, used, u64::from(sample.is_written(clean)));
+        if self.follows != Follows::End && self.follows != Follows::Release(start) {
+            sample.send(clean);
         }
-        (self.used, self.pages) = (0, Pages::NONE);
     }
 }
 

@@ -1,43 +1,61 @@
 //! Whether a block is written: a few of its pages go to swap, and come back when the program accesses
-//! them. As long as they are in swap, or clean, the program has not written them. (A page that was
-//! written once stays dirty, so all of a block would have to go each time.) Where the kernel swaps
-//! pages by itself, what is written may be missed.
+//! them, clean where it has only read them. (A page that was written once stays dirty, so all of a
+//! block would have to go each time.) What cannot be sent, or comes back dirty whatever the program
+//! does, as from swap that is more than half full, counts as written.
 
+use super::mapping::Mapping;
 use super::swap;
 use crate::sys;
 
-/// Spread over what there is of the block.
+/// Spread over the block.
 const PAGES: usize = 4;
+/// Bits of an entry of /proc/self/pagemap (proc_pid_pagemap(5)).
+const IN_MEMORY: u64 = 1 << 63;
+const IN_SWAP: u64 = 1 << 62;
 
-/// What the kernel says of a block: bytes of its pages.
-#[derive(Clone, Copy)]
-pub struct Pages {
-    /// In memory or in swap. The rest was never touched.
-    pub touched: usize,
-    /// In swap, or as they came from there.
-    pub unwritten: usize,
+/// Sampled pages of a block.
+pub struct Sample {
+    block: Mapping,
+    /// Those in memory: accessed since they were sent, or never sent.
+    in_memory: usize,
+    in_swap: usize,
 }
 
-impl Pages {
-    pub const NONE: Pages = Pages { touched: 0, unwritten: 0 };
-
-    /// Whether the block was written since its pages were [sent](Pages::send) to swap: at least half of
-    /// them.
-    pub fn are_written(self) -> bool {
-        self.unwritten <= PAGES * sys::page() / 2
+impl Sample {
+    /// Looks at them in the file /proc/self/pagemap, that is open. Pages that the program never touched
+    /// are in neither.
+    pub fn of(block: Mapping, pagemap: usize) -> Sample {
+        let mut sample = Sample { block, in_memory: 0, in_swap: 0 };
+        for address in sample.addresses() {
+            let mut entry = [0; 8];
+            sys::read_at(pagemap, &mut entry, address / sys::page() * 8);
+            let entry = u64::from_ne_bytes(entry);
+            sample.in_memory += usize::from(entry & IN_MEMORY != 0);
+            sample.in_swap += usize::from(entry & IN_SWAP != 0);
+        }
+        sample
     }
 
-    /// Sends some of the block that begins here to swap, unless all of them are still there or clean.
-    pub fn send(self, begins: usize) {
-        if self.unwritten >= PAGES * sys::page() {
-            return;
+    /// How many of them are dirty, if so many bytes of the block are in memory and clean.
+    fn dirty(&self, clean: usize) -> usize {
+        self.in_memory.saturating_sub(clean / sys::page())
+    }
+
+    /// Whether at least half of them are, and so of the block.
+    pub fn is_written(&self, clean: usize) -> bool {
+        2 * self.dirty(clean) >= self.in_memory + self.in_swap
+    }
+
+    /// Sends them to swap, if any is dirty.
+    pub fn send(&self, clean: usize) {
+        if self.dirty(clean) > 0 {
+            self.addresses().for_each(|address| _ = swap::send(address, sys::page()));
         }
-        // Programs fill blocks from the front.
-        let pages = self.touched / sys::page();
-        for each in 0..PAGES {
-            // In the middle of each part.
-            let page = pages * (2 * each + 1) / (2 * PAGES);
-            swap::send(begins + page * sys::page(), sys::page());
-        }
+    }
+
+    /// In the middle of each part of the block.
+    fn addresses(&self) -> impl Iterator<Item = usize> + use<> {
+        let (start, pages) = (self.block.start, self.block.length / sys::page());
+        (0..PAGES).map(move |each| start + pages * (2 * each + 1) / (2 * PAGES) * sys::page())
     }
 }

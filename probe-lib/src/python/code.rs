@@ -4,7 +4,7 @@
 use core::ffi::c_void;
 use core::mem::transmute;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
 use memtrace_wire::event::Kind;
 use memtrace_wire::stack::{CodeHead, TextForm, words};
@@ -48,8 +48,9 @@ pub fn count_released() {
 
 unsafe extern "C" fn release(code: *mut c_void) {
     released(code as usize).fetch_add(1, Ordering::Relaxed);
-    // SAFETY: what the type had before, with the argument that the interpreter passes. It was noted
-    // before the type got this function, and the GIL orders the two for all threads.
+    // What led here was stored after what is called.
+    fence(Ordering::Acquire);
+    // SAFETY: what the type had before, with the argument that the interpreter passes.
     unsafe {
         let own: unsafe extern "C" fn(*mut c_void) = transmute(INTERPRETERS_OWN.load(Ordering::Relaxed));
         own(code);

@@ -419,11 +419,14 @@ fn figures() -> Vec<&'static str> {
 
 /// Why a directory without a trace cannot be opened.
 fn not_one(directory: &Path) -> Error {
-    match traces_in(directory).as_deref() {
-        Ok([first, rest @ ..]) if first != directory => {
-            Error::Several { path: directory.to_owned(), count: 1 + rest.len(), first: first.clone() }
+    let mut traces = traces_in(directory).unwrap_or_default();
+    // Others hold no more than this one does.
+    traces.retain(|path| matches!(Meta::load(path), Ok(Some(_))) || holds_tables(path).unwrap_or(false));
+    match traces.first() {
+        Some(first) => {
+            Error::Several { path: directory.to_owned(), count: traces.len(), first: first.clone() }
         }
-        _ => Error::NotATrace(directory.to_owned()),
+        None => Error::NotATrace(directory.to_owned()),
     }
 }
 

@@ -67,6 +67,11 @@ impl Steps {
                 "the blocks in use could not be watched: /proc/self/clear_refs cannot be written here".into(),
             ));
         }
+        if written.is_empty() {
+            return Err(Error::Request(
+                "the run was watched by an older memtrace, which did not see writes: learn it again".into(),
+            ));
+        }
         let mut steps = Steps {
             objects: observed.blocks.iter().map(|block| block.object).collect(),
             pages: observed.objects.iter().map(|object| pages(object.bytes)).collect(),

@@ -1,5 +1,6 @@
-"""No file of a stranger takes more than 500 MB or 5 s of processor time, and none ends a command by a
-signal: a trace, a model or a graph is read, or refused in one sentence."""
+"""No file of a stranger takes more than 500 MB or 10 s of processor time (the slowest takes 2 s, and 5
+beside other work), and none ends a command by a signal: a trace, a model or a graph is read, or refused in
+one sentence."""
 
 import json
 import os
@@ -13,7 +14,7 @@ import pytest
 from conftest import MEMTRACE, ROOT, environment, memtrace
 
 MOST_KB = 500_000
-MOST_SECONDS = 5
+MOST_SECONDS = 10
 PROGRAM = """
 import numpy as np
 

@@ -57,7 +57,7 @@ class Tab:
         self.page, self.wrong = page, []
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
         page.on("console", self._said)
-        page.goto(address)
+        page.goto(address, timeout=120_000)  # where other tests have the processors
 
     def _said(self, message):
         if message.type == "error":

@@ -77,7 +77,7 @@ LOOKING = [
     (("report", "{trace}", "{trace}"), 2, "one argument too many"),
     (("report", "--all-spans", "{trace}"), 2, "name --json"),
     (("flamegraph",), 2, "name <TRACE>"),
-    (("flamegraph", "{traces}", "-o", "{new}"), 1, "is not a trace, but has traces in it (2)"),
+    (("flamegraph", "{traces}", "-o", "{new}"), 1, "is not a trace, but has traces in it (1)"),
     (("flamegraph", "{trace}", "-o", "{new}", "--at", "noon"), 2, "write --at peak"),
     (("flamegraph", "{trace}", "-o", "{new}", "--at", "span", "nothing"), 1, "it has those of"),
     (("flamegraph", "{trace}", "-o", "{new}.png"), 2, "an SVG; name it"),

@@ -1,6 +1,6 @@
-"""No file of a stranger takes more than 500 MB or 10 s of processor time (the slowest takes 2 s, and 5
-beside other work), and none ends a command by a signal: a trace, a model or a graph is read, or refused in
-one sentence."""
+"""No file of a stranger takes more than 500 MB or 10 s of processor time (5 s were met beside other
+work), and none ends a command by a signal: a trace, a model or a graph is read, or refused in one
+sentence."""
 
 import json
 import os

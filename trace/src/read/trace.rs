@@ -58,8 +58,8 @@ impl Trace {
     ///
     /// # Errors
     /// [`Error::Io`] if the directory cannot be read, [`Error::NotATrace`], [`Error::Several`],
-    /// [`Error::Older`], [`Error::Newer`], [`Error::Meta`] if `meta.json` is damaged, or [`Error::MissingTable`] of a
-    /// complete one.
+    /// [`Error::Older`], [`Error::Newer`], [`Error::Meta`] if `meta.json` is damaged, or
+    /// [`Error::MissingTable`] of a complete one.
     pub fn open(directory: impl AsRef<Path>) -> Result<Trace> {
         let directory = directory.as_ref();
         files::entries(directory)?;

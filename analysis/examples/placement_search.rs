@@ -55,7 +55,7 @@ fn main() -> Result<(), Failure> {
 
 fn learned(directory: &Path) -> Result<Learned, Failure> {
     let open = |name| Trace::open(directory.join(name));
-    Ok(Learned::of(&open("slow")?, &open("fast")?)?)
+    Ok(Learned::of(&open("slow")?, None, &open("fast")?)?)
 }
 
 fn instances() -> impl Iterator<Item = Result<Instance, Failure>> {

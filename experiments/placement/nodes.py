@@ -1,5 +1,5 @@
-"""Placement on two NUMA nodes, in a guest that has them: the plan says where each page is to be,
-and move_pages(2) where it is."""
+"""Placement on two and three NUMA nodes, in guests that have them: the plan says where each page is
+to be, and move_pages(2) where it is."""
 
 import random
 import tempfile
@@ -10,8 +10,8 @@ from typing import NamedTuple
 from experiments.chunks.tables import table
 from experiments.guest.kernel import Kernel, fetched
 from experiments.guest.machine import AMD64
-from experiments.placement import two_nodes
-from experiments.placement.two_nodes import FAST, ROUNDS, SLOW
+from experiments.placement import numa
+from experiments.placement.numa import FAST, MIDDLE, ROUNDS, SLOW, SLOWEST
 from experiments.recording import RESULTS
 
 KERNEL = Kernel("trixie")
@@ -47,13 +47,27 @@ def main(arguments):
 
 def measured(folder, image):
     """A row for each run."""
-    learned = two_nodes.learned(folder, image)
-    yield from learned_rows(learned)
-    for cases, third in (two_node_cases(learned.plan), False), (third_cases(learned.plan), True):
-        plans = {f"plan-{n}": (case.plan, case.is_full) for n, case in enumerate(cases)}
-        runs = two_nodes.ran(folder, image, plans, third)
-        for case, run in zip(cases, runs.values(), strict=True):
-            yield judged(case, run, learned)
+    learned = numa.learned(folder, image)
+    yield from learned_rows(learned, {"slow": SLOW, "fast": FAST})
+    cases = two_node_cases(learned.plan)
+    runs, _ = numa.ran(folder, image, numbered(cases))
+    yield from rows(cases, runs, learned)
+    cases = three_node_cases(learned.plan)
+    # The fourth node has no memory.
+    sizes = (340, 340, 344, 0)
+    runs, shown = numa.ran(folder, image, numbered(cases), sizes, numa.LEARN_THREE)
+    in_three = numa.told(shown)
+    three = {"slow": SLOWEST, "middle": MIDDLE, "fast": FAST}
+    yield from learned_rows(in_three, three, "three tiers: ")
+    yield from rows(cases, runs, learned)
+
+
+def numbered(cases):
+    return {f"plan-{n}": (case.plan, case.is_full) for n, case in enumerate(cases)}
+
+
+def rows(cases, runs, learned):
+    return [judged(case, run, learned) for case, run in zip(cases, runs.values(), strict=True)]
 
 
 class Row(NamedTuple):
@@ -68,11 +82,12 @@ class Row(NamedTuple):
     said: str
 
 
-def learned_rows(learned):
-    for what, node, pages in zip(("slow", "fast"), (SLOW, FAST), learned.pages, strict=True):
+def learned_rows(learned, tiers, before=""):
+    for (what, node), pages in zip(tiers.items(), learned.pages, strict=True):
         told = Counter(node for (turn, _), each in pages.items() if turn >= 0 for node in each)
         asked, there = told.total(), told[node]
-        yield Row(f"`place learn`, all blocks {what}", asked, there, True, asked == there > 0, "")
+        name = f"{before}`place learn`, all blocks {what}"
+        yield Row(name, asked, there, True, asked == there > 0, "")
 
 
 def two_node_cases(plan):
@@ -97,9 +112,36 @@ def two_node_cases(plan):
     ]
 
 
-def third_cases(plan):
-    plan = placed(plan, ["fast"] * len(plan["objects"]))
-    return [Case("a node without memory", on(plan, "node:2"), refusal="no NUMA node 2")]
+def three_node_cases(plan):
+    draw = random.Random(16)
+    count = len(plan["objects"])
+    three = plan | {
+        "tiers": {"slow": f"node:{SLOWEST}", "fast": f"node:{FAST}"},
+        "middle": {"tier": f"node:{MIDDLE}", "bytes": 90_000_000, "used_bytes": 0, "seconds": 1.0},
+    }
+    mixed = placed(three, [draw.choice(("slow", "middle", "fast")) for _ in range(count)])
+    full = ordered(placed(three, ["fast"] * count)) | {"fast_bytes": 9_000_000}
+    fast = placed(plan, ["fast"] * count)
+    return [
+        Case("three tiers: all blocks in the middle", placed(three, ["middle"] * count)),
+        Case("three tiers: some blocks in each", mixed),
+        Case("three tiers: all fast, room for 9 MB", full),
+        Case(
+            "three tiers: the same, room for 9 and 4 MB", full | {"middle": middle(full, 4_000_000)}
+        ),
+        Case(
+            "three tiers: a middle node without memory", between(mixed, 3), refusal="no NUMA node 3"
+        ),
+        Case("a node without memory", on(fast, "node:3"), refusal="no NUMA node 3"),
+    ]
+
+
+def middle(plan, size):
+    return plan["middle"] | {"bytes": size}
+
+
+def between(plan, node):
+    return plan | {"middle": plan["middle"] | {"tier": f"node:{node}"}}
 
 
 def placed(plan, tiers):
@@ -153,8 +195,9 @@ def judged(case, run, learned):
         pages = zip(nodes, run.pages[key], strict=True)
         elsewhere += Counter(planned for planned, node in pages if node != planned)
         asked += Counter(nodes)
-    missed = elsewhere[FAST] > 0 if case.is_full else elsewhere[FAST] == 0
-    is_right = is_same and not said and missed and elsewhere[SLOW] == 0 < asked.total()
+    is_missed = elsewhere[FAST] > 0 if case.is_full else elsewhere[FAST] == 0
+    others = elsewhere.total() - elsewhere[FAST]
+    is_right = is_same and not said and is_missed and others == 0 < asked.total()
     there = asked.total() - elsewhere.total()
     return Row(case.what, asked.total(), there, is_same, is_right, "; ".join(said))
 
@@ -163,8 +206,16 @@ class Expected:
     """Where the plan has the pages of each block in each round."""
 
     def __init__(self, plan):
-        self.plan, self.room = plan, plan["fast_bytes"] // PAGE
-        #: Fast pages of the objects that have a live block, and of the mappings of released ones.
+        self.plan = plan
+        middle = plan.get("middle")
+        self.room = {"fast": plan["fast_bytes"] // PAGE}
+        if middle:
+            self.room["middle"] = middle["bytes"] // PAGE
+        names = {"slow": plan["tiers"]["slow"], "fast": plan["tiers"]["fast"]}
+        names |= {"middle": middle["tier"]} if middle else {}
+        self.node = {tier: int(name.removeprefix("node:")) for tier, name in names.items()}
+        #: Of the objects that have a live block, the tier whose bytes count, and how many pages of
+        #: it they have; and of the mappings of released ones.
         self.live, self.retained = {}, {}
 
     def pages(self):
@@ -190,33 +241,50 @@ class Expected:
         return -(-self.size(index) // PAGE)
 
     def nodes(self, index):
-        fast = self.live[index]
-        return [FAST] * fast + [SLOW] * (self.count(index) - fast)
+        tier, pages = self.live[index]
+        return [self.node[tier]] * pages + [self.node["slow"]] * (self.count(index) - pages)
 
     def allocate(self, index):
-        wanted = self.count(index) if self.plan["objects"][index]["tier"] == "fast" else 0
-        has_one = self.retained.get(index) == wanted
-        if has_one:
+        """In its tier, or else in the next slower one that has room."""
+        tiers = [tier for tier in ("fast", "middle") if tier in self.room]
+        wanted = self.plan["objects"][index]["tier"]
+        first = tiers.index(wanted) if wanted in tiers else len(tiers)
+        for tier in tiers[first:]:
+            place = (tier, self.count(index))
+            if self.retained.get(index) == place:
+                del self.retained[index]
+            elif not self.makes_room(*place):
+                continue
+            self.live[index] = place
+            return
+        self.live[index] = ("fast", 0)
+        if self.retained.get(index) == self.live[index]:
             del self.retained[index]
-        self.live[index] = wanted if has_one or self.makes_room(wanted) else 0
 
-    def makes_room(self, wanted):
+    def makes_room(self, tier, wanted):
         """Whether there is; mappings of released blocks have to go if need be."""
-        left = self.room - sum(self.live.values())
-        if wanted > left - sum(self.retained.values()):
-            self.retained = {}
+        left = self.room[tier] - self.pages_in(tier, self.live)
+        if wanted > left - self.pages_in(tier, self.retained):
+            kept = {index: place for index, place in self.retained.items() if place[0] != tier}
+            self.retained = kept
         return wanted <= left
+
+    @staticmethod
+    def pages_in(tier, places):
+        return sum(pages for of, pages in places.values() if of == tier)
 
     def move(self, at):
         for each in self.plan["moves"]:
             index, first, end = each["object"], each["first"], each["first"] + each["pages"]
-            fast = self.live.get(index, 0)
+            _, fast = self.live.get(index, ("fast", 0))
             if each["block"] != at:
                 continue
             if each["kind"] == "out" and first < fast <= end:
-                self.live[index] = first
-            elif each["kind"] == "in" and first <= fast < end and self.makes_room(end - fast):
-                self.live[index] = end
+                self.live[index] = ("fast", first)
+            elif (
+                each["kind"] == "in" and first <= fast < end and self.makes_room("fast", end - fast)
+            ):
+                self.live[index] = ("fast", end)
 
 
 def cells(row):
@@ -226,19 +294,20 @@ def cells(row):
 
 def page(rows, image):
     names = ["plan", "pages", "where the plan says", "same output", "memtrace says"]
-    return f"""# Placement on two nodes
+    return f"""# Placement on two and three nodes
 
-`scripts/experiments placement nodes` boots a guest with two NUMA nodes of 512 MB (QEMU, emulated,
-`{image}` of Debian), learns a program there, and runs it with plans.
-The program (`experiments/placement/programs/nodes.c`) allocates 12 blocks by every function, four
-of them in threads, and a block that passes in each of {ROUNDS} rounds. In each round it asks the
-kernel for the node of each page (move_pages(2)). A child that it forks reads, changes and releases
-what it inherits. An emulated machine says nothing of speed: both nodes are equally fast there.
+`scripts/experiments placement nodes` boots guests with two NUMA nodes of 512 MB, and with three of
+340 (QEMU, emulated; `{image}` of Debian).
+It learns a program there, and runs it with plans. The program
+(`experiments/placement/programs/nodes.c`) allocates 12 blocks by every function, four of them in
+threads, and a block that passes in each of {ROUNDS} rounds. In each round it asks the kernel for
+the node of each page (move_pages(2)). A child that it forks reads, changes and releases what it
+inherits. An emulated machine says nothing of speed: all nodes are equally fast there.
 
 *Moved there and back*: all pages go to the slow node and come to the fast one; then the last half
 of each block goes again, and comes back in two parts. Where there is no room in the fast node,
-blocks are placed in the slow one, and pages stay there. Where that node is full with memory of
-other programs, the kernel takes pages of the other.
+blocks are placed in the next slower one that has some, and pages stay there. Where that node is
+full with memory of other programs, the kernel takes pages of the other.
 
 {table(names, map(cells, rows))}
 """

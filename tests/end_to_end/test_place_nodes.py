@@ -1,4 +1,4 @@
-"""Placement on two NUMA nodes: a guest with them says where each page is."""
+"""Placement on two and three NUMA nodes: guests with them say where each page is."""
 
 import pytest
 
@@ -32,6 +32,17 @@ def test_pages_are_where_the_plan_has_them(rows):
     assert there_and_back.asked == there_and_back.there > 30_000
 
 
+def test_blocks_are_in_each_of_three_nodes(rows):
+    full = rows["three tiers: the same, room for 9 and 4 MB"]
+    for row in (rows["three tiers: some blocks in each"], full):
+        assert row.asked == row.there > 30_000, row
+
+
 def test_a_node_that_cannot_be_had_is_one_sentence(rows):
-    for what in ("a node that is not there", "a node without memory"):
+    whats = (
+        "a node that is not there",
+        "a node without memory",
+        "three tiers: a middle node without memory",
+    )
+    for what in whats:
         assert rows[what].is_same and "runs without a plan" in rows[what].said, rows[what]

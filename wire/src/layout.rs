@@ -31,7 +31,7 @@ use crate::placement::Placement;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrace");
 /// Version of everything in this crate; both sides must have the same. The sizes are part of it: a
 /// stale probe with a newer tracer must be refused, not misread.
-pub const VERSION: u32 = 14 << 24 | FIRST.code() << 12 | FURTHER.code();
+pub const VERSION: u32 = 15 << 24 | FIRST.code() << 12 | FURTHER.code();
 /// What an image gets with its first hello. Rings of 512 KiB: of the sizes tried from 64 KiB to
 /// 64 MiB, those between 256 KiB and 1 MiB cost a program of one thread least. Eight threads on two
 /// processors take turns as long as a ring lasts, with cold caches each time: with 256 KiB their
@@ -125,8 +125,9 @@ impl Settings {
         out[12..16].copy_from_slice(&self.clock.to_le_bytes());
         out[16..24].copy_from_slice(&self.stacks_from.to_le_bytes());
         out[24..32].copy_from_slice(&self.stacks_mean.to_le_bytes());
-        let Placement { words, all, fast, slow, most, watch } = self.placement;
-        for (bytes, field) in out[32..].chunks_exact_mut(8).zip([words, all, fast, slow, most, watch]) {
+        let Placement { words, all, fast, middle, slow, most, most_middle, watch } = self.placement;
+        let fields = [words, all, fast, middle, slow, most, most_middle, watch];
+        for (bytes, field) in out[32..].chunks_exact_mut(8).zip(fields) {
             bytes.copy_from_slice(&field.to_le_bytes());
         }
         out

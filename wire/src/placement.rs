@@ -81,11 +81,16 @@ pub struct Placement {
     pub all: u64,
     /// Code of the fast tier.
     pub fast: u64,
-    /// Code of the slow tier, if blocks get it that do not fit into the fast one, and pages that are
-    /// moved out go there; or 0.
+    /// Code of the tier between the fast and the slow one, if there is one; or 0. Blocks get it that do
+    /// not fit into the fast one.
+    pub middle: u64,
+    /// Code of the slow tier, if blocks get it that fit into no other, and pages that are moved out go
+    /// there; or 0.
     pub slow: u64,
     /// Bytes of the fast tier that may be mapped at a time.
     pub most: u64,
+    /// Bytes of the middle tier that may be mapped at a time.
+    pub most_middle: u64,
     /// 1: say which blocks are used between one allocation and the next.
     pub watch: u64,
 }

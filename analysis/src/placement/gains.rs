@@ -23,13 +23,20 @@ use super::windows;
 pub struct Gain {
     /// CPU seconds.
     pub seconds: f64,
-    /// Standard error of that.
+    /// Standard error of that, by the samples alone.
     pub error: f64,
     /// Samples of the slow run that met it.
     pub samples: usize,
     /// The seconds between its samples in the one run and in the other, counted by themselves: what
     /// it gains if no time of it falls on the samples of others.
     pub own_seconds: f64,
+}
+
+impl Gain {
+    /// Standard error, with what the two ways to count differ by.
+    pub fn standard_error(&self) -> f64 {
+        self.error.hypot((self.seconds - self.own_seconds) / 2.0)
+    }
 }
 
 /// The gains of the slow run's objects, in their order.

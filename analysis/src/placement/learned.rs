@@ -1,17 +1,16 @@
-//! What two runs say of a program's objects, and plans made of it.
+//! What runs in each tier say of a program's objects, and plans made of it.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use memtrace_trace::Trace;
 
 use super::error::Error;
 use super::gains::{Gain, gains};
+use super::object::{Gained, Object, Where};
 use super::observed::{Block, Key, Observed};
-use super::plan::{
-    Alternative, CHAINS, MOST_BLOCKS, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers, Where,
-};
-use super::search::{Baseline, Instance, Item, Search};
+use super::plan::{Alternative, CHAINS, MOST_BLOCKS, Middle, PLAN_VERSION, Plan, Program, Seconds, Tiers};
+use super::search::{Baseline, Choice, InThree, Instance, Item, Search, best_of_three};
 use super::together::together;
 use super::traits::traits;
 use super::verified::{Run, correct};
@@ -20,6 +19,8 @@ use crate::units::Bytes;
 
 /// Where fewer samples meet objects, the tier of these matters little.
 const CACHE_RESIDENT: f64 = 0.1;
+/// Less than that is no matter for a note.
+const SHOWN_SECONDS: f64 = 0.005;
 /// From this share of lost addresses on, an estimate says nothing.
 const CHAINED: f64 = 0.1;
 
@@ -27,6 +28,8 @@ const CHAINED: f64 = 0.1;
 pub struct Learned {
     program: Program,
     slow_seconds: f64,
+    /// Of three tiers.
+    middle_seconds: Option<f64>,
     fast_seconds: f64,
     objects: Vec<Object>,
     blocks: Vec<Block>,
@@ -41,17 +44,13 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// Compares two runs of a program: all its large blocks in the slow tier, and all in the fast
-    /// one.
+    /// Compares runs of a program: all its large blocks in the slow tier, all in the fast one, and, of
+    /// three tiers, all in the middle one.
     ///
     /// # Errors
-    /// A table cannot be read, or the traces are not those of two such runs.
-    pub fn of(slow: &Trace, fast: &Trace) -> Result<Learned, Error> {
-        if slow.meta().command != fast.meta().command {
-            return Err(Error::Learned("the two traces are of different commands".into()));
-        }
+    /// A table cannot be read, or the traces are not those of such runs.
+    pub fn of(slow: &Trace, middle: Option<&Trace>, fast: &Trace) -> Result<Learned, Error> {
         let first = Observed::read(slow, None)?;
-        let second = Observed::read(fast, Some(&first.program))?;
         if first.blocks.is_empty() {
             return Err(Error::Request(
                 "no large block was placed while learning: the program has none, or an allocator of its own, \
@@ -59,31 +58,41 @@ impl Learned {
                     .into(),
             ));
         }
-        if (&first.program.path, first.program.before) != (&second.program.path, second.program.before) {
-            return Err(Error::Learned("most time went to different programs in the two runs".into()));
-        }
-        let gains = gains(&first, &second);
+        let other = |trace: &Trace| {
+            if slow.meta().command != trace.meta().command {
+                return Err(Error::Learned("the traces are of different commands".into()));
+            }
+            let run = Observed::read(trace, Some(&first.program))?;
+            if (&first.program.path, first.program.before) != (&run.program.path, run.program.before) {
+                return Err(Error::Learned("most time went to different programs in the runs".into()));
+            }
+            Ok((gains(&first, &run), run.user_seconds + run.system_seconds))
+        };
+        let (of_fast, fast_seconds) = other(fast)?;
+        let (of_middle, middle_seconds) = middle.map(other).transpose()?.unzip();
         let places = places::places(slow, first.objects.iter().filter_map(|key| key.site))?;
         let mut blocks = vec![0u64; first.objects.len()];
         first.blocks.iter().for_each(|block| blocks[block.object] += 1);
         let samples = first.samples.len().max(1) as f64;
-        let object = |((key, gain), blocks): ((&Key, &Gain), u64)| Object {
+        let object = |(index, key): (usize, &Key)| Object {
             site: key.site,
             place: key.site.and_then(|site| places.get(&site).cloned()),
             bytes: key.bytes,
             ordinal: key.ordinal,
-            blocks,
-            time_share: gain.samples as f64 / samples,
-            gain_seconds: gain.seconds,
-            gain_error_seconds: gain.error.hypot((gain.seconds - gain.own_seconds) / 2.0),
+            blocks: blocks[index],
+            time_share: of_fast[index].samples as f64 / samples,
+            gain_seconds: of_fast[index].seconds,
+            gain_error_seconds: of_fast[index].standard_error(),
+            middle: of_middle.as_ref().map(|gains| gained(&gains[index])),
             tier: Where::Slow,
             moved_bytes: 0,
         };
         let met = first.samples.iter().filter(|sample| sample.object.is_some()).count();
         Ok(Learned {
             slow_seconds: first.user_seconds + first.system_seconds,
-            fast_seconds: second.user_seconds + second.system_seconds,
-            objects: first.objects.iter().zip(&gains).zip(blocks).map(object).collect(),
+            middle_seconds,
+            fast_seconds,
+            objects: first.objects.iter().enumerate().map(object).collect(),
             in_objects: met as f64 / samples,
             without_address: first.without_address as f64 / first.touching.max(1) as f64,
             end_ns: first.samples.last().map_or(0, |sample| sample.time_ns),
@@ -96,23 +105,24 @@ impl Learned {
     /// A run of one of its plans took this many CPU seconds: later plans count it in. Of several runs of
     /// one plan, the fastest counts.
     pub fn ran(&mut self, plan: &Plan, seconds: f64) {
-        let fast: HashSet<_> =
-            plan.objects.iter().filter(|object| object.tier == Where::Fast).map(name).collect();
-        let fast: Vec<bool> = self.objects.iter().map(|object| fast.contains(&name(object))).collect();
-        match self.runs.iter_mut().find(|run| run.fast == fast) {
+        let tiers = self.tiers(plan);
+        match self.runs.iter_mut().find(|run| run.tiers == tiers) {
             Some(run) => run.seconds = run.seconds.min(seconds),
-            None => self.runs.push(Run { fast, seconds }),
+            None => self.runs.push(Run { tiers, seconds }),
         }
     }
 
     /// True if a plan was run already.
     pub fn has_run(&self, plan: &Plan) -> bool {
-        let fast = plan.objects.iter().filter(|object| object.tier == Where::Fast).map(name);
-        let fast: HashSet<_> = fast.collect();
-        let is_same = |run: &Run| {
-            self.objects.iter().zip(&run.fast).all(|(object, was)| *was == fast.contains(&name(object)))
-        };
-        self.runs.iter().any(is_same)
+        let tiers = self.tiers(plan);
+        self.runs.iter().any(|run| run.tiers == tiers)
+    }
+
+    /// Where a plan has each of the objects.
+    fn tiers(&self, plan: &Plan) -> Vec<Where> {
+        let tiers: HashMap<_, _> = plan.objects.iter().map(|object| (object.name(), object.tier)).collect();
+        let of = |object: &Object| tiers.get(&object.name()).copied().unwrap_or(Where::Slow);
+        self.objects.iter().map(of).collect()
     }
 
     /// What is chosen from, for so many bytes of the fast tier.
@@ -134,11 +144,21 @@ impl Learned {
         (slow_seconds, objects, instance)
     }
 
-    /// The best plan for so many bytes of the fast tier that a search finds.
+    /// The best plan for so many bytes of the fast tier that a search finds. With a middle tier, which has a
+    /// name and bytes, the choice is exact.
     ///
     /// # Errors
-    /// The program has too many blocks.
-    pub fn plan(&self, fast_bytes: u64, tiers: Tiers, search: Search) -> Result<Plan, Error> {
+    /// The program has too many blocks, or its runs and the tiers are not as many.
+    pub fn plan(
+        &self,
+        fast_bytes: u64,
+        middle: Option<(String, u64)>,
+        tiers: Tiers,
+        search: Search,
+    ) -> Result<Plan, Error> {
+        if middle.is_some() != self.middle_seconds.is_some() {
+            return Err(Error::Request("the plan and the runs are not for the same tiers".into()));
+        }
         if self.blocks.len() > MOST_BLOCKS {
             let blocks = self.blocks.len();
             return Err(Error::Request(format!(
@@ -146,13 +166,25 @@ impl Learned {
             )));
         }
         let (slow_seconds, objects, instance) = self.corrected(fast_bytes);
-        let choice = search.choice(&instance);
+        let middle_bytes = middle.as_ref().map_or(0, |(_, bytes)| *bytes);
+        let choice = match &middle {
+            Some(_) => in_three(&objects, &instance, middle_bytes),
+            None => in_two(search, &instance),
+        };
+        let used = |chosen: &[bool]| instance.used(chosen);
+        let middle = middle.zip(self.middle_seconds);
         let mut plan = Plan {
             plan_version: PLAN_VERSION,
             program: self.program.clone(),
             tiers,
+            middle: middle.map(|((tier, bytes), seconds)| Middle {
+                tier,
+                bytes,
+                used_bytes: used(&choice.middle),
+                seconds,
+            }),
             fast_bytes,
-            used_bytes: instance.used(&choice.fast),
+            used_bytes: used(&choice.fast),
             seconds: Seconds {
                 slow: slow_seconds,
                 fast: self.fast_seconds,
@@ -165,14 +197,18 @@ impl Learned {
             objects,
             blocks: Vec::new(),
             moves: Vec::new(),
-            alternatives: Baseline::ALL.map(|each| Alternative::of(each, &instance)).into(),
+            alternatives: Baseline::ALL.map(|each| Alternative::of(each, &instance, middle_bytes)).into(),
         };
-        for (object, fast) in plan.objects.iter_mut().zip(&choice.fast) {
-            object.tier = if *fast { Where::Fast } else { Where::Slow };
+        for (object, chosen) in plan.objects.iter_mut().zip(choice.fast.iter().zip(&choice.middle)) {
+            object.tier = match chosen {
+                (true, _) => Where::Fast,
+                (_, true) => Where::Middle,
+                _ => Where::Slow,
+            };
         }
         plan.estimate();
-        if choice.bound > choice.gain * 1.001 {
-            let missing = choice.bound - choice.gain;
+        let missing = choice.bound - choice.gain;
+        if missing > 0.001 * choice.gain && missing > SHOWN_SECONDS {
             plan.notes.push(format!(
                 "the choice is not known to be the best one: another may gain up to {missing:.2} s more"
             ));
@@ -201,10 +237,13 @@ impl Learned {
             ));
             plan.worth = false;
         } else if !plan.worth {
+            let middle = plan.middle.as_ref();
+            let and = middle.map(|middle| format!(" and {} of {}", Bytes(middle.bytes), middle.tier));
             plan.notes.push(format!(
-                "{} of {} gain {gain:.2} s, less than the estimate is uncertain by: nothing is placed",
+                "{} of {}{} gain {gain:.2} s, less than the estimate is uncertain by: nothing is placed",
                 Bytes(plan.fast_bytes),
-                plan.tiers.fast
+                plan.tiers.fast,
+                and.unwrap_or_default()
             ));
         }
         if self.without_address > CHAINED {
@@ -219,7 +258,10 @@ impl Learned {
     /// Sorts the plan's objects, and writes down the order of the blocks.
     fn order(&self, plan: &mut Plan) {
         let mut sorted: Vec<usize> = (0..plan.objects.len()).collect();
-        let gain = |index: &usize| plan.objects[*index].gain_seconds;
+        let gain = |index: &usize| {
+            let object = &plan.objects[*index];
+            object.gain_seconds.max(object.gained(Where::Middle).gain_seconds)
+        };
         sorted.sort_by(|one, other| match gain(other).total_cmp(&gain(one)) {
             Ordering::Equal => one.cmp(other),
             order => order,
@@ -233,7 +275,17 @@ fn mapped(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(4096).unwrap_or(u64::MAX)
 }
 
-/// What distinguishes an object.
-fn name(object: &Object) -> (Option<u64>, u64, u32) {
-    (object.site, object.bytes, object.ordinal)
+/// What an object gains, for a plan.
+fn gained(gain: &Gain) -> Gained {
+    Gained { gain_seconds: gain.seconds, gain_error_seconds: gain.standard_error() }
+}
+
+fn in_two(search: Search, instance: &Instance) -> InThree {
+    let Choice { fast, gain, bound } = search.choice(instance);
+    InThree { middle: vec![false; fast.len()], fast, gain, bound }
+}
+
+fn in_three(objects: &[Object], instance: &Instance, middle_bytes: u64) -> InThree {
+    let gains: Vec<f64> = objects.iter().map(|object| object.gained(Where::Middle).gain_seconds).collect();
+    best_of_three(instance, &gains, middle_bytes)
 }

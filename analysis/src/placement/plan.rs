@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::error::Error;
 use super::file;
+use super::object::{Object, Where};
 use super::observed::Block;
 use super::search::{Baseline, Instance, SEED};
 
 /// Version of the file.
-pub const PLAN_VERSION: u32 = 3;
+pub const PLAN_VERSION: u32 = 4;
 /// In the note on what makes any estimate of a program uncertain.
 pub(super) const CHAINS: &str = "chains of pointers";
 /// No run takes that long: their sums are numbers.
@@ -35,8 +36,10 @@ pub struct Plan {
     pub plan_version: u32,
     /// Whose blocks.
     pub program: Program,
-    /// The two tiers.
+    /// The two tiers; with a middle one, the slowest and the fastest.
     pub tiers: Tiers,
+    /// The tier between them; null if there is none.
+    pub middle: Option<Middle>,
     /// Bytes of the fast tier.
     pub fast_bytes: u64,
     /// What of them the plan uses at most at one time; after objects were moved, if all are live
@@ -72,15 +75,44 @@ pub struct Alternative {
     pub fast: Vec<u32>,
     /// What of the fast tier it uses at most at one time.
     pub used_bytes: u64,
+    /// What is in the middle tier, of what the fast one has no room for; empty without one.
+    pub middle: Vec<u32>,
+    /// What of the middle tier it uses at most at one time.
+    pub middle_used_bytes: u64,
 }
 
 impl Alternative {
-    /// That of a baseline.
-    pub(super) fn of(by: Baseline, instance: &Instance) -> Alternative {
-        let chosen = by.choice(instance, SEED);
-        let fast = (0..chosen.len()).filter(|object| chosen[*object]).map(|object| object as u32);
-        Alternative { by, fast: fast.collect(), used_bytes: instance.used(&chosen) }
+    /// That of a baseline. The middle tier has so many bytes; 0 if there is none.
+    pub(super) fn of(by: Baseline, instance: &Instance, middle_bytes: u64) -> Alternative {
+        let fast = by.choice(instance, SEED);
+        let (rest, left) = instance.rest(&fast, middle_bytes);
+        let middle = by.choice(&rest, SEED);
+        let chosen = |choice: &[bool]| -> Vec<u32> {
+            (0..choice.len()).filter(|object| choice[*object]).map(|object| object as u32).collect()
+        };
+        Alternative {
+            by,
+            used_bytes: instance.used(&fast),
+            fast: chosen(&fast),
+            middle_used_bytes: rest.used(&middle),
+            middle: chosen(&middle).into_iter().map(|object| left[object as usize] as u32).collect(),
+        }
     }
+}
+
+/// A tier that is slower than the fast one and faster than the slow one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Middle {
+    /// As the command line names it.
+    pub tier: String,
+    /// Bytes of it.
+    pub bytes: u64,
+    /// What of them the plan uses at most at one time; after objects were moved, if all are live
+    /// together.
+    pub used_bytes: u64,
+    /// CPU seconds of the command, measured with all large blocks in it.
+    pub seconds: f64,
 }
 
 /// Pages that are moved just before a block is allocated.
@@ -175,42 +207,6 @@ pub struct Moved {
     pub back_bytes: u64,
 }
 
-/// Large blocks of one call stack, size and ordinal: one of them is live at a time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Object {
-    /// Id of the call stack in `sites` of the traces; null if it was not recorded.
-    pub site: Option<u64>,
-    /// Where that is; null if there is nothing to say.
-    pub place: Option<String>,
-    /// Bytes of a block.
-    pub bytes: u64,
-    /// How many blocks of this call stack and size were live when it was allocated.
-    pub ordinal: u32,
-    /// How many blocks there were, one after the other.
-    pub blocks: u64,
-    /// Share of the program's samples that met it.
-    pub time_share: f64,
-    /// CPU seconds it gains in the fast tier.
-    pub gain_seconds: f64,
-    /// Standard error of that.
-    pub gain_error_seconds: f64,
-    /// Where it goes; of swap, whether any of it ever goes there (slow).
-    pub tier: Where,
-    /// Bytes that go to swap, all times together; 0 for other tiers.
-    pub moved_bytes: u64,
-}
-
-/// One of the two tiers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Where {
-    /// The slow one.
-    Slow,
-    /// The fast one.
-    Fast,
-}
-
 impl Plan {
     /// Reads a plan.
     ///
@@ -223,10 +219,10 @@ impl Plan {
         Ok(plan)
     }
 
-    /// What the fast tier gains of what is in it, CPU seconds, and the standard error of that.
+    /// What objects gain where they are, CPU seconds, and the standard error of that.
     fn gained(&self) -> (f64, f64) {
-        let fast = self.objects.iter().filter(|object| object.tier == Where::Fast);
-        fast.fold((0.0, 0.0), |(gain, error), object| {
+        let each = self.objects.iter().map(|object| object.gained(object.tier));
+        each.fold((0.0, 0.0), |(gain, error), object| {
             (gain + object.gain_seconds, error.hypot(object.gain_error_seconds))
         })
     }
@@ -241,19 +237,25 @@ impl Plan {
     /// Estimates the plan anew after objects were moved by hand: it is done then, whatever it gains.
     pub fn moved(&mut self) {
         self.estimate();
-        self.used_bytes = self.used();
+        self.used_bytes = self.used(Where::Fast);
+        let in_middle = self.used(Where::Middle);
+        if let Some(middle) = &mut self.middle {
+            middle.used_bytes = in_middle;
+        }
         self.worth = true;
         // What was said of the choice is said of it no more.
         self.notes.retain(|note| note.contains(CHAINS));
-        if self.used_bytes > self.fast_bytes {
-            self.notes.push("where the fast objects do not fit together, the last of them stay slow".into());
+        if self.used_bytes > self.fast_bytes || in_middle > self.middle.as_ref().map_or(0, |each| each.bytes)
+        {
+            let note = "where the objects of a tier do not fit together, the last of them go to a slower one";
+            self.notes.push(note.into());
         }
     }
 
-    /// Bytes of the fast tier, if all objects in it are live together.
-    fn used(&self) -> u64 {
-        let fast = self.objects.iter().filter(|object| object.tier == Where::Fast);
-        fast.map(|object| object.bytes).fold(0, u64::saturating_add)
+    /// Bytes of a tier, if all objects in it are live together.
+    fn used(&self, tier: Where) -> u64 {
+        let there = self.objects.iter().filter(|object| object.tier == tier);
+        there.map(|object| object.bytes).fold(0, u64::saturating_add)
     }
 
     /// Object (its position), bytes and tier of each block, in the order of their allocation.
@@ -276,13 +278,23 @@ impl Plan {
             return Err("it has blocks of objects that it does not have".into());
         }
         self.check_moves(blocks)?;
-        let mut fast = self.alternatives.iter().flat_map(|each| &each.fast);
-        if fast.any(|object| *object as usize >= self.objects.len()) {
+        let mut compared = self.alternatives.iter().flat_map(|each| each.fast.iter().chain(&each.middle));
+        if compared.any(|object| *object as usize >= self.objects.len()) {
             return Err("it compares itself with objects that it does not have".into());
         }
-        let numbers = self.objects.iter().flat_map(|each| [each.gain_seconds, each.gain_error_seconds]);
+        if self.middle.is_none() && self.objects.iter().any(|object| object.tier == Where::Middle) {
+            return Err("it has objects in a middle tier that it does not have".into());
+        }
+        self.check_times()
+    }
+
+    fn check_times(&self) -> Result<(), String> {
+        let gains =
+            self.objects.iter().flat_map(|each| [Where::Middle, Where::Fast].map(|tier| each.gained(tier)));
+        let numbers = gains.flat_map(|each| [each.gain_seconds, each.gain_error_seconds]);
+        let middle = self.middle.as_ref().map_or(0.0, |middle| middle.seconds);
         let is_time = |seconds: f64| seconds.abs() < MOST_SECONDS;
-        if !numbers.chain([self.seconds.slow, self.seconds.fast]).all(is_time) {
+        if !numbers.chain([self.seconds.slow, middle, self.seconds.fast]).all(is_time) {
             return Err("it has times that no run takes".into());
         }
         Ok(())
@@ -308,8 +320,12 @@ impl Plan {
         let mut plan = self.clone();
         plan.objects.iter_mut().for_each(|object| object.tier = Where::Slow);
         alternative.fast.iter().for_each(|object| plan.objects[*object as usize].tier = Where::Fast);
-        plan.estimate();
         plan.used_bytes = alternative.used_bytes;
+        if let Some(middle) = &mut plan.middle {
+            alternative.middle.iter().for_each(|object| plan.objects[*object as usize].tier = Where::Middle);
+            middle.used_bytes = alternative.middle_used_bytes;
+        }
+        plan.estimate();
         Some(plan)
     }
 
@@ -322,7 +338,9 @@ impl Plan {
         for each in self.moves.iter_mut().filter(|each| each.kind != MoveKind::Trim) {
             each.object = positions[each.object as usize];
         }
-        for object in self.alternatives.iter_mut().flat_map(|each| &mut each.fast) {
+        for object in
+            self.alternatives.iter_mut().flat_map(|each| each.fast.iter_mut().chain(&mut each.middle))
+        {
             *object = positions[*object as usize];
         }
         for block in blocks {

@@ -1,8 +1,9 @@
 //! Windows and gains of runs that are made up.
 
 use super::gains::gains;
+use super::object::{Gained, Object, Where};
 use super::observed::{Block, Key, Observed, Sample};
-use super::plan::{Move, MoveKind, Object, PLAN_VERSION, Plan, Program, Seconds, Tiers, Where};
+use super::plan::{Middle, Move, MoveKind, PLAN_VERSION, Plan, Program, Seconds, Tiers};
 use super::windows::{Window, cut, matched};
 
 const MILLISECOND: i64 = 1_000_000;
@@ -78,6 +79,7 @@ fn some_plan() -> Plan {
         time_share: 0.5,
         gain_seconds: 1.0,
         gain_error_seconds: 0.1,
+        middle: Some(Gained { gain_seconds: 0.4, gain_error_seconds: 0.1 }),
         tier: Where::Fast,
         moved_bytes: 8192,
     };
@@ -85,6 +87,7 @@ fn some_plan() -> Plan {
         plan_version: PLAN_VERSION,
         program: Program { path: "/p".into(), before: 0, command: "p".into() },
         tiers: Tiers { slow: "small-pages".into(), fast: "huge-pages".into() },
+        middle: Some(Middle { tier: "node:1".into(), bytes: 1 << 20, used_bytes: 0, seconds: 4.6 }),
         fast_bytes: 2 << 20,
         used_bytes: 1 << 20,
         seconds: Seconds { slow: 5.0, fast: 4.0, planned: 4.0, uncertainty: 0.2 },
@@ -112,6 +115,19 @@ fn a_plan_is_read_as_it_was_written() {
 }
 
 #[test]
+fn an_object_gains_what_its_tier_gives() {
+    let planned = |tier| {
+        let mut plan = some_plan();
+        plan.objects[0].tier = tier;
+        plan.moved();
+        (plan.seconds.planned, plan.used_bytes, plan.middle.map(|middle| middle.used_bytes))
+    };
+    assert_eq!(planned(Where::Slow), (5.0, 0, Some(0)));
+    assert_eq!(planned(Where::Middle), (4.6, 0, Some(1 << 20)));
+    assert_eq!(planned(Where::Fast), (4.0, 1 << 20, Some(0)));
+}
+
+#[test]
 fn what_is_no_plan_is_refused_in_a_sentence() {
     let change = |change: fn(&mut Plan)| {
         let mut plan = some_plan();
@@ -124,6 +140,14 @@ fn what_is_no_plan_is_refused_in_a_sentence() {
         (&change(|plan| plan.plan_version = 9), "it has version 9"),
         (&change(|plan| plan.blocks = vec![(1, 1)]), "objects that it does not have"),
         (&change(|plan| plan.blocks = vec![(0, u32::MAX); 2]), "blocks, more than"),
+        (
+            &change(|plan| {
+                plan.middle = None;
+                plan.objects[0].tier = Where::Middle;
+            }),
+            "a middle tier that it does not have",
+        ),
+        (&change(|plan| plan.objects[0].middle.as_mut().unwrap().gain_seconds = 1e300), "no run takes"),
         (&change(|plan| plan.moves[0].block = 3), "moves blocks that it does not have"),
         (&change(|plan| plan.moves[0].object = 1), "moves blocks that it does not have"),
     ];

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::object::Object;
 use super::observed::Block;
-use super::plan::Object;
 use super::search::Traits;
 
 /// Of each object, from all blocks in the order of their allocation, of a run that ended then.

@@ -1,8 +1,10 @@
 //! Estimates corrected by runs of plans: a Bayesian linear model. The time of the slow run and the gains
-//! of the objects are its unknowns, normal with the errors that they have; a run of a placement is
-//! the slow time less the gains of what is fast, and what one run differs from the next by.
+//! of the objects in each tier are its unknowns, normal with the errors that they have; a run of a
+//! placement is the slow time less the gains of the objects where they are, and what one run differs from
+//! the next by.
 
-use super::plan::{Object, RUN_ERROR};
+use super::object::{Gained, Object, Where};
+use super::plan::RUN_ERROR;
 
 /// What a gain may be off by, as a share of it, beside the error of its samples.
 const GAIN_ERROR: f64 = 0.15;
@@ -10,8 +12,8 @@ const GAIN_ERROR: f64 = 0.15;
 /// A run of a placement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// For each object whether it was fast.
-    pub fast: Vec<bool>,
+    /// Where each object was.
+    pub tiers: Vec<Where>,
     /// CPU seconds.
     pub seconds: f64,
 }
@@ -19,17 +21,15 @@ pub struct Run {
 /// Corrects the slow time and the objects' gains, in place.
 pub fn correct(slow: &mut f64, objects: &mut [Object], runs: &[Run]) {
     let run_variance = (RUN_ERROR * *slow).powi(2);
-    let variance =
-        |object: &Object| object.gain_error_seconds.powi(2) + (GAIN_ERROR * object.gain_seconds).powi(2);
-    let variances: Vec<f64> = objects.iter().map(variance).collect();
     let told = |run: &Run| {
-        let fast = objects.iter().zip(&run.fast).filter(|(_, fast)| **fast);
-        *slow - fast.map(|(object, _)| object.gain_seconds).sum::<f64>()
+        let gains = objects.iter().zip(&run.tiers).map(|(object, tier)| object.gained(*tier).gain_seconds);
+        *slow - gains.sum::<f64>()
     };
     let surprises: Vec<f64> = runs.iter().map(|run| run.seconds - told(run)).collect();
     let in_common = |one: &Run, other: &Run| {
-        let both = one.fast.iter().zip(&other.fast).map(|(one, other)| *one && *other);
-        run_variance + variances.iter().zip(both).filter(|(_, both)| *both).map(|(of, _)| of).sum::<f64>()
+        let tiers = one.tiers.iter().zip(&other.tiers);
+        let same = objects.iter().zip(tiers).filter(|(_, (one, other))| one == other);
+        run_variance + same.map(|(object, (tier, _))| variance(object.gained(*tier))).sum::<f64>()
     };
     let covariance = (0..runs.len()).map(|i| {
         let own = |j| if i == j { run_variance } else { 0.0 };
@@ -38,9 +38,20 @@ pub fn correct(slow: &mut f64, objects: &mut [Object], runs: &[Run]) {
     let weights = solved(covariance.collect(), surprises);
     *slow += run_variance * weights.iter().sum::<f64>();
     for (index, object) in objects.iter_mut().enumerate() {
-        let of_runs = runs.iter().zip(&weights).filter(|(run, _)| run.fast[index]);
-        object.gain_seconds -= variances[index] * of_runs.map(|(_, weight)| weight).sum::<f64>();
+        let less = |tier: Where| {
+            let of_runs = runs.iter().zip(&weights).filter(|(run, _)| run.tiers[index] == tier);
+            variance(object.gained(tier)) * of_runs.map(|(_, weight)| weight).sum::<f64>()
+        };
+        let (of_middle, of_fast) = (less(Where::Middle), less(Where::Fast));
+        object.gain_seconds -= of_fast;
+        if let Some(middle) = &mut object.middle {
+            middle.gain_seconds -= of_middle;
+        }
     }
+}
+
+fn variance(of: Gained) -> f64 {
+    of.gain_error_seconds.powi(2) + (GAIN_ERROR * of.gain_seconds).powi(2)
 }
 
 /// The solution of a few linear equations whose matrix is positive definite (Cholesky).
@@ -67,7 +78,6 @@ fn solved(mut matrix: Vec<Vec<f64>>, mut values: Vec<f64>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::placement::Where;
 
     fn object(gain: f64) -> Object {
         Object {
@@ -79,6 +89,7 @@ mod tests {
             time_share: 0.0,
             gain_seconds: gain,
             gain_error_seconds: 0.1 * gain,
+            middle: Some(Gained { gain_seconds: gain / 2.0, gain_error_seconds: 0.05 * gain }),
             tier: Where::Slow,
             moved_bytes: 0,
         }
@@ -94,17 +105,28 @@ mod tests {
     #[test]
     fn a_run_that_is_as_told_changes_nothing() {
         let (mut slow, mut objects) = (10.0, [object(2.0), object(1.0)]);
-        correct(&mut slow, &mut objects, &[Run { fast: vec![true, false], seconds: 8.0 }]);
+        correct(&mut slow, &mut objects, &[Run { tiers: vec![Where::Fast, Where::Slow], seconds: 8.0 }]);
         assert_eq!((slow, objects[0].gain_seconds, objects[1].gain_seconds), (10.0, 2.0, 1.0));
     }
 
     #[test]
     fn runs_move_the_gains_of_what_was_fast() {
         let (mut slow, mut objects) = (10.0, [object(4.0), object(1.0)]);
-        let run = Run { fast: vec![true, false], seconds: 8.0 };
+        let run = Run { tiers: vec![Where::Fast, Where::Slow], seconds: 8.0 };
         correct(&mut slow, &mut objects, &[run.clone(), run]);
         assert!(objects[0].gain_seconds < 3.0 && objects[0].gain_seconds > 2.0, "{objects:?}");
         assert_eq!(objects[1].gain_seconds, 1.0);
         assert!(slow > 10.0 && slow < 10.5, "{slow}");
+        assert_eq!(objects[0].gained(Where::Middle).gain_seconds, 2.0, "it was not there");
+    }
+
+    #[test]
+    fn a_run_with_an_object_in_the_middle_says_nothing_of_the_fast_tier() {
+        let (mut slow, mut objects) = (10.0, [object(4.0), object(1.0)]);
+        let run = Run { tiers: vec![Where::Middle, Where::Slow], seconds: 9.0 };
+        correct(&mut slow, &mut objects, &[run.clone(), run]);
+        let middle = objects[0].gained(Where::Middle).gain_seconds;
+        assert!(middle < 1.7 && middle > 1.0, "{objects:?}");
+        assert_eq!(objects[0].gain_seconds, 4.0);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use memtrace_analysis::placement::search::{Item, best_within};
+use memtrace_analysis::placement::search::{Instance, Item, Traits, best_of_three, best_within};
 use proptest::prelude::*;
 
 /// However slow the machine is.
@@ -110,6 +110,31 @@ fn a_network_of_622_decisions_is_solved() {
         let chosen = best_within(&told, &together, capacity, SHORT);
         assert!(chosen.gain >= 0.99 * chosen.bound, "{} of {}", chosen.gain, chosen.bound);
         assert!(gain_of(&items, &chosen.fast) <= exact.bound);
+    }
+}
+
+/// The same decisions between three tiers, of which the middle one gives a part of what the fast one does.
+#[test]
+fn a_network_is_solved_for_three_tiers() {
+    let mut draw = Draw(23);
+    for training in [true, false] {
+        let (items, together) = network(&mut draw, 311, training);
+        let all: u64 =
+            together.iter().map(|set| set.iter().map(|item| items[*item].bytes).sum()).max().unwrap();
+        let traits = Traits {
+            blocks: 1,
+            siblings: 1,
+            begin: 0.0,
+            end: 1.0,
+            live: 1.0,
+            reuse_bytes: 0.0,
+            time_share: None,
+        };
+        let middle: Vec<f64> = items.iter().map(|item| item.gain * (0.2 + 0.6 * draw.next())).collect();
+        let traits = vec![traits; items.len()];
+        let instance = Instance { items, traits, together, capacity: all / 5 };
+        let choice = best_of_three(&instance, &middle, all * 3 / 10);
+        assert!(choice.gain >= 0.99 * choice.bound, "{} of {}", choice.gain, choice.bound);
     }
 }
 

@@ -1,33 +1,64 @@
-//! How much of the fast tier is taken: by blocks, and by mappings that are retained for the next ones.
-//! The plan keeps within its bytes if the program does what it did; this holds whatever it does.
+//! How much of the fast tier, and of a middle one, is taken: by blocks, and by mappings that are retained
+//! for the next ones. The plan keeps within its bytes if the program does what it did; this holds
+//! whatever it does.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use memtrace_wire::placement::{Placement, Tier};
 
-static FAST: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(usize::MAX);
-static TAKEN: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of a tier.
+struct Budget {
+    /// The tier's code; none's at first.
+    tier: AtomicUsize,
+    most: AtomicUsize,
+    taken: AtomicUsize,
+}
+
+static FAST: Budget = Budget::new();
+static MIDDLE: Budget = Budget::new();
+
+impl Budget {
+    const fn new() -> Budget {
+        let (tier, most, taken) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX), AtomicUsize::new(0));
+        Budget { tier, most, taken }
+    }
+
+    fn begin(&self, tier: u64, most: u64) {
+        self.tier.store(tier as usize, Ordering::Relaxed);
+        self.most.store(most as usize, Ordering::Relaxed);
+    }
+
+    fn is_of(&self, tier: Tier) -> bool {
+        usize::from(tier.code()) == self.tier.load(Ordering::Relaxed)
+    }
+}
 
 /// Holds from now on.
 pub fn begin(placement: &Placement) {
-    FAST.store(placement.fast as usize, Ordering::Relaxed);
-    MOST.store(placement.most as usize, Ordering::Relaxed);
+    FAST.begin(placement.fast, placement.most);
+    MIDDLE.begin(placement.middle, placement.most_middle);
 }
 
-/// How many bytes of the fast tier a mapping in a tier takes: all or none.
+/// What counts the bytes of a mapping in a tier. Of one in the slow tier those count that were moved to
+/// the fast one.
+fn of(tier: Tier) -> &'static Budget {
+    if MIDDLE.is_of(tier) { &MIDDLE } else { &FAST }
+}
+
+/// How many bytes of a mapping in a tier count: all or none.
 pub fn share(tier: Tier, length: usize) -> usize {
-    if usize::from(tier.code()) == FAST.load(Ordering::Relaxed) { length } else { 0 }
+    if of(tier).is_of(tier) { length } else { 0 }
 }
 
 /// Takes bytes; false if there are not so many.
-pub fn take(bytes: usize) -> bool {
-    let most = MOST.load(Ordering::Relaxed);
+pub fn take(tier: Tier, bytes: usize) -> bool {
+    let Budget { most, taken, .. } = of(tier);
+    let most = most.load(Ordering::Relaxed);
     let more = |taken: usize| taken.checked_add(bytes).filter(|taken| *taken <= most);
-    bytes == 0 || TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    bytes == 0 || taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
 }
 
 /// They are free again.
-pub fn give_back(bytes: usize) {
-    TAKEN.fetch_sub(bytes, Ordering::Relaxed);
+pub fn give_back(tier: Tier, bytes: usize) {
+    of(tier).taken.fetch_sub(bytes, Ordering::Relaxed);
 }

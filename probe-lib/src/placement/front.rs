@@ -80,7 +80,7 @@ fn placed(alignment: usize, bytes: usize) -> Option<(*mut c_void, bool)> {
     let wanted = planned.tier?;
     let mark = if planned.place == plan::NO_PLACE { watch::looks() } else { paging::slot_of(planned.place) };
     let of = |tier| memory(tier, alignment, bytes);
-    let (mapping, errno, is_zero) = of(wanted).or_else(|| of(plan::instead_of(wanted)?))?;
+    let (mapping, errno, is_zero) = of(wanted).or_else(|| plan::slower_than(wanted).find_map(of))?;
     let inserted = errno == 0 && own::insert(&mapping, mark);
     if inserted || errno != 0 {
         let done = Done { tier: Some(mapping.tier), action: None, errno, micros: 0 };
@@ -107,7 +107,7 @@ fn memory(tier: Tier, alignment: usize, bytes: usize) -> Option<(Mapping, i32, b
     Some((mapping, errno, true))
 }
 
-/// A new mapping, as long as the fast tier has bytes for it.
+/// A new mapping, as long as its tier has bytes for it.
 fn fresh(length: usize, tier: Tier, alignment: usize) -> Option<(Mapping, i32)> {
     let share = budget::share(tier, length);
     if !retained::make_room(tier, share) {
@@ -115,7 +115,7 @@ fn fresh(length: usize, tier: Tier, alignment: usize) -> Option<(Mapping, i32)> 
     }
     let created = Mapping::create(length, tier, alignment);
     if created.is_none() {
-        budget::give_back(share);
+        budget::give_back(tier, share);
     }
     created
 }

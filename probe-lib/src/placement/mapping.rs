@@ -15,7 +15,7 @@ pub struct Mapping {
     pub length: usize,
     /// Where it was made.
     pub tier: Tier,
-    /// How many of its bytes, from the first on, are in the fast tier.
+    /// How many of its bytes, from the first on, count as those of the fast or the middle tier.
     pub fast: usize,
 }
 
@@ -60,7 +60,7 @@ impl Mapping {
     /// Unmaps it, with the page behind it, and gives its bytes back.
     pub fn release(self) {
         unmap(self.start, self.length + sys::page());
-        budget::give_back(self.fast);
+        budget::give_back(self.tier, self.fast);
     }
 }
 

@@ -29,7 +29,7 @@ pub fn out(block: &Mapping, first: usize, end: usize, slow: u8) -> Option<Moved>
     let errno = tier::move_to(slow, start, length);
     let stays = errno != 0 && own::change_fast(&Mapping { fast: first, ..*block }, block.fast);
     if !stays {
-        budget::give_back(length);
+        budget::give_back(block.tier, length);
     }
     Some(Moved { start, length, errno })
 }
@@ -41,7 +41,7 @@ pub fn back(block: &Mapping, first: usize, end: usize, fast: u8) -> Option<Moved
         return None;
     }
     if !own::change_fast(block, end) {
-        budget::give_back(length);
+        budget::give_back(block.tier, length);
         return None;
     }
     let start = block.start + block.fast;

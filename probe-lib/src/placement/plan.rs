@@ -13,7 +13,8 @@ use crate::sys;
 struct Plan {
     /// Without a table: where all blocks go.
     all: Option<Tier>,
-    slow: Option<Tier>,
+    /// Where blocks go that have no room in their tier, the faster of the two first.
+    slower: [Option<Tier>; 2],
     follower: Follower<'static>,
 }
 
@@ -35,8 +36,8 @@ pub fn begin(placement: &Placement, words: &'static [u64]) -> bool {
     unsafe {
         let come = core::slice::from_raw_parts(plan.add(1).cast::<AtomicU32>(), table.sizes());
         let all = Tier::from_code(placement.all as u8);
-        let slow = Tier::from_code(placement.slow as u8);
-        plan.write(Plan { all, slow, follower: Follower::new(table, come) });
+        let slower = [placement.middle, placement.slow].map(|code| Tier::from_code(code as u8));
+        plan.write(Plan { all, slower, follower: Follower::new(table, come) });
     }
     if !table.moves().is_empty() && !paging::begin(placement, table.moves()) {
         return false;
@@ -55,9 +56,12 @@ fn plan() -> Option<&'static Plan> {
     unsafe { PLAN.load(Ordering::Acquire).as_ref() }
 }
 
-/// Where a block goes that has no room in its tier; `None`: it is left alone.
-pub fn instead_of(tier: Tier) -> Option<Tier> {
-    plan()?.slow.filter(|slow| *slow != tier)
+/// The tiers that are slower than one, for blocks that have no room there, in the order in which they are
+/// asked. If there are none, or no room in any, a block is left alone.
+pub fn slower_than(tier: Tier) -> impl Iterator<Item = Tier> {
+    let slower = plan().map_or([None; 2], |plan| plan.slower);
+    let after = slower.iter().position(|slower| *slower == Some(tier)).map_or(0, |position| position + 1);
+    slower.into_iter().skip(after).flatten()
 }
 
 /// What the plan has of a block that is about to be allocated.

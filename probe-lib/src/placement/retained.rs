@@ -57,12 +57,12 @@ pub fn release(tier: Tier, bytes: usize) {
     }
 }
 
-/// Takes bytes of the fast tier, for which what is retained there has to go if need be; false if there
-/// are not so many.
+/// Takes bytes of a tier, for which what is retained there has to go if need be; false if there are not
+/// so many.
 pub fn make_room(tier: Tier, bytes: usize) -> bool {
-    budget::take(bytes) || {
+    budget::take(tier, bytes) || {
         release(tier, usize::MAX);
-        budget::take(bytes)
+        budget::take(tier, bytes)
     }
 }
 

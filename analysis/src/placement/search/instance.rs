@@ -12,6 +12,15 @@ pub struct Item {
     pub bytes: u64,
 }
 
+/// Items that are live together, and the bytes that there are for them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Room {
+    /// The items (positions); each may be in several.
+    pub members: Vec<usize>,
+    /// What those of a choice may take together.
+    pub bytes: u64,
+}
+
 /// What a recorded run says of an object, whatever it gains.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -59,6 +68,21 @@ impl Instance {
     /// Bytes of all that is live at one time, at most.
     pub fn peak(&self) -> u64 {
         self.used(&vec![true; self.items.len()])
+    }
+
+    /// The items that a choice has left, for so many bytes of another tier, and their positions here.
+    pub fn rest(&self, chosen: &[bool], capacity: u64) -> (Instance, Vec<usize>) {
+        let left: Vec<usize> = (0..self.items.len()).filter(|item| !chosen[*item]).collect();
+        let mut numbers = vec![None; self.items.len()];
+        left.iter().enumerate().for_each(|(number, item)| numbers[*item] = Some(number));
+        let renamed = |set: &Vec<usize>| set.iter().filter_map(|item| numbers[*item]).collect();
+        let rest = Instance {
+            items: left.iter().map(|item| self.items[*item]).collect(),
+            traits: left.iter().map(|item| self.traits[*item]).collect(),
+            together: self.together.iter().map(renamed).collect(),
+            capacity,
+        };
+        (rest, left)
     }
 
     /// What a choice gains.

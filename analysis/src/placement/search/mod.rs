@@ -3,7 +3,8 @@
 //! An [`instance`] has the objects, and which of them are live together. The [`exact`] choice is the
 //! default. Beside it are those that others have published, and that programs are compared by: choices that
 //! [`evolve`], a [`policy`] that was trained on other programs, and the best of random ones. A
-//! [`baseline`] fills the fast tier without any estimate.
+//! [`baseline`] fills the fast tier without any estimate. With a tier between the two, the choice is one of
+//! [`three`].
 
 mod baseline;
 mod evolve;
@@ -12,6 +13,7 @@ mod instance;
 mod policy;
 #[cfg(test)]
 mod tests;
+mod three;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +22,7 @@ pub use evolve::evolved;
 pub use exact::{Choice, best, best_within};
 pub use instance::{Filling, Instance, Item, Traits};
 pub use policy::Network;
+pub use three::{InThree, best_of_three};
 
 use crate::stats::random::Random;
 

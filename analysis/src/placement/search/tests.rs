@@ -106,3 +106,40 @@ fn a_policy_learns_what_the_exact_choice_has() {
     assert!(share(&trained) > 0.93, "{}", share(&trained));
     assert!(share(&trained) > share(&untrained) + 0.1, "{}", share(&untrained));
 }
+
+/// What the best of all choices between three tiers gains.
+fn best_of_all(instance: &Instance, middle_gains: &[f64], middle_bytes: u64) -> f64 {
+    let count = instance.items.len();
+    let middle = Instance { capacity: middle_bytes, ..instance.clone() };
+    let choices = (0..3usize.pow(count as u32)).map(|number| {
+        let tier = |item: usize| number / 3usize.pow(item as u32) % 3;
+        let of = |wanted: usize| (0..count).map(|item| tier(item) == wanted).collect::<Vec<bool>>();
+        let (in_fast, in_middle) = (of(1), of(2));
+        let fits = instance.used(&in_fast) <= instance.capacity && middle.used(&in_middle) <= middle_bytes;
+        let gains = middle_gains.iter().zip(&in_middle).filter(|(_, is_there)| **is_there);
+        if fits { instance.gain(&in_fast) + gains.map(|(gain, _)| gain).sum::<f64>() } else { 0.0 }
+    });
+    choices.fold(0.0, f64::max)
+}
+
+#[test]
+fn the_choice_between_three_tiers_is_the_best_there_is() {
+    for seed in 0..60 {
+        let mut random = Random::seeded(seed);
+        let objects: Vec<_> =
+            (0..7).map(|_| (1 + random.below(60) as u64, random.normal(), random.uniform())).collect();
+        let mut instance = instance(&objects, random.below(120) as u64);
+        instance.together = (0..3).map(|_| (0..7).filter(|_| random.uniform() < 0.6).collect()).collect();
+        let middle_gains: Vec<f64> =
+            objects.iter().map(|(_, gain, _)| gain * (0.3 + random.uniform())).collect();
+        let middle_bytes = random.below(150) as u64;
+        let choice = best_of_three(&instance, &middle_gains, middle_bytes);
+        let best = best_of_all(&instance, &middle_gains, middle_bytes);
+        assert!((choice.gain - best).abs() < 1e-5 * best.max(1.0), "{seed}: {} of {best}", choice.gain);
+        assert!(choice.bound >= best - 1e-9, "{seed}");
+        let twice = choice.fast.iter().zip(&choice.middle).any(|(fast, middle)| *fast && *middle);
+        assert!(!twice && instance.used(&choice.fast) <= instance.capacity, "{seed}");
+        let middle = Instance { capacity: middle_bytes, ..instance };
+        assert!(middle.used(&choice.middle) <= middle_bytes, "{seed}");
+    }
+}

@@ -10,10 +10,10 @@ use super::schedule::{Schedule, schedule};
 use super::steps::Steps;
 use super::{PAGE, lru};
 use crate::placement::Error;
+use crate::placement::object::{Object, Where};
 use crate::placement::observed::{Block, Key, Observed};
 use crate::placement::plan::{
-    MOST_BLOCKS, MOST_MOVES, MoveKind, Object, PLAN_VERSION, Plan, Program, RUN_ERROR, Seconds, Tiers,
-    Traffic, Where,
+    MOST_BLOCKS, MOST_MOVES, MoveKind, PLAN_VERSION, Plan, Program, RUN_ERROR, Seconds, Tiers, Traffic,
 };
 use crate::profile::places;
 use crate::units::Bytes;
@@ -74,6 +74,7 @@ impl Paged {
             time_share: met[index] as f64 / observed.samples.len().max(1) as f64,
             gain_seconds: 0.0,
             gain_error_seconds: 0.0,
+            middle: None,
             tier: Where::Fast,
             moved_bytes: 0,
         };
@@ -126,6 +127,7 @@ impl Paged {
             plan_version: PLAN_VERSION,
             program: self.program.clone(),
             tiers,
+            middle: None,
             fast_bytes: bytes,
             used_bytes: schedule.most * PAGE + self.other_bytes,
             seconds: Seconds {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use memtrace_analysis::placement::search::Baseline;
-use memtrace_analysis::placement::{Plan, Tiers, most_bytes};
+use memtrace_analysis::placement::{Middle, Plan, Tiers, most_bytes};
 use memtrace_trace::Trace;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -77,8 +77,19 @@ pub struct Comparison {
     tiers: Tiers,
     /// Bytes of the fast tier.
     fast_bytes: u64,
+    /// The tier between the two; null if there is none.
+    middle: Option<MiddleTier>,
     /// The plan, then what it was compared with.
     placements: Vec<Compared>,
+}
+
+/// The tier between the fast and the slow one.
+#[derive(Debug, Serialize, JsonSchema)]
+struct MiddleTier {
+    /// As the command line names it.
+    tier: String,
+    /// Bytes of it.
+    bytes: u64,
 }
 
 /// A placement, and what its runs took.
@@ -97,6 +108,8 @@ struct Compared {
     /// Bytes of the program's blocks that the fast tier had at one time, at most; with swap, the
     /// program's resident peak.
     fast_bytes: u64,
+    /// Bytes that the middle tier had of them; null without one.
+    middle_bytes: Option<u64>,
 }
 
 /// `memtrace place compare`
@@ -114,11 +127,12 @@ pub fn run(arguments: &Compare) -> Result<ExitCode> {
             }
             let trace = once(arguments, compared.name, placing.1.clone())?;
             bytes = trace.1.meta().peak.resident_bytes.max(WARM_BYTES);
-            compared.add(trace, &plan.tiers)?;
+            compared.add(trace, &plan)?;
         }
     }
     compare(&mut placements)?;
-    let comparison = Comparison { tiers: plan.tiers, fast_bytes: plan.fast_bytes, placements };
+    let middle = plan.middle.map(|Middle { tier, bytes, .. }| MiddleTier { tier, bytes });
+    let comparison = Comparison { tiers: plan.tiers, fast_bytes: plan.fast_bytes, middle, placements };
     if arguments.json {
         json::print(&comparison)?
     } else {
@@ -192,10 +206,12 @@ fn compare(placements: &mut [Compared]) -> Result<()> {
 
 impl Compared {
     fn of(name: &'static str) -> Compared {
-        Compared { name, runs: Vec::new(), failed: Vec::new(), seconds: None, ratio: None, fast_bytes: 0 }
+        let (runs, failed, seconds, ratio) = (Vec::new(), Vec::new(), None, None);
+        Compared { name, runs, failed, seconds, ratio, fast_bytes: 0, middle_bytes: None }
     }
 
-    fn add(&mut self, (code, trace): (i32, Trace), tiers: &Tiers) -> Result<()> {
+    fn add(&mut self, (code, trace): (i32, Trace), plan: &Plan) -> Result<()> {
+        let tiers = &plan.tiers;
         match seconds(&trace) {
             Some(seconds) if code == 0 => self.runs.push(seconds),
             _ => self.failed.push(code),
@@ -206,19 +222,29 @@ impl Compared {
             most_bytes(&trace, &tiers.fast)?
         };
         self.fast_bytes = self.fast_bytes.max(fast_bytes);
+        if let Some(middle) = &plan.middle {
+            self.middle_bytes = self.middle_bytes.max(Some(most_bytes(&trace, &middle.tier)?));
+        }
         Ok(())
     }
 }
 
 fn table(comparison: &Comparison) -> String {
-    let Comparison { tiers, fast_bytes, placements } = comparison;
-    let mut text = format!("{} of {}\n", Bytes(*fast_bytes), tiers.fast);
-    text += "                 time   / planned      in use\n";
-    for Compared { name, runs, failed, seconds, ratio, fast_bytes } in placements {
+    let Comparison { tiers, fast_bytes, middle, placements } = comparison;
+    let mut text = format!("{} of {}", Bytes(*fast_bytes), tiers.fast);
+    if let Some(MiddleTier { tier, bytes }) = middle {
+        text += &format!(", {} of {tier}", Bytes(*bytes));
+    }
+    text += "\n                 time   / planned";
+    text += if middle.is_some() { "      in fast    in middle\n" } else { "      in use\n" };
+    for Compared { name, runs, failed, seconds, ratio, fast_bytes, middle_bytes } in placements {
         let seconds = seconds.map_or("failed".to_owned(), |seconds| format!("{seconds:.2} s"));
         let ratio = ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"));
         let bytes = Bytes(*fast_bytes).to_string();
         text += &format!("  {name:11} {seconds:>10} {ratio:>10} {bytes:>12}");
+        if let Some(bytes) = middle_bytes {
+            text += &format!(" {:>12}", Bytes(*bytes).to_string());
+        }
         if !failed.is_empty() {
             text += &format!("   {} of {} runs failed", failed.len(), runs.len() + failed.len());
         }

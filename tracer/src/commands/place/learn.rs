@@ -1,4 +1,4 @@
-//! `place learn`: two runs of a command, all its large blocks in the one tier and in the other.
+//! `place learn`: a run of a command for each tier, with all its large blocks there.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,7 +10,7 @@ use clap::Args;
 use memtrace_trace::Trace;
 use memtrace_wire::placement::Tier;
 
-use super::source::{MACHINE, WATCHED};
+use super::source::{MACHINE, MIDDLE, WATCHED};
 use super::warm::warm;
 use super::{calibrate, tier};
 use crate::commands::output;
@@ -23,15 +23,15 @@ const WARM_BYTES: u64 = 512 << 20;
 /// Arguments of `place learn`.
 #[derive(Args)]
 pub struct Learn {
-    /// Directory for the two traces, slow and fast
+    /// Directory for the traces: slow, fast, and middle where there are three tiers
     #[arg(short, long, value_name = "DIR", value_parser = output::directory())]
     output: PathBuf,
     /// Replace the traces in that directory
     #[arg(short, long)]
     force: bool,
-    /// The slow tier, of which there is enough, and the fast one: small-pages, huge-pages or node:N;
-    /// or swap,dram
-    #[arg(long, value_name = "SLOW,FAST", value_parser = parse_base, default_value = "small-pages,huge-pages")]
+    /// The slow tier, of which there is enough, the fast one, and one between them if there is one:
+    /// small-pages, huge-pages or node:N; or swap,dram
+    #[arg(long, value_name = "SLOW,[MIDDLE,]FAST", value_parser = parse_base, default_value = "small-pages,huge-pages")]
     base: Base,
     /// Run the command so many times in each tier, and keep the fastest runs: for machines on which
     /// runs of the same command differ
@@ -42,43 +42,59 @@ pub struct Learn {
     command: Vec<OsString>,
 }
 
-/// The two tiers.
+/// The tiers.
 #[derive(Clone, Copy)]
 enum Base {
     /// Blocks are in one of them.
-    Tiers(Tier, Tier),
+    Tiers { slow: Tier, middle: Option<Tier>, fast: Tier },
     /// Pages move between memory and swap.
     Swap,
 }
 
 fn parse_base(text: &str) -> Result<Base, String> {
-    let (slow, fast) = text.split_once(',').ok_or("write SLOW,FAST, e.g. small-pages,huge-pages")?;
-    if (slow, fast) == (tier::SWAP, tier::DRAM) {
+    let names: Vec<&str> = text.split(',').collect();
+    if names == [tier::SWAP, tier::DRAM] {
         return Ok(Base::Swap);
     }
-    match (tier::parse(slow)?, tier::parse(fast)?) {
-        (Tier::HugePages, _) => {
-            Err("huge-pages cannot be the slow tier: small blocks have no place there".into())
-        }
-        (slow, fast) if slow == fast => Err("the two tiers are the same; name two".into()),
-        (slow, fast) => Ok(Base::Tiers(slow, fast)),
+    if names.len() == 3 && names.contains(&tier::SWAP) {
+        return Err("with swap there are two tiers: write swap,dram".into());
     }
+    let tiers = names.into_iter().map(tier::parse).collect::<Result<Vec<_>, _>>()?;
+    let (slow, middle, fast) = match tiers[..] {
+        [slow, fast] => (slow, None, fast),
+        [slow, middle, fast] => (slow, Some(middle), fast),
+        _ => return Err("write two tiers or three, e.g. small-pages,huge-pages".into()),
+    };
+    if slow == Tier::HugePages {
+        return Err("huge-pages cannot be the slow tier: small blocks have no place there".into());
+    }
+    if slow == fast || middle.is_some_and(|middle| middle == slow || middle == fast) {
+        return Err("two of the tiers are the same; name others".into());
+    }
+    Ok(Base::Tiers { slow, middle, fast })
 }
 
 /// `memtrace place learn`
 pub fn run(arguments: &Learn) -> Result<ExitCode> {
     let machine = match arguments.base {
         Base::Swap => Some(calibrate::measured()?),
-        Base::Tiers(..) => None,
+        Base::Tiers { .. } => None,
     };
-    let runs = match arguments.base {
-        Base::Tiers(slow, fast) => [("slow", slow, Purpose::Sample), ("fast", fast, Purpose::Sample)],
-        Base::Swap => [("fast", Tier::Dram, Purpose::Time), (WATCHED, Tier::Dram, Purpose::Watch)],
+    let runs: Vec<(&str, Tier, Purpose)> = match arguments.base {
+        Base::Tiers { slow, middle, fast } => {
+            let runs = [("slow", Some(slow)), (MIDDLE, middle), ("fast", Some(fast))];
+            let of = |(name, tier): (_, Option<Tier>)| Some((name, tier?, Purpose::Sample));
+            runs.into_iter().filter_map(of).collect()
+        }
+        Base::Swap => vec![("fast", Tier::Dram, Purpose::Time), (WATCHED, Tier::Dram, Purpose::Watch)],
     };
     runs.iter().try_for_each(|(_, tier, _)| tier::check(*tier))?;
+    if runs.iter().all(|(name, ..)| *name != MIDDLE) {
+        forget_the_middle(arguments)?;
+    }
     let mut bytes = WARM_BYTES;
     for number in 0..arguments.repeat.max(1) {
-        for (name, tier, purpose) in runs {
+        for (name, tier, purpose) in runs.iter().copied() {
             if purpose == Purpose::Watch && number > 0 {
                 continue;
             }
@@ -97,6 +113,21 @@ pub fn run(arguments: &Learn) -> Result<ExitCode> {
         output::write(&arguments.output.join(MACHINE), machine.to_json().as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A trace of a middle tier that an earlier run has left would make three tiers of two.
+fn forget_the_middle(arguments: &Learn) -> Result<()> {
+    let earlier = arguments.output.join(MIDDLE);
+    match Trace::open(&earlier) {
+        Err(_) => Ok(()),
+        Ok(_) if arguments.force => {
+            fs::remove_dir_all(&earlier).with_context(|| format!("cannot remove {}", earlier.display()))
+        }
+        Ok(_) => bail!(
+            "{} has the trace of a middle tier; replace all of them with --force, or choose another directory",
+            arguments.output.display()
+        ),
+    }
 }
 
 /// What a run is for.

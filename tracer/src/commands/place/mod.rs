@@ -26,7 +26,7 @@ pub struct Place {
 enum Step {
     /// Measure what it costs to move pages to swap and back
     Calibrate(calibrate::Calibrate),
-    /// Run a command twice, with all large blocks in slow and in fast memory
+    /// Run a command in each tier, with all its large blocks there
     Learn(learn::Learn),
     /// Choose which of its blocks go to the fast tier
     Plan(plan::Make),

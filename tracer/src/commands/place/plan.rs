@@ -10,7 +10,7 @@ use memtrace_analysis::placement::{Plan, Where};
 
 use super::run;
 use super::sentences::sentences;
-use super::source::Source;
+use super::source::{Room, Source};
 use super::tier::SWAP;
 use crate::commands::usage::Usage;
 use crate::commands::{json, output};
@@ -25,6 +25,9 @@ pub struct Make {
     /// Bytes of the fast tier that the program may use
     #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
     fast: u64,
+    /// Bytes of the middle one of three tiers that it may use
+    #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
+    middle: Option<u64>,
     /// Run the command with the plan, and correct the estimate by what it takes, so many times; what
     /// it prints goes to standard error
     #[arg(long, value_name = "RUNS", default_value_t = 0)]
@@ -62,10 +65,11 @@ pub struct Estimate {
 struct Move(Option<usize>, Where);
 
 fn parse_move(text: &str) -> Result<Move, String> {
-    let why = || "write NUMBER=fast, NUMBER=slow, all=fast or all=slow".to_owned();
+    let why = || "write NUMBER=fast, NUMBER=middle or NUMBER=slow; or all= instead of a number".to_owned();
     let (object, tier) = text.split_once('=').ok_or_else(why)?;
     let tier = match tier {
         "fast" => Where::Fast,
+        "middle" => Where::Middle,
         "slow" => Where::Slow,
         _ => return Err(why()),
     };
@@ -90,11 +94,17 @@ pub fn make(arguments: &Make) -> Result<ExitCode> {
     output::check(&arguments.output, arguments.json)?;
     let progress = Progress::start("planning");
     let mut learned = Source::open(&arguments.directory)?;
-    let plan = learned.plan(arguments.fast, arguments.search)?;
+    let plan = learned.plan(arguments.room(), arguments.search)?;
     drop(progress);
     let plan = verified(arguments, &mut learned, plan)?;
     output::write(&arguments.output, plan.to_json().as_bytes())?;
     answer(&plan, arguments.json, output::is_standard(&arguments.output))
+}
+
+impl Make {
+    fn room(&self) -> Room {
+        Room { fast: self.fast, middle: self.middle }
+    }
 }
 
 /// The best plan after runs of it and of those that follow from them.
@@ -113,7 +123,7 @@ fn verified(arguments: &Make, learned: &mut Source, mut plan: Plan) -> Result<Pl
         if fastest.as_ref().is_none_or(|(least, _)| seconds < *least) {
             fastest = Some((seconds, plan));
         }
-        plan = learned.plan(arguments.fast, arguments.search)?;
+        plan = learned.plan(arguments.room(), arguments.search)?;
     }
     // What was measured is better than what is told to be a little better.
     if let Some((seconds, mut measured)) = fastest
@@ -134,6 +144,9 @@ pub fn estimate(arguments: &Estimate) -> Result<ExitCode> {
         bail!(Usage(
             "objects of a plan with swap move while the program runs; make one with another --fast".into()
         ));
+    }
+    if plan.middle.is_none() && arguments.moves.iter().any(|Move(_, tier)| *tier == Where::Middle) {
+        bail!(Usage("the plan has two tiers, fast and slow; move objects to one of these".into()));
     }
     for Move(object, tier) in &arguments.moves {
         let objects = plan.objects.len();

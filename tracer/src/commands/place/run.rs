@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use clap::Args;
 use memtrace_analysis::placement::{Move, MoveKind, Plan, Where};
 use memtrace_trace::{Meta, Trace};
@@ -18,7 +18,7 @@ use super::tier;
 use super::warm::warm;
 use crate::commands::record::{self, Record};
 use crate::commands::usage::sentence;
-use crate::record::{Failure, Options, PlacedBlock, PlacedProgram, Placing};
+use crate::record::{Failure, Options, PlacedBlock, PlacedProgram, Placing, tier_name};
 use crate::terminal::say;
 
 /// Arguments of `place run`.
@@ -105,13 +105,18 @@ pub fn blocks(plan: &Plan) -> Result<Placing> {
             slot: slots.get(&object).copied().unwrap_or(0),
         };
         let (blocks, moves) = (plan.table().map(block).collect(), moves(plan, &slots));
-        return Ok(Placing::Table { program, blocks, moves, slow: None, fast: Tier::Dram, most: u64::MAX });
+        let (middle, fast, most) = (None, Tier::Dram, u64::MAX);
+        return Ok(Placing::Table { program, blocks, moves, slow: None, middle, fast, most });
     }
     let (slow, fast) = (tier_of(&plan.tiers.slow)?, tier_of(&plan.tiers.fast)?);
+    let middle = plan.middle.as_ref().map(|middle| Ok::<_, Error>((tier_of(&middle.tier)?, middle.bytes)));
+    let middle = middle.transpose()?;
     let are_nodes = matches!((slow, fast), (Tier::Node(_), Tier::Node(_)));
-    if !plan.moves.is_empty() && !are_nodes {
+    if !plan.moves.is_empty() && (!are_nodes || middle.is_some()) {
+        let between = middle.map_or(String::new(), |(tier, _)| format!(", {}", tier_name(tier)));
         bail!(
-            "the plan moves pages between {} and {}; they move between nodes, and between memory and swap",
+            "the plan moves pages between {}{between} and {}; they move between two nodes, and between memory \
+             and swap",
             plan.tiers.slow,
             plan.tiers.fast
         );
@@ -120,6 +125,7 @@ pub fn blocks(plan: &Plan) -> Result<Placing> {
         // Where memory is anyway, unless the program says otherwise itself.
         Where::Slow if slow == Tier::SmallPages => None,
         Where::Slow => Some(slow),
+        Where::Middle => middle.map(|(tier, _)| tier),
         Where::Fast => Some(fast),
     };
     let block = |(object, bytes, place)| PlacedBlock {
@@ -129,7 +135,7 @@ pub fn blocks(plan: &Plan) -> Result<Placing> {
     };
     let (blocks, moves) = (plan.table().map(block).collect(), moves(plan, &slots));
     let slow = matches!(slow, Tier::Node(_)).then_some(slow);
-    Ok(Placing::Table { program, blocks, moves, slow, fast, most: plan.fast_bytes })
+    Ok(Placing::Table { program, blocks, moves, slow, middle, fast, most: plan.fast_bytes })
 }
 
 /// A slot for each object that is moved.

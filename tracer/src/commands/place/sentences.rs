@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use memtrace_analysis::placement::{Moved, Object, Plan, Tiers, Traffic, Where};
+use memtrace_analysis::placement::{Gained, Middle, Moved, Object, Plan, Tiers, Traffic, Where};
 
 use super::tier::SWAP;
 use crate::units::Bytes;
@@ -26,22 +26,29 @@ pub fn sentences(plan: &Plan) -> Result<String> {
         }
         None => writeln!(text, "  all in {slow:12} {:8.2} s", seconds.slow)?,
     }
+    if let Some(Middle { tier, seconds, .. }) = &plan.middle {
+        writeln!(text, "  all in {tier:12} {seconds:8.2} s")?;
+    }
     writeln!(text, "  all in {fast:12} {:8.2} s", seconds.fast)?;
     writeln!(
         text,
-        "  planned             {:8.2} s ± {:.2} s   {} of {} in {fast}{}",
+        "  planned             {:8.2} s ± {:.2} s   {} of {} in {fast}{}{}",
         seconds.planned,
         seconds.uncertainty,
         Bytes(plan.used_bytes),
         Bytes(plan.fast_bytes),
+        plan.middle.as_ref().map(in_the_middle).unwrap_or_default(),
         plan.traffic.map(|each| traffic(each.planned)).unwrap_or_default()
     )?;
     plan.notes.iter().try_for_each(|note| writeln!(text, "  {note}"))?;
     let objects = plan.objects.iter().filter(|object| !is_swap || object.moved_bytes > 0);
     let count = objects.clone().count();
     if count > 0 {
-        let head =
-            if is_swap { "          moved      bytes" } else { "      gains of time      bytes  tier" };
+        let head = match &plan.middle {
+            _ if is_swap => "          moved      bytes",
+            None => "      gains of time      bytes  tier",
+            Some(_) => "       gains: fast   middle of time      bytes  tier  ",
+        };
         writeln!(text, "{head}  allocated at")?;
     }
     for (index, object) in objects.take(LISTED).enumerate() {
@@ -62,6 +69,10 @@ fn traffic(moved: Moved) -> String {
     format!(", {} to swap and {} back", Bytes(written_bytes), Bytes(back_bytes))
 }
 
+fn in_the_middle(middle: &Middle) -> String {
+    format!(", {} of {} in {}", Bytes(middle.used_bytes), Bytes(middle.bytes), middle.tier)
+}
+
 fn moved(object: &Object) -> String {
     format!("{:>11} {:>10}", Bytes(object.moved_bytes).to_string(), Bytes(object.bytes).to_string())
 }
@@ -69,10 +80,17 @@ fn moved(object: &Object) -> String {
 fn gained(object: &Object) -> String {
     let tier = match object.tier {
         Where::Slow => "slow",
+        Where::Middle => "middle",
         Where::Fast => "fast",
     };
-    let Object { gain_seconds, time_share, bytes, .. } = object;
-    format!("{gain_seconds:5.2} s {:5.1} % {:>10}  {tier}", 100.0 * time_share, Bytes(*bytes).to_string())
+    let Object { gain_seconds, time_share, bytes, middle, .. } = object;
+    let (share, bytes) = (100.0 * time_share, Bytes(*bytes).to_string());
+    match middle {
+        None => format!("{gain_seconds:5.2} s {share:5.1} % {bytes:>10}  {tier}"),
+        Some(Gained { gain_seconds: of_middle, .. }) => {
+            format!("{gain_seconds:12.2} s {of_middle:6.2} s {share:5.1} % {bytes:>10}  {tier:6}")
+        }
+    }
 }
 
 fn place(object: &Object) -> String {

@@ -13,6 +13,8 @@ use crate::commands::usage::Usage;
 
 /// File of the machine's costs in such a directory.
 pub const MACHINE: &str = "machine.json";
+/// Trace of the run in the middle one of three tiers.
+pub const MIDDLE: &str = "middle";
 /// Trace of the run that was watched.
 pub const WATCHED: &str = "watched";
 
@@ -20,8 +22,19 @@ pub const WATCHED: &str = "watched";
 pub struct Source {
     kind: Kind,
     tiers: Tiers,
+    /// The tier between them.
+    middle: Option<String>,
     /// Of a run with the command that was learned from.
     trace: Trace,
+}
+
+/// Bytes of the tiers that a plan may use.
+#[derive(Clone, Copy)]
+pub struct Room {
+    /// Of the fast one.
+    pub fast: u64,
+    /// Of the middle one, if one was named.
+    pub middle: Option<u64>,
 }
 
 enum Kind {
@@ -42,11 +55,15 @@ impl Source {
             let machine = Machine::load(&directory.join(MACHINE))?;
             let tiers = Tiers { slow: SWAP.into(), fast: DRAM.into() };
             let kind = Kind::Swap { paged, machine, runs: Vec::new() };
-            return Ok(Source { kind, tiers, trace: plain });
+            return Ok(Source { kind, tiers, middle: None, trace: plain });
         }
         let slow = open(&directory.join("slow"))?;
+        let between = directory.join(MIDDLE);
+        let between = if between.exists() { Some(open(&between)?) } else { None };
         let tiers = Tiers { slow: tier_of(&slow)?, fast: tier_of(&fast)? };
-        Ok(Source { kind: Kind::Tiers(Learned::of(&slow, &fast)?), tiers, trace: slow })
+        let middle = between.as_ref().map(tier_of).transpose()?;
+        let learned = Learned::of(&slow, between.as_ref(), &fast)?;
+        Ok(Source { kind: Kind::Tiers(learned), tiers, middle, trace: slow })
     }
 
     /// True if pages move between memory and swap.
@@ -59,14 +76,27 @@ impl Source {
         self.trace.meta()
     }
 
-    /// The best plan for so many bytes of the fast tier that a search finds.
+    /// The best plan for so many bytes that a search finds.
     ///
     /// # Errors
     /// There can be none.
-    pub fn plan(&self, bytes: u64, search: Search) -> Result<Plan> {
-        let tiers = self.tiers.clone();
+    pub fn plan(&self, room: Room, search: Search) -> Result<Plan> {
+        let (tiers, bytes) = (self.tiers.clone(), room.fast);
+        let middle = match (&self.middle, room.middle) {
+            (Some(_), Some(_)) if search != Search::Exact => {
+                bail!(Usage("with three tiers the choice is exact; leave --search out".into()))
+            }
+            (Some(tier), Some(bytes)) => Some((tier.clone(), bytes)),
+            (Some(tier), None) => bail!(Usage(format!(
+                "the program was learned with three tiers; say with --middle how much of {tier} it may use"
+            ))),
+            (None, Some(_)) => {
+                bail!(Usage("the program was learned with two tiers; leave --middle out".into()))
+            }
+            (None, None) => None,
+        };
         Ok(match &self.kind {
-            Kind::Tiers(learned) => learned.plan(bytes, tiers, search)?,
+            Kind::Tiers(learned) => learned.plan(bytes, middle, tiers, search)?,
             Kind::Swap { .. } if search != Search::Exact => {
                 bail!(Usage("with swap, moves follow from when blocks are used; leave --search out".into()))
             }

@@ -26,9 +26,10 @@ pub enum Placing {
         blocks: Vec<PlacedBlock>,
         /// What is moved before which block is allocated (its position), sorted.
         moves: Vec<(u32, Move)>,
-        /// Where blocks go that do not fit into the fast tier, and pages that are moved out, if that is
-        /// a node.
+        /// Where blocks go that fit into no other tier, and pages that are moved out, if that is a node.
         slow: Option<Tier>,
+        /// The tier between the fast and the slow one, and the bytes of it that may be mapped at a time.
+        middle: Option<(Tier, u64)>,
         /// The fast tier.
         fast: Tier,
         /// Bytes of it that may be mapped at a time.
@@ -77,11 +78,13 @@ impl Placing {
                 watch: (*watch).into(),
                 ..Placement::default()
             },
-            Placing::Table { slow, fast, most, .. } => Placement {
+            Placing::Table { slow, middle, fast, most, .. } => Placement {
                 words: words as u64,
                 fast: fast.code().into(),
+                middle: middle.map_or(0, |(tier, _)| tier.code()).into(),
                 slow: slow.map_or(0, Tier::code).into(),
                 most: *most,
+                most_middle: middle.map_or(0, |(_, most)| most),
                 ..Placement::default()
             },
         }

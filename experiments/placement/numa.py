@@ -1,4 +1,4 @@
-"""A guest with two NUMA nodes: learns a program there, and runs it with plans."""
+"""Guests with NUMA nodes: learn a program there, and run it with plans."""
 
 import json
 import re
@@ -9,22 +9,21 @@ from experiments.placement.catalogue import PROGRAMS, built
 
 PROGRAM, ROUNDS = "nodes.c", 6
 SLOW, FAST = 1, 0
-#: Each node has a processor and half of the memory.
-DEVICES = [
-    *("-object", "memory-backend-ram,id=m0,size=512M", "-numa", "node,nodeid=0,memdev=m0,cpus=0"),
-    *("-object", "memory-backend-ram,id=m1,size=512M", "-numa", "node,nodeid=1,memdev=m1,cpus=1"),
-]
-#: A further one has a processor and no memory.
-THIRD = ["-numa", "node,nodeid=2,cpus=2"]
+#: Of three tiers.
+SLOWEST, MIDDLE = 2, 1
 
 #: Prints files, each under its name.
 SHOW = 'show() { for file; do echo "==> $file"; cat "$file"; echo; done; }\n'
-LEARN = f"""
-/usr/bin/nodes {ROUNDS} >alone 2>/dev/null
-memtrace place learn --base node:{SLOW},node:{FAST} -o runs -- /usr/bin/nodes {ROUNDS} 2>said
-memtrace place plan runs --fast 100MB -o plan.json >sentences
+LEARN = """
+/usr/bin/nodes {rounds} >alone 2>/dev/null
+memtrace place learn --base {base} -o runs -- /usr/bin/nodes {rounds} 2>said
+memtrace place plan runs --fast 100MB {room} -o plan.json >sentences
 show alone said plan.json sentences
 """
+LEARN_TWO = LEARN.format(rounds=ROUNDS, base=f"node:{SLOW},node:{FAST}", room="")
+LEARN_THREE = LEARN.format(
+    rounds=ROUNDS, base=f"node:{SLOWEST},node:{MIDDLE},node:{FAST}", room="--middle 90MB"
+)
 RUN = """{before}
 memtrace place run -q /plans/{name}.json -o {name}.trace -- /usr/bin/nodes {rounds} \
 >{name}.out 2>{name}.err
@@ -51,7 +50,7 @@ class Learned(NamedTuple):
     #: What the program prints by itself.
     output: str
     plan: dict
-    #: Of the run with all blocks in the slow tier, and in the fast one.
+    #: Of the runs with all blocks in one tier, the slow one first.
     pages: tuple
 
 
@@ -68,36 +67,51 @@ class Ran(NamedTuple):
 
 
 def learned(folder, image):
-    """Learns the program in a guest."""
-    files = boot(folder, image, LEARN, {})
-    slow, fast = re.split("running with all large blocks in node:", files["said"])[1:]
-    told = (pages(slow), pages(fast))
-    return Learned(files["alone"], json.loads(files["plan.json"]), told)
+    """Learns the program in a guest with two nodes."""
+    return told(boot(folder, image, LEARN_TWO, {}, sizes=(512, 512)))
 
 
-def ran(folder, image, cases, third=False):
-    """Runs the program with plans in a guest: name → run. `cases`: name → plan, and whether the
-    fast node is filled before."""
-    files, script = {}, ""
+def told(files):
+    """What a guest that learned has shown."""
+    runs = re.split("running with all large blocks in node:", files["said"])[1:]
+    return Learned(
+        files["alone"], json.loads(files["plan.json"]), tuple(pages(run) for run in runs)
+    )
+
+
+def ran(folder, image, cases, sizes=(512, 512), before_all=""):
+    """Runs the program with plans in a guest with nodes of so many MB: name → run, and what the
+    guest shows. `cases`: name → plan, and whether the fast node is filled before."""
+    files, script = {}, before_all
     for name, (plan, is_full) in cases.items():
         path = folder / f"{name}.json"
         path.write_text(json.dumps(plan))
         files[f"/plans/{name}.json"] = path
         before, after = (FILL, EMPTY) if is_full else ("", "")
         script += RUN.format(name=name, before=before, after=after, rounds=ROUNDS)
-    told = boot(folder, image, script, files, third)
-    return {
-        name: Ran(int(told[f"{name}.status"]), told[f"{name}.out"], told[f"{name}.err"])
+    shown = boot(folder, image, script, files, sizes)
+    runs = {
+        name: Ran(int(shown[f"{name}.status"]), shown[f"{name}.out"], shown[f"{name}.err"])
         for name in cases
     }
+    return runs, shown
 
 
-def boot(folder, image, script, files, third=False):
-    """Runs a script in the guest; what it shows, by file."""
+def devices(sizes):
+    """Nodes with a processor each and so many MB of memory, some without."""
+    for node, size in enumerate(sizes):
+        memory = f",memdev=m{node}" if size else ""
+        if size:
+            yield from ("-object", f"memory-backend-ram,id=m{node},size={size}M")
+        yield from ("-numa", f"node,nodeid={node}{memory},cpus={node}")
+
+
+def boot(folder, image, script, files, sizes):
+    """Runs a script in a guest with such nodes; what it shows, by file."""
     files |= {"/usr/bin/nodes": built(PROGRAMS / PROGRAM, folder), **initramfs.recorder(folder)}
     archive = initramfs.packed(folder, SHOW + script, files)
-    devices, processors = (DEVICES + THIRD, 3) if third else (DEVICES, 2)
-    done = guest.booted(folder, image, archive, processors=processors, devices=devices)
+    options = {"processors": len(sizes), "devices": list(devices(sizes))}
+    done = guest.booted(folder, image, archive, **options)
     names_and_texts = re.split(r"^==> (\S+)\n", done.output, flags=re.MULTILINE)[1:]
     return {
         name: text.removesuffix("\n")

@@ -66,19 +66,22 @@ def test_long_texts_are_cut(run, tmp_path):
 def test_an_operator_that_sleeps_beside_the_peak_is_not_named(record, python, tmp_path):
     program = tmp_path / "idle.py"
     program.write_text(
-        "import threading, time\n"
+        "import threading\n"
+        "holds, is_idle, done = (threading.Event() for _ in range(3))\n"
         "def idle():\n"
-        "    time.sleep(0.6)\n"
+        "    is_idle.set()\n"
+        "    done.wait()\n"
         "def work():\n"
         "    kept = bytearray(50_000_000)\n"
-        "    time.sleep(0.2)\n"
+        "    holds.set()\n"
+        "    is_idle.wait()\n"
         "    more = bytearray(10_000_000)\n"
-        "    time.sleep(0.2)\n"
         "busy, asleep = (threading.Thread(target=each) for each in (work, idle))\n"
         "busy.start()\n"
-        "time.sleep(0.05)\n"
+        "holds.wait()\n"
         "asleep.start()\n"
         "busy.join()\n"
+        "done.set()\n"
         "asleep.join()\n"
     )
     options = ("--operator", "__main__:work", "--operator", "__main__:idle")

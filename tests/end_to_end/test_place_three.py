@@ -124,7 +124,44 @@ def test_a_verified_plan_counts_its_runs(learned, tmp_path):
     room = ["--fast", "9MiB", "--middle", "5MiB", "--verify", "1", "--json", "-o"]
     done = memtrace("place", "plan", learned, *room, tmp_path / "plan.json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["middle"]["bytes"] == 5 * MIB
+    told = json.loads(done.stdout)
+    # What the run took has corrected the slow time, which is measured by one run otherwise.
+    plain = memtrace("place", "plan", learned, *room[:4], "--json", "-o", tmp_path / "plain.json")
+    assert told["seconds"]["slow"] != json.loads(plain.stdout)["seconds"]["slow"]
+    run = Recording(learned / "verified-1", 0, b"", b"")
+    assert run.report["recorded"]["placing"].endswith("huge-pages is fast")
+
+
+def test_what_is_released_makes_room_again(program, tmp_path):
+    """Through realloc, too: the middle tier has room for two blocks of each of five rounds."""
+    command = (program, "5", "1")
+    base = ("--base", ",".join(TIERS.values()))
+    done = memtrace("place", "learn", "-o", tmp_path / "runs", *base, "--", *command)
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / "plan.json"
+    room = ("--fast", "9MiB", "--middle", "5MiB")
+    assert memtrace("place", "plan", tmp_path / "runs", *room, "-o", path).returncode == 0
+    moved(path, "all=fast")
+    done = memtrace("place", "run", "-o", tmp_path / "trace", path, "--", *command)
+    assert done.returncode == 0, done.stderr
+    query = "select count(*) from {placements} where tier = 'node:0' and bytes = "
+    placed = Recording(tmp_path / "trace", 0, b"", b"").sql(query + str(4 * MIB))
+    assert placed == [(2 * 5,)]
+
+
+def test_a_plan_with_a_tier_two_times_is_refused(plan, program, tmp_path):
+    made = json.loads(plan.read_text())
+    for tier in (TIERS["slow"], TIERS["fast"]):
+        double = made | {"middle": made["middle"] | {"tier": tier}, "worth": True}
+        path = tmp_path / "double.json"
+        path.write_text(json.dumps(double))
+        done = memtrace("place", "run", "-f", "-o", tmp_path / "trace", path, "--", program)
+        assert done.returncode == 0 and b"the same tier two times" in done.stderr
+    path.write_text(
+        json.dumps(made | {"tiers": {"slow": "swap", "fast": "huge-pages"}, "worth": True})
+    )
+    done = memtrace("place", "run", "-f", "-o", tmp_path / "trace", path, "--", program)
+    assert done.returncode == 0 and b"with swap a plan has two tiers" in done.stderr
 
 
 def test_two_tiers_and_three_are_not_mixed(learned, plan, program, tmp_path):
@@ -157,3 +194,15 @@ def test_a_middle_tier_of_before_is_not_taken_for_one_of_now(program, tmp_path):
     assert again.returncode != 0 and b"trace of a middle tier" in again.stderr
     assert learn(folder, program, "--force").returncode == 0
     assert not (folder / "middle").exists()
+    (folder / "middle").mkdir()
+    again = learn(folder, program, "--force")
+    assert again.returncode != 0 and b"a middle that is no trace" in again.stderr
+
+
+def test_runs_of_two_learnings_do_not_mix(program, tmp_path):
+    """The command fails when it is learned again: what was learned before is gone."""
+    folder = tmp_path / "runs"
+    assert learn(folder, program).returncode == 0
+    failed = memtrace("place", "learn", "--force", "-o", folder, "--", "false")
+    assert failed.returncode != 0
+    assert not (folder / "fast").exists()

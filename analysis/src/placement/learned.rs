@@ -10,7 +10,7 @@ use super::gains::{Gain, gains};
 use super::object::{Gained, Object, Where};
 use super::observed::{Block, Key, Observed};
 use super::plan::{Alternative, CHAINS, MOST_BLOCKS, Middle, PLAN_VERSION, Plan, Program, Seconds, Tiers};
-use super::search::{Baseline, Choice, InThree, Instance, Item, Search, best_of_three};
+use super::search::{Baseline, Choice, InThree, Instance, Item, PATIENCE, Search, best_of_three};
 use super::together::together;
 use super::traits::traits;
 use super::verified::{Run, correct};
@@ -74,26 +74,29 @@ impl Learned {
         let mut blocks = vec![0u64; first.objects.len()];
         first.blocks.iter().for_each(|block| blocks[block.object] += 1);
         let samples = first.samples.len().max(1) as f64;
+        // In a tier in which it has a place.
+        let in_middle = |index: usize| of_middle.as_ref().map_or(0, |gains| gains[index].samples);
+        let met = |index: usize| of_fast[index].samples.max(in_middle(index));
         let object = |(index, key): (usize, &Key)| Object {
             site: key.site,
             place: key.site.and_then(|site| places.get(&site).cloned()),
             bytes: key.bytes,
             ordinal: key.ordinal,
             blocks: blocks[index],
-            time_share: of_fast[index].samples as f64 / samples,
+            time_share: met(index) as f64 / samples,
             gain_seconds: of_fast[index].seconds,
             gain_error_seconds: of_fast[index].standard_error(),
             middle: of_middle.as_ref().map(|gains| gained(&gains[index])),
             tier: Where::Slow,
             moved_bytes: 0,
         };
-        let met = first.samples.iter().filter(|sample| sample.object.is_some()).count();
+        let in_objects = first.samples.iter().filter(|sample| sample.object.is_some()).count();
         Ok(Learned {
             slow_seconds: first.user_seconds + first.system_seconds,
             middle_seconds,
             fast_seconds,
             objects: first.objects.iter().enumerate().map(object).collect(),
-            in_objects: met as f64 / samples,
+            in_objects: in_objects as f64 / samples,
             without_address: first.without_address as f64 / first.touching.max(1) as f64,
             end_ns: first.samples.last().map_or(0, |sample| sample.time_ns),
             program: first.program,
@@ -287,5 +290,5 @@ fn in_two(search: Search, instance: &Instance) -> InThree {
 
 fn in_three(objects: &[Object], instance: &Instance, middle_bytes: u64) -> InThree {
     let gains: Vec<f64> = objects.iter().map(|object| object.gained(Where::Middle).gain_seconds).collect();
-    best_of_three(instance, &gains, middle_bytes)
+    best_of_three(instance, &gains, middle_bytes, PATIENCE)
 }

@@ -294,8 +294,12 @@ impl Plan {
         let numbers = gains.flat_map(|each| [each.gain_seconds, each.gain_error_seconds]);
         let middle = self.middle.as_ref().map_or(0.0, |middle| middle.seconds);
         let is_time = |seconds: f64| seconds.abs() < MOST_SECONDS;
-        if !numbers.chain([self.seconds.slow, middle, self.seconds.fast]).all(is_time) {
+        let Seconds { slow, fast, planned, uncertainty } = self.seconds;
+        if !numbers.chain([slow, middle, fast, planned, uncertainty]).all(is_time) {
             return Err("it has times that no run takes".into());
+        }
+        if !self.objects.iter().all(|object| (0.0..=1.0).contains(&object.time_share)) {
+            return Err("it has shares of time that are none".into());
         }
         Ok(())
     }

@@ -148,6 +148,8 @@ fn what_is_no_plan_is_refused_in_a_sentence() {
             "a middle tier that it does not have",
         ),
         (&change(|plan| plan.objects[0].middle.as_mut().unwrap().gain_seconds = 1e300), "no run takes"),
+        (&change(|plan| plan.seconds.planned = 1e308), "no run takes"),
+        (&change(|plan| plan.objects[0].time_share = 1e308), "shares of time"),
         (&change(|plan| plan.moves[0].block = 3), "moves blocks that it does not have"),
         (&change(|plan| plan.moves[0].object = 1), "moves blocks that it does not have"),
     ];

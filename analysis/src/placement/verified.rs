@@ -1,7 +1,8 @@
 //! Estimates corrected by runs of plans: a Bayesian linear model. The time of the slow run and the gains
 //! of the objects in each tier are its unknowns, normal with the errors that they have; a run of a
 //! placement is the slow time less the gains of the objects where they are, and what one run differs from
-//! the next by.
+//! the next by. What an object gains in one tier and in another counts as independent: a run with it in
+//! the one says nothing of the other.
 
 use super::object::{Gained, Object, Where};
 use super::plan::RUN_ERROR;

@@ -133,8 +133,9 @@ fn a_network_is_solved_for_three_tiers() {
         let middle: Vec<f64> = items.iter().map(|item| item.gain * (0.2 + 0.6 * draw.next())).collect();
         let traits = vec![traits; items.len()];
         let instance = Instance { items, traits, together, capacity: all / 5 };
-        let choice = best_of_three(&instance, &middle, all * 3 / 10);
+        let choice = best_of_three(&instance, &middle, all * 3 / 10, SHORT);
         assert!(choice.gain >= 0.99 * choice.bound, "{} of {}", choice.gain, choice.bound);
+        assert!(instance.used(&choice.fast) <= all / 5 && instance.used(&choice.middle) <= all * 3 / 10);
     }
 }
 

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use baseline::Baseline;
 pub use evolve::evolved;
-pub use exact::{Choice, best, best_within};
+pub use exact::{Choice, PATIENCE, best, best_within};
 pub use instance::{Filling, Instance, Item, Traits};
 pub use policy::Network;
 pub use three::{InThree, best_of_three};

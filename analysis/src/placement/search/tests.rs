@@ -1,5 +1,7 @@
 //! Searches and baselines on small instances, against all choices there are.
 
+use std::time::Duration;
+
 use super::*;
 
 /// Objects that begin in this order, all live together: bytes, gain, and share of the samples.
@@ -133,7 +135,7 @@ fn the_choice_between_three_tiers_is_the_best_there_is() {
         let middle_gains: Vec<f64> =
             objects.iter().map(|(_, gain, _)| gain * (0.3 + random.uniform())).collect();
         let middle_bytes = random.below(150) as u64;
-        let choice = best_of_three(&instance, &middle_gains, middle_bytes);
+        let choice = best_of_three(&instance, &middle_gains, middle_bytes, Duration::from_secs(100));
         let best = best_of_all(&instance, &middle_gains, middle_bytes);
         assert!((choice.gain - best).abs() < 1e-5 * best.max(1.0), "{seed}: {} of {best}", choice.gain);
         assert!(choice.bound >= best - 1e-9, "{seed}");

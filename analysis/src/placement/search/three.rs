@@ -3,6 +3,8 @@
 //! The search is the one for two tiers. An object has two items, of which one is chosen at most: itself
 //! in the fast tier, and itself in the middle one.
 
+use std::time::Duration;
+
 use super::exact::best_in;
 use super::instance::{Instance, Item, Room};
 
@@ -20,8 +22,14 @@ pub struct InThree {
 }
 
 /// The best choice. `fast` has what each item gains in the fast tier, and that tier's bytes; in the
-/// middle tier it gains `middle_gains`, and there are `middle_bytes`.
-pub fn best_of_three(fast: &Instance, middle_gains: &[f64], middle_bytes: u64) -> InThree {
+/// middle tier it gains `middle_gains`, and there are `middle_bytes`. After so much time the best choice
+/// so far is taken.
+pub fn best_of_three(
+    fast: &Instance,
+    middle_gains: &[f64],
+    middle_bytes: u64,
+    patience: Duration,
+) -> InThree {
     let count = fast.items.len();
     let fitting = |gain: f64, bytes: u64, capacity: u64| Item {
         gain: if bytes > capacity { 0.0 } else { gain },
@@ -40,7 +48,7 @@ pub fn best_of_three(fast: &Instance, middle_gains: &[f64], middle_bytes: u64) -
     };
     let rooms: Vec<Room> = fast.together.iter().flat_map(rooms_of).collect();
     let objects: Vec<Vec<usize>> = (0..count).map(|item| vec![item, count + item]).collect();
-    let mut choice = best_in(&items, &rooms, &objects);
+    let mut choice = best_in(&items, &rooms, &objects, patience);
     let middle = choice.fast.split_off(count);
     InThree { fast: choice.fast, middle, gain: choice.gain, bound: choice.bound }
 }

@@ -64,7 +64,9 @@ impl Steps {
         let Looks { looks, used, written } = Looks::read(trace, process)?;
         if looks.is_empty() {
             return Err(Error::Request(
-                "the blocks in use could not be watched: /proc/self/clear_refs cannot be written here".into(),
+                "the blocks in use could not be watched: in /proc/self, smaps or pagemap cannot be read here, or \
+                 clear_refs cannot be written"
+                    .into(),
             ));
         }
         if written.is_empty() && !used.is_empty() {

@@ -89,9 +89,7 @@ pub fn run(arguments: &Learn) -> Result<ExitCode> {
         Base::Swap => vec![("fast", Tier::Dram, Purpose::Time), (WATCHED, Tier::Dram, Purpose::Watch)],
     };
     runs.iter().try_for_each(|(_, tier, _)| tier::check(*tier))?;
-    if runs.iter().all(|(name, ..)| *name != MIDDLE) {
-        forget_the_middle(arguments)?;
-    }
+    clear(arguments, runs.iter().any(|(name, ..)| *name == MIDDLE))?;
     let mut bytes = WARM_BYTES;
     for number in 0..arguments.repeat.max(1) {
         for (name, tier, purpose) in runs.iter().copied() {
@@ -115,19 +113,27 @@ pub fn run(arguments: &Learn) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A trace of a middle tier that an earlier run has left would make three tiers of two.
-fn forget_the_middle(arguments: &Learn) -> Result<()> {
-    let earlier = arguments.output.join(MIDDLE);
-    match Trace::open(&earlier) {
-        Err(_) => Ok(()),
-        Ok(_) if arguments.force => {
-            fs::remove_dir_all(&earlier).with_context(|| format!("cannot remove {}", earlier.display()))
+/// With --force, removes the traces that are there: those of two learnings must not mix. Without it,
+/// the trace of a middle tier would make three tiers of two.
+fn clear(arguments: &Learn, has_middle: bool) -> Result<()> {
+    let output = arguments.output.display();
+    for name in ["slow", MIDDLE, "fast", WATCHED] {
+        let earlier = arguments.output.join(name);
+        if !earlier.exists() {
+            continue;
         }
-        Ok(_) => bail!(
-            "{} has the trace of a middle tier; replace all of them with --force, or choose another directory",
-            arguments.output.display()
-        ),
+        match Trace::open(&earlier) {
+            Ok(_) if arguments.force => fs::remove_dir_all(&earlier)
+                .with_context(|| format!("cannot remove {}", earlier.display()))?,
+            _ if name != MIDDLE || has_middle => {}
+            Ok(_) => bail!(
+                "{output} has the trace of a middle tier; replace all of them with --force, or choose another \
+                 directory"
+            ),
+            Err(_) => bail!("{output} has a middle that is no trace; choose another directory"),
+        }
     }
+    Ok(())
 }
 
 /// What a run is for.

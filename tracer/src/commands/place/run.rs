@@ -98,6 +98,9 @@ pub fn blocks(plan: &Plan) -> Result<Placing> {
     let slots = slots(plan)?;
     let program = PlacedProgram { path: plan.program.path.clone().into(), before: plan.program.before };
     if plan.tiers.slow == tier::SWAP {
+        if plan.tiers.fast != tier::DRAM || plan.middle.is_some() {
+            bail!("with swap a plan has two tiers, swap and dram; make it again with memtrace place plan");
+        }
         tier::check_swap()?;
         let block = |(object, bytes, _)| PlacedBlock {
             bytes,
@@ -111,6 +114,9 @@ pub fn blocks(plan: &Plan) -> Result<Placing> {
     let (slow, fast) = (tier_of(&plan.tiers.slow)?, tier_of(&plan.tiers.fast)?);
     let middle = plan.middle.as_ref().map(|middle| Ok::<_, Error>((tier_of(&middle.tier)?, middle.bytes)));
     let middle = middle.transpose()?;
+    if slow == fast || middle.is_some_and(|(tier, _)| tier == slow || tier == fast) {
+        bail!("the plan has the same tier two times; make it again with memtrace place plan");
+    }
     let are_nodes = matches!((slow, fast), (Tier::Node(_), Tier::Node(_)));
     if !plan.moves.is_empty() && (!are_nodes || middle.is_some()) {
         let between = middle.map_or(String::new(), |(tier, _)| format!(", {}", tier_name(tier)));

@@ -62,6 +62,10 @@ impl Source {
         let between = if between.exists() { Some(open(&between)?) } else { None };
         let tiers = Tiers { slow: tier_of(&slow)?, fast: tier_of(&fast)? };
         let middle = between.as_ref().map(tier_of).transpose()?;
+        let Tiers { slow: slowest, fast: fastest } = &tiers;
+        if slowest == fastest || middle.as_ref().is_some_and(|tier| tier == slowest || tier == fastest) {
+            bail!("two traces in {} are of the same tier; learn it again with --force", directory.display());
+        }
         let learned = Learned::of(&slow, between.as_ref(), &fast)?;
         Ok(Source { kind: Kind::Tiers(learned), tiers, middle, trace: slow })
     }

@@ -21,7 +21,7 @@ use problem::Problem;
 use super::instance::{Item, Room};
 
 /// Time after which the best choice so far is taken.
-const PATIENCE: Duration = Duration::from_millis(800);
+pub const PATIENCE: Duration = Duration::from_millis(800);
 
 /// A choice.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,8 +47,8 @@ pub fn best_within(items: &[Item], together: &[Vec<usize>], capacity: u64, patie
 
 /// Chooses among items for which there is room. `objects` has the items of each object, of which one is
 /// chosen at most; each item is in one of these lists.
-pub fn best_in(items: &[Item], rooms: &[Room], objects: &[Vec<usize>]) -> Choice {
-    chosen(&Problem::new(items, rooms, objects), items.len(), PATIENCE)
+pub fn best_in(items: &[Item], rooms: &[Room], objects: &[Vec<usize>], patience: Duration) -> Choice {
+    chosen(&Problem::new(items, rooms, objects), items.len(), patience)
 }
 
 /// What no choice exceeds.

@@ -127,8 +127,15 @@ impl Problem {
                 |(direction, price): (&f64, &f64)| if *price > 0.0 { *direction } else { direction.max(0.0) };
             let changes: Vec<f64> = direction.iter().zip(&prices).map(changes).collect();
             let length: f64 = changes.iter().map(|each| each * each).sum();
-            if length == 0.0 || Instant::now() > until {
+            if Instant::now() > until {
                 break;
+            }
+            if length == 0.0 {
+                if over.iter().all(|each| *each <= 0.0) {
+                    break;
+                }
+                direction.clone_from(&over);
+                continue;
             }
             let step = stride * (bound - (1.0 - HOPE) * best_bound) / length;
             for ((price, change), room) in prices.iter_mut().zip(&changes).zip(&self.capacities) {

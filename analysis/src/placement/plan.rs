@@ -299,7 +299,7 @@ impl Plan {
             return Err("it has times that no run takes".into());
         }
         if !self.objects.iter().all(|object| (0.0..=1.0).contains(&object.time_share)) {
-            return Err("it has shares of time that are none".into());
+            return Err("it has shares of time below 0 or above 1".into());
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ pub use live::PredictionOptions;
 pub use procfs::limits::free_memory;
 pub use procfs::whereabouts::Whereabouts;
 pub use samples::{Accesses, can_count_faults, can_sample_accesses};
-pub use session::{Attach, Failure, Options, Outcome, Stacks, Wait, attach, run};
+pub use session::{Attach, Earlier, Failure, Options, Outcome, Stacks, Wait, attach, run};
 pub use state::garbage::Collecting;
 pub use transport::placing::{PlacedBlock, PlacedProgram, Placing, tier_name};
 

@@ -65,7 +65,7 @@ impl Steps {
         if looks.is_empty() {
             return Err(Error::Request(
                 "the blocks in use could not be watched: in /proc/self, smaps or pagemap cannot be read here, or \
-                 clear_refs cannot be written"
+                 clear_refs cannot be written, or its system calls are filtered"
                     .into(),
             ));
         }

@@ -14,7 +14,7 @@ use super::source::{MACHINE, MIDDLE, WATCHED};
 use super::warm::warm;
 use super::{calibrate, tier};
 use crate::commands::output;
-use crate::record;
+use crate::record::{self, Earlier};
 use crate::terminal::{is_quiet, say};
 
 /// What is used once before the first run, whose peak is not known.
@@ -26,7 +26,7 @@ pub struct Learn {
     /// Directory for the traces: slow, fast, and middle where there are three tiers
     #[arg(short, long, value_name = "DIR", value_parser = output::directory())]
     output: PathBuf,
-    /// Replace the traces in that directory
+    /// Replace the traces in that directory, all of them
     #[arg(short, long)]
     force: bool,
     /// The slow tier, of which there is enough, the fast one, and one between them if there is one:
@@ -89,7 +89,7 @@ pub fn run(arguments: &Learn) -> Result<ExitCode> {
         Base::Swap => vec![("fast", Tier::Dram, Purpose::Time), (WATCHED, Tier::Dram, Purpose::Watch)],
     };
     runs.iter().try_for_each(|(_, tier, _)| tier::check(*tier))?;
-    clear(arguments, runs.iter().any(|(name, ..)| *name == MIDDLE))?;
+    let mut earlier = earlier(arguments)?;
     let mut bytes = WARM_BYTES;
     for number in 0..arguments.repeat.max(1) {
         for (name, tier, purpose) in runs.iter().copied() {
@@ -100,7 +100,7 @@ pub fn run(arguments: &Learn) -> Result<ExitCode> {
             let first = arguments.output.join(name);
             let further = arguments.output.join(format!("{name}-again"));
             let output = if number == 0 { &first } else { &further };
-            recorded(arguments, output, tier, purpose, number > 0)?;
+            recorded(arguments, output, tier, purpose, &mut earlier)?;
             bytes = Trace::open(output)?.meta().peak.resident_bytes.max(WARM_BYTES);
             if number > 0 {
                 keep_the_faster(&first, &further)?;
@@ -113,27 +113,13 @@ pub fn run(arguments: &Learn) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// With --force, removes the traces that are there: those of two learnings must not mix. Without it,
-/// the trace of a middle tier would make three tiers of two.
-fn clear(arguments: &Learn, has_middle: bool) -> Result<()> {
-    let output = arguments.output.display();
+/// The traces that are there, moved aside: those of two learnings must not mix.
+fn earlier(arguments: &Learn) -> Result<Vec<Earlier>> {
+    let mut all = Vec::new();
     for name in ["slow", MIDDLE, "fast", WATCHED] {
-        let earlier = arguments.output.join(name);
-        if !earlier.exists() {
-            continue;
-        }
-        match Trace::open(&earlier) {
-            Ok(_) if arguments.force => fs::remove_dir_all(&earlier)
-                .with_context(|| format!("cannot remove {}", earlier.display()))?,
-            _ if name != MIDDLE || has_middle => {}
-            Ok(_) => bail!(
-                "{output} has the trace of a middle tier; replace all of them with --force, or choose another \
-                 directory"
-            ),
-            Err(_) => bail!("{output} has a middle that is no trace; choose another directory"),
-        }
+        all.extend(Earlier::move_aside(&arguments.output.join(name), arguments.force)?);
     }
-    Ok(())
+    Ok(all)
 }
 
 /// What a run is for.
@@ -147,21 +133,29 @@ enum Purpose {
     Watch,
 }
 
-/// Records the command with all its blocks in one tier.
-fn recorded(arguments: &Learn, output: &Path, tier: Tier, purpose: Purpose, replace: bool) -> Result<()> {
+/// Records the command with all its blocks in one tier. Once it has run, earlier traces go.
+fn recorded(
+    arguments: &Learn,
+    output: &Path,
+    tier: Tier,
+    purpose: Purpose,
+    earlier: &mut Vec<Earlier>,
+) -> Result<()> {
     if !is_quiet() {
         let also = if purpose == Purpose::Watch { ", watching which of them are used" } else { "" };
         say(&format!("running with all large blocks in {}{also}", record::tier_name(tier)));
     }
     let samples = purpose != Purpose::Time;
     let options = record::Options {
-        replace: replace || arguments.force,
+        // What a run that was interrupted has left.
+        replace: true,
         prints_to_stderr: true,
         accesses: if samples { record::Accesses::Clock } else { record::Accesses::Off },
         placing: Some(record::Placing::All { tier, watch: purpose == Purpose::Watch }),
         ..record::Options::of(output.to_owned(), arguments.command.clone())
     };
     let outcome = record::run(&options)?;
+    earlier.drain(..).for_each(Earlier::remove);
     match outcome.cut_short {
         Some(why) => bail!("{why}"),
         None if outcome.code != 0 => {

@@ -20,4 +20,5 @@ mod timing;
 pub use self::attach::{Attach, attach};
 pub use self::options::{Options, Stacks, Wait};
 pub use self::outcome::{Failure, Outcome};
+pub use self::place::Earlier;
 pub use self::run::run;

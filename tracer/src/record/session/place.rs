@@ -15,8 +15,7 @@ use crate::live_protocol::is_recorded;
 pub struct Place {
     output: PathBuf,
     existed: bool,
-    /// Where the trace that will be replaced waits.
-    earlier: Option<PathBuf>,
+    earlier: Option<Earlier>,
     begun: bool,
     /// Held until then: recorders that start together with one directory would clear it for each other.
     _lock: Option<File>,
@@ -25,19 +24,7 @@ pub struct Place {
 impl Place {
     /// Makes sure that nothing is in the way; with `replace` a trace may be.
     pub fn prepare(output: &Path, replace: bool) -> Result<Place, Failure> {
-        let occupied = fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_some());
-        let earlier = match (occupied, replace) {
-            (false, _) => None,
-            (true, true) => Some(move_aside(output)?),
-            (true, false) => {
-                let advice =
-                    if memtrace_trace::is_trace(output) { ", or replace the trace with --force" } else { "" };
-                return Err(refusal(
-                    output,
-                    &format!("exists and is not empty; choose another directory with -o{advice}"),
-                ));
-            }
-        };
+        let earlier = Earlier::move_aside(output, replace)?;
         let existed = earlier.is_none() && fs::symlink_metadata(output).is_ok();
         let lock = lock(output)?;
         Ok(Place { output: output.to_owned(), existed, earlier, begun: false, _lock: lock })
@@ -47,8 +34,41 @@ impl Place {
     pub fn keep(mut self) {
         self.begun = true;
         if let Some(earlier) = self.earlier.take() {
-            // It no longer bears its name; all that a failure leaves is a hidden directory.
-            let _ = fs::remove_dir_all(earlier);
+            earlier.remove();
+        }
+    }
+}
+
+/// A trace that is to be replaced. It waits under another name; dropped, it gets its own back.
+pub struct Earlier {
+    output: PathBuf,
+    aside: PathBuf,
+}
+
+impl Earlier {
+    /// The trace in a directory, if there is anything; only with `replace` it may be there.
+    pub fn move_aside(output: &Path, replace: bool) -> Result<Option<Earlier>, Failure> {
+        if !fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_some()) {
+            return Ok(None);
+        }
+        if replace {
+            return Ok(Some(Earlier { output: output.to_owned(), aside: move_aside(output)? }));
+        }
+        let advice =
+            if memtrace_trace::is_trace(output) { ", or replace the trace with --force" } else { "" };
+        Err(refusal(output, &format!("exists and is not empty; choose another directory with -o{advice}")))
+    }
+
+    /// Removes it. It no longer bears its name; all that a failure leaves is a hidden directory.
+    pub fn remove(mut self) {
+        let _ = fs::remove_dir_all(std::mem::take(&mut self.aside));
+    }
+}
+
+impl Drop for Earlier {
+    fn drop(&mut self) {
+        if !self.aside.as_os_str().is_empty() {
+            let _ = fs::rename(&self.aside, &self.output);
         }
     }
 }
@@ -63,9 +83,6 @@ impl Drop for Place {
             let _ = empty(&self.output);
         } else {
             let _ = fs::remove_dir_all(&self.output);
-        }
-        if let Some(earlier) = &self.earlier {
-            let _ = fs::rename(earlier, &self.output);
         }
     }
 }

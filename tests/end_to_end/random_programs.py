@@ -256,7 +256,7 @@ def plan_of(trace, program):
     gain = {"gain_seconds": 0, "gain_error_seconds": 0, "moved_bytes": 0}
     tiers = ("slow", "fast")
     return {
-        "plan_version": 3,
+        "plan_version": 4,
         "program": {"path": str(Path(program).resolve()), "before": 0, "command": ""},
         "tiers": {"slow": "small-pages", "fast": "node:0"},
         "fast_bytes": 4 << 20,

@@ -12,9 +12,9 @@ use super::run;
 use super::sentences::sentences;
 use super::source::{Room, Source};
 use super::tier::SWAP;
+use crate::commands::output;
 use crate::commands::usage::Usage;
-use crate::commands::{json, output};
-use crate::terminal::{Progress, print, say};
+use crate::terminal::{Progress, print, print_document, say};
 use crate::units::parse_limit;
 
 /// Arguments of `place plan`.
@@ -170,7 +170,7 @@ pub fn estimate(arguments: &Estimate) -> Result<ExitCode> {
 
 fn answer(plan: &Plan, as_json: bool, is_printed: bool) -> Result<ExitCode> {
     if as_json {
-        json::print(plan)?;
+        print_document(&plan.to_json())?;
     } else if is_printed {
         plan.notes.iter().for_each(|note| say(note));
     } else {

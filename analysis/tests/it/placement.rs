@@ -121,17 +121,9 @@ fn a_network_is_solved_for_three_tiers() {
         let (items, together) = network(&mut draw, 311, training);
         let all: u64 =
             together.iter().map(|set| set.iter().map(|item| items[*item].bytes).sum()).max().unwrap();
-        let traits = Traits {
-            blocks: 1,
-            siblings: 1,
-            begin: 0.0,
-            end: 1.0,
-            live: 1.0,
-            reuse_bytes: 0.0,
-            time_share: None,
-        };
         let middle: Vec<f64> = items.iter().map(|item| item.gain * (0.2 + 0.6 * draw.next())).collect();
-        let traits = vec![traits; items.len()];
+        // They have no part in an exact choice.
+        let traits = vec![Traits::default(); items.len()];
         let instance = Instance { items, traits, together, capacity: all / 5 };
         let choice = best_of_three(&instance, &middle, all * 3 / 10, SHORT);
         assert!(choice.gain >= 0.99 * choice.bound, "{} of {}", choice.gain, choice.bound);

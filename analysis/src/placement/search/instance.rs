@@ -12,6 +12,13 @@ pub struct Item {
     pub bytes: u64,
 }
 
+impl Item {
+    /// The item in a tier of so many bytes, in which it has this gain: none if it does not fit by itself.
+    pub(super) fn within(&self, capacity: u64, gain: f64) -> Item {
+        Item { gain: if self.bytes > capacity { 0.0 } else { gain }, bytes: self.bytes }
+    }
+}
+
 /// Items that are live together, and the bytes that there are for them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Room {
@@ -22,7 +29,7 @@ pub struct Room {
 }
 
 /// What a recorded run says of an object, whatever it gains.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traits {
     /// How many blocks it has, one after the other.

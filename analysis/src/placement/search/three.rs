@@ -31,13 +31,9 @@ pub fn best_of_three(
     patience: Duration,
 ) -> InThree {
     let count = fast.items.len();
-    let fitting = |gain: f64, bytes: u64, capacity: u64| Item {
-        gain: if bytes > capacity { 0.0 } else { gain },
-        bytes,
-    };
-    let in_fast = fast.items.iter().map(|item| fitting(item.gain, item.bytes, fast.capacity));
+    let in_fast = fast.items.iter().map(|item| item.within(fast.capacity, item.gain));
     let both = fast.items.iter().zip(middle_gains);
-    let in_middle = both.map(|(item, gain)| fitting(*gain, item.bytes, middle_bytes));
+    let in_middle = both.map(|(item, gain)| item.within(middle_bytes, *gain));
     let items: Vec<Item> = in_fast.chain(in_middle).collect();
     let rooms_of = |set: &Vec<usize>| {
         let of_middle = set.iter().map(|item| count + item).collect();

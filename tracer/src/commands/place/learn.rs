@@ -68,7 +68,7 @@ fn parse_base(text: &str) -> Result<Base, String> {
     if slow == Tier::HugePages {
         return Err("huge-pages cannot be the slow tier: small blocks have no place there".into());
     }
-    if slow == fast || middle.is_some_and(|middle| middle == slow || middle == fast) {
+    if !tier::are_different(&slow, middle.as_ref(), &fast) {
         return Err("two of the tiers are the same; name others".into());
     }
     Ok(Base::Tiers { slow, middle, fast })

@@ -114,7 +114,7 @@ pub fn blocks(plan: &Plan) -> Result<Placing> {
     let (slow, fast) = (tier_of(&plan.tiers.slow)?, tier_of(&plan.tiers.fast)?);
     let middle = plan.middle.as_ref().map(|middle| Ok::<_, Error>((tier_of(&middle.tier)?, middle.bytes)));
     let middle = middle.transpose()?;
-    if slow == fast || middle.is_some_and(|(tier, _)| tier == slow || tier == fast) {
+    if !tier::are_different(&slow, middle.as_ref().map(|(tier, _)| tier), &fast) {
         bail!("the plan has the same tier two times; make it again with memtrace place plan");
     }
     let are_nodes = matches!((slow, fast), (Tier::Node(_), Tier::Node(_)));

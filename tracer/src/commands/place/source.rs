@@ -8,7 +8,7 @@ use memtrace_analysis::placement::swap::{Machine, Paged};
 use memtrace_analysis::placement::{Learned, Plan, Tiers};
 use memtrace_trace::{Meta, Trace};
 
-use super::tier::{DRAM, SWAP};
+use super::tier::{DRAM, SWAP, are_different};
 use crate::commands::usage::Usage;
 
 /// File of the machine's costs in such a directory.
@@ -62,8 +62,7 @@ impl Source {
         let between = if between.exists() { Some(open(&between)?) } else { None };
         let tiers = Tiers { slow: tier_of(&slow)?, fast: tier_of(&fast)? };
         let middle = between.as_ref().map(tier_of).transpose()?;
-        let Tiers { slow: slowest, fast: fastest } = &tiers;
-        if slowest == fastest || middle.as_ref().is_some_and(|tier| tier == slowest || tier == fastest) {
+        if !are_different(&tiers.slow, middle.as_ref(), &tiers.fast) {
             bail!("two traces in {} are of the same tier; learn it again with --force", directory.display());
         }
         let learned = Learned::of(&slow, between.as_ref(), &fast)?;

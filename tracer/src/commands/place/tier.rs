@@ -19,6 +19,11 @@ pub fn parse(text: &str) -> Result<Tier, String> {
     }
 }
 
+/// True if none of the tiers is another one, too.
+pub fn are_different<T: PartialEq>(slow: &T, middle: Option<&T>, fast: &T) -> bool {
+    slow != fast && middle.is_none_or(|middle| middle != slow && middle != fast)
+}
+
 /// Refuses to plan with swap where there is none.
 pub fn check_swap() -> Result<()> {
     let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();

@@ -60,9 +60,8 @@ pub fn bound(items: &[Item], together: &[Vec<usize>], capacity: u64) -> f64 {
 
 /// Each item is an object, and all sets share a tier. An item that does not fit by itself gains nothing.
 fn in_one_tier(items: &[Item], together: &[Vec<usize>], capacity: u64) -> Problem {
-    let fitting = |item: &Item| Item { gain: if item.bytes > capacity { 0.0 } else { item.gain }, ..*item };
     let room = |set: &Vec<usize>| Room { members: set.clone(), bytes: capacity };
-    let items: Vec<Item> = items.iter().map(fitting).collect();
+    let items: Vec<Item> = items.iter().map(|item| item.within(capacity, item.gain)).collect();
     let rooms: Vec<Room> = together.iter().map(room).collect();
     let objects: Vec<Vec<usize>> = (0..items.len()).map(|item| vec![item]).collect();
     Problem::new(&items, &rooms, &objects)

@@ -24,9 +24,7 @@ pub struct Problem {
     pub gains: Vec<f64>,
     /// Its bytes.
     pub bytes: Vec<f64>,
-    /// Items that are live together in one tier.
-    sets: Vec<Vec<usize>>,
-    /// The sets that each item is in.
+    /// The sets that each item is in: items that are live together in one tier.
     pub sets_of: Vec<Vec<usize>>,
     /// Bytes that there are for each set.
     pub capacities: Vec<f64>,
@@ -69,7 +67,6 @@ impl Problem {
             gains: wanted.iter().map(|index| items[*index].gain).collect(),
             bytes: wanted.iter().map(|index| items[*index].bytes as f64).collect(),
             capacities: rooms.iter().map(|room| room.bytes as f64).collect(),
-            sets: rooms.into_iter().map(|room| room.members).collect(),
             wanted,
             sets_of,
         }
@@ -99,7 +96,7 @@ impl Problem {
     /// What no choice exceeds; and by how much the items with surplus exceed the room of each set, as a
     /// share of it.
     fn relaxed(&self, prices: &[f64]) -> (f64, Vec<f64>) {
-        let mut used = vec![0.0; self.sets.len()];
+        let mut used = vec![0.0; self.capacities.len()];
         let mut bound: f64 = self.capacities.iter().zip(prices).map(|(bytes, price)| bytes * price).sum();
         for (item, surplus) in self.objects.iter().filter_map(|object| self.favourite(object, prices)) {
             bound += surplus;
@@ -113,7 +110,7 @@ impl Problem {
     /// direction has most of the last one (Camerini, Fratta and Maffioli 1975), in steps towards a bound
     /// that is a little lower (Polyak 1969).
     pub fn prices(&self, until: Instant) -> Vec<f64> {
-        let mut prices = vec![0.0; self.sets.len()];
+        let mut prices = vec![0.0; self.capacities.len()];
         let (mut bound, mut over) = self.relaxed(&prices);
         let (mut best, mut best_bound) = (prices.clone(), bound);
         let mut direction = over.clone();

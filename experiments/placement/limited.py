@@ -98,9 +98,12 @@ def bare(command, limit, forbids=False):
 
 
 def swapped():
-    """Pages that the machine has written to swap and read from it."""
+    """Pages that the machine has written to swap and read from it. Linux 6.13 and newer count those of
+    zeroes separately, which it only notes."""
     counts = dict(map(str.split, Path("/proc/vmstat").read_text().splitlines()))
-    return int(counts["pswpout"]), int(counts["pswpin"])
+    return [
+        int(counts[f"pswp{way}"]) + int(counts.get(f"swp{way}_zero", 0)) for way in ("out", "in")
+    ]
 
 
 def since(before):

@@ -38,6 +38,9 @@ CASES = [
     Case("adam.py", "network with Adam, NumPy", 12, {0.8: 1.4, 0.7: 1.4, 0.6: 1.4}),
     Case("attention.py", "transformer step, NumPy", 5, {0.8: 1.3, 0.7: 1.3, 0.6: 1.3}),
     Case("panels.f90", "power method, Fortran", 15, {0.8: 1.3, 0.7: 1.3, 0.6: 1.3}),
+    #: These two were written, and not run, before what is told of pages was mended.
+    Case("convolutions.py", "convolutions, NumPy", 4, {0.8: 1, 0.7: 1, 0.6: 1}),
+    Case("sweeps.cpp", "symmetric sweeps, C++", 15, {0.8: 1, 0.7: 1, 0.6: 1}),
 ]
 
 
@@ -105,11 +108,17 @@ def is_told(results):
         abs(told / took - 1)
         for each in results
         for kind in each["pages"]
+        if is_followed(each, kind)
         for told, took in zip(told_pages(each, kind), each["pages"][kind], strict=True)
         if math.isfinite(took) and took
     ]
     errors = [abs(error) for error in calibrated(results).values()]
     return max(pages) <= PAGES_ERROR and statistics.mean(errors) <= MEAN_TIME_ERROR
+
+
+def is_followed(result, kind):
+    """Whether these runs do what is told: a plan without moves is not followed."""
+    return kind == "kernel" or result["told"]["worth"]
 
 
 def told_pages(result, kind):
@@ -133,6 +142,8 @@ def calibrated(results):
             told, took = moving(reference)
             for each in of_program:
                 if each is reference or not all(map(math.isfinite, (took, moving(each)[1]))):
+                    continue
+                if not (is_followed(each, kind) and is_followed(reference, kind)):
                     continue
                 estimate = each["whole"] + moving(each)[0] * took / told
                 errors[what, each["share"], kind] = estimate / each["seconds"][kind] - 1
@@ -173,6 +184,9 @@ def gains(result, repeats):
 def estimates(result, errors):
     cells = [result["what"], f"{result['share']:g}"]
     for kind in ("kernel", "planned"):
+        if not is_followed(result, kind):
+            cells += ["", "", ""]
+            continue
         for told, took in zip(told_pages(result, kind), result["pages"][kind], strict=True):
             error = f" ({told / took - 1:+.1%})" if math.isfinite(took) and took else ""
             cells.append(f"{told:,}{error}")
@@ -206,7 +220,8 @@ printed the same result. *Killed* stands where most runs were; the gain is then 
 Pages that `place plan` says would be written to swap and read back, with what it is off by
 (estimate / measured − 1; wanted: {PAGES_ERROR:.0%}). Of the times, the limit in the middle of each
 program's sets what a page costs; the table has the error of the time at the others. What the kernel
-killed is left out. The mean of {len(errors)} errors is
+killed is left out, and what has no moves planned. The last two programs were written before what is
+told was mended last, and first run afterwards. The mean of {len(errors)} errors is
 {mean:.1%} (wanted: {MEAN_TIME_ERROR:.1%}).
 
 {table(told, (estimates(result, errors) for result in results))}

@@ -10,7 +10,8 @@ Every tool ran on the same program, in turn, round after round; figures are medi
 rounds of the difference to (or ratio with) the bare program's run in the same round. CPU is user +
 system. *Target* is what the program's own work cost it (clocks read by the program, start and end
 apart); *total* is all processes together, the tool's own included, from start to end (wait4(2)). An
-event is one call of malloc or free.
+event is one call of malloc or free. What it takes on this machine by itself is in brackets below:
+compare tools, and not pages of different days.
 
 - memtrace records every block with time, thread and, except where it says *no stacks*, its stack
   (`--stacks all`). *Sampled stacks* is what it does by default: a stack for each block of 64 KiB and

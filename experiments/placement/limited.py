@@ -98,8 +98,8 @@ def bare(command, limit, forbids=False):
 
 
 def swapped():
-    """Pages that the machine has written to swap and read from it. Linux 6.13 and newer count those of
-    zeroes separately, which it only notes."""
+    """Pages that the machine has written to swap and read from it. Since 6.13 Linux does not write
+    those of zeroes, and counts them separately."""
     counts = dict(map(str.split, Path("/proc/vmstat").read_text().splitlines()))
     return [
         int(counts[f"pswp{way}"]) + int(counts.get(f"swp{way}_zero", 0)) for way in ("out", "in")

@@ -38,9 +38,10 @@ CASES = [
     Case("adam.py", "network with Adam, NumPy", 12, {0.8: 1.4, 0.7: 1.4, 0.6: 1.4}),
     Case("attention.py", "transformer step, NumPy", 5, {0.8: 1.3, 0.7: 1.3, 0.6: 1.3}),
     Case("panels.f90", "power method, Fortran", 15, {0.8: 1.3, 0.7: 1.3, 0.6: 1.3}),
-    #: These two were written, and not run, before what is told of pages was mended.
-    Case("convolutions.py", "convolutions, NumPy", 4, {0.8: 1, 0.7: 1, 0.6: 1}),
-    Case("sweeps.cpp", "symmetric sweeps, C++", 15, {0.8: 1, 0.7: 1, 0.6: 1}),
+    # Written before the count of pages was mended, and run only afterwards: nothing was tuned to
+    # them.
+    Case("convolutions.py", "convolutions, NumPy", 4, {0.8: 0.97, 0.7: 0.97, 0.6: 0.97}),
+    Case("sweeps.cpp", "symmetric sweeps, C++", 15, {0.8: 0.97, 0.7: 0.97, 0.6: 0.97}),
 ]
 
 
@@ -117,7 +118,7 @@ def is_told(results):
 
 
 def is_followed(result, kind):
-    """Whether these runs do what is told: a plan without moves is not followed."""
+    """Whether these runs make the moves that are told: a plan that gains nothing has none."""
     return kind == "kernel" or result["told"]["worth"]
 
 
@@ -220,8 +221,9 @@ printed the same result. *Killed* stands where most runs were; the gain is then 
 Pages that `place plan` says would be written to swap and read back, with what it is off by
 (estimate / measured − 1; wanted: {PAGES_ERROR:.0%}). Of the times, the limit in the middle of each
 program's sets what a page costs; the table has the error of the time at the others. What the kernel
-killed is left out, and what has no moves planned. The last two programs were written before what is
-told was mended last, and first run afterwards. The mean of {len(errors)} errors is
+killed is left out, and what has no moves planned. Pages of zeroes count, too, which Linux does not
+write since 6.13 but notes. No plan was tuned to the last two programs: they were written before
+those pages were counted, and run only afterwards. The mean of {len(errors)} errors is
 {mean:.1%} (wanted: {MEAN_TIME_ERROR:.1%}).
 
 {table(told, (estimates(result, errors) for result in results))}

@@ -32,6 +32,7 @@ pub fn moved(steps: &Steps, room: u64) -> Pages {
                     let object = steps.objects[block];
                     lru.release(object, steps.pages[object]);
                     lru.live.insert(object);
+                    used.insert(object);
                     lru.touch(object, steps.pages[object]);
                 }
                 Change::Released(block) => {

@@ -3,7 +3,7 @@
 //! number of large blocks that were allocated. Uses of the same object in other turns, moved by whole
 //! turns, lie where this one does: what most of their steps have in common is its place.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::steps::{Change, Step, Steps};
 
@@ -19,19 +19,27 @@ const MOST_IN_TURN: usize = 4;
 const REGULAR: f64 = 0.75;
 /// A turn that may be so many parts longer is not measured more exactly.
 const MOST_UNSURE: i64 = 16;
+/// Of the blocks that a step has allocated so far, the last ones may not be filled yet, at most so many:
+/// older ones count as filled.
+const MOST_FRESH: usize = 64;
 /// Uses in all parts of all steps, at most: more are left as they are.
 const MOST_USES: usize = 20_000_000;
 
 /// The steps, each cut into parts where a block is allocated, with the objects that are used from there
 /// on. Where its turns do not tell in which parts an object is used, it is used in all of its step's;
-/// otherwise in those, and, if not all turns agree, in the ones beside them.
+/// otherwise in those, and, if not all turns agree, in the ones beside them. What a step allocates is
+/// used in the rest of it.
 pub fn ordered(steps: Steps) -> Steps {
-    let count = |step: &Step| (step.uses.len() + step.unseen.len()) * parts(step);
+    let count = |step: &Step| {
+        let parts = parts(step);
+        (step.uses.len() + step.unseen.len() + parts.min(MOST_FRESH)) * parts
+    };
     let mut parts: Vec<Step> = if steps.steps.iter().map(count).sum::<usize>() > MOST_USES {
         steps.steps.into_iter().map(whole).collect()
     } else {
         let turns = Turns::of(&steps);
-        steps.steps.iter().enumerate().flat_map(|(index, step)| cut(step, index, &turns)).collect()
+        let cut = |(index, step): (usize, &Step)| cut(step, &steps.objects, index, &turns);
+        steps.steps.iter().enumerate().flat_map(cut).collect()
     };
     extend(&mut parts);
     Steps { steps: parts, ..steps }
@@ -63,25 +71,48 @@ fn whole(mut step: Step) -> Step {
     step
 }
 
-fn cut(step: &Step, index: usize, turns: &Turns) -> Vec<Step> {
-    let mut cut = vec![Step { begins_late: step.begins_late, ..Step::default() }];
-    let mut has_begun = false;
-    for change in &step.changes {
-        if is_allocation(change) && std::mem::replace(&mut has_begun, true) {
-            cut.push(Step { continues: true, ..Step::default() });
+fn cut(step: &Step, objects: &[usize], index: usize, turns: &Turns) -> Vec<Step> {
+    let mut cut = divided(step, objects);
+    let parts = cut.len();
+    let fresh: Vec<usize> = cut.iter().map(|part| part.uses.len()).collect();
+    let mut add = |(first, last): (usize, usize), each: (usize, bool)| {
+        for (part, fresh) in cut[first..=last].iter_mut().zip(&fresh[first..=last]) {
+            if part.uses[..*fresh].iter().all(|(object, _)| *object != each.0) {
+                part.uses.push(each);
+            }
         }
-        cut.last_mut().into_iter().for_each(|part| part.changes.push(*change));
-    }
+    };
     for each in &step.uses {
-        let (first, last) = turns.place(index, each.0, cut.len());
-        cut[first..=last].iter_mut().for_each(|part| part.uses.push(*each));
+        add(turns.place(index, each.0, parts), *each);
     }
     for (object, used) in &step.unseen {
-        if let Some((first, last)) = turns.expected(index, *object, *used, cut.len()) {
-            cut[first..=last].iter_mut().for_each(|part| part.uses.push((*object, false)));
+        if let Some(place) = turns.expected(index, *object, *used, parts) {
+            add(place, (*object, false));
         }
     }
     cut
+}
+
+/// The parts of a step, with the uses of what it allocates: when the program fills a block is not known,
+/// so it uses it until the block is released or the step ends.
+fn divided(step: &Step, objects: &[usize]) -> Vec<Step> {
+    let mut parts = vec![Step { begins_late: step.begins_late, ..Step::default() }];
+    let mut has_begun = false;
+    let mut fresh: VecDeque<usize> = VecDeque::new();
+    for change in &step.changes {
+        if is_allocation(change) && std::mem::replace(&mut has_begun, true) {
+            let uses = fresh.iter().map(|object| (*object, true)).collect();
+            parts.push(Step { continues: true, uses, ..Step::default() });
+        }
+        let (Change::Allocated(block) | Change::Released(block)) = *change;
+        fresh.retain(|object| *object != objects[block]);
+        if is_allocation(change) {
+            fresh.push_back(objects[block]);
+            fresh.drain(..fresh.len().saturating_sub(MOST_FRESH));
+        }
+        parts.last_mut().into_iter().for_each(|part| part.changes.push(*change));
+    }
+    parts
 }
 
 /// A use of an object, in one of these parts of all.

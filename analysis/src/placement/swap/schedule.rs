@@ -168,7 +168,7 @@ impl Simulation<'_> {
     fn allocate(&mut self, block: usize, object: usize, needed: &HashSet<usize>) {
         let pages = self.pages[object];
         if !self.retained.take(pages) {
-            let missing = self.make_room(pages, block, needed);
+            let missing = self.make_room(pages, block, needed).min(pages);
             self.schedule.moved.written += missing;
             self.schedule.moved.back += missing;
             self.schedule.unplanned.written += missing;

@@ -124,6 +124,23 @@ fn a_use_that_was_not_seen_is_where_turns_have_it() {
 }
 
 #[test]
+fn what_may_not_be_filled_yet_is_not_moved() {
+    use Change::{Allocated, Released};
+    // The look is at the end of the step.
+    let changes = vec![Allocated(0), Allocated(1), Released(0), Allocated(2), Allocated(3)];
+    let step = Step { changes, ..Step::default() };
+    let next = Step { changes: vec![Allocated(4)], ..Step::default() };
+    let (objects, pages) = ((0..5).collect(), vec![100; 5]);
+    let parts = ordered(Steps { steps: vec![step, next], objects, pages });
+    let used = |part: &Step| part.uses.iter().map(|(object, _)| *object).collect::<Vec<_>>();
+    let used: Vec<Vec<usize>> = parts.steps.iter().map(used).collect();
+    assert_eq!(used, [vec![], vec![0], vec![1], vec![1, 2], vec![]]);
+    let Schedule { moves, missing, .. } = schedule(&parts, 250);
+    assert_eq!(missing, Some((50, 3)));
+    assert!(!moves.is_empty() && moves.iter().all(|each| each.block == 4), "{moves:?}");
+}
+
+#[test]
 fn what_was_used_shortly_before_its_release_is_used_until_then_where_no_turns_tell() {
     let mut steps = cyclic(8, 160, 1);
     let last = steps.steps.len() - 1;

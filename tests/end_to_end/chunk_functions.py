@@ -20,6 +20,12 @@ def hungry(block):
     return held.sum(axis=0, dtype=block.dtype) * block
 
 
+def hungry_and_slow(block):
+    """Takes as long for a small block as for a large one."""
+    time.sleep(0.03)
+    return hungry(block)
+
+
 def wait(seconds):
     """When it began and ended."""
     start = time.time()

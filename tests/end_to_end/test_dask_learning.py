@@ -4,7 +4,7 @@
 
 import numpy as np
 import pytest
-from chunk_functions import hungry, smooth
+from chunk_functions import hungry, hungry_and_slow, smooth
 from dask_cases import MB, client, connected, volume  # noqa: F401 (fixtures)
 
 pytest.importorskip("distributed", reason="distributed is not installed")
@@ -59,7 +59,7 @@ def test_chunks_are_learned_on_the_way(client, tmp_path, threads):
     held = max(client.run(status_bytes, "VmRSS").values())
     budget = held + 8 * MB + 40 * MB * threads  # one block of everything takes 90 MB
     done = mdask.map_overlap(
-        hungry, array, 1, store=store, threads=threads, memory_limit=budget / 0.7
+        hungry_and_slow, array, 1, store=store, threads=threads, memory_limit=budget / 0.7
     )
     whole = da.from_array(volume, chunks=40)
     same = da.map_overlap(hungry, whole, depth=1, boundary="none", dtype="f4")

@@ -1,8 +1,8 @@
 """Programs with less memory than they need, whatever they do with it: a plan must not slow them
 down.
 
-The programs are those of the other studies, the first twelve by name. Each runs at five shares of
-its peak, with a plan and by itself, by turns.
+The programs are twelve of the other studies: the first by name of those that there were. Each runs
+at five shares of its peak, with a plan and by itself, by turns.
 """
 
 import math
@@ -133,8 +133,8 @@ def page(results):
     return f"""# No harm
 
 `scripts/experiments placement harm` runs twelve programs (of experiments/placement/programs the
-first by name) at five shares of the memory that they take at their peak, with swap: by themselves,
-and with a plan (`memtrace place learn --base swap,dram`, `place plan`, `place run`), by turns. Each
+first by name when the study was made) at five shares of the memory that they take at their peak,
+with swap: by themselves, and with a plan (`memtrace place learn --base swap,dram`, `place plan`, `place run`), by turns. Each
 figure is the median of {REPEATS} runs, fewer where they take longer than {MOST_SECONDS} s together,
 and up to {MOST_REPEATS} where those take less than {SHORT_SECONDS} s.
 Times are CPU seconds of the program and of the kernel on its behalf. *Ratio* is the time alone by

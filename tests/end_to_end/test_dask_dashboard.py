@@ -57,7 +57,9 @@ class Tab:
         self.page, self.wrong = page, []
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
         page.on("console", self._said)
-        page.goto(address, timeout=120_000)  # where other tests have the processors
+        # Where other tests have the processors.
+        page.set_default_timeout(120_000)
+        page.goto(address)
 
     def _said(self, message):
         if message.type == "error":
@@ -69,7 +71,7 @@ class Tab:
 
     def until(self, name, wanted):
         """Rows that are as wanted."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not wanted(rows := self.rows(name)):
             assert time.monotonic() < deadline, str(rows)
             self.page.wait_for_timeout(100)

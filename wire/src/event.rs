@@ -139,7 +139,7 @@ pub enum Kind {
     /// This many bytes (extra) of this range are in memory, and a call that follows may drop them.
     Touched = 22,
     /// This many bytes of the block at this address were used since the last event with address 0:
-    /// all blocks that were used have been named. extra 1: some of them were written.
+    /// all blocks that were used have been named. So many bytes of it (extra) were written.
     Used = 23,
     /// A garbage collection begins on this thread: bytes = generation.
     CollectBegin = 24,

@@ -31,7 +31,7 @@ use crate::placement::Placement;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrace");
 /// Version of everything in this crate; both sides must have the same. The sizes are part of it: a
 /// stale probe with a newer tracer must be refused, not misread.
-pub const VERSION: u32 = 15 << 24 | FIRST.code() << 12 | FURTHER.code();
+pub const VERSION: u32 = 16 << 24 | FIRST.code() << 12 | FURTHER.code();
 /// What an image gets with its first hello. Rings of 512 KiB: of the sizes tried from 64 KiB to
 /// 64 MiB, those between 256 KiB and 1 MiB cost a program of one thread least. Eight threads on two
 /// processors take turns as long as a ring lasts, with cold caches each time: with 256 KiB their

@@ -4,7 +4,7 @@
 //! trace: huge pages keep theirs for long. So they are flushed ([`flush`](super::flush)).
 //!
 //! To look takes 0.2 µs for each page of the program. It is done so often that it takes half of the
-//! time at most. Whether a block was written, some of its pages say ([`written`](super::written)).
+//! time at most. How much of a block was written, some of its pages say ([`written`](super::written)).
 //! Before a block is released that was there at the last look, it is done in any case, if it
 //! takes no more than an eighth of the time: afterwards it would be too late. What other threads access
 //! while it is looked may be missed.
@@ -210,9 +210,9 @@ impl Watch {
     fn say(&mut self) {
         let (used, clean) = (core::mem::take(&mut self.used), core::mem::take(&mut self.clean));
         let Some(block) = self.block.take().filter(|_| used != 0) else { return };
-        let start = block.start;
+        let Mapping { start, length, .. } = block;
         let sample = Sample::of(block, self.pagemap);
-        record::event(Kind::Used, start, used, u64::from(sample.is_written(clean)));
+        record::event(Kind::Used, start, used, sample.written(length, clean) as u64);
         if self.follows != Follows::End && self.follows != Follows::Release(start) {
             sample.send(clean);
         }

@@ -1,4 +1,4 @@
-//! Whether a block is written: a few of its pages go to swap, and come back when the program accesses
+//! How much of a block is written: a few of its pages go to swap, and come back when the program accesses
 //! them, clean where it has only read them. (A page that was written once stays dirty, so all of a
 //! block would have to go each time.) What cannot be sent, or comes back dirty whatever the program
 //! does, as from swap that is more than half full, counts as written. Where the kernel itself swaps pages
@@ -53,9 +53,11 @@ impl Sample {
         self.in_memory.saturating_sub(clean / sys::page())
     }
 
-    /// Whether at least half of them are, and so of the block.
-    pub fn is_written(&self, clean: usize) -> bool {
-        2 * self.dirty(clean) >= self.in_memory + self.in_swap
+    /// Bytes of a block of this length that are written: as much of it as of the sample.
+    pub fn written(&self, length: usize, clean: usize) -> usize {
+        let seen = self.in_memory + self.in_swap;
+        let pages = (length / sys::page()).wrapping_mul(self.dirty(clean));
+        pages.checked_div(seen).map_or(length, |pages| pages * sys::page())
     }
 
     /// Sends them to swap, if any is dirty.

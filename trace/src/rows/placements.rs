@@ -14,7 +14,7 @@ table! {
         pub time_ns: i64,
         /// `place`: a block gets this memory; `out`: this range of it goes to swap, or to this node;
         /// `in`: it comes back; `use`: this block was used since the last `look`; `write`: it was written,
-        /// too, as far as a few of its pages tell; `look`: all that was used has been named; `depart`: the
+        /// too; `look`: all that was used has been named; `depart`: the
         /// program allocates other blocks than the plan has, and no more are placed.
         pub action: String,
         /// `small-pages`, `huge-pages`, `dram` or `node:N`.
@@ -23,7 +23,8 @@ table! {
         /// Where the block begins, or the range of it that is moved.
         #[null("`look` and `depart`")]
         pub address: Option<u64>,
-        /// Its requested bytes; the bytes that are moved; the bytes of its pages that were used.
+        /// Its requested bytes; the bytes that are moved; the bytes of its pages that were used; of
+        /// `write`, those that were written, as far as a few of its pages tell.
         #[null("`look` and `depart`")]
         pub bytes: Option<u64>,
         /// Why the kernel refused it: an errno. The block is then where it is without a plan; of what

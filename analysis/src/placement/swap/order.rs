@@ -38,7 +38,7 @@ pub fn ordered(steps: Steps) -> Steps {
         steps.steps.into_iter().map(whole).collect()
     } else {
         let turns = Turns::of(&steps);
-        let cut = |(index, step): (usize, &Step)| cut(step, &steps.objects, index, &turns);
+        let cut = |(index, step): (usize, &Step)| cut(step, &steps, index, &turns);
         steps.steps.iter().enumerate().flat_map(cut).collect()
     };
     extend(&mut parts);
@@ -67,15 +67,15 @@ fn parts(step: &Step) -> usize {
 
 /// A step that is not cut.
 fn whole(mut step: Step) -> Step {
-    step.uses.extend(step.unseen.iter().filter(|(_, used)| *used).map(|(object, _)| (*object, false)));
+    step.uses.extend(step.unseen.iter().filter(|(_, used)| *used).map(|(object, _)| (*object, 0)));
     step
 }
 
-fn cut(step: &Step, objects: &[usize], index: usize, turns: &Turns) -> Vec<Step> {
-    let mut cut = divided(step, objects);
+fn cut(step: &Step, steps: &Steps, index: usize, turns: &Turns) -> Vec<Step> {
+    let mut cut = divided(step, steps);
     let parts = cut.len();
     let fresh: Vec<usize> = cut.iter().map(|part| part.uses.len()).collect();
-    let mut add = |(first, last): (usize, usize), each: (usize, bool)| {
+    let mut add = |(first, last): (usize, usize), each: (usize, u64)| {
         for (part, fresh) in cut[first..=last].iter_mut().zip(&fresh[first..=last]) {
             if part.uses[..*fresh].iter().all(|(object, _)| *object != each.0) {
                 part.uses.push(each);
@@ -87,7 +87,7 @@ fn cut(step: &Step, objects: &[usize], index: usize, turns: &Turns) -> Vec<Step>
     }
     for (object, used) in &step.unseen {
         if let Some(place) = turns.expected(index, *object, *used, parts) {
-            add(place, (*object, false));
+            add(place, (*object, 0));
         }
     }
     cut
@@ -95,13 +95,14 @@ fn cut(step: &Step, objects: &[usize], index: usize, turns: &Turns) -> Vec<Step>
 
 /// The parts of a step, with the uses of what it allocates: when the program fills a block is not known,
 /// so it uses it until the block is released or the step ends.
-fn divided(step: &Step, objects: &[usize]) -> Vec<Step> {
+fn divided(step: &Step, steps: &Steps) -> Vec<Step> {
+    let Steps { objects, pages, .. } = steps;
     let mut parts = vec![Step { begins_late: step.begins_late, ..Step::default() }];
     let mut has_begun = false;
     let mut fresh: VecDeque<usize> = VecDeque::new();
     for change in &step.changes {
         if is_allocation(change) && std::mem::replace(&mut has_begun, true) {
-            let uses = fresh.iter().map(|object| (*object, true)).collect();
+            let uses = fresh.iter().map(|object| (*object, pages[*object])).collect();
             parts.push(Step { continues: true, uses, ..Step::default() });
         }
         let (Change::Allocated(block) | Change::Released(block)) = *change;

@@ -32,12 +32,31 @@ struct State {
     is_live: bool,
     /// Pages in memory.
     resident: u64,
-    /// The last of them that are still as they came from swap.
-    clean: u64,
+    /// The last of them that have come from swap.
+    returned: u64,
+    /// Of those this part was written since, wherever that is.
+    written: f64,
     /// Pages of its block were moved.
     is_moved: bool,
     /// Step of its next use; the largest number: none.
     next: usize,
+}
+
+impl State {
+    /// So many of all its pages are written. A program that writes a part of a block in each turn writes
+    /// the same part.
+    fn write(&mut self, written: u64, pages: u64) {
+        if written >= pages {
+            self.returned = 0;
+        }
+        self.written = self.written.max(written as f64 / pages as f64);
+    }
+
+    /// So many more come from swap.
+    fn bring_back(&mut self, pages: u64) {
+        self.written *= self.returned as f64 / (self.returned + pages) as f64;
+        self.returned += pages;
+    }
 }
 
 /// A program that has room for so many pages of its large blocks.
@@ -107,10 +126,8 @@ impl Simulation<'_> {
                 Change::Released(block) => self.release(steps.objects[block]),
             }
         }
-        for (object, is_written) in &step.uses {
-            if *is_written {
-                self.states[*object].clean = 0;
-            }
+        for (object, written) in &step.uses {
+            self.states[*object].write(*written, self.pages[*object]);
         }
         for object in needed {
             while uses[object].last().is_some_and(|next| *next <= index) {
@@ -123,7 +140,7 @@ impl Simulation<'_> {
 
     /// Brings back what the step uses.
     fn bring_back(&mut self, block: usize, step: &Step, needed: &HashSet<usize>) {
-        let is_away = |(object, _): &&(usize, bool)| {
+        let is_away = |(object, _): &&(usize, u64)| {
             self.states[*object].is_live && self.states[*object].resident < self.pages[*object]
         };
         let away: Vec<usize> = step.uses.iter().filter(is_away).map(|(object, _)| *object).collect();
@@ -145,7 +162,7 @@ impl Simulation<'_> {
             self.resident += pages;
             self.change(object, |state| {
                 state.resident += pages;
-                state.clean += pages;
+                state.bring_back(pages);
             });
             self.note_most();
         }
@@ -218,15 +235,15 @@ impl Simulation<'_> {
     }
 
     fn move_out(&mut self, object: usize, pages: u64, block: usize) {
-        let State { resident, clean, .. } = self.states[object];
-        let clean_pages = clean.min(pages);
+        let State { resident, returned, written, .. } = self.states[object];
+        let clean_pages = (returned.min(pages) as f64 * (1.0 - written)) as u64;
         self.emit(block, object, MoveKind::Out, resident - pages, pages);
         self.schedule.moved.clean += clean_pages;
         self.schedule.moved.written += pages - clean_pages;
         self.resident -= pages;
         self.change(object, |state| {
             state.resident -= pages;
-            state.clean -= clean_pages;
+            state.returned -= returned.min(pages);
             state.is_moved = true;
         });
     }

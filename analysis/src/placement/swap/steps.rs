@@ -1,7 +1,7 @@
 //! A watched run as steps: what a program does from one look at its pages to the next. A step begins
 //! just before a large block is allocated: only then pages can be moved.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use memtrace_trace::Trace;
 use memtrace_trace::rows::TimelineRow;
@@ -30,9 +30,9 @@ pub enum Change {
 /// From one look to the next, or a later one if no block is allocated until then.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Step {
-    /// Objects that are used in it, and whether they are written; without those that are allocated in
-    /// it.
-    pub uses: Vec<(usize, bool)>,
+    /// Objects that are used in it, and how many of their pages are written; without those that are
+    /// allocated in it.
+    pub uses: Vec<(usize, u64)>,
     /// Objects whose blocks were released before it was looked, and, at the program's end, whether they
     /// were used shortly before: nothing says whether they were used in this step.
     pub unseen: Vec<(usize, bool)>,
@@ -61,7 +61,7 @@ impl Steps {
     /// # Errors
     /// A table cannot be read, or the run was not watched.
     pub fn read(trace: &Trace, observed: &Observed, process: u32) -> Result<Steps, Error> {
-        let Looks { looks, used, written } = Looks::read(trace, process)?;
+        let Looks { looks, used } = Looks::read(trace, process)?;
         if looks.is_empty() {
             return Err(Error::Request(
                 "the blocks in use could not be watched: in /proc/self, smaps or pagemap cannot be read here, or \
@@ -69,7 +69,7 @@ impl Steps {
                     .into(),
             ));
         }
-        if written.is_empty() && !used.is_empty() {
+        if !used.is_empty() && used.iter().all(|seen| seen.written_bytes == 0) {
             return Err(Error::Request(
                 "the run was watched by an older memtrace, which did not see writes: learn it again".into(),
             ));
@@ -107,8 +107,7 @@ impl Steps {
             let after = |time: i64| all_looks.partition_point(|look| *look <= time);
             after(begin) == after(until[block])
         };
-        let objects = |seen: &[SeenBlock]| used_objects(observed, &changes, seen, all_looks, step_at);
-        steps.add_uses(&objects(&used), &objects(&written), is_unseen);
+        steps.add_uses(&used_objects(observed, &changes, &used, all_looks, step_at), is_unseen);
         steps.mark_late(&looks, observed);
         Ok(steps)
     }
@@ -124,17 +123,12 @@ impl Steps {
         }
     }
 
-    fn add_uses(
-        &mut self,
-        used: &BTreeSet<(usize, usize)>,
-        written: &BTreeSet<(usize, usize)>,
-        is_unseen: impl Fn(usize) -> bool,
-    ) {
+    fn add_uses(&mut self, used: &BTreeMap<(usize, usize), u64>, is_unseen: impl Fn(usize) -> bool) {
         let mut last: HashMap<usize, usize> = HashMap::new();
         let last_step = self.steps.len().saturating_sub(1);
         for index in 0..self.steps.len() {
             let mut uses: BTreeSet<usize> =
-                used.range((index, 0)..(index + 1, 0)).map(|(_, object)| *object).collect();
+                used.range((index, 0)..(index + 1, 0)).map(|((_, object), _)| *object).collect();
             let mut unseen = Vec::new();
             for change in &self.steps[index].changes {
                 match *change {
@@ -164,8 +158,11 @@ impl Steps {
             unseen.sort_unstable();
             unseen.dedup();
             self.steps[index].unseen = unseen;
-            self.steps[index].uses =
-                uses.iter().map(|object| (*object, written.contains(&(index, *object)))).collect();
+            let written = |object: usize| {
+                let bytes = used.get(&(index, object)).copied().unwrap_or(0);
+                pages(bytes).min(self.pages[object])
+            };
+            self.steps[index].uses = uses.iter().map(|object| (*object, written(*object))).collect();
         }
     }
 
@@ -231,56 +228,58 @@ fn beginnings(looks: &[i64], allocations: &[i64]) -> Vec<i64> {
     kept.map(|(_, look)| *look).collect()
 }
 
-/// When a block was seen to be used, and where it begins.
-type SeenBlock = (i64, u64);
+/// A block that was seen to be used.
+struct SeenBlock {
+    time_ns: i64,
+    /// Where it begins.
+    address: u64,
+    written_bytes: u64,
+}
 
 /// What was seen of the blocks.
 struct Looks {
     /// When it was looked.
     looks: Vec<i64>,
     used: Vec<SeenBlock>,
-    /// Those of them that were written.
-    written: Vec<SeenBlock>,
 }
 
 impl Looks {
     fn read(trace: &Trace, process: u32) -> Result<Looks, Error> {
-        let (mut looks, mut used, mut written) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut looks, mut used) = (Vec::new(), Vec::<SeenBlock>::new());
         trace.placements(|row| {
             if row.process == process {
                 match (row.action.as_str(), row.address) {
                     ("look", _) => looks.push(row.time_ns),
                     (action @ ("use" | "write"), Some(address)) => {
-                        used.push((row.time_ns, address));
-                        written.extend((action == "write").then_some((row.time_ns, address)));
+                        let written_bytes = if action == "write" { row.bytes.unwrap_or(0) } else { 0 };
+                        used.push(SeenBlock { time_ns: row.time_ns, address, written_bytes });
                     }
                     _ => {}
                 }
             }
         })?;
         looks.sort_unstable();
-        used.sort_unstable();
-        written.sort_unstable();
-        Ok(Looks { looks, used, written })
+        used.sort_unstable_by_key(|seen| (seen.time_ns, seen.address));
+        Ok(Looks { looks, used })
     }
 }
 
-/// Steps, and the objects that are used in them.
+/// Steps, and the objects that are used in them: how many bytes of them are written.
 fn used_objects(
     observed: &Observed,
     changes: &[(i64, bool, usize)],
     used: &[SeenBlock],
     looks: &[i64],
     step_at: impl Fn(i64) -> usize,
-) -> BTreeSet<(usize, usize)> {
+) -> BTreeMap<(usize, usize), u64> {
     let mut live: HashMap<u64, usize> = HashMap::new();
     // A release is on record before the look that precedes it.
     let mut released: VecDeque<(i64, usize)> = VecDeque::new();
     let next_look = |time: i64| looks.get(looks.partition_point(|look| *look <= time)).copied();
     let mut changes = changes.iter().peekable();
-    let mut objects = BTreeSet::new();
-    for (time, address) in used {
-        while let Some((when, is_allocated, block)) = changes.next_if(|(when, ..)| when < time) {
+    let mut objects = BTreeMap::new();
+    for SeenBlock { time_ns, address, written_bytes } in used {
+        while let Some((when, is_allocated, block)) = changes.next_if(|(when, ..)| when < time_ns) {
             if *is_allocated {
                 live.insert(observed.blocks[*block].address, *block);
             } else {
@@ -288,7 +287,7 @@ fn used_objects(
             }
         }
         while let Some((gone, block)) = released.front().copied()
-            && gone < *time
+            && gone < *time_ns
         {
             released.pop_front();
             let address = observed.blocks[block].address;
@@ -298,7 +297,9 @@ fn used_objects(
         }
         if let Some(block) = live.get(address) {
             // It is said at the end of the step.
-            objects.insert((step_at(*time), observed.blocks[*block].object));
+            let use_of = (step_at(*time_ns), observed.blocks[*block].object);
+            let most: &mut u64 = objects.entry(use_of).or_default();
+            *most = (*most).max(*written_bytes);
         }
     }
     objects

@@ -21,7 +21,7 @@ fn cyclic(objects: usize, pages: u64, rounds: usize) -> Steps {
     for n in 0..objects * rounds {
         let Change::Allocated(block) = allocated(objects) else { continue };
         let changes = vec![Change::Allocated(block), Change::Released(block)];
-        all.push(Step { uses: vec![(n % objects, false)], changes, ..Step::default() });
+        all.push(Step { uses: vec![(n % objects, 0)], changes, ..Step::default() });
     }
     steps.steps = all;
     steps
@@ -40,6 +40,17 @@ fn what_is_used_in_turn_moves_in_part() {
     // What was only read is written once.
     assert!(planned.moved.written <= 2 * 1600, "{:?}", planned.moved);
     assert_eq!(planned.moved.written + planned.moved.clean, back + away(&planned));
+}
+
+#[test]
+fn what_is_written_of_a_block_is_written_to_swap() {
+    for (written, least, most) in [(160, 1.0, 1.0), (80, 0.45, 0.6), (16, 0.05, 0.2)] {
+        let mut steps = cyclic(10, 160, 40);
+        steps.steps.iter_mut().flat_map(|step| &mut step.uses).for_each(|each| each.1 = written);
+        let moved = schedule(&steps, 10 * 160 / 2).moved;
+        let part = moved.written as f64 / (moved.written + moved.clean) as f64;
+        assert!((least..=most).contains(&part), "{written} of 160 pages: {moved:?}");
+    }
 }
 
 /// Pages that are in swap at the end.
@@ -62,7 +73,7 @@ fn nothing_moves_where_all_fits() {
 #[test]
 fn what_does_not_fit_together_is_said() {
     let mut steps = cyclic(3, 160, 2);
-    steps.steps[2].uses = vec![(0, false), (1, true), (2, false)];
+    steps.steps[2].uses = vec![(0, 0), (1, 160), (2, 0)];
     let missing = schedule(&steps, 400).missing;
     assert_eq!(missing, Some((80, 4)));
 }
@@ -120,7 +131,7 @@ fn a_use_that_was_not_seen_is_where_turns_have_it() {
     steps.steps[last].changes.push(Change::Released(object));
     let parts = ordered(steps).steps;
     let uses = parts.last().map(|part| part.uses.as_slice());
-    assert_eq!(uses, Some([(object, false)].as_slice()), "{early} was used a part before");
+    assert_eq!(uses, Some([(object, 0)].as_slice()), "{early} was used a part before");
 }
 
 #[test]
@@ -147,13 +158,13 @@ fn what_was_used_shortly_before_its_release_is_used_until_then_where_no_turns_te
     steps.steps[last].unseen = vec![(0, false), (6, true)];
     steps.steps[last].changes.extend([Change::Released(0), Change::Released(6)]);
     let parts = ordered(steps).steps;
-    assert_eq!(parts.last().map(|part| part.uses.as_slice()), Some([(7, false), (6, false)].as_slice()));
+    assert_eq!(parts.last().map(|part| part.uses.as_slice()), Some([(7, 0), (6, 0)].as_slice()));
 }
 
 /// Programs: objects come, are used and go.
 fn programs() -> impl Strategy<Value = Steps> {
     let object = 0usize..6;
-    let use_or_not = prop::collection::vec((object, any::<bool>()), 0..3);
+    let use_or_not = prop::collection::vec((object, 0u64..=200), 0..3);
     let changes = prop::collection::vec(0usize..6, 0..4);
     let steps = prop::collection::vec((use_or_not, changes), 1..40);
     (prop::collection::vec(1u64..200, 6), steps).prop_map(|(pages, made)| {
@@ -161,10 +172,10 @@ fn programs() -> impl Strategy<Value = Steps> {
         let mut live: [Option<usize>; 6] = [None; 6];
         for (uses, changes) in made {
             let mut step = Step::default();
-            for (object, is_written) in uses {
+            for (object, written) in uses {
                 let is_new = step.uses.iter().all(|(other, _)| *other != object);
                 if live[object].is_some() && is_new {
-                    step.uses.push((object, is_written));
+                    step.uses.push((object, written.min(steps.pages[object])));
                 }
             }
             for object in changes {

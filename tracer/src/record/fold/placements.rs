@@ -123,7 +123,9 @@ impl Fold {
             (true, 0) => "use",
             (true, _) => "write",
         };
-        self.rows.placement(self.placement_row(writer, event, action, is_block));
+        let mut row = self.placement_row(writer, event, action, is_block);
+        row.bytes = row.bytes.map(|used| if event.extra == 0 { used } else { event.extra });
+        self.rows.placement(row);
     }
 
     fn placement_row(&self, writer: u32, event: Event, action: &str, is_block: bool) -> PlacementRow {

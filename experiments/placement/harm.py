@@ -134,9 +134,10 @@ def page(results):
 
 `scripts/experiments placement harm` runs twelve programs (of experiments/placement/programs the
 first by name when the study was made) at five shares of the memory that they take at their peak,
-with swap: by themselves, and with a plan (`memtrace place learn --base swap,dram`, `place plan`, `place run`), by turns. Each
-figure is the median of {REPEATS} runs, fewer where they take longer than {MOST_SECONDS} s together,
-and up to {MOST_REPEATS} where those take less than {SHORT_SECONDS} s.
+with swap: by themselves, and with a plan (`memtrace place learn --base swap,dram`, `place plan`,
+`place run`), by turns. Each figure is the median of {REPEATS} runs, fewer where they take longer
+than {MOST_SECONDS} s together, and up to {MOST_REPEATS} where those take less than
+{SHORT_SECONDS} s.
 Times are CPU seconds of the program and of the kernel on its behalf. *Ratio* is the time alone by
 the time with the plan: above 1 the plan gains. Wanted: {LEAST} at least. *Told* is the ratio that
 the plan says beforehand. Most plans do nothing, and say why.

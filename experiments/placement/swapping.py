@@ -225,9 +225,8 @@ Pages that `place plan` says would be written to swap and read back, with what i
 program's sets what a page costs; the table has the error of the time at the others. What the kernel
 killed is left out, and what has no moves planned. Pages of zeroes count, too, which Linux does not
 write since 6.13 but notes. No plan was tuned to the last two programs: they were written before
-plans told how much of a block is written, and run only afterwards. The mean of {len(errors)} errors
-is
-{mean:.1%} (wanted: {MEAN_TIME_ERROR:.1%}).
+plans told how much of a block is written, and run only afterwards. The mean of {len(errors)}
+errors is {mean:.1%} (wanted: {MEAN_TIME_ERROR:.1%}).
 
 {table(told, (estimates(result, errors) for result in results))}
 """

@@ -1,5 +1,5 @@
 /* Blocks that are used in turn, each before a block of its own is allocated.
- *     turns ROUNDS [WRITTEN]    so many of them are written in each round */
+ *     turns ROUNDS [WRITTEN [PERCENT]]    so many of them are written in each round, to so much of them */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,6 +7,7 @@ enum { BLOCKS = 16, WORDS = (2 << 20) / sizeof(unsigned) };
 
 int main(int argc, char **argv) {
   int rounds = argc > 1 ? atoi(argv[1]) : 30, written = argc > 2 ? atoi(argv[2]) : 0;
+  int words = argc > 3 ? WORDS / 100 * atoi(argv[3]) : WORDS;
   unsigned *blocks[BLOCKS], sum = 1;
   for (int n = 0; n < BLOCKS; n++) {
     blocks[n] = malloc(sizeof(unsigned) * WORDS);
@@ -18,7 +19,7 @@ int main(int argc, char **argv) {
       for (int at = 0; at < 1 << 15; at++) part[at] = sum + at;
       for (int at = 0; at < WORDS; at++) {
         sum = (sum ^ blocks[n][at]) * 31 + part[at & 0x7fff];
-        if (n < written) blocks[n][at] = sum;
+        if (n < written && at < words) blocks[n][at] = sum;
       }
       free(part);
     }

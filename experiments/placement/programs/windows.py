@@ -1,5 +1,5 @@
-"""Series of measurements: each round replaces a third of each, at another place, and takes statistics
-of the whole.
+"""Series of measurements: each round replaces a third of each, at another place, and takes
+statistics of the whole.
 
 windows.py ROUNDS
 """

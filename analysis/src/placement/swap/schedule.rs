@@ -34,8 +34,8 @@ struct State {
     resident: u64,
     /// The last of them that have come from swap.
     returned: u64,
-    /// Of those this part was written since, wherever that is.
-    written: f64,
+    /// Of those this share was written since, wherever that is.
+    share_written: f64,
     /// Pages of its block were moved.
     is_moved: bool,
     /// Step of its next use; the largest number: none.
@@ -49,12 +49,12 @@ impl State {
         if written >= pages {
             self.returned = 0;
         }
-        self.written = self.written.max(written as f64 / pages as f64);
+        self.share_written = self.share_written.max(written as f64 / pages.max(1) as f64);
     }
 
     /// So many more come from swap.
     fn bring_back(&mut self, pages: u64) {
-        self.written *= self.returned as f64 / (self.returned + pages) as f64;
+        self.share_written *= self.returned as f64 / (self.returned + pages).max(1) as f64;
         self.returned += pages;
     }
 }
@@ -235,8 +235,8 @@ impl Simulation<'_> {
     }
 
     fn move_out(&mut self, object: usize, pages: u64, block: usize) {
-        let State { resident, returned, written, .. } = self.states[object];
-        let clean_pages = (returned.min(pages) as f64 * (1.0 - written)) as u64;
+        let State { resident, returned, share_written, .. } = self.states[object];
+        let clean_pages = (returned.min(pages) as f64 * (1.0 - share_written)).round() as u64;
         self.emit(block, object, MoveKind::Out, resident - pages, pages);
         self.schedule.moved.clean += clean_pages;
         self.schedule.moved.written += pages - clean_pages;

@@ -24,6 +24,9 @@ const SPARE_BYTES: u64 = 2 << 20;
 /// A run may correct what moves cost by this factor, up or down.
 const MOST_CORRECTION: f64 = 4.0;
 
+/// Where uses leave more than this share of their blocks alone, plans say so.
+const NOTED_SHARE: f64 = 0.1;
+
 /// What was learned of a program that is to take less memory.
 pub struct Paged {
     program: Program,
@@ -152,8 +155,8 @@ impl Paged {
         Ok(plan)
     }
 
-    /// Half the width of an interval, of runs that move pages for so many seconds. What the kernel has
-    /// to move while it is in use, it may move twice as often.
+    /// Half the width of an interval, of runs that move pages for so many seconds. What does
+    /// not fit together, the kernel may move each time.
     fn uncertainty(&self, schedule: &Schedule, machine: &Machine, of_moves: f64) -> f64 {
         let unplanned = self.correction * machine.kernel_seconds(&schedule.unplanned);
         2.0 * (RUN_ERROR * self.seconds).hypot(machine.spread() * of_moves) + unplanned
@@ -161,17 +164,27 @@ impl Paged {
 
     /// Whether it is worth it, and why.
     fn judge(&self, plan: &mut Plan, schedule: &Schedule, machine: &Machine) {
-        let gain = plan.seconds.slow - plan.seconds.planned;
+        let Seconds { slow, fast, planned, .. } = plan.seconds;
+        let gain = slow - planned;
+        // Estimates count blocks in whole. Of what is not used of them, the kernel moves nothing.
+        let in_part = self.parts.unused_share * (slow - fast);
         if schedule.moves.iter().all(|each| each.kind == MoveKind::Trim) {
             plan.notes
                 .push(format!("the program fits into {}: nothing has to be moved", Bytes(plan.fast_bytes)));
             return;
         }
-        plan.worth = gain > self.uncertainty(schedule, machine, gain);
+        plan.worth = gain > self.uncertainty(schedule, machine, gain) + in_part;
         if !plan.worth {
             plan.notes.push(format!(
                 "moves as planned gain {gain:.2} s over those of the kernel, less than the estimate is \
                  uncertain by: nothing is moved"
+            ));
+        }
+        if self.parts.unused_share > NOTED_SHARE {
+            plan.notes.push(format!(
+                "the program uses its blocks in part, {:.0} % of their bytes at a time: estimates count them \
+                 in whole",
+                100.0 * (1.0 - self.parts.unused_share)
             ));
         }
         if let Some((pages, block)) = schedule.missing {

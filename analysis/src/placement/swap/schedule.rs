@@ -22,7 +22,8 @@ pub struct Schedule {
     /// Of what one step needs together there is no room for so many pages; with the block that was to
     /// be allocated. The kernel moves them.
     pub missing: Option<(u64, usize)>,
-    /// What of `moved` the kernel moves, at least, because of that.
+    /// What the kernel moves because of that, at most: all that such a step needs, where it goes through
+    /// it in turn.
     pub unplanned: Pages,
 }
 
@@ -69,6 +70,7 @@ pub fn schedule(steps: &Steps, room: u64) -> Schedule {
         retained: Retained::default(),
         resident: 0,
         faulted: Vec::new(),
+        missing_pages: 0,
         schedule: Schedule::default(),
     };
     let mut uses = uses(steps);
@@ -105,6 +107,8 @@ struct Simulation<'a> {
     /// Objects that the last step used without all of them being in memory: the kernel has brought them
     /// back.
     faulted: Vec<usize>,
+    /// Of all steps so far.
+    missing_pages: u64,
     schedule: Schedule,
 }
 
@@ -112,6 +116,7 @@ impl Simulation<'_> {
     fn step(&mut self, index: usize, step: &Step, steps: &Steps, uses: &mut [Vec<usize>]) {
         let mut needed: HashSet<usize> = step.uses.iter().map(|(object, _)| *object).collect();
         let mut is_first = true;
+        let before = self.missing_pages;
         for change in &step.changes {
             match *change {
                 Change::Allocated(block) => {
@@ -125,6 +130,11 @@ impl Simulation<'_> {
                 }
                 Change::Released(block) => self.release(steps.objects[block]),
             }
+        }
+        if self.missing_pages > before {
+            let all = needed.iter().map(|object| self.pages[*object]).sum::<u64>();
+            self.schedule.unplanned.written += all;
+            self.schedule.unplanned.back += all;
         }
         for (object, written) in &step.uses {
             self.states[*object].write(*written, self.pages[*object]);
@@ -156,8 +166,7 @@ impl Simulation<'_> {
             // Faults bring back the rest, and the kernel makes room for it.
             self.schedule.moved.back += wanted;
             self.schedule.moved.written += missing;
-            self.schedule.unplanned.back += missing;
-            self.schedule.unplanned.written += missing;
+            self.missing_pages += missing;
             self.faulted.extend((missing > 0).then_some(object));
             self.resident += pages;
             self.change(object, |state| {
@@ -188,8 +197,7 @@ impl Simulation<'_> {
             let missing = self.make_room(pages, block, needed).min(pages);
             self.schedule.moved.written += missing;
             self.schedule.moved.back += missing;
-            self.schedule.unplanned.written += missing;
-            self.schedule.unplanned.back += missing;
+            self.missing_pages += missing;
         }
         self.resident += pages;
         self.change(object, |state| {

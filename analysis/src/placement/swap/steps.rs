@@ -53,6 +53,9 @@ pub struct Steps {
     pub objects: Vec<usize>,
     /// Pages of each object.
     pub pages: Vec<u64>,
+    /// Of the bytes of its objects, a use leaves such a share alone: the medians over each object's uses,
+    /// as a look may fall into one.
+    pub unused_share: f64,
 }
 
 impl Steps {
@@ -69,7 +72,7 @@ impl Steps {
                     .into(),
             ));
         }
-        if !used.is_empty() && used.iter().all(|seen| seen.written_bytes == 0) {
+        if !used.is_empty() && used.iter().all(|block| block.seen.written_bytes == 0) {
             return Err(Error::Request(
                 "the run was watched by an older memtrace, which did not see writes: learn it again".into(),
             ));
@@ -107,9 +110,30 @@ impl Steps {
             let after = |time: i64| all_looks.partition_point(|look| *look <= time);
             after(begin) == after(until[block])
         };
-        steps.add_uses(&used_objects(observed, &changes, &used, all_looks, step_at), is_unseen);
+        let used = used_objects(observed, &changes, &used, all_looks, step_at);
+        steps.add_uses(&used, is_unseen);
+        steps.unused_share = steps.unused_share_of(&used);
         steps.mark_late(&looks, observed);
         Ok(steps)
+    }
+
+    fn unused_share_of(&self, used: &BTreeMap<(usize, usize), Seen>) -> f64 {
+        let mut by_object: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+        for (index, step) in self.steps.iter().enumerate() {
+            for (object, _) in &step.uses {
+                let seen = used.get(&(index, *object)).map(|seen| pages(seen.used_bytes));
+                by_object.entry(*object).or_default().extend(seen);
+            }
+        }
+        let (mut all, mut unused) = (0, 0);
+        for (object, mut used) in by_object {
+            used.sort_unstable();
+            if let Some(median) = used.get(used.len() / 2) {
+                all += self.pages[object];
+                unused += self.pages[object].saturating_sub(*median);
+            }
+        }
+        unused as f64 / all.max(1) as f64
     }
 
     /// Marks the steps that do not begin with the allocation of a block.
@@ -123,7 +147,7 @@ impl Steps {
         }
     }
 
-    fn add_uses(&mut self, used: &BTreeMap<(usize, usize), u64>, is_unseen: impl Fn(usize) -> bool) {
+    fn add_uses(&mut self, used: &BTreeMap<(usize, usize), Seen>, is_unseen: impl Fn(usize) -> bool) {
         let mut last: HashMap<usize, usize> = HashMap::new();
         let last_step = self.steps.len().saturating_sub(1);
         for index in 0..self.steps.len() {
@@ -159,7 +183,7 @@ impl Steps {
             unseen.dedup();
             self.steps[index].unseen = unseen;
             let written = |object: usize| {
-                let bytes = used.get(&(index, object)).copied().unwrap_or(0);
+                let bytes = used.get(&(index, object)).map_or(0, |seen| seen.written_bytes);
                 pages(bytes).min(self.pages[object])
             };
             self.steps[index].uses = uses.iter().map(|object| (*object, written(*object))).collect();
@@ -233,6 +257,13 @@ struct SeenBlock {
     time_ns: i64,
     /// Where it begins.
     address: u64,
+    seen: Seen,
+}
+
+/// What was seen of it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    used_bytes: u64,
     written_bytes: u64,
 }
 
@@ -251,8 +282,12 @@ impl Looks {
                 match (row.action.as_str(), row.address) {
                     ("look", _) => looks.push(row.time_ns),
                     (action @ ("use" | "write"), Some(address)) => {
-                        let written_bytes = if action == "write" { row.bytes.unwrap_or(0) } else { 0 };
-                        used.push(SeenBlock { time_ns: row.time_ns, address, written_bytes });
+                        let bytes = row.bytes.unwrap_or(0);
+                        let seen = match action {
+                            "use" => Seen { used_bytes: bytes, ..Seen::default() },
+                            _ => Seen { written_bytes: bytes, ..Seen::default() },
+                        };
+                        used.push(SeenBlock { time_ns: row.time_ns, address, seen });
                     }
                     _ => {}
                 }
@@ -264,21 +299,21 @@ impl Looks {
     }
 }
 
-/// Steps, and the objects that are used in them: how many bytes of them are written.
+/// Steps, and the objects that are used in them: what of them is.
 fn used_objects(
     observed: &Observed,
     changes: &[(i64, bool, usize)],
     used: &[SeenBlock],
     looks: &[i64],
     step_at: impl Fn(i64) -> usize,
-) -> BTreeMap<(usize, usize), u64> {
+) -> BTreeMap<(usize, usize), Seen> {
     let mut live: HashMap<u64, usize> = HashMap::new();
     // A release is on record before the look that precedes it.
     let mut released: VecDeque<(i64, usize)> = VecDeque::new();
     let next_look = |time: i64| looks.get(looks.partition_point(|look| *look <= time)).copied();
     let mut changes = changes.iter().peekable();
-    let mut objects = BTreeMap::new();
-    for SeenBlock { time_ns, address, written_bytes } in used {
+    let mut objects: BTreeMap<_, Seen> = BTreeMap::new();
+    for SeenBlock { time_ns, address, seen } in used {
         while let Some((when, is_allocated, block)) = changes.next_if(|(when, ..)| when < time_ns) {
             if *is_allocated {
                 live.insert(observed.blocks[*block].address, *block);
@@ -298,9 +333,30 @@ fn used_objects(
         if let Some(block) = live.get(address) {
             // It is said at the end of the step.
             let use_of = (step_at(*time_ns), observed.blocks[*block].object);
-            let most: &mut u64 = objects.entry(use_of).or_default();
-            *most = (*most).max(*written_bytes);
+            let most = objects.entry(use_of).or_default();
+            most.used_bytes = most.used_bytes.max(seen.used_bytes);
+            most.written_bytes = most.written_bytes.max(seen.written_bytes);
         }
     }
     objects
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_in_the_middle_of_a_use_does_not_make_it_one_of_a_part() {
+        let step = |objects: &[usize]| Step {
+            uses: objects.iter().map(|object| (*object, 0)).collect(),
+            ..Step::default()
+        };
+        let steps = vec![step(&[0, 1]), step(&[0]), step(&[0, 1]), step(&[0, 1])];
+        let steps = Steps { steps, pages: vec![30, 10], ..Steps::default() };
+        let pages =
+            [((0, 0), 30), ((1, 0), 10), ((2, 0), 20), ((3, 0), 30), ((0, 1), 5), ((2, 1), 5), ((3, 1), 5)];
+        let seen = |pages: u64| Seen { used_bytes: pages * PAGE, written_bytes: 0 };
+        let used = pages.into_iter().map(|(use_of, pages)| (use_of, seen(pages))).collect();
+        assert_eq!(steps.unused_share_of(&used), 5.0 / 40.0);
+    }
 }

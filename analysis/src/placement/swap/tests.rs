@@ -142,7 +142,7 @@ fn what_may_not_be_filled_yet_is_not_moved() {
     let step = Step { changes, ..Step::default() };
     let next = Step { changes: vec![Allocated(4)], ..Step::default() };
     let (objects, pages) = ((0..5).collect(), vec![100; 5]);
-    let parts = ordered(Steps { steps: vec![step, next], objects, pages });
+    let parts = ordered(Steps { steps: vec![step, next], objects, pages, ..Steps::default() });
     let used = |part: &Step| part.uses.iter().map(|(object, _)| *object).collect::<Vec<_>>();
     let used: Vec<Vec<usize>> = parts.steps.iter().map(used).collect();
     assert_eq!(used, [vec![], vec![0], vec![1], vec![1, 2], vec![]]);

@@ -118,14 +118,12 @@ impl Fold {
     /// A block was used, or all that were have been named.
     pub(super) fn used(&mut self, writer: u32, event: Event) {
         let is_block = event.address != 0;
-        let action = match (is_block, event.extra) {
-            (false, _) => "look",
-            (true, 0) => "use",
-            (true, _) => "write",
-        };
-        let mut row = self.placement_row(writer, event, action, is_block);
-        row.bytes = row.bytes.map(|used| if event.extra == 0 { used } else { event.extra });
-        self.rows.placement(row);
+        let action = if is_block { "use" } else { "look" };
+        self.rows.placement(self.placement_row(writer, event, action, is_block));
+        if event.extra > 0 {
+            let written = Event { bytes: event.extra, ..event };
+            self.rows.placement(self.placement_row(writer, written, "write", is_block));
+        }
     }
 
     fn placement_row(&self, writer: u32, event: Event, action: &str, is_block: bool) -> PlacementRow {

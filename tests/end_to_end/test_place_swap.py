@@ -39,8 +39,11 @@ def turns(target):
 
 @pytest.fixture(scope="module")
 def learned(turns, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("learned") / "runs"
-    done = memtrace("place", "learn", "--base", "swap,dram", "-o", folder, "--", turns[0], ROUNDS)
+    return learn(tmp_path_factory.mktemp("learned") / "runs", turns[0], ROUNDS)
+
+
+def learn(folder, *command):
+    done = memtrace("place", "learn", "--base", "swap,dram", "-o", folder, "--", *command)
     if b"cannot be sampled" in done.stderr:
         pytest.skip(done.stderr.decode())
     assert done.returncode == 0, done.stderr
@@ -73,12 +76,7 @@ def test_a_watched_run_says_what_is_used_when(learned):
 
 def test_a_watched_run_says_what_is_written(turns, tmp_path):
     """Half of the blocks in each round; all in the first, in which they are filled."""
-    program, _ = turns
-    folder = tmp_path / "runs"
-    done = memtrace("place", "learn", "--base", "swap,dram", "-o", folder, "--", program, "12", "8")
-    if b"cannot be sampled" in done.stderr:
-        pytest.skip(done.stderr.decode())
-    assert done.returncode == 0, done.stderr
+    folder = learn(tmp_path / "runs", turns[0], "12", "8")
     recording = Recording(folder / "watched", 0, b"", b"")
     query = """
         with blocks as (select address, row_number() over (order by alloc_ns) as number
@@ -100,13 +98,7 @@ def test_a_watched_run_says_what_is_written(turns, tmp_path):
 
 def test_a_plan_tells_how_much_of_a_block_is_written(turns, tmp_path):
     """Each round writes half of each block."""
-    program, _ = turns
-    folder = tmp_path / "runs"
-    command = ("--", program, "12", "16", "50")
-    done = memtrace("place", "learn", "--base", "swap,dram", "-o", folder, *command)
-    if b"cannot be sampled" in done.stderr:
-        pytest.skip(done.stderr.decode())
-    assert done.returncode == 0, done.stderr
+    folder = learn(tmp_path / "runs", turns[0], "12", "16", "50")
     told = planned(folder, tmp_path / "plan.json", "28MiB")["traffic"]["planned"]
     again = (told["written_bytes"] - ALL_BLOCKS) / (told["back_bytes"] - ALL_BLOCKS)
     assert 0.3 < again < 0.7, told

@@ -155,8 +155,8 @@ impl Paged {
         Ok(plan)
     }
 
-    /// Half the width of an interval, of runs that move pages for so many seconds. What does
-    /// not fit together, the kernel may move each time.
+    /// Half the width of an interval, of runs that move pages for so many seconds. Of a step whose needs
+    /// do not fit, the kernel may move all.
     fn uncertainty(&self, schedule: &Schedule, machine: &Machine, of_moves: f64) -> f64 {
         let unplanned = self.correction * machine.kernel_seconds(&schedule.unplanned);
         2.0 * (RUN_ERROR * self.seconds).hypot(machine.spread() * of_moves) + unplanned

@@ -90,12 +90,14 @@ def test_the_peak_without_garbage_does_not_depend_on_the_collector(record, pytho
 
 
 def test_observe_reports_what_the_program_itself_collects(record, python):
-    bare = record(python, "-c", CYCLES, "threshold", 1)
-    run = record(python, "-c", CYCLES, "threshold", 1, options=("--gc", "observe"))
+    # With a block for each object: whether one more arena of 1 MiB is taken is a matter of chance.
+    options = {"env": {"PYTHONMALLOC": "malloc"}}
+    bare = record(python, "-c", CYCLES, "threshold", 1, **options)
+    run = record(python, "-c", CYCLES, "threshold", 1, options=("--gc", "observe"), **options)
     assert run.stdout == bare.stdout
     peak = run.report["peak"]
     assert 24 * MEGABYTE <= peak["gc_independent_bytes"] <= 40 * MEGABYTE
-    assert abs(peak["live_bytes"] - bare.report["peak"]["live_bytes"]) <= MEGABYTE
+    assert abs(peak["live_bytes"] - bare.report["peak"]["live_bytes"]) <= MEGABYTE / 10
     [process] = run.report["processes"]
     assert process["collections"] > 0 and 0 < process["collect_share"] < 1
     assert process["gc_independent_bytes"] == peak["gc_independent_bytes"]

@@ -224,11 +224,12 @@ def test_a_first_thread_that_ends_before_the_others(record, target):
     assert 64 << 20 <= run.report["peak"]["live_bytes"] < 65 << 20
 
 
-def test_many_processes_within_little_address_space(record):
+@pytest.mark.parametrize("limit", [400_000_000, 1_000_000_000])
+def test_many_processes_within_little_address_space(record, limit):
     """Of memtrace itself, too, which has tables for each of them."""
 
     def little():
-        resource.setrlimit(resource.RLIMIT_AS, (1_000_000_000,) * 2)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
     script = "for i in $(seq 60); do sleep 1 & done; wait; exit 7"
     run = record("sh", "-c", script, preexec_fn=little)

@@ -1,6 +1,7 @@
 //! The way from the recorded programs to the tracer: settings and segment that they share, its rings,
 //! the order of their events, and the sockets that probes and clients connect to.
 
+pub mod address_space;
 pub mod backlog;
 pub mod clock;
 pub mod collection;

@@ -235,3 +235,5 @@ def test_many_processes_within_little_address_space(record, limit):
     run = record("sh", "-c", script, preexec_fn=little)
     assert run.code == 7, run.stderr.decode()
     assert len(run.report["processes"]) > 60
+    # Segments for all of them do not fit into the smaller one.
+    assert limit > 400_000_000 or b"were refused" in run.stderr

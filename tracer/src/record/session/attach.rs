@@ -14,6 +14,7 @@ use super::recording::Session;
 use crate::record::kernel::{Loading, Source, uprobe};
 use crate::record::launch::Ending;
 use crate::record::procfs::status::parent_of;
+use crate::record::transport::address_space;
 use crate::signals;
 
 /// What to attach to.
@@ -34,6 +35,7 @@ static SLEEPING: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Records a running process. The trace is complete on disk when this returns `Ok`.
 pub fn attach(attach: &Attach, options: &Options) -> Result<(), Failure> {
+    address_space::share_an_arena();
     let pid = attach.pid;
     if !PathBuf::from(format!("/proc/{pid}")).is_dir() {
         return Err(Failure { code: 125, message: format!("there is no process {pid}") });

@@ -53,7 +53,7 @@ impl Session {
         let unserved = self.listener.unserved();
         if unserved > 0 {
             notes.push(format!(
-                "{unserved} requests for memory to record in were refused, because memtrace has no more descriptors or address space (raise ulimit -n, or ulimit -v where it is set): what those processes and threads did may be missing."
+                "{unserved} requests for memory to record in were refused, because memtrace has no more descriptors, mappings or address space (raise ulimit -n, or ulimit -v where it is set): what those processes and threads did may be missing."
             ));
         }
         let turned_away = self.listener.turned_away();

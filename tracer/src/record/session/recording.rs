@@ -25,11 +25,11 @@ use crate::record::samples::{Accesses, Samples};
 use crate::record::state::garbage::Collecting;
 use crate::record::transport::clock::Clock;
 use crate::record::transport::drain::Drain;
+use crate::record::transport::futex;
 use crate::record::transport::listener::Listener;
 use crate::record::transport::placing::PlacedImages;
 use crate::record::transport::segments::Segments;
 use crate::record::transport::settings::{self, Sealed};
-use crate::record::transport::{address_space, futex};
 
 /// How long the drain sleeps when there was nothing to read; a writer whose ring fills wakes it.
 const NAP: Duration = Duration::from_millis(5);
@@ -74,7 +74,6 @@ pub struct Session {
 impl Session {
     /// Makes the trace and all that recorded processes connect to.
     pub fn open(options: &Options) -> Result<Session, Failure> {
-        address_space::share_an_arena();
         let mut out = TraceWriter::create(&options.output).map_err(Failure::recording)?;
         if let Some(bytes) = options.max_bytes {
             out.limit(bytes);

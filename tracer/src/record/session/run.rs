@@ -13,12 +13,14 @@ use super::recording::Session;
 use crate::record::kernel::Loading;
 use crate::record::launch;
 use crate::record::procfs::executable::{preloading, program_of};
+use crate::record::transport::address_space;
 
 /// Children that outlive the command are waited for this long.
 pub const GRACE: Duration = Duration::from_secs(2);
 
 /// Records a command. The trace is complete on disk when this returns `Ok`.
 pub fn run(options: &Options) -> Result<Outcome, Failure> {
+    address_space::share_an_arena();
     let probe = launch::find_probe().map_err(Failure::recording)?;
     let (cuda, devices) = options.cuda.library();
     let program = program_of(&options.command[0]);

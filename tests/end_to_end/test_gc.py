@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import environment
 
 MEGABYTE = 1_000_000
 
@@ -91,7 +92,7 @@ def test_the_peak_without_garbage_does_not_depend_on_the_collector(record, pytho
 
 def test_observe_reports_what_the_program_itself_collects(record, python):
     # With a block for each object: whether one more arena of 1 MiB is taken is a matter of chance.
-    options = {"env": {"PYTHONMALLOC": "malloc"}}
+    options = {"env": environment(PYTHONMALLOC="malloc")}
     bare = record(python, "-c", CYCLES, "threshold", 1, **options)
     run = record(python, "-c", CYCLES, "threshold", 1, options=("--gc", "observe"), **options)
     assert run.stdout == bare.stdout

@@ -212,7 +212,8 @@ impl Watch {
         let Some(block) = self.block.take().filter(|_| used != 0) else { return };
         let Mapping { start, length, .. } = block;
         let sample = Sample::of(block, self.pagemap);
-        record::event(Kind::Used, start, used, sample.written(length, clean) as u64);
+        // What was never touched of it is neither used nor written.
+        record::event(Kind::Used, start, used, sample.written(length, clean).min(used) as u64);
         if self.follows != Follows::End && self.follows != Follows::Release(start) {
             sample.send(clean);
         }

@@ -137,7 +137,7 @@ impl Paged {
                 slow: self.seconds + slow,
                 fast: self.seconds,
                 planned: self.seconds + planned,
-                uncertainty: self.uncertainty(&schedule, machine, planned),
+                uncertainty: self.uncertainty(&schedule, machine, planned, slow),
             },
             traffic: Some(Traffic { kernel: of_kernel.moved(), planned: schedule.moved.moved() }),
             worth: false,
@@ -155,29 +155,31 @@ impl Paged {
         Ok(plan)
     }
 
-    /// Half the width of an interval, of runs that move pages for so many seconds. Of a step whose needs
-    /// do not fit, the kernel may move all.
-    fn uncertainty(&self, schedule: &Schedule, machine: &Machine, of_moves: f64) -> f64 {
+    /// Half the width of an interval, of runs that move pages for so many seconds, where the kernel alone
+    /// does for others. Of a step whose needs do not fit, the kernel may move all. Estimates count blocks
+    /// in whole: of what is not used of them, the kernel moves nothing.
+    fn uncertainty(&self, schedule: &Schedule, machine: &Machine, of_moves: f64, of_kernel: f64) -> f64 {
         let unplanned = self.correction * machine.kernel_seconds(&schedule.unplanned);
-        2.0 * (RUN_ERROR * self.seconds).hypot(machine.spread() * of_moves) + unplanned
+        let in_part = self.parts.unused_share * of_kernel;
+        2.0 * (RUN_ERROR * self.seconds).hypot(machine.spread() * of_moves) + unplanned + in_part
     }
 
     /// Whether it is worth it, and why.
     fn judge(&self, plan: &mut Plan, schedule: &Schedule, machine: &Machine) {
         let Seconds { slow, fast, planned, .. } = plan.seconds;
         let gain = slow - planned;
-        // Estimates count blocks in whole. Of what is not used of them, the kernel moves nothing.
-        let in_part = self.parts.unused_share * (slow - fast);
-        if schedule.moves.iter().all(|each| each.kind == MoveKind::Trim) {
+        let has_moves = schedule.moves.iter().any(|each| each.kind != MoveKind::Trim);
+        if !has_moves && schedule.missing.is_none() {
             plan.notes
                 .push(format!("the program fits into {}: nothing has to be moved", Bytes(plan.fast_bytes)));
             return;
         }
-        plan.worth = gain > self.uncertainty(schedule, machine, gain) + in_part;
-        if !plan.worth {
+        let uncertain = self.uncertainty(schedule, machine, gain, slow - fast);
+        plan.worth = has_moves && gain > uncertain;
+        if has_moves && !plan.worth {
             plan.notes.push(format!(
-                "moves as planned gain {gain:.2} s over those of the kernel, less than the estimate is \
-                 uncertain by: nothing is moved"
+                "moves as planned gain {gain:.2} s over those of the kernel, less than the {uncertain:.2} s \
+                 that this is uncertain by: nothing is moved"
             ));
         }
         if self.parts.unused_share > NOTED_SHARE {
@@ -210,5 +212,86 @@ impl Paged {
             Reverse((object.moved_bytes, object.bytes, Reverse(*index)))
         });
         plan.arrange(&sorted, &self.blocks);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::placement::swap::machine::{Content, MACHINE_VERSION};
+    use crate::placement::swap::steps::{Change, Step};
+
+    /// A program with three objects of 16 MiB, and a small block before each use.
+    fn paged(uses: &[&[usize]], unused_share: f64) -> Paged {
+        let block = |index: usize| Block { object: index, alloc_ns: 0, free_ns: None, address: index as u64 };
+        let object = Object {
+            site: None,
+            place: None,
+            bytes: 256 * PAGE,
+            ordinal: 0,
+            blocks: 1,
+            time_share: 0.0,
+            gain_seconds: 0.0,
+            gain_error_seconds: 0.0,
+            middle: None,
+            tier: Where::Fast,
+            moved_bytes: 0,
+        };
+        let mut objects = vec![0, 1, 2];
+        let allocation = |block| Step { changes: vec![Change::Allocated(block)], ..Step::default() };
+        let mut steps: Vec<Step> = (0..3).map(allocation).collect();
+        for uses in uses {
+            let block = objects.len();
+            objects.push(3);
+            steps.push(Step {
+                uses: uses.iter().map(|object| (*object, 0)).collect(),
+                changes: vec![Change::Allocated(block), Change::Released(block)],
+                ..Step::default()
+            });
+        }
+        Paged {
+            program: Program { path: "/p".into(), before: 0, command: "p".into() },
+            seconds: 1.0,
+            objects: vec![object; 4],
+            blocks: (0..objects.len()).map(|index| block(objects[index])).collect(),
+            parts: Steps { steps, objects, pages: vec![4096, 4096, 4096, 1], unused_share },
+            other_bytes: 0,
+            correction: 1.0,
+        }
+    }
+
+    fn plan(paged: &Paged) -> Plan {
+        let content = Content { name: "any".into(), written: 10.0, clean: 1.0, back: 5.0, fault: 10.0 };
+        let machine = Machine { machine_version: MACHINE_VERSION, contents: vec![content], fresh: 0.0 };
+        let tiers = Tiers { slow: "swap".into(), fast: "dram".into() };
+        paged.plan(36 << 20, tiers, &machine).unwrap()
+    }
+
+    #[test]
+    fn what_blocks_are_used_of_is_in_the_interval_and_decides() {
+        let in_turn: [&[usize]; 3] = [&[0], &[1], &[2]];
+        let in_turn = in_turn.repeat(10);
+        let (whole, part) = (plan(&paged(&in_turn, 0.0)), plan(&paged(&in_turn, 0.9)));
+        assert!(whole.worth && !whole.moves.is_empty() && whole.notes.is_empty(), "{:?}", whole.notes);
+        assert!(!part.worth && part.moves.is_empty());
+        let wider = part.seconds.uncertainty - whole.seconds.uncertainty;
+        let of_kernel = part.seconds.slow - part.seconds.fast;
+        assert!((wider - 0.9 * of_kernel).abs() < 1e-9 * of_kernel);
+        assert!(
+            part.notes[0].contains("nothing is moved") && part.notes[1].contains("10 %"),
+            "{:?}",
+            part.notes
+        );
+    }
+
+    #[test]
+    fn a_program_that_needs_all_at_once_is_not_said_to_fit() {
+        let all: [&[usize]; 4] = [&[0, 1, 2]; 4];
+        let told = plan(&paged(&all, 0.0));
+        assert!(!told.worth && told.moves.is_empty());
+        assert!(told.notes.iter().any(|note| note.contains("more than fits")), "{:?}", told.notes);
+        assert!(!told.notes.iter().any(|note| note.contains("the program fits")), "{:?}", told.notes);
+        // The kernel may move all of it in each step.
+        assert!(told.seconds.uncertainty >= 4.0 * 3.0 * 4096.0 * 20e-6, "{:?}", told.seconds);
     }
 }

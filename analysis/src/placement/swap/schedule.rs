@@ -71,6 +71,8 @@ pub fn schedule(steps: &Steps, room: u64) -> Schedule {
         resident: 0,
         faulted: Vec::new(),
         missing_pages: 0,
+        absent_pages: 0,
+        unplanned_pages: 0,
         schedule: Schedule::default(),
     };
     let mut uses = uses(steps);
@@ -109,6 +111,10 @@ struct Simulation<'a> {
     faulted: Vec<usize>,
     /// Of all steps so far.
     missing_pages: u64,
+    /// Of the step, pages that faults bring back: there is no room for them.
+    absent_pages: u64,
+    /// Of the step, what was counted as unplanned in its parts so far.
+    unplanned_pages: u64,
     schedule: Schedule,
 }
 
@@ -117,6 +123,10 @@ impl Simulation<'_> {
         let mut needed: HashSet<usize> = step.uses.iter().map(|(object, _)| *object).collect();
         let mut is_first = true;
         let before = self.missing_pages;
+        self.absent_pages = 0;
+        if !step.continues {
+            self.unplanned_pages = 0;
+        }
         for change in &step.changes {
             match *change {
                 Change::Allocated(block) => {
@@ -133,8 +143,10 @@ impl Simulation<'_> {
         }
         if self.missing_pages > before {
             let all = needed.iter().map(|object| self.pages[*object]).sum::<u64>();
-            self.schedule.unplanned.written += all;
-            self.schedule.unplanned.back += all;
+            let further = all.saturating_sub(self.unplanned_pages);
+            self.unplanned_pages += further;
+            self.schedule.unplanned.written += further;
+            self.schedule.unplanned.back += further;
         }
         for (object, written) in &step.uses {
             self.states[*object].write(*written, self.pages[*object]);
@@ -167,6 +179,7 @@ impl Simulation<'_> {
             self.schedule.moved.back += wanted;
             self.schedule.moved.written += missing;
             self.missing_pages += missing;
+            self.absent_pages += missing;
             self.faulted.extend((missing > 0).then_some(object));
             self.resident += pages;
             self.change(object, |state| {
@@ -233,7 +246,7 @@ impl Simulation<'_> {
             let last = self.by_next.iter().rev().find(|(_, object)| !needed.contains(object)).copied();
             let Some((_, object)) = last else {
                 let missing = over(self);
-                self.schedule.missing = self.schedule.missing.max(Some((missing, block)));
+                self.schedule.missing = self.schedule.missing.max(Some((self.absent_pages + missing, block)));
                 return missing;
             };
             let pages = over(self).min(self.states[object].resident);

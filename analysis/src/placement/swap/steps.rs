@@ -53,8 +53,8 @@ pub struct Steps {
     pub objects: Vec<usize>,
     /// Pages of each object.
     pub pages: Vec<u64>,
-    /// Of the bytes of its objects, a use leaves such a share alone: the medians over each object's uses,
-    /// as a look may fall into one.
+    /// Of the bytes of the objects that are used, uses leave such a share alone: by the median of each
+    /// object's uses, as a look may fall into one.
     pub unused_share: f64,
 }
 
@@ -125,15 +125,15 @@ impl Steps {
                 by_object.entry(*object).or_default().extend(seen);
             }
         }
-        let (mut all, mut unused) = (0, 0);
+        let (mut all, mut unused) = (0.0, 0.0);
         for (object, mut used) in by_object {
             used.sort_unstable();
             if let Some(median) = used.get(used.len() / 2) {
-                all += self.pages[object];
-                unused += self.pages[object].saturating_sub(*median);
+                all += self.pages[object] as f64 * used.len() as f64;
+                unused += self.pages[object].saturating_sub(*median) as f64 * used.len() as f64;
             }
         }
-        unused as f64 / all.max(1) as f64
+        unused / f64::max(all, 1.0)
     }
 
     /// Marks the steps that do not begin with the allocation of a block.
@@ -284,8 +284,9 @@ impl Looks {
                     (action @ ("use" | "write"), Some(address)) => {
                         let bytes = row.bytes.unwrap_or(0);
                         let seen = match action {
-                            "use" => Seen { used_bytes: bytes, ..Seen::default() },
-                            _ => Seen { written_bytes: bytes, ..Seen::default() },
+                            "use" => Seen { used_bytes: bytes, written_bytes: 0 },
+                            // What is written is used: the first versions named it once.
+                            _ => Seen { used_bytes: bytes, written_bytes: bytes },
                         };
                         used.push(SeenBlock { time_ns: row.time_ns, address, seen });
                     }
@@ -357,6 +358,6 @@ mod tests {
             [((0, 0), 30), ((1, 0), 10), ((2, 0), 20), ((3, 0), 30), ((0, 1), 5), ((2, 1), 5), ((3, 1), 5)];
         let seen = |pages: u64| Seen { used_bytes: pages * PAGE, written_bytes: 0 };
         let used = pages.into_iter().map(|(use_of, pages)| (use_of, seen(pages))).collect();
-        assert_eq!(steps.unused_share_of(&used), 5.0 / 40.0);
+        assert_eq!(steps.unused_share_of(&used), 15.0 / 150.0);
     }
 }

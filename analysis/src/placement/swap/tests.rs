@@ -75,7 +75,7 @@ fn what_does_not_fit_together_is_said() {
     let mut steps = cyclic(3, 160, 2);
     steps.steps[2].uses = vec![(0, 0), (1, 160), (2, 0)];
     let missing = schedule(&steps, 400).missing;
-    assert_eq!(missing, Some((80, 4)));
+    assert_eq!(missing, Some((81, 4)), "with the small block's");
 }
 
 #[test]
@@ -193,6 +193,20 @@ fn programs() -> impl Strategy<Value = Steps> {
         }
         steps
     })
+}
+
+#[test]
+fn all_that_one_step_misses_is_told() {
+    let allocation = |block| Step { changes: vec![Change::Allocated(block)], ..Step::default() };
+    let together = Step { uses: vec![(0, 0), (1, 0), (2, 0)], ..allocation(3) };
+    let steps = Steps {
+        steps: vec![allocation(0), allocation(1), allocation(2), together],
+        objects: vec![0, 1, 2, 3],
+        pages: vec![100, 100, 100, 1],
+        ..Steps::default()
+    };
+    assert_eq!(schedule(&steps, 150).missing, Some((151, 3)));
+    assert_eq!(schedule(&steps, 301).missing, None);
 }
 
 proptest! {

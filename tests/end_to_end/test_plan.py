@@ -95,7 +95,7 @@ def test_the_command_line_says_what_python_says(model, tmp_path):
     files = (tmp_path / "model.json", tmp_path / "graph.json")
     plan = json.loads(memtrace("plan", *files, "--json").stdout)
     loaded = package.Model.load(tmp_path / "model.json")
-    assert plan == package.plan(loaded, tmp_path / "graph.json")
+    assert plan == package.plan(loaded, tmp_path / "graph.json") == package.plan(*files)
     text = memtrace("plan", *files).stdout.decode()
     assert f"set by {plan['set_by']['operator']}" in text
 

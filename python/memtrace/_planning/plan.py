@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
+from .._running.load import model_of
 from . import sizes
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def plan(
-    model: "Model",
+    model: "Union[Model, str, os.PathLike[str]]",
     graph: Any,
     *,
     memory_limit: "Optional[Union[int, str]]" = None,
@@ -32,7 +33,7 @@ def plan(
     """The predicted memory of a pipeline, as a dict: what `memtrace plan --json` prints.
 
     Args:
-        model: Laws of the pipeline's operators.
+        model: Laws of the pipeline's operators, or their file.
         graph: A graph as a dict or the path of its JSON file; a Dask collection; an xarray object
             with chunks; a pipeline of DASF.
         memory_limit: Bytes of each process, or a text like "1.5GB". A graph of whole arrays is
@@ -58,10 +59,12 @@ def plan(
         The plan, or the predicted peak of a graph that runs as it is. Bytes and seconds.
 
     Raises:
-        ValueError: An operator has neither a law nor given bytes, or the graph is invalid.
+        ValueError: An operator has neither a law nor given bytes, or the graph or the model's file
+            is invalid.
         MemoryError: Nothing fits; the message names the smallest limit that would.
     """
     limit = None if memory_limit is None else sizes.parse(memory_limit)
+    model = model_of(model)
     about = {"halo": halo, "whole_axes": whole_axes, "results": results}
     document = _document(graph, model, threads, given or {}, about, arrays)
     return model.plan_graph(

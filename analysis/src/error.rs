@@ -9,7 +9,7 @@ pub enum Error {
     #[error("cannot read the trace: {0}")]
     Trace(String),
     /// The rows of a trace do not say what is wanted.
-    #[error("cannot recompute the trace from its rows: {0}")]
+    #[error("the rows of the trace do not tell this: {0}")]
     NoRows(String),
     /// A trace without a span of an operator.
     #[error("the trace has no span of an operator {wanted}; {known}")]

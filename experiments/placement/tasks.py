@@ -52,11 +52,20 @@ def compared(program, folder, count, repeats):
         "tasks": count,
         "worth": told["worth"],
         "told": told["seconds"]["slow"] / told["seconds"]["planned"],
+        "one": statistics.median(one(program, share) for _ in range(repeats))
+        if told["worth"]
+        else math.nan,
         "completed": {kind: min(done for done, _ in taken) for kind, taken in runs.items()},
         "seconds": {
             kind: statistics.median(each for _, each in taken) for kind, taken in runs.items()
         },
     }
+
+
+def one(program, share):
+    """What the plan gains a task that has its share of the memory to itself, in CPU time."""
+    by_itself, planned = program.bare(share), program.placed(share)
+    return by_itself.seconds / planned.seconds if by_itself and planned else math.nan
 
 
 def together(program, folder, count, kind):
@@ -111,11 +120,13 @@ def cells(result):
         taken("planned"),
         f"{gain(result):.2f}",
         f"{result['told']:.2f}" if result["worth"] else "nothing to move",
+        f"{result['one']:.2f}" if result["worth"] else "",
     ]
 
 
 def page(results, repeats):
-    names = ["tasks", "no swap", "the kernel swaps", "a plan for each", "gain", "told"]
+    names = ["tasks", "no swap", "the kernel swaps", "a plan for each", "gain"]
+    names += ["told", "one alone"]
     return f"""# Tasks that share memory
 
 `scripts/experiments placement tasks` runs tasks at one time in a control group of
@@ -123,7 +134,8 @@ def page(results, repeats):
 table has the tasks that complete in a second of wall-clock time, medians of {repeats} runs,
 recorders included where there is a plan. A plan is made for an equal share of the memory, and each
 task follows it by itself (`memtrace place run`). *Told* is the gain that `place plan` says
-beforehand for a task alone.
+beforehand for a task alone; *one alone* is what is measured where one task has its share of the
+memory to itself, in CPU time.
 
 {table(names, map(cells, results))}
 

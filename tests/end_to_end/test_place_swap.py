@@ -96,6 +96,24 @@ def test_a_watched_run_says_what_is_written(turns, tmp_path):
     assert ALL_BLOCKS < told["written_bytes"] < told["back_bytes"], told
 
 
+FRONTS = """
+import numpy as np
+blocks = [np.zeros(8 << 20, "u1") for _ in range(4)]  # from calloc, which does not touch them
+for n in range(40):
+    blocks[n % 4][: 2 << 20] = np.full(2 << 20, n, "u1")
+"""
+
+
+def test_what_was_never_touched_of_a_block_is_not_written(python, tmp_path):
+    folder = learn(tmp_path / "runs", python, "-c", FRONTS)
+    recording = Recording(folder / "watched", 0, b"", b"")
+    query = """
+        select count(*), max(bytes) from {placements}
+        where action = 'write' and address in (select address from {allocations} where bytes >= 8388608)"""
+    [(written, most)] = recording.sql(query)
+    assert written >= 4 and 1 * MIB <= most <= 5 * MIB
+
+
 def test_a_plan_tells_how_much_of_a_block_is_written(turns, tmp_path):
     """Each round writes half of each block."""
     folder = learn(tmp_path / "runs", turns[0], "12", "16", "50")

@@ -52,6 +52,8 @@ struct Watch {
     used: usize,
     /// The same that are in memory and clean.
     clean: usize,
+    /// What was ever touched of it: in memory or in swap.
+    touched: usize,
     /// /proc/self/pagemap.
     pagemap: usize,
     follows: Follows,
@@ -113,6 +115,7 @@ impl Watch {
         block: None,
         used: 0,
         clean: 0,
+        touched: 0,
         pagemap: 0,
         follows: Follows::Work,
         due_ns: 0,
@@ -156,7 +159,8 @@ impl Watch {
     }
 
     fn read(&mut self, file: usize) {
-        (self.filled, self.block, self.used, self.clean) = (0, None, 0, 0);
+        (self.filled, self.block) = (0, None);
+        (self.used, self.clean, self.touched) = (0, 0, 0);
         loop {
             let read = sys::read(file, &mut self.buffer);
             if read == 0 {
@@ -191,6 +195,8 @@ impl Watch {
             self.used = self.used.wrapping_add(bytes_of(b"Referenced:"));
             let clean = bytes_of(b"Private_Clean:").wrapping_add(bytes_of(b"Shared_Clean:"));
             self.clean = self.clean.wrapping_add(clean);
+            let touched = bytes_of(b"Rss:").wrapping_add(bytes_of(b"Swap:"));
+            self.touched = self.touched.wrapping_add(touched);
         }
     }
 
@@ -209,11 +215,11 @@ impl Watch {
     /// All mappings of a block are known.
     fn say(&mut self) {
         let (used, clean) = (core::mem::take(&mut self.used), core::mem::take(&mut self.clean));
+        let touched = core::mem::take(&mut self.touched);
         let Some(block) = self.block.take().filter(|_| used != 0) else { return };
-        let Mapping { start, length, .. } = block;
+        let start = block.start;
         let sample = Sample::of(block, self.pagemap);
-        // What was never touched of it is neither used nor written.
-        record::event(Kind::Used, start, used, sample.written(length, clean).min(used) as u64);
+        record::event(Kind::Used, start, used, sample.written(touched, clean) as u64);
         if self.follows != Follows::End && self.follows != Follows::Release(start) {
             sample.send(clean);
         }

@@ -53,11 +53,12 @@ impl Sample {
         self.in_memory.saturating_sub(clean / sys::page())
     }
 
-    /// Bytes of a block of this length that are written: as much of it as of the sample.
-    pub fn written(&self, length: usize, clean: usize) -> usize {
+    /// Bytes of a block that are written, if so many of it were ever touched: as much of them as of the
+    /// sample.
+    pub fn written(&self, touched: usize, clean: usize) -> usize {
         let seen = self.in_memory + self.in_swap;
-        let pages = (length / sys::page()).wrapping_mul(self.dirty(clean));
-        pages.checked_div(seen).map_or(length, |pages| pages * sys::page())
+        let pages = (touched / sys::page()).wrapping_mul(self.dirty(clean));
+        pages.checked_div(seen).map_or(touched, |pages| pages * sys::page())
     }
 
     /// Sends them to swap, if any is dirty.

@@ -14,7 +14,8 @@ table! {
         pub time_ns: i64,
         /// `place`: a block gets this memory; `out`: this range of it goes to swap, or to this node;
         /// `in`: it comes back; `use`: this block was used since the last `look`; `write`: a part of it
-        /// was written since then; `look`: all that was used has been named; `depart`: the program allocates other blocks than the plan has, and no more are placed.
+        /// was written since then; `look`: all that was used has been named; `depart`: the program
+        /// allocates other blocks than the plan has, and no more are placed.
         pub action: String,
         /// `small-pages`, `huge-pages`, `dram` or `node:N`.
         #[null("`use`, `write`, `look` and `depart`")]

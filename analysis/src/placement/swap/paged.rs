@@ -26,6 +26,8 @@ const MOST_CORRECTION: f64 = 4.0;
 
 /// Where uses leave more than this share of their blocks alone, plans say so.
 const NOTED_SHARE: f64 = 0.1;
+/// So does the plan of a program that is not seen for such a share of its time.
+const NOTED_GAP: f64 = 0.25;
 
 /// What was learned of a program that is to take less memory.
 pub struct Paged {
@@ -169,7 +171,7 @@ impl Paged {
         let Seconds { slow, fast, planned, .. } = plan.seconds;
         let gain = slow - planned;
         let has_moves = schedule.moves.iter().any(|each| each.kind != MoveKind::Trim);
-        if !has_moves && schedule.missing.is_none() {
+        if !has_moves && (schedule.missing.is_none() || slow <= fast) {
             plan.notes
                 .push(format!("the program fits into {}: nothing has to be moved", Bytes(plan.fast_bytes)));
             return;
@@ -189,12 +191,20 @@ impl Paged {
                 100.0 * (1.0 - self.parts.unused_share)
             ));
         }
+        if self.parts.longest_gap > NOTED_GAP {
+            plan.notes.push(format!(
+                "the program allocates no large block in {:.0} % of its time: all that it uses then counts as \
+                 used once, and the kernel may take far longer than estimated",
+                100.0 * self.parts.longest_gap
+            ));
+        }
         if let Some((pages, block)) = schedule.missing {
             let place = self.objects[self.blocks[block].object].place.as_deref();
             plan.notes.push(format!(
-                "what the program uses together at {} is {} more than fits",
+                "what the program uses together at {} is {} more than fits{}",
                 place.unwrap_or("an unknown place"),
-                Bytes(pages * PAGE)
+                Bytes(pages * PAGE),
+                if has_moves { "" } else { ": nothing is moved" }
             ));
         }
     }
@@ -222,7 +232,8 @@ mod tests {
     use crate::placement::swap::steps::{Change, Step};
 
     /// A program with three objects of 16 MiB, and a small block before each use.
-    fn paged(uses: &[&[usize]], unused_share: f64) -> Paged {
+    /// There are steps that allocate these of the objects, and such that use some.
+    fn paged(firsts: &[&[usize]], uses: &[&[usize]], unused_share: f64) -> Paged {
         let block = |index: usize| Block { object: index, alloc_ns: 0, free_ns: None, address: index as u64 };
         let object = Object {
             site: None,
@@ -238,8 +249,13 @@ mod tests {
             moved_bytes: 0,
         };
         let mut objects = vec![0, 1, 2];
-        let allocation = |block| Step { changes: vec![Change::Allocated(block)], ..Step::default() };
-        let mut steps: Vec<Step> = (0..3).map(allocation).collect();
+        let mut steps: Vec<Step> = firsts
+            .iter()
+            .map(|blocks| Step {
+                changes: blocks.iter().copied().map(Change::Allocated).collect(),
+                ..Step::default()
+            })
+            .collect();
         for uses in uses {
             let block = objects.len();
             objects.push(3);
@@ -254,7 +270,7 @@ mod tests {
             seconds: 1.0,
             objects: vec![object; 4],
             blocks: (0..objects.len()).map(|index| block(objects[index])).collect(),
-            parts: Steps { steps, objects, pages: vec![4096, 4096, 4096, 1], unused_share },
+            parts: Steps { steps, objects, pages: vec![4096, 4096, 4096, 1], unused_share, longest_gap: 0.0 },
             other_bytes: 0,
             correction: 1.0,
         }
@@ -267,11 +283,13 @@ mod tests {
         paged.plan(36 << 20, tiers, &machine).unwrap()
     }
 
+    const ONE_BY_ONE: [&[usize]; 3] = [&[0], &[1], &[2]];
+
     #[test]
     fn what_blocks_are_used_of_is_in_the_interval_and_decides() {
-        let in_turn: [&[usize]; 3] = [&[0], &[1], &[2]];
-        let in_turn = in_turn.repeat(10);
-        let (whole, part) = (plan(&paged(&in_turn, 0.0)), plan(&paged(&in_turn, 0.9)));
+        let in_turn = ONE_BY_ONE.repeat(10);
+        let (whole, part) =
+            (plan(&paged(&ONE_BY_ONE, &in_turn, 0.0)), plan(&paged(&ONE_BY_ONE, &in_turn, 0.9)));
         assert!(whole.worth && !whole.moves.is_empty() && whole.notes.is_empty(), "{:?}", whole.notes);
         assert!(!part.worth && part.moves.is_empty());
         let wider = part.seconds.uncertainty - whole.seconds.uncertainty;
@@ -287,11 +305,28 @@ mod tests {
     #[test]
     fn a_program_that_needs_all_at_once_is_not_said_to_fit() {
         let all: [&[usize]; 4] = [&[0, 1, 2]; 4];
-        let told = plan(&paged(&all, 0.0));
+        let mut paged = paged(&[&[0, 1, 2]], &all, 0.0);
+        paged.parts.longest_gap = 0.9;
+        let told = plan(&paged);
         assert!(!told.worth && told.moves.is_empty());
-        assert!(told.notes.iter().any(|note| note.contains("more than fits")), "{:?}", told.notes);
+        assert!(
+            told.notes.iter().any(|note| note.contains("more than fits: nothing is moved")),
+            "{:?}",
+            told.notes
+        );
+        assert!(told.notes.iter().any(|note| note.contains("no large block in 90 %")), "{:?}", told.notes);
         assert!(!told.notes.iter().any(|note| note.contains("the program fits")), "{:?}", told.notes);
         // The kernel may move all of it in each step.
         assert!(told.seconds.uncertainty >= 4.0 * 3.0 * 4096.0 * 20e-6, "{:?}", told.seconds);
+    }
+
+    #[test]
+    fn a_program_that_fits_but_for_the_spare_is_said_to_fit() {
+        let all: [&[usize]; 4] = [&[0, 1]; 4];
+        let mut paged = paged(&[&[0, 1]], &all, 0.0);
+        paged.parts.pages = vec![4352, 4352, 4352, 1];
+        let told = plan(&paged);
+        assert!(!told.worth && told.moves.is_empty());
+        assert!(told.notes[0].contains("the program fits"), "{:?}", told.notes);
     }
 }

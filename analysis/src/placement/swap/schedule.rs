@@ -72,7 +72,7 @@ pub fn schedule(steps: &Steps, room: u64) -> Schedule {
         faulted: Vec::new(),
         missing_pages: 0,
         absent_pages: 0,
-        unplanned_pages: 0,
+        unplanned: HashSet::new(),
         schedule: Schedule::default(),
     };
     let mut uses = uses(steps);
@@ -113,8 +113,8 @@ struct Simulation<'a> {
     missing_pages: u64,
     /// Of the step, pages that faults bring back: there is no room for them.
     absent_pages: u64,
-    /// Of the step, what was counted as unplanned in its parts so far.
-    unplanned_pages: u64,
+    /// Objects of the step that were counted as unplanned in its parts so far.
+    unplanned: HashSet<usize>,
     schedule: Schedule,
 }
 
@@ -125,7 +125,7 @@ impl Simulation<'_> {
         let before = self.missing_pages;
         self.absent_pages = 0;
         if !step.continues {
-            self.unplanned_pages = 0;
+            self.unplanned.clear();
         }
         for change in &step.changes {
             match *change {
@@ -141,12 +141,11 @@ impl Simulation<'_> {
                 Change::Released(block) => self.release(steps.objects[block]),
             }
         }
-        if self.missing_pages > before {
-            let all = needed.iter().map(|object| self.pages[*object]).sum::<u64>();
-            let further = all.saturating_sub(self.unplanned_pages);
-            self.unplanned_pages += further;
-            self.schedule.unplanned.written += further;
-            self.schedule.unplanned.back += further;
+        if self.missing_pages > before || self.resident > self.room {
+            let further = needed.iter().filter(|object| self.unplanned.insert(**object));
+            let pages: u64 = further.map(|object| self.pages[*object]).sum();
+            self.schedule.unplanned.written += pages;
+            self.schedule.unplanned.back += pages;
         }
         for (object, written) in &step.uses {
             self.states[*object].write(*written, self.pages[*object]);

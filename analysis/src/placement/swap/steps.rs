@@ -56,6 +56,9 @@ pub struct Steps {
     /// Of the bytes of the objects that are used, uses leave such a share alone: by the median of each
     /// object's uses, as a look may fall into one.
     pub unused_share: f64,
+    /// The longest time without a look, of that between the first one and the last: all that is used in
+    /// it counts as used at one time.
+    pub longest_gap: f64,
 }
 
 impl Steps {
@@ -88,6 +91,7 @@ impl Steps {
             changes.extend(block.free_ns.map(|free_ns| (free_ns, false, index)));
         }
         changes.sort_unstable();
+        steps.longest_gap = longest_gap(&looks);
         let allocations: Vec<i64> = observed.blocks.iter().map(|block| block.alloc_ns).collect();
         let (all_looks, looks) = (&looks, beginnings(&looks, &allocations));
         steps.steps = vec![Step::default(); looks.len() + 1];
@@ -121,7 +125,7 @@ impl Steps {
         let mut by_object: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
         for (index, step) in self.steps.iter().enumerate() {
             for (object, _) in &step.uses {
-                let seen = used.get(&(index, *object)).map(|seen| pages(seen.used_bytes));
+                let seen = used.get(&(index, *object)).map(|seen| pages(seen.used()));
                 by_object.entry(*object).or_default().extend(seen);
             }
         }
@@ -260,11 +264,24 @@ struct SeenBlock {
     seen: Seen,
 }
 
+fn longest_gap(looks: &[i64]) -> f64 {
+    let whole = looks.last().zip(looks.first()).map_or(0, |(last, first)| last.saturating_sub(*first));
+    let longest = looks.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).max().unwrap_or(0);
+    longest as f64 / whole.max(1) as f64
+}
+
 /// What was seen of it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     used_bytes: u64,
     written_bytes: u64,
+}
+
+impl Seen {
+    /// What is written is used: the first versions named it once.
+    fn used(&self) -> u64 {
+        if self.used_bytes == 0 { self.written_bytes } else { self.used_bytes }
+    }
 }
 
 /// What was seen of the blocks.
@@ -285,8 +302,7 @@ impl Looks {
                         let bytes = row.bytes.unwrap_or(0);
                         let seen = match action {
                             "use" => Seen { used_bytes: bytes, written_bytes: 0 },
-                            // What is written is used: the first versions named it once.
-                            _ => Seen { used_bytes: bytes, written_bytes: bytes },
+                            _ => Seen { used_bytes: 0, written_bytes: bytes },
                         };
                         used.push(SeenBlock { time_ns: row.time_ns, address, seen });
                     }
@@ -347,6 +363,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_longest_gap_is_a_share_of_all() {
+        assert_eq!(longest_gap(&[-5, 0, 70, 95]), 0.7);
+        assert_eq!([longest_gap(&[7]), longest_gap(&[]), longest_gap(&[3, 3])], [0.0; 3]);
+    }
+
+    #[test]
     fn a_look_in_the_middle_of_a_use_does_not_make_it_one_of_a_part() {
         let step = |objects: &[usize]| Step {
             uses: objects.iter().map(|object| (*object, 0)).collect(),
@@ -358,6 +380,9 @@ mod tests {
             [((0, 0), 30), ((1, 0), 10), ((2, 0), 20), ((3, 0), 30), ((0, 1), 5), ((2, 1), 5), ((3, 1), 5)];
         let seen = |pages: u64| Seen { used_bytes: pages * PAGE, written_bytes: 0 };
         let used = pages.into_iter().map(|(use_of, pages)| (use_of, seen(pages))).collect();
+        assert_eq!(steps.unused_share_of(&used), 15.0 / 150.0);
+        let only_written = |of: &Seen| Seen { used_bytes: 0, written_bytes: of.used_bytes };
+        let used = used.iter().map(|(use_of, seen)| (*use_of, only_written(seen))).collect();
         assert_eq!(steps.unused_share_of(&used), 15.0 / 150.0);
     }
 }

@@ -209,6 +209,22 @@ fn all_that_one_step_misses_is_told() {
     assert_eq!(schedule(&steps, 301).missing, None);
 }
 
+#[test]
+fn what_a_step_needs_counts_once_in_all_its_parts() {
+    let allocation = |block| Step { changes: vec![Change::Allocated(block)], ..Step::default() };
+    let first = Step { uses: vec![(0, 0), (1, 0)], ..allocation(4) };
+    let second = Step { uses: vec![(1, 0), (2, 0), (3, 0)], continues: true, ..allocation(5) };
+    let mut steps = Steps {
+        steps: (0..4).map(allocation).chain([first, second]).collect(),
+        objects: (0..6).collect(),
+        pages: vec![100, 100, 100, 100, 1, 1],
+        ..Steps::default()
+    };
+    assert_eq!(schedule(&steps, 150).unplanned.back, 402);
+    steps.steps[5].continues = false;
+    assert_eq!(schedule(&steps, 150).unplanned.back, 502);
+}
+
 proptest! {
     #[test]
     fn schedules_keep_what_is_used_and_fit(steps in programs(), room in 100u64..1000) {

@@ -130,9 +130,15 @@ fn verified(arguments: &Make, learned: &mut Source, mut plan: Plan) -> Result<Pl
         && !learned.has_run(&plan)
         && seconds <= plan.seconds.planned + plan.seconds.uncertainty
     {
+        if learned.is_swap() {
+            // What it took corrects what is told of the kernel, too.
+            measured.seconds = plan.seconds;
+        }
         measured.seconds.planned = seconds;
         measured.worth = measured.seconds.slow - seconds > measured.seconds.uncertainty;
-        plan = measured;
+        if measured.worth || !learned.is_swap() {
+            plan = measured;
+        }
     }
     Ok(plan)
 }

@@ -34,9 +34,6 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 #[allow(dead_code)]
-#[path = "../src/record/transport/address_space.rs"]
-mod address_space;
-#[allow(dead_code)]
 #[path = "../src/record/transport/futex.rs"]
 mod futex;
 #[allow(dead_code)]

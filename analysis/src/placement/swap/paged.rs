@@ -231,8 +231,8 @@ mod tests {
     use crate::placement::swap::machine::{Content, MACHINE_VERSION};
     use crate::placement::swap::steps::{Change, Step};
 
-    /// A program with three objects of 16 MiB, and a small block before each use.
-    /// There are steps that allocate these of the objects, and such that use some.
+    /// A program with three objects of 16 MiB: steps that allocate these of them, then steps that use
+    /// some, with a small block before.
     fn paged(firsts: &[&[usize]], uses: &[&[usize]], unused_share: f64) -> Paged {
         let block = |index: usize| Block { object: index, alloc_ns: 0, free_ns: None, address: index as u64 };
         let object = Object {

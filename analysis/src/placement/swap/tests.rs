@@ -195,9 +195,12 @@ fn programs() -> impl Strategy<Value = Steps> {
     })
 }
 
+fn allocation(block: usize) -> Step {
+    Step { changes: vec![Change::Allocated(block)], ..Step::default() }
+}
+
 #[test]
 fn all_that_one_step_misses_is_told() {
-    let allocation = |block| Step { changes: vec![Change::Allocated(block)], ..Step::default() };
     let together = Step { uses: vec![(0, 0), (1, 0), (2, 0)], ..allocation(3) };
     let steps = Steps {
         steps: vec![allocation(0), allocation(1), allocation(2), together],
@@ -211,7 +214,6 @@ fn all_that_one_step_misses_is_told() {
 
 #[test]
 fn what_a_step_needs_counts_once_in_all_its_parts() {
-    let allocation = |block| Step { changes: vec![Change::Allocated(block)], ..Step::default() };
     let first = Step { uses: vec![(0, 0), (1, 0)], ..allocation(4) };
     let second = Step { uses: vec![(1, 0), (2, 0), (3, 0)], continues: true, ..allocation(5) };
     let mut steps = Steps {

@@ -17,6 +17,7 @@ use memtrace_wire::handshake::{Wants, Welcome};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
+use super::address_space;
 use super::handshake::{Arrival, Credentials, Peer, identify, send_descriptors};
 use super::pending::{Pending, Said};
 use super::placing::PlacedImages;
@@ -204,9 +205,11 @@ impl Accept {
 impl Accept {
     /// Makes a segment for the probe of this process. False once the recording has ended.
     fn share(&self, stream: &UnixStream, wants: Wants, placed: bool, peer: u32) -> bool {
-        let made =
-            Segment::create(wants, placed, peer).and_then(|segment| Ok((segment.duplicate()?, segment)));
-        let Ok((theirs, segment)) = made else {
+        let is_free = address_space::is_free(wants.geometry().bytes());
+        let made = is_free.then(|| {
+            Segment::create(wants, placed, peer).and_then(|segment| Ok((segment.duplicate()?, segment)))
+        });
+        let Some(Ok((theirs, segment))) = made else {
             self.unserved.fetch_add(1, Ordering::Relaxed);
             refuse(stream);
             return true;

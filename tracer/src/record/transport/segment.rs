@@ -15,8 +15,6 @@ use rustix::io::{Errno, pread};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::process::{Pid, Resource, getrlimit, test_kill_process};
 
-use super::address_space;
-
 /// Segments at one time: fewer than a process may have mappings (vm.max_map_count).
 const MOST: usize = 16_384;
 /// Descriptors that are left for the trace and /proc: without one, nothing more is written.
@@ -52,7 +50,6 @@ impl Segment {
         let alive = ALIVE.load(Ordering::Relaxed);
         ensure!(alive < most(), "{alive} segments are in use already");
         let geometry = wants.geometry();
-        ensure!(address_space::is_free(geometry.bytes()), "there is too little address space");
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let descriptor = memfd_create("memtrace", flags)
             .map_err(|error| anyhow!("cannot create shared memory: {error}"))?;

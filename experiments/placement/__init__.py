@@ -10,5 +10,6 @@ PARTS = {
     "swapping": "programs with less memory than they need: swap as planned, and the kernel's own",
     "chunks": "chunks of operators where memory ends before swap does",
     "harm": "twelve programs with less memory than they need: a plan slows none of them down",
+    "learning": "what place learn takes, against a run of the program by itself",
     "tasks": "tasks that share memory: how many complete, and how fast",
 }

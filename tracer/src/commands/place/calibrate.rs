@@ -16,7 +16,7 @@ use crate::terminal::{Progress, print};
 
 const PAGE: usize = 4096;
 /// Pages that are moved at a time.
-const PAGES: usize = 4096;
+const PAGES: usize = 1024;
 /// The median of so many times is taken.
 const TIMES: usize = 5;
 

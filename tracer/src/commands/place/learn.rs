@@ -101,7 +101,7 @@ pub fn run(arguments: &Learn) -> Result<ExitCode> {
             let further = arguments.output.join(format!("{name}-again"));
             let output = if number == 0 { &first } else { &further };
             recorded(arguments, output, tier, purpose, &mut earlier)?;
-            bytes = Trace::open(output)?.meta().peak.resident_bytes.max(WARM_BYTES);
+            bytes = Trace::open(output)?.meta().peak.resident_bytes;
             if number > 0 {
                 keep_the_faster(&first, &further)?;
             }

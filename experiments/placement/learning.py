@@ -38,9 +38,9 @@ class Case:
 
 
 CASES = [
-    Case("weights.c", "cyclic weights, C", 1500, is_long=True),
-    Case("adam.py", "network with Adam, NumPy", 90, is_long=True),
-    Case("panels.f90", "power method, Fortran", 700, is_long=True),
+    Case("weights.c", "cyclic weights, C", 900, is_long=True),
+    Case("adam.py", "network with Adam, NumPy", 75, is_long=True),
+    Case("panels.f90", "power method, Fortran", 450, is_long=True),
     Case("weights.c", "cyclic weights, C", 100, is_long=False),
     Case("adam.py", "network with Adam, NumPy", 12, is_long=False),
     Case("panels.f90", "power method, Fortran", 60, is_long=False),

@@ -63,7 +63,9 @@ def measured(case, folder, repeats):
         plain.append(cpu(command))
         for base, all_of in learned.items():
             output = folder / "learned"
-            all_of.append(cpu([MEMTRACE, "place", "learn", "--base", base, "-o", output, "--", *command]))
+            all_of.append(
+                cpu([MEMTRACE, "place", "learn", "--base", base, "-o", output, "--", *command])
+            )
             shutil.rmtree(output)
     ratios = [
         statistics.median(each / alone for each, alone in zip(all_of, plain, strict=True))

@@ -6,6 +6,7 @@
 //! ([`lru`]) is what it is compared with; what a page costs, the [`machine`] says. The [`paged`] plan
 //! has the moves before each block.
 
+mod held;
 mod lru;
 mod machine;
 mod order;
@@ -16,6 +17,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
+pub use held::most_held;
 pub use machine::{Content, MACHINE_VERSION, Machine};
 pub use paged::Paged;
 

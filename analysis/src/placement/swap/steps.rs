@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use memtrace_trace::Trace;
-use memtrace_trace::rows::TimelineRow;
 
+use super::held::held;
 use super::retained::Retained;
 use super::{PAGE, pages};
 use crate::placement::Error;
@@ -194,8 +194,9 @@ impl Steps {
         }
     }
 
-    /// Bytes of the program that belong to none of its large blocks: the median over the times at which
-    /// it has most of them. Pages of files are left out, where they are known: the kernel takes them
+    /// Bytes of the program that belong to none of its large blocks: no more than so many in nine of ten
+    /// of the times at which it has most of them. The highest may be of a time at which a block has just
+    /// been released. Pages of files are left out, where they are known: the kernel takes them
     /// back first.
     ///
     /// # Errors
@@ -209,15 +210,11 @@ impl Steps {
         let most = large.iter().map(|(_, pages)| pages * PAGE).max().unwrap_or(0);
         let rows = trace.timeline()?;
         let rows = rows.iter().filter(|row| row.process == process && at(row.time_ns) >= most / 2);
-        let held = |row: &TimelineRow| match &row.pages {
-            Some(pages) => Some(pages.anon + pages.shmem),
-            None => row.resident_bytes,
-        };
         let mut others: Vec<u64> =
             rows.filter_map(|row| Some(held(row)?.saturating_sub(at(row.time_ns)))).collect();
         others.sort_unstable();
-        let median = others.get(others.len() / 2).copied();
-        Ok(median.unwrap_or_else(|| trace.meta().peak.resident_bytes.saturating_sub(most)))
+        let usual = others.get(others.len() * 9 / 10).copied();
+        Ok(usual.unwrap_or_else(|| trace.meta().peak.resident_bytes.saturating_sub(most)))
     }
 
     /// Pages of live and retained blocks after each change.

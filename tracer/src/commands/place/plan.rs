@@ -8,7 +8,7 @@ use clap::Args;
 use memtrace_analysis::placement::search::Search;
 use memtrace_analysis::placement::{Plan, Where};
 
-use super::run;
+use super::run::{self, Took};
 use super::sentences::sentences;
 use super::source::{Room, Source};
 use super::tier::SWAP;
@@ -117,10 +117,11 @@ fn verified(arguments: &Make, learned: &mut Source, mut plan: Plan) -> Result<Pl
             break;
         }
         let trace = arguments.directory.join(format!("verified-{number}"));
-        let seconds = run::measured(&plan, learned.meta(), trace)?;
+        let Took { seconds, held_bytes } = run::measured(&plan, learned.meta(), trace)?;
         took_too_long = seconds > plan.seconds.planned + plan.seconds.uncertainty;
-        learned.ran(&plan, seconds);
-        if fastest.as_ref().is_none_or(|(least, _)| seconds < *least) {
+        let fits = !learned.is_swap() || held_bytes <= plan.fast_bytes;
+        learned.ran(&plan, seconds, held_bytes);
+        if fits && fastest.as_ref().is_none_or(|(least, _)| seconds < *least) {
             fastest = Some((seconds, plan));
         }
         plan = learned.plan(arguments.room(), arguments.search)?;

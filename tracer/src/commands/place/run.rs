@@ -9,6 +9,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 use clap::Args;
+use memtrace_analysis::placement::swap::most_held;
 use memtrace_analysis::placement::{Move, MoveKind, Plan, Where};
 use memtrace_trace::{Meta, Trace};
 use memtrace_wire::placement::Tier;
@@ -55,13 +56,22 @@ fn by_itself(program: &OsString, arguments: &[OsString]) -> Failure {
     Failure { code, message: format!("cannot run {}: {error}", program.display()) }
 }
 
-/// CPU seconds of the command that was learned from, with its blocks where a plan has them.
-pub fn measured(plan: &Plan, learned: &Meta, trace: PathBuf) -> Result<f64> {
+/// What a run took.
+pub struct Took {
+    /// CPU time.
+    pub seconds: f64,
+    /// The most that one process held, without pages of files.
+    pub held_bytes: u64,
+}
+
+/// What the command that was learned from takes, with its blocks where a plan has them.
+pub fn measured(plan: &Plan, learned: &Meta, trace: PathBuf) -> Result<Took> {
     let command = learned.command.iter().map(OsString::from).collect();
     warm(fast_tier(plan)?, learned.peak.resident_bytes);
     let code = recorded(command, Some(blocks(plan)?), trace.clone())?;
-    match seconds(&Trace::open(&trace)?) {
-        Some(seconds) if code == 0 => Ok(seconds),
+    let trace = Trace::open(&trace)?;
+    match seconds(&trace) {
+        Some(seconds) if code == 0 => Ok(Took { seconds, held_bytes: most_held(&trace)? }),
         _ if code == 0 => {
             bail!("the run that was to verify the plan was cut short; make the plan again")
         }

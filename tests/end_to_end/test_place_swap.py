@@ -134,7 +134,8 @@ def test_a_plan_keeps_to_its_memory(turns, learned, tmp_path):
     done = memtrace("place", "run", tmp_path / "plan.json", "-o", trace, "--", program, ROUNDS)
     recording = Recording(trace, done.returncode, done.stdout, done.stderr)
     assert (recording.code, recording.stdout) == (0, expected)
-    assert not recording.report["notes"]
+    [note] = recording.report["notes"]
+    assert note.startswith("Blocks placed as planned: ") and not note.endswith(": 0.")
     of = moved(recording)
     assert of["out"][0] >= of["in"][0] > 100 * MIB
     assert of["out"][1] == of["in"][1] == 0
@@ -196,6 +197,18 @@ def test_too_little_memory_is_said(learned, tmp_path):
     done = memtrace("place", "plan", learned, "--fast", "1MB", "-o", tmp_path / "plan.json")
     assert done.returncode == 1
     assert b"beside its large blocks" in done.stderr and b"--fast" in done.stderr
+
+
+def test_a_program_that_was_swapped_is_not_learned(turns, tmp_path):
+    try:
+        with group() as each:
+            each.limit_with_swap(20 * MIB)
+            learned = learn(tmp_path / "runs", *each.entered_by([turns[0], "10"]))
+    except OSError as why:
+        pytest.skip(f"no control group can be made: {why}")
+    done = memtrace("place", "plan", learned, "--fast", "20MiB", "-o", tmp_path / "plan.json")
+    assert done.returncode == 1
+    assert b"was swapped" in done.stderr and b"more memory; record it again" in done.stderr
 
 
 def test_another_program_departs_from_a_plan(turns, target, learned, tmp_path):

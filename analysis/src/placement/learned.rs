@@ -229,16 +229,24 @@ impl Learned {
         plan.worth = gain > plan.seconds.uncertainty;
         if self.in_objects < CACHE_RESIDENT {
             plan.notes.push(format!(
-                "{} of the time falls on large blocks: placement cannot help",
+                "{} of the time falls on large blocks: placement cannot help, nothing is placed",
                 percent(self.in_objects)
             ));
             plan.worth = false;
         } else if !plan.worth && all < plan.seconds.uncertainty {
-            plan.notes.push(format!(
-                "all blocks in {} gain {all:.2} s, no more than runs differ by: placement cannot help",
-                plan.tiers.fast
-            ));
-            plan.worth = false;
+            plan.notes.push(if -all > plan.seconds.uncertainty {
+                format!(
+                    "with all blocks in {} the run took {:.2} s longer: nothing is placed; if other work slowed \
+                     it, learn again with --repeat 3",
+                    plan.tiers.fast, -all
+                )
+            } else {
+                format!(
+                    "all blocks in {} gain {all:.2} s, no more than runs differ by: placement cannot help, \
+                     nothing is placed",
+                    plan.tiers.fast
+                )
+            });
         } else if !plan.worth {
             let middle = plan.middle.as_ref();
             let and = middle.map(|middle| format!(" and {} of {}", Bytes(middle.bytes), middle.tier));

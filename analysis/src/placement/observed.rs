@@ -104,7 +104,9 @@ impl Observed {
         let busiest =
             counts.iter().max_by_key(|(process, samples)| (**samples, std::cmp::Reverse(**process)));
         let Some(process) = of_program.or(busiest.map(|(process, _)| *process)) else {
-            return Err(Error::Learned("no sample was taken: the command ran too short a time".into()));
+            return Err(Error::Learned(
+                "no sample was taken, as the command ran too short a time: give it more to do".into(),
+            ));
         };
         let mut observed = Observed {
             program: program(trace, process)?,

@@ -12,10 +12,24 @@ pub fn held(row: &TimelineRow) -> Option<u64> {
     }
 }
 
-/// The most that one process of a run held.
+/// The most bytes of one process that were in swap; none where that is not known.
 ///
 /// # Errors
 /// The table cannot be read.
-pub fn most_held(trace: &Trace) -> Result<u64> {
-    Ok(trace.timeline()?.iter().filter_map(held).max().unwrap_or(0))
+pub fn most_in_swap(trace: &Trace) -> Result<f64> {
+    let rows = trace.timeline()?;
+    let most = rows.iter().filter_map(|row| Some(row.pages.as_ref()?.swap)).max();
+    Ok(most.unwrap_or(0) as f64)
+}
+
+/// The most that one process of a run held; `None` if the program departed from its plan, of which that
+/// then says nothing.
+///
+/// # Errors
+/// A table cannot be read.
+pub fn most_held(trace: &Trace) -> Result<Option<u64>> {
+    let mut departed = false;
+    trace.placements(|row| departed |= row.action == "depart")?;
+    let most = trace.timeline()?.iter().filter_map(held).max();
+    Ok(most.filter(|_| !departed))
 }

@@ -8,7 +8,7 @@ use super::machine::Machine;
 use super::order::ordered;
 use super::schedule::{Schedule, schedule};
 use super::steps::Steps;
-use super::{PAGE, lru};
+use super::{PAGE, held, lru};
 use crate::placement::Error;
 use crate::placement::object::{Object, Where};
 use crate::placement::observed::{Block, Key, Observed};
@@ -24,6 +24,8 @@ const SPARE_BYTES: u64 = 2 << 20;
 /// A run may correct what moves cost by this factor, up or down.
 const MOST_CORRECTION: f64 = 4.0;
 
+/// A run with less than this share of its memory in swap was in memory.
+const SWAPPED_SHARE: f64 = 0.01;
 /// Where uses leave more than this share of their blocks alone, plans say so.
 const NOTED_SHARE: f64 = 0.1;
 /// So does the plan of a program that is not seen for such a share of its time.
@@ -40,8 +42,6 @@ pub struct Paged {
     parts: Steps,
     /// Bytes that belong to none of its large blocks.
     other_bytes: u64,
-    /// What runs of its plans held over what was told of them.
-    excess_bytes: u64,
     /// What moves cost, as a share of what the machine's costs say.
     correction: f64,
 }
@@ -59,6 +59,11 @@ impl Paged {
         let Some((user_ns, system_ns)) = meta.user_ns.zip(meta.system_ns).filter(|_| meta.is_whole()) else {
             return Err(Error::Learned("the run in memory was not recorded to its end".into()));
         };
+        if held::most_in_swap(plain)? > SWAPPED_SHARE * meta.peak.resident_bytes as f64 {
+            return Err(Error::Learned(
+                "the program was swapped in the run that was to be in memory: give it more memory".into(),
+            ));
+        }
         let observed = Observed::read(watched, None)?;
         if observed.blocks.is_empty() {
             return Err(Error::Request(
@@ -92,17 +97,12 @@ impl Paged {
             other_bytes,
             program: observed.program,
             blocks: observed.blocks,
-            excess_bytes: 0,
             correction: 1.0,
         })
     }
 
-    /// A run of one of its plans took this many CPU seconds, and held so many bytes at most: later plans
-    /// count it in.
-    pub fn ran(&mut self, plan: &Plan, seconds: f64, held_bytes: u64) {
-        if held_bytes > plan.fast_bytes {
-            self.excess_bytes += held_bytes - plan.used_bytes.min(plan.fast_bytes);
-        }
+    /// A run of one of its plans took this many CPU seconds: later plans count it in.
+    pub fn ran(&mut self, plan: &Plan, seconds: f64) {
         let told = plan.seconds.planned - plan.seconds.fast;
         if told > RUN_ERROR * plan.seconds.fast {
             let measured = (seconds - plan.seconds.fast).max(0.0) / told;
@@ -117,11 +117,10 @@ impl Paged {
     /// The bytes are too few for what is never moved, or the program has too many blocks.
     pub fn plan(&self, bytes: u64, tiers: Tiers, machine: &Machine) -> Result<Plan, Error> {
         let spare = bytes / SPARE_SHARE + SPARE_BYTES;
-        let other_bytes = self.other_bytes + self.excess_bytes;
-        let Some(room) = bytes.checked_sub(other_bytes + spare).filter(|room| *room > 0) else {
+        let Some(room) = bytes.checked_sub(self.other_bytes + spare).filter(|room| *room > 0) else {
             return Err(Error::Request(format!(
                 "the program takes {} beside its large blocks, which are never moved; give --fast more",
-                Bytes(other_bytes + spare)
+                Bytes(self.other_bytes + spare)
             )));
         };
         let schedule = schedule(&self.parts, room / PAGE);
@@ -133,7 +132,7 @@ impl Paged {
                 schedule.moves.len()
             )));
         }
-        let of_kernel = lru::moved(&self.parts, (bytes - other_bytes) / PAGE);
+        let of_kernel = lru::moved(&self.parts, (bytes - self.other_bytes) / PAGE);
         let slow = self.correction * machine.kernel_seconds(&of_kernel);
         let planned = self.correction * machine.planned_seconds(&schedule.moved);
         let mut plan = Plan {
@@ -142,7 +141,7 @@ impl Paged {
             tiers,
             middle: None,
             fast_bytes: bytes,
-            used_bytes: schedule.most * PAGE + other_bytes,
+            used_bytes: schedule.most * PAGE + self.other_bytes,
             seconds: Seconds {
                 slow: self.seconds + slow,
                 fast: self.seconds,
@@ -190,12 +189,6 @@ impl Paged {
             plan.notes.push(format!(
                 "moves as planned gain {gain:.2} s over those of the kernel, less than the {uncertain:.2} s \
                  that this is uncertain by: nothing is moved"
-            ));
-        }
-        if self.excess_bytes > 0 {
-            plan.notes.push(format!(
-                "a run with a plan took {} more than planned: this plan leaves as much free",
-                Bytes(self.excess_bytes)
             ));
         }
         if self.parts.unused_share > NOTED_SHARE {
@@ -286,7 +279,6 @@ mod tests {
             blocks: (0..objects.len()).map(|index| block(objects[index])).collect(),
             parts: Steps { steps, objects, pages: vec![4096, 4096, 4096, 1], unused_share, longest_gap: 0.0 },
             other_bytes: 0,
-            excess_bytes: 0,
             correction: 1.0,
         }
     }
@@ -315,21 +307,6 @@ mod tests {
             "{:?}",
             part.notes
         );
-    }
-
-    #[test]
-    fn what_a_run_held_over_its_plan_stays_free() {
-        let mut paged = paged(&ONE_BY_ONE, &ONE_BY_ONE.repeat(10), 0.0);
-        let first = plan(&paged);
-        paged.ran(&first, first.seconds.planned, first.fast_bytes);
-        assert_eq!(plan(&paged).moves, first.moves);
-        let excess = 4 << 20;
-        paged.ran(&first, first.seconds.planned, first.fast_bytes + excess);
-        let second = plan(&paged);
-        assert!(second.worth && second.used_bytes <= second.fast_bytes, "{second:?}");
-        let told = second.used_bytes - paged.excess_bytes;
-        assert!(told + excess <= first.fast_bytes && told < first.used_bytes, "{first:?}\n{second:?}");
-        assert!(second.notes[0].contains("more than planned"), "{:?}", second.notes);
     }
 
     #[test]

@@ -60,8 +60,8 @@ fn by_itself(program: &OsString, arguments: &[OsString]) -> Failure {
 pub struct Took {
     /// CPU time.
     pub seconds: f64,
-    /// The most that one process held, without pages of files.
-    pub held_bytes: u64,
+    /// The most that one process held, without pages of files, if it followed the plan.
+    pub held_bytes: Option<u64>,
 }
 
 /// What the command that was learned from takes, with its blocks where a plan has them.
@@ -75,7 +75,10 @@ pub fn measured(plan: &Plan, learned: &Meta, trace: PathBuf) -> Result<Took> {
         _ if code == 0 => {
             bail!("the run that was to verify the plan was cut short; make the plan again")
         }
-        _ => bail!("the command failed with {code}; a plan is verified by runs that succeed"),
+        _ => bail!(
+            "the command failed with {code} in the run that was to verify the plan, so none was written; leave \
+             --verify out for one that is not verified"
+        ),
     }
 }
 

@@ -41,8 +41,9 @@ pub fn sentences(plan: &Plan) -> Result<String> {
         plan.traffic.map(|each| traffic(each.planned)).unwrap_or_default()
     )?;
     plan.notes.iter().try_for_each(|note| writeln!(text, "  {note}"))?;
-    let objects = plan.objects.iter().filter(|object| !is_swap || object.moved_bytes > 0);
-    let count = objects.clone().count();
+    let is_shown = |object: &Object| if is_swap { object.moved_bytes > 0 } else { matters(object) };
+    let shown = plan.objects.iter().enumerate().filter(|(_, object)| is_shown(object));
+    let count = shown.clone().count();
     if count > 0 {
         let head = match &plan.middle {
             _ if is_swap => "          moved      bytes",
@@ -51,14 +52,22 @@ pub fn sentences(plan: &Plan) -> Result<String> {
         };
         writeln!(text, "{head}  allocated at")?;
     }
-    for (index, object) in objects.take(LISTED).enumerate() {
+    for (index, object) in shown.take(LISTED) {
         let numbers = if is_swap { moved(object) } else { gained(object) };
         writeln!(text, "{:3} {numbers}  {}", index + 1, place(object))?;
     }
-    if count > LISTED {
-        writeln!(text, "  and {} more (--json has all)", count - LISTED)?;
+    // Of those that are not moved there is nothing to say.
+    let all = if is_swap { count } else { plan.objects.len() };
+    if all > count.min(LISTED) {
+        writeln!(text, "  and {} more (--json has all)", all - count.min(LISTED))?;
     }
     Ok(text)
+}
+
+/// False if an object neither gains nor takes what would show in the figures.
+fn matters(object: &Object) -> bool {
+    let gains = [object.gain_seconds, object.gained(Where::Middle).gain_seconds];
+    object.time_share >= 0.0005 || gains.iter().any(|gain| gain.abs() >= 0.005)
 }
 
 fn traffic(moved: Moved) -> String {

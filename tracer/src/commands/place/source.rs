@@ -107,12 +107,12 @@ impl Source {
         })
     }
 
-    /// A run of a plan took this many CPU seconds, and held so many bytes at most: later plans count it in.
-    pub fn ran(&mut self, plan: &Plan, seconds: f64, held_bytes: u64) {
+    /// A run of a plan took this many CPU seconds: later plans count it in.
+    pub fn ran(&mut self, plan: &Plan, seconds: f64) {
         match &mut self.kind {
             Kind::Tiers(learned) => learned.ran(plan, seconds),
             Kind::Swap { paged, runs, .. } => {
-                paged.ran(plan, seconds, held_bytes);
+                paged.ran(plan, seconds);
                 runs.push(plan.clone());
             }
         }

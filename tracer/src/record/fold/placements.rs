@@ -51,6 +51,13 @@ impl Placements {
             "No block was placed: {program} was not executed, its large blocks are not those of the plan, or it has an allocator of its own."
         ))
     }
+
+    /// What went as planned.
+    pub fn remark(&self) -> Option<String> {
+        let Placements { blocks, moves, .. } = self;
+        let went_well = self.program.is_some() && !self.departed && self.refused == 0 && *blocks > 0;
+        went_well.then(|| format!("Blocks placed as planned: {blocks}; moves of their pages: {moves}."))
+    }
 }
 
 impl Placements {

@@ -25,7 +25,8 @@ impl Session {
     pub(super) fn remarks(&self) -> Vec<String> {
         let waited = self.fold.waited_ns() / 1_000_000;
         let waited = (waited > 0).then(|| format!("The program waited {waited} ms for the tracer."));
-        waited.into_iter().chain(self.thinned_note()).chain(self.own_mappings_note()).collect()
+        let of_recording = waited.into_iter().chain(self.thinned_note()).chain(self.own_mappings_note());
+        of_recording.chain(self.fold.placements().remark()).collect()
     }
 
     fn thinned_note(&self) -> Option<String> {

@@ -91,9 +91,9 @@ def page(results, repeats):
 
 `scripts/experiments placement learning` runs programs by themselves and under `memtrace place
 learn`, in turns, {repeats} times each. The ratio is that of CPU times, memtrace's own included: the
-median of the pairs. At most {MOST} are wanted of runs of five seconds and more. `learn` runs the
-program twice, so that two are the least; shorter runs are beside them to show what it takes
-whatever the program does.
+median of the pairs. At most {MOST} are wanted of runs of five seconds and more: huge pages keep to
+that, swap does not. `learn` runs the program twice, so that two are the least; shorter runs are
+beside them to show what it takes whatever the program does.
 
 """
     names = ["program", "by itself", *(f"`--base {base}`" for base in BASES)]

@@ -199,7 +199,7 @@ def test_too_little_memory_is_said(learned, tmp_path):
     assert b"beside its large blocks" in done.stderr and b"--fast" in done.stderr
 
 
-def test_a_program_that_was_swapped_is_not_learned(turns, tmp_path):
+def test_a_program_that_was_swapped_is_not_learned(turns, kernel_side, tmp_path):
     try:
         with group() as each:
             each.limit_with_swap(20 * MIB)

@@ -9,7 +9,9 @@ use super::error::Error;
 use super::gains::{Gain, gains};
 use super::object::{Gained, Object, Where};
 use super::observed::{Block, Key, Observed};
-use super::plan::{Alternative, CHAINS, MOST_BLOCKS, Middle, PLAN_VERSION, Plan, Program, Seconds, Tiers};
+use super::plan::{
+    Alternative, CHAINS, MOST_BLOCKS, Middle, NOTHING, PLAN_VERSION, Plan, Program, Seconds, Tiers,
+};
 use super::search::{Baseline, Choice, InThree, Instance, Item, PATIENCE, Search, best_of_three};
 use super::together::together;
 use super::traits::traits;
@@ -229,21 +231,21 @@ impl Learned {
         plan.worth = gain > plan.seconds.uncertainty;
         if self.in_objects < CACHE_RESIDENT {
             plan.notes.push(format!(
-                "{} of the time falls on large blocks: placement cannot help, nothing is placed",
+                "{} of the time falls on large blocks: placement cannot help, {NOTHING}",
                 percent(self.in_objects)
             ));
             plan.worth = false;
         } else if !plan.worth && all < plan.seconds.uncertainty {
             plan.notes.push(if -all > plan.seconds.uncertainty {
                 format!(
-                    "with all blocks in {} the run took {:.2} s longer: nothing is placed; if other work slowed \
-                     it, learn again with --repeat 3",
+                    "with all blocks in {} the run took {:.2} s longer: {NOTHING}; if other work slowed it, \
+                     learn again with --force --repeat 3",
                     plan.tiers.fast, -all
                 )
             } else {
                 format!(
                     "all blocks in {} gain {all:.2} s, no more than runs differ by: placement cannot help, \
-                     nothing is placed",
+                     {NOTHING}",
                     plan.tiers.fast
                 )
             });
@@ -251,7 +253,7 @@ impl Learned {
             let middle = plan.middle.as_ref();
             let and = middle.map(|middle| format!(" and {} of {}", Bytes(middle.bytes), middle.tier));
             plan.notes.push(format!(
-                "{} of {}{} gain {gain:.2} s, less than the estimate is uncertain by: nothing is placed",
+                "{} of {}{} gain {gain:.2} s, less than the estimate is uncertain by: {NOTHING}",
                 Bytes(plan.fast_bytes),
                 plan.tiers.fast,
                 and.unwrap_or_default()

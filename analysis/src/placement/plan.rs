@@ -13,6 +13,8 @@ use super::search::{Baseline, Instance, SEED};
 
 /// Version of the file.
 pub const PLAN_VERSION: u32 = 4;
+/// In the notes on why a plan is not carried out.
+pub(super) const NOTHING: &str = "nothing is placed";
 /// In the note on what makes any estimate of a program uncertain.
 pub(super) const CHAINS: &str = "chains of pointers";
 /// No run takes that long: their sums are numbers.
@@ -232,6 +234,19 @@ impl Plan {
         let (gain, error) = self.gained();
         self.seconds.planned = self.seconds.slow - gain;
         self.seconds.uncertainty = 2.0 * error.hypot(RUN_ERROR * self.seconds.slow);
+    }
+
+    /// A run of the plan took so many seconds: that says whether it is worth it.
+    pub fn took(&mut self, seconds: f64) {
+        let was_worth = self.worth;
+        let gain = self.seconds.slow - seconds;
+        self.seconds.planned = seconds;
+        self.worth = gain > self.seconds.uncertainty;
+        if self.worth {
+            self.notes.retain(|note| !note.contains(NOTHING));
+        } else if was_worth {
+            self.notes.push(format!("a run of it gained {gain:.2} s, less than runs differ by: {NOTHING}"));
+        }
     }
 
     /// Estimates the plan anew after objects were moved by hand: it is done then, whatever it gains.

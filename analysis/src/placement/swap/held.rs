@@ -12,7 +12,7 @@ pub fn held(row: &TimelineRow) -> Option<u64> {
     }
 }
 
-/// The most bytes of one process that were in swap; none where that is not known.
+/// The most bytes of one process that were in swap; 0 where that is not known, without a kernel side.
 ///
 /// # Errors
 /// The table cannot be read.

@@ -196,8 +196,8 @@ impl Steps {
 
     /// Bytes of the program that belong to none of its large blocks: no more than so many in nine of ten
     /// of the times at which it has most of them. The highest may be of a time at which a block has just
-    /// been released. Pages of files are left out, where they are known: the kernel takes them
-    /// back first.
+    /// been released. Pages of files are left out, where they are known: the kernel takes them back
+    /// first.
     ///
     /// # Errors
     /// A table cannot be read.
@@ -213,7 +213,7 @@ impl Steps {
         let mut others: Vec<u64> =
             rows.filter_map(|row| Some(held(row)?.saturating_sub(at(row.time_ns)))).collect();
         others.sort_unstable();
-        let usual = others.get(others.len() * 9 / 10).copied();
+        let usual = others.get(others.len().saturating_sub(1) * 9 / 10).copied();
         Ok(usual.unwrap_or_else(|| trace.meta().peak.resident_bytes.saturating_sub(most)))
     }
 

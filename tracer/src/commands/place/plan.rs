@@ -112,7 +112,7 @@ fn verified(arguments: &Make, learned: &mut Source, mut plan: Plan) -> Result<Pl
     let mut fastest: Option<(f64, Plan)> = None;
     // Other work on the machine slows single runs down: one that takes too long is made again.
     let mut took_too_long = false;
-    let mut most_held = 0;
+    let mut held = Vec::new();
     for number in 1..=arguments.verify {
         if (learned.has_run(&plan) && !took_too_long) || (learned.is_swap() && !plan.worth) {
             break;
@@ -120,8 +120,8 @@ fn verified(arguments: &Make, learned: &mut Source, mut plan: Plan) -> Result<Pl
         let trace = arguments.directory.join(format!("verified-{number}"));
         let took = run::measured(&plan, learned.meta(), trace)?;
         took_too_long = took.seconds > plan.seconds.planned + plan.seconds.uncertainty;
-        most_held = most_held.max(took.held_bytes.unwrap_or(0));
         learned.ran(&plan, took.seconds);
+        held.extend(took.held_bytes.map(|bytes| (plan.moves.clone(), bytes)));
         if fastest.as_ref().is_none_or(|(least, _)| took.seconds < *least) {
             fastest = Some((took.seconds, plan));
         }
@@ -136,18 +136,17 @@ fn verified(arguments: &Make, learned: &mut Source, mut plan: Plan) -> Result<Pl
             // What it took corrects what is told of the kernel, too.
             measured.seconds = plan.seconds;
         }
-        measured.seconds.planned = seconds;
-        measured.worth = measured.seconds.slow - seconds > measured.seconds.uncertainty;
+        measured.took(seconds);
         if measured.worth || !learned.is_swap() {
             plan = measured;
         }
     }
-    let told = plan.fast_bytes.max(plan.used_bytes);
-    if learned.is_swap() && plan.worth && most_held > told {
+    let of_plan = held.into_iter().filter(|(moves, _)| *moves == plan.moves).map(|(_, bytes)| bytes);
+    let excess = of_plan.max().map_or(0, |most| most.saturating_sub(plan.fast_bytes));
+    if learned.is_swap() && plan.worth && excess > 0 {
         plan.notes.push(format!(
-            "in a run that verified it, the program held {}: where the kernel may not swap, give --fast {} less",
-            Bytes(most_held),
-            Bytes(most_held - told)
+            "a run of it held {} more than --fast: where the kernel may not swap, give so much less",
+            Bytes(excess)
         ));
     }
     Ok(plan)

@@ -41,7 +41,8 @@ pub fn sentences(plan: &Plan) -> Result<String> {
         plan.traffic.map(|each| traffic(each.planned)).unwrap_or_default()
     )?;
     plan.notes.iter().try_for_each(|note| writeln!(text, "  {note}"))?;
-    let is_shown = |object: &Object| if is_swap { object.moved_bytes > 0 } else { matters(object) };
+    let is_shown =
+        |object: &Object| if is_swap { object.moved_bytes > 0 } else { matters(object, plan.fast_bytes) };
     let shown = plan.objects.iter().enumerate().filter(|(_, object)| is_shown(object));
     let count = shown.clone().count();
     if count > 0 {
@@ -58,16 +59,21 @@ pub fn sentences(plan: &Plan) -> Result<String> {
     }
     // Of those that are not moved there is nothing to say.
     let all = if is_swap { count } else { plan.objects.len() };
-    if all > count.min(LISTED) {
-        writeln!(text, "  and {} more (--json has all)", all - count.min(LISTED))?;
+    match all - count.min(LISTED) {
+        0 => {}
+        more if count == 0 => {
+            writeln!(text, "  no object gains what would show here (--json has all {more})")?
+        }
+        more => writeln!(text, "  and {more} more (--json has all)")?,
     }
     Ok(text)
 }
 
-/// False if an object neither gains nor takes what would show in the figures.
-fn matters(object: &Object) -> bool {
+/// Whether an object gains, or takes of the time or of the fast tier, what shows in the figures.
+fn matters(object: &Object, fast_bytes: u64) -> bool {
+    let takes_room = object.tier != Where::Slow && object.bytes >= fast_bytes / 100;
     let gains = [object.gain_seconds, object.gained(Where::Middle).gain_seconds];
-    object.time_share >= 0.0005 || gains.iter().any(|gain| gain.abs() >= 0.005)
+    takes_room || object.time_share >= 0.0005 || gains.iter().any(|gain| gain.abs() >= 0.005)
 }
 
 fn traffic(moved: Moved) -> String {

@@ -28,6 +28,13 @@ def built(source, folder):
     return binary
 
 
+def command_of(file, folder, *arguments):
+    """One of the programs as a command; built in the folder, if it is compiled."""
+    source = PROGRAMS / file
+    run = [sys.executable, source] if source.suffix == ".py" else [built(source, folder)]
+    return [*map(str, run), *map(str, arguments)]
+
+
 @dataclass(frozen=True)
 class Program:
     """A program, how often it repeats its work, and the size of the block that takes the time."""
@@ -41,11 +48,7 @@ class Program:
     place: str = ""
 
     def command(self, folder):
-        """Built, if it is compiled."""
-        source = PROGRAMS / self.file
-        if source.suffix == ".py":
-            return [sys.executable, str(source), str(self.rounds)]
-        return [str(built(source, folder)), str(self.rounds)]
+        return command_of(self.file, folder, self.rounds)
 
     def is_right(self, site):
         """Whether a site of the report is the block's."""

@@ -6,13 +6,12 @@ import resource
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.chunks.tables import table
-from experiments.placement.catalogue import PROGRAMS, built
+from experiments.placement.catalogue import command_of
 from experiments.placement.limited import ENVIRONMENT
 from experiments.placement.swap_device import swap
 from experiments.recording import MEMTRACE, RESULTS
@@ -30,11 +29,6 @@ class Case:
     what: str
     rounds: int
     is_long: bool
-
-    def command(self, folder):
-        source = PROGRAMS / self.file
-        run = [sys.executable, source] if source.suffix == ".py" else [built(source, folder)]
-        return [*run, self.rounds]
 
 
 CASES = [
@@ -57,14 +51,14 @@ def main(arguments):
 
 
 def measured(case, folder, repeats):
-    command = case.command(folder)
+    run = command_of(case.file, folder, case.rounds)
     plain, learned = [], {base: [] for base in BASES}
     for _ in range(repeats):
-        plain.append(cpu(command))
+        plain.append(cpu(run))
         for base, all_of in learned.items():
             output = folder / "learned"
             all_of.append(
-                cpu([MEMTRACE, "place", "learn", "--base", base, "-o", output, "--", *command])
+                cpu([MEMTRACE, "place", "learn", "--base", base, "-o", output, "--", *run])
             )
             shutil.rmtree(output)
     ratios = [

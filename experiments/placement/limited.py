@@ -4,12 +4,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.control_group import group
-from experiments.placement.catalogue import PROGRAMS, built
+from experiments.placement.catalogue import command_of
 from experiments.recording import MEMTRACE, memtrace
 
 #: Idle threads of OpenBLAS spin: with them, pages that move cost both processors time.
@@ -34,9 +33,7 @@ class Limited:
 
     def __init__(self, file, folder, *arguments):
         self._folder = folder
-        source = PROGRAMS / file
-        run = [sys.executable, source] if source.suffix == ".py" else [built(source, folder)]
-        self.command = [*map(str, run), *map(str, arguments)]
+        self.command = command_of(file, folder, *arguments)
         learned = ("-o", folder / "learned", "--", *self.command)
         memtrace("place", "learn", "--base", "swap,dram", *learned, environment=ENVIRONMENT)
         self.whole = self.bare(None)

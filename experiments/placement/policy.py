@@ -8,12 +8,11 @@ import json
 import random
 import shutil
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 
 from experiments.chunks.tables import table
-from experiments.placement.catalogue import PROGRAMS, built
+from experiments.placement.catalogue import command_of
 from experiments.placement.networks import (
     instance,
     mobilenet,
@@ -91,10 +90,7 @@ def learned(name):
     if not (folder / "done").exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        source = PROGRAMS / name
-        is_script = source.suffix == ".py"
-        command = [sys.executable, source] if is_script else [built(source, folder)]
-        output = ("-o", folder / "runs", "--", *command, PROGRAMS_RUN[name])
+        output = ("-o", folder / "runs", "--", *command_of(name, folder, PROGRAMS_RUN[name]))
         memtrace("place", "learn", *output, environment={"OPENBLAS_NUM_THREADS": "1"})
         (folder / "done").touch()
     [whole] = answers(("instance", folder / "runs"))

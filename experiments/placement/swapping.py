@@ -228,9 +228,10 @@ Pages that `place plan` says would be written to swap and read back, with what i
 (estimate / measured − 1; wanted: {PAGES_ERROR:.0%}). Of the times, the limit in the middle of each
 program's sets what a page costs; the table has the error of the time at the others. What the kernel
 killed is left out, and what has no moves planned. Pages of zeroes count, too, which Linux does not
-write since 6.13 but notes. Nothing was tuned to the last two programs: they were written after
-the planner's last change and before their first run. The mean of {len(errors)}
-errors is {mean:.1%} (wanted: {MEAN_TIME_ERROR:.1%}).
+write since 6.13 but notes. The last two programs were
+written after what the planner was then and before their first run. What k-means lost where the
+kernel may not swap has been looked at since ([0015](../design/0015-placement.md)). The mean of
+{len(errors)} errors is {mean:.1%} (wanted: {MEAN_TIME_ERROR:.1%}).
 
 {table(told, (estimates(result, errors) for result in results))}
 """

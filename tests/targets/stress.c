@@ -1,6 +1,7 @@
 /* Load on a recording, and what it must have seen of it. Usage:
  *
  *   stress threads THREADS CALLS     each thread makes so many calls of the allocator
+ *   stress handed THREADS CALLS      threads hand blocks to each other through one place
  *   stress processes COUNT           short-lived children, at most 8 at a time
  *   stress soak SECONDS              threads and children come and go
  *   stress hold BLOCKS               so many live blocks at one time
@@ -49,9 +50,20 @@ static void *crowd(void *seed) {
     return NULL;
 }
 
-static void run_threads(long count) {
+/* Every block changes its size where it is, and is at once another thread's. */
+static void *hand(void *seed) {
+    uint64_t random = (uintptr_t)seed;
+    for (long call = 0; call < calls; call += 4) {
+        free(atomic_exchange(&slots[0], realloc(malloc(27), 19)));
+        for (volatile uint32_t turns = below(&random, 64); turns; turns--) continue;
+    }
+    blocks += (calls + 3) / 4 * 2;
+    return NULL;
+}
+
+static void run_threads(void *(*work)(void *), long count) {
     pthread_t ids[count];
-    for (long i = 0; i < count; i++) pthread_create(&ids[i], NULL, crowd, (void *)i);
+    for (long i = 0; i < count; i++) pthread_create(&ids[i], NULL, work, (void *)i);
     for (long i = 0; i < count; i++) pthread_join(ids[i], NULL);
     empty();
 }
@@ -149,7 +161,8 @@ int main(int argc, char **argv) {
     if (argc == 2 && !strcmp(what, "child")) return child();
     if (argc < 3) return 2;
     calls = argc > 3 ? atol(argv[3]) : 0;
-    if (!strcmp(what, "threads")) run_threads(atol(argv[2]));
+    if (!strcmp(what, "threads")) run_threads(crowd, atol(argv[2]));
+    else if (!strcmp(what, "handed")) run_threads(hand, atol(argv[2]));
     else if (!strcmp(what, "soak")) soak(atof(argv[2]));
     else if (!strcmp(what, "hold")) hold(atol(argv[2]));
     else if (!strcmp(what, "processes")) {

@@ -25,6 +25,9 @@ impl Sink for Fold {
         self.samples.note_thread(process, writer.tid, thread);
         let image = &mut self.processes[process];
         image.writers += 1;
+        if image.writers > 1 {
+            image.heap.is_shared();
+        }
         if image.row.pid == self.root
             && !writer.forked
             && let Some(whole) = &self.whole

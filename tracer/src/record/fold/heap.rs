@@ -8,7 +8,7 @@ use super::Fold;
 use crate::record::spans::Acquired;
 use crate::record::state::blocks::{Block, Part, Site};
 use crate::record::state::heap::Released;
-use crate::record::state::in_flight::InFlight;
+use crate::record::state::in_flight::{InFlight, Unknown};
 use crate::record::state::memory::{BlockKey, Memory};
 use crate::record::transport::backlog::Backlog;
 
@@ -136,10 +136,27 @@ impl Fold {
 
     #[inline(always)]
     pub(super) fn released(&mut self, index: u32, writer: u32, address: u64, stamp: u64) {
-        let released = self.processes[index].release(writer, address, stamp, self.clock.patience());
-        let Released::Block(block) = released else { return };
-        self.note_released(index, writer, &block);
-        self.block_ended(index, writer, address, &block, stamp);
+        match self.processes[index].release(writer, address, stamp, self.clock.patience()) {
+            Released::Block(block) => {
+                self.note_released(index, writer, &block);
+                self.block_ended(index, writer, address, &block, stamp);
+            }
+            Released::Settled => {}
+            Released::Unknown => self.released_unknown(index, writer, address, stamp),
+        }
+    }
+
+    #[cold]
+    fn released_unknown(&mut self, index: u32, writer: u32, address: u64, stamp: u64) {
+        let before = self.released_by_other(index, writer, address, stamp);
+        self.processes[index].released_unknown(writer, address, stamp, before);
+    }
+
+    /// The other thread that has released the block at this address just now.
+    #[cold]
+    fn released_by_other(&self, index: u32, writer: u32, address: u64, stamp: u64) -> Option<u32> {
+        let patience = self.clock.ticks(EARLY_NS);
+        self.processes[index].heap.released_by_other(writer, address, stamp, patience)
     }
 
     #[inline(always)]
@@ -155,15 +172,21 @@ impl Fold {
     pub(super) fn realloc_begin(&mut self, writer: u32, event: Event) {
         let index = self.threads[writer].process;
         let process = &mut self.processes[index];
-        let released = process.release_if_known(event.address, event.stamp, self.clock.patience());
-        let unknown = matches!(released, Released::Unknown);
-        let mut given = None;
-        if let Released::Block(block) = released {
-            // Its address may be reused from now on, its bytes stay live until the call returns.
-            process.heap.begin_in_flight(block.bytes);
-            given = Some((event.address, block));
+        let released = process.release(writer, event.address, event.stamp, self.clock.patience());
+        let (address, mut block, mut unknown) = (event.address, None, None);
+        match released {
+            Released::Block(given) => {
+                // Its address may be reused from now on, its bytes stay live until the call returns.
+                process.heap.begin_in_flight(given.bytes);
+                block = Some((address, given));
+            }
+            Released::Settled => {}
+            Released::Unknown => {
+                let before = self.released_by_other(index, writer, address, event.stamp);
+                unknown = Some(Unknown { address, before });
+            }
         }
-        process.begin_call(writer, InFlight::Realloc { block: given, unknown });
+        self.processes[index].begin_call(writer, InFlight::Realloc { block, unknown });
     }
 
     pub(super) fn realloc_end(&mut self, writer: u32, event: Event) {
@@ -174,8 +197,12 @@ impl Fold {
             return call.into_iter().for_each(|call| process.restore(call));
         }
         if let Some(InFlight::Realloc { block, unknown }) = call {
-            if unknown {
-                *process.unknown_releases() += 1;
+            if let Some(Unknown { address, before }) = unknown {
+                match before.filter(|_| address == event.address) {
+                    None => *process.unknown_releases() += 1,
+                    // It was released by the other thread after this call, by a stamp from before.
+                    before => process.released_unknown(writer, address, event.stamp, before),
+                }
             }
             if let Some((address, block)) = block {
                 process.heap.end_in_flight(block.bytes);

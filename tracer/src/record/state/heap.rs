@@ -7,6 +7,7 @@
 
 use super::blocks::{Block, Blocks};
 use super::late::Late;
+use super::recent::Recent;
 
 /// What a release matched.
 pub enum Released {
@@ -25,6 +26,7 @@ pub struct Heap {
     /// Sum of the blocks, and of those that calls under way will release.
     bytes: u64,
     late: Late<u64>,
+    recent: Recent,
 }
 
 impl Heap {
@@ -57,25 +59,44 @@ impl Heap {
         old
     }
 
-    /// A release of `address`; releases that are pending for more than `patience` ticks are not
-    /// settled by it, and are added to `missing`.
+    /// From now on threads may hand blocks to each other.
+    pub fn is_shared(&mut self) {
+        self.recent.start();
+    }
+
+    /// A release of `address` by a thread; releases that are pending for more than `patience` ticks
+    /// are not settled by it, and are added to `missing`.
     #[inline(always)]
-    pub fn release(&mut self, address: u64, stamp: u64, patience: u64, missing: &mut u64) -> Released {
+    pub fn release(
+        &mut self,
+        thread: u32,
+        address: u64,
+        stamp: u64,
+        patience: u64,
+        missing: &mut u64,
+    ) -> Released {
         if self.late.settle(address, stamp, patience, missing) {
             return Released::Settled;
         }
         match self.blocks.remove(address) {
             Some(block) => {
                 self.bytes -= block.bytes;
+                self.recent.note(address, stamp, thread);
                 Released::Block(block)
             }
             None => Released::Unknown,
         }
     }
 
+    /// The other thread that has released the block at this address at most `patience` ticks ago.
+    pub fn released_by_other(&self, thread: u32, address: u64, stamp: u64, patience: u64) -> Option<u32> {
+        self.recent.by_other(thread, address, stamp, patience)
+    }
+
     /// A release by a thread matched no block; it may yet match one that is acquired later.
-    pub fn note_unmatched(&mut self, thread: u32, address: u64, stamp: u64) {
-        self.late.note_unmatched(address, stamp, thread);
+    /// `before`: another thread has released the block there just now.
+    pub fn note_unmatched(&mut self, thread: u32, address: u64, stamp: u64, before: Option<u32>) {
+        self.late.note_unmatched(address, stamp, thread, before);
     }
 
     /// True if releases that matched no block may yet match theirs.
@@ -144,14 +165,14 @@ mod tests {
                 heap.acquire(0x1000, block(*bytes, stamp));
                 prop_assert_eq!(heap.bytes(), *bytes);
                 while pending > 0 {
-                    let released = heap.release(0x1000, stamp + 1, 1000, &mut missing);
+                    let released = heap.release(0, 0x1000, stamp + 1, 1000, &mut missing);
                     prop_assert!(matches!(released, Released::Settled));
                     pending -= 1;
                 }
                 if *late && at + 1 < sizes.len() {
                     pending += 1;
                 } else {
-                    let released = heap.release(0x1000, stamp + 5, 1000, &mut missing);
+                    let released = heap.release(0, 0x1000, stamp + 5, 1000, &mut missing);
                     prop_assert!(matches!(released, Released::Block(_)));
                 }
             }
@@ -165,7 +186,7 @@ mod tests {
         let (mut heap, mut missing) = (Heap::default(), 0);
         heap.acquire(0x1000, block(10, 0));
         heap.acquire(0x1000, block(20, 5));
-        let released = heap.release(0x1000, 5000, 1000, &mut missing);
+        let released = heap.release(0, 0x1000, 5000, 1000, &mut missing);
         assert!(matches!(released, Released::Block(Block { bytes: 20, .. })));
         assert_eq!((heap.bytes(), missing), (0, 1));
     }
@@ -174,7 +195,7 @@ mod tests {
     fn a_block_in_flight_is_live_until_its_call_returns() {
         let (mut heap, mut missing) = (Heap::default(), 0);
         heap.acquire(0x1000, block(10, 0));
-        let Released::Block(given) = heap.release(0x1000, 5, 1000, &mut missing) else {
+        let Released::Block(given) = heap.release(0, 0x1000, 5, 1000, &mut missing) else {
             panic!("it was there")
         };
         heap.begin_in_flight(given.bytes);

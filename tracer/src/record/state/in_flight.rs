@@ -9,12 +9,21 @@ use super::mappings::Piece;
 /// A call under way, and what it will release if it succeeds.
 #[derive(Debug)]
 pub enum InFlight {
-    /// `realloc`: the block it was given, and its address; `unknown` if none is known there.
-    Realloc { block: Option<(u64, Block)>, unknown: bool },
+    /// `realloc`: the block it was given, and its address; or that none is known there.
+    Realloc { block: Option<(u64, Block)>, unknown: Option<Unknown> },
     /// What unmaps this address.
     Unmap { address: u64, pieces: Vec<Piece> },
     /// `mremap`: what it was given.
     Remap { from: u64, kind: Kind, pieces: Vec<Piece> },
+}
+
+/// A block that is not known.
+#[derive(Debug, Clone, Copy)]
+pub struct Unknown {
+    /// Its address.
+    pub address: u64,
+    /// The other thread that has released the block there just now.
+    pub before: Option<u32>,
 }
 
 /// A call that has returned, and those inside it whose returns were lost.

@@ -24,6 +24,8 @@ struct Early<K> {
     key: K,
     stamp: u64,
     thread: u32,
+    /// The other thread that has released the block before it at the same place just now.
+    before: Option<u32>,
 }
 
 /// Releases that are pending, and those that came too early, by what names a block.
@@ -75,12 +77,13 @@ impl<K: Copy + Eq + Hash> Late<K> {
         self.pending.drain().map(|(_, pending)| u64::from(pending.count)).sum()
     }
 
-    /// A release by a thread matched no block.
-    pub fn note_unmatched(&mut self, key: K, stamp: u64, thread: u32) {
+    /// A release by a thread matched no block; `before`: another thread has released that one just
+    /// now.
+    pub fn note_unmatched(&mut self, key: K, stamp: u64, thread: u32, before: Option<u32>) {
         if self.early.len() == EARLY_MAX {
             self.early.pop_front();
         }
-        self.early.push_back(Early { key, stamp, thread });
+        self.early.push_back(Early { key, stamp, thread, before });
     }
 
     /// True if releases that matched no block may yet match theirs.
@@ -91,13 +94,19 @@ impl<K: Copy + Eq + Hash> Late<K> {
 
     /// The thread whose release matched no block because its stamp is earlier than that of the
     /// acquire, which comes only now. RDTSC waits for no load (Intel SDM, volume 2), so a block
-    /// that is passed on at this moment may be released some 100 ns before it is acquired; never by
-    /// the thread that acquired it.
+    /// that is passed on at this moment may be released some 100 ns before it is acquired. The
+    /// thread that acquired it never does that: if it has released the block before at the same
+    /// place, another thread's early release has ended that one, and was meant for this.
     pub fn take_early(&mut self, thread: u32, key: K, stamp: u64, patience: u64) -> Option<u32> {
         let old = self.early.partition_point(|early| stamp.saturating_sub(early.stamp) > patience);
         self.early.drain(..old);
-        let found = self.early.iter().position(|early| early.key == key && early.thread != thread)?;
-        self.early.remove(found).map(|early| early.thread)
+        let releaser = |early: &Early<K>| match early.thread == thread {
+            true => early.before,
+            false => Some(early.thread),
+        };
+        let is_it = |early: &Early<K>| early.key == key && releaser(early).is_some();
+        let found = self.early.iter().position(is_it)?;
+        self.early.remove(found).and_then(|early| releaser(&early))
     }
 
     /// The last release of a thread matched no block, and was none.

@@ -16,6 +16,7 @@ pub mod pages;
 pub mod placed;
 pub mod process;
 pub mod processes;
+pub mod recent;
 pub mod residency;
 pub mod shared;
 pub mod sparse;

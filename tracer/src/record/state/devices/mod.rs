@@ -216,7 +216,7 @@ impl Devices {
             None
         } else {
             self.account(reported).unseen += 1;
-            self.late.note_unmatched(key, stamp, thread);
+            self.late.note_unmatched(key, stamp, thread, None);
             Some(Undo::Unknown(reported))
         };
         let ended = out.ended.last().map(|(_, live)| Undo::Block(Box::new(*live)));

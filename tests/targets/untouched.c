@@ -1,5 +1,7 @@
-// Asks for more than it touches.
+// Asks for more than it touches, on one processor: a thread that is moved while the kernel clears a huge page does not
+// report the rest of it.
 #define _GNU_SOURCE
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -11,6 +13,10 @@ static void touch(volatile char *place, long bytes) {
 }
 
 int main(void) {
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(sched_getcpu(), &own);
+    sched_setaffinity(0, sizeof own, &own);
     char *block = malloc(24 * MIB);
     touch(block, 8 * MIB);
     char *place = mmap(NULL, 16 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -37,7 +37,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// Reads how much memory something may use, which is a page at least.
 pub fn parse_limit(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
-        bytes @ 0..4096 => Err(format!("{text:?} is less than a page, {bytes} B; write 1500MB or 1.5GB")),
+        0..4096 => Err(format!("{text:?} is less than a page of 4096 B; write 1500MB or 1.5GB")),
         bytes => Ok(bytes),
     }
 }

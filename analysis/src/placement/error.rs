@@ -10,7 +10,10 @@ pub enum Error {
     Learned(String),
     /// A trace could not be read.
     #[error("cannot read the trace: {0}")]
-    Trace(String),
+    Trace(#[from] memtrace_trace::Error),
+    /// What is wrong with a trace, as the analysis says it.
+    #[error(transparent)]
+    Analysis(#[from] crate::Error),
     /// A plan could not be read or written.
     #[error("cannot {action} the plan {path}: {source}")]
     Io {
@@ -40,16 +43,4 @@ pub enum Error {
     /// A request that makes no sense.
     #[error("{0}")]
     Request(String),
-}
-
-impl From<memtrace_trace::Error> for Error {
-    fn from(error: memtrace_trace::Error) -> Error {
-        Error::Trace(error.to_string())
-    }
-}
-
-impl From<crate::Error> for Error {
-    fn from(error: crate::Error) -> Error {
-        Error::Trace(error.to_string())
-    }
 }

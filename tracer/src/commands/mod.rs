@@ -152,10 +152,14 @@ fn is_help(kind: ErrorKind) -> bool {
 
 /// The command whose help says what is right.
 fn helping() -> String {
-    let command = Cli::command();
-    let first = std::env::args_os().nth(1).unwrap_or_default();
-    let named = command.find_subcommand(&first).map(|subcommand| subcommand.get_name());
-    named.map_or_else(|| "memtrace".to_owned(), |name| format!("memtrace {name}"))
+    let (mut command, mut words) = (&Cli::command(), "memtrace".to_owned());
+    for word in std::env::args_os().skip(1) {
+        let Some(named) = command.find_subcommand(&word) else { break };
+        words.push(' ');
+        words.push_str(named.get_name());
+        command = named;
+    }
+    words
 }
 
 fn run(cli: Cli) -> Result<ExitCode> {

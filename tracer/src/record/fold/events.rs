@@ -26,7 +26,7 @@ impl Sink for Fold {
         let image = &mut self.processes[process];
         image.writers += 1;
         if image.writers > 1 {
-            image.heap.is_shared();
+            image.heap.share();
         }
         if image.row.pid == self.root
             && !writer.forked

@@ -152,7 +152,7 @@ impl Fold {
         self.processes[index].released_unknown(writer, address, stamp, before);
     }
 
-    /// The other thread that has released the block at this address just now.
+    /// The other thread whose release has just ended the last block at this address.
     #[cold]
     fn released_by_other(&self, index: u32, writer: u32, address: u64, stamp: u64) -> Option<u32> {
         let patience = self.clock.ticks(EARLY_NS);
@@ -192,21 +192,20 @@ impl Fold {
     pub(super) fn realloc_end(&mut self, writer: u32, event: Event) {
         let index = self.threads[writer].process;
         let process = &mut self.processes[index];
+        let patience = self.clock.patience();
         let call = process.finish_call(writer, |call| matches!(call, InFlight::Realloc { .. }));
         if event.bytes == FAILED {
             return call.into_iter().for_each(|call| process.restore(call));
         }
         if let Some(InFlight::Realloc { block, unknown }) = call {
-            if let Some(Unknown { address, before }) = unknown {
-                match before.filter(|_| address == event.address) {
-                    None => *process.unknown_releases() += 1,
-                    // It was released by the other thread after this call, by a stamp from before.
-                    before => process.released_unknown(writer, address, event.stamp, before),
-                }
-            }
             if let Some((address, block)) = block {
                 process.heap.end_in_flight(block.bytes);
                 self.block_ended(index, writer, address, &block, event.stamp);
+            } else if let Some(unknown) = unknown
+                && let Some(block) =
+                    process.reallocated_unknown(writer, unknown, event.address, event.stamp, patience)
+            {
+                self.block_ended(index, writer, unknown.address, &block, event.stamp);
             }
         }
         if event.address != 0 {

@@ -59,8 +59,8 @@ impl Heap {
         old
     }
 
-    /// From now on threads may hand blocks to each other.
-    pub fn is_shared(&mut self) {
+    /// From now on the process has threads, which may hand blocks to each other.
+    pub fn share(&mut self) {
         self.recent.start();
     }
 
@@ -88,13 +88,14 @@ impl Heap {
         }
     }
 
-    /// The other thread that has released the block at this address at most `patience` ticks ago.
+    /// The other thread whose release has ended the last block at this address, at most `patience`
+    /// ticks before `stamp`.
     pub fn released_by_other(&self, thread: u32, address: u64, stamp: u64, patience: u64) -> Option<u32> {
         self.recent.by_other(thread, address, stamp, patience)
     }
 
     /// A release by a thread matched no block; it may yet match one that is acquired later.
-    /// `before`: another thread has released the block there just now.
+    /// `before`: the other thread whose release has just ended the block there.
     pub fn note_unmatched(&mut self, thread: u32, address: u64, stamp: u64, before: Option<u32>) {
         self.late.note_unmatched(address, stamp, thread, before);
     }
@@ -135,6 +136,7 @@ impl Heap {
     /// The process has ended: its blocks.
     pub fn take(&mut self) -> Blocks {
         self.bytes = 0;
+        self.recent = Recent::default();
         std::mem::take(&mut self.blocks)
     }
 }

@@ -22,7 +22,7 @@ pub enum InFlight {
 pub struct Unknown {
     /// Its address.
     pub address: u64,
-    /// The other thread that has released the block there just now.
+    /// The other thread whose release has just ended the block there.
     pub before: Option<u32>,
 }
 

@@ -2,7 +2,8 @@
 //!
 //! No allocator returns an address that is live, so per address acquires and releases alternate.
 //! Where stamps say otherwise, a release is late: its block was ended by the acquire after it, and
-//! the release is pending. Or it is early: it matched no block, and its block is only coming.
+//! the release is pending. Or it is early: its block is only coming. Then it matched no block, or
+//! ended the one before, whose own release matches none.
 
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -24,7 +25,7 @@ struct Early<K> {
     key: K,
     stamp: u64,
     thread: u32,
-    /// The other thread that has released the block before it at the same place just now.
+    /// The other thread whose release has just ended the block that had this key.
     before: Option<u32>,
 }
 
@@ -77,8 +78,8 @@ impl<K: Copy + Eq + Hash> Late<K> {
         self.pending.drain().map(|(_, pending)| u64::from(pending.count)).sum()
     }
 
-    /// A release by a thread matched no block; `before`: another thread has released that one just
-    /// now.
+    /// A release by a thread matched no block; `before`: the other thread whose release has just
+    /// ended the block that had this key.
     pub fn note_unmatched(&mut self, key: K, stamp: u64, thread: u32, before: Option<u32>) {
         if self.early.len() == EARLY_MAX {
             self.early.pop_front();

@@ -13,6 +13,7 @@ pub mod late;
 pub mod mappings;
 pub mod memory;
 pub mod pages;
+pub mod pairing;
 pub mod placed;
 pub mod process;
 pub mod processes;

@@ -174,5 +174,5 @@ and the last has the memory to itself. That is chance. Here as many tasks run at
 {table(often, map(going_on, longer))}
 
 Without swap {alone(results)} tasks complete together. Wanted: twice as many with plans, and
-{THROUGHPUT} times the kernel's throughput with 4 and 6 tasks.
+{THROUGHPUT} times the kernel's throughput with 4 and 6 tasks: {"yes" if holds(results) else "no"}.
 """

@@ -45,10 +45,10 @@ impl Process {
             };
         }
         match before {
-            // What is acquired next there may be any thread's: realloc(3) has released the block.
-            None => *self.unknown_releases() += 1,
-            // The other thread's release is of the block that this call returns, or of one that is
-            // acquired there after it.
+            // What is acquired there next may be any thread's: realloc(3) has released the block.
+            None if moved != address => *self.unknown_releases() += 1,
+            // The block that was given is still to come, or the other thread's release is of the one
+            // that this call returns or that is acquired there after it.
             before => self.released_unknown(thread, address, stamp, before),
         }
         None
@@ -168,6 +168,23 @@ mod tests {
             }
             assert_eq!(process.row.unseen_releases, 0);
         }
+    }
+
+    /// Thread 1 reallocates a block in its place, and frees it; by the stamps, thread 2 acquires it
+    /// between the two.
+    #[test]
+    fn a_block_may_be_acquired_after_it_is_reallocated() {
+        let mut process = process();
+        assert!(matches!(process.release(1, 0x1000, 100, 1000), Released::Unknown));
+        let unknown = Unknown { address: 0x1000, before: None };
+        assert_eq!(process.reallocated_unknown(1, unknown, 0x1000, 101, 1000), None);
+        process.acquire(0x1000, Block { thread: 1, ..block(20, 101) });
+        assert_eq!(process.early_release(1, 0x1000, 101, 50), None, "it is live");
+        process.acquire(0x1000, Block { thread: 2, ..block(10, 102) });
+        assert_eq!(process.early_release(2, 0x1000, 102, 50), Some(1));
+        assert!(matches!(process.release(1, 0x1000, 102, 1000), Released::Settled));
+        assert!(matches!(process.release(1, 0x1000, 103, 1000), Released::Block(_)));
+        assert_eq!((process.row.unseen_releases, process.heap.bytes()), (0, 0));
     }
 
     /// Thread 1 reallocates a block of thread 2, by the stamps before that has acquired it.

@@ -63,6 +63,9 @@ mod tests {
         assert_eq!(recent.by_other(2, 0x1000, 16, 5), None, "too long ago");
         recent.note(0x1000, 14, 3);
         assert_eq!(recent.by_other(2, 0x1000, 16, 5), Some(3), "the last one");
+        assert_eq!(recent.by_other(3, 0x1000, 15, 5), None, "thread 1's is forgotten");
+        (0..1000).for_each(|_| recent.note(0x1010, 14, 1));
+        assert_eq!(recent.by_other(2, 0x1000, 16, 5), Some(3), "another address has its own place");
         (0..100_000).for_each(|at| recent.note(0x3000 + 16 * at, 20, 1));
         assert_eq!(recent.by_other(2, 0x1000, 16, 5), None, "others have come since");
     }

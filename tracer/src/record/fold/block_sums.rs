@@ -86,10 +86,9 @@ impl BlockSums {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::state::blocks::Part;
 
     fn block(bytes: u64, kind: Kind) -> Block {
-        Block { bytes, alloc: 0, thread: 0, span: None, ordinal: 0, kind, site: None, part: Part::None }
+        Block { kind, ..Block::plain(bytes, 0) }
     }
 
     #[test]

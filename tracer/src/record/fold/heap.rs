@@ -192,7 +192,6 @@ impl Fold {
     pub(super) fn realloc_end(&mut self, writer: u32, event: Event) {
         let index = self.threads[writer].process;
         let process = &mut self.processes[index];
-        let patience = self.clock.patience();
         let call = process.finish_call(writer, |call| matches!(call, InFlight::Realloc { .. }));
         if event.bytes == FAILED {
             return call.into_iter().for_each(|call| process.restore(call));
@@ -201,11 +200,11 @@ impl Fold {
             if let Some((address, block)) = block {
                 process.heap.end_in_flight(block.bytes);
                 self.block_ended(index, writer, address, &block, event.stamp);
-            } else if let Some(unknown) = unknown
-                && let Some(block) =
-                    process.reallocated_unknown(writer, unknown, event.address, event.stamp, patience)
-            {
-                self.block_ended(index, writer, unknown.address, &block, event.stamp);
+            } else if let Some(unknown) = unknown {
+                let (moved, stamp, patience) = (event.address, event.stamp, self.clock.patience());
+                if let Some(block) = process.reallocated_unknown(writer, unknown, moved, stamp, patience) {
+                    self.block_ended(index, writer, unknown.address, &block, stamp);
+                }
             }
         }
         if event.address != 0 {

@@ -143,16 +143,9 @@ impl Heap {
 
 #[cfg(test)]
 mod tests {
-    use memtrace_trace::rows::Kind;
     use proptest::prelude::*;
 
-    use super::super::blocks::Part;
     use super::*;
-
-    fn block(bytes: u64, alloc: u64) -> Block {
-        let kind = Kind::Malloc;
-        Block { bytes, alloc, thread: 0, span: None, ordinal: 0, kind, site: None, part: Part::None }
-    }
 
     proptest! {
         /// Blocks passed from thread to thread at one address, some releases late: after the last
@@ -164,7 +157,7 @@ mod tests {
             let mut pending = 0;
             for (at, (bytes, late)) in sizes.iter().enumerate() {
                 let stamp = at as u64 * 10;
-                heap.acquire(0x1000, block(*bytes, stamp));
+                heap.acquire(0x1000, Block::plain(*bytes, stamp));
                 prop_assert_eq!(heap.bytes(), *bytes);
                 while pending > 0 {
                     let released = heap.release(0, 0x1000, stamp + 1, 1000, &mut missing);
@@ -186,8 +179,8 @@ mod tests {
     #[test]
     fn a_pending_release_is_not_awaited_for_ever() {
         let (mut heap, mut missing) = (Heap::default(), 0);
-        heap.acquire(0x1000, block(10, 0));
-        heap.acquire(0x1000, block(20, 5));
+        heap.acquire(0x1000, Block::plain(10, 0));
+        heap.acquire(0x1000, Block::plain(20, 5));
         let released = heap.release(0, 0x1000, 5000, 1000, &mut missing);
         assert!(matches!(released, Released::Block(Block { bytes: 20, .. })));
         assert_eq!((heap.bytes(), missing), (0, 1));
@@ -196,7 +189,7 @@ mod tests {
     #[test]
     fn a_block_in_flight_is_live_until_its_call_returns() {
         let (mut heap, mut missing) = (Heap::default(), 0);
-        heap.acquire(0x1000, block(10, 0));
+        heap.acquire(0x1000, Block::plain(10, 0));
         let Released::Block(given) = heap.release(0, 0x1000, 5, 1000, &mut missing) else {
             panic!("it was there")
         };

@@ -105,9 +105,10 @@ impl<K: Copy + Eq + Hash> Late<K> {
             true => early.before,
             false => Some(early.thread),
         };
-        let is_it = |early: &Early<K>| early.key == key && releaser(early).is_some();
-        let found = self.early.iter().position(is_it)?;
-        self.early.remove(found).and_then(|early| releaser(&early))
+        let mut of_key = self.early.iter().enumerate().filter(|(_, early)| early.key == key);
+        let (found, releaser) = of_key.find_map(|(at, early)| Some((at, releaser(early)?)))?;
+        self.early.remove(found);
+        Some(releaser)
     }
 
     /// The last release of a thread matched no block, and was none.

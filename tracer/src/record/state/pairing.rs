@@ -79,27 +79,13 @@ impl Process {
 
 #[cfg(test)]
 mod tests {
-    use memtrace_trace::rows::{Kind, ProcessRow};
+    use memtrace_trace::rows::ProcessRow;
 
-    use super::super::blocks::Part;
     use super::*;
 
     fn process() -> Process {
         let row = ProcessRow { origin: "exec".into(), ..Default::default() };
         Process::new(row, 0)
-    }
-
-    fn block(bytes: u64, alloc: u64) -> Block {
-        Block {
-            bytes,
-            alloc,
-            thread: 0,
-            span: None,
-            ordinal: 0,
-            kind: Kind::Malloc,
-            site: None,
-            part: Part::None,
-        }
     }
 
     #[test]
@@ -113,7 +99,7 @@ mod tests {
         };
         release(&mut process, 1, 100);
         assert_eq!(process.row.unseen_releases, 1);
-        process.acquire(0x1000, block(10, 101));
+        process.acquire(0x1000, Block::plain(10, 101));
         assert_eq!(process.early_release(1, 0x1000, 101, 50), None, "a thread's own stamps are in order");
         assert_eq!(process.early_release(0, 0x2000, 102, 50), None, "not of this block");
         assert_eq!(process.early_release(0, 0x1000, 103, 50), Some(1));
@@ -133,13 +119,13 @@ mod tests {
         for others_release in [true, false] {
             let mut process = process();
             process.heap.share();
-            process.acquire(0x1000, block(10, 50));
+            process.acquire(0x1000, Block::plain(10, 50));
             let early = if others_release { 2 } else { 1 };
             assert!(matches!(process.release(early, 0x1000, 99, 1000), Released::Block(_)));
             assert!(matches!(process.release(1, 0x1000, 100, 1000), Released::Unknown));
             let before = process.heap.released_by_other(1, 0x1000, 100, 50);
             process.released_unknown(1, 0x1000, 100, before);
-            process.acquire(0x1000, block(20, 101));
+            process.acquire(0x1000, Block::plain(20, 101));
             let releaser = process.early_release(1, 0x1000, 101, 50);
             assert_eq!(releaser, others_release.then_some(2));
             assert_eq!(process.row.unseen_releases, u64::from(!others_release));
@@ -152,18 +138,18 @@ mod tests {
         for moved in [0x1000, 0x2000] {
             let mut process = process();
             process.heap.share();
-            process.acquire(0x1000, block(10, 50));
+            process.acquire(0x1000, Block::plain(10, 50));
             process.release(2, 0x1000, 99, 1000);
             assert!(matches!(process.release(1, 0x1000, 100, 1000), Released::Unknown));
             let before = process.heap.released_by_other(1, 0x1000, 100, 50);
             let unknown = Unknown { address: 0x1000, before };
             assert_eq!(process.reallocated_unknown(1, unknown, moved, 101, 1000), None);
-            process.acquire(moved, block(20, 101));
+            process.acquire(moved, Block::plain(20, 101));
             let releaser = process.early_release(1, moved, 101, 50);
             assert_eq!(releaser, (moved == 0x1000).then_some(2));
             if moved == 0x2000 {
                 // What thread 2 has released is the next block there.
-                process.acquire(0x1000, block(30, 102));
+                process.acquire(0x1000, Block::plain(30, 102));
                 assert_eq!(process.early_release(1, 0x1000, 102, 50), Some(2));
             }
             assert_eq!(process.row.unseen_releases, 0);
@@ -178,9 +164,9 @@ mod tests {
         assert!(matches!(process.release(1, 0x1000, 100, 1000), Released::Unknown));
         let unknown = Unknown { address: 0x1000, before: None };
         assert_eq!(process.reallocated_unknown(1, unknown, 0x1000, 101, 1000), None);
-        process.acquire(0x1000, Block { thread: 1, ..block(20, 101) });
+        process.acquire(0x1000, Block { thread: 1, ..Block::plain(20, 101) });
         assert_eq!(process.early_release(1, 0x1000, 101, 50), None, "it is live");
-        process.acquire(0x1000, Block { thread: 2, ..block(10, 102) });
+        process.acquire(0x1000, Block { thread: 2, ..Block::plain(10, 102) });
         assert_eq!(process.early_release(2, 0x1000, 102, 50), Some(1));
         assert!(matches!(process.release(1, 0x1000, 102, 1000), Released::Settled));
         assert!(matches!(process.release(1, 0x1000, 103, 1000), Released::Block(_)));
@@ -193,7 +179,7 @@ mod tests {
         let unknown = Unknown { address: 0x1000, before: None };
         for (moved, is_known) in [(0x1000, true), (0x2000, false)] {
             let mut process = process();
-            let handed = Block { thread: 2, ..block(10, 101) };
+            let handed = Block { thread: 2, ..Block::plain(10, 101) };
             assert!(matches!(process.release(1, 0x1000, 100, 1000), Released::Unknown));
             process.acquire(0x1000, handed);
             let ended = process.reallocated_unknown(1, unknown, moved, 102, 1000);

@@ -44,6 +44,15 @@ pub struct Block {
     pub part: Part,
 }
 
+#[cfg(test)]
+impl Block {
+    /// A block of the first thread, outside of all spans and without a site.
+    pub fn plain(bytes: u64, alloc: u64) -> Block {
+        let kind = Kind::Malloc;
+        Block { bytes, alloc, thread: 0, span: None, ordinal: 0, kind, site: None, part: Part::None }
+    }
+}
+
 /// What a block contains, as far as spans have reported; an output stays one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Part {
@@ -266,9 +275,7 @@ mod tests {
             let mut address = start << 4;
             let mut placed = Vec::new();
             for (bytes, gap, kept) in sizes {
-                let kind = Kind::Malloc;
-                let block = Block { bytes, alloc: 1, thread: 0, span: None, ordinal: 0, kind, site: None, part: Part::None };
-                blocks.insert(address, block);
+                blocks.insert(address, Block::plain(bytes, 1));
                 if !kept {
                     blocks.remove(address);
                 }

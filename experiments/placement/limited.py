@@ -53,6 +53,11 @@ class Limited:
         """A run by itself, as `bare` has it."""
         return bare(self.command, limit, forbids)
 
+    def planned(self, trace, command):
+        """The command that runs this one with the plan, and records it."""
+        run = [MEMTRACE, "place", "run", self._folder / "plan.json", "-f", "-o", trace, "--"]
+        return [*map(str, run), *command]
+
     def placed(self, limit, forbids=False):
         """The same with the plan; one that gains nothing runs the program by itself."""
         trace = self._folder / "trace"
@@ -60,8 +65,7 @@ class Limited:
         with group() as each:
             limit_group(each, limit, forbids)
             before = swapped()
-            line = [MEMTRACE, "place", "run", self._folder / "plan.json", "-f", "-o", trace, "--"]
-            run = [*map(str, line), *each.entered_by(self.command)]
+            run = self.planned(trace, each.entered_by(self.command))
             how = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "env": ENVIRONMENT}
             with subprocess.Popen(run, **how) as process:
                 output = process.stdout.read()

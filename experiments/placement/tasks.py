@@ -20,7 +20,7 @@ from experiments.chunks.tables import table
 from experiments.control_group import group
 from experiments.placement.limited import ENVIRONMENT, PAGE, Limited, limit_group
 from experiments.placement.swap_device import swap
-from experiments.recording import MEMTRACE, RESULTS
+from experiments.recording import RESULTS
 
 REPEATS = 5
 #: Sixteen tasks take minutes.
@@ -85,9 +85,7 @@ def together(program, folder, count, kind, often=1):
     def tasks(number):
         command = line
         if kind == "planned":
-            planned = [MEMTRACE, "place", "run", "-q", folder / "plan.json", "-f"]
-            planned += ["-o", folder / f"trace-{number}", "--"]
-            command = [*map(str, planned), *line]
+            command = program.planned(folder / f"trace-{number}", line)
         keywords = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "env": ENVIRONMENT}
         return [subprocess.run(command, check=False, **keywords) for _ in range(often)]
 
